@@ -1,0 +1,175 @@
+//! The plan: what a Weir process is asked to run, as plain, fully resolved data.
+//!
+//! It stands between configuration and engine so that neither knows the other: `weir-resources` compiles documents
+//! to a [`Plan`], `weir-engine` runs one. It must not know YAML, custom resources, sockets or the file system, and it
+//! holds no default that configuration could have set: every value here is final.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// Everything a process runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// Pipelines in the order in which their documents were read. Names are unique per signal.
+    pub pipelines: Vec<Pipeline>,
+}
+
+/// The kind of telemetry a pipeline takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Signal {
+    /// Spans.
+    Traces,
+}
+
+/// One pipeline: what it takes and where that goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pipeline {
+    /// The signal it takes.
+    pub signal: Signal,
+    /// `metadata.name` of the resource it came from.
+    pub name: String,
+    /// Its backend.
+    pub output: Output,
+}
+
+impl Pipeline {
+    /// The exporter label of its metrics, for example `otlp_grpc/tracepipeline-backend`.
+    pub fn exporter_id(&self) -> String {
+        let transport = match self.output.protocol {
+            Protocol::Grpc => "otlp_grpc",
+            Protocol::Http => "otlp_http",
+        };
+        let kind = match self.signal {
+            Signal::Traces => "tracepipeline",
+        };
+        format!("{transport}/{kind}-{}", self.name)
+    }
+}
+
+/// An OTLP backend and how to reach it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// OTLP over gRPC or over HTTP.
+    pub protocol: Protocol,
+    /// Where it listens.
+    pub endpoint: Endpoint,
+    /// How request bodies are compressed.
+    pub compression: Compression,
+    /// Extra request headers (basic authentication arrives here as `authorization`).
+    pub headers: Vec<Header>,
+    /// OAuth2 client credentials, when the backend wants a bearer token.
+    pub oauth2: Option<OAuth2>,
+    /// Transport security; `None` is plain text.
+    pub tls: Option<Tls>,
+}
+
+/// OTLP transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// OTLP/gRPC.
+    Grpc,
+    /// OTLP/HTTP with protobuf bodies.
+    Http,
+}
+
+/// Compression of request bodies sent to a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Bodies are sent as they are.
+    None,
+    /// gzip, the default.
+    Gzip,
+    /// snappy (framed for HTTP, raw blocks for gRPC, as the field does).
+    Snappy,
+    /// zstd.
+    Zstd,
+}
+
+/// A resolved backend address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Host name or IP address, without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// Request path for HTTP, with its leading slash and the signal's `/v1/...` already applied; empty for gRPC.
+    pub path: String,
+}
+
+/// A request header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// Lower-case header name.
+    pub name: String,
+    /// Full value, any prefix applied.
+    pub value: Secret,
+}
+
+/// OAuth2 client-credentials grant (RFC 6749 4.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OAuth2 {
+    /// Token endpoint, an absolute http(s) URL.
+    pub token_url: String,
+    /// Client id.
+    pub client_id: Secret,
+    /// Client secret.
+    pub client_secret: Secret,
+    /// Requested scopes.
+    pub scopes: Vec<String>,
+    /// Additional form parameters.
+    pub params: Vec<(String, String)>,
+}
+
+/// How TLS to a backend is verified and with which identity.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tls {
+    /// Accept any server certificate.
+    pub insecure_skip_verify: bool,
+    /// PEM bundle that replaces the system's roots.
+    pub ca_pem: Option<String>,
+    /// Client certificate for mutual TLS.
+    pub identity: Option<Identity>,
+}
+
+/// Client certificate and key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// PEM certificate chain.
+    pub cert_pem: String,
+    /// PEM private key.
+    pub key_pem: Secret,
+}
+
+/// A value that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a value.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value, for use on the wire only.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_do_not_print() {
+        let header = Header { name: "authorization".into(), value: Secret::new("Bearer hunter2") };
+        assert!(!format!("{header:?}").contains("hunter2"));
+    }
+}
