@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Builds the peers that Weir is measured against and tested with, into bench/peers/bin:
+#   otelcol       the OpenTelemetry Collector with the components of builder.yaml, by its official builder
+#   telemetrygen  the OpenTelemetry load generator
+# Does nothing for a binary that is already there in the right version. Needs Go; installs nothing else
+# and writes only to bench/peers/bin, bench/peers/build and Go's own caches.
+set -euo pipefail
+
+readonly version=0.158.0
+# 0.158.0 of this one cannot be downloaded as a Go module ("not available"); this is the next version that can.
+readonly telemetrygen_version=0.160.0
+# Stated by the modules of this version ("go 1.25.0" in their go.mod).
+readonly go_needed=1.25
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+readonly here
+readonly bin="$here/bin" build="$here/build"
+
+fail() {
+    echo "bench/peers/build.sh: $*" >&2
+    exit 1
+}
+
+# The stamp of a binary names what it was built from, so that a changed recipe is built again.
+is_current() {
+    [[ -x "$bin/$1" && -f "$bin/$1.stamp" && "$(cat "$bin/$1.stamp")" == "$2" ]]
+}
+
+require_go() {
+    command -v go >/dev/null || fail "cannot build peers: no 'go' in PATH; install Go >= $go_needed (https://go.dev/dl)"
+    local have
+    have=$(go env GOVERSION)
+    have=${have#go}
+    [[ "$(printf '%s\n%s\n' "$go_needed" "$have" | sort -V | head -n 1)" == "$go_needed" ]] ||
+        fail "cannot build peers: Go $have is too old; Go >= $go_needed is needed"
+}
+
+install_tool() { # NAME MODULE VERSION
+    local stamp="$2@v$3"
+    is_current "$1" "$stamp" && return
+    require_go
+    echo "building $1 $3" >&2
+    GOBIN="$bin" go install -trimpath "$stamp" || fail "cannot build $1: 'go install $stamp' failed"
+    echo "$stamp" >"$bin/$1.stamp"
+}
+
+build_collector() {
+    local stamp
+    stamp=$(sha256sum <"$here/builder.yaml")
+    is_current otelcol "$stamp" && return
+    install_tool builder go.opentelemetry.io/collector/cmd/builder "$version"
+    require_go
+    echo "building otelcol $version" >&2
+    (cd "$here" && "$bin/builder" --config builder.yaml) || fail "cannot build otelcol: the builder failed (see above)"
+    install -m 0755 "$build/otelcol/otelcol" "$bin/otelcol"
+    "$bin/otelcol" --version | grep -qF "$version" || fail "otelcol says it is $("$bin/otelcol" --version), not $version"
+    echo "$stamp" >"$bin/otelcol.stamp"
+}
+
+mkdir -p "$bin" "$build"
+build_collector
+install_tool telemetrygen github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen "$telemetrygen_version"
+echo "peers ready in $bin: otelcol $version, telemetrygen $telemetrygen_version" >&2
