@@ -1,0 +1,126 @@
+//! An append-only protobuf encoder with lengths filled in afterwards.
+//!
+//! It is for data we create (JSON input, status messages, edited messages). It knows no schema: the caller names field
+//! numbers and wire types.
+
+use crate::cursor::WireType;
+
+/// Bytes under construction.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    out: Vec<u8>,
+}
+
+/// A length-delimited field that is still open; hand it back to [`Encoder::close`].
+#[derive(Debug)]
+#[must_use = "an open message has no length yet"]
+pub struct Open {
+    body: usize,
+    width: usize,
+}
+
+impl Encoder {
+    /// An encoder with room for `capacity` bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { out: Vec::with_capacity(capacity) }
+    }
+
+    /// Bytes written so far.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// The finished bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.out
+    }
+
+    /// Appends bytes that are encoded already: whole fields, or the value of a key just written.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// A `int32`, `int64`, `uint32`, `bool` or enum field; signed values as their two's complement.
+    pub fn varint(&mut self, number: u32, value: u64) {
+        self.key(number, WireType::Varint);
+        self.put_varint(value);
+    }
+
+    /// A `fixed64`, `sfixed64` or `double` field.
+    pub fn fixed64(&mut self, number: u32, bits: u64) {
+        self.key(number, WireType::Fixed64);
+        self.raw(&bits.to_le_bytes());
+    }
+
+    /// A `fixed32`, `sfixed32` or `float` field.
+    pub fn fixed32(&mut self, number: u32, bits: u32) {
+        self.key(number, WireType::Fixed32);
+        self.raw(&bits.to_le_bytes());
+    }
+
+    /// A `string` or `bytes` field, or a message that is encoded already.
+    pub fn bytes(&mut self, number: u32, body: &[u8]) {
+        self.key(number, WireType::Len);
+        self.put_varint(body.len() as u64);
+        self.raw(body);
+    }
+
+    /// Opens a message field whose body will be about `expected` bytes long; a good guess saves moving the body.
+    pub fn open(&mut self, number: u32, expected: usize) -> Open {
+        self.key(number, WireType::Len);
+        let width = varint_len(expected as u64);
+        self.out.resize(self.out.len() + width, 0);
+        Open { body: self.out.len(), width }
+    }
+
+    /// Ends the message field: writes its length, in as few bytes as it needs.
+    pub fn close(&mut self, open: Open) {
+        let length = self.out.len() - open.body;
+        let start = open.body - open.width;
+        let width = varint_len(length as u64);
+        if width > open.width {
+            self.out.resize(self.out.len() + width - open.width, 0);
+            self.out.copy_within(open.body..open.body + length, start + width);
+        } else if width < open.width {
+            self.out.drain(start + width..open.body);
+        }
+        let mut rest = length as u64;
+        for byte in &mut self.out[start..start + width] {
+            *byte = low_bits(rest) | 0x80;
+            rest >>= 7;
+        }
+        self.out[start + width - 1] &= 0x7f;
+    }
+
+    fn key(&mut self, number: u32, wire: WireType) {
+        let wire = match wire {
+            WireType::Varint => 0,
+            WireType::Fixed64 => 1,
+            WireType::Len => 2,
+            WireType::Fixed32 => 5,
+        };
+        self.put_varint(u64::from(number) << 3 | wire);
+    }
+
+    fn put_varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.out.push(low_bits(value) | 0x80);
+            value >>= 7;
+        }
+        self.out.push(low_bits(value));
+    }
+}
+
+/// Bytes that `value` takes as a varint.
+pub fn varint_len(value: u64) -> usize {
+    (value | 1).ilog2() as usize / 7 + 1
+}
+
+fn low_bits(value: u64) -> u8 {
+    (value & 0x7f).to_le_bytes()[0]
+}

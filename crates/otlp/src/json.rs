@@ -1,0 +1,222 @@
+//! OTLP/JSON to OTLP/protobuf, in one pass and without a tree in between.
+//!
+//! The proto3 JSON mapping with OTLP's exceptions: trace and span ids are hexadecimal, enums are numbers (names are
+//! taken too). Names come in lowerCamelCase or as in the `.proto` file, unknown ones are ignored, `null` is the
+//! default. What a field is and how it is written comes from the tables in `schema`; nothing here knows a signal.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::build::Encoder;
+use crate::error::Error;
+use crate::limits::{Limits, Tally};
+use crate::schema::{self, Field, Kind, Message};
+
+mod scalar;
+
+/// Translates an `ExportTraceServiceRequest` from JSON to protobuf that passes [`crate::validate_traces`] with the
+/// same limits. The result takes at most `max_output` bytes; at no moment is more than that and one string held.
+///
+/// # Errors
+/// [`Error::Json`] with line, column and JSON path of the first problem.
+pub fn traces_from_json(input: &[u8], limits: &Limits, max_output: usize) -> Result<Vec<u8>, Error> {
+    from_json(&schema::traces::REQUEST, input, limits, max_output)
+}
+
+fn from_json(root: &'static Message, input: &[u8], limits: &Limits, max_output: usize) -> Result<Vec<u8>, Error> {
+    let mut writer = Writer {
+        out: Encoder::with_capacity(input.len().min(max_output) / 2),
+        max_output,
+        tally: Tally::new(limits),
+        depth: 0,
+        path: Vec::new(),
+    };
+    let mut json = serde_json::Deserializer::from_slice(input);
+    let read = MessageSeed { writer: &mut writer, message: root }.deserialize(&mut json).and_then(|()| json.end());
+    match read {
+        Ok(()) => Ok(writer.out.into_bytes()),
+        Err(error) => Err(writer.error(&error)),
+    }
+}
+
+/// Where in the JSON text we are.
+#[derive(Debug)]
+enum Step {
+    Field(&'static str),
+    Index(usize),
+}
+
+struct Writer {
+    out: Encoder,
+    max_output: usize,
+    tally: Tally,
+    depth: u32,
+    path: Vec<Step>,
+}
+
+impl Writer {
+    fn check_size<E: serde::de::Error>(&self) -> Result<(), E> {
+        if self.out.len() > self.max_output {
+            return Err(E::custom(format_args!("more than {} bytes as protobuf", self.max_output)));
+        }
+        Ok(())
+    }
+
+    fn error(&self, error: &serde_json::Error) -> Error {
+        let (line, column) = (error.line(), error.column());
+        let text = error.to_string();
+        let message = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text).to_owned();
+        let mut path = String::new();
+        for step in &self.path {
+            match step {
+                Step::Field(name) if path.is_empty() => path.push_str(name),
+                Step::Field(name) => path.extend([".", name]),
+                Step::Index(index) => path.push_str(&format!("[{index}]")),
+            }
+        }
+        if path.is_empty() {
+            path.push_str("request");
+        }
+        Error::Json { message, line, column, path }
+    }
+}
+
+/// Reads a JSON object as the body of a message.
+struct MessageSeed<'w> {
+    writer: &'w mut Writer,
+    message: &'static Message,
+}
+
+impl<'de> DeserializeSeed<'de> for MessageSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for MessageSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        // Fields seen so far, a bit per field number.
+        let mut seen = 0u32;
+        while let Some(name) = map.next_key_seed(NameSeed(self.message))? {
+            let Some(field) = name else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            self.writer.path.push(Step::Field(field.json_name));
+            if seen & 1 << field.number != 0 {
+                return Err(A::Error::custom("second occurrence of a field"));
+            }
+            seen |= 1 << field.number;
+            map.next_value_seed(FieldSeed { writer: &mut *self.writer, field })?;
+            self.writer.path.pop();
+        }
+        Ok(())
+    }
+}
+
+/// Reads the name of a field; `None` when the message has no such field.
+struct NameSeed(&'static Message);
+
+impl<'de> DeserializeSeed<'de> for NameSeed {
+    type Value = Option<&'static Field>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for NameSeed {
+    type Value = Option<&'static Field>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field name")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(self.0.field_named(name))
+    }
+}
+
+/// Reads what stands after a field name: null, a value, or an array of values.
+struct FieldSeed<'w> {
+    writer: &'w mut Writer,
+    field: &'static Field,
+}
+
+impl<'de> DeserializeSeed<'de> for FieldSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FieldSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.field.repeated { "an array" } else { "a value" })
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_none<E: serde::de::Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        if self.field.repeated {
+            return deserializer.deserialize_seq(self);
+        }
+        ValueSeed { writer: self.writer, field: self.field }.deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
+        for index in 0.. {
+            self.writer.path.push(Step::Index(index));
+            let value = ValueSeed { writer: &mut *self.writer, field: self.field };
+            let more = array.next_element_seed(value)?.is_some();
+            self.writer.path.pop();
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads one value and writes it as one field.
+struct ValueSeed<'w> {
+    writer: &'w mut Writer,
+    field: &'static Field,
+}
+
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let Self { writer, field } = self;
+        let Kind::Message(message) = field.kind else {
+            deserializer.deserialize_any(scalar::ScalarVisitor { out: &mut writer.out, field })?;
+            return writer.check_size();
+        };
+        writer.tally.enter(message.role, writer.depth).map_err(D::Error::custom)?;
+        writer.depth += 1;
+        let open = writer.out.open(field.number, 0);
+        MessageSeed { writer: &mut *writer, message }.deserialize(deserializer)?;
+        writer.out.close(open);
+        writer.depth -= 1;
+        writer.check_size()
+    }
+}

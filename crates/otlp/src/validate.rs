@@ -1,0 +1,114 @@
+//! One walk that decides whether bytes may enter a queue, and counts what they hold.
+//!
+//! It checks the wire type of every known field, every length, the UTF-8 of every string, nesting and counts, and
+//! it refuses what protobuf runtimes would have to merge (WIRE-4). It does not judge meaning: an empty trace id or an
+//! end before its start is the business of whoever reads the span.
+
+use crate::cursor::{Cursor, Key, fault};
+use crate::error::{Error, Fault, Problem};
+use crate::limits::{Counts, Limits, Tally};
+use crate::schema::{Kind, Message, Role, traces};
+
+/// Validates an `ExportTraceServiceRequest`, or several of them one after the other, and counts what is in it.
+///
+/// # Errors
+/// [`Error::Wire`] with the offset and the field path of the first problem.
+pub fn validate_traces(bytes: &[u8], limits: &Limits) -> Result<Counts, Error> {
+    validate(&traces::REQUEST, bytes, limits)
+}
+
+fn validate(root: &'static Message, bytes: &[u8], limits: &Limits) -> Result<Counts, Error> {
+    let mut walk = Walk { bytes, tally: Tally::new(limits) };
+    match walk.message(root, 0..bytes.len(), 0) {
+        Ok(()) => Ok(walk.tally.counts),
+        Err(Fault { problem, offset }) => Err(Error::Wire { problem, offset, path: root.path_to(bytes, offset) }),
+    }
+}
+
+struct Walk<'a> {
+    bytes: &'a [u8],
+    tally: Tally,
+}
+
+impl Walk<'_> {
+    fn message(&mut self, message: &'static Message, range: std::ops::Range<usize>, depth: u32) -> Result<(), Fault> {
+        let mut cursor = Cursor::starting_at(&self.bytes[..range.end], range.start);
+        // Singular message fields seen so far, a bit per field number.
+        let mut seen = 0u32;
+        loop {
+            let start = cursor.offset();
+            let Some(key) = cursor.key()? else { return Ok(()) };
+            let Some(field) = message.field(key.number) else {
+                cursor.value(key.wire)?;
+                continue;
+            };
+            if field.kind.wire() != key.wire {
+                return Err(fault(Problem::WireType, start));
+            }
+            let Kind::Message(inner) = field.kind else {
+                scalar(field.kind, key, &mut cursor)?;
+                continue;
+            };
+            if !field.repeated {
+                if seen & 1 << field.number != 0 {
+                    return Err(fault(Problem::Duplicate, start));
+                }
+                seen |= 1 << field.number;
+            }
+            let body = cursor.len_delimited()?;
+            if inner.role == Role::Attribute && self.tally.allows(depth, 2) && is_plain_attribute(body) {
+                continue;
+            }
+            self.tally.enter(inner.role, depth).map_err(|problem| fault(problem, start))?;
+            self.message(inner, cursor.offset() - body.len()..cursor.offset(), depth + 1)?;
+        }
+    }
+}
+
+#[inline]
+fn scalar(kind: Kind, key: Key, cursor: &mut Cursor<'_>) -> Result<(), Fault> {
+    if !matches!(kind, Kind::String) {
+        cursor.value(key.wire)?;
+        return Ok(());
+    }
+    let text = cursor.len_delimited()?;
+    if is_ascii(text) {
+        return Ok(());
+    }
+    match std::str::from_utf8(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(fault(Problem::Utf8, cursor.offset() - text.len() + error.valid_up_to())),
+    }
+}
+
+/// Whether this is an attribute with a key and a string value, both ASCII and short: the shape of nearly every
+/// attribute there is, recognised here without a second and a third level of walking.
+///
+/// One look at all bytes settles two things: the text is ASCII, and tags and lengths are one byte each.
+#[inline]
+fn is_plain_attribute(body: &[u8]) -> bool {
+    let [KEY, key_length, rest @ ..] = body else { return false };
+    let Some([VALUE, value_length, STRING, text_length, text @ ..]) = rest.get(usize::from(*key_length)..) else {
+        return false;
+    };
+    usize::from(*value_length) == text.len() + 2 && usize::from(*text_length) == text.len() && is_ascii(body)
+}
+
+/// Key byte of `KeyValue.key`.
+const KEY: u8 = 0x0a;
+/// Key byte of `KeyValue.value`.
+const VALUE: u8 = 0x12;
+/// Key byte of `AnyValue.string_value`.
+const STRING: u8 = 0x0a;
+
+/// `<[u8]>::is_ascii`, made for strings of some tens of bytes: whole words, the last one overlapping.
+#[inline]
+fn is_ascii(bytes: &[u8]) -> bool {
+    const HIGH_BITS: u128 = u128::from_ne_bytes([0x80; 16]);
+    let (words, _) = bytes.as_chunks::<16>();
+    let Some(last) = bytes.last_chunk::<16>() else {
+        return bytes.iter().fold(0, |all, byte| all | byte) < 0x80;
+    };
+    let all = words.iter().fold(u128::from_ne_bytes(*last), |all, word| all | u128::from_ne_bytes(*word));
+    all & HIGH_BITS == 0
+}
