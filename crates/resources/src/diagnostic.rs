@@ -1,0 +1,249 @@
+//! Diagnostics: what is wrong in a configuration, where, and what would be right.
+//!
+//! It knows nothing about what is being checked. No secret value ever enters a [`Diagnostic`]; rendering takes care
+//! that none is quoted from the source text either.
+
+mod render;
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+
+/// Diagnostics kept per load: a file that is wrong everywhere must not cost memory without end.
+const MAX_DIAGNOSTICS: usize = 1000;
+
+/// Characters of an offending value that are shown.
+const MAX_SHOWN_CHARS: usize = 80;
+
+/// How much a diagnostic matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// The configuration cannot be used.
+    Error,
+    /// The configuration is used; something in it deserves attention.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// One finding about one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Name of the [`Source`](crate::Source), as given by the caller.
+    pub file: String,
+    /// Line, counted from 1.
+    pub line: usize,
+    /// Column in characters, counted from 1.
+    pub column: usize,
+    /// Path of the field within its document, for example `spec.output.otlp.endpoint.value`; empty when the finding
+    /// concerns a whole document or file.
+    pub field: String,
+    /// The offending value, shortened when it is long. Absent for anything that may be secret.
+    pub value: Option<String>,
+    /// What is wrong, one line, lower case unless it is a published text.
+    pub message: String,
+    /// What would be right; empty when the message says it.
+    pub expected: String,
+    /// Error or warning.
+    pub severity: Severity,
+    width: usize,
+    excerpt: Excerpt,
+}
+
+impl Diagnostic {
+    pub(crate) fn error(place: &Place, message: impl Into<String>) -> Self {
+        Self::new(place, Severity::Error, message.into())
+    }
+
+    pub(crate) fn warning(place: &Place, message: impl Into<String>) -> Self {
+        Self::new(place, Severity::Warning, message.into())
+    }
+
+    fn new(place: &Place, severity: Severity, message: String) -> Self {
+        Self {
+            file: place.file.to_string(),
+            line: place.line,
+            column: place.column,
+            field: place.field.clone(),
+            value: None,
+            message,
+            expected: String::new(),
+            severity,
+            width: place.width,
+            excerpt: place.excerpt,
+        }
+    }
+
+    pub(crate) fn value(mut self, value: &str) -> Self {
+        self.value = Some(shorten(value));
+        self
+    }
+
+    pub(crate) fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.expected = expected.into();
+        self
+    }
+
+    /// Shows the finding with its source line and a caret, as compilers do. `source_text` is the text of the source
+    /// named [`file`](Self::file). Values that may be secret are shown as `***`.
+    pub fn render(&self, source_text: &str, color: bool) -> String {
+        render::render(self, source_text, color)
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}: ", self.file, self.line, self.column, self.severity)?;
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.message)?;
+        if !self.expected.is_empty() {
+            write!(f, "; expected {}", self.expected)?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything found in a configuration that cannot be used: its errors and its warnings, by file, line and column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The findings, at least one of them an error.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Report {
+    /// The findings in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.diagnostics.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Report {
+    type Item = &'a Diagnostic;
+    type IntoIter = std::slice::Iter<'a, Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl IntoIterator for Report {
+    type Item = Diagnostic;
+    type IntoIter = std::vec::IntoIter<Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.diagnostics.into_iter()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, diagnostic) in self.diagnostics.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{diagnostic}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Report {}
+
+/// How much of the source line may be quoted beside a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Excerpt {
+    /// The line as it is.
+    Line,
+    /// The key only: the value, or what lies beside it, may be secret.
+    Key,
+}
+
+/// A place in a source, with the path of the field found there.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) file: Rc<str>,
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    /// Characters to underline.
+    pub(crate) width: usize,
+    pub(crate) field: String,
+    pub(crate) excerpt: Excerpt,
+}
+
+impl Place {
+    /// The first character of a file.
+    pub(crate) fn start_of(file: &str) -> Self {
+        Self { file: file.into(), line: 1, column: 1, width: 1, field: String::new(), excerpt: Excerpt::Key }
+    }
+
+    /// The same place, its value not to be shown.
+    pub(crate) fn hidden(&self) -> Self {
+        Self { excerpt: Excerpt::Key, ..self.clone() }
+    }
+
+    /// `file:line:column`, for messages that name a second place.
+    pub(crate) fn position(&self) -> String {
+        format!("{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// Collects what is found during one load. Shared by reference, so that checking code reads as plain functions.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    kept: RefCell<Vec<Diagnostic>>,
+    more: Cell<usize>,
+    errors: Cell<usize>,
+}
+
+impl Findings {
+    pub(crate) fn push(&self, diagnostic: Diagnostic) {
+        if diagnostic.severity == Severity::Error {
+            self.errors.set(self.errors.get() + 1);
+        }
+        let mut kept = self.kept.borrow_mut();
+        if kept.len() < MAX_DIAGNOSTICS {
+            kept.push(diagnostic);
+        } else {
+            self.more.set(self.more.get() + 1);
+        }
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        self.errors.get() > 0
+    }
+
+    /// Everything found, sorted.
+    pub(crate) fn into_sorted(self) -> Vec<Diagnostic> {
+        let mut all = self.kept.into_inner();
+        all.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        if self.more.get() > 0
+            && let Some(last) = all.last()
+        {
+            let mut end = Place::start_of(&last.file);
+            end.line = last.line;
+            all.push(Diagnostic::error(&end, format!("{} more problems are not shown", self.more.get())));
+        }
+        all
+    }
+}
+
+/// A value as it appears in messages: quoted, escaped, shortened.
+pub(crate) fn quoted(value: &str) -> String {
+    format!("{:?}", shorten(value))
+}
+
+fn shorten(value: &str) -> String {
+    match value.char_indices().nth(MAX_SHOWN_CHARS) {
+        None => value.to_owned(),
+        Some((end, _)) => format!("{}...", &value[..end]),
+    }
+}

@@ -1,0 +1,70 @@
+//! What every Kubernetes object has: `apiVersion`, `kind` and `metadata`.
+//!
+//! It knows the rules of Kubernetes for names and which metadata the API server adds, and nothing of what the kinds
+//! contain.
+
+use crate::diagnostic::{Diagnostic, quoted};
+use crate::node::{Fields, Located, Node};
+
+/// Longest object name (RFC 1123 subdomain), in bytes.
+const MAX_NAME_BYTES: usize = 253;
+
+/// Metadata that `kubectl get -o yaml` prints and that configures nothing here.
+const SERVER_METADATA: &[&str] = &[
+    "generateName",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "finalizers",
+    "managedFields",
+    "ownerReferences",
+    "selfLink",
+];
+
+/// The part of the metadata that means something here.
+#[derive(Debug, Clone)]
+pub(crate) struct Metadata {
+    pub(crate) name: Located<String>,
+    pub(crate) namespace: Option<Located<String>>,
+}
+
+/// Takes `metadata` from a document.
+pub(crate) fn metadata(document: &mut Fields<'_>) -> Option<Metadata> {
+    // An annotation may hold a copy of the whole object, secrets included.
+    let mut fields = document.required("metadata")?.secret().fields()?;
+    let name = fields.required("name").and_then(|node| name(&node.public()));
+    let namespace = fields.optional("namespace").and_then(|node| self::name(&node.public()));
+    for key in ["labels", "annotations"] {
+        for (_, value) in fields.optional(key).map(|node| node.map()).unwrap_or_default() {
+            value.string();
+        }
+    }
+    fields.ignore(SERVER_METADATA);
+    fields.finish();
+    Some(Metadata { name: name?, namespace })
+}
+
+fn name(node: &Node<'_>) -> Option<Located<String>> {
+    let name = node.string()?;
+    if is_subdomain(&name.value) {
+        return Some(name);
+    }
+    node.findings().push(
+        Diagnostic::error(&name.place, format!("{} is not a valid name", quoted(&name.value)))
+            .value(&name.value)
+            .expected("at most 253 lower case letters, digits, '-' or '.', starting and ending with a letter or digit"),
+    );
+    None
+}
+
+fn is_subdomain(name: &str) -> bool {
+    name.len() <= MAX_NAME_BYTES && name.split('.').all(is_label)
+}
+
+fn is_label(label: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    !label.is_empty() && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+}

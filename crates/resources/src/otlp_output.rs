@@ -1,0 +1,175 @@
+//! `OTLPOutput`: the backend of a pipeline, as written. The same for every signal.
+//!
+//! Here a document becomes checked fields: types, names, and the rules that need no Secret. [`compile`] follows
+//! references and makes the plan's output.
+
+mod compile;
+mod headers;
+mod tls;
+
+use weir_plan::{Compression, Protocol};
+
+use crate::Version;
+use crate::diagnostic::{Diagnostic, Place};
+use crate::node::{Located, Node};
+use crate::value::Value;
+
+pub(crate) use compile::compile;
+
+const PROTOCOLS: &[(&str, Protocol)] = &[("grpc", Protocol::Grpc), ("http", Protocol::Http)];
+
+const COMPRESSIONS: &[(&str, Compression)] = &[
+    ("none", Compression::None),
+    ("gzip", Compression::Gzip),
+    ("snappy", Compression::Snappy),
+    ("zstd", Compression::Zstd),
+];
+
+/// A checked output. Values are not resolved yet.
+pub(crate) struct OtlpOutput {
+    endpoint: Value,
+    /// Nothing when what is written is not a protocol.
+    protocol: Option<Protocol>,
+    path: Option<Located<String>>,
+    compression: Compression,
+    headers: Vec<headers::Header>,
+    basic: Option<Basic>,
+    oauth2: Option<OAuth2>,
+    tls: tls::Tls,
+}
+
+struct Basic {
+    user: Value,
+    password: Value,
+    place: Place,
+}
+
+struct OAuth2 {
+    token_url: Value,
+    client_id: Value,
+    client_secret: Value,
+    scopes: Vec<String>,
+    params: Vec<(String, String)>,
+    place: Place,
+}
+
+impl OtlpOutput {
+    /// Reads `output.otlp`.
+    pub(crate) fn decode(node: &Node<'_>, version: Version) -> Option<Self> {
+        let mut fields = node.fields()?;
+        let endpoint = match fields.required("endpoint") {
+            Some(node) => decode_endpoint(&node, version),
+            None => Value::Invalid,
+        };
+        let protocol = match fields.optional("protocol") {
+            Some(node) => node.choice("protocol", PROTOCOLS),
+            None => Some(Protocol::Grpc),
+        };
+        let path = fields.optional("path").and_then(|node| node.string()).filter(|path| !path.value.is_empty());
+        let compression = match (fields.optional("compression"), version) {
+            (Some(node), Version::V1Beta1) => node.choice("compression", COMPRESSIONS).unwrap_or(Compression::Gzip),
+            (Some(node), Version::V1Alpha1) => {
+                let message = "compression is not available in v1alpha1";
+                node.findings().push(node.error(message).expected("apiVersion telemetry.kyma-project.io/v1beta1"));
+                Compression::Gzip
+            }
+            (None, _) => Compression::Gzip,
+        };
+        let headers = fields.optional("headers").map(|node| headers::decode(&node.secret(), version));
+        let authentication =
+            fields.optional("authentication").map(|node| decode_authentication(&node.secret(), version));
+        let (basic, oauth2) = authentication.unwrap_or_default();
+        let tls = fields.optional("tls").map(|node| tls::Tls::decode(&node, version)).unwrap_or_default();
+        fields.finish();
+
+        let headers = headers.unwrap_or_default();
+        let output = Self { endpoint, protocol, path, compression, headers, basic, oauth2, tls };
+        output.check_together(node);
+        Some(output)
+    }
+
+    /// The rules between fields.
+    fn check_together(&self, node: &Node<'_>) {
+        if self.protocol != Some(Protocol::Grpc) {
+            return;
+        }
+        if let Some(path) = &self.path {
+            let message = "Path is only available with HTTP protocol";
+            node.findings().push(Diagnostic::error(&path.place, message).value(&path.value).expected("protocol: http"));
+        }
+        if self.oauth2.is_some()
+            && let Some(insecure) = &self.tls.insecure
+        {
+            let message = "OAuth2 authentication requires TLS when using gRPC protocol";
+            node.findings().push(Diagnostic::error(insecure, message).value("true").expected("false"));
+        }
+    }
+}
+
+fn decode_endpoint(node: &Node<'_>, version: Version) -> Value {
+    let endpoint = Value::decode(node, version);
+    let rule = match version {
+        Version::V1Beta1 => "'endpoint' must have 'value' or 'valueFrom' set",
+        Version::V1Alpha1 => "failed to resolve value",
+    };
+    endpoint.check_set(node, rule);
+    endpoint
+}
+
+fn decode_authentication(node: &Node<'_>, version: Version) -> (Option<Basic>, Option<OAuth2>) {
+    let Some(mut fields) = node.fields() else { return (None, None) };
+    let basic = fields.optional("basic");
+    let oauth2 = fields.optional("oauth2");
+    if basic.is_some() && oauth2.is_some() {
+        node.findings().push(node.error("Only one authentication method can be specified"));
+    }
+    fields.finish();
+    (basic.and_then(|node| decode_basic(&node, version)), oauth2.and_then(|node| decode_oauth2(&node, version)))
+}
+
+fn decode_basic(node: &Node<'_>, version: Version) -> Option<Basic> {
+    let mut fields = node.fields()?;
+    let mut part = |key, rule| {
+        let Some(node) = fields.required(key) else { return Value::Invalid };
+        let value = Value::decode(&node, version);
+        if version == Version::V1Beta1 {
+            value.check_set(&node, rule);
+        }
+        value
+    };
+    let user = part("user", "'user' must have 'value' or 'valueFrom' set");
+    let password = part("password", "'password' must have 'value' or 'valueFrom' set");
+    fields.finish();
+    // The older version accepts a half-written login and then sends none.
+    if version == Version::V1Alpha1 && (user.is_unset() || password.is_unset()) {
+        let message = "basic authentication is not used: 'user' and 'password' must have 'value' or 'valueFrom' set";
+        node.findings().push(Diagnostic::warning(&node.place(), message));
+        return None;
+    }
+    Some(Basic { user, password, place: node.place() })
+}
+
+fn decode_oauth2(node: &Node<'_>, version: Version) -> Option<OAuth2> {
+    let mut fields = node.fields()?;
+    let mut part = |key, public: bool, rule| {
+        let Some(node) = fields.required(key) else { return Value::Invalid };
+        let node = if public { node.public() } else { node };
+        let value = Value::decode(&node, version);
+        value.check_set(&node, rule);
+        value
+    };
+    let token_url = part("tokenURL", true, "'tokenURL' must have 'value' or 'valueFrom' set");
+    let client_id = part("clientID", false, "'clientID' must have 'value' or 'valueFrom' set");
+    let client_secret = part("clientSecret", false, "'clientSecret' must have 'value' or 'valueFrom' set");
+    let scopes = fields.optional("scopes").map(|node| node.public().strings()).unwrap_or_default();
+    let params = fields.optional("params").map(|node| node.map()).unwrap_or_default();
+    fields.finish();
+    Some(OAuth2 {
+        token_url,
+        client_id,
+        client_secret,
+        scopes: scopes.into_iter().map(|scope| scope.value).collect(),
+        params: params.into_iter().filter_map(|(key, node)| Some((key.to_owned(), node.string()?.value))).collect(),
+        place: node.place(),
+    })
+}

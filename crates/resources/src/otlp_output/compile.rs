@@ -1,0 +1,167 @@
+//! A checked output to the plan's output: references followed, endpoint parsed, authentication made up.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http::Uri;
+use weir_plan::{Endpoint, Output, Protocol, Secret};
+
+use super::{Basic, OAuth2, OtlpOutput, headers};
+use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
+use crate::endpoint::{self, Address, Scheme};
+use crate::secret::Secrets;
+use crate::value::{Resolved, Value};
+
+/// Compiles an output. `signal_path` is what OTLP/HTTP appends to the endpoint (`/v1/traces`). `None` has been
+/// reported.
+pub(crate) fn compile(
+    output: &OtlpOutput,
+    signal_path: &str,
+    secrets: &Secrets,
+    findings: &Findings,
+) -> Option<Output> {
+    let compiler = Compiler { output, secrets, findings };
+    let address = compiler.address();
+    let basic = output.basic.as_ref().and_then(|basic| compiler.basic(basic));
+    let oauth2 = output.oauth2.as_ref().and_then(|oauth2| compiler.oauth2(oauth2));
+    let authorized_by = match (&output.basic, &output.oauth2) {
+        (Some(_), _) => Some("authentication.basic"),
+        (None, Some(_)) => Some("authentication.oauth2"),
+        (None, None) => None,
+    };
+    let mut headers = headers::compile(&output.headers, authorized_by, secrets, findings);
+    headers.extend(basic);
+    let tls = output.tls.compile(address.as_ref().and_then(|address| address.scheme), secrets, findings);
+
+    let (address, protocol) = (address?, output.protocol?);
+    compiler.check_oauth2_security(&address, protocol);
+    let path = compiler.path(&address, protocol, signal_path)?;
+    let endpoint = Endpoint { host: address.host, port: address.port, path };
+    Some(Output { protocol, endpoint, compression: output.compression, headers, oauth2, tls })
+}
+
+struct Compiler<'a> {
+    output: &'a OtlpOutput,
+    secrets: &'a Secrets,
+    findings: &'a Findings,
+}
+
+impl Compiler<'_> {
+    fn resolve(&self, value: &Value) -> Option<Resolved> {
+        value.resolve(self.secrets).unwrap_or_else(|diagnostic| {
+            self.findings.push(diagnostic);
+            None
+        })
+    }
+
+    fn address(&self) -> Option<Address> {
+        let Resolved { text, place, from_secret } = self.resolve(&self.output.endpoint)?;
+        let text = text.trim();
+        let problems = match endpoint::parse(text, self.output.protocol?) {
+            Ok(address) => return Some(address),
+            Err(problems) => problems,
+        };
+        let hidden = from_secret || endpoint::may_be_secret(text);
+        for problem in problems {
+            let message = format!("OTLP output endpoint invalid: {}", problem.message);
+            let diagnostic = if hidden {
+                Diagnostic::error(&place.hidden(), format!("{message} (value not shown)"))
+            } else {
+                Diagnostic::error(&place, format!("{message}: {}", quoted(text))).value(text)
+            };
+            self.findings.push(diagnostic.expected(problem.expected));
+        }
+        None
+    }
+
+    /// The request path: what the user gives below the endpoint's own path, or the signal's.
+    fn path(&self, address: &Address, protocol: Protocol, signal_path: &str) -> Option<String> {
+        if protocol == Protocol::Grpc {
+            return Some(String::new());
+        }
+        let base = address.path.trim_end_matches('/');
+        let Some(path) = &self.output.path else { return Some(format!("{base}{signal_path}")) };
+        let full = format!("{base}/{}", path.value.trim_start_matches('/'));
+        if path.value.contains('#') || !endpoint::is_path(&full) {
+            let message = format!("{} is not a URL path", quoted(&path.value));
+            let expected = "a path, for example /v1/traces, special characters as %XX";
+            self.findings.push(Diagnostic::error(&path.place, message).value(&path.value).expected(expected));
+            return None;
+        }
+        Some(full)
+    }
+
+    fn check_oauth2_security(&self, address: &Address, protocol: Protocol) {
+        let Some(OAuth2 { place, .. }) = &self.output.oauth2 else { return };
+        if address.scheme != Some(Scheme::Http) {
+            return;
+        }
+        let message = match protocol {
+            Protocol::Grpc => "OAuth2 requires TLS when using gRPC protocol: HTTP scheme not allowed",
+            Protocol::Http if self.output.tls.has_certificates() => "HTTP scheme with TLS not allowed",
+            Protocol::Http => return,
+        };
+        let place = self.output.endpoint.place().unwrap_or(place).hidden();
+        let message = format!("OTLP output endpoint invalid: {message}");
+        self.findings.push(Diagnostic::error(&place, message).expected("https://"));
+    }
+
+    fn basic(&self, basic: &Basic) -> Option<weir_plan::Header> {
+        let Basic { user, password, place } = basic;
+        let (user, password) = (self.credential(user), self.credential(password));
+        let (user, password) = (user?, password?);
+        if user.contains(':') {
+            let message = "the user of basic authentication contains ':' (not shown)";
+            self.findings.push(Diagnostic::error(place, message).expected("a user name without ':' (RFC 7617)"));
+            return None;
+        }
+        let value = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
+        Some(weir_plan::Header { name: "authorization".to_owned(), value: Secret::new(value) })
+    }
+
+    fn oauth2(&self, oauth2: &OAuth2) -> Option<weir_plan::OAuth2> {
+        let token_url = self.token_url(&oauth2.token_url);
+        let (client_id, client_secret) = (self.credential(&oauth2.client_id), self.credential(&oauth2.client_secret));
+        Some(weir_plan::OAuth2 {
+            token_url: token_url?,
+            client_id: Secret::new(client_id?),
+            client_secret: Secret::new(client_secret?),
+            scopes: oauth2.scopes.clone(),
+            params: oauth2.params.clone(),
+        })
+    }
+
+    fn token_url(&self, value: &Value) -> Option<String> {
+        let Resolved { text, place, from_secret } = self.resolve(value)?;
+        let text = text.trim();
+        let uri: Option<Uri> = text.parse().ok();
+        let valid = uri.is_some_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty())
+        });
+        if valid {
+            return Some(text.to_owned());
+        }
+        let message = "'tokenURL' must be a valid URL";
+        let diagnostic = if from_secret || endpoint::may_be_secret(text) {
+            Diagnostic::error(&place.hidden(), format!("{message} (value not shown)"))
+        } else {
+            Diagnostic::error(&place, format!("{message}: {}", quoted(text))).value(text)
+        };
+        self.findings.push(diagnostic.expected("an absolute URL, for example https://auth.example.com/oauth2/token"));
+        None
+    }
+
+    /// A user, password or client secret: taken as it is, because white space may be part of it.
+    fn credential(&self, value: &Value) -> Option<String> {
+        let Resolved { text, place, .. } = self.resolve(value)?;
+        if text.ends_with('\n') {
+            self.warn_newline(&place);
+        }
+        Some(text)
+    }
+
+    fn warn_newline(&self, place: &Place) {
+        let message = "the value ends with a line break, which is sent as part of it (not shown)";
+        let expected = "a value without it (`printf %s` or `echo -n` when encoding)";
+        self.findings.push(Diagnostic::warning(&place.hidden(), message).expected(expected));
+    }
+}

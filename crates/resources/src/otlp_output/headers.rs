@@ -1,0 +1,114 @@
+//! Extra request headers of an output: decoding, and what a header may be.
+
+use std::collections::HashMap;
+
+use http::HeaderName;
+use weir_plan::Secret;
+
+use crate::Version;
+use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
+use crate::node::{Located, Node};
+use crate::secret::Secrets;
+use crate::value::Value;
+
+/// Headers that the transport sets itself; a second value would break requests.
+const RESERVED: &[&str] = &[
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A header as written.
+pub(super) struct Header {
+    name: Located<String>,
+    /// Trimmed; empty for none.
+    prefix: String,
+    value: Value,
+}
+
+pub(super) fn decode(node: &Node<'_>, version: Version) -> Vec<Header> {
+    let headers: Vec<Header> = node.list().iter().filter_map(|node| decode_header(node, version)).collect();
+    let mut seen: HashMap<&str, &Place> = HashMap::new();
+    for Header { name, .. } in &headers {
+        if let Some(first) = seen.insert(&name.value, &name.place) {
+            let message = format!("header {} is given twice, first at {}", quoted(&name.value), first.position());
+            node.findings().push(Diagnostic::error(&name.place, message).value(&name.value));
+        }
+    }
+    headers
+}
+
+fn decode_header(node: &Node<'_>, version: Version) -> Option<Header> {
+    let mut fields = node.fields()?;
+    let name = fields.required("name").and_then(|node| decode_name(&node.public()));
+    let prefix = fields.optional("prefix").and_then(|node| node.string());
+    let value = Value::take(&mut fields, version);
+    let rule = match version {
+        Version::V1Beta1 => "Header must have 'value' or 'valueFrom' set",
+        Version::V1Alpha1 => "failed to resolve value",
+    };
+    value.check_set(node, rule);
+    fields.finish();
+    Some(Header { name: name?, prefix: prefix.map(|text| text.value.trim().to_owned()).unwrap_or_default(), value })
+}
+
+/// A header name in lower case.
+fn decode_name(node: &Node<'_>) -> Option<Located<String>> {
+    let Located { value, place } = node.string()?;
+    let (message, expected) = match HeaderName::try_from(&value) {
+        Ok(name) if RESERVED.contains(&name.as_str()) || name.as_str().starts_with("grpc-") => {
+            (format!("header {} is reserved", quoted(&value)), "a header that the OTLP transport does not set itself")
+        }
+        Ok(name) => return Some(Located { value: name.as_str().to_owned(), place }),
+        Err(_) => (
+            format!("{} is not a header name", quoted(&value)),
+            "letters, digits and any of !#$%&'*+-.^_`|~ (at least 1 character)",
+        ),
+    };
+    node.findings().push(Diagnostic::error(&place, message).value(&value).expected(expected));
+    None
+}
+
+/// Resolves headers. `authorized_by` names what already sets `authorization`.
+pub(super) fn compile(
+    headers: &[Header],
+    authorized_by: Option<&str>,
+    secrets: &Secrets,
+    findings: &Findings,
+) -> Vec<weir_plan::Header> {
+    let mut compiled = Vec::new();
+    for Header { name, prefix, value } in headers {
+        if let Some(method) = authorized_by
+            && name.value == "authorization"
+        {
+            let message = format!("header \"authorization\" is already set by {method}");
+            findings.push(Diagnostic::error(&name.place, message).value(&name.value).expected("only one of the two"));
+        }
+        let value = match value.resolve(secrets) {
+            Ok(Some(value)) => value,
+            Ok(None) => continue,
+            Err(diagnostic) => {
+                findings.push(diagnostic);
+                continue;
+            }
+        };
+        let text = value.text.trim();
+        let text = if prefix.is_empty() { text.to_owned() } else { format!("{prefix} {text}") };
+        if !text.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) {
+            let message = format!("the value of header {} has an invalid character (not shown)", quoted(&name.value));
+            findings.push(
+                Diagnostic::error(&value.place.hidden(), message).expected("visible ASCII characters and spaces"),
+            );
+            continue;
+        }
+        compiled.push(weir_plan::Header { name: name.value.clone(), value: Secret::new(text) });
+    }
+    compiled
+}

@@ -1,0 +1,127 @@
+//! `Secret` documents (v1) and the look-up of what `secretKeyRef` names.
+//!
+//! It never puts a value into a message. Values are bytes here; what they must be is the matter of who asks.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use crate::diagnostic::{Diagnostic, Place, quoted};
+use crate::node::{Fields, Node};
+use crate::object;
+
+/// The namespace of a Secret that names none, as for `kubectl apply`.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// All Secrets of a configuration. It has no `Debug`: everything in it is secret.
+#[derive(Default)]
+pub(crate) struct Secrets {
+    by_name: BTreeMap<(String, String), Entry>,
+}
+
+struct Entry {
+    place: Place,
+    data: BTreeMap<String, Option<Vec<u8>>>,
+}
+
+/// A reference to a value in a Secret, with its place.
+#[derive(Debug, Clone)]
+pub(crate) struct SecretKeyRef {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) key: String,
+    pub(crate) place: Place,
+}
+
+impl Secrets {
+    /// Reads a document of kind `Secret`.
+    pub(crate) fn add(&mut self, mut document: Fields<'_>) {
+        let metadata = object::metadata(&mut document);
+        let mut data = BTreeMap::new();
+        for (key, value) in entries(&mut document, "data") {
+            // A value that cannot be decoded is reported once, here, and not again as missing.
+            data.insert(key.to_owned(), decoded(&value));
+        }
+        for (key, value) in entries(&mut document, "stringData") {
+            data.insert(key.to_owned(), value.string().map(|text| text.value.into_bytes()));
+        }
+        document.ignore(&["type", "immutable"]);
+        let findings = document.node().findings();
+        document.finish();
+
+        let Some(metadata) = metadata else { return };
+        let namespace = metadata.namespace.map_or_else(|| DEFAULT_NAMESPACE.to_owned(), |located| located.value);
+        let (name, place) = (metadata.name.value, metadata.name.place);
+        if let Some(first) = self.by_name.get(&(namespace.clone(), name.clone())) {
+            let message = format!("Secret {namespace}/{name} is defined twice, first at {}", first.place.position());
+            findings.push(Diagnostic::error(&place, message).value(&name));
+            return;
+        }
+        self.by_name.insert((namespace, name), Entry { place, data });
+    }
+
+    /// The value a reference names; a diagnostic at the reference when there is none. `Ok(None)` is a value that was
+    /// already reported where it is defined.
+    pub(crate) fn get(&self, reference: &SecretKeyRef) -> Result<Option<&[u8]>, Diagnostic> {
+        let SecretKeyRef { namespace, name, key, place } = reference;
+        let Some(secret) = self.by_name.get(&(namespace.clone(), name.clone())) else {
+            let message = format!(
+                "One or more referenced Secrets are missing: Secret '{name}' of Namespace '{namespace}' (for key '{key}')"
+            );
+            return Err(Diagnostic::error(place, message).expected("a Secret document in the given files"));
+        };
+        let Some(value) = secret.data.get(key) else {
+            let message = format!(
+                "One or more keys in a referenced Secret are missing: Key '{key}' in Secret '{name}' of Namespace '{namespace}'"
+            );
+            let keys: Vec<&str> = secret.data.keys().map(String::as_str).collect();
+            let expected = match keys.as_slice() {
+                [] => "a key of the Secret, which has none".to_owned(),
+                keys => crate::suggest::one_of(keys, key),
+            };
+            return Err(Diagnostic::error(place, message).expected(expected));
+        };
+        Ok(value.as_deref())
+    }
+}
+
+fn entries<'a>(document: &mut Fields<'a>, key: &'static str) -> Vec<(&'a str, Node<'a>)> {
+    document.optional(key).map(|node| node.secret().map()).unwrap_or_default()
+}
+
+fn decoded(value: &Node<'_>) -> Option<Vec<u8>> {
+    let text = value.string()?.value;
+    // Long values are wrapped by some tools.
+    let packed: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    let bytes = BASE64_STANDARD.decode(packed);
+    if bytes.is_err() {
+        let message = "the value is not valid base64 (not shown)";
+        value.findings().push(value.error(message).expected("base64 in 'data'; plain text belongs in 'stringData'"));
+    }
+    bytes.ok()
+}
+
+/// Takes `secretKeyRef` from a `valueFrom` node.
+pub(crate) fn secret_key_ref(value_from: &Node<'_>) -> Option<SecretKeyRef> {
+    let mut fields = value_from.clone().public().fields()?;
+    let reference = fields.required("secretKeyRef").and_then(|node| {
+        let mut fields = node.fields()?;
+        let mut part = |key| fields.required(key).and_then(|node| non_empty(&node));
+        let (name, namespace, key) = (part("name"), part("namespace"), part("key"));
+        fields.finish();
+        Some(SecretKeyRef { namespace: namespace?, name: name?, key: key?, place: node.place() })
+    });
+    fields.finish();
+    reference
+}
+
+fn non_empty(node: &Node<'_>) -> Option<String> {
+    let text = node.string()?;
+    if text.value.is_empty() {
+        node.findings()
+            .push(node.error(format!("{} is too short", quoted(""))).value("").expected("at least 1 character"));
+        return None;
+    }
+    Some(text.value)
+}

@@ -1,0 +1,98 @@
+//! Reads configuration files and directories.
+//!
+//! It knows nothing of YAML: a [`Source`] is a name and a text.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::diagnostic::{Diagnostic, Findings, Place, Report};
+
+/// Largest configuration file, in bytes.
+pub const MAX_FILE_BYTES: u64 = 8 << 20;
+
+/// One configuration text.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The path shown in messages.
+    pub name: String,
+    /// YAML, any number of documents. May contain secrets.
+    pub text: String,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("name", &self.name).field("text_bytes", &self.text.len()).finish()
+    }
+}
+
+/// Reads files, and the `*.yaml` and `*.yml` files of directories in the order of their names (not those of their
+/// subdirectories, and no hidden files).
+///
+/// # Errors
+/// One diagnostic for each path that is missing, cannot be read, is not UTF-8, is larger than [`MAX_FILE_BYTES`], or
+/// is a directory without a YAML file.
+pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Report> {
+    let findings = Findings::default();
+    let mut sources = Vec::new();
+    for path in paths {
+        for file in files_of(path, &findings) {
+            match read_file(&file) {
+                Ok(source) => sources.push(source),
+                Err(diagnostic) => findings.push(diagnostic),
+            }
+        }
+    }
+    if findings.has_errors() { Err(Report { diagnostics: findings.into_sorted() }) } else { Ok(sources) }
+}
+
+fn files_of(path: &Path, findings: &Findings) -> Vec<PathBuf> {
+    if !path.is_dir() {
+        return vec![path.to_owned()];
+    }
+    let at = Place::start_of(&path.to_string_lossy());
+    match yaml_files(path) {
+        Err(error) => findings.push(Diagnostic::error(&at, format!("cannot read directory: {error}"))),
+        Ok(files) if files.is_empty() => {
+            let message = "cannot find configuration: the directory has no YAML file";
+            findings.push(Diagnostic::error(&at, message).expected("at least one *.yaml or *.yml file"));
+        }
+        Ok(files) => return files,
+    }
+    Vec::new()
+}
+
+fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+        if yaml && !hidden && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read_file(path: &Path) -> Result<Source, Diagnostic> {
+    let name = path.to_string_lossy().into_owned();
+    let mut at = Place::start_of(&name);
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| Diagnostic::error(&at, format!("cannot read file: {error}")))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let message = format!("cannot read file: it is larger than {} MiB", MAX_FILE_BYTES >> 20);
+        return Err(Diagnostic::error(&at, message));
+    }
+    String::from_utf8(bytes).map(|text| Source { name, text }).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line_start = valid.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        at.line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        at.column = String::from_utf8_lossy(&valid[line_start..]).chars().count() + 1;
+        Diagnostic::error(&at, "cannot read file: it is not UTF-8").expected("YAML text in UTF-8")
+    })
+}

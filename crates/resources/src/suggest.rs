@@ -1,0 +1,72 @@
+//! "Did you mean": the nearest known name to a misspelt one.
+
+/// Longest name that is compared; no field is longer.
+const MAX_CHARS: usize = 64;
+
+/// `one of: a, b, c (did you mean "b"?)`, or the name alone when there is one.
+pub(crate) fn one_of(known: &[&str], given: &str) -> String {
+    let list = match known {
+        [only] => format!("{only:?}"),
+        _ => format!("one of: {}", known.join(", ")),
+    };
+    match nearest(known, given) {
+        Some(name) => format!("{list} (did you mean {name:?}?)"),
+        None => list,
+    }
+}
+
+fn nearest<'a>(known: &[&'a str], given: &str) -> Option<&'a str> {
+    if given.chars().count() > MAX_CHARS {
+        return None;
+    }
+    let given = given.to_lowercase();
+    // A third of the name may be wrong, and never more than three letters.
+    let close_enough = |name: &str| (name.len() / 3).clamp(1, 3);
+    known
+        .iter()
+        .map(|name| (distance(&name.to_lowercase(), &given), *name))
+        .filter(|(distance, name)| *distance <= close_enough(name))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Edits (insert, delete, replace, swap neighbours) between two names.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replace = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = replace.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_nearest() {
+        let known = ["grpc", "http"];
+        assert_eq!(one_of(&known, "grcp"), r#"one of: grpc, http (did you mean "grpc"?)"#);
+        assert_eq!(one_of(&known, "HTTP"), r#"one of: grpc, http (did you mean "http"?)"#);
+        assert_eq!(one_of(&known, "kafka"), "one of: grpc, http");
+        assert_eq!(one_of(&["otlp"], "oltp"), r#""otlp" (did you mean "otlp"?)"#);
+        assert_eq!(one_of(&known, &"g".repeat(100_000)), "one of: grpc, http");
+    }
+
+    #[test]
+    fn counts_edits() {
+        for (a, b, edits) in [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "ab", 1), ("", "abc", 3)] {
+            assert_eq!(distance(a, b), edits, "{a} {b}");
+        }
+    }
+}

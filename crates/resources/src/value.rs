@@ -1,0 +1,111 @@
+//! `ValueType`: a text given in place (`value`) or by reference (`valueFrom.secretKeyRef`).
+//!
+//! It knows where a value comes from and not what it is for.
+
+use crate::Version;
+use crate::diagnostic::{Diagnostic, Place, quoted};
+use crate::node::{Fields, Located, Node};
+use crate::secret::{self, SecretKeyRef, Secrets};
+
+/// A value before its reference is followed.
+#[derive(Clone)]
+pub(crate) enum Value {
+    /// Written in place.
+    Inline(Located<String>),
+    /// Kept in a Secret.
+    Reference(SecretKeyRef),
+    /// Neither; the place is that of the mapping.
+    Missing(Place),
+    /// Wrong, and already reported.
+    Invalid,
+}
+
+/// A value with its text.
+pub(crate) struct Resolved {
+    pub(crate) text: String,
+    pub(crate) place: Place,
+    /// Whether it came from a Secret.
+    pub(crate) from_secret: bool,
+}
+
+impl Value {
+    /// Reads a mapping with nothing but a value.
+    pub(crate) fn decode(node: &Node<'_>, version: Version) -> Self {
+        let Some(mut fields) = node.fields() else { return Self::Invalid };
+        let value = Self::take(&mut fields, version);
+        fields.finish();
+        value
+    }
+
+    /// Takes `value` and `valueFrom` from a mapping that may have more fields.
+    pub(crate) fn take(fields: &mut Fields<'_>, version: Version) -> Self {
+        let value = fields.optional("value");
+        let value_from = fields.optional("valueFrom");
+        let inline = value.as_ref().and_then(Node::string);
+        let reference = value_from.as_ref().and_then(secret::secret_key_ref);
+
+        let empty = inline.as_ref().is_some_and(|text| text.value.is_empty());
+        let tolerated = empty && version == Version::V1Alpha1;
+        if value.is_some() && value_from.is_some() && !tolerated {
+            fields.node().findings().push(fields.node().error("Only one of 'value' or 'valueFrom' can be set"));
+            return Self::Invalid;
+        }
+        match (inline, reference) {
+            (_, Some(reference)) => Self::Reference(reference),
+            (Some(inline), None) if value_from.is_none() => Self::Inline(inline),
+            _ if value.is_none() && value_from.is_none() => Self::Missing(fields.node().place().hidden()),
+            _ => Self::Invalid,
+        }
+    }
+
+    /// Whether nothing is given, or an empty text, which stands for nothing where a value is optional.
+    pub(crate) fn is_unset(&self) -> bool {
+        match self {
+            Self::Missing(_) => true,
+            Self::Inline(text) => text.value.is_empty(),
+            Self::Reference(_) | Self::Invalid => false,
+        }
+    }
+
+    pub(crate) fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Inline(text) => Some(&text.place),
+            Self::Reference(reference) => Some(&reference.place),
+            Self::Missing(place) => Some(place),
+            Self::Invalid => None,
+        }
+    }
+
+    /// Reports a value that is not given, with the rule that wants it.
+    pub(crate) fn check_set(&self, node: &Node<'_>, rule: &str) {
+        if let Self::Missing(place) = self {
+            node.findings().push(Diagnostic::error(place, rule));
+        }
+    }
+
+    /// Follows the reference. `Ok(None)` was already reported.
+    ///
+    /// # Errors
+    /// A missing Secret or key, a value that is empty in place or not UTF-8.
+    pub(crate) fn resolve(&self, secrets: &Secrets) -> Result<Option<Resolved>, Diagnostic> {
+        match self {
+            Self::Missing(_) | Self::Invalid => Ok(None),
+            Self::Inline(Located { value, place }) if value.is_empty() => {
+                let message = format!("failed to resolve value: {} is empty", quoted(value));
+                Err(Diagnostic::error(place, message).value(value).expected("a text with at least 1 character"))
+            }
+            Self::Inline(Located { value, place }) => {
+                Ok(Some(Resolved { text: value.clone(), place: place.clone(), from_secret: false }))
+            }
+            Self::Reference(reference) => {
+                let Some(bytes) = secrets.get(reference)? else { return Ok(None) };
+                let Ok(text) = str::from_utf8(bytes) else {
+                    let SecretKeyRef { namespace, name, key, place } = reference;
+                    let message = format!("the value of key '{key}' in Secret {namespace}/{name} is not UTF-8 text");
+                    return Err(Diagnostic::error(place, message));
+                };
+                Ok(Some(Resolved { text: text.to_owned(), place: reference.place.clone(), from_secret: true }))
+            }
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! YAML text to a tree of nodes with positions.
+//!
+//! It knows the YAML that Kubernetes tools write and read (booleans such as `yes` included) and nothing of what the
+//! documents mean. Its cost is bounded for any input: nesting depth and what aliases expand to have limits, and the
+//! text is read as events, without recursion. Every document of a file is read on its own, so that a syntax error
+//! in one leaves the others to be checked.
+
+mod scalar;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use saphyr_parser::{Event, Marker, Parser, ScanError, Span};
+
+/// Nesting that no real document reaches.
+const MAX_DEPTH: usize = 64;
+
+/// What aliases may add to one file, in [`Yaml::weight`] units (about bytes). Enough for a shared block of settings
+/// used in many pipelines; far below what an exponential expansion needs to hurt.
+const MAX_ALIAS_WEIGHT: usize = 1 << 20;
+
+/// What a node weighs beside its text.
+const NODE_WEIGHT: usize = 32;
+
+/// A node with its position. It has no `Debug`: its text may be secret.
+pub(crate) struct Yaml {
+    pub(crate) at: At,
+    pub(crate) content: Content,
+    /// Size with all aliases expanded.
+    weight: usize,
+}
+
+/// What a node is.
+pub(crate) enum Content {
+    /// Nothing, `~` or `null`.
+    Null,
+    /// A plain boolean.
+    Bool(bool),
+    /// A plain number, as written.
+    Number(String),
+    /// Any other scalar.
+    Text(String),
+    /// A sequence.
+    List(Vec<Rc<Yaml>>),
+    /// A mapping in the order of the text, keys unique.
+    Map(Vec<Entry>),
+}
+
+/// A key and its value.
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_at: At,
+    pub(crate) value: Rc<Yaml>,
+}
+
+/// Where a node starts: line and column from 1, and its width in characters when it ends on the same line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct At {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) width: usize,
+}
+
+/// What is wrong with the text itself.
+#[derive(Debug)]
+pub(crate) struct SyntaxError {
+    pub(crate) at: At,
+    pub(crate) message: String,
+}
+
+/// The documents of one file, empty ones left out, and every syntax error in it.
+pub(crate) struct Documents {
+    pub(crate) roots: Vec<Rc<Yaml>>,
+    pub(crate) errors: Vec<SyntaxError>,
+}
+
+/// Reads all documents of a text.
+pub(crate) fn parse(text: &str) -> Documents {
+    let mut documents = Documents { roots: Vec::new(), errors: Vec::new() };
+    let mut alias_budget = MAX_ALIAS_WEIGHT;
+    for (first_line, text) in split(text.strip_prefix('\u{feff}').unwrap_or(text)) {
+        let mut builder = Builder::new(first_line, alias_budget);
+        if let Err(error) = builder.read(text) {
+            builder.documents.errors.push(error);
+        }
+        alias_budget = builder.alias_budget;
+        documents.roots.append(&mut builder.documents.roots);
+        documents.errors.append(&mut builder.documents.errors);
+    }
+    documents.roots.retain(|root| !matches!(root.content, Content::Null));
+    documents
+}
+
+/// Cuts a text before each `---` line: at the start of a line it is a document marker wherever it stands (YAML 1.2
+/// 9.1.2). Lines with only comments or directives stay with the document that follows them. Gives the number of lines
+/// before each part.
+fn split(text: &str) -> Vec<(usize, &str)> {
+    let mut parts = Vec::new();
+    let (mut start, mut start_line, mut has_content, mut offset) = (0, 0, false, 0);
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        if has_content && is_marker(line) {
+            parts.push((start_line, &text[start..offset]));
+            (start, start_line) = (offset, number);
+        }
+        let trimmed = line.trim();
+        has_content |= !(trimmed.is_empty() || trimmed.starts_with(['#', '%']));
+        offset += line.len();
+    }
+    parts.push((start_line, &text[start..]));
+    parts
+}
+
+fn is_marker(line: &str) -> bool {
+    line.strip_prefix("---").is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+}
+
+/// A collection that is being read.
+struct Frame {
+    at: At,
+    anchor: usize,
+    weight: usize,
+    kind: FrameKind,
+}
+
+enum FrameKind {
+    List(Vec<Rc<Yaml>>),
+    Map { entries: Vec<Entry>, lines: HashMap<String, usize>, pending: Option<(String, At)> },
+}
+
+struct Builder {
+    line_offset: usize,
+    alias_budget: usize,
+    anchors: HashMap<usize, Rc<Yaml>>,
+    stack: Vec<Frame>,
+    documents: Documents,
+}
+
+impl Builder {
+    fn new(line_offset: usize, alias_budget: usize) -> Self {
+        Self {
+            line_offset,
+            alias_budget,
+            anchors: HashMap::new(),
+            stack: Vec::new(),
+            documents: Documents { roots: Vec::new(), errors: Vec::new() },
+        }
+    }
+
+    fn read(&mut self, text: &str) -> Result<(), SyntaxError> {
+        let mut parser = Parser::new_from_str(text);
+        while let Some(next) = parser.next_event() {
+            let (event, span) = next.map_err(|error| self.scan_error(&error))?;
+            self.event(event, span)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), SyntaxError> {
+        let at = self.at(span);
+        match event {
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {
+                Ok(())
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let content = match scalar::resolve(&text, style, tag.as_deref()) {
+                    Ok(content) => content,
+                    Err(message) => return Err(SyntaxError { at, message }),
+                };
+                let weight = NODE_WEIGHT + text.len();
+                // A key is the text as written: `on: x` has the key "on".
+                if let Some(pending @ None) = self.pending_key() {
+                    *pending = Some((text.into_owned(), at));
+                    self.remember(anchor, Rc::new(Yaml { at, content, weight }));
+                    return Ok(());
+                }
+                self.finish(anchor, Yaml { at, content, weight })
+            }
+            Event::SequenceStart(anchor, tag) => {
+                scalar::check_collection_tag(tag.as_deref()).map_err(|message| SyntaxError { at, message })?;
+                self.open(at, anchor, FrameKind::List(Vec::new()))
+            }
+            Event::MappingStart(anchor, tag) => {
+                scalar::check_collection_tag(tag.as_deref()).map_err(|message| SyntaxError { at, message })?;
+                self.open(at, anchor, FrameKind::Map { entries: Vec::new(), lines: HashMap::new(), pending: None })
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::Alias(anchor) => self.alias(at, anchor),
+        }
+    }
+
+    /// The slot for the next key, when the innermost collection is a mapping.
+    fn pending_key(&mut self) -> Option<&mut Option<(String, At)>> {
+        match &mut self.stack.last_mut()?.kind {
+            FrameKind::Map { pending, .. } => Some(pending),
+            FrameKind::List(_) => None,
+        }
+    }
+
+    fn open(&mut self, at: At, anchor: usize, kind: FrameKind) -> Result<(), SyntaxError> {
+        if let Some(None) = self.pending_key() {
+            return Err(SyntaxError { at, message: "a mapping key must be a string".to_owned() });
+        }
+        if self.stack.len() == MAX_DEPTH {
+            return Err(SyntaxError { at, message: format!("nested deeper than {MAX_DEPTH} levels") });
+        }
+        self.stack.push(Frame { at, anchor, weight: NODE_WEIGHT, kind });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), SyntaxError> {
+        // The parser pairs every end with its start.
+        let Some(Frame { at, anchor, weight, kind }) = self.stack.pop() else { return Ok(()) };
+        let content = match kind {
+            FrameKind::List(items) => Content::List(items),
+            FrameKind::Map { entries, .. } => Content::Map(entries),
+        };
+        self.finish(anchor, Yaml { at, content, weight })
+    }
+
+    fn alias(&mut self, at: At, anchor: usize) -> Result<(), SyntaxError> {
+        let Some(node) = self.anchors.get(&anchor).cloned() else {
+            return Err(SyntaxError { at, message: "the alias stands inside the node it names".to_owned() });
+        };
+        self.alias_budget = self.alias_budget.checked_sub(node.weight).ok_or_else(|| SyntaxError {
+            at,
+            message: format!("aliases expand to more than {} KiB", MAX_ALIAS_WEIGHT / 1024),
+        })?;
+        if let Some(pending @ None) = self.pending_key() {
+            let Content::Text(key) = &node.content else {
+                return Err(SyntaxError { at, message: "a mapping key must be a string".to_owned() });
+            };
+            *pending = Some((key.clone(), at));
+            return Ok(());
+        }
+        self.attach(node);
+        Ok(())
+    }
+
+    fn finish(&mut self, anchor: usize, node: Yaml) -> Result<(), SyntaxError> {
+        let node = Rc::new(node);
+        self.remember(anchor, Rc::clone(&node));
+        self.attach(node);
+        Ok(())
+    }
+
+    /// Anchors count from 1; 0 is none.
+    fn remember(&mut self, anchor: usize, node: Rc<Yaml>) {
+        if anchor > 0 {
+            self.anchors.insert(anchor, node);
+        }
+    }
+
+    fn attach(&mut self, node: Rc<Yaml>) {
+        let Some(frame) = self.stack.last_mut() else {
+            self.documents.roots.push(node);
+            return;
+        };
+        frame.weight = frame.weight.saturating_add(node.weight);
+        match &mut frame.kind {
+            FrameKind::List(items) => items.push(node),
+            FrameKind::Map { entries, lines, pending } => {
+                let Some((key, key_at)) = pending.take() else { return };
+                frame.weight = frame.weight.saturating_add(key.len());
+                if let Some(first) = lines.get(&key) {
+                    let key = crate::diagnostic::quoted(&key);
+                    let message = format!("duplicate key {key}, first given on line {first}");
+                    self.documents.errors.push(SyntaxError { at: key_at, message });
+                    return;
+                }
+                lines.insert(key.clone(), key_at.line);
+                entries.push(Entry { key, key_at, value: node });
+            }
+        }
+    }
+
+    fn at(&self, span: Span) -> At {
+        let width = if span.start.line() == span.end.line() { span.len().max(1) } else { 1 };
+        At { width, ..self.mark(span.start) }
+    }
+
+    fn mark(&self, mark: Marker) -> At {
+        At { line: self.line_offset + mark.line().max(1), column: mark.col() + 1, width: 1 }
+    }
+
+    fn scan_error(&self, error: &ScanError) -> SyntaxError {
+        SyntaxError { at: self.mark(*error.marker()), message: format!("invalid YAML: {}", error.info()) }
+    }
+}
