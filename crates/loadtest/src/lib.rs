@@ -1,1 +1,28 @@
-//! (being written)
+//! The judge: a generator, a fault-injecting sink, and scenarios that put a system under test between the two.
+//!
+//! It is a black box on purpose. It depends on no other crate of the workspace and decodes OTLP with its own reduced
+//! messages, so that an error of the gateway cannot hide in code that both share. It must not know how a gateway works
+//! inside: it sees OTLP sockets, processes, and the Prometheus metrics any gateway shows.
+//!
+//! Invariants:
+//! - JUDGE-1: the generator gives every span an id of its own, never 0, and ids are dense: loss and duplication are
+//!   counted by comparing sets, never assumed from rates.
+//! - JUDGE-2: a fault is decided before data is recorded; a request the sink answers with an error records nothing.
+//! - JUDGE-3: an id is "acknowledged" only after the whole OK answer was read; a request with no answer has an
+//!   unknown outcome and creates no obligation.
+//! - JUDGE-4: the judge says so when it is itself the bottleneck.
+
+#![forbid(unsafe_code)]
+
+mod chunks;
+mod codec;
+mod cpu;
+mod files;
+pub mod grpc;
+pub mod ids;
+pub mod latency;
+pub mod load;
+mod runtime;
+pub mod sink;
+mod spans;
+pub mod units;

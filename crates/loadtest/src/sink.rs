@@ -1,0 +1,159 @@
+//! `weir sink`: an OTLP backend that counts what arrives and breaks on request.
+//!
+//! It keeps no telemetry: of each span it records the id and the latency. Faults are described in [`faults`].
+
+mod control;
+pub mod faults;
+mod ledger;
+mod server;
+mod service;
+
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use self::faults::{Dice, Faults};
+use self::ledger::Ledger;
+pub use self::ledger::SinkReport;
+use self::service::Transport;
+use crate::{files, runtime};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir sink
+  weir sink --fault 503:70 --delay 1s:70 --retry-after 2
+  weir sink --outage 10s..25s --report sink.json
+  curl -X POST localhost:14319/faults -d '{\"fault\": [\"429:30\", \"grpc=14:10\"], \"stall\": 1}'
+  curl localhost:14319/report";
+
+/// Receive OTLP as a backend: count, record span ids, inject faults.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = EXAMPLES)]
+pub struct SinkArgs {
+    /// Address to listen on
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub listen: IpAddr,
+    /// Port of OTLP/gRPC; 0 picks a free one
+    #[arg(long, value_name = "PORT", default_value_t = 14317)]
+    pub grpc_port: u16,
+    /// Port of OTLP/HTTP (protobuf); 0 picks a free one
+    #[arg(long, value_name = "PORT", default_value_t = 14318)]
+    pub http_port: u16,
+    /// Port for reports, metrics and changing faults; 0 picks a free one
+    #[arg(long, value_name = "PORT", default_value_t = 14319)]
+    pub control_port: u16,
+    /// Write a report with all received ids as JSON to this file at exit
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// What to do wrong on purpose
+    #[command(flatten)]
+    pub faults: Faults,
+}
+
+/// Runs the sink until SIGINT or SIGTERM.
+///
+/// # Errors
+/// A port cannot be bound, or the report cannot be written.
+pub fn run(args: SinkArgs) -> anyhow::Result<ExitCode> {
+    runtime::build()?.block_on(async {
+        let stop = runtime::stop_signal()?;
+        let sink = Sink::start(&args).await?;
+        tracing::info!(grpc = %sink.grpc, http = %sink.http, control = %sink.control, "sink ready");
+        stop.await;
+        let report = sink.stop(args.report.is_some()).await;
+        if let Some(path) = &args.report {
+            files::write_json(path, &report)?;
+        }
+        summarize(&report).context("cannot write summary")?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn summarize(report: &SinkReport) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "received {} spans ({} unique, {} duplicates) in {} of {} requests; latency p50 {:.1} ms, p99 {:.1} ms",
+        report.received,
+        report.unique,
+        report.duplicates,
+        report.accepted_requests,
+        report.requests,
+        report.latency_ms.p50,
+        report.latency_ms.p99
+    )?;
+    for (reason, count) in &report.refused {
+        writeln!(out, "not accepted, {reason}: {count} requests")?;
+    }
+    Ok(())
+}
+
+/// What all tasks of a sink share.
+pub(crate) struct Shared {
+    ledger: Ledger,
+    dice: Dice,
+    outage: watch::Sender<bool>,
+}
+
+/// A sink that is listening; dropping it closes everything.
+pub struct Sink {
+    /// Address of OTLP/gRPC.
+    pub grpc: SocketAddr,
+    /// Address of OTLP/HTTP.
+    pub http: SocketAddr,
+    /// Address of the control port.
+    pub control: SocketAddr,
+    shared: Arc<Shared>,
+    tasks: JoinSet<()>,
+}
+
+impl Sink {
+    /// Binds the ports and starts serving on the current runtime.
+    ///
+    /// # Errors
+    /// A port cannot be bound.
+    pub async fn start(args: &SinkArgs) -> anyhow::Result<Self> {
+        let (grpc_listener, grpc) = bind(args.listen, args.grpc_port).await?;
+        let (http_listener, http) = bind(args.listen, args.http_port).await?;
+        let (control_listener, control) = bind(args.listen, args.control_port).await?;
+        let dice = Dice::new(args.faults.clone());
+        let shared = Arc::new(Shared { ledger: Ledger::default(), dice, outage: server::outage_channel() });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(server::serve(grpc_listener, grpc, Arc::clone(&shared), Transport::Grpc));
+        tasks.spawn(server::serve(http_listener, http, Arc::clone(&shared), Transport::Http));
+        tasks.spawn(control::serve(control_listener, Arc::clone(&shared)));
+        let driver = Arc::clone(&shared);
+        tasks.spawn(async move { driver.dice.drive_outages(&driver.outage).await });
+        Ok(Self { grpc, http, control, shared, tasks })
+    }
+
+    /// Replaces the faults; windows of time count from now.
+    pub fn set_faults(&self, faults: Faults) {
+        self.shared.dice.replace(faults);
+    }
+
+    /// What was received so far.
+    pub fn report(&self, with_ids: bool) -> SinkReport {
+        self.shared.ledger.report(with_ids)
+    }
+
+    /// Closes everything, then reports: nothing is recorded after the report.
+    pub async fn stop(mut self, with_ids: bool) -> SinkReport {
+        self.tasks.shutdown().await;
+        self.report(with_ids)
+    }
+}
+
+async fn bind(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind((ip, port)).await.with_context(|| format!("cannot listen on {ip}:{port}"))?;
+    let address = listener.local_addr().with_context(|| format!("cannot read address of listener on {ip}:{port}"))?;
+    Ok((listener, address))
+}
