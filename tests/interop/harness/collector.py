@@ -1,0 +1,111 @@
+"""The OpenTelemetry Collector as a backend (writes what it receives to a file) and as a client (relays).
+
+The file is written without a buffer in between and before the receiver answers, so that what the collector
+acknowledged is in the file even when it is killed right after.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from .process import Lab, Process, free_port
+from .spans import Span, SpanFile
+
+OTELCOL = Path(__file__).resolve().parents[3] / "bench" / "peers" / "bin" / "otelcol"
+
+Config = dict[str, Any]
+
+
+def _telemetry(metrics_port: int) -> Config:
+    reader = {"pull": {"exporter": {"prometheus": {"host": "127.0.0.1", "port": metrics_port}}}}
+    return {"metrics": {"readers": [reader]}}
+
+
+class _Collector:
+    """One configuration, started and stopped any number of times on the same ports."""
+
+    def __init__(self, lab: Lab, name: str):
+        self.lab = lab
+        self.name = name
+        self.grpc = f"127.0.0.1:{free_port()}"
+        self.http = f"127.0.0.1:{free_port()}"
+        self.metrics_port = free_port()
+        self.process: Process | None = None
+
+    def _start(self, config: Config) -> None:
+        path = self.lab.directory / f"{self.name}-{len(self.lab.processes)}.yaml"
+        path.write_text(json.dumps(config, indent=2))
+        self.process = self.lab.start(self.name, [OTELCOL, "--config", path])
+        self.process.wait_for_log("Everything is ready")
+
+    def _receivers(self, extra: Config) -> Config:
+        protocols = {protocol: {"endpoint": getattr(self, protocol), **extra} for protocol in ("grpc", "http")}
+        return {"otlp": {"protocols": protocols}}
+
+    def stop(self) -> None:
+        """Shuts down cleanly."""
+        code = self.process.terminate()
+        assert code == 0, f"{self.name} exited with {code} after SIGTERM"
+
+    def kill(self) -> None:
+        self.process.kill()
+
+
+class Backend(_Collector):
+    """A collector that stores spans. `tls` and `auth` are settings of its OTLP receivers."""
+
+    def __init__(self, lab: Lab, name: str = "backend", *, tls: Config | None = None, users: str | None = None):
+        super().__init__(lab, name)
+        self._tls = tls
+        self._users = users
+        self._files: list[SpanFile] = []
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, or starts it again on the same ports; spans of earlier runs are kept."""
+        file = self.lab.directory / f"{self.name}-{len(self._files)}.jsonl"
+        self._files.append(SpanFile(file))
+        extra: Config = {}
+        service: Config = {"telemetry": _telemetry(self.metrics_port)}
+        config: Config = {"service": service}
+        if self._tls:
+            extra["tls"] = self._tls
+        if self._users:
+            extra["auth"] = {"authenticator": "basicauth"}
+            config["extensions"] = {"basicauth": {"htpasswd": {"inline": self._users}}}
+            service["extensions"] = ["basicauth"]
+        config["receivers"] = self._receivers(extra)
+        config["exporters"] = {"file": {"path": str(file), "rotation": {"max_megabytes": 10_000}}}
+        service["pipelines"] = {"traces": {"receivers": ["otlp"], "exporters": ["file"]}}
+        self._start(config)
+
+    def spans(self) -> list[Span]:
+        """Everything it has stored so far, over all its runs."""
+        return [span for file in self._files for span in file.refresh()]
+
+    def count(self) -> int:
+        return len(self.spans())
+
+    def wait_for_spans(self, count: int, deadline_s: float = 60.0) -> None:
+        self.process.wait_for(lambda: self.count() >= count, f"stores {count} spans", deadline_s)
+
+
+class Relay(_Collector):
+    """A collector that sends what it receives on over OTLP/gRPC, with a queue and fast retries."""
+
+    def __init__(self, lab: Lab, endpoint: str):
+        super().__init__(lab, "relay")
+        exporter = {
+            "endpoint": endpoint,
+            "tls": {"insecure": True},
+            "sending_queue": {"queue_size": 10_000, "num_consumers": 4},
+            "retry_on_failure": {"initial_interval": "100ms", "max_interval": "500ms", "max_elapsed_time": "0s"},
+        }
+        pipeline = {"receivers": ["otlp"], "exporters": ["otlp_grpc"]}
+        self._start(
+            {
+                "receivers": self._receivers({}),
+                "exporters": {"otlp_grpc": exporter},
+                "service": {"telemetry": _telemetry(self.metrics_port), "pipelines": {"traces": pipeline}},
+            }
+        )

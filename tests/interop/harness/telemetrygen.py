@@ -1,0 +1,83 @@
+"""telemetrygen as a client, and what its spans must look like when they arrive."""
+
+from collections import defaultdict
+from pathlib import Path
+
+from .process import Lab, Process
+from .spans import Span, by_id
+
+TELEMETRYGEN = Path(__file__).resolve().parents[3] / "bench" / "peers" / "bin" / "telemetrygen"
+
+CHILDREN = 4
+WORKERS = 2
+SPANS_PER_TRACE = 1 + CHILDREN
+SPAN_KIND_SERVER, SPAN_KIND_CLIENT = 2, 3
+STATUS_OK = 1
+DURATION_NS = 5_000_000
+
+
+def start(lab: Lab, endpoint: str, spans: int, *, http: bool = False, rate: int = 0) -> Process:
+    """Starts sending `spans` spans (0: until stopped), `rate` per second (0: as fast as it can)."""
+    argv = [TELEMETRYGEN, "traces", "--otlp-endpoint", endpoint, "--otlp-insecure"]
+    argv += ["--workers", str(WORKERS), "--child-spans", str(CHILDREN), "--rate", str(rate / WORKERS)]
+    argv += ["--batch-size", "512", "--status-code", "Ok", "--span-duration", "5ms", "--span-links", "1"]
+    argv += ["--service", "checkout", "--otlp-attributes", 'deployment.environment.name="interop"']
+    argv += ["--telemetry-attributes", 'http.route="/cart/{id}"', "--telemetry-attributes", "retry=true"]
+    argv += ["--telemetry-attributes", "http.response.status_code=200"]
+    if spans:
+        traces, rest = divmod(spans, SPANS_PER_TRACE * WORKERS)
+        assert rest == 0, f"{spans} spans are not a whole number of traces for {WORKERS} workers"
+        argv += ["--traces", str(traces)]
+    else:
+        argv += ["--duration", "inf"]
+    if http:
+        argv.append("--otlp-http")
+    # Its SDK drops spans when its own queue is full; with room for all of them it sends every one.
+    return lab.start("telemetrygen", argv, {"OTEL_BSP_MAX_QUEUE_SIZE": "1000000"})
+
+
+def wait_until_all_acknowledged(generator: Process, deadline_s: float = 60.0) -> None:
+    """Waits for its end and fails unless each of its exports was answered OK."""
+    code = generator.wait_exit(deadline_s)
+    log = generator.log_text()
+    failed = code != 0 or "traces export:" in log or "partial success" in log
+    assert not failed, f"telemetrygen failed ({code}):\n{log[-2000:]}"
+
+
+def assert_as_sent(spans: list[Span], count: int) -> None:
+    """All spans of a run arrived once, in whole traces, each with the content telemetrygen gives it."""
+    assert len(by_id(spans)) == count
+    traces: dict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        _assert_content(span)
+        traces[span.trace_id].append(span)
+    assert len(traces) == count / SPANS_PER_TRACE
+    for trace in traces.values():
+        _assert_shape(trace)
+
+
+def _assert_content(span: Span) -> None:
+    assert span.resource == {"service.name": "checkout", "deployment.environment.name": "interop"}
+    assert span.scope == ("telemetrygen", "")
+    assert span.status == (STATUS_OK, "")
+    is_root = not span.parent_id
+    assert span.kind == (SPAN_KIND_CLIENT if is_root else SPAN_KIND_SERVER)
+    assert span.attributes == {
+        "network.peer.address": "1.2.3.4",
+        "service.peer.name": "telemetrygen-server" if is_root else "telemetrygen-client",
+        "http.route": "/cart/{id}",
+        "http.response.status_code": 200,
+        "retry": True,
+    }
+    for link in span.links:
+        assert link.attributes == {"link.type": "random", "link.index": 0}
+
+
+def _assert_shape(trace: list[Span]) -> None:
+    (root,) = [span for span in trace if not span.parent_id]
+    children = [span for span in trace if span.parent_id]
+    assert root.name == "lets-go"
+    assert {child.parent_id for child in children} == {root.span_id}
+    assert sorted(child.name for child in children) == [f"okey-dokey-{number}" for number in range(CHILDREN)]
+    assert all(child.end_ns - child.start_ns == DURATION_NS for child in children)
+    assert all(len(child.links) == 1 for child in children)

@@ -1,0 +1,182 @@
+"""Weir -> backends that want TLS, client certificates, credentials or headers."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from harness import sdk
+from harness.certificates import Authority
+from harness.collector import Backend
+from harness.http_backend import HttpBackend
+from harness.process import Lab
+from harness.spans import assert_same
+from harness.weir import Weir, from_secret, secret, trace_pipeline
+
+SPANS = 10_000
+FEW_SPANS = 500
+
+PROTOCOLS = pytest.mark.parametrize("protocol", ["grpc", "http"])
+
+
+@pytest.fixture
+def authority(lab: Lab) -> Authority:
+    return Authority(lab.directory, "backend-ca")
+
+
+def tls_endpoint(backend: Backend, protocol: str) -> str:
+    return f"https://{backend.http if protocol == 'http' else backend.grpc}"
+
+
+def secure_backend(lab: Lab, authority: Authority, *, clients: Authority | None = None) -> Backend:
+    server = authority.issue("server")
+    tls = {"cert_file": str(server.cert), "key_file": str(server.key)}
+    if clients:
+        tls["client_ca_file"] = str(clients.cert)
+    return Backend(lab, tls=tls)
+
+
+def ca_secret(authority: Authority) -> dict:
+    return secret("backend-tls", ca=authority.cert.read_text())
+
+
+CA = {"ca": from_secret("backend-tls", "ca")}
+
+
+@PROTOCOLS
+def test_tls_with_the_ca_from_a_secret(
+    lab: Lab, authority: Authority, start_weir: Callable[..., Weir], protocol: str
+) -> None:
+    backend = secure_backend(lab, authority)
+    pipeline = trace_pipeline("backend", tls_endpoint(backend, protocol), protocol=protocol, tls=CA)
+    weir = start_weir(pipeline, ca_secret(authority))
+    sent = sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), SPANS)
+    weir.stop()
+    assert_same(sent, backend.spans())
+
+
+@PROTOCOLS
+def test_mutual_tls(lab: Lab, authority: Authority, start_weir: Callable[..., Weir], protocol: str) -> None:
+    clients = Authority(lab.directory, "client-ca")
+    backend = secure_backend(lab, authority, clients=clients)
+    identity = clients.issue("weir")
+    documents = (
+        secret(
+            "backend-tls",
+            ca=authority.cert.read_text(),
+            cert=identity.cert.read_text(),
+            key=identity.key.read_text(),
+        ),
+    )
+    tls = {name: from_secret("backend-tls", name) for name in ("ca", "cert", "key")}
+    weir = start_weir(trace_pipeline("backend", tls_endpoint(backend, protocol), protocol=protocol, tls=tls), *documents)
+    sent = sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), SPANS)
+    weir.stop()
+    assert_same(sent, backend.spans())
+
+
+def wait_for_failed_attempt(weir: Weir, pipeline: str) -> None:
+    """Waits until the log speaks of the pipeline's failing backend, which is where a user would look."""
+    weir.process.wait_for(
+        lambda: any(
+            pipeline in line and ("WARN" in line.upper() or "ERROR" in line.upper())
+            for line in weir.process.log_text().splitlines()
+        ),
+        f"logs that {pipeline} cannot be delivered",
+    )
+
+
+@PROTOCOLS
+def test_a_certificate_of_an_unknown_ca_is_not_trusted(
+    lab: Lab, authority: Authority, start_weir: Callable[..., Weir], protocol: str
+) -> None:
+    backend = secure_backend(lab, authority)
+    other = Authority(lab.directory, "another-ca")
+    pipeline = trace_pipeline("distrusting", tls_endpoint(backend, protocol), protocol=protocol, tls=CA)
+    weir = start_weir(pipeline, ca_secret(other))
+    sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), FEW_SPANS)
+    wait_for_failed_attempt(weir, "distrusting")
+    assert backend.spans() == []
+
+
+def test_without_verification_an_unknown_ca_is_accepted(
+    lab: Lab, authority: Authority, start_weir: Callable[..., Weir]
+) -> None:
+    backend = secure_backend(lab, authority)
+    weir = start_weir(trace_pipeline("backend", tls_endpoint(backend, "grpc"), tls={"insecureSkipVerify": True}))
+    sent = sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), FEW_SPANS)
+    weir.stop()
+    assert_same(sent, backend.spans())
+
+
+@PROTOCOLS
+def test_mutual_tls_without_a_client_certificate_delivers_nothing(
+    lab: Lab, authority: Authority, start_weir: Callable[..., Weir], protocol: str
+) -> None:
+    backend = secure_backend(lab, authority, clients=Authority(lab.directory, "client-ca"))
+    pipeline = trace_pipeline("anonymous", tls_endpoint(backend, protocol), protocol=protocol, tls=CA)
+    weir = start_weir(pipeline, ca_secret(authority))
+    sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), FEW_SPANS)
+    wait_for_failed_attempt(weir, "anonymous")
+    assert backend.spans() == []
+
+
+def basic(user: str, password_key: str) -> dict:
+    return {"basic": {"user": {"value": user}, "password": from_secret("credentials", password_key)}}
+
+
+CREDENTIALS = secret("credentials", right="pass:word", wrong="guess")
+
+
+@PROTOCOLS
+def test_basic_authentication(lab: Lab, start_weir: Callable[..., Weir], protocol: str) -> None:
+    backend = Backend(lab, users="weir:pass:word")
+    address = f"http://{backend.http}" if protocol == "http" else backend.grpc
+    pipeline = trace_pipeline("backend", address, protocol=protocol, authentication=basic("weir", "right"))
+    weir = start_weir(pipeline, CREDENTIALS)
+    sent = sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), SPANS)
+    weir.stop()
+    assert_same(sent, backend.spans())
+
+
+def test_a_wrong_password_rejects_the_spans_and_is_counted(lab: Lab, start_weir: Callable[..., Weir]) -> None:
+    backend = Backend(lab, users="weir:pass:word")
+    pipeline = trace_pipeline("refused", backend.grpc, authentication=basic("weir", "wrong"))
+    weir = start_weir(pipeline, CREDENTIALS)
+    sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), FEW_SPANS)
+
+    def failed() -> float:
+        exporter = "otlp_grpc/tracepipeline-refused"
+        return weir.metrics().sum("otelcol_exporter_send_failed_spans_total", exporter=exporter)
+
+    weir.process.wait_for(lambda: failed() == FEW_SPANS, "counts the refused spans")
+    assert backend.spans() == []
+
+
+@pytest.fixture
+def http_backend() -> Iterator[HttpBackend]:
+    backend = HttpBackend()
+    yield backend
+    backend.close()
+
+
+@pytest.mark.parametrize("compression", [None, "none", "gzip", "snappy", "zstd"])
+def test_headers_path_and_encoding_of_requests(
+    http_backend: HttpBackend, start_weir: Callable[..., Weir], compression: str | None
+) -> None:
+    headers = [
+        {"name": "X-Scope-OrgID", "value": "tenant-1"},
+        {"name": "Authorization", "prefix": "Bearer", **from_secret("credentials", "right")},
+    ]
+    pipeline = trace_pipeline("backend", http_backend.endpoint, protocol="http", headers=headers)
+    if compression:
+        pipeline["spec"]["output"]["otlp"]["compression"] = compression
+    weir = start_weir(pipeline, CREDENTIALS)
+    sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), FEW_SPANS)
+    weir.stop()
+    assert http_backend.requests
+    for path, seen in http_backend.requests:
+        assert path == "/v1/traces"
+        assert seen["x-scope-orgid"] == "tenant-1"
+        assert seen["authorization"] == "Bearer pass:word"
+        assert seen["content-type"] == "application/x-protobuf"
+        assert seen.get("content-encoding", "none") == (compression or "gzip")
