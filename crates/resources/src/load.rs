@@ -12,6 +12,7 @@ use crate::secret::Secrets;
 use crate::source::Source;
 use crate::suggest;
 use crate::trace_pipeline::TracePipeline;
+use crate::value::Resolver;
 use crate::yaml;
 
 /// Kinds that are read.
@@ -80,8 +81,8 @@ impl Loader<'_> {
             }
         }
         self.check_names();
-        let pipelines: Vec<_> =
-            self.traces.iter().filter_map(|pipeline| pipeline.compile(&self.secrets, self.findings)).collect();
+        let resolver = Resolver { secrets: &self.secrets, findings: self.findings };
+        let pipelines: Vec<_> = self.traces.iter().filter_map(|pipeline| pipeline.compile(resolver)).collect();
         if pipelines.is_empty() && !self.findings.has_errors() {
             let file = sources.first().map_or("configuration", |source| source.name.as_str());
             let place = Place::start_of(file);

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::diagnostic::{Diagnostic, Place, quoted};
+use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
 use crate::node::{Fields, Node};
 use crate::object;
+use crate::suggest;
 
 /// The namespace of a Secret that names none, as for `kubectl apply`.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -61,28 +62,30 @@ impl Secrets {
         self.by_name.insert((namespace, name), Entry { place, data });
     }
 
-    /// The value a reference names; a diagnostic at the reference when there is none. `Ok(None)` is a value that was
-    /// already reported where it is defined.
-    pub(crate) fn get(&self, reference: &SecretKeyRef) -> Result<Option<&[u8]>, Diagnostic> {
+    /// The value a reference names. `None` has been reported: at the reference when there is no such Secret or key,
+    /// at the value when it cannot be decoded.
+    pub(crate) fn get(&self, reference: &SecretKeyRef, findings: &Findings) -> Option<&[u8]> {
         let SecretKeyRef { namespace, name, key, place } = reference;
         let Some(secret) = self.by_name.get(&(namespace.clone(), name.clone())) else {
             let message = format!(
                 "One or more referenced Secrets are missing: Secret '{name}' of Namespace '{namespace}' (for key '{key}')"
             );
-            return Err(Diagnostic::error(place, message).expected("a Secret document in the given files"));
+            findings.push(Diagnostic::error(place, message).expected("a Secret document in the given files"));
+            return None;
         };
-        let Some(value) = secret.data.get(key) else {
-            let message = format!(
-                "One or more keys in a referenced Secret are missing: Key '{key}' in Secret '{name}' of Namespace '{namespace}'"
-            );
-            let keys: Vec<&str> = secret.data.keys().map(String::as_str).collect();
-            let expected = match keys.as_slice() {
-                [] => "a key of the Secret, which has none".to_owned(),
-                keys => crate::suggest::one_of(keys, key),
-            };
-            return Err(Diagnostic::error(place, message).expected(expected));
+        if let Some(value) = secret.data.get(key) {
+            return value.as_deref();
+        }
+        let message = format!(
+            "One or more keys in a referenced Secret are missing: Key '{key}' in Secret '{name}' of Namespace '{namespace}'"
+        );
+        let keys: Vec<&str> = secret.data.keys().map(String::as_str).collect();
+        let expected = match keys.as_slice() {
+            [] => "a key of the Secret, which has none".to_owned(),
+            keys => suggest::one_of(keys, key),
         };
-        Ok(value.as_deref())
+        findings.push(Diagnostic::error(place, message).expected(expected));
+        None
     }
 }
 

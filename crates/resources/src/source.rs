@@ -38,10 +38,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Report> {
     let mut sources = Vec::new();
     for path in paths {
         for file in files_of(path, &findings) {
-            match read_file(&file) {
-                Ok(source) => sources.push(source),
-                Err(diagnostic) => findings.push(diagnostic),
-            }
+            sources.extend(read_file(&file, &findings));
         }
     }
     if findings.has_errors() { Err(Report { diagnostics: findings.into_sorted() }) } else { Ok(sources) }
@@ -77,22 +74,28 @@ fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn read_file(path: &Path) -> Result<Source, Diagnostic> {
+fn read_file(path: &Path, findings: &Findings) -> Option<Source> {
     let name = path.to_string_lossy().into_owned();
     let mut at = Place::start_of(&name);
     let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| Diagnostic::error(&at, format!("cannot read file: {error}")))?;
+    let result = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
+    if let Err(error) = result {
+        findings.push(Diagnostic::error(&at, format!("cannot read file: {error}")));
+        return None;
+    }
     if bytes.len() as u64 > MAX_FILE_BYTES {
         let message = format!("cannot read file: it is larger than {} MiB", MAX_FILE_BYTES >> 20);
-        return Err(Diagnostic::error(&at, message));
+        findings.push(Diagnostic::error(&at, message));
+        return None;
     }
-    String::from_utf8(bytes).map(|text| Source { name, text }).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line_start = valid.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-        at.line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-        at.column = String::from_utf8_lossy(&valid[line_start..]).chars().count() + 1;
-        Diagnostic::error(&at, "cannot read file: it is not UTF-8").expected("YAML text in UTF-8")
-    })
+    let error = match String::from_utf8(bytes) {
+        Ok(text) => return Some(Source { name, text }),
+        Err(error) => error,
+    };
+    let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+    let line_start = valid.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+    at.line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+    at.column = String::from_utf8_lossy(&valid[line_start..]).chars().count() + 1;
+    findings.push(Diagnostic::error(&at, "cannot read file: it is not UTF-8").expected("YAML text in UTF-8"));
+    None
 }

@@ -3,11 +3,10 @@
 use weir_plan::{Pipeline, Signal};
 
 use crate::Version;
-use crate::diagnostic::Findings;
 use crate::node::{Fields, Node};
 use crate::object::{self, Metadata};
 use crate::otlp_output::{self, OtlpOutput};
-use crate::secret::Secrets;
+use crate::value::Resolver;
 
 /// What OTLP/HTTP appends to an endpoint for spans.
 const SIGNAL_PATH: &str = "/v1/traces";
@@ -30,8 +29,8 @@ impl TracePipeline {
     }
 
     /// Follows references. `None` has been reported.
-    pub(crate) fn compile(&self, secrets: &Secrets, findings: &Findings) -> Option<Pipeline> {
-        let output = otlp_output::compile(self.output.as_ref()?, SIGNAL_PATH, secrets, findings)?;
+    pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<Pipeline> {
+        let output = otlp_output::compile(self.output.as_ref()?, SIGNAL_PATH, resolver)?;
         Some(Pipeline { signal: Signal::Traces, name: self.metadata.name.value.clone(), output })
     }
 }

@@ -3,7 +3,7 @@
 //! It knows where a value comes from and not what it is for.
 
 use crate::Version;
-use crate::diagnostic::{Diagnostic, Place, quoted};
+use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
 use crate::node::{Fields, Located, Node};
 use crate::secret::{self, SecretKeyRef, Secrets};
 
@@ -82,30 +82,42 @@ impl Value {
             node.findings().push(Diagnostic::error(place, rule));
         }
     }
+}
 
-    /// Follows the reference. `Ok(None)` was already reported.
-    ///
-    /// # Errors
-    /// A missing Secret or key, a value that is empty in place or not UTF-8.
-    pub(crate) fn resolve(&self, secrets: &Secrets) -> Result<Option<Resolved>, Diagnostic> {
-        match self {
-            Self::Missing(_) | Self::Invalid => Ok(None),
-            Self::Inline(Located { value, place }) if value.is_empty() => {
+/// What references are followed with.
+#[derive(Clone, Copy)]
+pub(crate) struct Resolver<'a> {
+    pub(crate) secrets: &'a Secrets,
+    pub(crate) findings: &'a Findings,
+}
+
+impl Resolver<'_> {
+    /// The text of a value. `None` has been reported: a missing Secret or key, a text that is empty in place or not
+    /// UTF-8 in a Secret.
+    pub(crate) fn resolve(&self, value: &Value) -> Option<Resolved> {
+        match value {
+            Value::Missing(_) | Value::Invalid => None,
+            Value::Inline(Located { value, place }) if value.is_empty() => {
                 let message = format!("failed to resolve value: {} is empty", quoted(value));
-                Err(Diagnostic::error(place, message).value(value).expected("a text with at least 1 character"))
+                let expected = "a text with at least 1 character";
+                self.findings.push(Diagnostic::error(place, message).value(value).expected(expected));
+                None
             }
-            Self::Inline(Located { value, place }) => {
-                Ok(Some(Resolved { text: value.clone(), place: place.clone(), from_secret: false }))
+            Value::Inline(Located { value, place }) => {
+                Some(Resolved { text: value.clone(), place: place.clone(), from_secret: false })
             }
-            Self::Reference(reference) => {
-                let Some(bytes) = secrets.get(reference)? else { return Ok(None) };
-                let Ok(text) = str::from_utf8(bytes) else {
-                    let SecretKeyRef { namespace, name, key, place } = reference;
-                    let message = format!("the value of key '{key}' in Secret {namespace}/{name} is not UTF-8 text");
-                    return Err(Diagnostic::error(place, message));
-                };
-                Ok(Some(Resolved { text: text.to_owned(), place: reference.place.clone(), from_secret: true }))
-            }
+            Value::Reference(reference) => self.follow(reference),
         }
+    }
+
+    fn follow(&self, reference: &SecretKeyRef) -> Option<Resolved> {
+        let bytes = self.secrets.get(reference, self.findings)?;
+        let SecretKeyRef { namespace, name, key, place } = reference;
+        let Ok(text) = str::from_utf8(bytes) else {
+            let message = format!("the value of key '{key}' in Secret {namespace}/{name} is not UTF-8 text");
+            self.findings.push(Diagnostic::error(place, message));
+            return None;
+        };
+        Some(Resolved { text: text.to_owned(), place: place.clone(), from_secret: true })
     }
 }

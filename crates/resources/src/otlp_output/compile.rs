@@ -6,20 +6,14 @@ use http::Uri;
 use weir_plan::{Endpoint, Output, Protocol, Secret};
 
 use super::{Basic, OAuth2, OtlpOutput, headers};
-use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
+use crate::diagnostic::{Diagnostic, Place, quoted};
 use crate::endpoint::{self, Address, Scheme};
-use crate::secret::Secrets;
-use crate::value::{Resolved, Value};
+use crate::value::{Resolved, Resolver, Value};
 
 /// Compiles an output. `signal_path` is what OTLP/HTTP appends to the endpoint (`/v1/traces`). `None` has been
 /// reported.
-pub(crate) fn compile(
-    output: &OtlpOutput,
-    signal_path: &str,
-    secrets: &Secrets,
-    findings: &Findings,
-) -> Option<Output> {
-    let compiler = Compiler { output, secrets, findings };
+pub(crate) fn compile(output: &OtlpOutput, signal_path: &str, resolver: Resolver<'_>) -> Option<Output> {
+    let compiler = Compiler { output, resolver };
     let address = compiler.address();
     let basic = output.basic.as_ref().and_then(|basic| compiler.basic(basic));
     let oauth2 = output.oauth2.as_ref().and_then(|oauth2| compiler.oauth2(oauth2));
@@ -28,9 +22,9 @@ pub(crate) fn compile(
         (None, Some(_)) => Some("authentication.oauth2"),
         (None, None) => None,
     };
-    let mut headers = headers::compile(&output.headers, authorized_by, secrets, findings);
+    let mut headers = headers::compile(&output.headers, authorized_by, resolver);
     headers.extend(basic);
-    let tls = output.tls.compile(address.as_ref().and_then(|address| address.scheme), secrets, findings);
+    let tls = output.tls.compile(address.as_ref().and_then(|address| address.scheme), resolver);
 
     let (address, protocol) = (address?, output.protocol?);
     compiler.check_oauth2_security(&address, protocol);
@@ -41,20 +35,16 @@ pub(crate) fn compile(
 
 struct Compiler<'a> {
     output: &'a OtlpOutput,
-    secrets: &'a Secrets,
-    findings: &'a Findings,
+    resolver: Resolver<'a>,
 }
 
 impl Compiler<'_> {
-    fn resolve(&self, value: &Value) -> Option<Resolved> {
-        value.resolve(self.secrets).unwrap_or_else(|diagnostic| {
-            self.findings.push(diagnostic);
-            None
-        })
+    fn report(&self, diagnostic: Diagnostic) {
+        self.resolver.findings.push(diagnostic);
     }
 
     fn address(&self) -> Option<Address> {
-        let Resolved { text, place, from_secret } = self.resolve(&self.output.endpoint)?;
+        let Resolved { text, place, from_secret } = self.resolver.resolve(&self.output.endpoint)?;
         let text = text.trim();
         let problems = match endpoint::parse(text, self.output.protocol?) {
             Ok(address) => return Some(address),
@@ -68,7 +58,7 @@ impl Compiler<'_> {
             } else {
                 Diagnostic::error(&place, format!("{message}: {}", quoted(text))).value(text)
             };
-            self.findings.push(diagnostic.expected(problem.expected));
+            self.report(diagnostic.expected(problem.expected));
         }
         None
     }
@@ -84,7 +74,7 @@ impl Compiler<'_> {
         if path.value.contains('#') || !endpoint::is_path(&full) {
             let message = format!("{} is not a URL path", quoted(&path.value));
             let expected = "a path, for example /v1/traces, special characters as %XX";
-            self.findings.push(Diagnostic::error(&path.place, message).value(&path.value).expected(expected));
+            self.report(Diagnostic::error(&path.place, message).value(&path.value).expected(expected));
             return None;
         }
         Some(full)
@@ -102,7 +92,7 @@ impl Compiler<'_> {
         };
         let place = self.output.endpoint.place().unwrap_or(place).hidden();
         let message = format!("OTLP output endpoint invalid: {message}");
-        self.findings.push(Diagnostic::error(&place, message).expected("https://"));
+        self.report(Diagnostic::error(&place, message).expected("https://"));
     }
 
     fn basic(&self, basic: &Basic) -> Option<weir_plan::Header> {
@@ -111,7 +101,7 @@ impl Compiler<'_> {
         let (user, password) = (user?, password?);
         if user.contains(':') {
             let message = "the user of basic authentication contains ':' (not shown)";
-            self.findings.push(Diagnostic::error(place, message).expected("a user name without ':' (RFC 7617)"));
+            self.report(Diagnostic::error(place, message).expected("a user name without ':' (RFC 7617)"));
             return None;
         }
         let value = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
@@ -131,7 +121,7 @@ impl Compiler<'_> {
     }
 
     fn token_url(&self, value: &Value) -> Option<String> {
-        let Resolved { text, place, from_secret } = self.resolve(value)?;
+        let Resolved { text, place, from_secret } = self.resolver.resolve(value)?;
         let text = text.trim();
         let uri: Option<Uri> = text.parse().ok();
         let valid = uri.is_some_and(|uri| {
@@ -146,13 +136,13 @@ impl Compiler<'_> {
         } else {
             Diagnostic::error(&place, format!("{message}: {}", quoted(text))).value(text)
         };
-        self.findings.push(diagnostic.expected("an absolute URL, for example https://auth.example.com/oauth2/token"));
+        self.report(diagnostic.expected("an absolute URL, for example https://auth.example.com/oauth2/token"));
         None
     }
 
     /// A user, password or client secret: taken as it is, because white space may be part of it.
     fn credential(&self, value: &Value) -> Option<String> {
-        let Resolved { text, place, .. } = self.resolve(value)?;
+        let Resolved { text, place, .. } = self.resolver.resolve(value)?;
         if text.ends_with('\n') {
             self.warn_newline(&place);
         }
@@ -162,6 +152,6 @@ impl Compiler<'_> {
     fn warn_newline(&self, place: &Place) {
         let message = "the value ends with a line break, which is sent as part of it (not shown)";
         let expected = "a value without it (`printf %s` or `echo -n` when encoding)";
-        self.findings.push(Diagnostic::warning(&place.hidden(), message).expected(expected));
+        self.report(Diagnostic::warning(&place.hidden(), message).expected(expected));
     }
 }

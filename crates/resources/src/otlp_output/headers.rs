@@ -6,10 +6,9 @@ use http::HeaderName;
 use weir_plan::Secret;
 
 use crate::Version;
-use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
+use crate::diagnostic::{Diagnostic, Place, quoted};
 use crate::node::{Located, Node};
-use crate::secret::Secrets;
-use crate::value::Value;
+use crate::value::{Resolver, Value};
 
 /// Headers that the transport sets itself; a second value would break requests.
 const RESERVED: &[&str] = &[
@@ -80,35 +79,28 @@ fn decode_name(node: &Node<'_>) -> Option<Located<String>> {
 pub(super) fn compile(
     headers: &[Header],
     authorized_by: Option<&str>,
-    secrets: &Secrets,
-    findings: &Findings,
+    resolver: Resolver<'_>,
 ) -> Vec<weir_plan::Header> {
-    let mut compiled = Vec::new();
-    for Header { name, prefix, value } in headers {
-        if let Some(method) = authorized_by
-            && name.value == "authorization"
-        {
+    for Header { name, .. } in headers.iter().filter(|header| header.name.value == "authorization") {
+        if let Some(method) = authorized_by {
             let message = format!("header \"authorization\" is already set by {method}");
-            findings.push(Diagnostic::error(&name.place, message).value(&name.value).expected("only one of the two"));
+            let diagnostic = Diagnostic::error(&name.place, message).value(&name.value);
+            resolver.findings.push(diagnostic.expected("only one of the two"));
         }
-        let value = match value.resolve(secrets) {
-            Ok(Some(value)) => value,
-            Ok(None) => continue,
-            Err(diagnostic) => {
-                findings.push(diagnostic);
-                continue;
-            }
-        };
-        let text = value.text.trim();
-        let text = if prefix.is_empty() { text.to_owned() } else { format!("{prefix} {text}") };
-        if !text.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) {
-            let message = format!("the value of header {} has an invalid character (not shown)", quoted(&name.value));
-            findings.push(
-                Diagnostic::error(&value.place.hidden(), message).expected("visible ASCII characters and spaces"),
-            );
-            continue;
-        }
-        compiled.push(weir_plan::Header { name: name.value.clone(), value: Secret::new(text) });
     }
-    compiled
+    headers.iter().filter_map(|header| compile_header(header, resolver)).collect()
+}
+
+fn compile_header(header: &Header, resolver: Resolver<'_>) -> Option<weir_plan::Header> {
+    let Header { name, prefix, value } = header;
+    let value = resolver.resolve(value)?;
+    let text = value.text.trim();
+    let text = if prefix.is_empty() { text.to_owned() } else { format!("{prefix} {text}") };
+    if !text.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) {
+        let message = format!("the value of header {} has an invalid character (not shown)", quoted(&name.value));
+        let expected = "visible ASCII characters and spaces";
+        resolver.findings.push(Diagnostic::error(&value.place.hidden(), message).expected(expected));
+        return None;
+    }
+    Some(weir_plan::Header { name: name.value.clone(), value: Secret::new(text) })
 }

@@ -3,12 +3,14 @@
 use weir_plan::{Identity, Secret};
 
 use crate::Version;
-use crate::diagnostic::{Diagnostic, Findings, Place};
+use crate::diagnostic::{Diagnostic, Place};
 use crate::endpoint::Scheme;
 use crate::node::Node;
 use crate::pem;
-use crate::secret::Secrets;
-use crate::value::Value;
+use crate::value::{Resolver, Value};
+
+/// A check of PEM text, which says what is wrong.
+type Check = fn(&str) -> Result<(), String>;
 
 /// `tls` as written.
 #[derive(Default)]
@@ -49,15 +51,9 @@ impl Tls {
     }
 
     /// How the connection is secured; `None` is plain text. The scheme `https://` is never weakened.
-    pub(super) fn compile(
-        &self,
-        scheme: Option<Scheme>,
-        secrets: &Secrets,
-        findings: &Findings,
-    ) -> Option<weir_plan::Tls> {
-        let read = |value: &Option<Value>, check: fn(&str) -> Result<(), String>| {
-            value.as_ref().and_then(|value| read_pem(value, check, secrets, findings))
-        };
+    pub(super) fn compile(&self, scheme: Option<Scheme>, resolver: Resolver<'_>) -> Option<weir_plan::Tls> {
+        let read =
+            |value: &Option<Value>, check: Check| value.as_ref().and_then(|value| read_pem(value, check, resolver));
         // Checked even where they are not used: a wrong certificate is a mistake in any case.
         let ca_pem = read(&self.ca, pem::check_certificates);
         let cert_pem = read(&self.cert, pem::check_certificates);
@@ -67,7 +63,9 @@ impl Tls {
             (Some(Scheme::Http), _) => Some("the endpoint's scheme is http://"),
             (Some(Scheme::Https), Some(insecure)) => {
                 let message = "has no effect: the endpoint's scheme is https://";
-                findings.push(Diagnostic::warning(insecure, message).value("true").expected("false, or http://"));
+                resolver
+                    .findings
+                    .push(Diagnostic::warning(insecure, message).value("true").expected("false, or http://"));
                 None
             }
             (None, Some(_)) => Some("'insecure' is true"),
@@ -76,7 +74,7 @@ impl Tls {
         if let Some(reason) = plain_because {
             if let Some(place) = self.first_certificate().and_then(Value::place) {
                 let message = format!("certificates have no effect: {reason}");
-                findings.push(Diagnostic::warning(&place.hidden(), message));
+                resolver.findings.push(Diagnostic::warning(&place.hidden(), message));
             }
             return None;
         }
@@ -86,24 +84,13 @@ impl Tls {
     }
 }
 
-fn read_pem(
-    value: &Value,
-    check: fn(&str) -> Result<(), String>,
-    secrets: &Secrets,
-    findings: &Findings,
-) -> Option<String> {
-    let resolved = match value.resolve(secrets) {
-        Ok(resolved) => resolved?,
-        Err(diagnostic) => {
-            findings.push(diagnostic);
-            return None;
-        }
-    };
+fn read_pem(value: &Value, check: Check, resolver: Resolver<'_>) -> Option<String> {
+    let resolved = resolver.resolve(value)?;
     let text = pem::normalized(&resolved.text);
     if let Err(problem) = check(&text) {
         let message = format!("TLS configuration invalid: {problem}");
         let expected = "PEM text (-----BEGIN ...-----) of the right kind";
-        findings.push(Diagnostic::error(&resolved.place.hidden(), message).expected(expected));
+        resolver.findings.push(Diagnostic::error(&resolved.place.hidden(), message).expected(expected));
         return None;
     }
     Some(text)
