@@ -40,7 +40,7 @@ def test_counters_are_exact(lab: Lab, backend: Backend, weir: Weir) -> None:
     prometheus = Prometheus(lab, weir.metrics_address, SERVICE)
     sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), SPANS)
     sdk.send(sdk.http_exporter(weir.http, gzip=False), SPANS)
-    assert backend.count() == 2 * SPANS
+    backend.wait_for_spans(2 * SPANS)
     for transport in ("grpc", "http"):
         accepted = f'sum(otelcol_receiver_accepted_spans_total{{receiver="otlp", transport="{transport}"}})'
         prometheus.process.wait_for(lambda: prometheus.value(accepted) == SPANS, f"sees {accepted} = {SPANS}")
@@ -48,7 +48,8 @@ def test_counters_are_exact(lab: Lab, backend: Backend, weir: Weir) -> None:
     prometheus.process.wait_for(lambda: prometheus.value(sent) == 2 * SPANS, f"sees {sent} = {2 * SPANS}")
     for never in ("otelcol_exporter_send_failed_spans_total", "otelcol_exporter_enqueue_failed_spans_total"):
         assert prometheus.value(f"sum({never}{{{SELECTOR}}})") in (None, 0)
-    assert prometheus.value(f"sum(otelcol_exporter_queue_size{{{SELECTOR}}})") == 0
+    queue = f"sum(otelcol_exporter_queue_size{{{SELECTOR}}})"
+    prometheus.process.wait_for(lambda: prometheus.value(queue) == 0, "sees the queue empty")
 
 
 def test_a_growing_queue_is_visible(lab: Lab, start_weir: Callable[..., Weir]) -> None:

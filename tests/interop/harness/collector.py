@@ -16,9 +16,8 @@ OTELCOL = Path(__file__).resolve().parents[3] / "bench" / "peers" / "bin" / "ote
 Config = dict[str, Any]
 
 
-def _telemetry(metrics_port: int) -> Config:
-    reader = {"pull": {"exporter": {"prometheus": {"host": "127.0.0.1", "port": metrics_port}}}}
-    return {"metrics": {"readers": [reader]}}
+# Its own metrics would need one more port and nobody reads them.
+_TELEMETRY = {"metrics": {"level": "none"}}
 
 
 class _Collector:
@@ -29,7 +28,6 @@ class _Collector:
         self.name = name
         self.grpc = f"127.0.0.1:{free_port()}"
         self.http = f"127.0.0.1:{free_port()}"
-        self.metrics_port = free_port()
         self.process: Process | None = None
 
     def _start(self, config: Config) -> None:
@@ -66,7 +64,7 @@ class Backend(_Collector):
         file = self.lab.directory / f"{self.name}-{len(self._files)}.jsonl"
         self._files.append(SpanFile(file))
         extra: Config = {}
-        service: Config = {"telemetry": _telemetry(self.metrics_port)}
+        service: Config = {"telemetry": _TELEMETRY}
         config: Config = {"service": service}
         if self._tls:
             extra["tls"] = self._tls
@@ -106,6 +104,6 @@ class Relay(_Collector):
             {
                 "receivers": self._receivers({}),
                 "exporters": {"otlp_grpc": exporter},
-                "service": {"telemetry": _telemetry(self.metrics_port), "pipelines": {"traces": pipeline}},
+                "service": {"telemetry": _TELEMETRY, "pipelines": {"traces": pipeline}},
             }
         )
