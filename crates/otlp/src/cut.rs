@@ -144,6 +144,9 @@ fn cut_field(message: &[u8], field: &Field<'_>, chain: &[u32], max: usize, out: 
     for child in Fields::new(body).filter(|child| is_child(child, deeper)) {
         cut_field(body, &child, deeper, max - header, &mut children);
     }
+    if children.is_empty() {
+        return out.push(whole());
+    }
     pack(field.number, &context, &children, max - header, out);
 }
 

@@ -1,0 +1,92 @@
+//! Validation and views against prost, on generated, damaged and arbitrary bytes.
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use prost::Message as _;
+use weir_otlp::{Error, Problem, validate_traces};
+
+use crate::generate::{damaged, request};
+use crate::model::{LIMITS, assert_same, counts, decode, through_views};
+
+/// WIRE-4, and its reverse but for what we refuse on purpose.
+#[track_caller]
+fn check_against_prost(bytes: &[u8]) {
+    let theirs = ExportTraceServiceRequest::decode(bytes);
+    match (validate_traces(bytes, &LIMITS), theirs) {
+        (Ok(ours), Ok(theirs)) => {
+            assert_eq!(ours, counts(&theirs));
+            assert_same(&through_views(bytes), &theirs);
+        }
+        (Ok(_), Err(error)) => panic!("we accept what prost refuses: {error}"),
+        (Err(error), Ok(_)) => {
+            let Error::Wire { problem, .. } = error else { panic!("not a wire error: {error}") };
+            // prost skips groups, merges singular messages that occur twice, and has its own depth limit.
+            let on_purpose = matches!(problem, Problem::Group | Problem::Duplicate | Problem::Depth(_));
+            assert!(on_purpose, "we refuse what prost accepts: {error}");
+        }
+        (Err(_), Err(_)) => {}
+    }
+}
+
+proptest! {
+    #[test]
+    fn generated_requests_are_accepted_with_equal_values(request in request()) {
+        let bytes = request.encode_to_vec();
+        prop_assert_eq!(validate_traces(&bytes, &LIMITS).unwrap(), counts(&request));
+        assert_same(&through_views(&bytes), &request);
+    }
+
+    #[test]
+    fn concatenated_requests_are_one_request(requests in vec(request(), 2..4)) {
+        let bytes: Vec<u8> = requests.iter().flat_map(|request| request.encode_to_vec()).collect();
+        let resource_spans = requests.into_iter().flat_map(|request| request.resource_spans).collect();
+        let request = ExportTraceServiceRequest { resource_spans };
+        prop_assert_eq!(validate_traces(&bytes, &LIMITS).unwrap(), counts(&request));
+        assert_same(&decode(&bytes), &request);
+    }
+
+    #[test]
+    fn every_truncation_is_judged_as_prost_does(request in request()) {
+        let bytes = request.encode_to_vec();
+        let step = bytes.len() / 200 + 1;
+        for end in (0..bytes.len()).step_by(step) {
+            check_against_prost(&bytes[..end]);
+        }
+    }
+
+    #[test]
+    fn errors_point_into_the_request(bytes in damaged(request().prop_map(|request| request.encode_to_vec()))) {
+        if let Err(Error::Wire { offset, path, .. }) = validate_traces(&bytes, &LIMITS) {
+            prop_assert!(offset < bytes.len());
+            prop_assert!(!path.is_empty());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn damaged_requests_are_judged_as_prost_does(
+        bytes in damaged(request().prop_map(|request| request.encode_to_vec()))
+    ) {
+        check_against_prost(&bytes);
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_judged_as_prost_does(bytes in vec(any::<u8>(), 0..200)) {
+        check_against_prost(&bytes);
+    }
+
+    /// WIRE-1: nothing was validated here.
+    #[test]
+    fn views_of_anything_do_not_panic(
+        bytes in prop_oneof![
+            vec(any::<u8>(), 0..200),
+            damaged(request().prop_map(|request| request.encode_to_vec())),
+        ]
+    ) {
+        through_views(&bytes);
+    }
+}
