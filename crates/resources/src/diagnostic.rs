@@ -217,6 +217,11 @@ impl Findings {
         }
     }
 
+    /// Whether more findings are only counted, so that nobody need work out what to say.
+    pub(crate) fn is_full(&self) -> bool {
+        self.kept.borrow().len() >= MAX_DIAGNOSTICS
+    }
+
     pub(crate) fn has_errors(&self) -> bool {
         self.errors.get() > 0
     }

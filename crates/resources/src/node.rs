@@ -213,7 +213,8 @@ impl<'a> Fields<'a> {
         for entry in self.entries.iter().filter(|entry| !self.known.contains(&entry.key.as_str())) {
             let field = child_field(&self.node.place.field, &entry.key);
             let place = place_at(self.node.place.file.clone(), entry.key_at, field, Excerpt::Key);
-            let expected = suggest::one_of(&self.known, &entry.key);
+            let full = self.node.findings.is_full();
+            let expected = if full { String::new() } else { suggest::one_of(&self.known, &entry.key) };
             self.node.findings.push(Diagnostic::error(&place, "unknown field").expected(expected));
         }
     }

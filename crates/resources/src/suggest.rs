@@ -6,7 +6,7 @@ const MAX_CHARS: usize = 64;
 /// `one of: a, b, c (did you mean "b"?)`, or the name alone when there is one.
 pub(crate) fn one_of(known: &[&str], given: &str) -> String {
     let list = match known {
-        [only] => format!("{only:?}"),
+        [only] => return format!("{only:?}"),
         _ => format!("one of: {}", known.join(", ")),
     };
     match nearest(known, given) {
@@ -28,6 +28,12 @@ fn nearest<'a>(known: &[&'a str], given: &str) -> Option<&'a str> {
         .filter(|(distance, name)| *distance <= close_enough(name))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
+        .or_else(|| known.iter().copied().find(|name| is_longer_form(&name.to_lowercase(), &given)))
+}
+
+/// Whether one name is the other with something added (`user`, `username`).
+fn is_longer_form(a: &str, b: &str) -> bool {
+    a.len().min(b.len()) >= 3 && (a.starts_with(b) || b.starts_with(a))
 }
 
 /// Edits (insert, delete, replace, swap neighbours) between two names.
@@ -59,7 +65,8 @@ mod tests {
         assert_eq!(one_of(&known, "grcp"), r#"one of: grpc, http (did you mean "grpc"?)"#);
         assert_eq!(one_of(&known, "HTTP"), r#"one of: grpc, http (did you mean "http"?)"#);
         assert_eq!(one_of(&known, "kafka"), "one of: grpc, http");
-        assert_eq!(one_of(&["otlp"], "oltp"), r#""otlp" (did you mean "otlp"?)"#);
+        assert_eq!(one_of(&["user", "password"], "username"), r#"one of: user, password (did you mean "user"?)"#);
+        assert_eq!(one_of(&["otlp"], "oltp"), r#""otlp""#);
         assert_eq!(one_of(&known, &"g".repeat(100_000)), "one of: grpc, http");
     }
 
