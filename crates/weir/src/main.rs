@@ -1,2 +1,39 @@
-//! (being written)
-fn main() {}
+//! The `weir` program: command line, logging, wiring. What is worth testing lives in the other crates.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod cli;
+mod limits;
+mod logging;
+mod run;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use cli::{Cli, Command};
+
+/// Telemetry is many large buffers of changing size; the system's allocator keeps too much of them.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    logging::init(cli.log_format, cli.log_level);
+    let result = match cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Check(args) => check::check(&args),
+        Command::Sink(args) => weir_loadtest::sink::run(args),
+        Command::Load(args) => weir_loadtest::load::run(args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "weir", &mut io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+    };
+    result.unwrap_or_else(|error| {
+        tracing::error!("{error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,212 @@
+//! Promise P4: the books of one pipeline, exact at any moment.
+//!
+//! `accepted = delivered + filtered + dropped{reason} + rejected{code} + pending` holds after every entry, because
+//! each is made under one lock. Items whose client has not been answered yet are `waiting`: not accepted, not pending.
+//! The books know item counts only, never payloads.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How a pipeline was finished with items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The backend took them.
+    Delivered,
+    /// Weir gave them up.
+    Dropped(DropReason),
+    /// The backend refused them for good, with this code (`INVALID_ARGUMENT`, `400`, `partial_success`, ...).
+    Rejected(String),
+}
+
+/// Why Weir gave items up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DropReason {
+    /// The pipeline's share of the memory was full and newer data took the place of its oldest.
+    MemoryFull,
+    /// The process ended before the backend took them.
+    Shutdown,
+}
+
+impl DropReason {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::MemoryFull => "memory_full",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// A consistent copy of the books. All figures are items since the start, except `waiting` and `pending`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Taken over: the client was, or is about to be, told OK.
+    pub accepted: u64,
+    /// Taken by the backend.
+    pub delivered: u64,
+    /// Removed on the user's request (no filter exists yet).
+    pub filtered: u64,
+    /// Given up, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// Refused by the backend for good, by its code.
+    pub rejected: BTreeMap<String, u64>,
+    /// Accepted and not finished.
+    pub pending: u64,
+    /// Here, but the client has not been answered.
+    pub waiting: u64,
+    /// Was here, and the client was told to send it again.
+    pub withdrawn: u64,
+    /// Entries that did not add up: bugs of this program.
+    pub mismatches: u64,
+}
+
+impl Snapshot {
+    /// Whether the equation of P4 holds and no entry was amiss.
+    pub fn balanced(&self) -> bool {
+        self.mismatches == 0 && self.accepted == self.finished() + self.pending
+    }
+
+    fn finished(&self) -> u64 {
+        self.delivered + self.filtered + self.dropped.values().sum::<u64>() + self.rejected.values().sum::<u64>()
+    }
+}
+
+/// The books of one pipeline.
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    ledger: Mutex<Snapshot>,
+}
+
+impl Books {
+    /// Items entered the pipeline with their client unanswered.
+    pub(crate) fn arrive(&self, items: u64) {
+        self.lock().waiting += items;
+    }
+
+    /// Waiting items became ours to keep.
+    pub(crate) fn hold(&self, items: u64) {
+        let mut ledger = self.lock();
+        ledger.leave_waiting(items);
+        ledger.accepted += items;
+        ledger.pending += items;
+    }
+
+    /// Waiting items were given back to the client.
+    pub(crate) fn withdraw(&self, items: u64) {
+        let mut ledger = self.lock();
+        ledger.leave_waiting(items);
+        ledger.withdrawn += items;
+    }
+
+    /// Waiting items were finished before the client was answered.
+    pub(crate) fn finish_waiting(&self, items: u64, fate: &Fate) {
+        let mut ledger = self.lock();
+        ledger.leave_waiting(items);
+        ledger.accepted += items;
+        ledger.enter(items, fate);
+    }
+
+    /// Items that had been withdrawn while they were on the wire arrived all the same.
+    pub(crate) fn finish_withdrawn(&self, items: u64, fate: &Fate) {
+        let mut ledger = self.lock();
+        ledger.accepted += items;
+        ledger.enter(items, fate);
+    }
+
+    /// Held items were finished.
+    pub(crate) fn finish_held(&self, items: u64, fate: &Fate) {
+        let mut ledger = self.lock();
+        match ledger.pending.checked_sub(items) {
+            Some(rest) => ledger.pending = rest,
+            None => ledger.mismatch("more items finished than were pending"),
+        }
+        ledger.enter(items, fate);
+    }
+
+    /// Of items already entered as delivered, the backend says it rejected some (OTLP partial success).
+    pub(crate) fn correct_partial(&self, rejected: u64) {
+        let mut ledger = self.lock();
+        match ledger.delivered.checked_sub(rejected) {
+            Some(rest) => {
+                ledger.delivered = rest;
+                ledger.enter(rejected, &Fate::Rejected("partial_success".into()));
+            }
+            None => ledger.mismatch("a backend rejected more items than it was sent"),
+        }
+    }
+
+    /// An obligation vanished without a fate: a bug.
+    pub(crate) fn lose_track(&self, what: &str) {
+        self.lock().mismatch(what);
+    }
+
+    /// A consistent copy; checks the equation and logs when it does not hold.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let mut ledger = self.lock();
+        if ledger.accepted != ledger.finished() + ledger.pending {
+            ledger.mismatch("accepted is not the sum of its parts");
+        }
+        ledger.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Snapshot> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Snapshot {
+    fn leave_waiting(&mut self, items: u64) {
+        match self.waiting.checked_sub(items) {
+            Some(rest) => self.waiting = rest,
+            None => self.mismatch("more items left than were waiting"),
+        }
+    }
+
+    fn enter(&mut self, items: u64, fate: &Fate) {
+        match fate {
+            Fate::Delivered => self.delivered += items,
+            Fate::Dropped(reason) => *self.dropped.entry(reason.as_str()).or_default() += items,
+            Fate::Rejected(code) => match self.rejected.get_mut(code) {
+                Some(count) => *count += items,
+                None => {
+                    self.rejected.insert(code.clone(), items);
+                }
+            },
+        }
+    }
+
+    fn mismatch(&mut self, what: &str) {
+        self.mismatches += 1;
+        tracing::error!(what, books = ?self, "books do not balance: this is a bug in weir, please report it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_through_the_books_balances() {
+        let books = Books::default();
+        books.arrive(100);
+        books.hold(40);
+        books.withdraw(10);
+        books.finish_waiting(50, &Fate::Delivered);
+        books.finish_held(15, &Fate::Dropped(DropReason::MemoryFull));
+        books.finish_held(5, &Fate::Rejected("INVALID_ARGUMENT".into()));
+        books.finish_withdrawn(10, &Fate::Delivered);
+        books.correct_partial(3);
+        let snapshot = books.snapshot();
+        assert!(snapshot.balanced(), "{snapshot:?}");
+        assert_eq!((snapshot.accepted, snapshot.delivered, snapshot.pending), (100, 57, 20));
+        assert_eq!((snapshot.waiting, snapshot.withdrawn), (0, 10));
+        assert_eq!(snapshot.rejected["partial_success"], 3);
+    }
+
+    #[test]
+    fn an_entry_that_does_not_add_up_is_counted() {
+        let books = Books::default();
+        books.arrive(1);
+        books.hold(2);
+        assert!(!books.snapshot().balanced());
+    }
+}

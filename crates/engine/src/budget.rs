@@ -1,0 +1,208 @@
+//! Promise P3: one ledger of bytes that every payload draws from before a byte of it is buffered.
+//!
+//! A [`Permit`] travels with the bytes it stands for (see [`Charged`]) and goes back when the last reference to them
+//! is dropped, so the ledger cannot disagree with what is in memory. It does not know what the bytes are for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Charged on top of each buffer: its bookkeeping (ticket, obligations, queue slot, allocator rounding). Without it a
+/// flood of tiny requests would hold many times the bytes that the ledger sees.
+const OVERHEAD_BYTES: usize = 1024;
+
+/// Requests that may wait for room at once. Each may have one HTTP/2 stream window of bytes in the connection's
+/// buffers which the ledger does not see yet, so this bounds what is outside the ledger.
+const MAX_WAITING: u32 = 32;
+
+/// The ledger. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    room: Arc<Semaphore>,
+    capacity: usize,
+    waiting: Arc<AtomicU32>,
+}
+
+/// Bytes taken from a [`Budget`]; given back on drop.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    semaphore: OwnedSemaphorePermit,
+    budget: Budget,
+}
+
+impl Budget {
+    /// A ledger of `capacity` bytes.
+    pub(crate) fn new(capacity: usize) -> Self {
+        let capacity = capacity.min(Semaphore::MAX_PERMITS);
+        Self { room: Arc::new(Semaphore::new(capacity)), capacity, waiting: Arc::default() }
+    }
+
+    /// All bytes there are.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Bytes taken now.
+    pub(crate) fn used(&self) -> usize {
+        self.capacity.saturating_sub(self.room.available_permits())
+    }
+
+    /// Takes `bytes` (and their overhead) at once, or `None` if there is no room.
+    pub(crate) fn try_take(&self, bytes: usize) -> Option<Permit> {
+        let want = u32::try_from(bytes.saturating_add(OVERHEAD_BYTES)).ok()?;
+        let semaphore = Arc::clone(&self.room).try_acquire_many_owned(want).ok()?;
+        Some(Permit { semaphore, budget: self.clone() })
+    }
+
+    /// Pays for `part` unless it is a slice of `whole`, whose permit covers it. `None` when there is no room.
+    pub(crate) fn pay_for_copy(&self, whole: &Bytes, part: Bytes) -> Option<Bytes> {
+        let (outer, inner) = (whole.as_ptr_range(), part.as_ptr_range());
+        if outer.start <= inner.start && inner.end <= outer.end {
+            return Some(part);
+        }
+        let permit = self.try_take(part.len())?;
+        Some(Bytes::from_owner(ChargedShared { bytes: part, _permit: permit }))
+    }
+
+    /// Takes `bytes`, waiting up to `patience` for room. `None` when there is none, or when too many wait already.
+    pub(crate) async fn take(&self, bytes: usize, patience: Duration) -> Option<Permit> {
+        if let Some(permit) = self.try_take(bytes) {
+            return Some(permit);
+        }
+        let _waiting = Waiting::enter(&self.waiting)?;
+        let want = u32::try_from(bytes.saturating_add(OVERHEAD_BYTES)).ok()?;
+        if want as usize > self.capacity {
+            return None;
+        }
+        let acquire = Arc::clone(&self.room).acquire_many_owned(want);
+        let semaphore = tokio::time::timeout(patience, acquire).await.ok()?.ok()?;
+        Some(Permit { semaphore, budget: self.clone() })
+    }
+}
+
+impl Permit {
+    /// Bytes it stands for, overhead included.
+    pub(crate) fn bytes(&self) -> usize {
+        self.semaphore.num_permits()
+    }
+
+    /// Takes `more` bytes on top; false when there is no room, and then nothing changed.
+    pub(crate) fn grow(&mut self, more: usize) -> bool {
+        let Ok(more) = u32::try_from(more) else { return false };
+        match Arc::clone(&self.budget.room).try_acquire_many_owned(more) {
+            Ok(extra) => {
+                self.semaphore.merge(extra);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Gives back all but `bytes` (and their overhead).
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        let keep = bytes.saturating_add(OVERHEAD_BYTES);
+        let excess = self.bytes().saturating_sub(keep);
+        drop(self.semaphore.split(excess));
+    }
+}
+
+/// A buffer and the permit that pays for it.
+struct Charged {
+    buffer: Vec<u8>,
+    _permit: Permit,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+/// Shared bytes and the permit that pays for them.
+struct ChargedShared {
+    bytes: Bytes,
+    _permit: Permit,
+}
+
+impl AsRef<[u8]> for ChargedShared {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Turns a paid-for buffer into shared bytes; the permit is returned when the last clone or slice is gone.
+pub(crate) fn charge(buffer: Vec<u8>, mut permit: Permit) -> Bytes {
+    permit.shrink_to(buffer.capacity());
+    Bytes::from_owner(Charged { buffer, _permit: permit })
+}
+
+/// Counts a waiter for as long as it lives.
+struct Waiting<'a>(&'a AtomicU32);
+
+impl<'a> Waiting<'a> {
+    fn enter(count: &'a AtomicU32) -> Option<Self> {
+        if count.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
+            count.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Self(count))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_return_with_the_last_reference() {
+        let budget = Budget::new(10_000);
+        let permit = budget.try_take(4_000).unwrap();
+        let shared = charge(vec![7; 4_000], permit);
+        let slice = shared.slice(10..20);
+        assert_eq!(budget.used(), 5_024);
+        drop(shared);
+        assert_eq!(budget.used(), 5_024, "a slice keeps the buffer, so it keeps the charge");
+        drop(slice);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn growth_is_refused_without_room_and_changes_nothing() {
+        let budget = Budget::new(10_000);
+        let mut permit = budget.try_take(4_000).unwrap();
+        assert!(!permit.grow(5_000));
+        assert_eq!(budget.used(), 5_024);
+        assert!(permit.grow(1_000));
+        permit.shrink_to(500);
+        assert_eq!(budget.used(), 1_524);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_ends_with_patience_and_is_bounded() {
+        let budget = Budget::new(10_000);
+        let held = budget.try_take(8_000).unwrap();
+        assert!(budget.take(8_000, Duration::from_millis(250)).await.is_none());
+        let waiters: Vec<_> = (0..MAX_WAITING)
+            .map(|_| {
+                let budget = budget.clone();
+                tokio::spawn(async move { budget.take(8_000, Duration::from_secs(60)).await.is_some() })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert!(budget.take(8_000, Duration::from_secs(60)).await.is_none(), "one too many is refused at once");
+        drop(held);
+        for waiter in waiters {
+            assert!(waiter.await.unwrap());
+        }
+        assert_eq!(budget.used(), 0);
+    }
+}

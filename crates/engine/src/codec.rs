@@ -1,0 +1,280 @@
+//! Compression of request bodies, in both directions, within limits.
+//!
+//! Inflating draws every byte from the memory budget before it is written, and stops at a size and at a ratio: a
+//! compressed bomb is refused, not expanded.
+
+use std::io::{self, Read, Write};
+
+use bytes::Bytes;
+use flate2::Compression as Level;
+use weir_plan::{Compression, Protocol};
+
+use crate::budget::Permit;
+
+/// Bodies as they arrive, by their `content-encoding` or `grpc-encoding`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Identity,
+    Gzip,
+    Zstd,
+    Deflate,
+    Snappy,
+}
+
+impl Encoding {
+    /// The encoding a header names; `None` when it is not supported.
+    pub(crate) fn from_header(value: &str) -> Option<Self> {
+        match value.trim() {
+            "" | "identity" => Some(Self::Identity),
+            "gzip" | "x-gzip" => Some(Self::Gzip),
+            "zstd" => Some(Self::Zstd),
+            "deflate" | "zlib" => Some(Self::Deflate),
+            "snappy" | "x-snappy-framed" => Some(Self::Snappy),
+            _ => None,
+        }
+    }
+}
+
+/// Why a compressed body was not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InflateError {
+    #[error("cannot decompress the request: {0}")]
+    Corrupt(io::Error),
+    #[error("the request is larger than {limit} bytes when decompressed, which is the limit")]
+    TooLarge { limit: usize },
+    #[error("the request decompresses to more than {limit} times its size, which is the limit")]
+    TooDense { limit: usize },
+    #[error("no memory left to decompress the request")]
+    NoMemory,
+}
+
+/// Limits on what a compressed body may become.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InflateLimits {
+    /// Largest result, in bytes.
+    pub(crate) bytes: usize,
+    /// Largest result as a multiple of the compressed size.
+    pub(crate) ratio: usize,
+}
+
+/// Results up to this size are never called a bomb: tiny bodies compress at any ratio.
+const RATIO_APPLIES_FROM: usize = 1024 * 1024;
+
+/// The room asked for at once while a body grows.
+const STEP_BYTES: usize = 64 * 1024;
+
+/// zstd frames may ask their reader for a window this large (2^23 = 8 MiB, what RFC 8878 tells every reader to support).
+const ZSTD_WINDOW_LOG: u32 = 23;
+
+/// A snappy stream that is framed starts with this chunk; one that does not is a raw block.
+const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
+
+/// Inflates `body`; `permit` already pays for `body` and grows by what is written.
+pub(crate) fn inflate(
+    encoding: Encoding,
+    body: &[u8],
+    limits: InflateLimits,
+    permit: &mut Permit,
+) -> Result<Vec<u8>, InflateError> {
+    match encoding {
+        Encoding::Identity => read_within(body, body.len(), limits, permit),
+        Encoding::Gzip => read_within(flate2::bufread::MultiGzDecoder::new(body), body.len(), limits, permit),
+        Encoding::Deflate if is_zlib(body) => {
+            read_within(flate2::bufread::ZlibDecoder::new(body), body.len(), limits, permit)
+        }
+        Encoding::Deflate => read_within(flate2::bufread::DeflateDecoder::new(body), body.len(), limits, permit),
+        Encoding::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(InflateError::Corrupt)?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(InflateError::Corrupt)?;
+            read_within(decoder, body.len(), limits, permit)
+        }
+        Encoding::Snappy if body.starts_with(SNAPPY_STREAM) => {
+            read_within(snap::read::FrameDecoder::new(body), body.len(), limits, permit)
+        }
+        Encoding::Snappy => inflate_snappy_block(body, limits, permit),
+    }
+}
+
+/// RFC 1950 2.2: the first two bytes of a zlib stream. What has none is raw deflate, which some clients send.
+fn is_zlib(body: &[u8]) -> bool {
+    match body {
+        [method, flags, ..] => method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0,
+        _ => false,
+    }
+}
+
+fn inflate_snappy_block(body: &[u8], limits: InflateLimits, permit: &mut Permit) -> Result<Vec<u8>, InflateError> {
+    let size = snap::raw::decompress_len(body).map_err(|error| InflateError::Corrupt(error.into()))?;
+    check(size, body.len(), limits)?;
+    if !permit.grow(size) {
+        return Err(InflateError::NoMemory);
+    }
+    let mut out = vec![0; size];
+    let written = snap::raw::Decoder::new().decompress(body, &mut out);
+    out.truncate(written.map_err(|error| InflateError::Corrupt(error.into()))?);
+    Ok(out)
+}
+
+fn check(size: usize, compressed: usize, limits: InflateLimits) -> Result<(), InflateError> {
+    if size > limits.bytes {
+        return Err(InflateError::TooLarge { limit: limits.bytes });
+    }
+    if size > RATIO_APPLIES_FROM && size / limits.ratio > compressed {
+        return Err(InflateError::TooDense { limit: limits.ratio });
+    }
+    Ok(())
+}
+
+/// Reads to the end in steps, paying for each step before it is read.
+fn read_within(
+    mut reader: impl Read,
+    compressed: usize,
+    limits: InflateLimits,
+    permit: &mut Permit,
+) -> Result<Vec<u8>, InflateError> {
+    let mut out = Vec::new();
+    loop {
+        // Grow by a quarter: few copies, and at most a fifth paid for and unused.
+        let step = STEP_BYTES.max(out.len() / 4).min(limits.bytes + 1 - out.len().min(limits.bytes));
+        if !permit.grow(step) {
+            return Err(InflateError::NoMemory);
+        }
+        out.reserve_exact(step);
+        let before = out.len();
+        reader.by_ref().take(step as u64).read_to_end(&mut out).map_err(InflateError::Corrupt)?;
+        check(out.len(), compressed, limits)?;
+        if out.len() - before < step {
+            return Ok(out);
+        }
+    }
+}
+
+/// The level gzip is spent at. Telemetry repeats itself: level 1 finds most of it at a quarter of the time.
+const GZIP_LEVEL: u32 = 1;
+/// zstd's fastest regular level.
+const ZSTD_LEVEL: i32 = 1;
+
+/// Compresses the concatenation of `chunks` for a backend.
+pub(crate) fn deflate(compression: Compression, protocol: Protocol, chunks: &[Bytes]) -> io::Result<Vec<u8>> {
+    let size: usize = chunks.iter().map(Bytes::len).sum();
+    let out = Vec::with_capacity(size / 8 + 256);
+    match compression {
+        Compression::None => Ok(chunks.concat()),
+        Compression::Gzip => {
+            let mut encoder = flate2::write::GzEncoder::new(out, Level::new(GZIP_LEVEL));
+            write_all(&mut encoder, chunks)?;
+            encoder.finish()
+        }
+        Compression::Zstd => {
+            let mut encoder = zstd::stream::write::Encoder::new(out, ZSTD_LEVEL)?;
+            encoder.set_pledged_src_size(Some(size as u64))?;
+            write_all(&mut encoder, chunks)?;
+            encoder.finish()
+        }
+        // The field's gRPC peers frame snappy, its HTTP peers send one raw block.
+        Compression::Snappy if protocol == Protocol::Grpc => {
+            let mut encoder = snap::write::FrameEncoder::new(out);
+            write_all(&mut encoder, chunks)?;
+            encoder.into_inner().map_err(|error| error.into_error())
+        }
+        Compression::Snappy => Ok(snap::raw::Encoder::new().compress_vec(&chunks.concat())?),
+    }
+}
+
+fn write_all(writer: &mut impl Write, chunks: &[Bytes]) -> io::Result<()> {
+    chunks.iter().try_for_each(|chunk| writer.write_all(chunk))
+}
+
+/// The header value that names a compression, `None` for none.
+pub(crate) fn header_value(compression: Compression) -> Option<&'static str> {
+    match compression {
+        Compression::None => None,
+        Compression::Gzip => Some("gzip"),
+        Compression::Snappy => Some("snappy"),
+        Compression::Zstd => Some("zstd"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+
+    const LIMITS: InflateLimits = InflateLimits { bytes: 16 << 20, ratio: 200 };
+
+    fn inflate_with(encoding: Encoding, body: &[u8], limits: InflateLimits) -> Result<Vec<u8>, InflateError> {
+        let budget = Budget::new(64 << 20);
+        let mut permit = budget.try_take(body.len()).unwrap();
+        let inflated = inflate(encoding, body, limits, &mut permit)?;
+        assert!(permit.bytes() >= body.len() + inflated.len(), "what was written was not paid for");
+        Ok(inflated)
+    }
+
+    fn sample() -> Vec<u8> {
+        (0..300_000u32).flat_map(|n| (n / 7).to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn what_we_compress_we_inflate() {
+        let chunks: Vec<Bytes> = sample().chunks(7_001).map(Bytes::copy_from_slice).collect();
+        let cases = [
+            (Compression::Gzip, Protocol::Grpc, Encoding::Gzip),
+            (Compression::Zstd, Protocol::Http, Encoding::Zstd),
+            (Compression::Snappy, Protocol::Grpc, Encoding::Snappy),
+            (Compression::Snappy, Protocol::Http, Encoding::Snappy),
+        ];
+        for (compression, protocol, encoding) in cases {
+            let small = deflate(compression, protocol, &chunks).unwrap();
+            assert!(small.len() < sample().len());
+            assert_eq!(inflate_with(encoding, &small, LIMITS).unwrap(), sample(), "{compression:?} {protocol:?}");
+        }
+    }
+
+    #[test]
+    fn deflate_is_read_with_and_without_its_zlib_header() {
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), Level::new(1));
+        zlib.write_all(&sample()).unwrap();
+        let mut raw = flate2::write::DeflateEncoder::new(Vec::new(), Level::new(1));
+        raw.write_all(&sample()).unwrap();
+        for body in [zlib.finish().unwrap(), raw.finish().unwrap()] {
+            assert_eq!(inflate_with(Encoding::Deflate, &body, LIMITS).unwrap(), sample());
+        }
+    }
+
+    #[test]
+    fn bombs_are_refused_by_ratio_and_by_size() {
+        let zeros = [Bytes::from(vec![0; 8 << 20])];
+        for (compression, encoding) in [(Compression::Gzip, Encoding::Gzip), (Compression::Zstd, Encoding::Zstd)] {
+            let bomb = deflate(compression, Protocol::Grpc, &zeros).unwrap();
+            let refused = inflate_with(encoding, &bomb, LIMITS).unwrap_err();
+            assert!(matches!(refused, InflateError::TooDense { limit: 200 }), "{refused}");
+            let limits = InflateLimits { bytes: 1 << 20, ratio: usize::MAX };
+            let refused = inflate_with(encoding, &bomb, limits).unwrap_err();
+            assert!(matches!(refused, InflateError::TooLarge { limit: 0x10_0000 }), "{refused}");
+        }
+    }
+
+    #[test]
+    fn inflating_stops_when_the_budget_does() {
+        let body = deflate(Compression::Gzip, Protocol::Grpc, &[Bytes::from(sample())]).unwrap();
+        let budget = Budget::new(body.len() + 200_000);
+        let mut permit = budget.try_take(body.len()).unwrap();
+        let refused = inflate(Encoding::Gzip, &body, LIMITS, &mut permit).unwrap_err();
+        assert!(matches!(refused, InflateError::NoMemory), "{refused}");
+    }
+
+    #[test]
+    fn every_truncation_of_a_compressed_body_is_refused() {
+        for (compression, encoding) in [
+            (Compression::Gzip, Encoding::Gzip),
+            (Compression::Zstd, Encoding::Zstd),
+            (Compression::Snappy, Encoding::Snappy),
+        ] {
+            let body = deflate(compression, Protocol::Http, &[Bytes::from_static(b"telemetry telemetry")]).unwrap();
+            for length in 1..body.len() {
+                let result = inflate_with(encoding, &body[..length], LIMITS);
+                assert!(result.is_err(), "{encoding:?} cut to {length} of {} gave {result:?}", body.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Sending batches to a backend over OTLP/gRPC or OTLP/HTTP and reading what it says.
+//!
+//! An exporter turns bodies into one request and an answer into an [`Outcome`]; it keeps no data and decides no retry.
+
+mod body;
+mod grpc;
+mod http;
+mod oauth2;
+mod tls;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use weir_plan::{Compression, Endpoint, Output, Protocol};
+
+use crate::budget::{Budget, Permit};
+use crate::codec;
+use body::Chunks;
+pub(crate) use grpc::EXPORT_TRACES;
+
+/// A request that has no answer after this long is tried again. Long, because a slow backend that does take the data
+/// makes every early retry a duplicate.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// For TCP and TLS to a backend.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// HTTP/2 pings find dead connections within this and [`PING_TIMEOUT`].
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Answers are small; what is longer is cut off.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// Bodies below this are copied together: a separate frame for each would cost more than the copy.
+const COPY_BELOW_BYTES: usize = 16 * 1024;
+/// Compressing more than this leaves the async workers.
+const INLINE_COMPRESS_BYTES: usize = 64 * 1024;
+
+/// What became of one request to a backend.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// Taken, but for `rejected` items (OTLP partial success).
+    Delivered { rejected: u64, message: String },
+    /// Not taken now; to be tried again, not before `hint`.
+    Retry { kind: RetryKind, hint: Option<Duration>, message: String },
+    /// Larger than the backend takes.
+    TooLarge { message: String },
+    /// Refused for good.
+    Rejected { code: String, message: String },
+}
+
+/// What stood in the way of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RetryKind {
+    /// No connection: refused, DNS, TLS.
+    Unreachable,
+    /// This request: an answer that asks to try again, a reset, a timeout.
+    Request,
+}
+
+impl Outcome {
+    fn retry(message: impl Into<String>) -> Self {
+        Self::Retry { kind: RetryKind::Request, hint: None, message: message.into() }
+    }
+}
+
+/// Something that takes batches.
+pub(crate) trait Backend: Send + Sync + fmt::Debug {
+    /// Sends the concatenation of `bodies` as one request.
+    fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>>;
+}
+
+/// A backend cannot be set up as planned.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set up the backend of pipeline {pipeline}: {cause}")]
+pub struct SetupError {
+    /// Exporter id of the pipeline.
+    pub pipeline: String,
+    /// What is wrong.
+    pub cause: String,
+}
+
+type HttpClient = Client<HttpsConnector<HttpConnector>, Chunks>;
+
+/// An OTLP backend.
+#[derive(Debug)]
+pub(crate) struct Exporter {
+    client: HttpClient,
+    protocol: Protocol,
+    compression: Compression,
+    uri: String,
+    headers: HeaderMap,
+    oauth2: Option<oauth2::Tokens>,
+    /// Pays for copies and compressed bodies, apart from the payloads' budget: sending is what frees that one, so it
+    /// must never wait for it.
+    encode: Budget,
+}
+
+impl Exporter {
+    /// Prepares a backend; connects when there is something to send.
+    pub(crate) fn new(pipeline: &str, output: &Output, encode: Budget) -> Result<Self, SetupError> {
+        let fail = |cause: String| SetupError { pipeline: pipeline.into(), cause };
+        let config = tls::client_config(output.tls.as_ref()).map_err(fail)?;
+        let headers = headers(output).map_err(fail)?;
+        let oauth2 = output.oauth2.as_ref().map(oauth2::Tokens::new).transpose().map_err(fail)?;
+        let client = client(output.protocol, config);
+        let uri = uri(output);
+        let (protocol, compression) = (output.protocol, output.compression);
+        Ok(Self { client, protocol, compression, uri, headers, oauth2, encode })
+    }
+
+    async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
+        let encoded = match self.encode(bodies).await {
+            Ok(encoded) => encoded,
+            Err(message) => return Outcome::retry(message),
+        };
+        let (chunks, _permit) = encoded;
+        let request = match self.request(chunks).await {
+            Ok(request) => request,
+            Err(message) => return Outcome::retry(message),
+        };
+        let answered = tokio::time::timeout(ANSWER_TIMEOUT, self.exchange(request)).await;
+        answered.unwrap_or_else(|_| Outcome::retry(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())))
+    }
+
+    /// The body as it goes over the wire, and the permit that pays for what was copied.
+    async fn encode(&self, bodies: Vec<Bytes>) -> Result<(Vec<Bytes>, Option<Permit>), String> {
+        let total: usize = bodies.iter().map(Bytes::len).sum();
+        let compress = self.compression != Compression::None;
+        let copied = if compress { total } else { body::small_bytes(&bodies) };
+        if copied == 0 {
+            return Ok((bodies, None));
+        }
+        let want = copied.min(self.encode.capacity() / 2);
+        let Some(mut permit) = self.encode.take(want, ANSWER_TIMEOUT).await else {
+            return Err("no room to encode the request".into());
+        };
+        if !compress {
+            return Ok((body::join_small(bodies), Some(permit)));
+        }
+        let (compression, protocol) = (self.compression, self.protocol);
+        let deflated = if total <= INLINE_COMPRESS_BYTES {
+            codec::deflate(compression, protocol, &bodies)
+        } else {
+            let deflate = move || codec::deflate(compression, protocol, &bodies);
+            tokio::task::spawn_blocking(deflate).await.map_err(|error| format!("cannot compress: {error}"))?
+        };
+        let deflated = deflated.map_err(|error| format!("cannot compress the request: {error}"))?;
+        permit.shrink_to(deflated.capacity());
+        Ok((vec![Bytes::from(deflated)], Some(permit)))
+    }
+
+    async fn request(&self, chunks: Vec<Bytes>) -> Result<Request<Chunks>, String> {
+        let body = match self.protocol {
+            Protocol::Grpc => Chunks::grpc(chunks, self.compression != Compression::None),
+            Protocol::Http => Chunks::plain(chunks),
+        };
+        let mut request =
+            Request::post(&self.uri).body(body).map_err(|error| format!("cannot make a request: {error}"))?;
+        *request.headers_mut() = self.headers.clone();
+        if let Some(tokens) = &self.oauth2 {
+            let token = tokens.bearer().await?;
+            request.headers_mut().insert(::http::header::AUTHORIZATION, token);
+        }
+        Ok(request)
+    }
+
+    async fn exchange(&self, request: Request<Chunks>) -> Outcome {
+        let response = match self.client.request(request).await {
+            Ok(response) => response,
+            Err(error) => {
+                let kind = if error.is_connect() { RetryKind::Unreachable } else { RetryKind::Request };
+                return Outcome::Retry { kind, hint: None, message: chain(&error) };
+            }
+        };
+        let status = response.status();
+        if status == ::http::StatusCode::UNAUTHORIZED && self.forget_token() {
+            return Outcome::retry("the backend refused the token; a new one is fetched");
+        }
+        match read_answer(response).await {
+            Ok(answer) => match self.protocol {
+                Protocol::Grpc => grpc::outcome(&answer),
+                Protocol::Http => http::outcome(&answer),
+            },
+            Err(message) => Outcome::retry(message),
+        }
+    }
+
+    /// Whether there was a token to forget.
+    fn forget_token(&self) -> bool {
+        self.oauth2.as_ref().is_some_and(oauth2::Tokens::forget)
+    }
+}
+
+impl Backend for Exporter {
+    fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        Box::pin(self.attempt(bodies))
+    }
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    status: ::http::StatusCode,
+    headers: HeaderMap,
+    trailers: HeaderMap,
+    body: Bytes,
+}
+
+async fn read_answer(response: Response<Incoming>) -> Result<Answer, String> {
+    let (head, body) = response.into_parts();
+    let collected = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+    let collected = collected.map_err(|error| format!("cannot read the backend's answer: {error}"))?;
+    let trailers = collected.trailers().cloned().unwrap_or_default();
+    Ok(Answer { status: head.status, headers: head.headers, trailers, body: collected.to_bytes() })
+}
+
+fn client(protocol: Protocol, config: rustls::ClientConfig) -> HttpClient {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    tcp.set_keepalive(Some(PING_INTERVAL));
+    let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_or_http();
+    let connector = match protocol {
+        Protocol::Grpc => connector.enable_http2().wrap_connector(tcp),
+        Protocol::Http => connector.enable_http1().enable_http2().wrap_connector(tcp),
+    };
+    Client::builder(TokioExecutor::new())
+        .http2_only(protocol == Protocol::Grpc)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        // A request may have reached the backend before its connection closed: only delivery decides on a retry.
+        .retry_canceled_requests(false)
+        .build(connector)
+}
+
+fn uri(output: &Output) -> String {
+    let Endpoint { host, port, path } = &output.endpoint;
+    let scheme = if output.tls.is_some() { "https" } else { "http" };
+    let path = match output.protocol {
+        Protocol::Grpc => grpc::EXPORT_TRACES,
+        Protocol::Http => path,
+    };
+    if host.contains(':') {
+        format!("{scheme}://[{host}]:{port}{path}")
+    } else {
+        format!("{scheme}://{host}:{port}{path}")
+    }
+}
+
+fn headers(output: &Output) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    let encoding = codec::header_value(output.compression);
+    let standard = match output.protocol {
+        Protocol::Grpc => {
+            [("content-type", Some("application/grpc")), ("te", Some("trailers")), ("grpc-encoding", encoding)]
+        }
+        Protocol::Http => {
+            [("content-type", Some("application/x-protobuf")), ("content-encoding", encoding), ("accept", None)]
+        }
+    };
+    for (name, value) in standard {
+        if let Some(value) = value {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+    }
+    let agent = concat!("weir/", env!("CARGO_PKG_VERSION"));
+    headers.insert(::http::header::USER_AGENT, HeaderValue::from_static(agent));
+    for header in &output.headers {
+        let name = HeaderName::from_bytes(header.name.as_bytes())
+            .map_err(|_| format!("{:?} is not a header name", header.name))?;
+        let mut value = HeaderValue::from_str(header.value.reveal())
+            .map_err(|_| format!("the value of header {name} has characters that HTTP does not allow"))?;
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+/// An error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

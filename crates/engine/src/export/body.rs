@@ -1,0 +1,107 @@
+//! Request bodies made of shared bytes: what was received is what is sent, without a copy in between.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+
+use super::COPY_BELOW_BYTES;
+
+/// A body of known length in several pieces.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    chunks: VecDeque<Bytes>,
+    remaining: u64,
+}
+
+impl Chunks {
+    /// The pieces as they are.
+    pub(super) fn plain(chunks: Vec<Bytes>) -> Self {
+        let remaining = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+        Self { chunks: chunks.into(), remaining }
+    }
+
+    /// The pieces as one gRPC message (five bytes of prefix: compressed flag and length).
+    pub(super) fn grpc(chunks: Vec<Bytes>, compressed: bool) -> Self {
+        let mut body = Self::plain(chunks);
+        let mut prefix = BytesMut::with_capacity(5);
+        prefix.put_u8(u8::from(compressed));
+        // Batches are a few MiB; saturation would only make the backend refuse the request.
+        prefix.put_u32(u32::try_from(body.remaining).unwrap_or(u32::MAX));
+        body.chunks.push_front(prefix.freeze());
+        body.remaining += 5;
+        body
+    }
+}
+
+impl Body for Chunks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = self.chunks.pop_front();
+        self.remaining -= next.as_ref().map_or(0, |chunk| chunk.len() as u64);
+        Poll::Ready(next.map(|chunk| Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.remaining)
+    }
+}
+
+/// Bytes that [`join_small`] would copy.
+pub(super) fn small_bytes(bodies: &[Bytes]) -> usize {
+    if bodies.len() < 2 {
+        return 0;
+    }
+    bodies.iter().map(Bytes::len).filter(|len| *len < COPY_BELOW_BYTES).sum()
+}
+
+/// Joins neighbouring small pieces into one; large ones stay shared.
+pub(super) fn join_small(bodies: Vec<Bytes>) -> Vec<Bytes> {
+    let mut joined = Vec::new();
+    let mut small = BytesMut::with_capacity(small_bytes(&bodies));
+    for body in bodies {
+        if body.len() < COPY_BELOW_BYTES {
+            small.extend_from_slice(&body);
+        } else {
+            if !small.is_empty() {
+                joined.push(small.split().freeze());
+            }
+            joined.push(body);
+        }
+    }
+    if !small.is_empty() {
+        joined.push(small.freeze());
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joining_keeps_the_bytes_and_shares_the_large() {
+        let large = Bytes::from(vec![9; COPY_BELOW_BYTES]);
+        let bodies = vec![Bytes::from_static(b"ab"), Bytes::from_static(b"c"), large.clone(), Bytes::from_static(b"d")];
+        let joined = join_small(bodies.clone());
+        assert_eq!(joined.concat(), bodies.concat());
+        assert_eq!(joined.len(), 3);
+        assert_eq!(joined[1].as_ptr(), large.as_ptr());
+    }
+
+    #[test]
+    fn a_grpc_message_is_prefixed_with_flag_and_length() {
+        let mut body = Chunks::grpc(vec![Bytes::from_static(b"abc"), Bytes::from_static(b"de")], true);
+        assert_eq!(body.size_hint().exact(), Some(10));
+        assert_eq!(body.chunks.make_contiguous().concat(), b"\x01\0\0\0\x05abcde");
+    }
+}

@@ -1,0 +1,137 @@
+//! Bearer tokens by the OAuth2 client-credentials grant (RFC 6749 4.4), fetched when needed and kept until shortly
+//! before they expire.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use http::{HeaderValue, Request};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use weir_plan::{OAuth2, Tls};
+
+/// A token is replaced this long before it expires.
+const EARLY: Duration = Duration::from_secs(30);
+/// The life of a token whose server names none.
+const DEFAULT_LIFE: Duration = Duration::from_secs(300);
+/// How long the token server may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Token answers are small.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+
+/// The tokens of one backend.
+#[derive(Debug)]
+pub(super) struct Tokens {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    settings: OAuth2,
+    current: Mutex<Option<Token>>,
+}
+
+#[derive(Debug, Clone)]
+struct Token {
+    header: HeaderValue,
+    replace_at: Instant,
+}
+
+/// The answer of a token server (RFC 6749 5.1).
+#[derive(serde::Deserialize)]
+struct Answer {
+    access_token: String,
+    expires_in: Option<u64>,
+}
+
+impl Tokens {
+    pub(super) fn new(settings: &OAuth2) -> Result<Self, String> {
+        let tls = settings.token_url.starts_with("https:").then(Tls::default);
+        let config = super::tls::client_config(tls.as_ref())?;
+        let connector =
+            hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { client, settings: settings.clone(), current: Mutex::new(None) })
+    }
+
+    /// The `authorization` header to send now; requests that need a new token wait for one fetch.
+    pub(super) async fn bearer(&self) -> Result<HeaderValue, String> {
+        let mut current = self.current.lock().await;
+        if let Some(token) = current.as_ref().filter(|token| Instant::now() < token.replace_at) {
+            return Ok(token.header.clone());
+        }
+        let fetched = tokio::time::timeout(TIMEOUT, self.fetch()).await;
+        let url = &self.settings.token_url;
+        let token = fetched
+            .unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())))
+            .map_err(|cause| format!("cannot get a token from {url}: {cause}"))?;
+        *current = Some(token.clone());
+        Ok(token.header)
+    }
+
+    /// Forgets a token that the backend refused; whether there was one.
+    pub(super) fn forget(&self) -> bool {
+        self.current.try_lock().is_ok_and(|mut current| current.take().is_some())
+    }
+
+    async fn fetch(&self) -> Result<Token, String> {
+        let OAuth2 { client_id, client_secret, scopes, params, token_url } = &self.settings;
+        let mut form = String::from("grant_type=client_credentials");
+        if !scopes.is_empty() {
+            append(&mut form, "scope", &scopes.join(" "));
+        }
+        params.iter().for_each(|(name, value)| append(&mut form, name, value));
+        // RFC 6749 2.3.1: identifier and secret are form-encoded before they become basic credentials.
+        let credentials = format!("{}:{}", encode(client_id.reveal()), encode(client_secret.reveal()));
+        let basic = base64::engine::general_purpose::STANDARD.encode(credentials);
+        let request = Request::post(token_url)
+            .header("authorization", format!("Basic {basic}"))
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("accept", "application/json")
+            .body(Full::new(Bytes::from(form)))
+            .map_err(|error| error.to_string())?;
+        let response = self.client.request(request).await.map_err(|error| super::chain(&error))?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
+        let body = body.map_err(|error| error.to_string())?.to_bytes();
+        if !status.is_success() {
+            return Err(format!("the token server answered {status}"));
+        }
+        token(&body)
+    }
+}
+
+fn token(body: &[u8]) -> Result<Token, String> {
+    // The body may hold a token: its text never becomes part of a message.
+    let answer: Answer =
+        serde_json::from_slice(body).map_err(|_| "the answer is not a JSON object with access_token".to_owned())?;
+    let mut header = HeaderValue::from_str(&format!("Bearer {}", answer.access_token))
+        .map_err(|_| "the token has characters that HTTP does not allow".to_owned())?;
+    header.set_sensitive(true);
+    let life = answer.expires_in.map_or(DEFAULT_LIFE, Duration::from_secs);
+    Ok(Token { header, replace_at: Instant::now() + life.saturating_sub(EARLY) })
+}
+
+fn append(form: &mut String, name: &str, value: &str) {
+    form.push('&');
+    form.push_str(&encode(name));
+    form.push('=');
+    form.push_str(&encode(value));
+}
+
+/// application/x-www-form-urlencoded.
+fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'*' => out.push(char::from(byte)),
+            b' ' => out.push('+'),
+            _ => {
+                out.push('%');
+                out.push_str(&format!("{byte:02X}"));
+            }
+        }
+    }
+    out
+}

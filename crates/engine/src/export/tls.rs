@@ -1,0 +1,99 @@
+//! The TLS side of a backend connection.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use weir_plan::{Identity, Tls};
+
+/// The client configuration for a plan's TLS settings; for plain text, one that trusts nobody.
+pub(super) fn client_config(tls: Option<&Tls>) -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let Some(tls) = tls else {
+        return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
+    };
+    let builder = if tls.insecure_skip_verify {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
+    } else {
+        builder.with_root_certificates(roots(tls.ca_pem.as_deref())?)
+    };
+    match &tls.identity {
+        None => Ok(builder.with_no_client_auth()),
+        Some(identity) => {
+            let (chain, key) = identity_der(identity)?;
+            builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| format!("cannot use tls.cert with tls.key: {error}"))
+        }
+    }
+}
+
+fn roots(ca_pem: Option<&str>) -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    let Some(pem) = ca_pem else {
+        let native = rustls_native_certs::load_native_certs();
+        store.add_parsable_certificates(native.certs);
+        if store.is_empty() {
+            return Err(format!("cannot find the system's root certificates ({:?}); set tls.ca", native.errors));
+        }
+        return Ok(store);
+    };
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        let certificate = certificate.map_err(|error| format!("cannot read tls.ca: {error}"))?;
+        store.add(certificate).map_err(|error| format!("cannot use tls.ca: {error}"))?;
+    }
+    if store.is_empty() { Err("tls.ca has no certificate".into()) } else { Ok(store) }
+}
+
+fn identity_der(identity: &Identity) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(identity.cert_pem.as_bytes()).collect();
+    let chain = chain.map_err(|error| format!("cannot read tls.cert: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key_pem.reveal().as_bytes())
+        .map_err(|error| format!("cannot read tls.key: {error}"))?;
+    Ok((chain, key))
+}
+
+/// `insecureSkipVerify`: any certificate will do. Signatures are still checked, so the peer does own its key.
+#[derive(Debug)]
+struct AcceptAny(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AcceptAny {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

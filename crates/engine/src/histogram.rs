@@ -1,0 +1,31 @@
+//! A latency histogram that costs two atomic additions per observation.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Upper bounds of the buckets in seconds; one more bucket takes the rest.
+pub(crate) const BOUNDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
+
+/// Counts per bucket and the sum of what was observed.
+#[derive(Debug, Default)]
+pub(crate) struct Histogram {
+    buckets: [AtomicU64; BOUNDS.len() + 1],
+    sum_micros: AtomicU64,
+}
+
+impl Histogram {
+    pub(crate) fn observe(&self, value: Duration) {
+        let seconds = value.as_secs_f64();
+        let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(value.as_micros()).unwrap_or(u64::MAX);
+        self.sum_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// Sum in seconds, and (upper bound, count) per bucket, the last bound being infinite.
+    pub(crate) fn read(&self) -> (f64, Vec<(f64, u64)>) {
+        let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
+        let bounds = BOUNDS.iter().copied().chain([f64::MAX]);
+        (Duration::from_micros(self.sum_micros.load(Ordering::Relaxed)).as_secs_f64(), bounds.zip(counts).collect())
+    }
+}

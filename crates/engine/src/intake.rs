@@ -1,0 +1,188 @@
+//! From a request to its answer: fan out to every pipeline, wait, and decide (promise P1).
+//!
+//! A client gets OK when each pipeline has delivered its data or, after `spill_after`, holds it in its share of the
+//! memory. Decoding and transports are not known here.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::budget::Budget;
+use crate::obligation::{Obligation, Ticket};
+use crate::pipeline::Pipeline;
+
+/// What refused clients are asked to wait at least; as much again is added at random so that they do not return at once.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The answer to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Every pipeline has delivered or holds the data.
+    Secured,
+    /// No pipeline can take it; the client shall try again after this long.
+    Refused(Duration),
+}
+
+/// All pipelines, as requests see them.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    pipelines: Vec<Arc<Pipeline>>,
+    budget: Budget,
+    spill_after: Duration,
+    drain_deadline: OnceLock<Instant>,
+}
+
+impl Intake {
+    pub(crate) fn new(pipelines: Vec<Arc<Pipeline>>, budget: Budget, spill_after: Duration) -> Self {
+        Self { pipelines, budget, spill_after, drain_deadline: OnceLock::new() }
+    }
+
+    pub(crate) fn pipelines(&self) -> &[Arc<Pipeline>] {
+        &self.pipelines
+    }
+
+    /// From now on nothing new is held: a request is delivered by `deadline` or refused.
+    pub(crate) fn drain(&self, deadline: Instant) {
+        // Only the first call counts.
+        let _ = self.drain_deadline.set(deadline);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain_deadline.get().is_some()
+    }
+
+    /// Whether some pipeline would take data now.
+    pub(crate) fn can_accept(&self) -> bool {
+        !self.is_draining() && self.pipelines.iter().any(|pipeline| pipeline.share.has_room_for(1))
+    }
+
+    /// Offers a validated request of `items` items to every pipeline and waits for the verdict. Dropping the future
+    /// (the client went away) decides at once; it changes nothing about what is owed.
+    pub(crate) async fn accept(&self, body: Bytes, items: u64) -> Verdict {
+        let Some(pieces) = self.cut(body, items) else { return Verdict::Refused(retry_after()) };
+        let receipt = self.offer(&pieces);
+        drop(pieces);
+        receipt.verdict().await
+    }
+
+    /// One piece, unless the request is larger than some backend takes. `None`: no memory for the pieces' copies.
+    fn cut(&self, body: Bytes, items: u64) -> Option<Vec<(Bytes, u64)>> {
+        let limit = self.pipelines.iter().map(|pipeline| pipeline.batch_bytes).min().unwrap_or(usize::MAX);
+        if body.len() <= limit {
+            return Some(vec![(body, items)]);
+        }
+        let parts = weir_otlp::cut_traces(&body, limit);
+        parts
+            .into_iter()
+            .map(|part| Some((self.budget.pay_for_copy(&body, part.bytes)?, u64::from(part.items))))
+            .collect()
+    }
+
+    fn offer(&self, pieces: &[(Bytes, u64)]) -> Receipt<'_> {
+        let ticket = Arc::new(Ticket::default());
+        let mut claims = Vec::with_capacity(pieces.len() * self.pipelines.len());
+        for pipeline in &self.pipelines {
+            for (body, items) in pieces {
+                claims.push(Obligation::new(body.clone(), *items, &ticket, &pipeline.books, &pipeline.share));
+            }
+        }
+        let receipt = Receipt { intake: self, ticket, claims, pieces: pieces.len(), decided: false };
+        // Only now: a pipeline must not finish the first claim while the ticket does not know of the last.
+        receipt.claims_by_pipeline().for_each(|(pipeline, claims)| {
+            claims.iter().for_each(|claim| pipeline.take(Arc::clone(claim)));
+        });
+        receipt
+    }
+}
+
+/// The claims of one waiting client.
+struct Receipt<'a> {
+    intake: &'a Intake,
+    ticket: Arc<Ticket>,
+    /// `pieces` claims for each pipeline, in the pipelines' order.
+    claims: Vec<Arc<Obligation>>,
+    pieces: usize,
+    decided: bool,
+}
+
+impl Receipt<'_> {
+    async fn verdict(mut self) -> Verdict {
+        self.wait_until(Instant::now() + self.intake.spill_after).await;
+        if let Some(deadline) = self.intake.drain_deadline.get() {
+            self.wait_until(*deadline).await;
+        }
+        self.decide()
+    }
+
+    /// Waits until nothing is open, or the only open pipelines are known to be behind, or the deadline.
+    async fn wait_until(&self, deadline: Instant) {
+        let timeout = tokio::time::sleep_until(deadline);
+        tokio::pin!(timeout);
+        while !self.ticket.is_secured() && !self.only_laggards_left() {
+            tokio::select! {
+                () = self.ticket.changed.notified() => {}
+                () = &mut timeout => return,
+            }
+        }
+    }
+
+    /// A pipeline that is behind must not slow the clients of one that is not (P2): once somebody delivered, there is
+    /// no point in waiting for those who will not within `spill_after`.
+    fn only_laggards_left(&self) -> bool {
+        !self.intake.is_draining()
+            && self.ticket.any_done()
+            && self.claims_by_pipeline().all(|(pipeline, claims)| pipeline.share.is_behind() || open_bytes(claims) == 0)
+    }
+
+    /// Answers now: hold what is open where there is room; where there is none, make room if anybody else secures the
+    /// data, and refuse if nobody does.
+    fn decide(&mut self) -> Verdict {
+        self.decided = true;
+        if self.ticket.is_secured() {
+            return self.answer();
+        }
+        if self.intake.is_draining() {
+            self.claims.iter().for_each(|claim| claim.withdraw());
+            return self.answer();
+        }
+        let room =
+            |(pipeline, claims): (&Arc<Pipeline>, &[Arc<Obligation>])| pipeline.share.has_room_for(open_bytes(claims));
+        if !self.claims_by_pipeline().any(room) {
+            self.claims.iter().for_each(|claim| claim.withdraw());
+            return self.answer();
+        }
+        for (pipeline, claims) in self.claims_by_pipeline() {
+            claims.iter().for_each(|claim| claim.hold());
+            if pipeline.share.is_over() {
+                pipeline.evict();
+            }
+        }
+        self.answer()
+    }
+
+    fn answer(&self) -> Verdict {
+        if self.ticket.was_withdrawn() { Verdict::Refused(retry_after()) } else { Verdict::Secured }
+    }
+
+    fn claims_by_pipeline(&self) -> impl Iterator<Item = (&Arc<Pipeline>, &[Arc<Obligation>])> {
+        self.intake.pipelines.iter().zip(self.claims.chunks(self.pieces.max(1)))
+    }
+}
+
+impl Drop for Receipt<'_> {
+    fn drop(&mut self) {
+        if !self.decided {
+            self.decide();
+        }
+    }
+}
+
+fn open_bytes(claims: &[Arc<Obligation>]) -> usize {
+    claims.iter().map(|claim| claim.waiting_bytes()).sum()
+}
+
+fn retry_after() -> Duration {
+    RETRY_AFTER.mul_f64(1.0 + fastrand::f64())
+}

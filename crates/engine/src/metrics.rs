@@ -1,0 +1,234 @@
+//! What Weir tells Prometheus: the `otelcol_*` names that dashboards and alerts of the field read, and `weir_*` for
+//! what these lack. Values are read from their owners at scrape time; nothing is registered twice, nothing is global.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+
+use crate::books::Snapshot;
+use crate::budget::Budget;
+use crate::intake::Intake;
+use crate::pipeline::Pipeline;
+use crate::process;
+use crate::receive::{REASONS, ReceiverStats};
+
+/// Everything there is to read.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    pub(crate) intake: Arc<Intake>,
+    pub(crate) budget: Budget,
+    pub(crate) receivers: Arc<ReceiverStats>,
+    pub(crate) epoch: Instant,
+}
+
+/// The content type of [`render`]'s text.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// All metrics as OpenMetrics text.
+pub(crate) fn render(metrics: &Arc<Metrics>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Arc::clone(metrics)));
+    let mut out = String::new();
+    text::encode(&mut out, &registry)?;
+    Ok(out)
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+/// A pipeline and a copy of its books.
+type Row<'a> = (&'a Pipeline, Snapshot);
+
+impl Collector for Metrics {
+    fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
+        let mut writer = Writer { encoder };
+        let rows: Vec<Row<'_>> =
+            self.intake.pipelines().iter().map(|pipeline| (&**pipeline, pipeline.books.snapshot())).collect();
+        self.receivers(&mut writer)?;
+        exporters(&mut writer, &rows)?;
+        books(&mut writer, &rows)?;
+        self.pipelines(&mut writer, &rows)?;
+        self.process(&mut writer)
+    }
+}
+
+impl Metrics {
+    fn receivers(&self, writer: &mut Writer<'_>) -> fmt::Result {
+        let transports = [("grpc", &self.receivers.grpc), ("http", &self.receivers.http)];
+        let labels = |transport: &str| vec![("receiver", "otlp".to_owned()), ("transport", transport.to_owned())];
+        let accepted = transports.iter().map(|(name, counters)| (labels(name), load(&counters.accepted)));
+        writer.counters("otelcol_receiver_accepted_spans", "Spans answered OK", accepted)?;
+        let refused = transports.iter().map(|(name, counters)| (labels(name), load(&counters.refused)));
+        writer.counters(
+            "otelcol_receiver_refused_spans",
+            "Spans whose client was asked to send them again",
+            refused,
+        )?;
+        let refusals = transports.iter().flat_map(|(name, counters)| {
+            REASONS.iter().zip(&counters.refusals).map(move |(reason, count)| {
+                (vec![("transport", (*name).to_owned()), ("reason", (*reason).to_owned())], load(count))
+            })
+        });
+        writer.counters("weir_receiver_refused_requests", "Requests refused, by reason", refusals)?;
+        let connections = [(Labels::new(), load(&self.receivers.connections) as f64)];
+        writer.gauges("weir_receiver_connections", "Open client connections", connections)?;
+        let refused = [(Labels::new(), load(&self.receivers.connections_refused))];
+        writer.counters("weir_receiver_connections_refused", "Connections closed at the limit on their number", refused)
+    }
+
+    fn pipelines(&self, writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
+        let bytes =
+            rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), load(&pipeline.stats.pending_bytes) as f64));
+        writer.gauges("weir_pipeline_pending_bytes", "Bytes queued, parked or on the wire", bytes)?;
+        let held = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), pipeline.share.held() as f64));
+        writer.gauges("weir_pipeline_held_bytes", "Bytes kept in memory after their client got its OK", held)?;
+        let ages =
+            rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), pipeline.oldest_age(self.epoch).as_secs_f64()));
+        writer.gauges("weir_pipeline_oldest_age_seconds", "Age of the oldest item not finished", ages)?;
+        let parked = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), load(&pipeline.stats.parked) as f64));
+        writer.gauges("weir_pipeline_parked_batches", "Batches that wait for their next attempt", parked)?;
+        let retries = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), load(&pipeline.stats.retries)));
+        writer.counters("weir_pipeline_retries", "Requests to the backend that have to be tried again", retries)?;
+        writer.histograms("weir_backend_latency_seconds", "Time from a request to the backend to its answer", rows)
+    }
+
+    fn process(&self, writer: &mut Writer<'_>) -> fmt::Result {
+        let usage = process::usage();
+        let one = |value: f64| [(Labels::new(), value)];
+        writer.float_counter("otelcol_process_cpu_seconds", "CPU time used", usage.cpu_seconds)?;
+        writer.gauges("otelcol_process_memory_rss", "Resident memory in bytes", one(usage.rss_bytes as f64))?;
+        writer.float_counter(
+            "otelcol_process_uptime_seconds",
+            "Time since the start",
+            self.epoch.elapsed().as_secs_f64(),
+        )?;
+        writer.gauges(
+            "weir_memory_budget_bytes",
+            "The memory budget for payloads",
+            one(self.budget.capacity() as f64),
+        )?;
+        writer.gauges("weir_memory_used_bytes", "Of the budget, what is taken", one(self.budget.used() as f64))
+    }
+}
+
+fn exporters(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
+    let sent = rows.iter().map(|(pipeline, books)| (exporter_labels(pipeline), books.delivered));
+    writer.counters("otelcol_exporter_sent_spans", "Spans the backend took", sent)?;
+    let failed = rows.iter().map(|(pipeline, books)| (exporter_labels(pipeline), books.rejected.values().sum()));
+    writer.counters("otelcol_exporter_send_failed_spans", "Spans the backend refused for good", failed)?;
+    let dropped = rows.iter().map(|(pipeline, books)| (exporter_labels(pipeline), books.dropped.values().sum()));
+    writer.counters("otelcol_exporter_enqueue_failed_spans", "Spans given up for want of room", dropped)?;
+    let size = rows.iter().map(|(pipeline, _)| (queue_labels(pipeline), load(&pipeline.stats.pending_bytes) as f64));
+    writer.gauges("otelcol_exporter_queue_size", "Bytes queued, parked or on the wire", size)?;
+    let capacity = rows.iter().map(|(pipeline, _)| (queue_labels(pipeline), pipeline.share.limit() as f64));
+    writer.gauges("otelcol_exporter_queue_capacity", "Bytes the pipeline may hold", capacity)?;
+    let flying = rows.iter().map(|(pipeline, _)| (queue_labels(pipeline), load(&pipeline.stats.in_flight) as f64));
+    writer.gauges("otelcol_exporter_in_flight_requests", "Requests to the backend without an answer", flying)
+}
+
+/// The books of P4. `accepted = delivered + filtered + dropped + rejected + pending` within one scrape.
+fn books(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
+    let of =
+        |read: fn(&Snapshot) -> u64| rows.iter().map(move |(pipeline, books)| (pipeline_labels(pipeline), read(books)));
+    writer.counters("weir_pipeline_accepted_items", "Items taken over from clients", of(|books| books.accepted))?;
+    writer.counters("weir_pipeline_delivered_items", "Items the backend took", of(|books| books.delivered))?;
+    writer.counters(
+        "weir_pipeline_filtered_items",
+        "Items removed by the pipeline's filters",
+        of(|books| books.filtered),
+    )?;
+    let dropped = rows.iter().flat_map(|(pipeline, books)| {
+        books.dropped.iter().map(|(reason, count)| (labels_with(pipeline, "reason", reason), *count))
+    });
+    writer.counters("weir_pipeline_dropped_items", "Items given up, by reason", dropped)?;
+    let rejected = rows.iter().flat_map(|(pipeline, books)| {
+        books.rejected.iter().map(|(code, count)| (labels_with(pipeline, "code", code), *count))
+    });
+    writer.counters("weir_pipeline_rejected_items", "Items the backend refused for good, by its code", rejected)?;
+    writer.counters(
+        "weir_pipeline_withdrawn_items",
+        "Items given back to their clients to send again",
+        of(|books| books.withdrawn),
+    )?;
+    let gauge = |read: fn(&Snapshot) -> u64| {
+        rows.iter().map(move |(pipeline, books)| (pipeline_labels(pipeline), read(books) as f64))
+    };
+    writer.gauges("weir_pipeline_pending_items", "Items accepted and not finished", gauge(|books| books.pending))?;
+    writer.gauges(
+        "weir_pipeline_waiting_items",
+        "Items whose client is not answered yet",
+        gauge(|books| books.waiting),
+    )?;
+    writer.counters("weir_books_mismatches", "Entries that did not add up: bugs", of(|books| books.mismatches))
+}
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn pipeline_labels(pipeline: &Pipeline) -> Labels {
+    vec![("pipeline", pipeline.name.clone())]
+}
+
+fn labels_with(pipeline: &Pipeline, name: &'static str, value: &str) -> Labels {
+    vec![("pipeline", pipeline.name.clone()), (name, value.to_owned())]
+}
+
+fn exporter_labels(pipeline: &Pipeline) -> Labels {
+    vec![("exporter", pipeline.exporter_id.clone())]
+}
+
+fn queue_labels(pipeline: &Pipeline) -> Labels {
+    vec![("exporter", pipeline.exporter_id.clone()), ("data_type", "traces".to_owned())]
+}
+
+/// Writes metric families.
+struct Writer<'a> {
+    encoder: DescriptorEncoder<'a>,
+}
+
+impl Writer<'_> {
+    fn counters(&mut self, name: &str, help: &str, rows: impl IntoIterator<Item = (Labels, u64)>) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, value) in rows {
+            family.encode_family(&labels)?.encode_counter::<Labels, _, u64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    fn float_counter(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        let mut metric = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        metric.encode_counter::<Labels, _, u64>(&value, None)
+    }
+
+    fn gauges(&mut self, name: &str, help: &str, rows: impl IntoIterator<Item = (Labels, f64)>) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, value) in rows {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    fn histograms(&mut self, name: &str, help: &str, rows: &[Row<'_>]) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (pipeline, _) in rows {
+            let (sum, buckets) = pipeline.stats.latency.read();
+            let count = buckets.iter().map(|(_, count)| count).sum();
+            let labels = pipeline_labels(pipeline);
+            family.encode_family(&labels)?.encode_histogram(sum, count, &buckets, none::<Labels>())?;
+        }
+        Ok(())
+    }
+}
+
+type Exemplars<'a, S> =
+    Option<&'a std::collections::HashMap<usize, prometheus_client::metrics::exemplar::Exemplar<S, f64>>>;
+
+fn none<'a, S: EncodeLabelSet>() -> Exemplars<'a, S> {
+    None
+}

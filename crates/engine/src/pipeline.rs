@@ -1,0 +1,154 @@
+//! One pipeline: the handle that requests are offered to, and the task group that delivers for it.
+//!
+//! Each pipeline has its own queue, share of memory, send slots and backend connection; nothing here is shared with
+//! another pipeline (promise P2). What the bytes mean is known only to `weir-otlp`, how they travel only to `export`.
+
+mod delivery;
+mod pace;
+mod parked;
+mod queue;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::books::Books;
+use crate::export::Backend;
+use crate::histogram::Histogram;
+use crate::obligation::Obligation;
+use crate::share::Share;
+
+/// Sizes that delivery works within.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Largest request to the backend, in uncompressed bytes.
+    pub(crate) batch_bytes: usize,
+    /// Largest sum of bytes on the wire and unanswered.
+    pub(crate) in_flight_bytes: usize,
+}
+
+/// What a pipeline shows of itself beside its books.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    /// Requests to the backend that are unanswered.
+    pub(crate) in_flight: AtomicU64,
+    /// Batches that wait for their next attempt.
+    pub(crate) parked: AtomicU64,
+    /// Attempts that ended in a retry.
+    pub(crate) retries: AtomicU64,
+    /// Bytes queued, parked or in flight.
+    pub(crate) pending_bytes: AtomicU64,
+    /// Arrival of the oldest item not finished, in milliseconds after the engine's start; `u64::MAX` when none.
+    pub(crate) oldest_ms: AtomicU64,
+    /// Time from sending a request to its answer.
+    pub(crate) latency: Histogram,
+}
+
+impl Stats {
+    pub(crate) fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+}
+
+/// What a pipeline's task can be told.
+#[derive(Debug)]
+enum Command {
+    /// Deliver this.
+    Take(Arc<Obligation>),
+    /// The share is over its limit: drop the oldest held data until it is not.
+    Evict,
+    /// Deliver what is here until the deadline, then give the rest up and end.
+    Drain(Instant),
+}
+
+/// What a pipeline is called.
+#[derive(Debug, Clone)]
+pub(crate) struct Id {
+    /// The name of its resource.
+    pub(crate) name: String,
+    /// Its exporter label, for example `otlp_grpc/tracepipeline-backend`.
+    pub(crate) exporter: String,
+}
+
+/// The side of a pipeline that requests see.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) name: String,
+    pub(crate) exporter_id: String,
+    pub(crate) books: Arc<Books>,
+    pub(crate) share: Arc<Share>,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) batch_bytes: usize,
+    inbox: mpsc::UnboundedSender<Command>,
+}
+
+impl Pipeline {
+    /// Starts the pipeline's task; it ends after [`Pipeline::drain`].
+    pub(crate) fn start(
+        id: Id,
+        share_bytes: usize,
+        limits: Limits,
+        backend: Arc<dyn Backend>,
+        epoch: Instant,
+    ) -> (Self, JoinHandle<()>) {
+        // Unbounded in count, bounded in bytes: every obligation in it carries its permit of the memory budget.
+        let (inbox, commands) = mpsc::unbounded_channel();
+        let stats = Arc::new(Stats { oldest_ms: AtomicU64::new(u64::MAX), ..Stats::default() });
+        let share = Arc::new(Share::new(share_bytes));
+        let delivery = delivery::Delivery::new(delivery::Parts {
+            name: id.name.clone(),
+            backend,
+            limits,
+            share: Arc::clone(&share),
+            stats: Arc::clone(&stats),
+            epoch,
+        });
+        let books = Arc::new(Books::default());
+        let task = tokio::spawn(delivery.run(commands, Arc::clone(&books)));
+        (
+            Self {
+                name: id.name,
+                exporter_id: id.exporter,
+                books,
+                share,
+                stats,
+                batch_bytes: limits.batch_bytes,
+                inbox,
+            },
+            task,
+        )
+    }
+
+    /// Gives the pipeline something to deliver.
+    pub(crate) fn take(&self, obligation: Arc<Obligation>) {
+        if let Err(lost) = self.inbox.send(Command::Take(obligation))
+            && let Command::Take(obligation) = lost.0
+        {
+            // The task is gone, which only happens at the end of a shutdown: the client must keep the data.
+            obligation.withdraw();
+        }
+    }
+
+    /// Asks for room in the share.
+    pub(crate) fn evict(&self) {
+        // A task that has ended holds nothing.
+        let _ = self.inbox.send(Command::Evict);
+    }
+
+    /// Asks the task to finish by `deadline`.
+    pub(crate) fn drain(&self, deadline: Instant) {
+        let _ = self.inbox.send(Command::Drain(deadline));
+    }
+
+    /// Age of the oldest item not finished.
+    pub(crate) fn oldest_age(&self, epoch: Instant) -> Duration {
+        match self.stats.oldest_ms.load(Ordering::Relaxed) {
+            u64::MAX => Duration::ZERO,
+            ms => epoch.elapsed().saturating_sub(Duration::from_millis(ms)),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! When to send: natural batching, backoff, and the gate before a backend that cannot be reached.
+//!
+//! Pure arithmetic over times it is handed; it owns no batch.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Unanswered requests per backend. Enough to fill a backend that takes a second per request with full batches; a
+/// fast one never sees more than a few, because the queue is empty before a second slot opens.
+const MAX_IN_FLIGHT: usize = 64;
+
+/// While a request is under way, the next one leaves when at least this much waits for it ...
+const WORTHWHILE_BYTES: usize = 256 * 1024;
+/// ... or when the oldest has waited this long for each request under way. So small requests merge while the backend
+/// is busy, and a stalled request delays the ones behind it by milliseconds.
+const PATIENCE_PER_REQUEST: Duration = Duration::from_millis(2);
+
+/// First retry delay; doubles with each attempt.
+const BACKOFF_FIRST: Duration = Duration::from_millis(500);
+/// Longest retry delay, unless the backend asks for more.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// No retry follows its failure faster than this.
+const BACKOFF_MIN: Duration = Duration::from_millis(50);
+/// Longest pause between attempts to reach a backend, and longest backoff while the process drains.
+const REACH_MAX: Duration = Duration::from_secs(5);
+
+/// State of one backend's pacing.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    unreachable: Option<Gate>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Gate {
+    failures: u32,
+    opens: Instant,
+}
+
+impl Pace {
+    /// Whether one more request may be under way beside `in_flight` others.
+    pub(super) fn allows(&self, in_flight: usize, now: Instant) -> bool {
+        match self.unreachable {
+            // One probe at a time finds out whether the backend is back.
+            Some(gate) => in_flight == 0 && gate.opens <= now,
+            None => in_flight < MAX_IN_FLIGHT,
+        }
+    }
+
+    /// When the gate before an unreachable backend opens next.
+    pub(super) fn opens(&self) -> Option<Instant> {
+        self.unreachable.map(|gate| gate.opens)
+    }
+
+    /// The backend could not be reached; returns true when that is news.
+    pub(super) fn cannot_reach(&mut self, now: Instant) -> bool {
+        let failures = self.unreachable.map_or(1, |gate| gate.failures.saturating_add(1));
+        self.unreachable = Some(Gate { failures, opens: now + backoff(failures).min(REACH_MAX) });
+        failures == 1
+    }
+
+    /// The backend answered; returns true when it had been out of reach.
+    pub(super) fn reached(&mut self) -> bool {
+        self.unreachable.take().is_some()
+    }
+}
+
+/// When data that began to wait at `oldest` may leave, with `bytes` waiting and `in_flight` requests under way.
+pub(super) fn leaves_at(oldest: Instant, bytes: usize, in_flight: usize) -> Instant {
+    if in_flight == 0 || bytes >= WORTHWHILE_BYTES {
+        return oldest;
+    }
+    oldest + PATIENCE_PER_REQUEST * u32::try_from(in_flight).unwrap_or(u32::MAX)
+}
+
+/// Delay before attempt number `attempts` + 1: exponential with full jitter.
+pub(super) fn backoff(attempts: u32) -> Duration {
+    let ceiling = BACKOFF_FIRST.saturating_mul(1 << attempts.saturating_sub(1).min(10)).min(BACKOFF_MAX);
+    ceiling.mul_f64(fastrand::f64()).max(BACKOFF_MIN)
+}
+
+/// Delay before the next attempt, honouring the backend's own wish.
+pub(super) fn retry_delay(attempts: u32, hint: Option<Duration>, draining: bool) -> Duration {
+    let delay = backoff(attempts).max(hint.unwrap_or_default());
+    if draining { delay.min(REACH_MAX) } else { delay }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_grows_to_its_cap_and_obeys_hints() {
+        for attempts in 1..200 {
+            let delay = backoff(attempts);
+            assert!((BACKOFF_MIN..=BACKOFF_MAX).contains(&delay), "{attempts}: {delay:?}");
+        }
+        assert!((0..100).all(|_| backoff(1) <= BACKOFF_FIRST));
+        assert!((0..100).any(|_| backoff(12) > Duration::from_secs(5)));
+        assert!(retry_delay(1, Some(Duration::from_secs(60)), false) >= Duration::from_secs(60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn small_data_waits_for_a_busy_backend_but_not_long() {
+        let now = Instant::now();
+        assert_eq!(leaves_at(now, 1, 0), now);
+        assert_eq!(leaves_at(now, WORTHWHILE_BYTES, 5), now);
+        assert_eq!(leaves_at(now, 1, 2), now + 2 * PATIENCE_PER_REQUEST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unreachable_backend_is_probed_one_request_at_a_time() {
+        let mut pace = Pace::default();
+        let now = Instant::now();
+        assert!(pace.allows(MAX_IN_FLIGHT - 1, now) && !pace.allows(MAX_IN_FLIGHT, now));
+        assert!(pace.cannot_reach(now), "the first failure is news");
+        assert!(!pace.cannot_reach(now), "the second is not");
+        let opens = pace.opens().unwrap();
+        assert!(!pace.allows(0, now) && pace.allows(0, opens) && !pace.allows(1, opens));
+        assert!(pace.reached() && pace.allows(1, now));
+    }
+}

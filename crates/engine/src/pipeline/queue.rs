@@ -1,0 +1,88 @@
+//! What waits to be sent for the first time, in order of arrival.
+//!
+//! Obligations that end while they wait (withdrawn, dropped) stay as empty places until they reach the front: their
+//! bytes are gone at once, and no search through the queue is needed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::obligation::Obligation;
+
+/// One place in the queue.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) obligation: Arc<Obligation>,
+    pub(super) since: Instant,
+}
+
+/// First in, first out, by bytes.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pieces: VecDeque<Piece>,
+    bytes: usize,
+}
+
+impl Queue {
+    pub(super) fn push(&mut self, obligation: Arc<Obligation>, since: Instant) {
+        self.bytes += obligation.bytes();
+        self.pieces.push_back(Piece { obligation, since });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Bytes of all places, empty ones included.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// When the piece at the front arrived.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.pieces.front().map(|piece| piece.since)
+    }
+
+    /// Takes the pieces that fit into one request of at most `limit` bytes, at least one.
+    pub(super) fn take(&mut self, limit: usize) -> Vec<Piece> {
+        let mut taken = Vec::new();
+        let mut bytes = 0;
+        while let Some(piece) = self.pieces.front() {
+            let size = piece.obligation.bytes();
+            if !taken.is_empty() && bytes + size > limit {
+                break;
+            }
+            if let Some(piece) = self.pop()
+                && piece.obligation.body().is_some()
+            {
+                bytes += size;
+                taken.push(piece);
+            }
+        }
+        taken
+    }
+
+    /// Held obligations, oldest first.
+    pub(super) fn held(&self) -> impl Iterator<Item = &Arc<Obligation>> {
+        self.pieces.iter().map(|piece| &piece.obligation).filter(|obligation| obligation.is_held())
+    }
+
+    /// Removes empty places from the front.
+    pub(super) fn trim(&mut self) {
+        while self.pieces.front().is_some_and(|piece| piece.obligation.body().is_none()) {
+            self.pop();
+        }
+    }
+
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Piece> {
+        self.bytes = 0;
+        self.pieces.drain(..)
+    }
+
+    fn pop(&mut self) -> Option<Piece> {
+        let piece = self.pieces.pop_front()?;
+        self.bytes -= piece.obligation.bytes();
+        Some(piece)
+    }
+}

@@ -1,0 +1,165 @@
+//! OTLP receivers: gRPC and HTTP, on either port, within limits.
+//!
+//! A request passes `admit -> inflate -> validate and count -> intake`; each step can refuse it, and a refusal says
+//! what was wrong and, when it is worth trying again, when. What happens to accepted data is the intake's business.
+
+mod body;
+mod grpc;
+mod http;
+mod refusal;
+mod reply;
+mod server;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ::http::{HeaderMap, Request, Response};
+use bytes::Bytes;
+use hyper::body::Incoming;
+use weir_otlp::Limits;
+
+pub(crate) use refusal::{REASONS, Reason, Refusal};
+use reply::Reply;
+pub(crate) use server::{Server, ServerLimits};
+
+use crate::budget::{self, Budget, Permit};
+use crate::codec::{self, Encoding, InflateLimits};
+use crate::intake::{Intake, Verdict};
+
+/// How long a request may wait for room in the memory budget before it is refused.
+const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
+
+/// A body may become this many times larger when it is decompressed. Telemetry with long repeated attributes reaches
+/// 50; what is beyond 200 is a bomb.
+const MAX_RATIO: usize = 200;
+
+/// The two ways in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Grpc,
+    Http,
+}
+
+/// What receivers count, per transport.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Items answered OK.
+    pub(crate) accepted: AtomicU64,
+    /// Items answered with a request to send them again.
+    pub(crate) refused: AtomicU64,
+    /// Requests refused, by [`REASONS`].
+    pub(crate) refusals: [AtomicU64; REASONS.len()],
+}
+
+/// Both transports' counters, and the connections'.
+#[derive(Debug, Default)]
+pub(crate) struct ReceiverStats {
+    pub(crate) grpc: Counters,
+    pub(crate) http: Counters,
+    pub(crate) connections: AtomicU64,
+    pub(crate) connections_refused: AtomicU64,
+}
+
+impl ReceiverStats {
+    pub(crate) fn of(&self, transport: Transport) -> &Counters {
+        match transport {
+            Transport::Grpc => &self.grpc,
+            Transport::Http => &self.http,
+        }
+    }
+}
+
+/// The encoding of a request's message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Protobuf,
+    Json,
+}
+
+/// A message as it was read: what it is, and the permit that pays for it.
+struct Received {
+    bytes: Vec<u8>,
+    permit: Permit,
+    encoding: Encoding,
+    format: Format,
+}
+
+/// Takes requests of both transports.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    pub(crate) intake: Arc<Intake>,
+    pub(crate) budget: Budget,
+    pub(crate) stats: Arc<ReceiverStats>,
+    pub(crate) max_request_bytes: usize,
+}
+
+impl Receiver {
+    /// Answers one request; never fails, a refusal is an answer too.
+    async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
+        Ok(match transport(request.headers()) {
+            Transport::Grpc => grpc::answer(&self, request).await,
+            Transport::Http => http::answer(&self, request).await,
+        })
+    }
+
+    /// Takes room for a body of `declared` bytes before any of it is buffered.
+    async fn admit(&self, declared: usize) -> Result<Permit, Refusal> {
+        if declared > self.max_request_bytes {
+            return Err(Refusal::too_large(declared, self.max_request_bytes));
+        }
+        self.budget.take(declared, ADMIT_PATIENCE).await.ok_or_else(Refusal::no_memory)
+    }
+
+    /// From a received message to the verdict about its data.
+    async fn ingest(&self, received: Received, transport: Transport) -> Result<(), Refusal> {
+        let (body, items) = self.decode(received)?;
+        if items == 0 {
+            return Ok(());
+        }
+        let counters = self.stats.of(transport);
+        match self.intake.accept(body, items).await {
+            Verdict::Secured => {
+                counters.accepted.fetch_add(items, Ordering::Relaxed);
+                Ok(())
+            }
+            Verdict::Refused(retry_after) => {
+                counters.refused.fetch_add(items, Ordering::Relaxed);
+                let draining = self.intake.is_draining();
+                Err(if draining { Refusal::draining(retry_after) } else { Refusal::full(retry_after) })
+            }
+        }
+    }
+
+    /// Valid protobuf bytes that carry their own permit, and how many items are in them.
+    fn decode(&self, received: Received) -> Result<(Bytes, u64), Refusal> {
+        let Received { mut bytes, mut permit, encoding, format } = received;
+        if encoding != Encoding::Identity {
+            let limits = InflateLimits { bytes: self.max_request_bytes, ratio: MAX_RATIO };
+            bytes = codec::inflate(encoding, &bytes, limits, &mut permit)?;
+            permit.shrink_to(bytes.capacity());
+        }
+        let limits = Limits::default();
+        if format == Format::Json {
+            let room = self.budget.capacity().saturating_sub(self.budget.used()).min(self.max_request_bytes);
+            bytes = weir_otlp::traces_from_json(&bytes, &limits, room).map_err(Refusal::malformed)?;
+            if !permit.grow(bytes.capacity()) {
+                return Err(Refusal::no_memory());
+            }
+        }
+        let counts = weir_otlp::validate_traces(&bytes, &limits).map_err(Refusal::malformed)?;
+        Ok((budget::charge(bytes, permit), u64::from(counts.items)))
+    }
+
+    fn count_refusal(&self, transport: Transport, reason: Reason) {
+        self.stats.of(transport).refusals[reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn transport(headers: &HeaderMap) -> Transport {
+    match headers.get(::http::header::CONTENT_TYPE) {
+        Some(value) if value.as_bytes().starts_with(b"application/grpc") => Transport::Grpc,
+        _ => Transport::Http,
+    }
+}

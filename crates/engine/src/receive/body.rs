@@ -1,0 +1,115 @@
+//! Reading request bodies: into buffers of exactly the size that was paid for, and not forever.
+
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use super::Refusal;
+use crate::budget::Permit;
+
+/// Every body has this long ...
+const BODY_GRACE: Duration = Duration::from_secs(10);
+/// ... and a second more for each of these.
+const BODY_MIN_BYTES_PER_SECOND: usize = 64 * 1024;
+
+/// Bodies of unknown length are paid for and read in steps of this.
+const STEP_BYTES: usize = 64 * 1024;
+
+/// A request body as a stream of bytes.
+pub(super) struct BodyReader {
+    incoming: Incoming,
+    /// Received and not yet read.
+    rest: Bytes,
+    deadline: Instant,
+    started: Instant,
+}
+
+impl BodyReader {
+    pub(super) fn new(incoming: Incoming) -> Self {
+        let started = Instant::now();
+        Self { incoming, rest: Bytes::new(), deadline: started + BODY_GRACE, started }
+    }
+
+    /// Gives the body the time that `bytes` may take.
+    pub(super) fn expect(&mut self, bytes: usize) {
+        let seconds = (bytes / BODY_MIN_BYTES_PER_SECOND) as u64;
+        self.deadline = self.started + BODY_GRACE + Duration::from_secs(seconds);
+    }
+
+    /// Fills `buffer`; false when the body ends first.
+    pub(super) async fn read_exact(&mut self, buffer: &mut [u8]) -> Result<bool, Refusal> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            if !self.rest.has_remaining() && !self.next().await? {
+                return Ok(false);
+            }
+            let n = self.rest.len().min(buffer.len() - filled);
+            self.rest.copy_to_slice(&mut buffer[filled..filled + n]);
+            filled += n;
+        }
+        Ok(true)
+    }
+
+    /// Reads exactly `len` bytes; `None` when the body ends first.
+    pub(super) async fn read(&mut self, len: usize) -> Result<Option<Vec<u8>>, Refusal> {
+        let mut bytes = Vec::with_capacity(len);
+        while bytes.len() < len {
+            if !self.rest.has_remaining() && !self.next().await? {
+                return Ok(None);
+            }
+            let n = self.rest.len().min(len - bytes.len());
+            bytes.extend_from_slice(&self.rest.split_to(n));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Whether nothing is left.
+    pub(super) async fn is_at_end(&mut self) -> Result<bool, Refusal> {
+        Ok(!self.rest.has_remaining() && !self.next().await?)
+    }
+
+    /// Reads a body of unknown length, at most `limit` bytes.
+    pub(super) async fn read_to_end(&mut self, limit: usize, permit: &mut Permit) -> Result<Vec<u8>, Refusal> {
+        let mut bytes: Vec<u8> = Vec::new();
+        while self.rest.has_remaining() || self.next().await? {
+            let len = bytes.len() + self.rest.len();
+            if len > limit {
+                return Err(Refusal::too_large(len, limit));
+            }
+            if len > bytes.capacity() {
+                let step = STEP_BYTES.max(bytes.capacity() / 2).max(self.rest.len());
+                if !permit.grow(step) {
+                    return Err(Refusal::no_memory());
+                }
+                bytes.reserve_exact(step);
+                self.expect(len);
+            }
+            bytes.extend_from_slice(&std::mem::take(&mut self.rest));
+        }
+        Ok(bytes)
+    }
+
+    /// Receives more; false at the end of the body.
+    async fn next(&mut self) -> Result<bool, Refusal> {
+        loop {
+            let Ok(frame) = tokio::time::timeout_at(self.deadline, self.incoming.frame()).await else {
+                return Err(Refusal::slow_body(self.deadline.duration_since(self.started).as_secs()));
+            };
+            match frame {
+                None => return Ok(false),
+                Some(Err(error)) => return Err(Refusal::aborted(error)),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => {
+                        self.rest = data;
+                        return Ok(true);
+                    }
+                    // Empty frames and trailers carry nothing for us.
+                    _ => {}
+                },
+            }
+        }
+    }
+}

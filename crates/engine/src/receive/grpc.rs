@@ -1,0 +1,119 @@
+//! OTLP/gRPC: unary calls over HTTP/2, as far as one method needs it.
+//!
+//! The message length is known from its five-byte prefix, so the memory for it is taken before it is buffered; a gRPC
+//! library would buffer first.
+
+use base64::Engine as _;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::body::BodyReader;
+use super::reply::Reply;
+use super::{Format, Received, Receiver, Refusal, Transport};
+use crate::codec::Encoding;
+use crate::export::EXPORT_TRACES;
+
+/// Encodings that clients may compress with.
+const ACCEPTED: &str = "identity,gzip,zstd,snappy";
+
+/// An empty ExportTraceServiceResponse as a gRPC message.
+const EMPTY_MESSAGE: &[u8] = &[0; 5];
+
+pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>) -> Response<Reply> {
+    let result = match read(receiver, request).await {
+        Ok(received) => receiver.ingest(received, Transport::Grpc).await,
+        Err(refusal) => Err(refusal),
+    };
+    match result {
+        Ok(()) => success(),
+        Err(refusal) => {
+            receiver.count_refusal(Transport::Grpc, refusal.reason);
+            failure(&refusal)
+        }
+    }
+}
+
+async fn read(receiver: &Receiver, request: Request<Incoming>) -> Result<Received, Refusal> {
+    let (head, body) = request.into_parts();
+    if head.uri.path() != EXPORT_TRACES {
+        let message = format!("unknown method {}; this gateway serves {EXPORT_TRACES}", head.uri.path());
+        return Err(Refusal::unsupported(StatusCode::NOT_FOUND, message));
+    }
+    let encoding = encoding(&head.headers)?;
+    let mut body = BodyReader::new(body);
+    let mut prefix = [0; 5];
+    if !body.read_exact(&mut prefix).await? {
+        return Err(Refusal::malformed("the call ended before its message"));
+    }
+    let [flag, a, b, c, d] = prefix;
+    let declared = u32::from_be_bytes([a, b, c, d]) as usize;
+    let encoding = match flag {
+        0 => Encoding::Identity,
+        1 if encoding != Encoding::Identity => encoding,
+        1 => {
+            return Err(Refusal::malformed("the message is marked as compressed, but grpc-encoding names no encoding"));
+        }
+        _ => return Err(Refusal::malformed(format!("{flag} is not a gRPC compression flag (0 or 1)"))),
+    };
+    let permit = receiver.admit(declared).await?;
+    body.expect(declared);
+    let Some(bytes) = body.read(declared).await? else {
+        return Err(Refusal::malformed(format!("the message is shorter than the {declared} bytes it declares")));
+    };
+    if !body.is_at_end().await? {
+        return Err(Refusal::malformed("more than one message in a unary call"));
+    }
+    Ok(Received { bytes, permit, encoding, format: Format::Protobuf })
+}
+
+fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
+    let Some(value) = headers.get("grpc-encoding") else { return Ok(Encoding::Identity) };
+    let name = value.to_str().unwrap_or("?");
+    Encoding::from_header(name).ok_or_else(|| {
+        let message = format!("grpc-encoding {name:?} is not supported; use one of {ACCEPTED}");
+        Refusal::unsupported(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
+    })
+}
+
+fn success() -> Response<Reply> {
+    let mut trailers = HeaderMap::with_capacity(1);
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    response(Reply::with_trailers(Bytes::from_static(EMPTY_MESSAGE), trailers))
+}
+
+/// A trailers-only answer: the status travels in the headers.
+fn failure(refusal: &Refusal) -> Response<Reply> {
+    let mut response = response(Reply::default());
+    let headers = response.headers_mut();
+    headers.insert("grpc-accept-encoding", HeaderValue::from_static(ACCEPTED));
+    headers.insert("grpc-status", HeaderValue::from(refusal.code.number()));
+    if let Ok(message) = HeaderValue::from_str(&percent_encode(&refusal.message)) {
+        headers.insert("grpc-message", message);
+    }
+    let code = i32::try_from(refusal.code.number()).unwrap_or_default();
+    let details = weir_otlp::status::encode(code, &refusal.message, refusal.retry_after);
+    let details = base64::engine::general_purpose::STANDARD_NO_PAD.encode(details);
+    if let Ok(details) = HeaderValue::from_str(&details) {
+        headers.insert("grpc-status-details-bin", details);
+    }
+    response
+}
+
+fn response(reply: Reply) -> Response<Reply> {
+    let mut response = Response::new(reply);
+    response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
+}
+
+/// grpc-message is percent-encoded outside printable ASCII.
+fn percent_encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'%' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}

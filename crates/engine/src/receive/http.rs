@@ -1,0 +1,124 @@
+//! OTLP/HTTP: `POST /v1/traces` with protobuf or JSON.
+
+use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::body::BodyReader;
+use super::reply::Reply;
+use super::{Format, Received, Receiver, Refusal, Transport};
+use crate::codec::Encoding;
+
+/// The path that takes traces.
+const TRACES: &str = "/v1/traces";
+
+pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>) -> Response<Reply> {
+    let (head, body) = request.into_parts();
+    // Errors before the content type is known are answered in protobuf, the default encoding of OTLP/HTTP.
+    let format = format(&head.headers);
+    let result = match read(receiver, &head, format, body).await {
+        Ok(received) => receiver.ingest(received, Transport::Http).await,
+        Err(refusal) => Err(refusal),
+    };
+    let format = format.unwrap_or(Format::Protobuf);
+    match result {
+        Ok(()) => success(format),
+        Err(refusal) => {
+            receiver.count_refusal(Transport::Http, refusal.reason);
+            failure(&refusal, format)
+        }
+    }
+}
+
+async fn read(receiver: &Receiver, head: &Parts, format: Option<Format>, body: Incoming) -> Result<Received, Refusal> {
+    if head.uri.path() != TRACES {
+        let message = format!("nothing is served at {}; traces are taken at {TRACES}", head.uri.path());
+        return Err(Refusal::unsupported(StatusCode::NOT_FOUND, message));
+    }
+    if head.method != Method::POST {
+        let message = format!("{} is not allowed here; use POST", head.method);
+        return Err(Refusal::unsupported(StatusCode::METHOD_NOT_ALLOWED, message));
+    }
+    let Some(format) = format else {
+        let message = "content-type must be application/x-protobuf or application/json".to_owned();
+        return Err(Refusal::unsupported(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+    };
+    let encoding = encoding(&head.headers)?;
+    let mut body = BodyReader::new(body);
+    let (bytes, permit) = match content_length(&head.headers) {
+        Some(declared) => {
+            let permit = receiver.admit(declared).await?;
+            body.expect(declared);
+            let bytes = body.read(declared).await?;
+            (bytes.ok_or_else(|| Refusal::malformed("the body is shorter than its content-length"))?, permit)
+        }
+        None => {
+            let mut permit = receiver.admit(0).await?;
+            (body.read_to_end(receiver.max_request_bytes, &mut permit).await?, permit)
+        }
+    };
+    Ok(Received { bytes, permit, encoding, format })
+}
+
+fn format(headers: &HeaderMap) -> Option<Format> {
+    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let media_type = value.split(';').next().unwrap_or_default().trim();
+    if media_type.eq_ignore_ascii_case("application/x-protobuf") {
+        Some(Format::Protobuf)
+    } else if media_type.eq_ignore_ascii_case("application/json") {
+        Some(Format::Json)
+    } else {
+        None
+    }
+}
+
+fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
+    let Some(value) = headers.get(CONTENT_ENCODING) else { return Ok(Encoding::Identity) };
+    let name = value.to_str().unwrap_or("?");
+    Encoding::from_header(name).ok_or_else(|| {
+        let message =
+            format!("content-encoding {name:?} is not supported; use one of identity, gzip, zstd, deflate, snappy");
+        Refusal::unsupported(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
+    })
+}
+
+fn content_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn success(format: Format) -> Response<Reply> {
+    match format {
+        Format::Protobuf => response(StatusCode::OK, format, weir_otlp::traces_response(None)),
+        Format::Json => response(StatusCode::OK, format, weir_otlp::traces_response_to_json(None).into_bytes()),
+    }
+}
+
+fn failure(refusal: &Refusal, format: Format) -> Response<Reply> {
+    let code = i32::try_from(refusal.code.number()).unwrap_or_default();
+    let body = match format {
+        Format::Protobuf => weir_otlp::status::encode(code, &refusal.message, refusal.retry_after),
+        Format::Json => weir_otlp::status::to_json(code, &refusal.message, refusal.retry_after).into_bytes(),
+    };
+    let mut response = response(refusal.status, format, body);
+    if let Some(wait) = refusal.retry_after {
+        // Whole seconds only: rounded up, so that nobody comes back too early.
+        let seconds = wait.as_millis().div_ceil(1000);
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(u64::try_from(seconds).unwrap_or(u64::MAX)));
+    }
+    if refusal.status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    response
+}
+
+fn response(status: StatusCode, format: Format, body: Vec<u8>) -> Response<Reply> {
+    let mut response = Response::new(Reply::new(body));
+    *response.status_mut() = status;
+    let content_type = match format {
+        Format::Protobuf => "application/x-protobuf",
+        Format::Json => "application/json",
+    };
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

@@ -1,0 +1,105 @@
+//! Why a request was not taken, and how that is said in gRPC and in HTTP.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::codec::InflateError;
+use crate::status::Code;
+
+/// Kinds of refusal, as they are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Malformed,
+    TooLarge,
+    NoMemory,
+    Full,
+    Draining,
+    SlowBody,
+    Unsupported,
+    Aborted,
+}
+
+/// Label values, in the order of [`Reason`].
+pub(crate) const REASONS: [&str; 8] =
+    ["malformed", "too_large", "no_memory", "pipelines_full", "draining", "slow_body", "unsupported", "aborted"];
+
+/// A refusal as it is answered.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) reason: Reason,
+    pub(crate) code: Code,
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+    /// When the client may try again; `None` when that would not help.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+/// What clients are asked to wait when the memory is full: it frees up as fast as backends answer.
+const MEMORY_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+impl Refusal {
+    /// The bytes are not what they should be; sending them again will not help.
+    pub(super) fn malformed(error: impl Display) -> Self {
+        Self::lasting(Reason::Malformed, Code::INVALID_ARGUMENT, StatusCode::BAD_REQUEST, error.to_string())
+    }
+
+    pub(super) fn too_large(declared: usize, limit: usize) -> Self {
+        let message = format!("the request has {declared} bytes, the limit is {limit}; send smaller batches");
+        Self::lasting(Reason::TooLarge, Code::RESOURCE_EXHAUSTED, StatusCode::PAYLOAD_TOO_LARGE, message)
+    }
+
+    pub(super) fn no_memory() -> Self {
+        let message = "the memory budget is used up; try again".to_owned();
+        Self::passing(Reason::NoMemory, message, MEMORY_RETRY_AFTER.mul_f64(1.0 + fastrand::f64()))
+    }
+
+    pub(super) fn full(retry_after: Duration) -> Self {
+        Self::passing(Reason::Full, "no pipeline can take more data now; try again".to_owned(), retry_after)
+    }
+
+    pub(super) fn draining(retry_after: Duration) -> Self {
+        Self::passing(Reason::Draining, "shutting down; send to another instance".to_owned(), retry_after)
+    }
+
+    pub(super) fn slow_body(seconds: u64) -> Self {
+        let message = format!("the request's body did not arrive within {seconds} s");
+        Self::lasting(Reason::SlowBody, Code::DEADLINE_EXCEEDED, StatusCode::REQUEST_TIMEOUT, message)
+    }
+
+    pub(super) fn aborted(error: impl Display) -> Self {
+        let message = format!("the request's body ended early: {error}");
+        Self::lasting(Reason::Aborted, Code::CANCELLED, StatusCode::BAD_REQUEST, message)
+    }
+
+    /// Something this server does not do; `status` says which kind of thing to HTTP clients.
+    pub(super) fn unsupported(status: StatusCode, message: String) -> Self {
+        Self::lasting(Reason::Unsupported, Code::UNIMPLEMENTED, status, message)
+    }
+
+    fn lasting(reason: Reason, code: Code, status: StatusCode, message: String) -> Self {
+        Self { reason, code, status, message, retry_after: None }
+    }
+
+    /// UNAVAILABLE and 503: every stock client tries these again, and both may carry a hint.
+    fn passing(reason: Reason, message: String, retry_after: Duration) -> Self {
+        let (code, status) = (Code::UNAVAILABLE, StatusCode::SERVICE_UNAVAILABLE);
+        Self { reason, code, status, message, retry_after: Some(retry_after) }
+    }
+}
+
+impl From<InflateError> for Refusal {
+    fn from(error: InflateError) -> Self {
+        match error {
+            InflateError::NoMemory => Self::no_memory(),
+            InflateError::Corrupt(_) => Self::malformed(error),
+            InflateError::TooLarge { .. } | InflateError::TooDense { .. } => Self::lasting(
+                Reason::TooLarge,
+                Code::RESOURCE_EXHAUSTED,
+                StatusCode::PAYLOAD_TOO_LARGE,
+                error.to_string(),
+            ),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Listening sockets and the life of a connection: how many, how long, how idle.
+//!
+//! Both ports take both transports (HTTP/1.1 and HTTP/2 with prior knowledge), so that a client with the wrong port
+//! still gets through.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::Receiver;
+
+/// Unread bytes per stream and per connection. Reading starts as soon as the memory for a request is granted; these
+/// only have to cover the round trip.
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+/// Calls at once on one connection.
+const MAX_STREAMS: u32 = 256;
+/// All header fields of a request together.
+const MAX_HEADER_BYTES: u32 = 16 * 1024;
+/// Read buffer of an HTTP/1.1 connection.
+const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
+/// For the header fields of an HTTP/1.1 request to arrive.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection without a request is closed after this long: soon when it never had one.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// HTTP/2 pings find clients that are gone.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// For the requests of a connection that was told to go away to end.
+const CLOSE_GRACE: Duration = Duration::from_secs(30);
+/// What a connection without a request costs, for the limit on their number.
+const CONNECTION_BYTES: usize = 16 * 1024;
+/// More connections than this are of no use to one process.
+const MAX_CONNECTIONS: usize = 16 * 1024;
+/// Accepting rests this long when the process has no file descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Limits on connections.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ServerLimits {
+    /// Open at once.
+    pub(crate) connections: usize,
+    /// Age at which a connection is asked to go away, give or take a tenth.
+    pub(crate) age: Duration,
+}
+
+impl ServerLimits {
+    /// Connections may cost a quarter of the memory budget.
+    pub(crate) fn new(memory: usize, age: Duration) -> Self {
+        Self { connections: (memory / 4 / CONNECTION_BYTES).clamp(16, MAX_CONNECTIONS), age }
+    }
+}
+
+/// Accepts connections until it is told to stop.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    receiver: Arc<Receiver>,
+    limits: ServerLimits,
+    room: Arc<Semaphore>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Server {
+    pub(crate) fn new(receiver: Arc<Receiver>, limits: ServerLimits, stop: watch::Receiver<bool>) -> Self {
+        Self { receiver, limits, room: Arc::new(Semaphore::new(limits.connections)), stop }
+    }
+
+    /// Serves `listener`; returns when it was told to stop and every connection has ended.
+    pub(crate) async fn serve(self, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        let mut stop = self.stop.clone();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => self.admit(accepted, &mut connections).await,
+                Some(_) = connections.join_next() => {}
+                () = told(&mut stop) => break,
+            }
+        }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    async fn admit(&self, accepted: io::Result<(TcpStream, SocketAddr)>, connections: &mut JoinSet<()>) {
+        let stats = &self.receiver.stats;
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                return;
+            }
+        };
+        let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
+            if stats.connections_refused.fetch_add(1, Ordering::Relaxed) == 0 {
+                let limit = self.limits.connections;
+                tracing::warn!(limit, "too many connections; further ones are closed (told once)");
+            }
+            return;
+        };
+        stats.connections.fetch_add(1, Ordering::Relaxed);
+        let server = self.clone();
+        connections.spawn(async move {
+            server.converse(stream).await;
+            server.receiver.stats.connections.fetch_sub(1, Ordering::Relaxed);
+            drop(permit);
+        });
+    }
+
+    /// Serves one connection to its end.
+    async fn converse(&self, stream: TcpStream) {
+        // Without it answers wait for acknowledgements; a socket that cannot be set is about to fail anyway.
+        let _ = stream.set_nodelay(true);
+        let activity = Arc::new(Activity::new());
+        let service = {
+            let (receiver, activity) = (Arc::clone(&self.receiver), Arc::clone(&activity));
+            service_fn(move |request| {
+                let busy = activity.begin();
+                let answer = Arc::clone(&receiver).handle(request);
+                async move {
+                    let answer = answer.await;
+                    drop(busy);
+                    answer
+                }
+            })
+        };
+        let builder = builder();
+        let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
+        tokio::select! {
+            // Errors of a connection are its client's business; requests that matter were counted where they failed.
+            _ = connection.as_mut() => return,
+            () = self.until_told_to_go(&activity) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        let _ = tokio::time::timeout(CLOSE_GRACE, connection).await;
+    }
+
+    /// Resolves when the process stops, the connection is old, or nobody uses it.
+    async fn until_told_to_go(&self, activity: &Activity) {
+        let age = self.limits.age.mul_f64(0.9 + 0.2 * fastrand::f64());
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            () = told(&mut stop) => {}
+            () = tokio::time::sleep(age) => {}
+            () = activity.idle() => {}
+        }
+    }
+}
+
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(HTTP1_BUFFER_BYTES)
+        .http2()
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEADER_BYTES)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
+    builder
+}
+
+/// Resolves when the process stops.
+async fn told(stop: &mut watch::Receiver<bool>) {
+    // An error means that the engine is gone, which is a stop as well.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// Whether a connection is used.
+#[derive(Debug)]
+struct Activity {
+    active: AtomicU64,
+    finished: AtomicU64,
+}
+
+impl Activity {
+    fn new() -> Self {
+        Self { active: AtomicU64::new(0), finished: AtomicU64::new(0) }
+    }
+
+    /// Counts a request as active until the guard is dropped, also when its client goes away.
+    fn begin(self: &Arc<Self>) -> Busy {
+        self.active.fetch_add(1, Ordering::Relaxed);
+        Busy(Arc::clone(self))
+    }
+
+    /// Resolves when no request was seen for the time that applies.
+    async fn idle(&self) {
+        let mut seen = None;
+        loop {
+            let now = self.finished.load(Ordering::Relaxed);
+            let quiet = self.active.load(Ordering::Relaxed) == 0 && seen == Some(now);
+            if quiet {
+                return;
+            }
+            seen = Some(now);
+            let patience = if now == 0 { FIRST_REQUEST_TIMEOUT } else { IDLE_TIMEOUT };
+            tokio::time::sleep_until(Instant::now() + patience).await;
+        }
+    }
+}
+
+struct Busy(Arc<Activity>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, Ordering::Relaxed);
+        self.0.finished.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,121 @@
+//! How an engine is set up: addresses, sizes and times. Every default is here, with its reason.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+/// OTLP/gRPC's registered port.
+pub const GRPC_PORT: u16 = 4317;
+/// OTLP/HTTP's registered port.
+pub const HTTP_PORT: u16 = 4318;
+/// Where the field's gateways serve their metrics.
+pub const METRICS_PORT: u16 = 8888;
+/// Where the field's gateways answer health checks.
+pub const HEALTH_PORT: u16 = 13133;
+
+/// The budget when there is no cgroup limit to take it from.
+pub const MEMORY: usize = 512 << 20;
+/// The least that holds a few requests of the default size limit.
+pub const MEMORY_MIN: usize = 32 << 20;
+/// How long a client waits for delivery before its data is held. Long enough for any healthy backend, short enough for
+/// every exporter's timeout.
+pub const SPILL_AFTER: Duration = Duration::from_millis(250);
+/// How long a shutdown may take to deliver what is here: within Kubernetes' default grace period of 30 s.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
+/// Largest request, compressed and decompressed. Four times what gRPC servers take by default.
+pub const MAX_REQUEST_BYTES: usize = 16 << 20;
+/// Largest request to a backend: just under the 4 MiB that gRPC servers take by default.
+pub const BATCH_BYTES: usize = (4 << 20) - (16 << 10);
+/// Clients are asked to reconnect after this long (give or take a tenth), so that they spread over new instances.
+pub const MAX_CONNECTION_AGE: Duration = Duration::from_secs(600);
+
+/// Settings of one engine.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Address that all ports are bound on.
+    pub listen: IpAddr,
+    /// OTLP/gRPC port; 0 takes a free one (so do the other ports).
+    pub grpc_port: u16,
+    /// OTLP/HTTP port.
+    pub http_port: u16,
+    /// Port of `/metrics`.
+    pub metrics_port: u16,
+    /// Port of the health check.
+    pub health_port: u16,
+    /// Memory budget in bytes.
+    pub memory: usize,
+    /// See [`SPILL_AFTER`].
+    pub spill_after: Duration,
+    /// See [`DRAIN_TIMEOUT`].
+    pub drain_timeout: Duration,
+    /// See [`MAX_REQUEST_BYTES`].
+    pub max_request_bytes: usize,
+    /// See [`BATCH_BYTES`].
+    pub batch_bytes: usize,
+    /// See [`MAX_CONNECTION_AGE`].
+    pub max_connection_age: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            grpc_port: GRPC_PORT,
+            http_port: HTTP_PORT,
+            metrics_port: METRICS_PORT,
+            health_port: HEALTH_PORT,
+            memory: MEMORY,
+            spill_after: SPILL_AFTER,
+            drain_timeout: DRAIN_TIMEOUT,
+            max_request_bytes: MAX_REQUEST_BYTES,
+            batch_bytes: BATCH_BYTES,
+            max_connection_age: MAX_CONNECTION_AGE,
+        }
+    }
+}
+
+/// How the memory budget is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Division {
+    /// Payloads, from admission until the last pipeline is done with them.
+    pub(crate) payloads: usize,
+    /// Of that, what one pipeline may hold after its clients were answered.
+    pub(crate) share: usize,
+    /// Copies and compressed bodies of one pipeline's requests.
+    pub(crate) encode: usize,
+    /// Largest request to a backend that the above allows.
+    pub(crate) batch_bytes: usize,
+    /// Most bytes unanswered by one backend.
+    pub(crate) in_flight: usize,
+}
+
+impl Division {
+    /// An eighth encodes requests, the rest is payloads; of these three quarters may be held, so that a quarter is
+    /// always left for requests on their way to a healthy backend.
+    pub(crate) fn new(settings: &Settings, pipelines: usize) -> Self {
+        let pipelines = pipelines.max(1);
+        let encode = settings.memory / 8 / pipelines;
+        let payloads = settings.memory - encode * pipelines;
+        let share = payloads / 4 * 3 / pipelines;
+        // Half of the encoding room per request: one can be compressed while another is on the wire.
+        let batch_bytes = settings.batch_bytes.min(encode / 2);
+        Self { payloads, share, encode, batch_bytes, in_flight: (share / 2).max(batch_bytes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_never_exceed_the_whole() {
+        for memory in [MEMORY_MIN, 100 << 20, MEMORY, 8 << 30] {
+            for pipelines in [0, 1, 3, 15] {
+                let settings = Settings { memory, ..Settings::default() };
+                let division = Division::new(&settings, pipelines);
+                assert!(division.payloads + division.encode * pipelines <= memory);
+                assert!(division.share * pipelines <= division.payloads / 4 * 3);
+                assert!(division.batch_bytes > 64 << 10 && division.batch_bytes <= settings.batch_bytes);
+            }
+        }
+    }
+}

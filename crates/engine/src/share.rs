@@ -1,0 +1,50 @@
+//! Promise P2 in memory: the part of the budget in which one pipeline may keep what its backend has not taken yet.
+//!
+//! It counts bytes that are held (client answered). Fan-out shares the bytes themselves, so the sum over pipelines can
+//! be larger than what is in memory, never smaller.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One pipeline's share, in bytes.
+#[derive(Debug)]
+pub(crate) struct Share {
+    limit: usize,
+    held: AtomicUsize,
+}
+
+impl Share {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, held: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Acquire)
+    }
+
+    /// Whether `bytes` more would still be within the share.
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        self.held().saturating_add(bytes) <= self.limit
+    }
+
+    /// Whether its own oldest must go.
+    pub(crate) fn is_over(&self) -> bool {
+        self.held() > self.limit
+    }
+
+    /// The pipeline is behind: it holds data whose clients could not wait for its backend.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.held() > 0
+    }
+
+    pub(crate) fn add(&self, bytes: usize) {
+        self.held.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    pub(crate) fn remove(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}

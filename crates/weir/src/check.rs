@@ -1,0 +1,59 @@
+//! `weir check`: everything that is wrong with a configuration.
+
+use std::collections::HashMap;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use weir_plan::Plan;
+use weir_resources::{Diagnostic, Loaded, Source};
+
+use crate::cli::CheckArgs;
+
+/// Prints findings and a summary.
+pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let Some(loaded) = load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
+    let mut out = io::stdout().lock();
+    for pipeline in &loaded.pipelines {
+        let output = &pipeline.output;
+        let tls = if output.tls.is_some() { "TLS" } else { "plain text" };
+        let (id, host, port) = (pipeline.exporter_id(), &output.endpoint.host, output.endpoint.port);
+        writeln!(out, "ok: {id} -> {host}:{port}{} ({tls})", output.endpoint.path)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Loads a plan; `None` when findings, which are printed, forbid it.
+pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Option<Plan>> {
+    let sources = match weir_resources::read(paths) {
+        Ok(sources) => sources,
+        Err(report) => {
+            print(&report.diagnostics, &[])?;
+            return Ok(None);
+        }
+    };
+    match weir_resources::load(&sources) {
+        Ok(Loaded { plan, warnings }) => {
+            print(&warnings, &sources)?;
+            Ok(Some(plan))
+        }
+        Err(report) => {
+            print(&report.diagnostics, &sources)?;
+            Ok(None)
+        }
+    }
+}
+
+/// With source lines on a terminal, a line each elsewhere.
+fn print(diagnostics: &[Diagnostic], sources: &[Source]) -> io::Result<()> {
+    let mut out = io::stderr().lock();
+    let texts: HashMap<&str, &str> =
+        sources.iter().map(|source| (source.name.as_str(), source.text.as_str())).collect();
+    for diagnostic in diagnostics {
+        match texts.get(diagnostic.file.as_str()) {
+            Some(text) if out.is_terminal() => writeln!(out, "{}", diagnostic.render(text, true))?,
+            _ => writeln!(out, "{diagnostic}")?,
+        }
+    }
+    Ok(())
+}

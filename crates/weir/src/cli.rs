@@ -1,0 +1,127 @@
+//! What can be typed.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use weir_engine::settings;
+
+use crate::limits;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir run examples/quickstart.yaml        receive OTLP and deliver it to the pipelines of a file
+  weir check pipelines/                    report everything that is wrong with a configuration
+  weir sink                                a backend to try things with
+  weir load traces --rate 1000             send spans to a gateway
+
+Exit codes: 0 success, 1 failure or findings, 2 wrong usage.";
+
+/// A telemetry pipeline: takes OTLP, keeps it safe, delivers it to every backend, and accounts for every item.
+#[derive(Parser, Debug)]
+#[command(name = "weir", version, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    /// How log lines look; `auto` is human on a terminal and json elsewhere
+    #[arg(long, value_enum, default_value_t = LogFormat::Auto, global = true, value_name = "FORMAT")]
+    pub(crate) log_format: LogFormat,
+    /// Least severe log lines shown
+    #[arg(long, value_enum, default_value_t = LogLevel::Info, global = true, value_name = "LEVEL")]
+    pub(crate) log_level: LogLevel,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogFormat {
+    Auto,
+    Human,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Receive OTLP and deliver it to the pipelines of the given files
+    Run(RunArgs),
+    /// Validate configuration files: every error at once, exit code 1 if there is any
+    Check(CheckArgs),
+    /// Be a backend: count what arrives, and misbehave on request
+    Sink(weir_loadtest::sink::SinkArgs),
+    /// Generate load
+    Load(weir_loadtest::load::LoadArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  weir completions bash > /etc/bash_completion.d/weir")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  weir check examples/quickstart.yaml
+  weir check pipelines/ secrets.yaml";
+
+#[derive(Args, Debug)]
+#[command(after_help = CHECK_EXAMPLES)]
+pub(crate) struct CheckArgs {
+    /// YAML files, or directories of them
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  weir run examples/quickstart.yaml
+  weir run pipelines/ secrets.yaml --listen 0.0.0.0 --memory 1GiB
+  weir run quickstart.yaml --grpc-port 0 --http-port 0     (ports that are free; the log tells which)
+
+Data that a backend has not taken yet is held in memory: it survives slow and failing backends, not the end of this
+process. On SIGTERM or Ctrl-C, what is held is delivered first; a second signal ends at once.";
+
+#[derive(Args, Debug)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// YAML files with TracePipeline and Secret documents, or directories of them
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Address to listen on; 0.0.0.0 for all
+    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub(crate) listen: IpAddr,
+    /// Port of OTLP/gRPC; 0 picks a free one
+    #[arg(long, value_name = "PORT", default_value_t = settings::GRPC_PORT)]
+    pub(crate) grpc_port: u16,
+    /// Port of OTLP/HTTP; 0 picks a free one
+    #[arg(long, value_name = "PORT", default_value_t = settings::HTTP_PORT)]
+    pub(crate) http_port: u16,
+    /// Port of the Prometheus metrics; 0 picks a free one
+    #[arg(long, value_name = "PORT", default_value_t = settings::METRICS_PORT)]
+    pub(crate) metrics_port: u16,
+    /// Port of the health check; 0 picks a free one
+    #[arg(long, value_name = "PORT", default_value_t = settings::HEALTH_PORT)]
+    pub(crate) health_port: u16,
+    /// Memory for payloads, for example 512MiB [default: 75 % of the cgroup's limit, else 512MiB]
+    #[arg(long, value_name = "SIZE", value_parser = limits::parse_size)]
+    pub(crate) memory: Option<usize>,
+    /// How long a client waits for delivery before its data is held and answered OK
+    #[arg(long, value_name = "DURATION", default_value = "250ms", value_parser = limits::parse_duration)]
+    pub(crate) spill_after: Duration,
+    /// How long a shutdown may take to deliver what is held
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = limits::parse_duration)]
+    pub(crate) drain_timeout: Duration,
+    /// Largest request taken, compressed and decompressed
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = limits::parse_size)]
+    pub(crate) max_request_size: usize,
+    /// Age at which clients are asked to reconnect, give or take a tenth, so that they spread over instances
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = limits::parse_duration)]
+    pub(crate) max_connection_age: Duration,
+}

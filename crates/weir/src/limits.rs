@@ -1,0 +1,110 @@
+//! Sizes and durations as users write them, and the limits that the system sets for this process.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Units of size, longest first so that `MiB` is not read as `B`.
+const SIZE_UNITS: [(&str, u64); 11] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("Ki", 1 << 10),
+    ("Mi", 1 << 20),
+    ("Gi", 1 << 30),
+    ("B", 1),
+    ("", 1),
+];
+
+const DURATION_UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+
+/// Reads a size such as `512MiB`, `1Gi` or `1000000`, in bytes.
+pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
+    let (number, unit) = split(text);
+    let factor = SIZE_UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor);
+    let bytes = factor.zip(number.parse::<u64>().ok()).and_then(|(factor, number)| number.checked_mul(factor));
+    let bytes = bytes.filter(|bytes| *bytes > 0).and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| format!("{text:?} is not a size; write for example 512MiB, 1GiB or 1000000"))
+}
+
+/// Reads a duration such as `250ms`, `20s` or `10m`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split(text);
+    let factor = DURATION_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
+    let seconds = factor.zip(number.parse::<f64>().ok()).map(|(factor, number)| number * factor);
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| format!("{text:?} is not a duration; write for example 250ms, 20s or 10m"))
+}
+
+fn split(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    (number, unit.trim())
+}
+
+/// The memory limit of this process's cgroup (version 2 or 1), if there is one.
+pub(crate) fn cgroup_memory_limit() -> Option<usize> {
+    let cgroup = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let files = cgroup.lines().filter_map(limit_file);
+    let files = files.chain(["/sys/fs/cgroup/memory.max".into(), "/sys/fs/cgroup/memory/memory.limit_in_bytes".into()]);
+    let limits = files.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse::<usize>().ok());
+    // Version 1 writes a number near 2^63 for "no limit".
+    limits.filter(|limit| *limit < usize::MAX / 4).min()
+}
+
+/// Where the limit of a line of `/proc/self/cgroup` (`id:controllers:path`) is.
+fn limit_file(line: &str) -> Option<String> {
+    let mut fields = line.splitn(3, ':');
+    let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+    match controllers {
+        "" => Some(format!("/sys/fs/cgroup{path}/memory.max")),
+        "memory" => Some(format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes")),
+        _ => None,
+    }
+}
+
+/// Every connection is a file: take as many as the system lets this process have.
+pub(crate) fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let wish = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, wish) {
+        tracing::debug!(%error, current = ?limit.current, "cannot raise the limit on open files");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("512MiB"), Ok(512 << 20));
+        assert_eq!(parse_size("1Gi"), Ok(1 << 30));
+        assert_eq!(parse_size("2 kb"), Ok(2_000));
+        assert_eq!(parse_size("77"), Ok(77));
+        for wrong in ["", "MiB", "0", "1.5GiB", "-1", "1TiBs", "99999999999999999999"] {
+            assert!(parse_size(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
+        for wrong in ["", "s", "10", "1d", "-1s", "1e999s"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn cgroup_lines() {
+        assert_eq!(limit_file("0::/a/b").unwrap(), "/sys/fs/cgroup/a/b/memory.max");
+        assert_eq!(limit_file("5:memory:/x").unwrap(), "/sys/fs/cgroup/memory/x/memory.limit_in_bytes");
+        assert_eq!(limit_file("4:cpu,cpuacct:/x"), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! `weir run`: the gateway.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use weir_engine::{Engine, Settings, Snapshot, settings};
+use weir_plan::Plan;
+
+use crate::check;
+use crate::cli::RunArgs;
+use crate::limits;
+
+/// Runs until SIGTERM or SIGINT.
+pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
+    let Some(plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
+    let settings = settings(&args)?;
+    limits::raise_file_limit();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+    runtime.block_on(serve(plan, settings))
+}
+
+fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
+    let memory = match args.memory {
+        Some(memory) => memory,
+        None => limits::cgroup_memory_limit().map_or(settings::MEMORY, |limit| limit / 4 * 3),
+    };
+    if memory < settings::MEMORY_MIN {
+        let least = settings::MEMORY_MIN >> 20;
+        bail!("cannot work with --memory {memory}: a few requests of the largest size need {least}MiB");
+    }
+    if args.max_request_size > memory / 4 {
+        bail!(
+            "cannot take requests of {} bytes: --max-request-size must be at most a quarter of --memory ({memory})",
+            args.max_request_size
+        );
+    }
+    Ok(Settings {
+        listen: args.listen,
+        grpc_port: args.grpc_port,
+        http_port: args.http_port,
+        metrics_port: args.metrics_port,
+        health_port: args.health_port,
+        memory,
+        spill_after: args.spill_after,
+        drain_timeout: args.drain_timeout,
+        max_request_bytes: args.max_request_size,
+        batch_bytes: settings::BATCH_BYTES,
+        max_connection_age: args.max_connection_age,
+    })
+}
+
+async fn serve(plan: Plan, settings: Settings) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    let memory = settings.memory;
+    let engine = Engine::start(&plan, settings).await?;
+    for pipeline in &plan.pipelines {
+        let output = &pipeline.output;
+        tracing::info!(
+            pipeline = pipeline.name,
+            host = output.endpoint.host,
+            port = output.endpoint.port,
+            "pipeline started"
+        );
+    }
+    let at = engine.addresses();
+    tracing::info!(grpc = %at.grpc, http = %at.http, metrics = %at.metrics, health = %at.health, memory, "ready");
+    signals.next().await;
+    tracing::info!("stopping: delivering what is here; another signal ends at once");
+    tokio::select! {
+        books = engine.shutdown() => {
+            books.iter().for_each(report);
+            Ok(ExitCode::SUCCESS)
+        }
+        () = signals.next() => bail!("ended by a second signal before everything was delivered"),
+    }
+}
+
+fn report((exporter, books): &(String, Snapshot)) {
+    let dropped: u64 = books.dropped.values().sum();
+    let rejected: u64 = books.rejected.values().sum();
+    let (accepted, delivered, balanced) = (books.accepted, books.delivered, books.balanced());
+    tracing::info!(exporter, accepted, delivered, dropped, rejected, balanced, "stopped");
+}
+
+/// The signals that end the program.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
