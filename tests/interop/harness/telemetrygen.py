@@ -16,8 +16,13 @@ STATUS_OK = 1
 DURATION_NS = 5_000_000
 
 
-def start(lab: Lab, endpoint: str, spans: int, *, http: bool = False, rate: int = 0) -> Process:
-    """Starts sending `spans` spans (0: until stopped), `rate` per second (0: as fast as it can)."""
+def start(
+    lab: Lab, endpoint: str, spans: int, *, http: bool = False, rate: int = 0, padding_bytes: int = 0
+) -> Process:
+    """Starts sending `spans` spans (0: until stopped), `rate` per second (0: as fast as it can).
+
+    With `padding_bytes` each span has one more attribute of that size, which `assert_as_sent` does not expect.
+    """
     argv = [TELEMETRYGEN, "traces", "--otlp-endpoint", endpoint, "--otlp-insecure"]
     argv += ["--workers", str(WORKERS), "--child-spans", str(CHILDREN), "--rate", str(rate / WORKERS)]
     argv += ["--batch-size", "512", "--status-code", "Ok", "--span-duration", "5ms", "--span-links", "1"]
@@ -30,6 +35,8 @@ def start(lab: Lab, endpoint: str, spans: int, *, http: bool = False, rate: int 
         argv += ["--traces", str(traces)]
     else:
         argv += ["--duration", "inf"]
+    if padding_bytes:
+        argv += ["--telemetry-attributes", f'padding="{"x" * padding_bytes}"']
     if http:
         argv.append("--otlp-http")
     # Its SDK drops spans when its own queue is full; with room for all of them it sends every one.
