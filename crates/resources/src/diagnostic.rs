@@ -81,8 +81,9 @@ impl Diagnostic {
         }
     }
 
+    /// Sets the offending value, unless the place says that it must not be shown.
     pub(crate) fn value(mut self, value: &str) -> Self {
-        self.value = Some(shorten(value));
+        self.value = (self.excerpt == Excerpt::Line).then(|| shorten(value));
         self
     }
 
@@ -158,10 +159,10 @@ impl fmt::Display for Report {
 
 impl std::error::Error for Report {}
 
-/// How much of the source line may be quoted beside a finding.
+/// How much of a value, and of its line, may be shown with a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Excerpt {
-    /// The line as it is.
+    /// The value and its line.
     Line,
     /// The key only: the value, or what lies beside it, may be secret.
     Key,
@@ -188,6 +189,14 @@ impl Place {
     /// The same place, its value not to be shown.
     pub(crate) fn hidden(&self) -> Self {
         Self { excerpt: Excerpt::Key, ..self.clone() }
+    }
+
+    /// The value that stands here, for a message: quoted, or a note that it is not shown.
+    pub(crate) fn shown(&self, value: &str) -> String {
+        match self.excerpt {
+            Excerpt::Line => quoted(value),
+            Excerpt::Key => "(value not shown)".to_owned(),
+        }
     }
 
     /// `file:line:column`, for messages that name a second place.
@@ -239,6 +248,13 @@ impl Findings {
         }
         all
     }
+}
+
+/// A mapping key as it appears in messages: quoted, or `?` when it looks like more than a name, because then a
+/// missing colon may have made a value part of it.
+pub(crate) fn quoted_key(key: &str) -> String {
+    let name = key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./<".contains(&b));
+    if name { quoted(key) } else { "?".to_owned() }
 }
 
 /// A value as it appears in messages: quoted, escaped, shortened.

@@ -71,7 +71,7 @@ impl Loader<'_> {
             let documents = yaml::parse(&source.text);
             let file: Rc<str> = source.name.as_str().into();
             for yaml::SyntaxError { at, message } in documents.errors {
-                let yaml::At { line, column, width } = at;
+                let yaml::At { line, column, width, .. } = at;
                 let field = String::new();
                 let place = Place { file: file.clone(), line, column, width, field, excerpt: Excerpt::Key };
                 self.findings.push(Diagnostic::error(&place, message));
@@ -123,7 +123,7 @@ impl Loader<'_> {
         let (message, expected) = if KINDS_TO_COME.contains(&name) {
             (format!("{name} is not yet supported"), suggest::one_of(kinds, ""))
         } else {
-            (format!("{} is not a supported kind", quoted(name)), suggest::one_of(kinds, name))
+            (format!("{} is not a supported kind", kind.place().shown(name)), suggest::one_of(kinds, name))
         };
         self.findings.push(kind.error(message).value(name).expected(expected));
     }

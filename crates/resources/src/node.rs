@@ -6,9 +6,12 @@
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use crate::diagnostic::{Diagnostic, Excerpt, Findings, Place, quoted};
+use crate::diagnostic::{Diagnostic, Excerpt, Findings, Place, quoted, quoted_key};
 use crate::suggest;
 use crate::yaml::{At, Content, Entry, Yaml};
+
+/// Longest key that is written into a field path as it is, in bytes.
+const MAX_PLAIN_KEY: usize = 63;
 
 /// A checked value and where it stands.
 #[derive(Debug, Clone)]
@@ -49,10 +52,12 @@ impl<'a> Node<'a> {
         self.findings
     }
 
-    /// Where the node stands; only a scalar that is not secret lets its line be quoted.
+    /// Where the node stands. Only a scalar on one line that is not secret may be shown: one on several lines may
+    /// have taken in a secret by a missing line.
     pub(crate) fn place(&self) -> Place {
         let scalar = !matches!(self.yaml.content, Content::List(_) | Content::Map(_));
-        let excerpt = if scalar && !self.secret { Excerpt::Line } else { Excerpt::Key };
+        let shown = scalar && !self.secret && self.yaml.at.one_line;
+        let excerpt = if shown { Excerpt::Line } else { Excerpt::Key };
         Place { excerpt, ..self.place.clone() }
     }
 
@@ -79,7 +84,7 @@ impl<'a> Node<'a> {
         if found.is_none() {
             let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
             self.findings.push(
-                self.error(format!("{} is not a {what}", quoted(&text.value)))
+                self.error(format!("{} is not a {what}", text.place.shown(&text.value)))
                     .value(&text.value)
                     .expected(suggest::one_of(&names, &text.value)),
             );
@@ -147,10 +152,10 @@ impl<'a> Node<'a> {
             Content::Text(text) => ("string", quoted(text)),
             _ => return self.wrong_type(expected),
         };
-        let diagnostic = if self.secret {
-            self.error(format!("found a {kind}"))
-        } else {
-            self.error(format!("found the {kind} {text}")).value(&text)
+        let place = self.place();
+        let diagnostic = match place.excerpt {
+            Excerpt::Key => Diagnostic::error(&place, format!("found a {kind}")),
+            Excerpt::Line => Diagnostic::error(&place, format!("found the {kind} {text}")).value(&text),
         };
         self.findings.push(diagnostic.expected(expected));
         None
@@ -224,12 +229,14 @@ fn place_at(file: Rc<str>, at: At, field: String, excerpt: Excerpt) -> Place {
     Place { file, line: at.line, column: at.column, width: at.width, field, excerpt }
 }
 
+/// `parent.key`, or `parent["key"]` for a key that is not a plain name.
 fn child_field(parent: &str, key: &str) -> String {
-    let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let plain = (1..=MAX_PLAIN_KEY).contains(&key.len()) && key.chars().all(plain);
     let mut field = parent.to_owned();
     if !plain {
         // Writing to a String cannot fail.
-        let _ = write!(field, "[{}]", quoted(key));
+        let _ = write!(field, "[{}]", quoted_key(key));
         return field;
     }
     if !field.is_empty() {

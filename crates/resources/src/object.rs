@@ -3,7 +3,7 @@
 //! It knows the rules of Kubernetes for names and which metadata the API server adds, and nothing of what the kinds
 //! contain.
 
-use crate::diagnostic::{Diagnostic, quoted};
+use crate::diagnostic::Diagnostic;
 use crate::node::{Fields, Located, Node};
 
 /// Longest object name (RFC 1123 subdomain), in bytes.
@@ -47,13 +47,14 @@ pub(crate) fn metadata(document: &mut Fields<'_>) -> Option<Metadata> {
     Some(Metadata { name: name?, namespace })
 }
 
-fn name(node: &Node<'_>) -> Option<Located<String>> {
+/// The name of an object or a namespace.
+pub(crate) fn name(node: &Node<'_>) -> Option<Located<String>> {
     let name = node.string()?;
     if is_subdomain(&name.value) {
         return Some(name);
     }
     node.findings().push(
-        Diagnostic::error(&name.place, format!("{} is not a valid name", quoted(&name.value)))
+        Diagnostic::error(&name.place, format!("{} is not a valid name", name.place.shown(&name.value)))
             .value(&name.value)
             .expected("at most 253 lower case letters, digits, '-' or '.', starting and ending with a letter or digit"),
     );

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
-use crate::node::{Fields, Node};
+use crate::diagnostic::{Diagnostic, Findings, Place};
+use crate::node::{Fields, Located, Node};
 use crate::object;
 use crate::suggest;
 
@@ -110,21 +110,26 @@ pub(crate) fn secret_key_ref(value_from: &Node<'_>) -> Option<SecretKeyRef> {
     let mut fields = value_from.clone().public().fields()?;
     let reference = fields.required("secretKeyRef").and_then(|node| {
         let mut fields = node.fields()?;
-        let mut part = |key| fields.required(key).and_then(|node| non_empty(&node));
-        let (name, namespace, key) = (part("name"), part("namespace"), part("key"));
+        let name = fields.required("name").and_then(|node| object::name(&node));
+        let namespace = fields.required("namespace").and_then(|node| object::name(&node));
+        let key = fields.required("key").and_then(|node| data_key(&node));
         fields.finish();
-        Some(SecretKeyRef { namespace: namespace?, name: name?, key: key?, place: node.place() })
+        let (name, namespace, key) = (name?.value, namespace?.value, key?.value);
+        Some(SecretKeyRef { namespace, name, key, place: node.place() })
     });
     fields.finish();
     reference
 }
 
-fn non_empty(node: &Node<'_>) -> Option<String> {
-    let text = node.string()?;
-    if text.value.is_empty() {
-        node.findings()
-            .push(node.error(format!("{} is too short", quoted(""))).value("").expected("at least 1 character"));
-        return None;
+/// A key as Kubernetes allows them in a Secret.
+fn data_key(node: &Node<'_>) -> Option<Located<String>> {
+    let key = node.string()?;
+    let valid = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if !key.value.is_empty() && key.value.bytes().all(valid) {
+        return Some(key);
     }
-    Some(text.value)
+    let message = format!("{} is not a key of a Secret", key.place.shown(&key.value));
+    let expected = "at least 1 character: letters, digits, '-', '_' or '.'";
+    node.findings().push(Diagnostic::error(&key.place, message).value(&key.value).expected(expected));
+    None
 }

@@ -3,7 +3,7 @@
 //! It knows where a value comes from and not what it is for.
 
 use crate::Version;
-use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
+use crate::diagnostic::{Diagnostic, Findings, Place};
 use crate::node::{Fields, Located, Node};
 use crate::secret::{self, SecretKeyRef, Secrets};
 
@@ -98,7 +98,7 @@ impl Resolver<'_> {
         match value {
             Value::Missing(_) | Value::Invalid => None,
             Value::Inline(Located { value, place }) if value.is_empty() => {
-                let message = format!("failed to resolve value: {} is empty", quoted(value));
+                let message = "failed to resolve value: it is empty";
                 let expected = "a text with at least 1 character";
                 self.findings.push(Diagnostic::error(place, message).value(value).expected(expected));
                 None

@@ -12,6 +12,8 @@ use std::rc::Rc;
 
 use saphyr_parser::{Event, Marker, Parser, ScanError, Span};
 
+use crate::diagnostic::quoted_key;
+
 /// Nesting that no real document reaches.
 const MAX_DEPTH: usize = 64;
 
@@ -53,12 +55,15 @@ pub(crate) struct Entry {
     pub(crate) value: Rc<Yaml>,
 }
 
-/// Where a node starts: line and column from 1, and its width in characters when it ends on the same line.
+/// Where a node starts: line and column from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) line: usize,
     pub(crate) column: usize,
+    /// In characters; 1 when the node ends on another line.
     pub(crate) width: usize,
+    /// Whether it ends on the line on which it starts.
+    pub(crate) one_line: bool,
 }
 
 /// What is wrong with the text itself.
@@ -262,7 +267,7 @@ impl Builder {
                 let Some((key, key_at)) = pending.take() else { return };
                 frame.weight = frame.weight.saturating_add(key.len());
                 if let Some(first) = lines.get(&key) {
-                    let key = crate::diagnostic::quoted(&key);
+                    let key = quoted_key(&key);
                     let message = format!("duplicate key {key}, first given on line {first}");
                     self.documents.errors.push(SyntaxError { at: key_at, message });
                     return;
@@ -274,12 +279,13 @@ impl Builder {
     }
 
     fn at(&self, span: Span) -> At {
-        let width = if span.start.line() == span.end.line() { span.len().max(1) } else { 1 };
-        At { width, ..self.mark(span.start) }
+        let one_line = span.start.line() == span.end.line();
+        let width = if one_line { span.len().max(1) } else { 1 };
+        At { width, one_line, ..self.mark(span.start) }
     }
 
     fn mark(&self, mark: Marker) -> At {
-        At { line: self.line_offset + mark.line().max(1), column: mark.col() + 1, width: 1 }
+        At { line: self.line_offset + mark.line().max(1), column: mark.col() + 1, width: 1, one_line: true }
     }
 
     fn scan_error(&self, error: &ScanError) -> SyntaxError {

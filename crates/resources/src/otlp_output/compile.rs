@@ -6,7 +6,7 @@ use http::Uri;
 use weir_plan::{Endpoint, Output, Protocol, Secret};
 
 use super::{Basic, OAuth2, OtlpOutput, headers};
-use crate::diagnostic::{Diagnostic, Place, quoted};
+use crate::diagnostic::{Diagnostic, Place};
 use crate::endpoint::{self, Address, Scheme};
 use crate::value::{Resolved, Resolver, Value};
 
@@ -50,15 +50,10 @@ impl Compiler<'_> {
             Ok(address) => return Some(address),
             Err(problems) => problems,
         };
-        let hidden = from_secret || endpoint::may_be_secret(text);
+        let place = if from_secret || endpoint::may_be_secret(text) { place.hidden() } else { place };
         for problem in problems {
-            let message = format!("OTLP output endpoint invalid: {}", problem.message);
-            let diagnostic = if hidden {
-                Diagnostic::error(&place.hidden(), format!("{message} (value not shown)"))
-            } else {
-                Diagnostic::error(&place, format!("{message}: {}", quoted(text))).value(text)
-            };
-            self.report(diagnostic.expected(problem.expected));
+            let message = format!("OTLP output endpoint invalid: {}: {}", problem.message, place.shown(text));
+            self.report(Diagnostic::error(&place, message).value(text).expected(problem.expected));
         }
         None
     }
@@ -72,7 +67,7 @@ impl Compiler<'_> {
         let Some(path) = &self.output.path else { return Some(format!("{base}{signal_path}")) };
         let full = format!("{base}/{}", path.value.trim_start_matches('/'));
         if path.value.contains('#') || !endpoint::is_path(&full) {
-            let message = format!("{} is not a URL path", quoted(&path.value));
+            let message = format!("{} is not a URL path", path.place.shown(&path.value));
             let expected = "a path, for example /v1/traces, special characters as %XX";
             self.report(Diagnostic::error(&path.place, message).value(&path.value).expected(expected));
             return None;
@@ -130,13 +125,10 @@ impl Compiler<'_> {
         if valid {
             return Some(text.to_owned());
         }
-        let message = "'tokenURL' must be a valid URL";
-        let diagnostic = if from_secret || endpoint::may_be_secret(text) {
-            Diagnostic::error(&place.hidden(), format!("{message} (value not shown)"))
-        } else {
-            Diagnostic::error(&place, format!("{message}: {}", quoted(text))).value(text)
-        };
-        self.report(diagnostic.expected("an absolute URL, for example https://auth.example.com/oauth2/token"));
+        let place = if from_secret || endpoint::may_be_secret(text) { place.hidden() } else { place };
+        let message = format!("'tokenURL' must be a valid URL: {}", place.shown(text));
+        let expected = "an absolute URL, for example https://auth.example.com/oauth2/token";
+        self.report(Diagnostic::error(&place, message).value(text).expected(expected));
         None
     }
 

@@ -37,7 +37,8 @@ pub(super) fn decode(node: &Node<'_>, version: Version) -> Vec<Header> {
     let mut seen: HashMap<&str, &Place> = HashMap::new();
     for Header { name, .. } in &headers {
         if let Some(first) = seen.insert(&name.value, &name.place) {
-            let message = format!("header {} is given twice, first at {}", quoted(&name.value), first.position());
+            let message =
+                format!("header {} is given twice, first at {}", name.place.shown(&name.value), first.position());
             node.findings().push(Diagnostic::error(&name.place, message).value(&name.value));
         }
     }
@@ -62,12 +63,13 @@ fn decode_header(node: &Node<'_>, version: Version) -> Option<Header> {
 fn decode_name(node: &Node<'_>) -> Option<Located<String>> {
     let Located { value, place } = node.string()?;
     let (message, expected) = match HeaderName::try_from(&value) {
-        Ok(name) if RESERVED.contains(&name.as_str()) || name.as_str().starts_with("grpc-") => {
-            (format!("header {} is reserved", quoted(&value)), "a header that the OTLP transport does not set itself")
-        }
+        Ok(name) if RESERVED.contains(&name.as_str()) || name.as_str().starts_with("grpc-") => (
+            format!("header {} is reserved", place.shown(&value)),
+            "a header that the OTLP transport does not set itself",
+        ),
         Ok(name) => return Some(Located { value: name.as_str().to_owned(), place }),
         Err(_) => (
-            format!("{} is not a header name", quoted(&value)),
+            format!("{} is not a header name", place.shown(&value)),
             "letters, digits and any of !#$%&'*+-.^_`|~ (at least 1 character)",
         ),
     };

@@ -7,6 +7,9 @@ use saphyr_parser::{ScalarStyle, Tag};
 
 use super::Content;
 
+/// The tag is not named: an unquoted password may start with `!`.
+const UNSUPPORTED_TAG: &str = "this tag is not supported; a text that starts with '!' must be in quotes";
+
 pub(super) fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Content, String> {
     match tag {
         None if style == ScalarStyle::Plain => Ok(plain(text)),
@@ -16,7 +19,7 @@ pub(super) fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Resu
         Some(tag) if tag.is_yaml_core_schema() && matches!(&*tag.suffix, "bool" | "int" | "float" | "null") => {
             Ok(plain(text))
         }
-        Some(tag) => Err(unsupported(tag)),
+        Some(_) => Err(UNSUPPORTED_TAG.to_owned()),
     }
 }
 
@@ -25,17 +28,13 @@ pub(super) fn check_collection_tag(tag: Option<&Tag>) -> Result<(), String> {
         None => Ok(()),
         Some(tag) if is_non_specific(tag) => Ok(()),
         Some(tag) if tag.is_yaml_core_schema() && matches!(&*tag.suffix, "map" | "seq") => Ok(()),
-        Some(tag) => Err(unsupported(tag)),
+        Some(_) => Err(UNSUPPORTED_TAG.to_owned()),
     }
 }
 
 /// The tag `!` alone: not plain, whatever it is.
 fn is_non_specific(tag: &Tag) -> bool {
     tag.suffix.is_empty() && matches!(&*tag.handle, "" | "!") || tag.handle.is_empty() && tag.suffix == "!"
-}
-
-fn unsupported(tag: &Tag) -> String {
-    format!("the tag {} is not supported", crate::diagnostic::quoted(&tag.to_string()))
 }
 
 fn plain(text: &str) -> Content {

@@ -1,0 +1,201 @@
+//! Documents compile to exactly the plan they describe.
+
+use weir_plan::{
+    Compression, Endpoint, Header, Identity, OAuth2, Output, Pipeline, Plan, Protocol, Secret, Signal, Tls,
+};
+use weir_resources::{Source, load};
+
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----
+cmVwbGFjZSB0aGlzIGJ5IGEgcmVhbCBjZXJ0aWZpY2F0ZQ==
+-----END CERTIFICATE-----
+";
+const KEY: &str = "-----BEGIN PRIVATE KEY-----
+cmVwbGFjZSB0aGlzIGJ5IGEgcmVhbCBrZXk=
+-----END PRIVATE KEY-----
+";
+
+fn plan(text: &str) -> Plan {
+    let source = Source { name: "x.yaml".to_owned(), text: text.to_owned() };
+    load(&[source]).unwrap_or_else(|report| panic!("{report}\n{text}")).plan
+}
+
+/// The output of a pipeline with these lines under `spec.output.otlp`.
+fn output(otlp: &str) -> Output {
+    let mut text =
+        "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: TracePipeline\nmetadata: {name: x}\n".to_owned();
+    text += "spec:\n  output:\n    otlp:\n";
+    for line in otlp.lines() {
+        text += &format!("      {line}\n");
+    }
+    text += "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: n}\n";
+    text += "stringData: {both: string, token: \"hunter2\\n\", url: \" https://a/token\\n\"}\n";
+    text += "data: {both: ZGF0YQ==, wrapped: \"aHVu\\n dGVyMg==\", endpoint: bG9jYWxob3N0OjQzMTcK}\n";
+    plan(&text).pipelines.pop().unwrap().output
+}
+
+fn endpoint(otlp: &str) -> (String, u16, String) {
+    let Endpoint { host, port, path } = output(otlp).endpoint;
+    (host, port, path)
+}
+
+fn header(name: &str, value: &str) -> Header {
+    Header { name: name.to_owned(), value: Secret::new(value) }
+}
+
+fn secret_ref(key: &str) -> String {
+    format!("{{valueFrom: {{secretKeyRef: {{name: s, namespace: n, key: {key}}}}}}}")
+}
+
+#[test]
+fn the_least_gets_the_defaults() {
+    let expected = Pipeline {
+        signal: Signal::Traces,
+        name: "backend".to_owned(),
+        output: Output {
+            protocol: Protocol::Grpc,
+            endpoint: Endpoint { host: "127.0.0.1".to_owned(), port: 14317, path: String::new() },
+            compression: Compression::Gzip,
+            headers: Vec::new(),
+            oauth2: None,
+            tls: None,
+        },
+    };
+    assert_eq!(plan(include_str!("../../../examples/quickstart.yaml")), Plan { pipelines: vec![expected] });
+}
+
+#[test]
+fn the_full_example_uses_every_field() {
+    let grpc = Output {
+        protocol: Protocol::Grpc,
+        endpoint: Endpoint { host: "traces.example.com".to_owned(), port: 4317, path: String::new() },
+        compression: Compression::Zstd,
+        headers: vec![
+            header("x-tenant", "shop"),
+            header("x-api-key", "Key replace-me"),
+            header("authorization", "Basic d2VpcjpyZXBsYWNlLW1l"),
+        ],
+        oauth2: None,
+        tls: Some(Tls {
+            insecure_skip_verify: false,
+            ca_pem: Some(CERTIFICATE.to_owned()),
+            identity: Some(Identity { cert_pem: CERTIFICATE.to_owned(), key_pem: Secret::new(KEY) }),
+        }),
+    };
+    let http = Output {
+        protocol: Protocol::Http,
+        endpoint: Endpoint { host: "traces.example.com".to_owned(), port: 4318, path: "/custom/v1/traces".to_owned() },
+        compression: Compression::Gzip,
+        headers: Vec::new(),
+        oauth2: Some(OAuth2 {
+            token_url: "https://auth.example.com/oauth2/token".to_owned(),
+            client_id: Secret::new("weir"),
+            client_secret: Secret::new("replace-me"),
+            scopes: vec!["traces.write".to_owned()],
+            params: vec![("audience".to_owned(), "traces".to_owned())],
+        }),
+        tls: Some(Tls::default()),
+    };
+    let pipeline = |name: &str, output| Pipeline { signal: Signal::Traces, name: name.to_owned(), output };
+    let expected = Plan { pipelines: vec![pipeline("grpc-backend", grpc), pipeline("http-backend", http)] };
+    assert_eq!(plan(include_str!("../../../examples/full.yaml")), expected);
+}
+
+#[test]
+fn pipelines_keep_the_order_of_their_documents_over_files() {
+    let file = |name: &str, pipelines: &[&str]| {
+        let document = |pipeline: &&str| {
+            format!(
+                "---\napiVersion: telemetry.kyma-project.io/v1beta1\nkind: TracePipeline\nmetadata: {{name: {pipeline}}}\n\
+                 spec: {{output: {{otlp: {{endpoint: {{value: 'a:1'}}}}}}}}\n"
+            )
+        };
+        Source { name: name.to_owned(), text: pipelines.iter().map(document).collect() }
+    };
+    let loaded = load(&[file("b.yaml", &["z", "b"]), file("a.yaml", &["y", "a"])]).unwrap();
+    let names: Vec<_> = loaded.plan.pipelines.iter().map(|pipeline| pipeline.name.as_str()).collect();
+    assert_eq!(names, ["z", "b", "y", "a"]);
+}
+
+#[test]
+fn endpoints_resolve_to_host_port_and_path() {
+    let grpc = |value: &str| endpoint(&format!("endpoint: {{value: '{value}'}}"));
+    assert_eq!(grpc("backend:4317"), ("backend".to_owned(), 4317, String::new()));
+    assert_eq!(grpc("https://backend.example.com:443"), ("backend.example.com".to_owned(), 443, String::new()));
+    assert_eq!(grpc("HTTP://backend:1"), ("backend".to_owned(), 1, String::new()));
+    assert_eq!(grpc("[2001:db8::1]:4317"), ("2001:db8::1".to_owned(), 4317, String::new()));
+    assert_eq!(grpc(" backend:65535\t"), ("backend".to_owned(), 65535, String::new()));
+
+    let http = |value: &str, rest: &str| endpoint(&format!("protocol: http\nendpoint: {{value: '{value}'}}\n{rest}"));
+    let at = |port: u16, path: &str| ("b".to_owned(), port, path.to_owned());
+    assert_eq!(http("http://b", ""), at(80, "/v1/traces"));
+    assert_eq!(http("https://b", ""), at(443, "/v1/traces"));
+    assert_eq!(http("https://b:", ""), at(443, "/v1/traces"));
+    assert_eq!(http("https://b:4318/", ""), at(4318, "/v1/traces"));
+    assert_eq!(http("https://b:4318/api/otlp", ""), at(4318, "/api/otlp/v1/traces"));
+    assert_eq!(http("https://b:4318/api/otlp/", ""), at(4318, "/api/otlp/v1/traces"));
+    assert_eq!(http("https://b:4318", "path: /custom"), at(4318, "/custom"));
+    assert_eq!(http("https://b:4318", "path: custom"), at(4318, "/custom"));
+    assert_eq!(http("https://b:4318/api/", "path: /custom/?a=b"), at(4318, "/api/custom/?a=b"));
+    assert_eq!(http("https://b:4318", "path: ''"), at(4318, "/v1/traces"));
+}
+
+#[test]
+fn tls_follows_scheme_and_insecure() {
+    let tls = |value: &str, tls: &str| output(&format!("endpoint: {{value: '{value}'}}\ntls: {tls}")).tls;
+    let verified = Some(Tls::default());
+    assert_eq!(tls("b:1", "{}"), verified);
+    assert_eq!(tls("https://b:1", "{}"), verified);
+    assert_eq!(tls("http://b:1", "{}"), None);
+    assert_eq!(tls("http://b:1", "{insecureSkipVerify: true}"), None);
+    assert_eq!(tls("b:1", "{insecure: true}"), None);
+    assert_eq!(tls("b:1", "{insecure: false}"), verified);
+    assert_eq!(tls("https://b:1", "{insecure: true}"), verified, "https:// is never weakened");
+    let unverified = Tls { insecure_skip_verify: true, ..Tls::default() };
+    assert_eq!(tls("b:1", "{insecureSkipVerify: true}"), Some(unverified));
+    let escaped = CERTIFICATE.trim_end().replace('\n', "\\n");
+    let ca = tls("b:1", &format!("{{ca: {{value: '{escaped}'}}}}")).unwrap().ca_pem.unwrap();
+    assert_eq!(ca, CERTIFICATE.trim_end(), "line breaks written as two characters");
+}
+
+#[test]
+fn compressions() {
+    for (name, expected) in [
+        ("none", Compression::None),
+        ("gzip", Compression::Gzip),
+        ("snappy", Compression::Snappy),
+        ("zstd", Compression::Zstd),
+    ] {
+        assert_eq!(output(&format!("endpoint: {{value: 'b:1'}}\ncompression: {name}")).compression, expected);
+    }
+}
+
+#[test]
+fn values_come_from_secrets() {
+    let headers = |lines: &str| output(&format!("endpoint: {{value: 'b:1'}}\n{lines}")).headers;
+    let one = |key: &str| {
+        headers(&format!("headers:\n  - name: X-A\n    {}", &secret_ref(key)[1..secret_ref(key).len() - 1]))
+    };
+    assert_eq!(one("both"), [header("x-a", "string")], "stringData wins over data");
+    assert_eq!(one("wrapped"), [header("x-a", "hunter2")], "base64 may be wrapped");
+    assert_eq!(one("token"), [header("x-a", "hunter2")], "line breaks around header values are trimmed");
+
+    let basic = |user: &str| {
+        let password = secret_ref("token");
+        headers(&format!("authentication: {{basic: {{user: {{value: '{user}'}}, password: {password}}}}}"))
+    };
+    assert_eq!(basic("a"), [header("authorization", "Basic YTpodW50ZXIyCg==")], "passwords are kept as they are");
+    assert_eq!(endpoint(&format!("endpoint: {}", secret_ref("endpoint"))).1, 4317);
+    let oauth2 = output(&format!(
+        "endpoint: {{value: 'b:1'}}\nauthentication:\n  oauth2: {{tokenURL: {}, clientID: {{value: a}}, clientSecret: {}}}",
+        secret_ref("url"),
+        secret_ref("both"),
+    ));
+    let oauth2 = oauth2.oauth2.unwrap();
+    assert_eq!((oauth2.token_url.as_str(), oauth2.client_secret.reveal()), ("https://a/token", "string"));
+}
+
+#[test]
+fn older_version_means_the_same() {
+    let text = include_str!("../../../examples/three-pipelines.yaml");
+    assert_eq!(plan(&text.replace("v1beta1", "v1alpha1")), plan(text));
+}

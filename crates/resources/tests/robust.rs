@@ -1,0 +1,181 @@
+//! Whatever the text is, loading ends in a plan or in diagnostics with a position, and shows no secret.
+
+use std::collections::HashSet;
+
+use weir_resources::{Loaded, Report, Source, load, read};
+
+/// A configuration with this password wherever a secret can stand, in block style, flow style and block scalars.
+const SECRETS: &str = include_str!("secrets.yaml");
+const FULL: &str = include_str!("../../../examples/full.yaml");
+
+fn load_text(text: &str) -> Result<Loaded, Report> {
+    load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }])
+}
+
+/// Loads, checks what every diagnostic must be, and gives all that is shown of it.
+fn shown(text: &str) -> String {
+    let result = load_text(text);
+    let mut shown = format!("{result:?}");
+    let diagnostics = match result {
+        Ok(loaded) => loaded.warnings,
+        Err(report) => {
+            assert!(!report.diagnostics.is_empty());
+            report.diagnostics
+        }
+    };
+    let lines = text.lines().count().max(1);
+    for diagnostic in diagnostics {
+        assert!(diagnostic.file == "x.yaml" && diagnostic.column > 0, "{diagnostic:?}");
+        assert!((1..=lines + 1).contains(&diagnostic.line), "{diagnostic:?} of {lines} lines");
+        assert!(!diagnostic.message.is_empty() && !diagnostic.message.contains('\n'), "{diagnostic:?}");
+        shown += &format!("\n{diagnostic}\n{}", diagnostic.render(text, false));
+    }
+    shown
+}
+
+/// A small generator (xorshift): the same mutations in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % limit as u64).unwrap()
+    }
+}
+
+#[test]
+fn every_truncation_ends_in_a_plan_or_a_position() {
+    for (end, _) in FULL.char_indices() {
+        shown(&FULL[..end]);
+    }
+}
+
+#[test]
+fn mutations_end_in_a_plan_or_a_position() {
+    const PIECES: &[&str] = &[
+        "\n", " ", "  ", "\t", ":", ": ", "-", "- ", "---\n", "...\n", "{", "}", "[", "]", ",", "\"", "'", "|\n",
+        ">\n", "&a ", "*a", "!", "!!str ", "%YAML", "#", "? ", "<<: ", "\u{feff}", "\0", "\u{85}", "é", "0x", "~", "@",
+        "`", "\\", "\r",
+    ];
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    for _ in 0..6000 {
+        let mut text: Vec<char> = FULL.chars().collect();
+        for _ in 0..=random.below(4) {
+            let at = random.below(text.len());
+            match random.below(3) {
+                0 => drop(text.drain(at..(at + 1 + random.below(40)).min(text.len()))),
+                1 => drop(text.splice(at..at, PIECES[random.below(PIECES.len())].chars())),
+                _ => {
+                    let from = random.below(text.len());
+                    let copy: Vec<char> = text[from..(from + random.below(200)).min(text.len())].to_vec();
+                    text.splice(at..at, copy);
+                }
+            }
+        }
+        shown(&text.iter().collect::<String>());
+    }
+}
+
+#[test]
+fn hostile_texts_cost_little() {
+    let many = 200_000;
+    for text in [
+        "[".repeat(many),
+        "{a: ".repeat(many),
+        "- ".repeat(many),
+        "? ".repeat(many),
+        "a:\n".repeat(many),
+        (0..many).map(|i| format!("k{i}: v\n")).collect(),
+        "---\n".repeat(many),
+        "&a ".repeat(many),
+        "!".repeat(many),
+        "#".repeat(many),
+        format!("a: \"{}\"", "\\n".repeat(many)),
+        format!("a: |\n{}", " b\n".repeat(many)),
+        format!("a: {}", "b ".repeat(many)),
+        format!("a: &a {}\nb: [{}]", "x".repeat(10_000), "*a, ".repeat(many)),
+        (0..400).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect(),
+    ] {
+        let report = load_text(&text).unwrap_err();
+        assert!(report.diagnostics.len() <= 1001);
+    }
+}
+
+/// Wherever a line is damaged, neither message, rendering nor `Debug` output shows a secret.
+#[test]
+fn no_damage_makes_a_secret_visible() {
+    assert!(load_text(SECRETS).is_ok(), "{}", load_text(SECRETS).unwrap_err());
+    let lines: Vec<&str> = SECRETS.lines().collect();
+    let join = |lines: &[String]| lines.join("\n") + "\n";
+    let mut texts = HashSet::from([SECRETS.to_owned()]);
+    for at in 0..lines.len() {
+        let mut damaged: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        let line = damaged.remove(at);
+        texts.insert(join(&damaged));
+        for variant in [
+            format!(" {line}"),
+            format!("{line} [{{"),
+            format!("{line}\""),
+            line.replacen(':', "", 1),
+            line.replacen(':', "x:", 1),
+            line.replace(['"', '\''], ""),
+            line.replace(['{', '['], ""),
+            line.replace(['}', ']'], ""),
+            line.replacen("value", "vaule", 1),
+            line.replace("hunter2", "hunter2 @ü"),
+            line.trim_start().to_owned(),
+            format!("{line}\n{line}"),
+            line.replacen("- ", "", 1),
+        ] {
+            let mut damaged = damaged.clone();
+            damaged.insert(at, variant);
+            texts.insert(join(&damaged));
+        }
+    }
+    assert!(texts.len() > 500);
+    for text in texts {
+        let shown = shown(&text);
+        assert!(!shown.contains("hunter2"), "{text}\n{shown}");
+    }
+}
+
+#[test]
+fn a_source_does_not_print_its_text() {
+    let source = Source { name: "x.yaml".to_owned(), text: "hunter2".to_owned() };
+    assert_eq!(format!("{source:?}"), "Source { name: \"x.yaml\", text_bytes: 7 }");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_all_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("binary.yaml"), b"a: b\nc\xC3\xA9: \xFF\n").unwrap();
+    std::fs::File::create(path("large.yaml")).unwrap().set_len(weir_resources::MAX_FILE_BYTES + 1).unwrap();
+    std::fs::create_dir(path("empty")).unwrap();
+    std::fs::write(path("empty").join("notes.txt"), "a").unwrap();
+
+    let names = ["missing.yaml", "binary.yaml", "large.yaml", "empty"];
+    let report = read(&names.map(path)).unwrap_err();
+    let prefix = format!("{}/", directory.path().display());
+    let expected = "binary.yaml:2:5: error: cannot read file: it is not UTF-8; expected YAML text in UTF-8
+empty:1:1: error: cannot find configuration: the directory has no YAML file; expected at least one *.yaml or *.yml file
+large.yaml:1:1: error: cannot read file: it is larger than 8 MiB
+missing.yaml:1:1: error: cannot read file: No such file or directory (os error 2)";
+    assert_eq!(report.to_string().replace(&prefix, ""), expected);
+}
+
+#[test]
+fn directories_give_their_yaml_files_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["b.yaml", "a.yml", "c.txt", ".hidden.yaml"] {
+        std::fs::write(directory.path().join(name), name).unwrap();
+    }
+    std::fs::create_dir(directory.path().join("d.yaml")).unwrap();
+    let file = directory.path().join("c.txt");
+    let sources = read(&[directory.path().to_owned(), file]).unwrap();
+    let texts: Vec<_> = sources.iter().map(|source| source.text.as_str()).collect();
+    assert_eq!(texts, ["a.yml", "b.yaml", "c.txt"]);
+    assert!(sources.iter().all(|source| source.name.ends_with(&source.text)));
+}
