@@ -1,10 +1,18 @@
 //! The crate from outside, with prost as the oracle of what OTLP bytes mean.
 
+#[cfg(test)]
 mod bytes_in;
+#[cfg(test)]
 mod cut;
+#[cfg(test)]
 mod generate;
+#[cfg(test)]
 mod json;
+#[cfg(test)]
 mod malformed;
+#[cfg(test)]
 mod model;
+#[cfg(test)]
 mod responses;
+#[cfg(test)]
 mod splice;
