@@ -9,8 +9,9 @@ from harness.spans import assert_same
 from harness.weir import Sink, Weir, trace_pipeline
 
 SPANS = 10_000
-# The least that Weir takes.
+# The least that Weir takes, and a request limit that fits it.
 SMALL_MEMORY_BYTES = 32 << 20
+SMALL_MEMORY = ("--memory", str(SMALL_MEMORY_BYTES), "--max-request-size", "8MiB")
 
 
 def test_a_killed_backend_gets_everything_after_its_return(
@@ -57,7 +58,7 @@ def test_a_collector_retries_what_weir_refuses(
 ) -> None:
     """Weir's backend is away and its memory small, so that it holds some, then refuses; the backend comes."""
     sink_port = free_port()
-    weir = start_weir(trace_pipeline("sink", f"127.0.0.1:{sink_port}"), flags=("--memory", str(SMALL_MEMORY_BYTES)))
+    weir = start_weir(trace_pipeline("sink", f"127.0.0.1:{sink_port}"), flags=SMALL_MEMORY)
     relay = Relay(lab, weir.grpc)
     generator = telemetrygen.start(lab, relay.grpc, 2 * SPANS, padding_bytes=SMALL_MEMORY_BYTES // SPANS)
     telemetrygen.wait_until_all_acknowledged(generator)
