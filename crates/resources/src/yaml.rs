@@ -21,6 +21,9 @@ const MAX_DEPTH: usize = 64;
 /// used in many pipelines; far below what an exponential expansion needs to hurt.
 const MAX_ALIAS_WEIGHT: usize = 1 << 20;
 
+/// Syntax errors kept per file; more help nobody.
+const MAX_ERRORS: usize = 1000;
+
 /// What a node weighs beside its text.
 const NODE_WEIGHT: usize = 32;
 
@@ -73,10 +76,18 @@ pub(crate) struct SyntaxError {
     pub(crate) message: String,
 }
 
-/// The documents of one file, empty ones left out, and every syntax error in it.
+/// The documents of one file, empty ones left out, and the syntax errors in it.
 pub(crate) struct Documents {
     pub(crate) roots: Vec<Rc<Yaml>>,
     pub(crate) errors: Vec<SyntaxError>,
+}
+
+impl Documents {
+    fn error(&mut self, error: SyntaxError) {
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(error);
+        }
+    }
 }
 
 /// Reads all documents of a text.
@@ -84,13 +95,12 @@ pub(crate) fn parse(text: &str) -> Documents {
     let mut documents = Documents { roots: Vec::new(), errors: Vec::new() };
     let mut alias_budget = MAX_ALIAS_WEIGHT;
     for (first_line, text) in split(text.strip_prefix('\u{feff}').unwrap_or(text)) {
-        let mut builder = Builder::new(first_line, alias_budget);
+        let mut builder = Builder::new(first_line, alias_budget, documents);
         if let Err(error) = builder.read(text) {
-            builder.documents.errors.push(error);
+            builder.documents.error(error);
         }
         alias_budget = builder.alias_budget;
-        documents.roots.append(&mut builder.documents.roots);
-        documents.errors.append(&mut builder.documents.errors);
+        documents = builder.documents;
     }
     documents.roots.retain(|root| !matches!(root.content, Content::Null));
     documents
@@ -141,14 +151,8 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(line_offset: usize, alias_budget: usize) -> Self {
-        Self {
-            line_offset,
-            alias_budget,
-            anchors: HashMap::new(),
-            stack: Vec::new(),
-            documents: Documents { roots: Vec::new(), errors: Vec::new() },
-        }
+    fn new(line_offset: usize, alias_budget: usize, documents: Documents) -> Self {
+        Self { line_offset, alias_budget, anchors: HashMap::new(), stack: Vec::new(), documents }
     }
 
     fn read(&mut self, text: &str) -> Result<(), SyntaxError> {
@@ -269,7 +273,7 @@ impl Builder {
                 if let Some(first) = lines.get(&key) {
                     let key = quoted_key(&key);
                     let message = format!("duplicate key {key}, first given on line {first}");
-                    self.documents.errors.push(SyntaxError { at: key_at, message });
+                    self.documents.error(SyntaxError { at: key_at, message });
                     return;
                 }
                 lines.insert(key.clone(), key_at.line);

@@ -30,7 +30,7 @@ fn output(otlp: &str) -> Output {
     text += "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: n}\n";
     text += "stringData: {both: string, token: \"hunter2\\n\", url: \" https://a/token\\n\"}\n";
     text += "data: {both: ZGF0YQ==, wrapped: \"aHVu\\n dGVyMg==\", endpoint: bG9jYWxob3N0OjQzMTcK}\n";
-    plan(&text).pipelines.pop().unwrap().output
+    plan(&text).pipelines.pop().expect("the text has a pipeline").output
 }
 
 fn endpoint(otlp: &str) -> (String, u16, String) {

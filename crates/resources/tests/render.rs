@@ -1,0 +1,103 @@
+//! Diagnostics as a person sees them.
+
+use weir_resources::{Source, load};
+
+fn render(text: &str, color: bool) -> String {
+    let report =
+        load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }]).expect_err("the text has mistakes");
+    report.iter().map(|diagnostic| diagnostic.render(text, color)).collect::<Vec<_>>().join("\n")
+}
+
+const TEXT: &str = "apiVersion: telemetry.kyma-project.io/v1beta1
+kind: TracePipeline
+metadata:
+  name: x
+spec:
+  output:
+    otlp:
+      protocol: grcp
+      endpoint: {value: 4317}
+      headers:
+        - nmae: x-token
+          value: hunter2
+        - value: \"hunter2\"
+      pasword: hunter2
+";
+
+#[test]
+fn the_line_and_a_caret() {
+    let expected = r#"error: spec.output.otlp.protocol: "grcp" is not a protocol
+ --> x.yaml:8:17
+  |
+8 |       protocol: grcp
+  |                 ^^^^ expected one of: grpc, http (did you mean "grpc"?)
+
+error: spec.output.otlp.endpoint.value: found the number 4317
+ --> x.yaml:9:25
+  = expected a string: put the value in quotes
+
+error: spec.output.otlp.headers[0].name: is required
+  --> x.yaml:11:11
+   |
+11 |         - nmae: ***
+   |           ^
+
+error: spec.output.otlp.headers[0].nmae: unknown field
+  --> x.yaml:11:11
+   |
+11 |         - nmae: ***
+   |           ^^^^ expected one of: name, prefix, value, valueFrom (did you mean "name"?)
+
+error: spec.output.otlp.headers[1].name: is required
+  --> x.yaml:13:11
+   |
+13 |         - value: ***
+   |           ^
+
+error: spec.output.otlp.pasword: unknown field
+  --> x.yaml:14:7
+   |
+14 |       pasword: ***
+   |       ^^^^^^^ expected one of: endpoint, protocol, path, compression, headers, authentication, tls
+"#;
+    assert_eq!(render(TEXT, false), expected);
+}
+
+#[test]
+fn colour_adds_nothing_but_escape_sequences() {
+    let coloured = render(TEXT, true);
+    assert!(coloured.starts_with("\x1b[1;31merror\x1b[0m"));
+    let mut plain = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        plain += before;
+        rest = after.split_once('m').unwrap().1;
+    }
+    assert_eq!(plain + rest, render(TEXT, false));
+}
+
+#[test]
+fn control_characters_do_not_reach_the_terminal() {
+    let text = TEXT.replace("grcp", "\"gr\\ecp\t\u{85}\"");
+    let shown = render(&text, false);
+    assert!(shown.contains(r#""gr\u{1b}cp\t\u{85}" is not a protocol"#), "{shown}");
+    assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
+}
+
+#[test]
+fn another_text_than_the_one_loaded_does_no_harm() {
+    let report = load(&[Source { name: "x.yaml".to_owned(), text: TEXT.to_owned() }]).unwrap_err();
+    for text in ["", "\n", "short\n".repeat(20).as_str()] {
+        for diagnostic in &report {
+            assert!(diagnostic.render(text, false).contains("x.yaml:"));
+        }
+    }
+}
+
+#[test]
+fn endless_mistakes_are_counted_not_listed() {
+    let many: String = (0..2500).map(|i| format!("field{i}: a\n")).collect();
+    let report = load(&[Source { name: "x.yaml".to_owned(), text: format!("{TEXT}{many}") }]).unwrap_err();
+    assert_eq!(report.diagnostics.len(), 1001);
+    assert_eq!(report.diagnostics[1000].message, "1506 more problems are not shown");
+}
