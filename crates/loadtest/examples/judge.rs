@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use weir_loadtest::{load, sink};
+use weir_loadtest::{load, scenario, sink};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -19,6 +19,7 @@ struct Cli {
 enum Command {
     Sink(sink::SinkArgs),
     Load(load::LoadArgs),
+    Loadtest(scenario::LoadtestArgs),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -26,5 +27,6 @@ fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Sink(args) => sink::run(args),
         Command::Load(args) => load::run(args),
+        Command::Loadtest(args) => scenario::run(args),
     }
 }

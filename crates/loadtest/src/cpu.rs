@@ -1,8 +1,9 @@
-//! CPU time and affinity of this machine's processes, from `/proc` (Linux).
+//! CPU time, memory and core affinity of this machine's processes (Linux).
 
 use std::fs;
 
 use anyhow::{Context, bail};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// CPU seconds this process used, all its threads included.
 pub(crate) fn own_seconds() -> anyhow::Result<f64> {
@@ -27,6 +28,110 @@ fn parse_stat(text: &str) -> anyhow::Result<f64> {
     Ok(seconds)
 }
 
+/// Resident memory of a process in bytes: now, and the most it ever was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) now: u64,
+    pub(crate) peak: u64,
+}
+
+/// Reads `VmRSS` and `VmHWM` of a process.
+pub(crate) fn process_memory(pid: &str) -> anyhow::Result<Memory> {
+    let path = format!("/proc/{pid}/status");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    parse_status(&text).with_context(|| format!("cannot read memory from {path}"))
+}
+
+fn parse_status(text: &str) -> anyhow::Result<Memory> {
+    let field = |name: &str| -> anyhow::Result<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
+        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().with_context(|| format!("{name} {line}"))?;
+        Ok(kib * 1024)
+    };
+    Ok(Memory { now: field("VmRSS:")?, peak: field("VmHWM:")? })
+}
+
+/// Time a set of cores spent, in ticks since boot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CoreTime {
+    pub(crate) busy: u64,
+    pub(crate) total: u64,
+}
+
+impl CoreTime {
+    /// Share of the time since `before` that the cores were busy, 0 to 1.
+    #[expect(clippy::cast_precision_loss, reason = "a share needs no more than 53 bits")]
+    pub(crate) fn busy_since(self, before: Self) -> f64 {
+        let total = self.total.saturating_sub(before.total).max(1);
+        self.busy.saturating_sub(before.busy) as f64 / total as f64
+    }
+}
+
+/// What `cores` did since boot, all processes included.
+pub(crate) fn core_time(cores: &[usize]) -> anyhow::Result<CoreTime> {
+    let text = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+    Ok(parse_core_time(&text, cores))
+}
+
+/// Sums `cpuN` lines: user, nice, system, idle, iowait, irq, softirq, steal.
+fn parse_core_time(text: &str, cores: &[usize]) -> CoreTime {
+    let mut sum = CoreTime::default();
+    for line in text.lines() {
+        let Some((core, times)) = line.strip_prefix("cpu").and_then(|rest| rest.split_once(' ')) else { continue };
+        if !core.parse().is_ok_and(|core: usize| cores.contains(&core)) {
+            continue;
+        }
+        let times: Vec<u64> = times.split_ascii_whitespace().take(8).filter_map(|time| time.parse().ok()).collect();
+        let idle: u64 = times.iter().skip(3).take(2).sum();
+        let total: u64 = times.iter().sum();
+        sum.total += total;
+        sum.busy += total - idle;
+    }
+    sum
+}
+
+/// Which cores belong to the system under test and which to the judge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) gateway: Vec<usize>,
+    pub(crate) judge: Vec<usize>,
+}
+
+impl Layout {
+    /// The first core this process may use goes to the gateway, the others to the judge; a single core is shared.
+    pub(crate) fn detect() -> anyhow::Result<Self> {
+        let allowed = sched_getaffinity(None).context("cannot read core affinity")?;
+        let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+        Ok(match cores.split_first() {
+            Some((first, rest)) if !rest.is_empty() => Self { gateway: vec![*first], judge: rest.to_vec() },
+            _ => Self { gateway: cores.clone(), judge: cores },
+        })
+    }
+
+    /// Whether gateway and judge have cores of their own.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.gateway != self.judge
+    }
+}
+
+/// Runs `action` with this thread bound to `cores`; a process it spawns inherits that.
+pub(crate) fn on_cores<T>(cores: &[usize], action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let before = sched_getaffinity(None).context("cannot read core affinity")?;
+    bind_to(cores)?;
+    let result = action();
+    sched_setaffinity(None, &before).context("cannot restore core affinity")?;
+    result
+}
+
+/// Binds this thread, and threads it starts later, to `cores`.
+pub(crate) fn bind_to(cores: &[usize]) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    for &core in cores {
+        set.set(core);
+    }
+    sched_setaffinity(None, &set).with_context(|| format!("cannot bind to cores {cores:?}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +143,30 @@ mod tests {
         assert_eq!(seconds, 200.0 / rustix::param::clock_ticks_per_second() as f64);
         assert!(parse_stat("42 (x) S 1").is_err());
         assert!(own_seconds().unwrap() >= 0.0);
+    }
+
+    #[test]
+    fn memory_is_read_in_bytes() {
+        let status = "Name:\tx\nVmPeak:\t  9 kB\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
+        assert_eq!(parse_status(status).unwrap(), Memory { now: 1 << 20, peak: 2 << 20 });
+        assert!(parse_status("Name: gone\n").is_err());
+        assert!(process_memory("self").unwrap().now > 0);
+    }
+
+    #[test]
+    fn core_time_counts_only_the_cores_asked_for() {
+        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 10 0 10 80 0 0 0 0 0 0\ncpu1 50 0 0 25 25 0 0 0 0 0\nintr 1\n";
+        let both = parse_core_time(stat, &[0, 1]);
+        assert_eq!(both, CoreTime { busy: 70, total: 200 });
+        assert_eq!(parse_core_time(stat, &[1]).busy_since(CoreTime::default()), 0.5);
+    }
+
+    #[test]
+    fn a_thread_is_bound_only_while_the_action_runs() {
+        let layout = Layout::detect().unwrap();
+        let before = sched_getaffinity(None).unwrap();
+        let inside = on_cores(&layout.gateway[..1], || Ok(sched_getaffinity(None)?.count())).unwrap();
+        assert_eq!(inside, 1);
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
     }
 }

@@ -23,6 +23,7 @@ pub mod ids;
 pub mod latency;
 pub mod load;
 mod runtime;
+pub mod scenario;
 pub mod sink;
 mod spans;
 pub mod units;

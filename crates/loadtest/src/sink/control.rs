@@ -1,7 +1,7 @@
 //! The control port: reports, metrics, and changing faults at run time.
 //!
 //! `GET /healthz`, `GET /report` (`?ids=1` adds the ids), `GET /metrics`, `GET /faults`, `POST /faults` (JSON; replaces all
-//! faults), `POST /reset` (forgets what was recorded).
+//! faults), `POST /reset` (forgets what was recorded), `POST /latency/reset` (forgets latencies only, as after a warm-up).
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -54,6 +54,10 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         (&Method::POST, "/faults") => replace_faults(&shared, request).await,
         (&Method::POST, "/reset") => {
             shared.ledger.reset();
+            text(StatusCode::OK, "ok\n")
+        }
+        (&Method::POST, "/latency/reset") => {
+            shared.ledger.reset_latency();
             text(StatusCode::OK, "ok\n")
         }
         (method, path) => text(StatusCode::NOT_FOUND, format!("cannot answer {method} {path}: no such endpoint\n")),

@@ -134,6 +134,11 @@ impl Ledger {
         *self.lock() = Books::default();
     }
 
+    /// Forgets latencies: what a warm-up left behind.
+    pub(crate) fn reset_latency(&self) {
+        self.lock().latencies.clear();
+    }
+
     /// The books as they are now.
     pub(crate) fn report(&self, with_ids: bool) -> SinkReport {
         let books = self.lock();

@@ -1,0 +1,110 @@
+//! The processes of a test: started on their cores with their output in a file, stopped by their own id, and killed when
+//! the test is given up.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+
+use crate::cpu;
+
+/// How to start a process.
+pub(crate) struct Launch<'a> {
+    /// Names the process in messages and its log file.
+    pub(crate) name: &'a str,
+    pub(crate) program: &'a Path,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) environment: Vec<(&'static str, String)>,
+    pub(crate) cores: &'a [usize],
+    pub(crate) directory: &'a Path,
+}
+
+/// A running process; killed when dropped.
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    /// Its id, as `/proc` names it.
+    pub(crate) pid: String,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a process whose output goes to `NAME.log`.
+    pub(crate) fn start(launch: Launch<'_>) -> anyhow::Result<Self> {
+        let log = launch.directory.join(format!("{}.log", launch.name));
+        let output = File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
+        let errors = output.try_clone().with_context(|| format!("cannot share {}", log.display()))?;
+        let mut command = Command::new(launch.program);
+        // In a group of its own, so that Ctrl-C reaches this process only and children stop in order.
+        command
+            .args(&launch.arguments)
+            .envs(launch.environment)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .process_group(0)
+            .kill_on_drop(true);
+        let spawn = || command.spawn().with_context(|| format!("cannot start {}", launch.program.display()));
+        let child = cpu::on_cores(launch.cores, spawn)?;
+        let pid = child.id().context("cannot read process id: it ended at once")?.to_string();
+        Ok(Self { name: launch.name.to_owned(), child, pid, log })
+    }
+
+    /// Fails when the process has ended although nobody asked it to.
+    pub(crate) fn check_alive(&mut self) -> anyhow::Result<()> {
+        match self.child.try_wait().with_context(|| format!("cannot watch {}", self.name))? {
+            None => Ok(()),
+            Some(status) => bail!("{} ended early with {status}; its log is {}", self.name, self.log.display()),
+        }
+    }
+
+    /// Waits for the end.
+    pub(crate) async fn wait(&mut self) -> anyhow::Result<ExitStatus> {
+        self.child.wait().await.with_context(|| format!("cannot wait for {}", self.name))
+    }
+
+    /// Fails unless `status` is success.
+    pub(crate) fn check(&self, status: ExitStatus) -> anyhow::Result<()> {
+        if status.success() {
+            return Ok(());
+        }
+        bail!("{} ended with {status}; its log is {}", self.name, self.log.display())
+    }
+
+    /// Asks it to end.
+    pub(crate) fn terminate(&self) -> anyhow::Result<()> {
+        let Some(pid) = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) else {
+            return Ok(());
+        };
+        kill_process(pid, Signal::TERM).with_context(|| format!("cannot stop {}", self.name))
+    }
+
+    /// Asks it to end and waits; kills it when it takes longer than `limit`.
+    pub(crate) async fn stop(mut self, limit: Duration) -> anyhow::Result<()> {
+        self.terminate()?;
+        match tokio::time::timeout(limit, self.wait()).await {
+            Ok(status) => self.check(status?),
+            Err(_) => {
+                self.child.kill().await.with_context(|| format!("cannot kill {}", self.name))?;
+                bail!("{} did not stop within {limit:?} and was killed; its log is {}", self.name, self.log.display())
+            }
+        }
+    }
+}
+
+/// Ports that are free now. Another process could take one before it is used; then the test fails to start and says so.
+pub(crate) fn free_ports<const N: usize>() -> anyhow::Result<[u16; N]> {
+    let mut listeners = Vec::with_capacity(N);
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).context("cannot find a free port")?;
+        *port = listener.local_addr().context("cannot read a free port")?.port();
+        listeners.push(listener);
+    }
+    Ok(ports)
+}

@@ -1,0 +1,47 @@
+//! Plain HTTP/1.1 requests to control, health and metrics ports on this machine.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// How long one request may take.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// Largest answer read.
+const ANSWER_LIMIT_BYTES: usize = 64 << 20;
+
+/// `GET`s a path and returns the body of a 2xx answer.
+pub(crate) async fn get(port: u16, path: &str) -> anyhow::Result<Bytes> {
+    request(Method::GET, port, path).await
+}
+
+/// `POST`s nothing to a path.
+pub(crate) async fn post(port: u16, path: &str) -> anyhow::Result<Bytes> {
+    request(Method::POST, port, path).await
+}
+
+async fn request(method: Method, port: u16, path: &str) -> anyhow::Result<Bytes> {
+    let what = format!("cannot {method} http://127.0.0.1:{port}{path}");
+    tokio::time::timeout(TIMEOUT, exchange(method, port, path))
+        .await
+        .with_context(|| format!("{what}: no answer within {TIMEOUT:?}"))?
+        .context(what)
+}
+
+async fn exchange(method: Method, port: u16, path: &str) -> anyhow::Result<Bytes> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let driver = tokio::spawn(connection);
+    let request = Request::builder().method(method).uri(path).header("host", "127.0.0.1").body(Empty::<Bytes>::new())?;
+    let response = sender.send_request(request).await?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), ANSWER_LIMIT_BYTES).collect().await;
+    driver.abort();
+    ensure!(status.is_success(), "status {status}");
+    Ok(body.map_err(|err| anyhow::anyhow!("cannot read answer: {err}"))?.to_bytes())
+}

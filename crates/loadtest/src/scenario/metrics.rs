@@ -1,0 +1,56 @@
+//! Reads the few Prometheus series a gateway's own view of the test consists of.
+
+/// What a system says about itself, summed over label sets; `None` when it has no such series.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct SelfView {
+    pub(crate) accepted: Option<f64>,
+    pub(crate) sent: Option<f64>,
+    pub(crate) queue_size: Option<f64>,
+    /// Spans accepted and not finished; only Weir counts them.
+    pub(crate) pending: Option<f64>,
+}
+
+impl SelfView {
+    /// Reads Prometheus text format.
+    pub(crate) fn parse(text: &str) -> Self {
+        // Whether counters end in `_total` depends on how a collector's metrics reader is configured.
+        let counter = |name: &str| sum(text, &format!("{name}_total")).or_else(|| sum(text, name));
+        Self {
+            accepted: counter("otelcol_receiver_accepted_spans"),
+            sent: counter("otelcol_exporter_sent_spans"),
+            queue_size: sum(text, "otelcol_exporter_queue_size"),
+            pending: sum(text, "weir_pipeline_pending_items"),
+        }
+    }
+}
+
+/// Sum over all samples of the series `name`.
+fn sum(text: &str, name: &str) -> Option<f64> {
+    let values = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        let value = match rest.strip_prefix('{') {
+            Some(labelled) => labelled.rsplit_once('}')?.1,
+            None => rest.strip_prefix(' ')?,
+        };
+        value.split_ascii_whitespace().next()?.parse::<f64>().ok()
+    });
+    values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_are_summed_over_labels_and_read_with_or_without_suffix() {
+        let text = "# TYPE otelcol_receiver_accepted_spans_total counter
+otelcol_receiver_accepted_spans_total{receiver=\"otlp\",transport=\"grpc\"} 100
+otelcol_receiver_accepted_spans_total{receiver=\"otlp\",transport=\"http\"} 20
+otelcol_exporter_sent_spans{exporter=\"otlp_grpc/a}b\"} 7e1
+otelcol_exporter_queue_size_limit 5
+weir_pipeline_pending_items 3
+";
+        let view = SelfView::parse(text);
+        assert_eq!(view, SelfView { accepted: Some(120.0), sent: Some(70.0), queue_size: None, pending: Some(3.0) });
+    }
+}
