@@ -10,7 +10,7 @@ mod scalar;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use saphyr_parser::{Event, Marker, Parser, ScanError, Span};
+use saphyr_parser::{Event, Marker, Parser, ScanError, Span, Tag};
 
 use crate::diagnostic::quoted_key;
 
@@ -171,29 +171,31 @@ impl Builder {
                 Ok(())
             }
             Event::Scalar(text, style, anchor, tag) => {
-                let content = match scalar::resolve(&text, style, tag.as_deref()) {
-                    Ok(content) => content,
-                    Err(message) => return Err(SyntaxError { at, message }),
-                };
-                let weight = NODE_WEIGHT + text.len();
-                // A key is the text as written: `on: x` has the key "on".
-                if let Some(pending @ None) = self.pending_key() {
-                    *pending = Some((text.into_owned(), at));
-                    self.remember(anchor, Rc::new(Yaml { at, content, weight }));
-                    return Ok(());
-                }
-                self.finish(anchor, Yaml { at, content, weight })
+                let content = scalar::resolve(&text, style, tag.as_deref())
+                    .map_err(|message| SyntaxError { at, message: message.to_owned() })?;
+                self.scalar(at, anchor, text.into_owned(), content);
+                Ok(())
             }
-            Event::SequenceStart(anchor, tag) => {
-                scalar::check_collection_tag(tag.as_deref()).map_err(|message| SyntaxError { at, message })?;
-                self.open(at, anchor, FrameKind::List(Vec::new()))
-            }
+            Event::SequenceStart(anchor, tag) => self.open(at, anchor, tag.as_deref(), FrameKind::List(Vec::new())),
             Event::MappingStart(anchor, tag) => {
-                scalar::check_collection_tag(tag.as_deref()).map_err(|message| SyntaxError { at, message })?;
-                self.open(at, anchor, FrameKind::Map { entries: Vec::new(), lines: HashMap::new(), pending: None })
+                let kind = FrameKind::Map { entries: Vec::new(), lines: HashMap::new(), pending: None };
+                self.open(at, anchor, tag.as_deref(), kind)
             }
-            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::SequenceEnd | Event::MappingEnd => {
+                self.close();
+                Ok(())
+            }
             Event::Alias(anchor) => self.alias(at, anchor),
+        }
+    }
+
+    fn scalar(&mut self, at: At, anchor: usize, text: String, content: Content) {
+        let node = Rc::new(Yaml { at, content, weight: NODE_WEIGHT + text.len() });
+        self.remember(anchor, &node);
+        match self.pending_key() {
+            // A key is the text as written: `on: x` has the key "on".
+            Some(pending @ None) => *pending = Some((text, at)),
+            _ => self.attach(node),
         }
     }
 
@@ -205,7 +207,8 @@ impl Builder {
         }
     }
 
-    fn open(&mut self, at: At, anchor: usize, kind: FrameKind) -> Result<(), SyntaxError> {
+    fn open(&mut self, at: At, anchor: usize, tag: Option<&Tag>, kind: FrameKind) -> Result<(), SyntaxError> {
+        scalar::check_collection_tag(tag).map_err(|message| SyntaxError { at, message: message.to_owned() })?;
         if let Some(None) = self.pending_key() {
             return Err(SyntaxError { at, message: "a mapping key must be a string".to_owned() });
         }
@@ -216,14 +219,16 @@ impl Builder {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), SyntaxError> {
+    fn close(&mut self) {
         // The parser pairs every end with its start.
-        let Some(Frame { at, anchor, weight, kind }) = self.stack.pop() else { return Ok(()) };
+        let Some(Frame { at, anchor, weight, kind }) = self.stack.pop() else { return };
         let content = match kind {
             FrameKind::List(items) => Content::List(items),
             FrameKind::Map { entries, .. } => Content::Map(entries),
         };
-        self.finish(anchor, Yaml { at, content, weight })
+        let node = Rc::new(Yaml { at, content, weight });
+        self.remember(anchor, &node);
+        self.attach(node);
     }
 
     fn alias(&mut self, at: At, anchor: usize) -> Result<(), SyntaxError> {
@@ -245,17 +250,10 @@ impl Builder {
         Ok(())
     }
 
-    fn finish(&mut self, anchor: usize, node: Yaml) -> Result<(), SyntaxError> {
-        let node = Rc::new(node);
-        self.remember(anchor, Rc::clone(&node));
-        self.attach(node);
-        Ok(())
-    }
-
     /// Anchors count from 1; 0 is none.
-    fn remember(&mut self, anchor: usize, node: Rc<Yaml>) {
+    fn remember(&mut self, anchor: usize, node: &Rc<Yaml>) {
         if anchor > 0 {
-            self.anchors.insert(anchor, node);
+            self.anchors.insert(anchor, Rc::clone(node));
         }
     }
 

@@ -41,7 +41,7 @@ impl Random {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % limit as u64).unwrap()
+        usize::try_from(self.0 % limit as u64).expect("it is below a usize")
     }
 }
 

@@ -10,7 +10,7 @@ use super::Content;
 /// The tag is not named: an unquoted password may start with `!`.
 const UNSUPPORTED_TAG: &str = "this tag is not supported; a text that starts with '!' must be in quotes";
 
-pub(super) fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Content, String> {
+pub(super) fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Content, &'static str> {
     match tag {
         None if style == ScalarStyle::Plain => Ok(plain(text)),
         None => Ok(Content::Text(text.to_owned())),
@@ -19,16 +19,16 @@ pub(super) fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Resu
         Some(tag) if tag.is_yaml_core_schema() && matches!(&*tag.suffix, "bool" | "int" | "float" | "null") => {
             Ok(plain(text))
         }
-        Some(_) => Err(UNSUPPORTED_TAG.to_owned()),
+        Some(_) => Err(UNSUPPORTED_TAG),
     }
 }
 
-pub(super) fn check_collection_tag(tag: Option<&Tag>) -> Result<(), String> {
+pub(super) fn check_collection_tag(tag: Option<&Tag>) -> Result<(), &'static str> {
     match tag {
         None => Ok(()),
         Some(tag) if is_non_specific(tag) => Ok(()),
         Some(tag) if tag.is_yaml_core_schema() && matches!(&*tag.suffix, "map" | "seq") => Ok(()),
-        Some(_) => Err(UNSUPPORTED_TAG.to_owned()),
+        Some(_) => Err(UNSUPPORTED_TAG),
     }
 }
 
