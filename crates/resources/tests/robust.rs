@@ -60,7 +60,7 @@ fn mutations_end_in_a_plan_or_a_position() {
         "`", "\\", "\r",
     ];
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    for _ in 0..6000 {
+    for _ in 0..3000 {
         let mut text: Vec<char> = FULL.chars().collect();
         for _ in 0..=random.below(4) {
             let at = random.below(text.len());
