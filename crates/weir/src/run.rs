@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use weir_engine::{Engine, Settings, Snapshot, settings};
 use weir_plan::Plan;
@@ -19,6 +20,13 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     runtime.block_on(serve(plan, settings))
+}
+
+/// One worker per core this process may use; a single core needs no work stealing and is faster without.
+fn runtime() -> anyhow::Result<Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut builder = if cores == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.enable_all().build().context("cannot start the runtime")
 }
 
 fn settings(args: &RunArgs) -> anyhow::Result<Settings> {

@@ -1,0 +1,51 @@
+# Everything a newcomer, a developer and the continuous integration need. `make help` lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+CARGO ?= cargo
+WEIR := target/release/weir
+FUZZ_SECONDS ?= 10
+
+.PHONY: help
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+.PHONY: run
+run: build ## Build, start the gateway with a sink and a gentle load, and show what flows
+	$(WEIR) demo examples/quickstart.yaml
+
+.PHONY: build
+build: tools ## Build the release binary
+	$(CARGO) build --release --package weir
+
+.PHONY: test
+test: tools ## Formatting, lints, dependency rules, tests, documentation
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- --deny warnings
+	scripts/deny.sh
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --quiet
+	$(CARGO) test --workspace
+
+.PHONY: test-interop
+test-interop: build ## Real clients and backends: SDKs, telemetrygen, the OpenTelemetry Collector, Prometheus
+	tests/interop/run.sh
+
+.PHONY: fuzz-smoke
+fuzz-smoke: tools ## Every fuzz target for FUZZ_SECONDS
+	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+.PHONY: torture-short
+torture-short: build ## The four trace scenarios of the load test, briefly, and overload
+	scripts/torture.sh 10
+
+.PHONY: peers
+peers: ## Build the peers to compare with (needs Go)
+	bench/peers/build.sh
+
+.PHONY: loadtest
+loadtest: build ## The four trace scenarios for 60 s each, beside the OpenTelemetry Collector
+	scripts/loadtest.sh 60
+
+.PHONY: tools
+tools:
+	@scripts/tools.sh

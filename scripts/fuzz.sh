@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of the otlp crate for a number of seconds each, from the checked-in corpus.
+set -euo pipefail
+cd "$(dirname "$0")/../crates/otlp"
+
+seconds=${1:-10}
+version=0.13.2
+if ! cargo fuzz --version 2>/dev/null | grep -q "$version"; then
+    echo "installing cargo-fuzz $version"
+    cargo install --quiet --locked cargo-fuzz --version "$version"
+fi
+rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal
+command -v c++ >/dev/null || { ((EUID == 0)) && apt-get install -y -qq g++ || sudo apt-get install -y -qq g++; }
+
+passed=0
+for target in $(cargo +nightly fuzz list); do
+    # What is found during a smoke run stays out of the checked-in corpus.
+    scratch=$(mktemp -d)
+    cargo +nightly fuzz run "$target" "$scratch" "fuzz/corpus/$target" -- \
+        -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1
+    rm -rf "$scratch"
+    passed=$((passed + 1))
+done
+echo "fuzz: $passed passed, 0 failed"
