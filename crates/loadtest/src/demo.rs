@@ -1,0 +1,211 @@
+//! `weir demo`: a gateway, a sink behind it and a gentle load before it, and once a second what flows.
+//!
+//! Everything runs as the processes a user would start, so what the demo shows can be repeated by hand.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::runtime;
+use crate::scenario::children::{Launch, Process};
+use crate::scenario::http;
+use crate::scenario::metrics::sum;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir demo examples/quickstart.yaml
+  weir demo examples/quickstart.yaml --rate 50000 --seconds 30";
+
+/// Where the gateway serves its metrics and health by default.
+const METRICS_PORT: u16 = 8888;
+const HEALTH_PORT: u16 = 13133;
+/// Where the sink listens by default; the pipelines of the file must send there.
+const SINK_PORT: u16 = 14317;
+/// How long a process may take to start or to stop.
+const PATIENCE: Duration = Duration::from_secs(25);
+/// Rows between two headings.
+const ROWS_PER_HEADING: u64 = 20;
+
+/// Start a gateway with a sink behind it and a gentle load, and show what flows.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = EXAMPLES)]
+pub struct DemoArgs {
+    /// A file whose pipeline sends to http://127.0.0.1:14317, where the demo's sink listens
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Spans per second
+    #[arg(long, value_name = "SPANS_PER_SECOND", default_value_t = 1000)]
+    pub rate: u64,
+    /// Stop by itself after this many seconds; without it, Ctrl-C stops
+    #[arg(long, value_name = "N")]
+    pub seconds: Option<u64>,
+}
+
+/// Runs until Ctrl-C.
+///
+/// # Errors
+/// A process does not start (its port may be taken) or ends early.
+pub fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
+    runtime::build()?.block_on(async {
+        let stop = runtime::stop_signal()?;
+        let directory = std::env::temp_dir().join(format!("weir-demo-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
+        let mut processes = Processes::start(&args, &directory).await?;
+        welcome(&directory)?;
+        tokio::select! {
+            shown = show(&mut processes, args.seconds) => shown?,
+            () = stop => {}
+        }
+        processes.stop().await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// The three processes of the demo.
+struct Processes {
+    sink: Process,
+    gateway: Process,
+    load: Process,
+}
+
+impl Processes {
+    async fn start(args: &DemoArgs, directory: &Path) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let file = args.file.display().to_string();
+        let start = |name, arguments: &[&str]| {
+            let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+            Process::start(Launch { name, program: &program, arguments, environment: Vec::new(), cores: &[], directory })
+        };
+        let mut sink = start("sink", &["sink"])?;
+        until_up(&mut sink, SINK_PORT + 2, "/healthz").await?;
+        let mut gateway = start("gateway", &["run", &file])?;
+        until_up(&mut gateway, HEALTH_PORT, "/").await?;
+        let rate = args.rate.to_string();
+        // Small batches, as applications send them.
+        let load = start("load", &["load", "traces", "--rate", &rate, "--batch", "50", "--attributes", "10", "--retry"])?;
+        Ok(Self { sink, gateway, load })
+    }
+
+    fn check_alive(&mut self) -> anyhow::Result<()> {
+        [&mut self.sink, &mut self.gateway, &mut self.load].into_iter().try_for_each(Process::check_alive)
+    }
+
+    /// In the order in which nothing is lost: the source first, the backend last.
+    async fn stop(self) -> anyhow::Result<()> {
+        self.load.stop(PATIENCE).await?;
+        self.gateway.stop(PATIENCE).await?;
+        let report = http::get(SINK_PORT + 2, "/report").await?;
+        self.sink.stop(PATIENCE).await?;
+        let report: serde_json::Value = serde_json::from_slice(&report).context("cannot read the sink's report")?;
+        let (received, duplicates) = (&report["received"], &report["duplicates"]);
+        say(&format!("\nstopped; the backend received {received} spans, {duplicates} of them twice"))
+    }
+}
+
+async fn until_up(process: &mut Process, port: u16, path: &str) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut tick = interval(Duration::from_millis(20));
+    while http::get(port, path).await.is_err() {
+        if let Err(error) = process.check_alive() {
+            bail!("{error:#}\n{}", process.last_words());
+        }
+        if Instant::now() > deadline {
+            bail!("no answer from http://127.0.0.1:{port}{path} within {PATIENCE:?}");
+        }
+        tick.tick().await;
+    }
+    // A stranger on the port would have answered too, while our process could not bind it.
+    process.check_alive().with_context(|| process.last_words())
+}
+
+fn welcome(directory: &Path) -> anyhow::Result<()> {
+    let logs = directory.display();
+    say(&format!(
+        "Weir is running. Send it your own spans:
+
+  OTLP/gRPC  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 OTEL_EXPORTER_OTLP_PROTOCOL=grpc
+  OTLP/HTTP  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
+
+  metrics    curl http://127.0.0.1:{METRICS_PORT}/metrics
+  break the backend   curl -X POST http://127.0.0.1:14319/faults -d '{{\"fault\":[\"503:100\"]}}'
+  and mend it         curl -X POST http://127.0.0.1:14319/faults -d '{{}}'
+  logs       {logs}
+
+Spans per second; Ctrl-C ends.
+"
+    ))
+}
+
+/// One row a second.
+async fn show(processes: &mut Processes, seconds: Option<u64>) -> anyhow::Result<()> {
+    let mut tick = interval(Duration::from_secs(1));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    tick.tick().await;
+    let mut before = Reading::take().await?;
+    for row in 0..seconds.unwrap_or(u64::MAX) {
+        tick.tick().await;
+        processes.check_alive()?;
+        let now = Reading::take().await?;
+        if row % ROWS_PER_HEADING == 0 {
+            say(" accepted/s  delivered/s    pending  refused/s  memory MB  backend ms")?;
+        }
+        say(&now.row(&before))?;
+        before = now;
+    }
+    Ok(())
+}
+
+/// What the gateway said at one moment.
+struct Reading {
+    at: Instant,
+    accepted: f64,
+    delivered: f64,
+    refused: f64,
+    pending: f64,
+    memory: f64,
+    latency_sum: f64,
+    latency_count: f64,
+}
+
+impl Reading {
+    async fn take() -> anyhow::Result<Self> {
+        let text = http::get(METRICS_PORT, "/metrics").await?;
+        let text = String::from_utf8_lossy(&text);
+        let read = |name| sum(&text, name).unwrap_or(0.0);
+        Ok(Self {
+            at: Instant::now(),
+            accepted: read("otelcol_receiver_accepted_spans_total"),
+            delivered: read("otelcol_exporter_sent_spans_total"),
+            refused: read("otelcol_receiver_refused_spans_total"),
+            pending: read("weir_pipeline_pending_items") + read("weir_pipeline_waiting_items"),
+            memory: read("otelcol_process_memory_rss"),
+            latency_sum: read("weir_backend_latency_seconds_sum"),
+            latency_count: read("weir_backend_latency_seconds_count"),
+        })
+    }
+
+    fn row(&self, before: &Self) -> String {
+        let seconds = self.at.duration_since(before.at).as_secs_f64();
+        let rate = |now: f64, then: f64| (now - then) / seconds;
+        let answers = (self.latency_count - before.latency_count).max(1.0);
+        format!(
+            "{:>11.0} {:>12.0} {:>10.0} {:>10.0} {:>10.1} {:>11.2}",
+            rate(self.accepted, before.accepted),
+            rate(self.delivered, before.delivered),
+            self.pending,
+            rate(self.refused, before.refused),
+            self.memory / f64::from(1 << 20),
+            (self.latency_sum - before.latency_sum) / answers * 1000.0,
+        )
+    }
+}
+
+fn say(line: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).context("cannot write to the terminal")
+}

@@ -1,0 +1,314 @@
+//! Sink and generator against each other over loopback: the judge must be right before it judges others.
+
+use std::time::Duration;
+
+use clap::Parser;
+use tokio::sync::watch;
+use weir_loadtest::ids::IdSet;
+use weir_loadtest::load::{self, LoadReport, TraceArgs};
+use weir_loadtest::sink::faults::Faults;
+use weir_loadtest::sink::{Sink, SinkArgs, SinkReport};
+
+#[derive(Parser)]
+struct SinkCli {
+    #[command(flatten)]
+    args: SinkArgs,
+}
+
+#[derive(Parser)]
+#[command(args_override_self = true)]
+struct LoadCli {
+    #[command(flatten)]
+    args: TraceArgs,
+}
+
+async fn sink(flags: &str) -> Sink {
+    let ports = ["--grpc-port", "0", "--http-port", "0", "--control-port", "0"];
+    let cli = SinkCli::parse_from(["sink"].into_iter().chain(ports).chain(flags.split_whitespace()));
+    Sink::start(&cli.args).await.unwrap()
+}
+
+async fn load_to(endpoint: std::net::SocketAddr, flags: &str) -> LoadReport {
+    let endpoint = endpoint.to_string();
+    let fixed = ["traces", "--endpoint", &endpoint, "--batch", "50", "--attributes", "4", "--timeout", "10s"];
+    let cli = LoadCli::parse_from(fixed.into_iter().chain(flags.split_whitespace()));
+    let (_stop, stopped) = watch::channel(false);
+    load::send_traces(&cli.args, stopped).await.unwrap()
+}
+
+async fn load(sink: &Sink, flags: &str) -> LoadReport {
+    load_to(sink.grpc, flags).await
+}
+
+fn received(report: &SinkReport) -> IdSet {
+    IdSet::from_ranges(report.ids.as_deref().unwrap())
+}
+
+fn acked(report: &LoadReport) -> IdSet {
+    IdSet::from_ranges(&report.ids.acked)
+}
+
+/// What was acknowledged is exactly what was recorded.
+fn assert_books_agree(load: &LoadReport, sink: &SinkReport) {
+    assert_eq!(acked(load), received(sink));
+    assert_eq!(load.acked_spans, sink.unique);
+    assert_eq!(sink.duplicates, 0);
+}
+
+#[tokio::test]
+async fn every_span_arrives_once_over_both_transports_and_all_compressions() {
+    let sink = sink("").await;
+    let mut first_id = 1;
+    for compression in ["none", "gzip", "zstd"] {
+        for http in [false, true] {
+            let (endpoint, http) = if http { (sink.http, "--http") } else { (sink.grpc, "") };
+            let flags = format!("--spans 1020 --first-id {first_id} --compression {compression} {http} -c 3");
+            let report = load_to(endpoint, &flags).await;
+            assert_eq!(report.ids.acked, [(first_id, first_id + 1019)], "{flags}");
+            assert_eq!((report.acked_spans, report.requests, report.unknown_spans), (1020, 21, 0), "{flags}");
+            first_id += 1020;
+        }
+    }
+    let report = sink.stop(true).await;
+    assert_eq!(report.ids, Some(vec![(1, first_id - 1)]));
+    assert_eq!((report.received, report.unique, report.duplicates), (6120, 6120, 0));
+    assert_eq!((report.requests, report.accepted_requests), (126, 126));
+    assert!(report.wire_bytes < report.bytes, "compressed bodies are smaller");
+    assert_eq!(report.latency_ms.count, 126);
+}
+
+#[tokio::test]
+async fn the_same_ids_sent_twice_are_duplicates() {
+    let sink = sink("").await;
+    load(&sink, "--spans 200").await;
+    load(&sink, "--spans 100 --first-id 151").await;
+    let report = sink.stop(true).await;
+    assert_eq!((report.received, report.unique, report.duplicates), (300, 250, 50));
+}
+
+#[tokio::test]
+async fn refused_requests_record_nothing() {
+    let sink = sink("--fault 503:40 --fault grpc=8:20 --seed 3").await;
+    let grpc = load(&sink, "--spans 5000 -c 2").await;
+    let http = load_to(sink.http, "--http --spans 5000 --first-id 100001 -c 2").await;
+    let report = sink.stop(true).await;
+    assert_eq!(acked(&grpc).len() + acked(&http).len(), report.unique);
+    assert_eq!(grpc.acked_spans + grpc.refused_spans, 5000);
+    assert!(grpc.refused["grpc=14"] > 20 && grpc.refused["grpc=8"] > 5, "{:?}", grpc.refused);
+    assert!(http.refused["503"] > 20 && http.refused["429"] > 5, "{:?}", http.refused);
+    assert_eq!(report.refused["503"], grpc.refused["grpc=14"] + http.refused["503"]);
+    assert_eq!(grpc.refused_without_hint, grpc.refused["grpc=14"] + grpc.refused["grpc=8"]);
+}
+
+#[tokio::test]
+async fn a_retry_hint_reaches_the_client_over_both_transports() {
+    let sink = sink("--fault 503:100 --retry-after 1").await;
+    let grpc = load(&sink, "--spans 50 -c 1").await;
+    let http = load_to(sink.http, "--http --spans 50 -c 1").await;
+    for report in [grpc, http] {
+        assert_eq!((report.refused_spans, report.refused_without_hint), (50, 0));
+    }
+    assert_eq!(sink.stop(true).await.received, 0);
+}
+
+#[tokio::test]
+async fn retries_deliver_everything_in_the_end() {
+    let sink = sink("--fault 503:50 --retry-after 0.01").await;
+    let report = load(&sink, "--spans 1000 --retry -c 4").await;
+    assert_eq!(report.ids.acked, [(1, 1000)]);
+    assert!(report.refused_spans > 0);
+    assert_books_agree(&report, &sink.stop(true).await);
+}
+
+#[tokio::test]
+async fn a_partial_success_creates_no_obligation_and_records_only_the_rest() {
+    let sink = sink("--partial 100").await;
+    let report = load(&sink, "--spans 50 -c 1").await;
+    assert_eq!((report.acked_spans, report.partial_rejected), (25, 25));
+    assert_eq!((report.ids.acked.len(), report.ids.unknown.as_slice()), (0, [(1, 50)].as_slice()));
+    let sink = sink.stop(true).await;
+    assert_eq!((sink.ids, sink.partial_rejected), (Some(vec![(26, 50)]), 25));
+}
+
+#[tokio::test]
+async fn too_large_is_judged_by_uncompressed_size() {
+    let sink = sink("--max-request-bytes 4KiB").await;
+    let grpc = load(&sink, "--spans 50 --compression gzip").await;
+    let http = load_to(sink.http, "--http --spans 50").await;
+    let small = load(&sink, "--spans 2 --batch 2 --first-id 1000").await;
+    assert_eq!(grpc.refused["grpc=8"], 1);
+    assert_eq!(http.refused["413"], 1);
+    assert_eq!(small.acked_spans, 2);
+    let report = sink.stop(true).await;
+    assert_eq!(report.refused["too_large"], 2);
+    assert_eq!(report.ids, Some(vec![(1000, 1001)]));
+}
+
+#[tokio::test]
+async fn stalls_and_resets_have_an_unknown_outcome() {
+    let sink = sink("--stall 100").await;
+    let stalled = load(&sink, "--spans 50 -c 1 --timeout 200ms").await;
+    assert_eq!((stalled.unknown_spans, stalled.ids.unknown.as_slice()), (50, [(1, 50)].as_slice()));
+    sink.set_faults(serde_json::from_str::<Faults>(r#"{"reset": 100}"#).unwrap());
+    for (endpoint, flags) in [(sink.grpc, "--spans 100 -c 1"), (sink.http, "--http --spans 100 -c 1")] {
+        let reset = load_to(endpoint, flags).await;
+        assert_eq!((reset.unknown_spans, reset.acked_spans), (100, 0), "{flags}");
+    }
+    assert_eq!(sink.stop(true).await.received, 0);
+}
+
+#[tokio::test]
+async fn an_outage_refuses_connections_and_ends() {
+    let sink = sink("").await;
+    load(&sink, "--spans 50").await;
+    sink.set_faults(serde_json::from_str::<Faults>(r#"{"outage": ["0s..400ms"]}"#).unwrap());
+    // The listener is closed by another task: wait until it is.
+    while tokio::net::TcpStream::connect(sink.grpc).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let report = load(&sink, "--spans 50 --first-id 51 -c 1").await;
+    assert!(report.connect_failures > 0);
+    assert_eq!((report.acked_spans, report.unknown_spans), (50, 0));
+    assert_eq!(sink.stop(true).await.ids, Some(vec![(1, 100)]));
+}
+
+#[tokio::test]
+async fn an_open_loop_keeps_its_rate_and_says_when_it_cannot() {
+    let sink = sink("").await;
+    let kept = load(&sink, "--rate 1000 --spans 200 -c 4").await;
+    assert_eq!(kept.acked_spans, 200);
+    // Four requests of 50 at 1000 spans/s are due at 0, 50, 100 and 150 ms.
+    assert!(kept.seconds >= 0.15, "{}", kept.seconds);
+    sink.set_faults(serde_json::from_str::<Faults>(r#"{"delay": "100ms:100"}"#).unwrap());
+    let behind = load(&sink, "--rate 100000 --duration 500ms -c 1 --first-id 1000").await;
+    assert!(behind.bottleneck.is_some());
+    // Due at once, answered one after the other: the last waited for all before it.
+    assert!(behind.latency_ms.max > 2.0 * behind.latency_ms.p50.min(150.0), "{:?}", behind.latency_ms);
+}
+
+#[tokio::test]
+async fn stopping_the_generator_keeps_its_books() {
+    let sink = sink("").await;
+    let endpoint = sink.grpc.to_string();
+    let cli = LoadCli::parse_from(["traces", "--endpoint", &endpoint, "--batch", "20", "--attributes", "1"]);
+    let (stop, stopped) = watch::channel(false);
+    let running = tokio::spawn(async move { load::send_traces(&cli.args, stopped).await });
+    while sink.report(false).received < 1000 {
+        tokio::task::yield_now().await;
+    }
+    stop.send_replace(true);
+    let report = running.await.unwrap().unwrap();
+    assert!(report.acked_spans >= 1000);
+    assert_books_agree(&report, &sink.stop(true).await);
+}
+
+mod control {
+    //! The control port, spoken to as `curl` would.
+
+    use http_body_util::{BodyExt, Full};
+    use hyper::client::conn::http1;
+    use hyper_util::rt::TokioIo;
+
+    use super::*;
+
+    async fn call(sink: &Sink, method: &str, path: &str, body: &str) -> (u16, String) {
+        let stream = tokio::net::TcpStream::connect(sink.control).await.unwrap();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "sink")
+            .body(Full::new(bytes::Bytes::copy_from_slice(body.as_bytes())))
+            .unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn faults_reports_and_metrics_are_served() {
+        let sink = sink("").await;
+        assert_eq!(call(&sink, "GET", "/healthz", "").await, (200, "ok\n".to_owned()));
+        load(&sink, "--spans 100").await;
+        let (_, report) = call(&sink, "GET", "/report?ids=1", "").await;
+        let report: SinkReport = serde_json::from_str(&report).unwrap();
+        assert_eq!((report.unique, report.ids), (100, Some(vec![(1, 100)])));
+        assert!(!call(&sink, "GET", "/report", "").await.1.contains("\"ids\""));
+        assert!(call(&sink, "GET", "/metrics", "").await.1.contains("weir_sink_received_spans_total 100\n"));
+
+        assert_eq!(call(&sink, "POST", "/faults", r#"{"fault": ["429:100"]}"#).await.0, 200);
+        assert!(call(&sink, "GET", "/faults", "").await.1.contains("429:100"));
+        assert_eq!(load(&sink, "--spans 50").await.refused["grpc=8"], 1);
+        let (status, message) = call(&sink, "POST", "/faults", r#"{"fault": ["99:1"]}"#).await;
+        assert_eq!(status, 400);
+        assert!(message.contains("99"), "{message}");
+        assert_eq!(load(&sink, "--spans 50").await.refused["grpc=8"], 1, "bad faults change nothing");
+
+        assert_eq!(call(&sink, "POST", "/latency/reset", "").await.0, 200);
+        assert_eq!((sink.report(false).latency_ms.count, sink.report(false).unique), (0, 100));
+        assert_eq!(call(&sink, "POST", "/reset", "").await.0, 200);
+        assert_eq!(sink.report(false).requests, 0);
+        assert_eq!(call(&sink, "GET", "/nothing", "").await.0, 404);
+    }
+}
+
+mod wrong_requests {
+    //! Requests a backend would not take.
+
+    use http_body_util::{BodyExt, Full};
+    use hyper::client::conn::http1;
+    use hyper_util::rt::TokioIo;
+
+    use super::*;
+
+    async fn post(sink: &Sink, path: &str, content_type: &str, body: &'static [u8]) -> u16 {
+        let stream = tokio::net::TcpStream::connect(sink.http).await.unwrap();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let request = http::Request::post(path)
+            .header("host", "sink")
+            .header("content-type", content_type)
+            .body(Full::new(bytes::Bytes::from_static(body)))
+            .unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        let status = response.status().as_u16();
+        response.into_body().collect().await.unwrap();
+        status
+    }
+
+    #[tokio::test]
+    async fn malformed_and_misdirected_requests_are_refused_and_not_recorded() {
+        let sink = sink("").await;
+        assert_eq!(post(&sink, "/v1/traces", "application/x-protobuf", b"\x0a\xff").await, 400);
+        assert_eq!(post(&sink, "/v1/traces", "application/json", b"{}").await, 415);
+        assert_eq!(post(&sink, "/v1/nothing", "application/x-protobuf", b"").await, 404);
+        assert_eq!(post(&sink, "/v1/traces", "application/x-protobuf", b"").await, 200, "an empty request is valid");
+        let report = sink.stop(true).await;
+        assert_eq!((report.received, report.accepted_requests), (0, 1));
+        assert_eq!((report.refused["malformed"], report.refused["unexpected"]), (1, 2));
+    }
+}
+
+#[tokio::test]
+async fn a_slow_reader_still_gets_everything() {
+    let sink = sink("--slow-read 500KB").await;
+    let report = load(&sink, "--spans 100 -c 1").await;
+    let sink = sink.stop(true).await;
+    assert_books_agree(&report, &sink);
+    #[expect(clippy::cast_precision_loss, reason = "a test of a few kilobytes")]
+    let shortest = sink.bytes as f64 / 500_000.0;
+    assert!(report.seconds >= shortest * 0.9, "{} s for {shortest} s", report.seconds);
+}
+
+#[tokio::test]
+async fn no_endpoint_means_no_ids() {
+    let closed = {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap()
+    };
+    let report = tokio::time::timeout(Duration::from_secs(20), load_to(closed, "--duration 300ms -c 2")).await.unwrap();
+    assert!(report.connect_failures > 0);
+    assert_eq!((report.requests, report.ids.unknown.len()), (0, 0));
+}
