@@ -147,17 +147,11 @@ impl Receipt<'_> {
             self.claims.iter().for_each(|claim| claim.withdraw());
             return self.answer();
         }
-        let room =
-            |(pipeline, claims): (&Arc<Pipeline>, &[Arc<Obligation>])| pipeline.share.has_room_for(open_bytes(claims));
-        if !self.claims_by_pipeline().any(room) {
+        let places: Vec<Place<'_>> = self.claims_by_pipeline().map(Place::find).collect();
+        if places.iter().any(|place| place.reserved) {
+            places.iter().for_each(Place::hold);
+        } else {
             self.claims.iter().for_each(|claim| claim.withdraw());
-            return self.answer();
-        }
-        for (pipeline, claims) in self.claims_by_pipeline() {
-            claims.iter().for_each(|claim| claim.hold());
-            if pipeline.share.is_over() {
-                pipeline.evict();
-            }
         }
         self.answer()
     }
@@ -168,6 +162,38 @@ impl Receipt<'_> {
 
     fn claims_by_pipeline(&self) -> impl Iterator<Item = (&Arc<Pipeline>, &[Arc<Obligation>])> {
         self.intake.pipelines.iter().zip(self.claims.chunks(self.pieces.max(1)))
+    }
+}
+
+/// Room in one pipeline's share for what is open of a request.
+struct Place<'a> {
+    pipeline: &'a Pipeline,
+    claims: &'a [Arc<Obligation>],
+    open: usize,
+    /// There was room (or nothing is open), and it is taken.
+    reserved: bool,
+}
+
+impl<'a> Place<'a> {
+    fn find((pipeline, claims): (&'a Arc<Pipeline>, &'a [Arc<Obligation>])) -> Self {
+        let open = open_bytes(claims);
+        let reserved = open == 0 || pipeline.share.reserve(open);
+        Self { pipeline, claims, open, reserved }
+    }
+
+    /// Holds what is still open; without room, at the cost of the pipeline's own oldest data.
+    fn hold(&self) {
+        let share = &self.pipeline.share;
+        if !self.reserved {
+            share.add(self.open);
+        }
+        let held = self.claims.iter().map(|claim| claim.hold()).sum();
+        // Some of it may have been delivered since, or cut into parts with a little overhead.
+        share.add(held);
+        share.remove(self.open);
+        if !self.reserved {
+            self.pipeline.evict();
+        }
     }
 }
 

@@ -115,22 +115,27 @@ impl Obligation {
         }
     }
 
-    /// The client gets its OK: the piece is ours to keep, on the pipeline's share of the memory.
-    pub(crate) fn hold(&self) {
+    /// The client gets its OK: the piece is ours to keep. Returns the bytes that are held now and were not before; the
+    /// caller has reserved them in the pipeline's share.
+    pub(crate) fn hold(&self) -> usize {
         let mut phase = self.lock();
         match std::mem::replace(&mut *phase, Phase::Done) {
             Phase::Waiting(body) => {
                 *phase = Phase::Held(body);
-                self.share.add(self.bytes);
                 self.books.hold(self.items);
                 drop(phase);
                 self.left_waiting();
+                self.bytes
             }
             Phase::Split(parts) => {
-                parts.iter().for_each(|part| part.hold());
+                let held = parts.iter().map(|part| part.hold()).sum();
                 *phase = Phase::Split(parts);
+                held
             }
-            other => *phase = other,
+            other => {
+                *phase = other;
+                0
+            }
         }
     }
 
@@ -243,7 +248,7 @@ mod tests {
         let second = Obligation::new(Bytes::from_static(b"defg"), 4, &ticket, &books, &share);
         first.finish(&Fate::Delivered);
         assert!(ticket.any_done() && !ticket.is_secured());
-        second.hold();
+        share.add(second.hold());
         assert!(ticket.is_secured() && second.body().is_some());
         assert_eq!(share.held(), 4);
         second.finish(&Fate::Dropped(DropReason::MemoryFull));
@@ -257,7 +262,7 @@ mod tests {
         let whole = Obligation::new(Bytes::from_static(b"abcdef"), 6, &ticket, &books, &share);
         let parts = whole.split([(Bytes::from_static(b"abc"), 3), (Bytes::from_static(b"def"), 3)]);
         assert!(!ticket.is_secured(), "the client waits for both parts");
-        whole.hold();
+        share.add(whole.hold());
         assert_eq!((share.held(), ticket.is_secured()), (6, true));
         let smaller = parts[0].split([(Bytes::from_static(b"a"), 1), (Bytes::from_static(b"bc"), 2)]);
         assert_eq!(share.held(), 6);

@@ -30,6 +30,12 @@ impl Share {
         self.held().saturating_add(bytes) <= self.limit
     }
 
+    /// Takes `bytes` if they fit.
+    pub(crate) fn reserve(&self, bytes: usize) -> bool {
+        let fits = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
+    }
+
     /// Whether its own oldest must go.
     pub(crate) fn is_over(&self) -> bool {
         self.held() > self.limit

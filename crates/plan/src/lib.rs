@@ -118,7 +118,7 @@ pub struct OAuth2 {
     /// Requested scopes.
     pub scopes: Vec<String>,
     /// Additional form parameters.
-    pub params: Vec<(String, String)>,
+    pub params: Vec<(String, Secret)>,
 }
 
 /// How TLS to a backend is verified and with which identity.

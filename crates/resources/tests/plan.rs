@@ -91,7 +91,7 @@ fn the_full_example_uses_every_field() {
             client_id: Secret::new("weir"),
             client_secret: Secret::new("replace-me"),
             scopes: vec!["traces.write".to_owned()],
-            params: vec![("audience".to_owned(), "traces".to_owned())],
+            params: vec![("audience".to_owned(), Secret::new("traces"))],
         }),
         tls: Some(Tls::default()),
     };

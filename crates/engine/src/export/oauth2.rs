@@ -81,7 +81,7 @@ impl Tokens {
         if !scopes.is_empty() {
             append(&mut form, "scope", &scopes.join(" "));
         }
-        params.iter().for_each(|(name, value)| append(&mut form, name, value));
+        params.iter().for_each(|(name, value)| append(&mut form, name, value.reveal()));
         // RFC 6749 2.3.1: identifier and secret are form-encoded before they become basic credentials.
         let credentials = format!("{}:{}", encode(client_id.reveal()), encode(client_secret.reveal()));
         let basic = base64::engine::general_purpose::STANDARD.encode(credentials);

@@ -165,6 +165,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HTTP1_BUFFER_BYTES)
         .http2()
+        .auto_date_header(false)
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)

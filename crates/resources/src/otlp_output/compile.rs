@@ -111,7 +111,7 @@ impl Compiler<'_> {
             client_id: Secret::new(client_id?),
             client_secret: Secret::new(client_secret?),
             scopes: oauth2.scopes.clone(),
-            params: oauth2.params.clone(),
+            params: oauth2.params.iter().map(|(name, value)| (name.clone(), Secret::new(value))).collect(),
         })
     }
 
