@@ -1,0 +1,9 @@
+//! The gateway from outside: real sockets on both sides, an engine in this process or the program itself.
+//!
+//! Each case checks three things: the answer that is documented, that another client's data is delivered all the
+//! same, and that the books balance. Speed is not judged here.
+
+#[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod support;

@@ -1,0 +1,217 @@
+//! A backend that keeps every request it gets and answers as a script says.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use base64::Engine as _;
+use bytes::{Buf, Bytes};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+use weir_loadtest::grpc::RpcStatus;
+
+use super::{grpc, payload};
+
+/// A request as it arrived.
+#[derive(Debug, Clone)]
+pub(crate) struct Captured {
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    /// The body as it was sent, without a gRPC prefix.
+    pub(crate) body: Bytes,
+    /// The body as OTLP, decompressed.
+    pub(crate) message: ExportTraceServiceRequest,
+    pub(crate) at: Instant,
+}
+
+/// What a backend says.
+#[derive(Debug, Clone)]
+pub(crate) enum Say {
+    Ok,
+    /// A gRPC status, or an HTTP status when it is above 99.
+    Code(u16, &'static str, Option<Duration>),
+    /// This many spans were rejected.
+    Partial(i64),
+    /// Not OTLP: a JSON document.
+    Json(String),
+}
+
+type Script = dyn Fn(usize, &Captured) -> Say + Send + Sync;
+
+/// A listening backend; stops with the value.
+pub(crate) struct Backend {
+    pub(crate) address: SocketAddr,
+    captured: Arc<Mutex<Vec<Captured>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Backend {
+    /// Takes everything.
+    pub(crate) async fn start() -> Self {
+        Self::scripted(|_, _| Say::Ok).await
+    }
+
+    /// Answers request number n (from 0) as `script` says.
+    pub(crate) async fn scripted(script: impl Fn(usize, &Captured) -> Say + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::serve(listener, None, Arc::new(script))
+    }
+
+    /// Takes everything, over TLS.
+    pub(crate) async fn with_tls(acceptor: TlsAcceptor) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::serve(listener, Some(acceptor), Arc::new(|_, _| Say::Ok))
+    }
+
+    fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, script: Arc<Script>) -> Self {
+        let address = listener.local_addr().unwrap();
+        let captured = Arc::new(Mutex::new(Vec::new()));
+        let desk = Desk { captured: Arc::clone(&captured), script };
+        let task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (desk, tls) = (desk.clone(), tls.clone());
+                connections.spawn(async move {
+                    match tls {
+                        None => desk.converse(stream).await,
+                        // A failed handshake is what some tests are about.
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                desk.converse(stream).await;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        Self { address, captured, task }
+    }
+
+    /// Everything that arrived, refused requests included.
+    pub(crate) fn captured(&self) -> Vec<Captured> {
+        self.captured.lock().unwrap().clone()
+    }
+
+    /// The numbers of all spans that arrived, sorted.
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        let mut ids: Vec<_> = self.captured().iter().flat_map(|request| payload::ids(&request.message)).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+#[derive(Clone)]
+struct Desk {
+    captured: Arc<Mutex<Vec<Captured>>>,
+    script: Arc<Script>,
+}
+
+impl Desk {
+    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let service = service_fn(move |request| self.clone().answer(request));
+        // Connections end when the gateway does.
+        let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+    }
+
+    async fn answer(self, request: Request<Incoming>) -> Result<Response<Body>, hyper::Error> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let is_grpc = head.headers["content-type"] == "application/grpc";
+        let (body, plain) = plain(&head.headers, body, is_grpc);
+        let message = ExportTraceServiceRequest::decode(plain.as_slice()).unwrap_or_default();
+        let path = head.uri.path().to_owned();
+        let captured = Captured { path, headers: head.headers, body, message, at: Instant::now() };
+        let number = {
+            let mut all = self.captured.lock().unwrap();
+            all.push(captured.clone());
+            all.len() - 1
+        };
+        let said = (self.script)(number, &captured);
+        Ok(if is_grpc { say_grpc(&said) } else { say_http(said) })
+    }
+}
+
+/// The body without its gRPC prefix, and the same without its compression.
+fn plain(headers: &HeaderMap, mut body: Bytes, is_grpc: bool) -> (Bytes, Vec<u8>) {
+    let field = if is_grpc { "grpc-encoding" } else { "content-encoding" };
+    let mut encoding = headers.get(field).map_or("identity", |value| value.to_str().unwrap());
+    if is_grpc {
+        let flag = body.get_u8();
+        assert_eq!(body.get_u32() as usize, body.len(), "one whole message");
+        if flag == 0 {
+            encoding = "identity";
+        }
+    }
+    let plain = payload::inflate(encoding, &body);
+    (body, plain)
+}
+
+type Body = BoxBody<Bytes, Infallible>;
+
+fn partial(rejected: i64) -> Vec<u8> {
+    use opentelemetry_proto::tonic::collector::trace::v1::{ExportTracePartialSuccess, ExportTraceServiceResponse};
+    let partial = ExportTracePartialSuccess { rejected_spans: rejected, error_message: "some were bad".into() };
+    ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec()
+}
+
+fn say_grpc(said: &Say) -> Response<Body> {
+    let response = Response::builder().header("content-type", "application/grpc");
+    match said {
+        Say::Code(status, _, _) if *status > 99 => response.status(*status).body(BoxBody::default()).unwrap(),
+        Say::Code(code, message, hint) => {
+            let details = RpcStatus::new(u32::from(*code), message, *hint).encode_to_vec();
+            let details = base64::engine::general_purpose::STANDARD_NO_PAD.encode(details);
+            let response = response.header("grpc-status", *code).header("grpc-message", *message);
+            response.header("grpc-status-details-bin", details).body(BoxBody::default()).unwrap()
+        }
+        Say::Ok | Say::Json(_) => response.body(message_and_status(&[])).unwrap(),
+        Say::Partial(rejected) => response.body(message_and_status(&partial(*rejected))).unwrap(),
+    }
+}
+
+fn message_and_status(message: &[u8]) -> Body {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", hyper::header::HeaderValue::from_static("0"));
+    let frames = [Frame::data(Bytes::from(grpc::frame(message, false))), Frame::trailers(trailers)];
+    let frames = futures_util::stream::iter(frames.map(Ok::<_, Infallible>));
+    BodyExt::boxed(http_body_util::StreamBody::new(frames))
+}
+
+fn say_http(said: Say) -> Response<Body> {
+    let full = |bytes: Vec<u8>| Full::new(Bytes::from(bytes)).boxed();
+    let response = Response::builder().header("content-type", "application/x-protobuf");
+    match said {
+        Say::Ok => response.body(full(Vec::new())).unwrap(),
+        Say::Partial(rejected) => response.body(full(partial(rejected))).unwrap(),
+        Say::Json(text) => {
+            Response::builder().header("content-type", "application/json").body(full(text.into_bytes())).unwrap()
+        }
+        Say::Code(status, message, hint) => {
+            let mut response = Response::builder().status(status);
+            if let Some(hint) = hint {
+                response = response.header("retry-after", hint.as_secs());
+            }
+            response.body(full(message.as_bytes().to_vec())).unwrap()
+        }
+    }
+}

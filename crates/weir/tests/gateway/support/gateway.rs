@@ -1,0 +1,120 @@
+//! Engines in this process, the plans they run, and the sinks behind them.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use weir_engine::{Addresses, Engine, Settings, Snapshot};
+use weir_loadtest::sink::faults::Faults;
+use weir_loadtest::sink::{Sink, SinkArgs};
+use weir_plan::{Compression, Endpoint, Output, Pipeline, Plan, Protocol, Signal};
+
+use super::grpc::{self, Grpc};
+use super::metrics::Scrape;
+use super::{eventually, payload};
+
+/// A running engine.
+pub(crate) struct Gateway {
+    pub(crate) engine: Engine,
+    pub(crate) at: Addresses,
+}
+
+/// Settings for tests: free ports, everything else as it comes.
+pub(crate) fn settings() -> Settings {
+    Settings { grpc_port: 0, http_port: 0, metrics_port: 0, health_port: 0, ..Settings::default() }
+}
+
+/// An uncompressed gRPC pipeline to a local backend.
+pub(crate) fn pipeline(name: &str, backend: SocketAddr) -> Pipeline {
+    Pipeline { signal: Signal::Traces, name: name.into(), output: output(backend, Protocol::Grpc) }
+}
+
+/// An uncompressed output to a local backend.
+pub(crate) fn output(backend: SocketAddr, protocol: Protocol) -> Output {
+    let path = match protocol {
+        Protocol::Grpc => String::new(),
+        Protocol::Http => "/v1/traces".into(),
+    };
+    Output {
+        protocol,
+        endpoint: Endpoint { host: backend.ip().to_string(), port: backend.port(), path },
+        compression: Compression::None,
+        headers: Vec::new(),
+        oauth2: None,
+        tls: None,
+    }
+}
+
+impl Gateway {
+    pub(crate) async fn start(pipelines: Vec<Pipeline>) -> Self {
+        Self::with(pipelines, settings()).await
+    }
+
+    pub(crate) async fn with(pipelines: Vec<Pipeline>, settings: Settings) -> Self {
+        let engine = Engine::start(&Plan { pipelines }, settings).await.unwrap();
+        let at = engine.addresses();
+        Self { engine, at }
+    }
+
+    /// A gateway with one pipeline to `backend`.
+    pub(crate) async fn to(backend: SocketAddr) -> Self {
+        Self::start(vec![pipeline("backend", backend)]).await
+    }
+
+    pub(crate) async fn client(&self) -> Grpc {
+        Grpc::connect(self.at.grpc).await
+    }
+
+    pub(crate) async fn scrape(&self) -> Scrape {
+        Scrape::of(self.at.metrics).await
+    }
+
+    /// The books of a pipeline; they balance.
+    pub(crate) fn books(&self, pipeline: &str) -> Snapshot {
+        let suffix = format!("tracepipeline-{pipeline}");
+        let books = self.engine.books();
+        let (_, snapshot) = books.into_iter().find(|(exporter, _)| exporter.ends_with(&suffix)).unwrap();
+        assert!(snapshot.balanced(), "{snapshot:?}");
+        snapshot
+    }
+
+    /// Waits until every pipeline is done with everything, and all memory is given back; books balance.
+    pub(crate) async fn settle(&self) {
+        eventually("every pipeline is done", async || {
+            self.engine.books().iter().all(|(_, books)| books.pending == 0 && books.waiting == 0)
+        })
+        .await;
+        for (exporter, books) in self.engine.books() {
+            assert!(books.balanced(), "{exporter}: {books:?}");
+        }
+        eventually("all memory is given back", async || self.scrape().await.get("weir_memory_used_bytes") == 0.0).await;
+    }
+
+    /// Another client's request is taken and delivered: `id` must not be used elsewhere.
+    pub(crate) async fn still_delivers(&self, sink: &Sink, id: u64) {
+        let answer = self.client().await.export(&payload::encoded(id, 1, 10)).await;
+        assert_eq!(answer.code, grpc::OK, "{answer:?}");
+        eventually("another client's span arrives", async || arrived(sink).contains(&id)).await;
+    }
+}
+
+/// A backend from the load test, with faults in JSON.
+pub(crate) async fn sink(faults: &str) -> Sink {
+    let listen = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let args =
+        SinkArgs { listen, grpc_port: 0, http_port: 0, control_port: 0, report: None, faults: self::faults(faults) };
+    Sink::start(&args).await.unwrap()
+}
+
+/// Faults from JSON.
+pub(crate) fn faults(json: &str) -> Faults {
+    serde_json::from_str(json).unwrap()
+}
+
+/// The numbers of all spans that arrived at a sink.
+pub(crate) fn arrived(sink: &Sink) -> Vec<u64> {
+    sink.report(true).ids.unwrap().into_iter().flat_map(|(first, last)| first..=last).collect()
+}
+
+/// An address on which nothing listens.
+pub(crate) async fn closed_port() -> SocketAddr {
+    tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}

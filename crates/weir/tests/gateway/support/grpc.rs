@@ -1,0 +1,113 @@
+//! A gRPC client that can also send what no gRPC library would.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper::{HeaderMap, Request};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use weir_loadtest::grpc::{EXPORT_TRACES, RpcStatus};
+
+pub(crate) const OK: u32 = 0;
+pub(crate) const INVALID_ARGUMENT: u32 = 3;
+pub(crate) const DEADLINE_EXCEEDED: u32 = 4;
+pub(crate) const RESOURCE_EXHAUSTED: u32 = 8;
+pub(crate) const UNIMPLEMENTED: u32 = 12;
+pub(crate) const UNAVAILABLE: u32 = 14;
+
+/// A connection; ends with the value.
+pub(crate) struct Grpc {
+    sender: SendRequest<Full<Bytes>>,
+    driver: JoinHandle<()>,
+    address: SocketAddr,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) code: u32,
+    pub(crate) message: String,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Drop for Grpc {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Grpc {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        let driver = tokio::spawn(async move { drop(connection.await) });
+        Self { sender, driver, address }
+    }
+
+    /// Whether the server has said that it takes no more calls here.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Exports an uncompressed request.
+    pub(crate) async fn export(&self, message: &[u8]) -> Answer {
+        self.call(EXPORT_TRACES, None, frame(message, false)).await
+    }
+
+    /// Exports a compressed request.
+    pub(crate) async fn export_as(&self, encoding: &str, compressed: &[u8]) -> Answer {
+        self.call(EXPORT_TRACES, Some(encoding), frame(compressed, true)).await
+    }
+
+    /// Any call with any body; fails when there is no whole answer.
+    pub(crate) async fn call(&self, path: &str, encoding: Option<&str>, body: Vec<u8>) -> Answer {
+        super::in_time("gRPC call", self.try_call(path, encoding, body)).await.unwrap()
+    }
+
+    pub(crate) async fn try_call(
+        &self,
+        path: &str,
+        encoding: Option<&str>,
+        body: Vec<u8>,
+    ) -> Result<Answer, hyper::Error> {
+        let mut request = Request::post(format!("http://{}{path}", self.address))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        if let Some(encoding) = encoding {
+            request = request.header("grpc-encoding", encoding);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).unwrap();
+        let response = self.sender.clone().send_request(request).await?;
+        let (head, body) = response.into_parts();
+        let body = body.collect().await?;
+        let trailers = body.trailers().cloned().unwrap_or_default();
+        Ok(answer(if head.headers.contains_key("grpc-status") { &head.headers } else { &trailers }))
+    }
+}
+
+fn answer(fields: &HeaderMap) -> Answer {
+    let text = |name| fields.get(name).map(|value| value.to_str().unwrap().to_owned());
+    let details = text("grpc-status-details-bin").map(|details| {
+        let bytes = base64::engine::general_purpose::STANDARD_NO_PAD.decode(details).unwrap();
+        RpcStatus::decode(bytes.as_slice()).unwrap()
+    });
+    Answer {
+        code: text("grpc-status").expect("an answer has a status").parse().unwrap(),
+        message: text("grpc-message").unwrap_or_default(),
+        retry_after: details.and_then(|status| status.retry_after()),
+    }
+}
+
+/// A gRPC message: flag, length, bytes.
+pub(crate) fn frame(message: &[u8], compressed: bool) -> Vec<u8> {
+    let mut framed = weir_loadtest::grpc::prefix(message.len(), compressed).unwrap().to_vec();
+    framed.extend_from_slice(message);
+    framed
+}

@@ -1,0 +1,96 @@
+//! The program itself as a child process.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use super::{eventually, in_time};
+
+/// A running `weir run`; killed with the value.
+pub(crate) struct Weir {
+    child: Child,
+    logs: Arc<Mutex<Vec<Value>>>,
+    pub(crate) grpc: SocketAddr,
+    pub(crate) http: SocketAddr,
+    pub(crate) metrics: SocketAddr,
+    pub(crate) health: SocketAddr,
+    _directory: TempDir,
+}
+
+/// The program with arguments; output is captured.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+/// A TracePipeline document for a local plain-text gRPC backend.
+pub(crate) fn manifest(name: &str, backend: SocketAddr) -> String {
+    format!(
+        "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: TracePipeline\nmetadata:\n  name: {name}\nspec:\n  \
+         output:\n    otlp:\n      compression: none\n      endpoint:\n        value: http://{backend}\n---\n"
+    )
+}
+
+impl Weir {
+    /// Starts it on free ports with `manifests` and further arguments; returns when it is ready.
+    pub(crate) async fn start(manifests: &str, arguments: &[&str]) -> Self {
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join("pipelines.yaml");
+        std::fs::write(&file, manifests).unwrap();
+        let mut child = run(&file).args(arguments).spawn().unwrap();
+        let logs = Arc::new(Mutex::new(Vec::<Value>::new()));
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let sink = Arc::clone(&logs);
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                sink.lock().unwrap().push(serde_json::from_str(&line).expect("a log line is JSON"));
+            }
+        });
+        let find = || logs.lock().unwrap().iter().find(|line| line["message"] == "ready").cloned();
+        eventually("weir is ready", async || find().is_some()).await;
+        let ready = find().unwrap();
+        let address = |name: &str| ready[name].as_str().unwrap().parse().unwrap();
+        let (grpc, http, metrics, health) = (address("grpc"), address("http"), address("metrics"), address("health"));
+        Self { child, logs, grpc, http, metrics, health, _directory: directory }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn wait(&mut self) -> ExitStatus {
+        in_time("end of weir", self.child.wait()).await.unwrap()
+    }
+
+    /// The log lines so far.
+    pub(crate) fn logs(&self) -> Vec<Value> {
+        self.logs.lock().unwrap().clone()
+    }
+
+    /// A figure of `/proc/PID/status`, in bytes.
+    pub(crate) fn memory(&self, field: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+}
+
+/// `weir run FILE` on free ports.
+pub(crate) fn run(file: &Path) -> Command {
+    let mut command = command(&["run"]);
+    command.arg(file);
+    for port in ["--grpc-port", "--http-port", "--metrics-port", "--health-port"] {
+        command.args([port, "0"]);
+    }
+    command
+}
