@@ -116,6 +116,9 @@ impl Layout {
 
 /// Runs `action` with this thread bound to `cores`; a process it spawns inherits that.
 pub(crate) fn on_cores<T>(cores: &[usize], action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    if cores.is_empty() {
+        return action();
+    }
     let before = sched_getaffinity(None).context("cannot read core affinity")?;
     bind_to(cores)?;
     let result = action();

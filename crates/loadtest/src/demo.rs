@@ -79,7 +79,14 @@ impl Processes {
         let file = args.file.display().to_string();
         let start = |name, arguments: &[&str]| {
             let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-            Process::start(Launch { name, program: &program, arguments, environment: Vec::new(), cores: &[], directory })
+            Process::start(Launch {
+                name,
+                program: &program,
+                arguments,
+                environment: Vec::new(),
+                cores: &[],
+                directory,
+            })
         };
         let mut sink = start("sink", &["sink"])?;
         until_up(&mut sink, SINK_PORT + 2, "/healthz").await?;
@@ -87,7 +94,8 @@ impl Processes {
         until_up(&mut gateway, HEALTH_PORT, "/").await?;
         let rate = args.rate.to_string();
         // Small batches, as applications send them.
-        let load = start("load", &["load", "traces", "--rate", &rate, "--batch", "50", "--attributes", "10", "--retry"])?;
+        let load =
+            start("load", &["load", "traces", "--rate", &rate, "--batch", "50", "--attributes", "10", "--retry"])?;
         Ok(Self { sink, gateway, load })
     }
 

@@ -17,6 +17,7 @@
 mod chunks;
 mod codec;
 mod cpu;
+pub mod demo;
 mod files;
 pub mod grpc;
 pub mod ids;

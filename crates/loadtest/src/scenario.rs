@@ -4,10 +4,10 @@
 //! more. A peer, when given, goes through the same scenario in the same run. What counts as lost is defined in
 //! `scenario/verdict.rs`.
 
-mod children;
+pub(crate) mod children;
 mod config;
-mod http;
-mod metrics;
+pub(crate) mod http;
+pub(crate) mod metrics;
 mod progress;
 mod published;
 mod table;

@@ -16,6 +16,8 @@ Examples:
   weir check pipelines/                    report everything that is wrong with a configuration
   weir sink                                a backend to try things with
   weir load traces --rate 1000             send spans to a gateway
+  weir demo examples/quickstart.yaml       all of these together, watched
+  weir loadtest -t traces -d 60            how fast, and is anything lost?
 
 Exit codes: 0 success, 1 failure or findings, 2 wrong usage.";
 
@@ -58,6 +60,10 @@ pub(crate) enum Command {
     Sink(weir_loadtest::sink::SinkArgs),
     /// Generate load
     Load(weir_loadtest::load::LoadArgs),
+    /// Run the load tests of the published KPIs against this gateway, and beside it a peer
+    Loadtest(weir_loadtest::scenario::LoadtestArgs),
+    /// Start a gateway with a sink behind it and a gentle load, and show what flows
+    Demo(weir_loadtest::demo::DemoArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  weir completions bash > /etc/bash_completion.d/weir")]
     Completions {

@@ -27,6 +27,8 @@ fn main() -> ExitCode {
         Command::Check(args) => check::check(&args),
         Command::Sink(args) => weir_loadtest::sink::run(args),
         Command::Load(args) => weir_loadtest::load::run(args),
+        Command::Loadtest(args) => weir_loadtest::scenario::run(args),
+        Command::Demo(args) => weir_loadtest::demo::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut io::stdout());
             Ok(ExitCode::SUCCESS)

@@ -17,9 +17,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let Some(plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
     let settings = settings(&args)?;
     limits::raise_file_limit();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
-    runtime.block_on(serve(plan, settings))
+    runtime()?.block_on(serve(plan, settings))
 }
 
 /// One worker per core this process may use; a single core needs no work stealing and is faster without.

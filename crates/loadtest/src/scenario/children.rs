@@ -13,6 +13,9 @@ use tokio::process::{Child, Command};
 
 use crate::cpu;
 
+/// Lines of a log that are shown when its process failed.
+const LAST_WORDS_LINES: usize = 5;
+
 /// How to start a process.
 pub(crate) struct Launch<'a> {
     /// Names the process in messages and its log file.
@@ -61,6 +64,13 @@ impl Process {
             None => Ok(()),
             Some(status) => bail!("{} ended early with {status}; its log is {}", self.name, self.log.display()),
         }
+    }
+
+    /// The end of its log, for a message about why it ended.
+    pub(crate) fn last_words(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(LAST_WORDS_LINES).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
     /// Waits for the end.

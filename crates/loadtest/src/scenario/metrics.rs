@@ -25,7 +25,7 @@ impl SelfView {
 }
 
 /// Sum over all samples of the series `name`.
-fn sum(text: &str, name: &str) -> Option<f64> {
+pub(crate) fn sum(text: &str, name: &str) -> Option<f64> {
     let values = text.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
         let value = match rest.strip_prefix('{') {
