@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::published::Published;
-use super::verdict::Verdict;
+use super::verdict::{Kpis, Verdict};
 
 const HEADER: [&str; 14] = [
     "system",
@@ -39,7 +39,7 @@ fn system_row(verdict: &Verdict) -> [String; 14] {
         kpis.system.clone(),
         format!("{:.0}", kpis.accepted_per_s),
         format!("{:.0}", kpis.exported_per_s),
-        format!("{:.0}", kpis.queue_size),
+        queue(kpis),
         format!("{:.0}", kpis.memory_mb_avg),
         format!("{:.0}", kpis.memory_mb_peak),
         format!("{:.2}", kpis.cpu_cores),
@@ -51,6 +51,14 @@ fn system_row(verdict: &Verdict) -> [String; 14] {
         format!("{:.1}", kpis.latency_ms_p99),
         format!("{:.2}", kpis.cpu_s_per_million),
     ]
+}
+
+/// Each system counts its queue in a unit of its own: Weir bytes, a collector requests.
+fn queue(kpis: &Kpis) -> String {
+    if kpis.system == super::WEIR {
+        return format!("{:.1} MiB", kpis.queue_size / 1_048_576.0);
+    }
+    format!("{:.0}", kpis.queue_size)
 }
 
 fn refused(verdict: &Verdict) -> String {
@@ -120,7 +128,6 @@ fn layout(rows: &[[String; 14]]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::verdict::Kpis;
     use super::*;
 
     fn verdict(system: &str, factor: f64) -> Verdict {

@@ -38,7 +38,7 @@ pub struct Kpis {
     pub accepted_per_s: f64,
     /// Spans that arrived within the measured time per second, summed over sinks.
     pub exported_per_s: f64,
-    /// Average of the exporters' queue sizes, summed over pipelines.
+    /// Average of the exporters' queue sizes, summed over pipelines; Weir counts bytes, a collector requests.
     pub queue_size: f64,
     /// Average resident memory in MiB.
     pub memory_mb_avg: f64,
@@ -198,3 +198,6 @@ fn doubts_about_counts(trial: &Trial) -> Vec<String> {
     }
     doubts
 }
+
+#[cfg(test)]
+mod tests;
