@@ -117,6 +117,7 @@ impl Engine {
             budget,
             stats: receivers,
             max_request_bytes: settings.max_request_bytes,
+            body_timeout: settings.body_timeout,
         });
         let (stop, stopped) = watch::channel(false);
         let server = Server::new(receiver, ServerLimits::new(settings.memory, settings.max_connection_age), stopped);

@@ -77,8 +77,9 @@ impl Metrics {
         writer.counters("weir_receiver_refused_requests", "Requests refused, by reason", refusals)?;
         let connections = [(Labels::new(), load(&self.receivers.connections) as f64)];
         writer.gauges("weir_receiver_connections", "Open client connections", connections)?;
-        let refused = [(Labels::new(), load(&self.receivers.connections_refused))];
-        writer.counters("weir_receiver_connections_refused", "Connections closed at the limit on their number", refused)
+        let refused = load(&self.receivers.connections_refused) as f64;
+        let help = "Connections closed at the limit on their number";
+        writer.float_counter("weir_receiver_connections_refused", help, refused)
     }
 
     fn pipelines(&self, writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
@@ -209,7 +210,11 @@ impl Writer<'_> {
     fn gauges(&mut self, name: &str, help: &str, rows: impl IntoIterator<Item = (Labels, f64)>) -> fmt::Result {
         let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, value) in rows {
-            family.encode_family(&labels)?.encode_gauge(&value)?;
+            if labels.is_empty() {
+                family.encode_gauge(&value)?;
+            } else {
+                family.encode_family(&labels)?.encode_gauge(&value)?;
+            }
         }
         Ok(())
     }

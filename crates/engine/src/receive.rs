@@ -93,6 +93,7 @@ pub(crate) struct Receiver {
     pub(crate) budget: Budget,
     pub(crate) stats: Arc<ReceiverStats>,
     pub(crate) max_request_bytes: usize,
+    pub(crate) body_timeout: Duration,
 }
 
 impl Receiver {

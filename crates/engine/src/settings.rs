@@ -27,6 +27,8 @@ pub const MAX_REQUEST_BYTES: usize = 16 << 20;
 pub const BATCH_BYTES: usize = (4 << 20) - (16 << 10);
 /// Clients are asked to reconnect after this long (give or take a tenth), so that they spread over new instances.
 pub const MAX_CONNECTION_AGE: Duration = Duration::from_secs(600);
+/// What every request's body has to arrive; large ones have more, by a least rate.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Settings of one engine.
 #[derive(Debug, Clone)]
@@ -53,6 +55,8 @@ pub struct Settings {
     pub batch_bytes: usize,
     /// See [`MAX_CONNECTION_AGE`].
     pub max_connection_age: Duration,
+    /// See [`BODY_TIMEOUT`].
+    pub body_timeout: Duration,
 }
 
 impl Default for Settings {
@@ -69,6 +73,7 @@ impl Default for Settings {
             max_request_bytes: MAX_REQUEST_BYTES,
             batch_bytes: BATCH_BYTES,
             max_connection_age: MAX_CONNECTION_AGE,
+            body_timeout: BODY_TIMEOUT,
         }
     }
 }

@@ -36,10 +36,11 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
         let least = settings::MEMORY_MIN >> 20;
         bail!("cannot work with --memory {memory}: a few requests of the largest size need {least}MiB");
     }
-    if args.max_request_size > memory / 4 {
+    let largest = memory / 4;
+    let max_request_bytes = args.max_request_size.unwrap_or(settings::MAX_REQUEST_BYTES.min(largest));
+    if max_request_bytes > largest {
         bail!(
-            "cannot take requests of {} bytes: --max-request-size must be at most a quarter of --memory ({memory})",
-            args.max_request_size
+            "cannot take requests of {max_request_bytes} bytes: --max-request-size must be at most a quarter of --memory ({memory})"
         );
     }
     Ok(Settings {
@@ -51,9 +52,10 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
         memory,
         spill_after: args.spill_after,
         drain_timeout: args.drain_timeout,
-        max_request_bytes: args.max_request_size,
+        max_request_bytes,
         batch_bytes: settings::BATCH_BYTES,
         max_connection_age: args.max_connection_age,
+        body_timeout: settings::BODY_TIMEOUT,
     })
 }
 

@@ -185,7 +185,7 @@ impl Delivery {
         }
         if rejected > 0 || !message.is_empty() {
             let pipeline = &self.parts.name;
-            tracing::warn!(pipeline, rejected, message, "backend took a request only in part");
+            tracing::warn!(pipeline, rejected, cause = message, "backend took a request only in part");
         }
     }
 
@@ -195,10 +195,16 @@ impl Delivery {
         let pipeline = &self.parts.name;
         if kind == RetryKind::Unreachable {
             if self.pace.cannot_reach(now) {
-                tracing::warn!(pipeline, message, "backend cannot be reached; data is kept and tried again");
+                tracing::warn!(pipeline, cause = message, "backend cannot be reached; data is kept and tried again");
             }
-        } else {
-            tracing::debug!(pipeline, message, attempts = batch.attempts + 1, "backend asked to try again");
+        } else if self.pace.may_complain(now) {
+            let parked = self.parked.len() + 1;
+            tracing::warn!(
+                pipeline,
+                cause = message,
+                parked,
+                "backend does not take data now; it is kept and tried again"
+            );
         }
         batch.attempts = batch.attempts.saturating_add(1);
         if batch.still_owed() {
@@ -242,7 +248,7 @@ impl Delivery {
 
     fn rejected(&self, batch: &Batch, code: String, message: &str) {
         let items: u64 = batch.pieces.iter().map(|piece| piece.obligation.items()).sum();
-        tracing::warn!(pipeline = self.parts.name, code, message, items, "backend refused data for good");
+        tracing::warn!(pipeline = self.parts.name, code, cause = message, items, "backend refused data for good");
         finish(&batch.pieces, &Fate::Rejected(code));
     }
 

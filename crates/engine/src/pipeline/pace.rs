@@ -25,10 +25,14 @@ const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// Longest pause between attempts to reach a backend, and longest backoff while the process drains.
 const REACH_MAX: Duration = Duration::from_secs(5);
 
+/// Failing requests are logged this often per backend; the metrics count each.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(30);
+
 /// State of one backend's pacing.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     unreachable: Option<Gate>,
+    complained: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +61,15 @@ impl Pace {
         let failures = self.unreachable.map_or(1, |gate| gate.failures.saturating_add(1));
         self.unreachable = Some(Gate { failures, opens: now + backoff(failures).min(REACH_MAX) });
         failures == 1
+    }
+
+    /// Whether a failure is worth a log line: not more often than every [`COMPLAIN_EVERY`].
+    pub(super) fn may_complain(&mut self, now: Instant) -> bool {
+        let due = self.complained.is_none_or(|at| now.duration_since(at) >= COMPLAIN_EVERY);
+        if due {
+            self.complained = Some(now);
+        }
+        due
     }
 
     /// The backend answered; returns true when it had been out of reach.

@@ -10,9 +10,7 @@ use tokio::time::Instant;
 use super::Refusal;
 use crate::budget::Permit;
 
-/// Every body has this long ...
-const BODY_GRACE: Duration = Duration::from_secs(10);
-/// ... and a second more for each of these.
+/// A body has a second more than the timeout for each of these.
 const BODY_MIN_BYTES_PER_SECOND: usize = 64 * 1024;
 
 /// Bodies of unknown length are paid for and read in steps of this.
@@ -23,20 +21,21 @@ pub(super) struct BodyReader {
     incoming: Incoming,
     /// Received and not yet read.
     rest: Bytes,
+    timeout: Duration,
     deadline: Instant,
     started: Instant,
 }
 
 impl BodyReader {
-    pub(super) fn new(incoming: Incoming) -> Self {
+    pub(super) fn new(incoming: Incoming, timeout: Duration) -> Self {
         let started = Instant::now();
-        Self { incoming, rest: Bytes::new(), deadline: started + BODY_GRACE, started }
+        Self { incoming, rest: Bytes::new(), timeout, deadline: started + timeout, started }
     }
 
     /// Gives the body the time that `bytes` may take.
     pub(super) fn expect(&mut self, bytes: usize) {
         let seconds = (bytes / BODY_MIN_BYTES_PER_SECOND) as u64;
-        self.deadline = self.started + BODY_GRACE + Duration::from_secs(seconds);
+        self.deadline = self.started + self.timeout + Duration::from_secs(seconds);
     }
 
     /// Fills `buffer`; false when the body ends first.
@@ -96,7 +95,7 @@ impl BodyReader {
     async fn next(&mut self) -> Result<bool, Refusal> {
         loop {
             let Ok(frame) = tokio::time::timeout_at(self.deadline, self.incoming.frame()).await else {
-                return Err(Refusal::slow_body(self.deadline.duration_since(self.started).as_secs()));
+                return Err(Refusal::slow_body(self.deadline.duration_since(self.started)));
             };
             match frame {
                 None => return Ok(false),

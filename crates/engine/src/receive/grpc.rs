@@ -41,7 +41,7 @@ async fn read(receiver: &Receiver, request: Request<Incoming>) -> Result<Receive
         return Err(Refusal::unsupported(StatusCode::NOT_FOUND, message));
     }
     let encoding = encoding(&head.headers)?;
-    let mut body = BodyReader::new(body);
+    let mut body = BodyReader::new(body, receiver.body_timeout);
     let mut prefix = [0; 5];
     if !body.read_exact(&mut prefix).await? {
         return Err(Refusal::malformed("the call ended before its message"));

@@ -45,7 +45,7 @@ async fn read(receiver: &Receiver, head: &Parts, format: Option<Format>, body: I
         return Err(Refusal::unsupported(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     };
     let encoding = encoding(&head.headers)?;
-    let mut body = BodyReader::new(body);
+    let mut body = BodyReader::new(body, receiver.body_timeout);
     let (bytes, permit) = match content_length(&head.headers) {
         Some(declared) => {
             let permit = receiver.admit(declared).await?;

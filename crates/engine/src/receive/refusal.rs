@@ -63,8 +63,8 @@ impl Refusal {
         Self::passing(Reason::Draining, "shutting down; send to another instance".to_owned(), retry_after)
     }
 
-    pub(super) fn slow_body(seconds: u64) -> Self {
-        let message = format!("the request's body did not arrive within {seconds} s");
+    pub(super) fn slow_body(timeout: Duration) -> Self {
+        let message = format!("the request's body did not arrive within {timeout:?}");
         Self::lasting(Reason::SlowBody, Code::DEADLINE_EXCEEDED, StatusCode::REQUEST_TIMEOUT, message)
     }
 
