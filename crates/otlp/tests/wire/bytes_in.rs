@@ -4,6 +4,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message as _;
+use weir_otlp::build::Encoder;
 use weir_otlp::{Error, Problem, validate_traces};
 
 use crate::generate::{damaged, request};
@@ -26,6 +27,27 @@ fn check_against_prost(bytes: &[u8]) {
             assert!(on_purpose, "we refuse what prost accepts: {error}");
         }
         (Err(_), Err(_)) => {}
+    }
+}
+
+/// Each byte of a small request, set to each value.
+#[test]
+fn every_change_of_one_byte_is_judged_as_prost_does() {
+    // A span with a name and three attributes: text, an integer, a list of text.
+    let span = b"\x2a\x02ab\x4a\x0a\x0a\x01k\x12\x05\x0a\x03abc\x4a\x08\x0a\x01k\x12\x03\x18\xff\x01\
+        \x4a\x0c\x0a\x01k\x12\x07\x2a\x05\x0a\x03\x0a\x01d";
+    let mut request = Encoder::default();
+    let resource_spans = request.open(1, 0);
+    let scope_spans = request.open(2, 0);
+    request.bytes(2, span);
+    request.close(scope_spans);
+    request.close(resource_spans);
+    let request = request.into_bytes();
+    assert_eq!(validate_traces(&request, &LIMITS).unwrap().items, 1);
+    for (at, byte) in (0..request.len()).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
+        let mut changed = request.clone();
+        changed[at] = byte;
+        check_against_prost(&changed);
     }
 }
 
@@ -65,7 +87,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4096))]
+    #![proptest_config(ProptestConfig { cases: 4096, max_shrink_iters: 1024, ..ProptestConfig::default() })]
 
     #[test]
     fn damaged_requests_are_judged_as_prost_does(

@@ -163,6 +163,13 @@ fn a_single_large_span_is_its_own_part() {
     assert_eq!(halve_traces(&parts[1].bytes), None);
 }
 
+/// Its length takes more bytes than it needs, so that it is too large while there is nothing in it to cut.
+#[test]
+fn a_resource_without_spans_is_kept() {
+    let request = Bytes::from_static(b"\x0a\x84\x80\x80\x80\x80\x80\x80\x80\x80\x00\x1a\x02ab");
+    assert_eq!(cut_traces(&request, 12), [Part { bytes: request, items: 0 }]);
+}
+
 /// What is repeated in each part must not multiply the data.
 #[test]
 fn context_larger_than_half_of_the_limit_is_not_repeated() {

@@ -398,7 +398,7 @@ fn forget_nan_payloads(request: &mut ExportTraceServiceRequest) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2048))]
+    #![proptest_config(ProptestConfig { cases: 2048, max_shrink_iters: 1024, ..ProptestConfig::default() })]
 
     /// What is accepted is valid and within its size; what is not has a place.
     #[test]

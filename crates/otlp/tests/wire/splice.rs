@@ -147,5 +147,7 @@ fn edits_that_do_not_fit_are_refused() {
     check(vec![Edit::remove(scope.0, span.0), Edit::remove(scope.0, span.0)], "overlaps");
     check(vec![Edit::remove(scope.0, span.0), Edit::remove(span.0, status.0)], "names no message");
     check(vec![Edit::remove(scope.0, status.0)], "whole fields");
+    let longer = stranger.spans().next().unwrap();
+    check(vec![Edit::remove(scope.0, longer.0)], "whole fields");
     check(vec![Edit::append(stranger.0, &b"\x10\x01"[..])], "no message");
 }
