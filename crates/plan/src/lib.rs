@@ -80,7 +80,7 @@ pub enum Compression {
     None,
     /// gzip, the default.
     Gzip,
-    /// snappy (framed for HTTP, raw blocks for gRPC, as the field does).
+    /// snappy (framed for gRPC, one raw block for HTTP, as the field does).
     Snappy,
     /// zstd.
     Zstd,

@@ -124,9 +124,9 @@ pub(crate) struct RunArgs {
     /// How long a shutdown may take to deliver what is held
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = limits::parse_duration)]
     pub(crate) drain_timeout: Duration,
-    /// Largest request taken, compressed and decompressed
-    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = limits::parse_size)]
-    pub(crate) max_request_size: usize,
+    /// Largest request taken, compressed and decompressed [default: 16MiB, or a quarter of --memory if that is less]
+    #[arg(long, value_name = "SIZE", value_parser = limits::parse_size)]
+    pub(crate) max_request_size: Option<usize>,
     /// Age at which clients are asked to reconnect, give or take a tenth, so that they spread over instances
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = limits::parse_duration)]
     pub(crate) max_connection_age: Duration,
