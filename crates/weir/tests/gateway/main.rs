@@ -6,4 +6,8 @@
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod delivery;
+#[cfg(test)]
+mod encodings;
+#[cfg(test)]
 mod support;

@@ -4,6 +4,7 @@ pub(crate) mod backend;
 pub(crate) mod gateway;
 pub(crate) mod grpc;
 pub(crate) mod http;
+pub(crate) mod json;
 pub(crate) mod metrics;
 pub(crate) mod payload;
 pub(crate) mod process;

@@ -1,16 +1,21 @@
 //! A gRPC client that can also send what no gRPC library would.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use futures_util::StreamExt;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use weir_loadtest::grpc::{EXPORT_TRACES, RpcStatus};
 
@@ -21,9 +26,11 @@ pub(crate) const RESOURCE_EXHAUSTED: u32 = 8;
 pub(crate) const UNIMPLEMENTED: u32 = 12;
 pub(crate) const UNAVAILABLE: u32 = 14;
 
+type Body = BoxBody<Bytes, Infallible>;
+
 /// A connection; ends with the value.
 pub(crate) struct Grpc {
-    sender: SendRequest<Full<Bytes>>,
+    sender: SendRequest<Body>,
     driver: JoinHandle<()>,
     address: SocketAddr,
 }
@@ -68,22 +75,25 @@ impl Grpc {
 
     /// Any call with any body; fails when there is no whole answer.
     pub(crate) async fn call(&self, path: &str, encoding: Option<&str>, body: Vec<u8>) -> Answer {
-        super::in_time("gRPC call", self.try_call(path, encoding, body)).await.unwrap()
+        let body = Full::new(Bytes::from(body)).boxed();
+        super::in_time("gRPC call", self.exchange(path, encoding, body)).await.unwrap()
     }
 
-    pub(crate) async fn try_call(
-        &self,
-        path: &str,
-        encoding: Option<&str>,
-        body: Vec<u8>,
-    ) -> Result<Answer, hyper::Error> {
+    /// An export whose body is sent piece by piece; it ends with the sender.
+    pub(crate) async fn stream(&self, mut pieces: mpsc::Receiver<Bytes>) -> Result<Answer, hyper::Error> {
+        let frames = futures_util::stream::poll_fn(move |context| pieces.poll_recv(context));
+        let frames = frames.map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
+        self.exchange(EXPORT_TRACES, None, BodyExt::boxed(StreamBody::new(frames))).await
+    }
+
+    async fn exchange(&self, path: &str, encoding: Option<&str>, body: Body) -> Result<Answer, hyper::Error> {
         let mut request = Request::post(format!("http://{}{path}", self.address))
             .header("content-type", "application/grpc")
             .header("te", "trailers");
         if let Some(encoding) = encoding {
             request = request.header("grpc-encoding", encoding);
         }
-        let request = request.body(Full::new(Bytes::from(body))).unwrap();
+        let request = request.body(body).unwrap();
         let response = self.sender.clone().send_request(request).await?;
         let (head, body) = response.into_parts();
         let body = body.collect().await?;

@@ -19,7 +19,7 @@ impl Scrape {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let samples = lines.map(|line| {
             let (name, value) = line.rsplit_once(' ').unwrap();
-            (name.to_owned(), value.parse().unwrap())
+            (name.trim_end_matches("{}").to_owned(), value.parse().unwrap())
         });
         Self { samples: samples.collect() }
     }
