@@ -16,7 +16,8 @@ use crate::schema::{self, Field, Kind, Message};
 mod scalar;
 
 /// Translates an `ExportTraceServiceRequest` from JSON to protobuf that passes [`crate::validate_traces`] with the
-/// same limits. The result takes at most `max_output` bytes; at no moment is more than that and one string held.
+/// same limits. The result takes at most `max_output` bytes. While it grows, its buffer may be
+/// twice that and one string more.
 ///
 /// # Errors
 /// [`Error::Json`] with line, column and JSON path of the first problem.

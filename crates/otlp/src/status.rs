@@ -8,7 +8,8 @@ use crate::build::Encoder;
 use crate::cursor::{Fields, Value};
 
 const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
-const MAX_SECONDS: u64 = i64::MAX as u64;
+/// Largest value of a `google.protobuf.Duration`: ten thousand years.
+const MAX_SECONDS: u64 = 315_576_000_000;
 
 /// A decoded `google.rpc.Status`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

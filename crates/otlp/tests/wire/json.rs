@@ -153,6 +153,8 @@ fn bytes_are_base64_of_either_alphabet() {
     for text in ["+/+/AQ==", "+/+/AQ", "-_-_AQ==", "-_-_AQ"] {
         assert_eq!(bytes(text), Some(Value::BytesValue(vec![0xfb, 0xff, 0xbf, 1])), "{text}");
     }
+    assert_eq!(bytes("__8"), Some(Value::BytesValue(vec![0xff, 0xff])));
+    assert_eq!(bytes("--8"), Some(Value::BytesValue(vec![0xfb, 0xef])));
     assert_eq!(bytes(""), Some(Value::BytesValue(vec![])));
     assert!(error(r#""attributes":[{"value":{"bytesValue":"a*b"}}]"#).contains("base64"));
     assert!(error(r#""attributes":[{"value":{"bytesValue":"+_+_"}}]"#).contains("base64"));

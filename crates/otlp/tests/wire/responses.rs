@@ -46,6 +46,8 @@ fn malformed_responses_are_errors() {
         other => panic!("{other:?}"),
     };
     assert_eq!(problem(b"\x08\x01"), Problem::WireType);
+    assert_eq!(problem(b"\x0a\x03\x0a\x01\x01"), Problem::WireType);
+    assert_eq!(problem(b"\x0a\x02\x10\x01"), Problem::WireType);
     assert_eq!(problem(b"\x0a\x05\x08"), Problem::Truncated);
     assert_eq!(problem(b"\x0a\x02\x12\x01"), Problem::Truncated);
     assert_eq!(problem(b"\x0a\x03\x12\x01\xff"), Problem::Utf8);
@@ -96,8 +98,19 @@ fn other_details_and_negative_delays_are_no_delay() {
     let mut negative = b"\x1a\x39\x0a\x28type.googleapis.com/google.rpc.RetryInfo\x12\x0d\x0a\x0b\x08".to_vec();
     negative.extend(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
     assert_eq!(status::decode(&negative).unwrap().retry_delay, None);
+    let mut too_many_nanos =
+        b"\x1a\x36\x0a\x28type.googleapis.com/google.rpc.RetryInfo\x12\x0a\x0a\x08\x08\x01".to_vec();
+    too_many_nanos.extend(b"\x10\x80\x94\xeb\xdc\x03");
+    assert_eq!(status::decode(&too_many_nanos), Some(Status::default()));
     assert_eq!(status::decode(b"\x12\x05ab"), None);
     assert_eq!(status::decode(b"\x0a\x01x"), None);
+}
+
+#[test]
+fn a_delay_is_held_to_what_a_protobuf_duration_can_say() {
+    let status = status::decode(&status::encode(14, "", Some(Duration::MAX))).unwrap();
+    assert_eq!(status.retry_delay.unwrap().as_secs(), 315_576_000_000);
+    assert!(status::to_json(14, "", Some(Duration::MAX)).contains("\"315576000000.999999999s\""));
 }
 
 #[test]
