@@ -25,6 +25,7 @@ use weir_plan::{Compression, Endpoint, Output, Protocol};
 
 use crate::budget::{Budget, Permit};
 use crate::codec;
+use crate::status::Code;
 use body::Chunks;
 pub(crate) use grpc::EXPORT_TRACES;
 
@@ -173,6 +174,7 @@ impl Exporter {
     }
 
     async fn exchange(&self, request: Request<Chunks>) -> Outcome {
+        let used = request.headers().get(::http::header::AUTHORIZATION).cloned();
         let response = match self.client.request(request).await {
             Ok(response) => response,
             Err(error) => {
@@ -180,22 +182,20 @@ impl Exporter {
                 return Outcome::Retry { kind, hint: None, message: chain(&error) };
             }
         };
-        let status = response.status();
-        if status == ::http::StatusCode::UNAUTHORIZED && self.forget_token() {
+        let answer = match read_answer(response).await {
+            Ok(answer) => answer,
+            Err(message) => return Outcome::retry(message),
+        };
+        if let (Some(tokens), Some(used)) = (&self.oauth2, used)
+            && answer.is_unauthenticated()
+        {
+            tokens.forget(&used).await;
             return Outcome::retry("the backend refused the token; a new one is fetched");
         }
-        match read_answer(response).await {
-            Ok(answer) => match self.protocol {
-                Protocol::Grpc => grpc::outcome(&answer),
-                Protocol::Http => http::outcome(&answer),
-            },
-            Err(message) => Outcome::retry(message),
+        match self.protocol {
+            Protocol::Grpc => grpc::outcome(&answer),
+            Protocol::Http => http::outcome(&answer),
         }
-    }
-
-    /// Whether there was a token to forget.
-    fn forget_token(&self) -> bool {
-        self.oauth2.as_ref().is_some_and(oauth2::Tokens::forget)
     }
 }
 
@@ -212,6 +212,13 @@ pub(crate) struct Answer {
     headers: HeaderMap,
     trailers: HeaderMap,
     body: Bytes,
+}
+
+impl Answer {
+    /// Whether the backend does not know who we are: HTTP 401, or UNAUTHENTICATED in gRPC.
+    fn is_unauthenticated(&self) -> bool {
+        self.status == ::http::StatusCode::UNAUTHORIZED || grpc::code(self) == Some(Code::UNAUTHENTICATED)
+    }
 }
 
 async fn read_answer(response: Response<Incoming>) -> Result<Answer, String> {

@@ -17,6 +17,7 @@ impl Code {
     pub(crate) const UNIMPLEMENTED: Self = Self(12);
     pub(crate) const UNAVAILABLE: Self = Self(14);
     pub(crate) const DATA_LOSS: Self = Self(15);
+    pub(crate) const UNAUTHENTICATED: Self = Self(16);
 
     /// The number on the wire.
     pub(crate) fn number(self) -> u32 {

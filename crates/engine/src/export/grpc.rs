@@ -14,18 +14,24 @@ pub(crate) const EXPORT_TRACES: &str = "/opentelemetry.proto.collector.trace.v1.
 
 /// Reads an answer. Retryable codes are those of the OTLP specification ("OTLP/gRPC Throttling", "Failures").
 pub(super) fn outcome(answer: &Answer) -> Outcome {
-    // Trailers-only answers carry their status in the headers.
-    let fields = if answer.headers.contains_key("grpc-status") { &answer.headers } else { &answer.trailers };
-    let Some(code) = text(fields, "grpc-status").and_then(|code| code.parse::<u32>().ok()) else {
-        return without_status(answer);
-    };
-    let code = Code::from(code);
+    let Some(code) = code(answer) else { return without_status(answer) };
+    let fields = fields(answer);
     if code == Code::OK {
         return delivered(&answer.body);
     }
     let message = text(fields, "grpc-message").map(percent_decode).unwrap_or_default();
     let hint = details(fields).and_then(|status| status.retry_delay);
     judge(code, message, hint)
+}
+
+/// The status of an answer, when it has one.
+pub(super) fn code(answer: &Answer) -> Option<Code> {
+    text(fields(answer), "grpc-status")?.parse::<u32>().ok().map(Code::from)
+}
+
+/// Trailers-only answers carry their status in the headers.
+fn fields(answer: &Answer) -> &HeaderMap {
+    if answer.headers.contains_key("grpc-status") { &answer.headers } else { &answer.trailers }
 }
 
 fn judge(code: Code, message: String, hint: Option<Duration>) -> Outcome {

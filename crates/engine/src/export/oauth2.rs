@@ -70,9 +70,12 @@ impl Tokens {
         Ok(token.header)
     }
 
-    /// Forgets a token that the backend refused; whether there was one.
-    pub(super) fn forget(&self) -> bool {
-        self.current.try_lock().is_ok_and(|mut current| current.take().is_some())
+    /// Forgets a token that the backend refused, unless it was replaced meanwhile.
+    pub(super) async fn forget(&self, refused: &HeaderValue) {
+        let mut current = self.current.lock().await;
+        if current.as_ref().is_some_and(|token| token.header == *refused) {
+            *current = None;
+        }
     }
 
     async fn fetch(&self) -> Result<Token, String> {
