@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TE};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use prost::Message;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use crate::codec::Compression;
-use crate::grpc;
+use crate::grpc::{self, Code, ExportResponse};
 
 /// Where requests go and how.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub(crate) enum Outcome {
     /// OK; `rejected` spans of it were named as rejected by a partial success.
     Acked { rejected: u64 },
     /// An error answer: HTTP status or `grpc=N`, and the retry hint.
-    Refused { code: grpc::Code, hint: Option<Duration> },
+    Refused { code: Code, hint: Option<Duration> },
     /// No whole answer: what became of the data is not known.
     Unknown(String),
 }
@@ -41,9 +41,18 @@ pub(crate) struct Connection {
     driver: JoinHandle<()>,
 }
 
+/// HTTP/2 goes through `h2` itself: it lets headers and data leave in one write, which small requests need.
 enum Sender {
     Http1(http1::SendRequest<Full<Bytes>>),
-    Http2(http2::SendRequest<Full<Bytes>>),
+    Http2(h2::client::SendRequest<Bytes>),
+}
+
+/// A whole answer.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+    trailers: Option<HeaderMap>,
 }
 
 impl Drop for Connection {
@@ -68,25 +77,20 @@ impl Target {
             .await
             .with_context(|| format!("cannot connect to {}", self.authority))?;
         stream.set_nodelay(true).context("cannot set TCP_NODELAY")?;
-        let io = TokioIo::new(stream);
         if self.http {
-            let (sender, connection) = http1::handshake(io).await.context("cannot start HTTP/1.1")?;
+            let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.context("cannot start HTTP/1.1")?;
             let driver = tokio::spawn(async move { drop(connection.await) });
             return Ok(Connection { sender: Sender::Http1(sender), driver });
         }
-        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .handshake(io)
-            .await
-            .context("cannot start HTTP/2")?;
+        let (sender, connection) = h2::client::handshake(stream).await.context("cannot start HTTP/2")?;
         let driver = tokio::spawn(async move { drop(connection.await) });
         Ok(Connection { sender: Sender::Http2(sender), driver })
     }
 
-    fn request(&self, body: Bytes) -> anyhow::Result<Request<Full<Bytes>>> {
+    fn request(&self) -> anyhow::Result<Request<()>> {
         let path = if self.http { "/v1/traces" } else { grpc::EXPORT_TRACES };
         let uri = Uri::builder().scheme("http").authority(self.authority.as_str()).path_and_query(path).build()?;
-        let mut request = Request::post(uri).body(Full::new(body))?;
+        let mut request = Request::post(uri).body(())?;
         let headers = request.headers_mut();
         if self.http {
             headers.insert(http::header::HOST, HeaderValue::from_str(&self.authority)?);
@@ -106,61 +110,80 @@ impl Target {
 impl Connection {
     /// Whether no further request can be sent.
     pub(crate) fn is_closed(&self) -> bool {
-        match &self.sender {
-            Sender::Http1(sender) => sender.is_closed(),
-            Sender::Http2(sender) => sender.is_closed(),
-        }
+        self.driver.is_finished()
     }
 
     /// Sends one body and reads the whole answer.
     pub(crate) async fn send(&mut self, target: &Target, body: Bytes) -> Outcome {
-        match self.exchange(target, body).await {
-            Ok(outcome) => outcome,
-            Err(err) => Outcome::Unknown(format!("{err:#}")),
-        }
+        let outcome = match self.exchange(target, body).await {
+            Ok(answer) if target.http => Ok(read_http(&answer)),
+            Ok(answer) => read_grpc(&answer),
+            Err(err) => Err(err),
+        };
+        outcome.unwrap_or_else(|err| Outcome::Unknown(format!("{err:#}")))
     }
 
-    async fn exchange(&mut self, target: &Target, body: Bytes) -> anyhow::Result<Outcome> {
-        let request = target.request(body)?;
-        let response = match &mut self.sender {
-            Sender::Http1(sender) => {
-                sender.ready().await.context("connection closed")?;
-                sender.send_request(request).await
-            }
-            Sender::Http2(sender) => {
-                sender.ready().await.context("connection closed")?;
-                sender.send_request(request).await
-            }
+    async fn exchange(&mut self, target: &Target, body: Bytes) -> anyhow::Result<Answer> {
+        let request = target.request()?;
+        match &mut self.sender {
+            Sender::Http1(sender) => exchange_http1(sender, request.map(|()| Full::new(body))).await,
+            Sender::Http2(sender) => exchange_http2(sender.clone(), request, body).await,
         }
-        .context("no answer")?;
-        if target.http { read_http(response).await } else { read_grpc(response).await }
     }
 }
 
-async fn read_http(response: Response<Incoming>) -> anyhow::Result<Outcome> {
+async fn exchange_http1(
+    sender: &mut http1::SendRequest<Full<Bytes>>,
+    request: Request<Full<Bytes>>,
+) -> anyhow::Result<Answer> {
+    sender.ready().await.context("connection closed")?;
+    let response = sender.send_request(request).await.context("no answer")?;
     let (parts, body) = response.into_parts();
     let body = body.collect().await.context("answer broke off")?.to_bytes();
-    if parts.status.is_success() {
-        return Ok(Outcome::Acked { rejected: rejected_spans(&body) });
-    }
-    Ok(Outcome::Refused { code: grpc::Code::Http(parts.status.as_u16()), hint: grpc::retry_hint(&parts.headers) })
+    Ok(Answer { status: parts.status, headers: parts.headers, body, trailers: None })
 }
 
-async fn read_grpc(response: Response<Incoming>) -> anyhow::Result<Outcome> {
-    let (parts, body) = response.into_parts();
-    if !parts.status.is_success() {
-        return Ok(Outcome::Refused { code: grpc::Code::Http(parts.status.as_u16()), hint: None });
+async fn exchange_http2(
+    sender: h2::client::SendRequest<Bytes>,
+    request: Request<()>,
+    body: Bytes,
+) -> anyhow::Result<Answer> {
+    let mut sender = sender.ready().await.context("connection closed")?;
+    let (response, mut stream) = sender.send_request(request, false).context("cannot send")?;
+    // Queued whole: flow control holds back what the other side has no room for.
+    stream.send_data(body, true).context("cannot send")?;
+    let (parts, mut incoming) = response.await.context("no answer")?.into_parts();
+    let mut body = BytesMut::new();
+    while let Some(chunk) = incoming.data().await {
+        let chunk = chunk.context("answer broke off")?;
+        incoming.flow_control().release_capacity(chunk.len()).context("answer broke off")?;
+        body.extend_from_slice(&chunk);
     }
-    let body = body.collect().await.context("answer broke off")?;
-    let trailers = body.trailers().cloned();
-    let headers = trailers.filter(|trailers| trailers.contains_key("grpc-status")).unwrap_or(parts.headers);
-    match grpc_status(&headers)? {
+    let trailers = incoming.trailers().await.context("answer broke off")?;
+    Ok(Answer { status: parts.status, headers: parts.headers, body: body.freeze(), trailers })
+}
+
+fn read_http(answer: &Answer) -> Outcome {
+    if answer.status.is_success() {
+        return Outcome::Acked { rejected: rejected_spans(&answer.body) };
+    }
+    Outcome::Refused { code: Code::Http(answer.status.as_u16()), hint: grpc::retry_hint(&answer.headers) }
+}
+
+fn read_grpc(answer: &Answer) -> anyhow::Result<Outcome> {
+    if !answer.status.is_success() {
+        return Ok(Outcome::Refused { code: Code::Http(answer.status.as_u16()), hint: None });
+    }
+    let headers = match &answer.trailers {
+        Some(trailers) if trailers.contains_key("grpc-status") => trailers,
+        _ => &answer.headers,
+    };
+    Ok(match grpc_status(headers)? {
         grpc::status::OK => {
-            let message = body.to_bytes();
-            Ok(Outcome::Acked { rejected: rejected_spans(message.get(grpc::PREFIX_BYTES..).unwrap_or_default()) })
+            Outcome::Acked { rejected: rejected_spans(answer.body.get(grpc::PREFIX_BYTES..).unwrap_or_default()) }
         }
-        code => Ok(Outcome::Refused { code: grpc::Code::Grpc(code), hint: grpc::retry_hint(&headers) }),
-    }
+        code => Outcome::Refused { code: Code::Grpc(code), hint: grpc::retry_hint(headers) },
+    })
 }
 
 fn grpc_status(headers: &HeaderMap) -> anyhow::Result<u32> {
@@ -170,6 +193,6 @@ fn grpc_status(headers: &HeaderMap) -> anyhow::Result<u32> {
 
 /// `rejected_spans` of an `ExportTraceServiceResponse`; 0 when there is no partial success.
 fn rejected_spans(response: &[u8]) -> u64 {
-    let response = <crate::grpc::ExportResponse as prost::Message>::decode(response).unwrap_or_default();
+    let response = ExportResponse::decode(response).unwrap_or_default();
     response.partial_success.map_or(0, |partial| u64::try_from(partial.rejected_spans).unwrap_or(0))
 }
