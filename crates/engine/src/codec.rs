@@ -40,7 +40,7 @@ impl Encoding {
 pub(crate) enum InflateError {
     #[error("cannot decompress the request: {0}")]
     Corrupt(io::Error),
-    #[error("the request is larger than {limit} bytes when decompressed, which is the limit")]
+    #[error("request too large: more than {limit} bytes when decompressed, which is the limit; send smaller batches")]
     TooLarge { limit: usize },
     #[error("the request decompresses to more than {limit} times its size, which is the limit")]
     TooDense { limit: usize },

@@ -30,6 +30,7 @@ mod status;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -47,6 +48,9 @@ use intake::Intake;
 use pipeline::{Limits, Pipeline};
 use receive::{Receiver, ReceiverStats, Server, ServerLimits};
 use settings::Division;
+
+/// Clients that are refused at the drain deadline get this long to receive their answer.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// Why an engine did not start.
 #[derive(Debug, thiserror::Error)]
@@ -153,7 +157,7 @@ impl Engine {
         for task in self.servers {
             // Connections that hang beyond the deadline are cut.
             let abort = task.abort_handle();
-            if tokio::time::timeout_at(deadline, task).await.is_err() {
+            if tokio::time::timeout_at(deadline + LAST_ANSWERS, task).await.is_err() {
                 abort.abort();
             }
         }

@@ -102,6 +102,11 @@ impl Delivery {
                 () = sleep_until(wakes_at) => {}
             }
         }
+        // What was sent here in the last moment shares the fate of the rest; its client is not left waiting.
+        commands.close();
+        while let Ok(command) = commands.try_recv() {
+            self.obey(command);
+        }
         self.give_up();
         self.publish();
     }

@@ -46,7 +46,8 @@ impl Refusal {
     }
 
     pub(super) fn too_large(declared: usize, limit: usize) -> Self {
-        let message = format!("the request has {declared} bytes, the limit is {limit}; send smaller batches");
+        // "too large" is what exporters look for, ours included, to find out that they shall send less at once.
+        let message = format!("request too large: {declared} bytes, the limit is {limit}; send smaller batches");
         Self::lasting(Reason::TooLarge, Code::RESOURCE_EXHAUSTED, StatusCode::PAYLOAD_TOO_LARGE, message)
     }
 
