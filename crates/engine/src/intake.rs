@@ -16,6 +16,11 @@ use crate::pipeline::Pipeline;
 /// What refused clients are asked to wait at least; as much again is added at random so that they do not return at once.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// When no pipeline is well and one is full, a client waits this much longer for room before it is refused.
+const ROOM_PATIENCE: Duration = Duration::from_secs(1);
+/// How often it looks.
+const ROOM_CHECK: Duration = Duration::from_millis(20);
+
 /// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -110,6 +115,7 @@ struct Receipt<'a> {
 impl Receipt<'_> {
     async fn verdict(mut self) -> Verdict {
         self.wait_until(Instant::now() + self.intake.spill_after).await;
+        self.wait_for_room(Instant::now() + ROOM_PATIENCE).await;
         if let Some(deadline) = self.intake.drain_deadline.get() {
             self.wait_until(*deadline).await;
         }
@@ -136,8 +142,26 @@ impl Receipt<'_> {
             && self.claims_by_pipeline().all(|(pipeline, claims)| pipeline.share.is_behind() || open_bytes(claims) == 0)
     }
 
-    /// Answers now: hold what is open where there is room; where there is none, make room if anybody else secures the
-    /// data, and refuse if nobody does.
+    /// Slows the client down as long as taking its data would cost older data although no pipeline is in need of more.
+    async fn wait_for_room(&self, deadline: Instant) {
+        while !self.ticket.is_secured() && !self.intake.is_draining() && self.is_crowded() && Instant::now() < deadline
+        {
+            // Ends early when a pipeline is done with the request; room made by others is only seen by looking.
+            let _ = tokio::time::timeout(ROOM_CHECK, self.ticket.changed.notified()).await;
+        }
+    }
+
+    /// Some pipeline has no room for what is open, and none is well.
+    fn is_crowded(&self) -> bool {
+        let no_room = |(pipeline, claims): (&Arc<Pipeline>, &[Arc<Obligation>])| {
+            let open = open_bytes(claims);
+            open > 0 && !pipeline.share.has_room_for(open)
+        };
+        self.claims_by_pipeline().any(no_room) && !self.intake.pipelines.iter().any(|pipeline| pipeline.share.is_well())
+    }
+
+    /// Answers now: hold what is open where there is room. Where there is none, a pipeline's own oldest data makes room
+    /// if another pipeline would otherwise go without; if none would, the client is refused and nothing is lost.
     fn decide(&mut self) -> Verdict {
         self.decided = true;
         if self.ticket.is_secured() {
@@ -147,10 +171,13 @@ impl Receipt<'_> {
             self.claims.iter().for_each(|claim| claim.withdraw());
             return self.answer();
         }
+        let anyone_well = self.intake.pipelines.iter().any(|pipeline| pipeline.share.is_well());
         let places: Vec<Place<'_>> = self.claims_by_pipeline().map(Place::find).collect();
-        if places.iter().any(|place| place.reserved) {
+        let takers = places.iter().filter(|place| place.reserved).count();
+        if takers == places.len() || (takers > 0 && anyone_well) {
             places.iter().for_each(Place::hold);
         } else {
+            places.iter().for_each(Place::release);
             self.claims.iter().for_each(|claim| claim.withdraw());
         }
         self.answer()
@@ -179,6 +206,13 @@ impl<'a> Place<'a> {
         let open = open_bytes(claims);
         let reserved = open == 0 || pipeline.share.reserve(open);
         Self { pipeline, claims, open, reserved }
+    }
+
+    /// Gives the room back.
+    fn release(&self) {
+        if self.reserved {
+            self.pipeline.share.remove(self.open);
+        }
     }
 
     /// Holds what is still open; without room, at the cost of the pipeline's own oldest data.

@@ -103,7 +103,7 @@ impl Division {
         let share = payloads / 4 * 3 / pipelines;
         // Half of the encoding room per request: one can be compressed while another is on the wire.
         let batch_bytes = settings.batch_bytes.min(encode / 2);
-        Self { payloads, share, encode, batch_bytes, in_flight: (share / 2).max(batch_bytes) }
+        Self { payloads, share, encode, batch_bytes, in_flight: (share / 4 * 3).max(batch_bytes) }
     }
 }
 

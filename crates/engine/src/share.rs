@@ -41,6 +41,11 @@ impl Share {
         self.held() > self.limit
     }
 
+    /// Little is held: the pipeline could do with more.
+    pub(crate) fn is_well(&self) -> bool {
+        self.held() <= self.limit / 8
+    }
+
     /// The pipeline is behind: it holds data whose clients could not wait for its backend.
     pub(crate) fn is_behind(&self) -> bool {
         self.held() > 0
