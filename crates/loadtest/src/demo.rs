@@ -24,8 +24,8 @@ Examples:
 /// Where the gateway serves its metrics and health by default.
 const METRICS_PORT: u16 = 8888;
 const HEALTH_PORT: u16 = 13133;
-/// Where the sink listens by default; the pipelines of the file must send there.
-const SINK_PORT: u16 = 14317;
+/// Where the sink takes its commands by default.
+const CONTROL_PORT: u16 = 14319;
 /// How long a process may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(25);
 /// Rows between two headings.
@@ -89,7 +89,7 @@ impl Processes {
             })
         };
         let mut sink = start("sink", &["sink"])?;
-        until_up(&mut sink, SINK_PORT + 2, "/healthz").await?;
+        until_up(&mut sink, CONTROL_PORT, "/healthz").await?;
         let mut gateway = start("gateway", &["run", &file])?;
         until_up(&mut gateway, HEALTH_PORT, "/").await?;
         let rate = args.rate.to_string();
@@ -107,7 +107,7 @@ impl Processes {
     async fn stop(self) -> anyhow::Result<()> {
         self.load.stop(PATIENCE).await?;
         self.gateway.stop(PATIENCE).await?;
-        let report = http::get(SINK_PORT + 2, "/report").await?;
+        let report = http::get(CONTROL_PORT, "/report").await?;
         self.sink.stop(PATIENCE).await?;
         let report: serde_json::Value = serde_json::from_slice(&report).context("cannot read the sink's report")?;
         let (received, duplicates) = (&report["received"], &report["duplicates"]);
