@@ -4,6 +4,8 @@
 //! else. Every field that is not a child of that chain (resource, scope, schema url, unknown fields) is context and
 //! stands in each part again (WIRE-3). It expects validated bytes; of others it keeps what it can read.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use crate::build::{Encoder, varint_len};
@@ -97,16 +99,15 @@ struct Cutter<'a> {
     parts: Vec<Part>,
 }
 
-impl Cutter<'_> {
-    fn add(&mut self, field: &Field<'_>) {
+impl<'a> Cutter<'a> {
+    fn add(&mut self, field: &Field<'a>) {
         if field.end - self.start > self.max_bytes {
             self.flush(field.start);
         }
         if field.end - field.start > self.max_bytes {
             let mut pieces = Vec::new();
             cut_field(self.request, field, &CHAIN, self.max_bytes, &mut pieces);
-            let parts = pieces.into_iter().map(|piece| Part { bytes: piece.bytes.into(), items: piece.items });
-            self.parts.extend(parts);
+            self.parts.extend(pieces.into_iter().map(|piece| piece.into_part(self.request)));
             self.start = field.end;
         } else {
             self.items += count_field(field, &CHAIN);
@@ -123,15 +124,26 @@ impl Cutter<'_> {
     }
 }
 
-/// One encoded field.
-struct Piece {
-    bytes: Vec<u8>,
+/// One encoded field: as it stands in the request, or made anew.
+struct Piece<'a> {
+    bytes: Cow<'a, [u8]>,
     items: u32,
 }
 
+impl Piece<'_> {
+    fn into_part(self, request: &Bytes) -> Part {
+        let bytes = match self.bytes {
+            // Borrowed pieces are fields of this very request, which `slice_ref` insists on.
+            Cow::Borrowed(bytes) => request.slice_ref(bytes),
+            Cow::Owned(bytes) => bytes.into(),
+        };
+        Part { bytes, items: self.items }
+    }
+}
+
 /// Cuts one field of `message`, whose children are at `chain`, into fields of at most `max` bytes where possible.
-fn cut_field(message: &[u8], field: &Field<'_>, chain: &[u32], max: usize, out: &mut Vec<Piece>) {
-    let whole = || Piece { bytes: message[field.start..field.end].to_vec(), items: count_field(field, chain) };
+fn cut_field<'a>(message: &'a [u8], field: &Field<'a>, chain: &[u32], max: usize, out: &mut Vec<Piece<'a>>) {
+    let whole = || Piece { bytes: message[field.start..field.end].into(), items: count_field(field, chain) };
     let ([number, deeper @ ..], Some(body)) = (chain, field.body()) else { return out.push(whole()) };
     if field.end - field.start <= max || *number != field.number || deeper.is_empty() {
         return out.push(whole());
@@ -152,7 +164,7 @@ fn cut_field(message: &[u8], field: &Field<'_>, chain: &[u32], max: usize, out: 
 }
 
 /// Joins neighbouring children into messages whose children take at most `room` bytes, each with the whole context.
-fn pack(number: u32, context: &[u8], children: &[Piece], room: usize, out: &mut Vec<Piece>) {
+fn pack(number: u32, context: &[u8], children: &[Piece<'_>], room: usize, out: &mut Vec<Piece<'_>>) {
     let mut rest = children;
     while !rest.is_empty() {
         let mut size = 0;
@@ -166,7 +178,7 @@ fn pack(number: u32, context: &[u8], children: &[Piece], room: usize, out: &mut 
         encoder.raw(context);
         group.iter().for_each(|child| encoder.raw(&child.bytes));
         encoder.close(message);
-        out.push(Piece { bytes: encoder.into_bytes(), items: group.iter().map(|child| child.items).sum() });
+        out.push(Piece { bytes: encoder.into_bytes().into(), items: group.iter().map(|child| child.items).sum() });
         rest = later;
     }
 }
