@@ -402,12 +402,10 @@ async fn batches_stay_within_the_byte_limit() {
     let settings = weir_engine::Settings { batch_bytes, ..settings() };
     let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], settings).await;
     let client = gateway.client().await;
-    let bodies: Vec<_> = (0..40).map(|n| payload::encoded(1 + n * 100, 100, 900)).collect();
-    let mut calls: Vec<_> = bodies.iter().map(|body| client.export(body)).collect();
+    let mut bodies: Vec<_> = (0..40).map(|n| payload::encoded(1 + n * 100, 100, 900)).collect();
     // One request that is larger than a batch itself.
-    let large = payload::encoded(4001, 1000, 900);
-    calls.push(client.export(&large));
-    for answer in futures_util::future::join_all(calls).await {
+    bodies.push(payload::encoded(4001, 1000, 900));
+    for answer in futures_util::future::join_all(bodies.iter().map(|body| client.export(body))).await {
         assert_eq!(answer.code, OK, "{answer:?}");
     }
     gateway.settle().await;

@@ -10,4 +10,8 @@ mod delivery;
 #[cfg(test)]
 mod encodings;
 #[cfg(test)]
+mod isolation;
+#[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod support;
