@@ -3,17 +3,18 @@
 //! Both ports take both transports (HTTP/1.1 and HTTP/2 with prior knowledge), so that a client with the wrong port
 //! still gets through.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -43,6 +44,8 @@ const CLOSE_GRACE: Duration = Duration::from_secs(30);
 const CONNECTION_BYTES: usize = 16 * 1024;
 /// More connections than this are of no use to one process.
 const MAX_CONNECTIONS: usize = 16 * 1024;
+/// For a connection that makes place for another to end.
+const DISMISSAL: Duration = Duration::from_secs(1);
 /// Accepting rests this long when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -68,12 +71,14 @@ pub(crate) struct Server {
     receiver: Arc<Receiver>,
     limits: ServerLimits,
     room: Arc<Semaphore>,
+    newcomers: Arc<Newcomers>,
     stop: watch::Receiver<bool>,
 }
 
 impl Server {
     pub(crate) fn new(receiver: Arc<Receiver>, limits: ServerLimits, stop: watch::Receiver<bool>) -> Self {
-        Self { receiver, limits, room: Arc::new(Semaphore::new(limits.connections)), stop }
+        let room = Arc::new(Semaphore::new(limits.connections));
+        Self { receiver, limits, room, newcomers: Arc::default(), stop }
     }
 
     /// Serves `listener`; returns when it was told to stop and every connection has ended.
@@ -101,7 +106,7 @@ impl Server {
                 return;
             }
         };
-        let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
+        let Some(permit) = self.find_room().await else {
             if stats.connections_refused.fetch_add(1, Ordering::Relaxed) == 0 {
                 let limit = self.limits.connections;
                 tracing::warn!(limit, "too many connections; further ones are closed (told once)");
@@ -117,11 +122,23 @@ impl Server {
         });
     }
 
+    /// Room for one more connection; when there is none, the oldest that never had a request makes place.
+    async fn find_room(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
+            return Some(permit);
+        }
+        if !self.newcomers.dismiss_oldest() {
+            return None;
+        }
+        tokio::time::timeout(DISMISSAL, Arc::clone(&self.room).acquire_owned()).await.ok()?.ok()
+    }
+
     /// Serves one connection to its end.
     async fn converse(&self, stream: TcpStream) {
         // Without it answers wait for acknowledgements; a socket that cannot be set is about to fail anyway.
         let _ = stream.set_nodelay(true);
-        let activity = Arc::new(Activity::new());
+        let activity = Arc::new(Activity::default());
+        self.newcomers.add(&activity);
         let service = {
             let (receiver, activity) = (Arc::clone(&self.receiver), Arc::clone(&activity));
             service_fn(move |request| {
@@ -139,6 +156,7 @@ impl Server {
         tokio::select! {
             // Errors of a connection are its client's business; requests that matter were counted where they failed.
             _ = connection.as_mut() => return,
+            () = activity.dismissed.notified() => return,
             () = self.until_told_to_go(&activity) => {}
         }
         connection.as_mut().graceful_shutdown();
@@ -183,15 +201,17 @@ async fn told(stop: &mut watch::Receiver<bool>) {
 }
 
 /// Whether a connection is used.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Activity {
     active: AtomicU64,
     finished: AtomicU64,
+    /// Told to make place for another connection.
+    dismissed: Notify,
 }
 
 impl Activity {
-    fn new() -> Self {
-        Self { active: AtomicU64::new(0), finished: AtomicU64::new(0) }
+    fn had_no_request(&self) -> bool {
+        self.active.load(Ordering::Relaxed) == 0 && self.finished.load(Ordering::Relaxed) == 0
     }
 
     /// Counts a request as active until the guard is dropped, also when its client goes away.
@@ -214,6 +234,38 @@ impl Activity {
             tokio::time::sleep_until(Instant::now() + patience).await;
         }
     }
+}
+
+/// Connections without a request so far, oldest first. Without them a crowd of silent clients could keep everybody
+/// else out.
+#[derive(Debug, Default)]
+struct Newcomers(Mutex<VecDeque<Weak<Activity>>>);
+
+impl Newcomers {
+    fn add(&self, activity: &Arc<Activity>) {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while queue.front().is_some_and(|oldest| silent(oldest).is_none()) {
+            queue.pop_front();
+        }
+        queue.push_back(Arc::downgrade(activity));
+    }
+
+    /// Closes the oldest that is still silent; false when there is none.
+    fn dismiss_oldest(&self) -> bool {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(oldest) = queue.pop_front() {
+            if let Some(activity) = silent(&oldest) {
+                activity.dismissed.notify_one();
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The connection if it is open and never had a request.
+fn silent(activity: &Weak<Activity>) -> Option<Arc<Activity>> {
+    activity.upgrade().filter(|activity| activity.had_no_request())
 }
 
 struct Busy(Arc<Activity>);
