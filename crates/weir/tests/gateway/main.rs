@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod cli;
+#[cfg(test)]
 mod delivery;
 #[cfg(test)]
 mod encodings;
@@ -13,5 +15,9 @@ mod encodings;
 mod isolation;
 #[cfg(test)]
 mod metrics;
+#[cfg(test)]
+mod overload;
+#[cfg(test)]
+mod shutdown;
 #[cfg(test)]
 mod support;

@@ -48,7 +48,7 @@ fn span(span: &Span) -> Value {
             "flags": link.flags,
         })
     });
-    let status = span.status.as_ref().unwrap();
+    let status = span.status.clone().unwrap_or_default();
     json!({
         "traceId": hex(&span.trace_id),
         "spanId": hex(&span.span_id),

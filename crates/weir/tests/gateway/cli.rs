@@ -1,0 +1,163 @@
+//! The command line: exit codes, and messages that say what to do.
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+use crate::support::gateway::closed_port;
+use crate::support::in_time;
+use crate::support::process::{Weir, command, manifest, run};
+
+/// How a command ended.
+struct Ended {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+async fn weir(arguments: &[&str]) -> Ended {
+    end(command(arguments)).await
+}
+
+async fn end(mut command: tokio::process::Command) -> Ended {
+    let output = in_time("end of the command", command.output()).await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// A directory with one file.
+fn file(text: &str) -> (TempDir, PathBuf) {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("pipelines.yaml");
+    std::fs::write(&path, text).unwrap();
+    (directory, path)
+}
+
+fn good() -> String {
+    manifest("backend", "127.0.0.1:4317".parse().unwrap())
+}
+
+/// Two mistakes in two documents.
+const BAD: &str = "\
+apiVersion: telemetry.kyma-project.io/v1beta1
+kind: TracePipeline
+metadata:
+  name: one
+spec:
+  output:
+    otlp:
+      endpont:
+        value: http://127.0.0.1:4317
+---
+apiVersion: telemetry.kyma-project.io/v1beta1
+kind: TracePipeline
+metadata:
+  name: two
+spec:
+  output:
+    otlp:
+      compression: lzma
+      endpoint:
+        value: http://127.0.0.1:4317
+";
+
+#[tokio::test]
+async fn check_accepts_what_is_right() {
+    let (directory, path) = file(&good());
+    for target in [path.as_path(), directory.path()] {
+        let ended = weir(&["check", target.to_str().unwrap()]).await;
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+        assert!(ended.out.contains("otlp_grpc/tracepipeline-backend -> 127.0.0.1:4317"), "{}", ended.out);
+    }
+}
+
+#[tokio::test]
+async fn check_reports_every_error_at_once() {
+    let (_directory, path) = file(BAD);
+    let ended = weir(&["check", path.to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(1));
+    for finding in ["endpont", "did you mean", "lzma", "pipelines.yaml:8:7", "pipelines.yaml:18:"] {
+        assert!(ended.err.contains(finding), "{finding:?} is not in\n{}", ended.err);
+    }
+}
+
+#[tokio::test]
+async fn run_refuses_what_check_refuses() {
+    let (_directory, path) = file(BAD);
+    let ended = end(run(&path)).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("endpont") && ended.err.contains("lzma"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn wrong_usage_is_exit_code_2() {
+    for arguments in [&["run"][..], &["check"], &["run", "x.yaml", "--grpc-prot", "1"], &["walk"], &[]] {
+        let ended = weir(arguments).await;
+        assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.err);
+        assert!(ended.err.contains("Usage"), "{arguments:?}: {}", ended.err);
+    }
+    let ended = weir(&["run", "x.yaml", "--memory", "much"]).await;
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.err.contains("512MiB"), "an example says what is right: {}", ended.err);
+}
+
+#[tokio::test]
+async fn a_missing_file_is_named() {
+    for verb in ["check", "run"] {
+        let ended = weir(&[verb, "no/such/file.yaml"]).await;
+        assert_eq!(ended.code, Some(1));
+        assert!(ended.err.contains("no/such/file.yaml"), "{}", ended.err);
+    }
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named_with_its_flag() {
+    let (_directory, path) = file(&good());
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    for flag in ["--grpc-port", "--http-port", "--metrics-port", "--health-port"] {
+        let mut command = command(&["run", path.to_str().unwrap(), flag, &port]);
+        for other in ["--grpc-port", "--http-port", "--metrics-port", "--health-port"] {
+            if other != flag {
+                command.args([other, "0"]);
+            }
+        }
+        let ended = end(command).await;
+        assert_eq!(ended.code, Some(1), "{flag}");
+        assert!(ended.err.contains(&port) && ended.err.contains(flag), "{flag}: {}", ended.err);
+    }
+}
+
+#[tokio::test]
+async fn too_little_memory_is_refused_with_the_least_that_works() {
+    let (_directory, path) = file(&good());
+    let mut command = run(&path);
+    command.args(["--memory", "1KiB"]);
+    let ended = end(command).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("--memory 1024") && ended.err.contains("32MiB"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn version_and_completions() {
+    let ended = weir(&["--version"]).await;
+    assert_eq!((ended.code, ended.out.trim()), (Some(0), concat!("weir ", env!("CARGO_PKG_VERSION"))));
+    let ended = weir(&["completions", "bash"]).await;
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.out.contains("complete -F"), "{}", ended.out);
+    let ended = weir(&["run", "--help"]).await;
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.out.contains("Examples:") && ended.out.contains("--grpc-port"), "{}", ended.out);
+}
+
+/// Not on a terminal: every line is a JSON object with level, time and message.
+#[tokio::test]
+async fn log_lines_are_json() {
+    let weir = Weir::start(&manifest("backend", closed_port().await), &["--log-level", "debug"]).await;
+    let logs = weir.logs();
+    assert!(logs.iter().any(|line| line["message"] == "ready"), "{logs:?}");
+    for line in logs {
+        assert!(line["level"].is_string() && line["timestamp"].is_string() && line["message"].is_string(), "{line}");
+    }
+}

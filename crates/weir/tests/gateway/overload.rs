@@ -1,0 +1,118 @@
+//! More than there is room for, on every path at once: memory is a number that was set (promise P3).
+
+use std::net::SocketAddr;
+
+use weir_loadtest::grpc::EXPORT_TRACES;
+
+use crate::support::gateway::{closed_port, sink};
+use crate::support::grpc::{Grpc, OK, UNAVAILABLE, frame};
+use crate::support::http::{self, JSON, PROTOBUF};
+use crate::support::process::{Weir, manifest};
+use crate::support::{json, payload};
+
+const MEMORY: u64 = 64 << 20;
+/// What the process may use beside its budget.
+const BESIDE: u64 = 32_000_000;
+
+/// Requests per client.
+const ROUNDS: u64 = 12;
+
+/// How many requests were taken and how many refused; every refusal came with a hint.
+#[derive(Debug, Default)]
+struct Tally {
+    taken: u64,
+    refused: u64,
+}
+
+impl Tally {
+    fn count(&mut self, is_ok: bool, is_polite: bool, answer: &dyn std::fmt::Debug) {
+        assert!(is_ok || is_polite, "{answer:?}");
+        self.taken += u64::from(is_ok);
+        self.refused += u64::from(!is_ok);
+    }
+}
+
+async fn flood_grpc(address: SocketAddr, encoding: Option<&'static str>, body: Vec<u8>) -> Tally {
+    let client = Grpc::connect(address).await;
+    let framed = frame(&body, encoding.is_some());
+    let mut tally = Tally::default();
+    for _ in 0..ROUNDS {
+        let answer = client.call(EXPORT_TRACES, encoding, framed.clone()).await;
+        tally.count(answer.code == OK, answer.code == UNAVAILABLE && answer.retry_after.is_some(), &answer);
+    }
+    tally
+}
+
+async fn flood_http(address: SocketAddr, format: &'static str, encoding: Option<&'static str>, body: Vec<u8>) -> Tally {
+    let mut tally = Tally::default();
+    for _ in 0..ROUNDS {
+        let answer = http::post(address, format, encoding, &body).await;
+        let is_polite = answer.status == 503 && answer.header("retry-after").parse::<u64>().is_ok();
+        tally.count(answer.status == 200, is_polite, &answer);
+    }
+    tally
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_on_every_path_stays_within_the_memory() {
+    let manifests = manifest("one", closed_port().await) + &manifest("two", closed_port().await);
+    let weir = Weir::start(&manifests, &["--memory", "64MiB"]).await;
+    let large = payload::encoded(1, 400, 10_000);
+    // Compresses a hundred times: the bytes in memory are not those on the wire.
+    let repetitive = payload::encoded(1, 1, 10_000).repeat(400);
+    let gzip = payload::compress("gzip", &repetitive);
+    assert!(gzip.len() * 20 < repetitive.len(), "{} of {}", gzip.len(), repetitive.len());
+    let json = json::traces(&payload::request(1, 200, 10_000)).to_string().into_bytes();
+    let mut floods = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        floods.spawn(flood_grpc(weir.grpc, None, large.clone()));
+        floods.spawn(flood_grpc(weir.grpc, Some("gzip"), gzip.clone()));
+        floods.spawn(flood_http(weir.http, PROTOBUF, None, large.clone()));
+        floods.spawn(flood_http(weir.http, PROTOBUF, Some("gzip"), gzip.clone()));
+        floods.spawn(flood_http(weir.http, JSON, None, json.clone()));
+    }
+    let mut total = Tally::default();
+    while let Some(tally) = floods.join_next().await {
+        let tally = tally.unwrap();
+        total.taken += tally.taken;
+        total.refused += tally.refused;
+    }
+    assert!(total.taken > 0 && total.refused > 0, "{total:?}");
+    let peak = weir.memory("VmHWM");
+    assert!(peak <= MEMORY + BESIDE, "{peak} bytes at the peak; {total:?}");
+}
+
+/// Ten thousand connections that say nothing, or no more than hello: others get through, memory stays where it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_connections_cost_little_and_block_nobody() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("backend", sink.grpc), &["--memory", "64MiB"]).await;
+    let wanted = 10_000.min(raise_file_limit() / 2);
+    let mut connections = Vec::new();
+    for number in 0..wanted {
+        let mut stream = tokio::net::TcpStream::connect(weir.grpc).await.unwrap();
+        if number % 10 == 0 {
+            // The gateway may have closed it already.
+            let _ = tokio::io::AsyncWriteExt::write_all(
+                &mut stream,
+                b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+            )
+            .await;
+        }
+        connections.push(stream);
+        if number % 1_000 == 999 {
+            let answer = Grpc::connect(weir.grpc).await.export(&payload::encoded(1 + number, 1, 10)).await;
+            assert_eq!(answer.code, OK, "after {number} connections: {answer:?}");
+        }
+    }
+    let peak = weir.memory("VmHWM");
+    assert!(peak <= MEMORY + BESIDE, "{peak} bytes at the peak with {} connections", connections.len());
+}
+
+/// Takes as many files as this process may have, and returns the number.
+fn raise_file_limit() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+    maximum.unwrap_or(u64::MAX)
+}
