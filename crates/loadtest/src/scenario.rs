@@ -173,27 +173,41 @@ pub(crate) enum SystemKind {
 pub fn run(args: LoadtestArgs) -> anyhow::Result<ExitCode> {
     let layout = Layout::detect()?;
     cpu::bind_to(&layout.judge)?;
-    runtime::build()?.block_on(async {
+    let judge = std::env::current_exe().context("cannot find this program")?;
+    let systems = systems(&args, &judge);
+    let directory = directory(args.output.as_deref())?;
+    let settings = settings(&args, layout, judge, directory);
+    let result = runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
         tokio::select! {
-            result = test(&args, layout) => result,
-            () = stop => bail!("interrupted; all processes of the test were stopped"),
+            result = test(&args, &systems, &settings) => result,
+            () = stop => Ok(Ended::Interrupted),
         }
-    })
+    });
+    // After an error the logs are needed: messages name them.
+    if args.output.is_none() && result.is_ok() {
+        remove(&settings.directory);
+    }
+    match result? {
+        Ended::With(code) => Ok(code),
+        Ended::Interrupted => bail!("interrupted; all processes of the test were stopped"),
+    }
 }
 
-async fn test(args: &LoadtestArgs, layout: Layout) -> anyhow::Result<ExitCode> {
-    let judge = std::env::current_exe().context("cannot find this program")?;
-    let systems = systems(args, &judge);
-    let directory = directory(args.output.as_deref())?;
-    let settings = settings(args, layout, judge, directory);
-    print(&heading(args, &settings))?;
+/// How a run ended when nothing went wrong with it.
+enum Ended {
+    With(ExitCode),
+    Interrupted,
+}
+
+async fn test(args: &LoadtestArgs, systems: &[System], settings: &Settings) -> anyhow::Result<Ended> {
+    print(&heading(args, settings))?;
     let mut verdicts = Vec::new();
-    for system in &systems {
-        let trial = trial::run(system, &settings).await;
+    for system in systems {
+        let trial = trial::run(system, settings).await;
         progress::clear();
         let trial = trial.with_context(|| format!("cannot finish the test of {}", system.name))?;
-        verdicts.push(verdict::judge(system, &settings, &trial));
+        verdicts.push(verdict::judge(system, settings, &trial));
     }
     let published = published::newest(settings.variant)?;
     print(&table::render(&verdicts, Some(&published)))?;
@@ -203,11 +217,11 @@ async fn test(args: &LoadtestArgs, layout: Layout) -> anyhow::Result<ExitCode> {
         }
     }
     let kpis: Vec<&Kpis> = verdicts.iter().map(|verdict| &verdict.kpis).collect();
-    match &args.output {
-        Some(directory) => files::write_json(&directory.join("result.json"), &kpis)?,
-        None => remove(&settings.directory),
+    if let Some(directory) = &args.output {
+        files::write_json(&directory.join("result.json"), &kpis)?;
     }
-    Ok(if verdicts.iter().any(is_failure) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let code = if verdicts.iter().any(is_failure) { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    Ok(Ended::With(code))
 }
 
 /// A peer may lose data: that is a result. Weir may not, and nobody may crash.

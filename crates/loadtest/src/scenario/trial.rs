@@ -14,6 +14,7 @@ use super::metrics::SelfView;
 use super::{Settings, System, SystemKind, http, progress};
 use crate::cpu::{self, CoreTime, Memory};
 use crate::files;
+use crate::ids::IdSet;
 use crate::load::LoadReport;
 use crate::sink::SinkReport;
 
@@ -24,6 +25,9 @@ pub(crate) const MEASURED_FIRST_ID: u64 = 1 << 40;
 const START_LIMIT: Duration = Duration::from_secs(30);
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+
+/// How often a moment is looked for in which the gateway delivers nothing.
+const STILL_ATTEMPTS: usize = 20;
 
 /// Time between two samples of memory; metrics are scraped on each fourth.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
@@ -41,10 +45,19 @@ pub(crate) struct Trial {
     pub(crate) samples: Samples,
     /// The gateway's own counts at the end of the drain.
     pub(crate) self_view: SelfView,
-    /// What the gateway last said it still held before it exited.
-    pub(crate) pending: f64,
+    /// What was where when the gateway was asked to stop; only looked at under back-pressure.
+    pub(crate) at_stop: Option<AtStop>,
     /// What went wrong while stopping.
     pub(crate) stop_error: Option<String>,
+}
+
+/// The undelivered spans just before the gateway is asked to stop.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct AtStop {
+    /// Acknowledged spans that sinks do not have, summed over sinks.
+    pub(crate) missing: u64,
+    /// Spans the gateway says it holds, summed over pipelines.
+    pub(crate) pending: f64,
 }
 
 /// Counters at the start or the end of the measured time.
@@ -102,12 +115,26 @@ pub(crate) async fn run(system: &System, settings: &Settings) -> anyhow::Result<
     let before = stage.snapshot().await?;
     let load = stage.run_load("generator", MEASURED_FIRST_ID, settings.duration, &mut samples).await?;
     let after = stage.snapshot().await?;
-    let acked = warmup.acked_spans + load.acked_spans;
-    let self_view = stage.drain(acked).await?;
+    let acked = acked_ids(&warmup, &load);
+    let self_view = stage.drain(acked.len()).await?;
     let drained_cpu_seconds = cpu::process_seconds(&stage.gateway.pid)?;
     samples.note_peak(cpu::process_memory(&stage.gateway.pid)?);
-    let (pending, stop_error, sinks) = stage.stop(self_view).await?;
-    Ok(Trial { warmup, load, sinks, before, after, drained_cpu_seconds, samples, self_view, pending, stop_error })
+    let at_stop = if settings.variant.backpressure { Some(stage.at_stop(&acked).await?) } else { None };
+    let (stop_error, sinks) = stage.stop().await?;
+    Ok(Trial { warmup, load, sinks, before, after, drained_cpu_seconds, samples, self_view, at_stop, stop_error })
+}
+
+/// Every id that was acknowledged: what the system owes to each sink.
+pub(crate) fn acked_ids(warmup: &LoadReport, load: &LoadReport) -> IdSet {
+    let mut acked = IdSet::from_ranges(&warmup.ids.acked);
+    acked.merge(&IdSet::from_ranges(&load.ids.acked));
+    acked
+}
+
+/// Ids of `acked` that a sink does not have, summed over sinks.
+pub(crate) fn missing<'a>(acked: &IdSet, sinks: impl IntoIterator<Item = &'a SinkReport>) -> u64 {
+    let received = |sink: &SinkReport| IdSet::from_ranges(sink.ids.as_deref().unwrap_or_default());
+    sinks.into_iter().map(|sink| acked.missing_from(&received(sink))).sum()
 }
 
 impl<'a> Stage<'a> {
@@ -225,36 +252,33 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Stops the gateway, then the sinks; returns what the gateway held last, what went wrong, and the sinks' reports.
-    async fn stop(mut self, view: SelfView) -> anyhow::Result<(f64, Option<String>, Vec<SinkReport>)> {
-        let mut pending = self.held(view);
-        self.gateway.terminate()?;
-        let mut ticks = interval(SAMPLE_INTERVAL);
-        let limit = Instant::now() + STOP_LIMIT;
-        let ended = loop {
-            tokio::select! {
-                status = self.gateway.wait() => break Some(status?),
-                now = ticks.tick() => {
-                    if now >= limit {
-                        break None;
-                    }
-                    if let Ok(view) = self.self_view().await {
-                        pending = self.held(view);
-                    }
-                }
+    /// Compares what sinks lack with what the gateway holds, at a moment when nothing moves if there is one.
+    async fn at_stop(&self, acked: &IdSet) -> anyhow::Result<AtStop> {
+        let mut last = AtStop::default();
+        for _ in 0..STILL_ATTEMPTS {
+            let before = self.held(self.self_view().await?);
+            let mut sinks = Vec::new();
+            for sink in &self.sinks {
+                sinks.push(sink.report_at("/report?ids=1").await?);
             }
-        };
-        let stop_error = match ended {
-            Some(status) => self.gateway.check(status).err().map(|err| err.to_string()),
-            None => Some(format!("{} did not stop within {STOP_LIMIT:?} and was killed", self.system.name)),
-        };
-        drop(self.gateway);
+            last = AtStop { missing: missing(acked, &sinks), pending: before };
+            let after = self.held(self.self_view().await?);
+            if (before - after).abs() < 1.0 {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Stops the gateway, then the sinks; returns what went wrong, and the sinks' reports.
+    async fn stop(self) -> anyhow::Result<(Option<String>, Vec<SinkReport>)> {
+        let stop_error = self.gateway.stop(STOP_LIMIT).await.err().map(|err| err.to_string());
         let mut reports = Vec::new();
         for sink in self.sinks {
             sink.process.stop(STOP_LIMIT).await?;
             reports.push(files::read_json(&sink.report)?);
         }
-        Ok((pending, stop_error, reports))
+        Ok((stop_error, reports))
     }
 
     /// Spans the gateway says it holds; a queue that counts requests holds a batch in each.
@@ -266,7 +290,11 @@ impl<'a> Stage<'a> {
 
 impl SinkProcess {
     async fn live_report(&self) -> anyhow::Result<SinkReport> {
-        let body = http::get(self.control, "/report").await?;
+        self.report_at("/report").await
+    }
+
+    async fn report_at(&self, path: &str) -> anyhow::Result<SinkReport> {
+        let body = http::get(self.control, path).await?;
         serde_json::from_slice(&body).context("cannot decode sink report")
     }
 }

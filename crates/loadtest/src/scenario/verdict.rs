@@ -3,16 +3,15 @@
 //! Definitions, per sink and summed over sinks:
 //! - missing: spans the client saw acknowledged (warm-up included) that the sink never recorded, counted after the gateway
 //!   exited.
-//! - pending: only under back-pressure, what the gateway itself last said it still held before it exited, at most what
-//!   is missing. A system without a journal loses it with its process.
-//! - lost: missing minus pending.
+//! - lost: what is missing. Under back-pressure, where a system without a journal may hold data when it is told to stop:
+//!   what was missing just before the stop minus what the gateway said it held then, at most what is missing in the end.
+//! - pending: only under back-pressure, the rest of what is missing: held when told to stop, and not delivered since.
 //! - duplicated: spans a sink recorded more than once.
 
 use serde::Serialize;
 
-use super::trial::{MEASURED_FIRST_ID, Trial};
+use super::trial::{AtStop, MEASURED_FIRST_ID, Trial, acked_ids, missing};
 use super::{Settings, System};
-use crate::ids::IdSet;
 use crate::sink::SinkReport;
 
 /// The figures of one system under one scenario; the keys of `result.json`.
@@ -75,8 +74,8 @@ const STRANGERS: f64 = 0.05;
 pub(crate) fn judge(system: &System, settings: &Settings, trial: &Trial) -> Verdict {
     let load = &trial.load;
     let seconds = (trial.after.at - trial.before.at).as_secs_f64();
-    let missing = missing(trial);
-    let pending = if settings.variant.backpressure { pending(trial.pending, missing) } else { 0 };
+    let missing = missing(&acked_ids(&trial.warmup, load), &trial.sinks);
+    let lost = trial.at_stop.map_or(missing, |at_stop| lost_before(at_stop).min(missing));
     let window_cpu = trial.after.gateway_cpu_seconds - trial.before.gateway_cpu_seconds;
     let drained_cpu = trial.drained_cpu_seconds - trial.before.gateway_cpu_seconds;
     let worst = |pick: fn(&SinkReport) -> f64| trial.sinks.iter().map(pick).fold(0.0, f64::max);
@@ -87,7 +86,7 @@ pub(crate) fn judge(system: &System, settings: &Settings, trial: &Trial) -> Verd
         duration_s: load.seconds,
         accepted: load.acked_spans,
         exported: trial.sinks.iter().map(measured_unique).sum(),
-        lost: missing - pending,
+        lost,
         duplicated: trial.sinks.iter().map(|sink| sink.duplicates).sum(),
         refused: load.refused_spans,
         accepted_per_s: load.acked_per_s,
@@ -106,7 +105,7 @@ pub(crate) fn judge(system: &System, settings: &Settings, trial: &Trial) -> Verd
     warnings.extend(doubts_about_counts(trial));
     Verdict {
         kpis,
-        pending,
+        pending: missing - lost,
         refused_without_hint: load.refused_without_hint,
         warnings,
         failed: trial.stop_error.is_some(),
@@ -115,18 +114,12 @@ pub(crate) fn judge(system: &System, settings: &Settings, trial: &Trial) -> Verd
 
 const MIB: f64 = 1_048_576.0;
 
-/// Acknowledged spans that each sink does not have, summed.
-fn missing(trial: &Trial) -> u64 {
-    let mut acked = IdSet::from_ranges(&trial.warmup.ids.acked);
-    acked.merge(&IdSet::from_ranges(&trial.load.ids.acked));
-    let received = |sink: &SinkReport| IdSet::from_ranges(sink.ids.as_deref().unwrap_or_default());
-    trial.sinks.iter().map(|sink| acked.missing_from(&received(sink))).sum()
-}
-
+/// Spans that were neither delivered nor held when the gateway was asked to stop.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=missing first")]
 #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
-fn pending(claimed: f64, missing: u64) -> u64 {
-    claimed.clamp(0.0, missing as f64) as u64
+fn lost_before(at_stop: AtStop) -> u64 {
+    let held = at_stop.pending.clamp(0.0, at_stop.missing as f64) as u64;
+    at_stop.missing - held
 }
 
 /// Different spans of the measured run that a sink recorded.

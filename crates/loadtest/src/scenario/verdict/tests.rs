@@ -77,7 +77,7 @@ fn trial(acked: &[(u64, u64)], sinks: Vec<SinkReport>) -> Trial {
         drained_cpu_seconds: 11.0,
         samples: Samples { memory_bytes, memory_peak_bytes: 300 << 20, queue_size: vec![1.0, 3.0] },
         self_view: SelfView::default(),
-        pending: 0.0,
+        at_stop: None,
         stop_error: None,
     }
 }
@@ -109,21 +109,25 @@ fn loss_is_counted_per_sink_and_warm_up_counts() {
 }
 
 #[test]
-fn pending_explains_missing_spans_only_under_back_pressure_and_never_more_than_missing() {
+fn what_was_held_at_the_stop_is_pending_not_lost_and_what_was_not_is_lost() {
     let acked = [(FIRST, FIRST + 999)];
     let mut trial = trial(&acked, vec![sink(&[(FIRST, FIRST + 599)])]);
-    trial.pending = 150.0;
-    let lost = |variant, trial: &Trial| {
-        let verdict = judged(variant, trial);
+    let sick = Variant { multi: false, backpressure: true };
+    let mut judge = |at_stop| {
+        trial.at_stop = at_stop;
+        let verdict = judged(sick, &trial);
         (verdict.kpis.lost, verdict.pending)
     };
-    assert_eq!(lost(Variant::default(), &trial), (400, 0));
-    let sick = Variant { multi: false, backpressure: true };
-    assert_eq!(lost(sick, &trial), (250, 150));
-    trial.pending = 5000.0;
-    assert_eq!(lost(sick, &trial), (0, 400));
-    trial.pending = f64::NAN;
-    assert_eq!(lost(sick, &trial), (400, 0));
+    assert_eq!(judge(None), (400, 0), "without back-pressure all that is missing is lost");
+    let at = |missing, pending| Some(AtStop { missing, pending });
+    // All held; 500 of 900 delivered while it shut down.
+    assert_eq!(judge(at(900, 900.0)), (0, 400));
+    // 150 were gone before the stop.
+    assert_eq!(judge(at(900, 750.0)), (150, 250));
+    // A system that claims more than is missing, or nonsense, gains nothing by it.
+    assert_eq!(judge(at(900, 5000.0)), (0, 400));
+    assert_eq!(judge(at(900, f64::NAN)), (400, 0));
+    assert_eq!(judge(at(900, -1.0)), (400, 0));
 }
 
 #[test]
