@@ -3,6 +3,7 @@
 //! An exporter turns bodies into one request and an answer into an [`Outcome`]; it keeps no data and decides no retry.
 
 mod body;
+mod coalesce;
 mod grpc;
 mod http;
 mod oauth2;
@@ -88,7 +89,7 @@ pub struct SetupError {
     pub cause: String,
 }
 
-type HttpClient = Client<HttpsConnector<HttpConnector>, Chunks>;
+type HttpClient = Client<HttpsConnector<coalesce::Connector>, Chunks>;
 
 /// An OTLP backend.
 #[derive(Debug)]
@@ -236,6 +237,7 @@ fn client(protocol: Protocol, config: rustls::ClientConfig) -> HttpClient {
     tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
     tcp.set_keepalive(Some(PING_INTERVAL));
     let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_or_http();
+    let tcp = coalesce::Connector(tcp);
     let connector = match protocol {
         Protocol::Grpc => connector.enable_http2().wrap_connector(tcp),
         Protocol::Http => connector.enable_http1().enable_http2().wrap_connector(tcp),

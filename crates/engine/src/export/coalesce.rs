@@ -1,0 +1,177 @@
+//! Fewer, larger writes to a backend's socket.
+//!
+//! HTTP/2 libraries write each 16 KiB frame by itself, and each write walks the kernel's whole network stack. This
+//! wrapper collects what is written within one turn of the connection's task and hands it over at once; the copy costs
+//! a fraction of what it saves (`docs/decisions/005-coalesced-writes.md`). It knows nothing of HTTP or TLS.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+/// What is collected at most: two of the largest segments that loopback and segmentation offload take.
+const CAPACITY: usize = 128 * 1024;
+
+/// Connects over TCP, with collected writes.
+#[derive(Clone, Debug)]
+pub(super) struct Connector(pub(super) HttpConnector);
+
+/// A connection with collected writes.
+#[derive(Debug)]
+pub(super) struct Coalesced<T> {
+    inner: T,
+    buffer: Vec<u8>,
+    /// How much of the buffer is written already.
+    written: usize,
+}
+
+impl<T: Write + Unpin> Coalesced<T> {
+    fn new(inner: T) -> Self {
+        Self { inner, buffer: Vec::new(), written: 0 }
+    }
+
+    /// Writes all that was collected.
+    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.written < self.buffer.len() {
+            let n = ready!(Pin::new(&mut self.inner).poll_write(cx, &self.buffer[self.written..]))?;
+            if n == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.written += n;
+        }
+        self.buffer.clear();
+        self.written = 0;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: Write + Unpin> Write for Coalesced<T> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        if self.buffer.len() + total > CAPACITY {
+            ready!(self.poll_drain(cx))?;
+            if total > CAPACITY {
+                return Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
+            }
+        }
+        slices.iter().for_each(|slice| self.buffer.extend_from_slice(slice));
+        Poll::Ready(Ok(total))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Libraries flush after each frame. The task is woken instead and writes in its next turn, when it reads: by then
+    /// it has written all frames it had.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.buffer.is_empty() {
+            return Pin::new(&mut self.inner).poll_flush(cx);
+        }
+        cx.waker().wake_by_ref();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_drain(cx))?;
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+impl<T: Read + Write + Unpin> Read for Coalesced<T> {
+    /// Whoever waits for an answer reads, so nothing collected can be left behind.
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        if let Poll::Ready(Err(error)) = self.poll_drain(cx) {
+            return Poll::Ready(Err(error));
+        }
+        Pin::new(&mut self.inner).poll_read(cx, into)
+    }
+}
+
+impl<T: Connection> Connection for Coalesced<T> {
+    fn connected(&self) -> Connected {
+        self.inner.connected()
+    }
+}
+
+type Connecting =
+    Pin<Box<dyn Future<Output = Result<Coalesced<TokioIo<TcpStream>>, <HttpConnector as Service<Uri>>::Error>> + Send>>;
+
+impl Service<Uri> for Connector {
+    type Response = Coalesced<TokioIo<TcpStream>>;
+    type Error = <HttpConnector as Service<Uri>>::Error;
+    type Future = Connecting;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connecting = self.0.call(uri);
+        Box::pin(async move { Ok(Coalesced::new(connecting.await?)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    /// Reads from a task that has written and flushed reach the peer, whatever the sizes.
+    #[tokio::test]
+    async fn what_is_written_arrives_in_order_once_the_writer_reads() {
+        let (near, mut far) = duplex(4 * CAPACITY);
+        let mut near = TokioIo::new(Coalesced::new(TokioIo::new(near)));
+        let sizes = [1, 9, 16_384, CAPACITY - 1, CAPACITY + 1, 70_000];
+        let sent: Vec<u8> = (0..sizes.iter().sum::<usize>()).map(|n| u8::try_from(n % 251).unwrap()).collect();
+        let mut rest = &sent[..];
+        let writer = async {
+            for size in sizes {
+                let (now, later) = rest.split_at(size);
+                rest = later;
+                near.write_all(now).await.unwrap();
+                near.flush().await.unwrap();
+            }
+            near.read_u8().await.unwrap()
+        };
+        let reader = async {
+            let mut received = vec![0; sent.len()];
+            far.read_exact(&mut received).await.unwrap();
+            far.write_u8(42).await.unwrap();
+            received
+        };
+        let (answer, received) = tokio::join!(writer, reader);
+        assert_eq!(answer, 42);
+        assert!(received == sent);
+    }
+
+    #[tokio::test]
+    async fn small_writes_leave_as_one() {
+        let (near, mut far) = duplex(4 * CAPACITY);
+        let mut near = TokioIo::new(Coalesced::new(TokioIo::new(near)));
+        for _ in 0..4 {
+            near.write_all(&[7; 10_000]).await.unwrap();
+            near.flush().await.unwrap();
+        }
+        let mut received = vec![0; CAPACITY];
+        let nothing = tokio::time::timeout(std::time::Duration::ZERO, far.read(&mut received)).await;
+        assert!(nothing.is_err(), "nothing leaves before the task's next turn");
+        near.shutdown().await.unwrap();
+        assert_eq!(far.read(&mut received).await.unwrap(), 40_000);
+    }
+}
