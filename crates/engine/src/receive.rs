@@ -6,6 +6,7 @@
 mod body;
 mod grpc;
 mod http;
+mod large_reads;
 mod refusal;
 mod reply;
 mod server;
