@@ -70,9 +70,6 @@ pub struct LoadtestArgs {
     /// Offer as much as is answered (closed loop); the default
     #[arg(long)]
     pub max: bool,
-    /// What spans look like
-    #[command(flatten)]
-    pub shape: Shape,
     /// Compression from the gateway to its backends
     #[arg(long, value_enum, default_value = "none")]
     pub compression: Compression,
@@ -88,6 +85,9 @@ pub struct LoadtestArgs {
     /// Load before the measured time
     #[arg(long, value_name = "DURATION", default_value = "3", value_parser = parse_duration)]
     pub warmup: Duration,
+    /// What spans look like
+    #[command(flatten)]
+    pub shape: Shape,
 }
 
 /// What can be tested.
@@ -203,25 +203,40 @@ enum Ended {
 async fn test(args: &LoadtestArgs, systems: &[System], settings: &Settings) -> anyhow::Result<Ended> {
     print(&heading(args, settings))?;
     let mut verdicts = Vec::new();
+    let mut failure = None;
     for system in systems {
         let trial = trial::run(system, settings).await;
         progress::clear();
-        let trial = trial.with_context(|| format!("cannot finish the test of {}", system.name))?;
-        verdicts.push(verdict::judge(system, settings, &trial));
+        match trial.with_context(|| format!("cannot finish the test of {}", system.name)) {
+            Ok(trial) => verdicts.push(verdict::judge(system, settings, &trial)),
+            Err(err) => failure = failure.or(Some(err)),
+        }
     }
-    let published = published::newest(settings.variant)?;
-    print(&table::render(&verdicts, Some(&published)))?;
-    for verdict in &verdicts {
+    // What was measured is shown even when another system failed.
+    present(args, settings, &verdicts)?;
+    if let Some(err) = failure {
+        return Err(err);
+    }
+    let code = if verdicts.iter().any(is_failure) { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    Ok(Ended::With(code))
+}
+
+/// Prints the table and the doubts, and writes `result.json`.
+fn present(args: &LoadtestArgs, settings: &Settings, verdicts: &[Verdict]) -> anyhow::Result<()> {
+    if verdicts.is_empty() {
+        return Ok(());
+    }
+    print(&table::render(verdicts, Some(&published::newest(settings.variant)?)))?;
+    for verdict in verdicts {
         for warning in &verdict.warnings {
             print(&format!("{}: {warning}\n", verdict.kpis.system))?;
         }
     }
-    let kpis: Vec<&Kpis> = verdicts.iter().map(|verdict| &verdict.kpis).collect();
     if let Some(directory) = &args.output {
+        let kpis: Vec<&Kpis> = verdicts.iter().map(|verdict| &verdict.kpis).collect();
         files::write_json(&directory.join("result.json"), &kpis)?;
     }
-    let code = if verdicts.iter().any(is_failure) { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    Ok(Ended::With(code))
+    Ok(())
 }
 
 /// A peer may lose data: that is a result. Weir may not, and nobody may crash.
