@@ -16,7 +16,7 @@ const OVERHEAD_BYTES: usize = 1024;
 
 /// Requests that may wait for room at once. Each may have one HTTP/2 stream window of bytes in the connection's
 /// buffers which the ledger does not see yet, so this bounds what is outside the ledger.
-const MAX_WAITING: u32 = 32;
+const MAX_WAITING: u32 = 16;
 
 /// The ledger. Cheap to clone.
 #[derive(Clone, Debug)]

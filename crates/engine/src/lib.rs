@@ -107,7 +107,7 @@ impl Engine {
         let division = Division::new(&settings, plan.pipelines.len());
         let budget = Budget::new(division.payloads);
         let epoch = Instant::now();
-        let (pipelines, deliveries) = start_pipelines(plan, division, epoch)?;
+        let (pipelines, deliveries) = start_pipelines(plan, division, &budget, epoch)?;
         let intake = Arc::new(Intake::new(pipelines, budget.clone(), settings.spill_after));
         let receivers = Arc::new(ReceiverStats::default());
         let metrics = Arc::new(metrics::Metrics {
@@ -204,18 +204,19 @@ impl Sockets {
 
 type Started = (Vec<Arc<Pipeline>>, Vec<JoinHandle<()>>);
 
-fn start_pipelines(plan: &Plan, division: Division, epoch: Instant) -> Result<Started, SetupError> {
-    let limits = Limits { batch_bytes: division.batch_bytes, in_flight_bytes: division.in_flight };
+fn start_pipelines(plan: &Plan, division: Division, budget: &Budget, epoch: Instant) -> Result<Started, SetupError> {
+    let Division { share: share_bytes, batch_bytes, in_flight: in_flight_bytes, encode, payloads: _ } = division;
+    let limits = Limits { share_bytes, batch_bytes, in_flight_bytes };
     // All backends first: a plan that cannot be set up must not leave tasks behind.
     let exporters: Result<Vec<_>, _> = plan
         .pipelines
         .iter()
-        .map(|pipeline| Exporter::new(&pipeline.exporter_id(), &pipeline.output, Budget::new(division.encode)))
+        .map(|pipeline| Exporter::new(&pipeline.exporter_id(), &pipeline.output, Budget::new(encode)))
         .collect();
     let mut started = Started::default();
     for (pipeline, exporter) in plan.pipelines.iter().zip(exporters?) {
         let id = pipeline::Id { name: pipeline.name.clone(), exporter: pipeline.exporter_id() };
-        let (handle, task) = Pipeline::start(id, division.share, limits, Arc::new(exporter), epoch);
+        let (handle, task) = Pipeline::start(id, Arc::new(exporter), limits, budget.clone(), epoch);
         started.0.push(Arc::new(handle));
         started.1.push(task);
     }

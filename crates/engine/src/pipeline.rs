@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::books::Books;
+use crate::budget::Budget;
 use crate::export::Backend;
 use crate::histogram::Histogram;
 use crate::obligation::Obligation;
@@ -25,6 +26,8 @@ use crate::share::Share;
 /// Sizes that delivery works within.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
+    /// What may be held after the clients were answered.
+    pub(crate) share_bytes: usize,
     /// Largest request to the backend, in uncompressed bytes.
     pub(crate) batch_bytes: usize,
     /// Largest sum of bytes on the wire and unanswered.
@@ -90,19 +93,20 @@ impl Pipeline {
     /// Starts the pipeline's task; it ends after [`Pipeline::drain`].
     pub(crate) fn start(
         id: Id,
-        share_bytes: usize,
-        limits: Limits,
         backend: Arc<dyn Backend>,
+        limits: Limits,
+        budget: Budget,
         epoch: Instant,
     ) -> (Self, JoinHandle<()>) {
         // Unbounded in count, bounded in bytes: every obligation in it carries its permit of the memory budget.
         let (inbox, commands) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats { oldest_ms: AtomicU64::new(u64::MAX), ..Stats::default() });
-        let share = Arc::new(Share::new(share_bytes));
+        let share = Arc::new(Share::new(limits.share_bytes));
         let delivery = delivery::Delivery::new(delivery::Parts {
             name: id.name.clone(),
             backend,
             limits,
+            budget,
             share: Arc::clone(&share),
             stats: Arc::clone(&stats),
             epoch,

@@ -18,6 +18,7 @@ use super::parked::{Batch, Parked};
 use super::queue::{Piece, Queue};
 use super::{Command, Limits, Stats};
 use crate::books::{Books, DropReason, Fate};
+use crate::budget::Budget;
 use crate::export::{Backend, Outcome, RetryKind};
 use crate::share::Share;
 
@@ -32,6 +33,7 @@ pub(super) struct Parts {
     pub(super) name: String,
     pub(super) backend: Arc<dyn Backend>,
     pub(super) limits: Limits,
+    pub(super) budget: Budget,
     pub(super) share: Arc<Share>,
     pub(super) stats: Arc<Stats>,
     pub(super) epoch: Instant,
@@ -239,8 +241,12 @@ impl Delivery {
         if !batch.still_owed() {
             return;
         }
-        if batch.pieces.len() == 1 && !split_piece(&mut batch.pieces) {
-            return self.rejected(&batch, "too_large".into(), message);
+        if batch.pieces.len() == 1 {
+            match split_piece(&batch.pieces[0], &self.parts.budget) {
+                Split::Halves(pieces) => batch.pieces = pieces,
+                Split::SingleItem => return self.rejected(&batch, "too_large".into(), message),
+                Split::NoMemory => return self.retry(batch, RetryKind::Request, None, "no memory to split a request"),
+            }
         }
         let second = batch.pieces.split_off(batch.pieces.len().div_ceil(2));
         let now = Instant::now();
@@ -329,16 +335,22 @@ fn finish(pieces: &[Piece], fate: &Fate) {
     pieces.iter().for_each(|piece| piece.obligation.finish(fate));
 }
 
-/// Replaces the only piece by its two halves; false when it is a single item.
-fn split_piece(pieces: &mut Vec<Piece>) -> bool {
-    let Some(piece) = pieces.first() else { return false };
-    let Some(body) = piece.obligation.body() else { return false };
-    let Some((first, second)) = weir_otlp::halve_traces(&body) else { return false };
-    let halves = [first, second].map(|part| (part.bytes, u64::from(part.items)));
-    let since = piece.since;
-    let halves = piece.obligation.split(halves);
-    *pieces = halves.into_iter().map(|obligation| Piece { obligation, since }).collect();
-    true
+/// What came of an attempt to split a piece.
+enum Split {
+    Halves(Vec<Piece>),
+    SingleItem,
+    NoMemory,
+}
+
+/// The two halves of a piece; none when it is not owed any more.
+fn split_piece(piece: &Piece, budget: &Budget) -> Split {
+    let Some(body) = piece.obligation.body() else { return Split::Halves(Vec::new()) };
+    let Some((first, second)) = weir_otlp::halve_traces(&body) else { return Split::SingleItem };
+    let paid = [&first, &second].map(|part| budget.pay_for_copy(&body, part.bytes.clone()));
+    let [Some(first_bytes), Some(second_bytes)] = paid else { return Split::NoMemory };
+    let halves = [(first_bytes, u64::from(first.items)), (second_bytes, u64::from(second.items))];
+    let halves = piece.obligation.split(halves).into_iter();
+    Split::Halves(halves.map(|obligation| Piece { obligation, since: piece.since }).collect())
 }
 
 async fn sleep_until(at: Option<Instant>) {

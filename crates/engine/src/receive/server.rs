@@ -19,11 +19,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Receiver;
+use super::large_reads::LargeReads;
 
-/// Unread bytes per stream and per connection. Reading starts as soon as the memory for a request is granted; these
-/// only have to cover the round trip.
-const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+/// Unread bytes per stream and per connection, outside the memory budget for the moment until they are read: a small
+/// part of it, and no more than a fast client on a long line needs.
+const WINDOW_PART: usize = 512;
+const WINDOW_MIN: u32 = 128 * 1024;
+const WINDOW_MAX: u32 = 1024 * 1024;
 /// Calls at once on one connection.
 const MAX_STREAMS: u32 = 256;
 /// All header fields of a request together.
@@ -56,12 +58,16 @@ pub(crate) struct ServerLimits {
     pub(crate) connections: usize,
     /// Age at which a connection is asked to go away, give or take a tenth.
     pub(crate) age: Duration,
+    /// HTTP/2 flow-control window of a connection and of each stream in it, in bytes.
+    window: u32,
 }
 
 impl ServerLimits {
     /// Connections may cost a quarter of the memory budget.
     pub(crate) fn new(memory: usize, age: Duration) -> Self {
-        Self { connections: (memory / 4 / CONNECTION_BYTES).clamp(16, MAX_CONNECTIONS), age }
+        let connections = (memory / 4 / CONNECTION_BYTES).clamp(16, MAX_CONNECTIONS);
+        let window = u32::try_from(memory / WINDOW_PART).unwrap_or(WINDOW_MAX).clamp(WINDOW_MIN, WINDOW_MAX);
+        Self { connections, age, window }
     }
 }
 
@@ -151,8 +157,8 @@ impl Server {
                 }
             })
         };
-        let builder = builder();
-        let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
+        let builder = builder(self.limits.window);
+        let mut connection = Box::pin(builder.serve_connection(TokioIo::new(LargeReads::new(stream)), service));
         tokio::select! {
             // Errors of a connection are its client's business; requests that matter were counted where they failed.
             _ = connection.as_mut() => return,
@@ -175,7 +181,7 @@ impl Server {
     }
 }
 
-fn builder() -> auto::Builder<TokioExecutor> {
+fn builder(window: u32) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -185,8 +191,8 @@ fn builder() -> auto::Builder<TokioExecutor> {
         .http2()
         .auto_date_header(false)
         .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(window)
+        .initial_connection_window_size(window)
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(MAX_HEADER_BYTES)
         .keep_alive_interval(PING_INTERVAL)

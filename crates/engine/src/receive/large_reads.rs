@@ -1,0 +1,106 @@
+//! Fewer, larger reads from a client's socket.
+//!
+//! The HTTP/2 library reads in pieces of 8 KiB, two system calls for each frame. This wrapper reads 64 KiB at once and
+//! hands them out; between reads it holds no memory, so that an idle connection costs nothing
+//! (`docs/decisions/005-coalesced-writes.md`). Writes pass through.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::io::poll_read_buf;
+
+/// What is read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A stream that is read in large pieces.
+#[derive(Debug)]
+pub(super) struct LargeReads<T> {
+    inner: T,
+    /// Read and not yet handed out.
+    rest: BytesMut,
+}
+
+impl<T> LargeReads<T> {
+    pub(super) fn new(inner: T) -> Self {
+        Self { inner, rest: BytesMut::new() }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for LargeReads<T> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.rest.is_empty() {
+            if into.remaining() >= READ_BYTES {
+                return Pin::new(&mut self.inner).poll_read(cx, into);
+            }
+            let mut fresh = BytesMut::with_capacity(READ_BYTES);
+            ready!(poll_read_buf(Pin::new(&mut self.inner), cx, &mut fresh))?;
+            self.rest = fresh;
+        }
+        let n = self.rest.len().min(into.remaining());
+        into.put_slice(&self.rest[..n]);
+        self.rest.advance(n);
+        if self.rest.is_empty() {
+            self.rest = BytesMut::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for LargeReads<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_arrive_in_order_whatever_the_sizes() {
+        let (near, mut far) = duplex(3 * READ_BYTES);
+        let mut near = LargeReads::new(near);
+        let sent: Vec<u8> = (0..5 * READ_BYTES).map(|n| u8::try_from(n % 251).unwrap()).collect();
+        let writer = async {
+            far.write_all(&sent).await.unwrap();
+            far.shutdown().await.unwrap();
+        };
+        let reader = async {
+            let mut received = vec![0; 100];
+            near.read_exact(&mut received).await.unwrap();
+            let mut large = vec![0; 2 * READ_BYTES];
+            near.read_exact(&mut large).await.unwrap();
+            received.append(&mut large);
+            near.read_to_end(&mut received).await.unwrap();
+            received
+        };
+        let ((), received) = tokio::join!(writer, reader);
+        assert!(received == sent);
+        assert_eq!(near.rest.capacity(), 0, "nothing is kept between reads");
+    }
+}
