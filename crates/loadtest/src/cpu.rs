@@ -55,15 +55,26 @@ fn parse_status(text: &str) -> anyhow::Result<Memory> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CoreTime {
     pub(crate) busy: u64,
+    /// Of this, interrupts: the network's work, which no process is charged for.
+    pub(crate) interrupts: u64,
     pub(crate) total: u64,
 }
 
 impl CoreTime {
     /// Share of the time since `before` that the cores were busy, 0 to 1.
-    #[expect(clippy::cast_precision_loss, reason = "a share needs no more than 53 bits")]
     pub(crate) fn busy_since(self, before: Self) -> f64 {
-        let total = self.total.saturating_sub(before.total).max(1);
-        self.busy.saturating_sub(before.busy) as f64 / total as f64
+        self.share(self.busy.saturating_sub(before.busy), before)
+    }
+
+    /// The same without interrupts: what processes used.
+    pub(crate) fn processes_since(self, before: Self) -> f64 {
+        let interrupts = self.interrupts.saturating_sub(before.interrupts);
+        self.share(self.busy.saturating_sub(before.busy).saturating_sub(interrupts), before)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a share needs no more than 53 bits")]
+    fn share(self, ticks: u64, before: Self) -> f64 {
+        ticks as f64 / self.total.saturating_sub(before.total).max(1) as f64
     }
 }
 
@@ -84,6 +95,7 @@ fn parse_core_time(text: &str, cores: &[usize]) -> CoreTime {
         let times: Vec<u64> = times.split_ascii_whitespace().take(8).filter_map(|time| time.parse().ok()).collect();
         let idle: u64 = times.iter().skip(3).take(2).sum();
         let total: u64 = times.iter().sum();
+        sum.interrupts += times.iter().skip(5).take(2).sum::<u64>();
         sum.total += total;
         sum.busy += total - idle;
     }
@@ -158,9 +170,10 @@ mod tests {
 
     #[test]
     fn core_time_counts_only_the_cores_asked_for() {
-        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 10 0 10 80 0 0 0 0 0 0\ncpu1 50 0 0 25 25 0 0 0 0 0\nintr 1\n";
+        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 10 0 4 80 0 1 5 0 0 0\ncpu1 50 0 0 25 25 0 0 0 0 0\nintr 1\n";
         let both = parse_core_time(stat, &[0, 1]);
-        assert_eq!(both, CoreTime { busy: 70, total: 200 });
+        assert_eq!(both, CoreTime { busy: 70, interrupts: 6, total: 200 });
+        assert_eq!(both.processes_since(CoreTime::default()), 0.32);
         assert_eq!(parse_core_time(stat, &[1]).busy_since(CoreTime::default()), 0.5);
     }
 

@@ -66,6 +66,8 @@ pub(crate) struct Verdict {
 
 /// Share of a core above which it counts as full.
 const FULL: f64 = 0.95;
+/// Share of the judge's cores above which a gateway that is less busy may have waited for them.
+const NEARLY_FULL: f64 = 0.9;
 /// CPU of strangers on the test's cores, in cores, above which figures are doubted.
 const STRANGERS: f64 = 0.05;
 
@@ -143,16 +145,16 @@ fn doubts_about_judge(settings: &Settings, trial: &Trial, seconds: f64) -> Vec<S
     let gateway = after.gateway_cores.busy_since(before.gateway_cores);
     if !layout.is_apart() {
         doubts.push("gateway and judge shared a single core: rates are those of both together".to_owned());
-    } else if judge > FULL && gateway < FULL {
+    } else if judge > NEARLY_FULL && gateway < FULL && judge > gateway {
         doubts.push(format!(
-            "the judge was the limit: its cores were {:.0} % busy, the gateway's {:.0} %",
+            "the judge was the limit, or close to it: its cores were {:.0} % busy, the gateway's {:.0} %",
             judge * 100.0,
             gateway * 100.0
         ));
     }
-    let mut busy = judge * layout.judge.len() as f64;
+    let mut busy = after.judge_cores.processes_since(before.judge_cores) * layout.judge.len() as f64;
     if layout.is_apart() {
-        busy += gateway * layout.gateway.len() as f64;
+        busy += after.gateway_cores.processes_since(before.gateway_cores) * layout.gateway.len() as f64;
     }
     let ours = (after.gateway_cpu_seconds - before.gateway_cpu_seconds)
         + (after.sinks_cpu_seconds - before.sinks_cpu_seconds)

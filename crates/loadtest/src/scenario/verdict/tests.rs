@@ -54,8 +54,8 @@ fn trial(acked: &[(u64, u64)], sinks: Vec<SinkReport>) -> Trial {
         gateway_cpu_seconds: 1.0,
         sinks_cpu_seconds: 0.0,
         own_cpu_seconds: 0.0,
-        gateway_cores: CoreTime { busy: 0, total: 0 },
-        judge_cores: CoreTime { busy: 0, total: 0 },
+        gateway_cores: CoreTime { busy: 0, interrupts: 0, total: 0 },
+        judge_cores: CoreTime { busy: 0, interrupts: 0, total: 0 },
         exported: 0,
     };
     let after = Snapshot {
@@ -63,8 +63,8 @@ fn trial(acked: &[(u64, u64)], sinks: Vec<SinkReport>) -> Trial {
         gateway_cpu_seconds: 9.0,
         sinks_cpu_seconds: 5.0,
         own_cpu_seconds: 0.0,
-        gateway_cores: CoreTime { busy: 800, total: 1000 },
-        judge_cores: CoreTime { busy: 500, total: 1000 },
+        gateway_cores: CoreTime { busy: 800, interrupts: 0, total: 1000 },
+        judge_cores: CoreTime { busy: 500, interrupts: 0, total: 1000 },
         exported: 900,
     };
     let memory_bytes = vec![100 << 20, 200 << 20];
@@ -143,6 +143,8 @@ fn doubts_are_named() {
         trial.after.sinks_cpu_seconds = 9.9;
     });
     assert!(limited.contains("the judge was the limit"), "{limited}");
+    let network = doubts(&|trial| trial.after.judge_cores = CoreTime { busy: 700, interrupts: 200, total: 1000 });
+    assert_eq!(network, "", "nobody is charged for interrupts");
     let strangers = doubts(&|trial| trial.after.judge_cores.busy = 700);
     assert!(strangers.contains("other processes used 0.20 cores"), "{strangers}");
     let counts = doubts(&|trial| trial.self_view.accepted = Some(990.0));
