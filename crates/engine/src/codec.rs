@@ -76,20 +76,26 @@ pub(crate) fn inflate(
     limits: InflateLimits,
     permit: &mut Permit,
 ) -> Result<Vec<u8>, InflateError> {
+    let unsaid = Source { compressed: body.len(), promised: 0 };
     match encoding {
-        Encoding::Identity => read_within(body, body.len(), limits, permit),
-        Encoding::Gzip => read_within(flate2::bufread::MultiGzDecoder::new(body), body.len(), limits, permit),
-        Encoding::Deflate if is_zlib(body) => {
-            read_within(flate2::bufread::ZlibDecoder::new(body), body.len(), limits, permit)
+        Encoding::Identity => read_within(body, unsaid, limits, permit),
+        Encoding::Gzip => {
+            let source = Source { compressed: body.len(), promised: gzip_size(body) };
+            read_within(flate2::bufread::MultiGzDecoder::new(body), source, limits, permit)
         }
-        Encoding::Deflate => read_within(flate2::bufread::DeflateDecoder::new(body), body.len(), limits, permit),
+        Encoding::Deflate if is_zlib(body) => {
+            read_within(flate2::bufread::ZlibDecoder::new(body), unsaid, limits, permit)
+        }
+        Encoding::Deflate => read_within(flate2::bufread::DeflateDecoder::new(body), unsaid, limits, permit),
         Encoding::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(InflateError::Corrupt)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(InflateError::Corrupt)?;
-            read_within(decoder, body.len(), limits, permit)
+            let promised = zstd::zstd_safe::get_frame_content_size(body).ok().flatten().unwrap_or(0);
+            let source = Source { compressed: body.len(), promised: usize::try_from(promised).unwrap_or(usize::MAX) };
+            read_within(decoder, source, limits, permit)
         }
         Encoding::Snappy if body.starts_with(SNAPPY_STREAM) => {
-            read_within(snap::read::FrameDecoder::new(body), body.len(), limits, permit)
+            read_within(snap::read::FrameDecoder::new(body), unsaid, limits, permit)
         }
         Encoding::Snappy => inflate_snappy_block(body, limits, permit),
     }
@@ -125,17 +131,33 @@ fn check(size: usize, compressed: usize, limits: InflateLimits) -> Result<(), In
     Ok(())
 }
 
+/// A compressed body: its size, and what it says it becomes (0 when it does not).
+#[derive(Debug, Clone, Copy)]
+struct Source {
+    compressed: usize,
+    promised: usize,
+}
+
+/// The size in the trailer (RFC 1952 2.3.1, ISIZE): of the last member only, and whatever the sender wrote.
+fn gzip_size(body: &[u8]) -> usize {
+    body.last_chunk().map_or(0, |size| u32::from_le_bytes(*size) as usize)
+}
+
 /// Reads to the end in steps, paying for each step before it is read.
 fn read_within(
     mut reader: impl Read,
-    compressed: usize,
+    source: Source,
     limits: InflateLimits,
     permit: &mut Permit,
 ) -> Result<Vec<u8>, InflateError> {
+    let Source { compressed, promised } = source;
+    // One step is enough for a body that tells the truth.
+    let mut first = promised.min(compressed.saturating_mul(limits.ratio)).saturating_add(1);
     let mut out = Vec::new();
     loop {
         // Grow by a quarter: few copies, and at most a fifth paid for and unused.
-        let step = STEP_BYTES.max(out.len() / 4).min(limits.bytes + 1 - out.len().min(limits.bytes));
+        let step = STEP_BYTES.max(out.len() / 4).max(first).min(limits.bytes + 1 - out.len().min(limits.bytes));
+        first = 0;
         if !permit.grow(step) {
             return Err(InflateError::NoMemory);
         }
@@ -144,6 +166,10 @@ fn read_within(
         reader.by_ref().take(step as u64).read_to_end(&mut out).map_err(InflateError::Corrupt)?;
         check(out.len(), compressed, limits)?;
         if out.len() - before < step {
+            // What a lie had reserved is not kept.
+            if out.capacity() / 2 > out.len().max(STEP_BYTES) {
+                out.shrink_to_fit();
+            }
             return Ok(out);
         }
     }
@@ -259,6 +285,20 @@ mod tests {
             let refused = refusal(encoding, &bomb, limits);
             assert!(matches!(refused, InflateError::TooLarge { limit: 0x10_0000 }), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_size_that_is_not_true_costs_no_more_than_the_limits() {
+        let body = deflate(Compression::Gzip, Protocol::Grpc, &[Bytes::from(sample())]).unwrap();
+        for lie in [0_u32, 1, 1 << 20, u32::MAX] {
+            let mut body = body.clone();
+            let trailer = body.len() - 4;
+            body[trailer..].copy_from_slice(&lie.to_le_bytes());
+            // flate2 checks the size after the data: a wrong one is an error, never memory.
+            assert!(inflate_with(Encoding::Gzip, &body, LIMITS).is_err(), "{lie}");
+        }
+        let two_members = [body.clone(), body].concat();
+        assert_eq!(inflate_with(Encoding::Gzip, &two_members, LIMITS).unwrap(), sample().repeat(2));
     }
 
     #[test]
