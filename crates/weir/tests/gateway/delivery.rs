@@ -51,7 +51,7 @@ async fn every_protocol_and_compression_delivers_the_same() {
     }
 }
 
-/// Snappy has two forms, and each transport's peers expect one of them.
+/// Paths, headers, and the form of snappy, of which each transport's peers expect another.
 #[tokio::test]
 async fn the_requests_are_what_the_field_sends() {
     for protocol in [Protocol::Grpc, Protocol::Http] {
@@ -71,7 +71,7 @@ async fn the_requests_are_what_the_field_sends() {
         let request = &backend.captured()[0];
         assert_eq!(request.headers["x-tenant"], "shop");
         assert_eq!(request.headers["authorization"], basic);
-        let framed = request.body.starts_with(b"\xff\x06\x00\x00sNaPpY");
+        let framed = request.body.starts_with(payload::SNAPPY_STREAM);
         let (path, content_type, is_framed) = match protocol {
             Protocol::Grpc => (weir_loadtest::grpc::EXPORT_TRACES, "application/grpc", true),
             Protocol::Http => ("/custom/v1/traces", "application/x-protobuf", false),

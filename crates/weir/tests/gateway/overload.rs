@@ -7,15 +7,16 @@ use weir_loadtest::grpc::EXPORT_TRACES;
 use crate::support::gateway::{closed_port, sink};
 use crate::support::grpc::{Grpc, OK, UNAVAILABLE, frame};
 use crate::support::http::{self, JSON, PROTOBUF};
+use crate::support::metrics::Scrape;
 use crate::support::process::{Weir, manifest};
-use crate::support::{json, payload};
+use crate::support::{eventually, json, payload};
 
 const MEMORY: u64 = 64 << 20;
 /// What the process may use beside its budget.
 const BESIDE: u64 = 32_000_000;
 
 /// Requests per client.
-const ROUNDS: u64 = 12;
+const ROUNDS: u64 = 6;
 
 /// How many requests were taken and how many refused; every refusal came with a hint.
 #[derive(Debug, Default)]
@@ -78,6 +79,13 @@ async fn a_flood_on_every_path_stays_within_the_memory() {
         total.refused += tally.refused;
     }
     assert!(total.taken > 0 && total.refused > 0, "{total:?}");
+    let scrape = Scrape::of(weir.metrics).await;
+    for name in ["one", "two"] {
+        let pipeline = format!("{{pipeline=\"{name}\"}}");
+        let figure = |metric: &str| scrape.get(&format!("{metric}{pipeline}"));
+        assert_eq!(figure("weir_books_mismatches_total"), 0.0);
+        assert_eq!(figure("weir_pipeline_accepted_items_total"), figure("weir_pipeline_pending_items"), "none dropped");
+    }
     let peak = weir.memory("VmHWM");
     assert!(peak <= MEMORY + BESIDE, "{peak} bytes at the peak; {total:?}");
 }
@@ -105,6 +113,7 @@ async fn idle_connections_cost_little_and_block_nobody() {
             assert_eq!(answer.code, OK, "after {number} connections: {answer:?}");
         }
     }
+    eventually("everybody else's spans arrive", async || sink.report(false).unique == wanted / 1_000).await;
     let peak = weir.memory("VmHWM");
     assert!(peak <= MEMORY + BESIDE, "{peak} bytes at the peak with {} connections", connections.len());
 }

@@ -17,7 +17,7 @@ use hyper_util::server::conn::auto;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
@@ -94,12 +94,7 @@ impl Backend {
                 connections.spawn(async move {
                     match tls {
                         None => desk.converse(stream).await,
-                        // A failed handshake is what some tests are about.
-                        Some(tls) => {
-                            if let Ok(stream) = tls.accept(stream).await {
-                                desk.converse(stream).await;
-                            }
-                        }
+                        Some(tls) => desk.converse_over(tls, stream).await,
                     }
                 });
             }
@@ -127,6 +122,13 @@ struct Desk {
 }
 
 impl Desk {
+    async fn converse_over(self, tls: TlsAcceptor, stream: TcpStream) {
+        // A failed handshake is what some tests are about.
+        if let Ok(stream) = tls.accept(stream).await {
+            self.converse(stream).await;
+        }
+    }
+
     async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let service = service_fn(move |request| self.clone().answer(request));
         // Connections end when the gateway does.

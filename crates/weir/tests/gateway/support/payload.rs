@@ -1,6 +1,6 @@
 //! Requests: spans whose ids are consecutive numbers from 1, so that loss and duplication can be counted.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value::Value};
@@ -78,16 +78,21 @@ fn finish<W: Write>(mut writer: W, bytes: &[u8], finish: impl FnOnce(W) -> std::
 
 /// The reverse of [`compress`], for what a gateway sends.
 pub(crate) fn inflate(encoding: &str, bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
     match encoding {
-        "identity" => out.extend_from_slice(bytes),
-        "gzip" => drop(std::io::copy(&mut flate2::read::MultiGzDecoder::new(bytes), &mut out).unwrap()),
-        "zstd" => out = zstd::stream::decode_all(bytes).unwrap(),
-        "snappy" if bytes.starts_with(b"\xff\x06\x00\x00sNaPpY") => {
-            drop(std::io::copy(&mut snap::read::FrameDecoder::new(bytes), &mut out).unwrap());
-        }
-        "snappy" => out = snap::raw::Decoder::new().decompress_vec(bytes).unwrap(),
+        "identity" => bytes.to_vec(),
+        "gzip" => read(flate2::read::MultiGzDecoder::new(bytes)),
+        "zstd" => zstd::stream::decode_all(bytes).unwrap(),
+        "snappy" if bytes.starts_with(SNAPPY_STREAM) => read(snap::read::FrameDecoder::new(bytes)),
+        "snappy" => snap::raw::Decoder::new().decompress_vec(bytes).unwrap(),
         other => panic!("no decoder for {other}"),
     }
+}
+
+/// How a framed snappy stream begins.
+pub(crate) const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
+
+fn read(mut reader: impl Read) -> Vec<u8> {
+    let mut out = Vec::new();
+    reader.read_to_end(&mut out).unwrap();
     out
 }
