@@ -25,7 +25,7 @@ use super::large_reads::LargeReads;
 /// part of it, and no more than a fast client on a long line needs.
 const WINDOW_PART: usize = 512;
 const WINDOW_MIN: u32 = 128 * 1024;
-const WINDOW_MAX: u32 = 1024 * 1024;
+const WINDOW_MAX: u32 = 256 * 1024;
 /// Calls at once on one connection.
 const MAX_STREAMS: u32 = 256;
 /// All header fields of a request together.
