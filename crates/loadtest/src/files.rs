@@ -7,13 +7,17 @@ use anyhow::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Writes `value` as JSON to a temporary name beside `path` and renames it into place.
+/// Writes `value` as JSON to a temporary name beside `path` and renames it into place. A pipe or a device is written to
+/// as it is: it must not be replaced by a file.
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> anyhow::Result<()> {
+    let mut text = serde_json::to_vec_pretty(value).context("cannot encode report as JSON")?;
+    text.push(b'\n');
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return fs::write(path, text).with_context(|| format!("cannot write {}", path.display()));
+    }
     let mut name = path.file_name().context("a report needs a file name")?.to_os_string();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);
-    let mut text = serde_json::to_vec_pretty(value).context("cannot encode report as JSON")?;
-    text.push(b'\n');
     fs::write(&temporary, text).with_context(|| format!("cannot write {}", temporary.display()))?;
     fs::rename(&temporary, path).with_context(|| format!("cannot move report to {}", path.display()))
 }
@@ -22,4 +26,17 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> anyhow::Result
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
     let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_slice(&text).with_context(|| format!("cannot decode {} as JSON", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_written_to_and_not_replaced() {
+        let error = write_json(Path::new("/dev/full"), &"report").unwrap_err();
+        assert!(format!("{error:#}").contains("No space left"), "{error:#}");
+        assert!(!Path::new("/dev/full").is_file());
+        write_json(Path::new("/dev/null"), &"report").unwrap();
+    }
 }

@@ -313,3 +313,17 @@ async fn no_endpoint_means_no_ids() {
     assert!(report.connect_failures > 0);
     assert_eq!((report.requests, report.ids.unknown.len()), (0, 0));
 }
+
+#[tokio::test]
+async fn a_wrong_endpoint_is_an_error_and_not_an_endless_wait() {
+    let closed = {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap().to_string()
+    };
+    let flags = ["traces", "--endpoint", &closed, "--spans", "100", "--timeout", "200ms"];
+    let cli = LoadCli::parse_from(flags);
+    let (_stop, stopped) = watch::channel(false);
+    let ended = tokio::time::timeout(Duration::from_secs(20), load::send_traces(&cli.args, stopped)).await.unwrap();
+    let error = format!("{:#}", ended.map(|report| report.requests).unwrap_err());
+    assert!(error.contains("endpoint") && error.contains(&closed), "{error}");
+}

@@ -105,7 +105,7 @@ pub(crate) async fn run(plan: Arc<Plan>, stop: watch::Receiver<bool>) -> anyhow:
         tally: Tally::default(),
     };
     // Connect first: a request that cannot be sent takes no ids.
-    while worker.connect().await {
+    while worker.connect().await? {
         let Some(slot) = plan.schedule.next() else { break };
         if !worker.pause_until(slot.due).await {
             break;
@@ -125,13 +125,21 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     /// Makes sure there is a connection; false when the run ended before there was one.
-    async fn connect(&mut self) -> bool {
+    ///
+    /// # Errors
+    /// Nobody answered for the time that one request may take, and never did before: the address is wrong. A server that
+    /// was there once may come back.
+    async fn connect(&mut self) -> anyhow::Result<bool> {
+        let patience = Instant::now() + self.plan.timeout;
         while self.connection.as_ref().is_none_or(Connection::is_closed) {
             if self.plan.schedule.is_over() || *self.stop.borrow() {
-                return false;
+                return Ok(false);
             }
             match self.plan.target.connect().await {
                 Ok(connection) => self.connection = Some(connection),
+                Err(error) if self.tally.requests == 0 && Instant::now() >= patience => {
+                    return Err(error.context("gave up: nobody ever answered; is the endpoint right?"));
+                }
                 Err(error) => {
                     tracing::debug!(%error, "cannot connect, trying again");
                     self.tally.connect_failures += 1;
@@ -139,7 +147,7 @@ impl Worker<'_> {
                 }
             }
         }
-        true
+        Ok(true)
     }
 
     /// False when the run was stopped first.
@@ -176,7 +184,7 @@ impl Worker<'_> {
                     true
                 }
             };
-            if !self.plan.retry || !proceed || self.plan.schedule.is_over() || !self.connect().await {
+            if !self.plan.retry || !proceed || self.plan.schedule.is_over() || !self.connect().await? {
                 break;
             }
         }
