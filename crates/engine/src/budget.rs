@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Charged on top of each buffer: its bookkeeping (ticket, obligations, queue slot, allocator rounding). Without it a
 /// flood of tiny requests would hold many times the bytes that the ledger sees.
-const OVERHEAD_BYTES: usize = 1024;
+pub(crate) const OVERHEAD_BYTES: usize = 1024;
 
 /// Requests that may wait for room at once. Each may have one HTTP/2 stream window of bytes in the connection's
 /// buffers which the ledger does not see yet, so this bounds what is outside the ledger.
@@ -24,6 +24,7 @@ pub(crate) struct Budget {
     room: Arc<Semaphore>,
     capacity: usize,
     waiting: Arc<AtomicU32>,
+    max_waiting: u32,
 }
 
 /// Bytes taken from a [`Budget`]; given back on drop.
@@ -37,7 +38,13 @@ impl Budget {
     /// A ledger of `capacity` bytes.
     pub(crate) fn new(capacity: usize) -> Self {
         let capacity = capacity.min(Semaphore::MAX_PERMITS);
-        Self { room: Arc::new(Semaphore::new(capacity)), capacity, waiting: Arc::default() }
+        let room = Arc::new(Semaphore::new(capacity));
+        Self { room, capacity, waiting: Arc::default(), max_waiting: MAX_WAITING }
+    }
+
+    /// A ledger for work that already holds its input and may wait for its output, however many wait.
+    pub(crate) fn for_encoding(capacity: usize) -> Self {
+        Self { max_waiting: u32::MAX, ..Self::new(capacity) }
     }
 
     /// All bytes there are.
@@ -72,7 +79,7 @@ impl Budget {
         if let Some(permit) = self.try_take(bytes) {
             return Some(permit);
         }
-        let _waiting = Waiting::enter(&self.waiting)?;
+        let _waiting = Waiting::enter(&self.waiting, self.max_waiting)?;
         let want = u32::try_from(bytes.saturating_add(OVERHEAD_BYTES)).ok()?;
         if want as usize > self.capacity {
             return None;
@@ -134,7 +141,11 @@ impl AsRef<[u8]> for ChargedShared {
 }
 
 /// Turns a paid-for buffer into shared bytes; the permit is returned when the last clone or slice is gone.
-pub(crate) fn charge(buffer: Vec<u8>, mut permit: Permit) -> Bytes {
+pub(crate) fn charge(mut buffer: Vec<u8>, mut permit: Permit) -> Bytes {
+    // Room that a reader took and did not need would be paid for as long as the bytes live.
+    if buffer.capacity() - buffer.len() > buffer.len() / 8 {
+        buffer.shrink_to_fit();
+    }
     permit.shrink_to(buffer.capacity());
     Bytes::from_owner(Charged { buffer, _permit: permit })
 }
@@ -143,8 +154,8 @@ pub(crate) fn charge(buffer: Vec<u8>, mut permit: Permit) -> Bytes {
 struct Waiting<'a>(&'a AtomicU32);
 
 impl<'a> Waiting<'a> {
-    fn enter(count: &'a AtomicU32) -> Option<Self> {
-        if count.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
+    fn enter(count: &'a AtomicU32, max: u32) -> Option<Self> {
+        if count.fetch_add(1, Ordering::Relaxed) >= max {
             count.fetch_sub(1, Ordering::Relaxed);
             return None;
         }

@@ -90,6 +90,10 @@ pub(crate) fn inflate(
         Encoding::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(InflateError::Corrupt)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(InflateError::Corrupt)?;
+            // The decoder's window is memory too; the caller gives back what was only needed here.
+            if !permit.grow(1 << ZSTD_WINDOW_LOG) {
+                return Err(InflateError::NoMemory);
+            }
             let promised = zstd::zstd_safe::get_frame_content_size(body).ok().flatten().unwrap_or(0);
             let source = Source { compressed: body.len(), promised: usize::try_from(promised).unwrap_or(usize::MAX) };
             read_within(decoder, source, limits, permit)
@@ -156,7 +160,8 @@ fn read_within(
     let mut out = Vec::new();
     loop {
         // Grow by a quarter: few copies, and at most a fifth paid for and unused.
-        let step = STEP_BYTES.max(out.len() / 4).max(first).min(limits.bytes + 1 - out.len().min(limits.bytes));
+        let step = if first > 1 { first } else { STEP_BYTES.max(out.len() / 4) };
+        let step = step.min(limits.bytes + 1 - out.len().min(limits.bytes));
         first = 0;
         if !permit.grow(step) {
             return Err(InflateError::NoMemory);

@@ -15,8 +15,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
-use bytes::Bytes;
-use http_body_util::{BodyExt, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -33,13 +33,15 @@ pub(crate) use grpc::EXPORT_TRACES;
 /// A request that has no answer after this long is tried again. Long, because a slow backend that does take the data
 /// makes every early retry a duplicate.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// For TCP and TLS to a backend.
+/// For a TCP connection to a backend; TLS on top of it has the time of the answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// HTTP/2 pings find dead connections within this and [`PING_TIMEOUT`].
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Answers are small; what is longer is cut off.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// How much of a backend's error text is kept.
+const MAX_MESSAGE_CHARS: usize = 500;
 /// Bodies below this are copied together: a separate frame for each would cost more than the copy.
 const COPY_BELOW_BYTES: usize = 16 * 1024;
 /// Compressing more than this leaves the async workers.
@@ -63,13 +65,19 @@ pub(crate) enum Outcome {
 pub(crate) enum RetryKind {
     /// No connection: refused, DNS, TLS.
     Unreachable,
-    /// This request: an answer that asks to try again, a reset, a timeout.
-    Request,
+    /// Nothing was heard: no answer in time, or the request never left (no room to encode it, no token).
+    Silent,
+    /// The backend was there: an answer that asks to try again, a reset.
+    Answered,
 }
 
 impl Outcome {
     fn retry(message: impl Into<String>) -> Self {
-        Self::Retry { kind: RetryKind::Request, hint: None, message: message.into() }
+        Self::Retry { kind: RetryKind::Answered, hint: None, message: message.into() }
+    }
+
+    fn silence(message: impl Into<String>) -> Self {
+        Self::Retry { kind: RetryKind::Silent, hint: None, message: message.into() }
     }
 }
 
@@ -121,15 +129,17 @@ impl Exporter {
     async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
         let encoded = match self.encode(bodies).await {
             Ok(encoded) => encoded,
-            Err(message) => return Outcome::retry(message),
+            Err(message) => return Outcome::silence(message),
         };
         let (chunks, _permit) = encoded;
-        let request = match self.request(chunks).await {
-            Ok(request) => request,
-            Err(message) => return Outcome::retry(message),
-        };
-        let answered = tokio::time::timeout(ANSWER_TIMEOUT, self.exchange(request)).await;
-        answered.unwrap_or_else(|_| Outcome::retry(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())))
+        let answered = tokio::time::timeout(ANSWER_TIMEOUT, async {
+            match self.request(chunks).await {
+                Ok(request) => self.exchange(request).await,
+                Err(message) => Outcome::silence(message),
+            }
+        });
+        let silence = |_| Outcome::silence(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()));
+        answered.await.unwrap_or_else(silence)
     }
 
     /// The body as it goes over the wire, and the permit that pays for what was copied.
@@ -140,7 +150,9 @@ impl Exporter {
         if copied == 0 {
             return Ok((bodies, None));
         }
-        let want = copied.min(self.encode.capacity() / 2);
+        // A raw snappy block needs its input in one piece and room for the worst case beside it.
+        let factor = if compress && self.compression == Compression::Snappy { 9 } else { 4 };
+        let want = (copied / 4 * factor).max(copied).min(self.encode.capacity() / 4 * 3);
         let Some(mut permit) = self.encode.take(want, ANSWER_TIMEOUT).await else {
             return Err("no room to encode the request".into());
         };
@@ -179,7 +191,7 @@ impl Exporter {
         let response = match self.client.request(request).await {
             Ok(response) => response,
             Err(error) => {
-                let kind = if error.is_connect() { RetryKind::Unreachable } else { RetryKind::Request };
+                let kind = if error.is_connect() { RetryKind::Unreachable } else { RetryKind::Answered };
                 return Outcome::Retry { kind, hint: None, message: chain(&error) };
             }
         };
@@ -223,11 +235,23 @@ impl Answer {
 }
 
 async fn read_answer(response: Response<Incoming>) -> Result<Answer, String> {
-    let (head, body) = response.into_parts();
-    let collected = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-    let collected = collected.map_err(|error| format!("cannot read the backend's answer: {error}"))?;
-    let trailers = collected.trailers().cloned().unwrap_or_default();
-    Ok(Answer { status: head.status, headers: head.headers, trailers, body: collected.to_bytes() })
+    let (head, mut incoming) = response.into_parts();
+    let mut body = BytesMut::new();
+    let mut trailers = HeaderMap::new();
+    while let Some(frame) = incoming.frame().await {
+        let frame = frame.map_err(|error| format!("cannot read the backend's answer: {error}"))?;
+        match frame.into_data() {
+            // What is longer is read to its end, because the status may follow, and not kept.
+            Ok(data) => body.extend_from_slice(&data[..data.len().min(MAX_ANSWER_BYTES - body.len())]),
+            Err(frame) => trailers = frame.into_trailers().unwrap_or_default(),
+        }
+    }
+    Ok(Answer { status: head.status, headers: head.headers, trailers, body: body.freeze() })
+}
+
+/// A backend's text as far as it is kept.
+fn shorten(text: &str) -> String {
+    text.chars().take(MAX_MESSAGE_CHARS).collect()
 }
 
 fn client(protocol: Protocol, config: rustls::ClientConfig) -> HttpClient {
@@ -272,10 +296,10 @@ fn headers(output: &Output) -> Result<HeaderMap, String> {
     let encoding = codec::header_value(output.compression);
     let standard = match output.protocol {
         Protocol::Grpc => {
-            [("content-type", Some("application/grpc")), ("te", Some("trailers")), ("grpc-encoding", encoding)]
+            vec![("content-type", Some("application/grpc")), ("te", Some("trailers")), ("grpc-encoding", encoding)]
         }
         Protocol::Http => {
-            [("content-type", Some("application/x-protobuf")), ("content-encoding", encoding), ("accept", None)]
+            vec![("content-type", Some("application/x-protobuf")), ("content-encoding", encoding)]
         }
     };
     for (name, value) in standard {

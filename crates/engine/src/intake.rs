@@ -21,6 +21,9 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 /// How often it looks.
 const ROOM_CHECK: Duration = Duration::from_millis(20);
 
+/// The gateway is ready when a request of this size would be taken.
+const READY_BYTES: usize = 4096;
+
 /// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -58,9 +61,10 @@ impl Intake {
         self.drain_deadline.get().is_some()
     }
 
-    /// Whether some pipeline would take data now.
+    /// Whether a small request would be accepted now.
     pub(crate) fn can_accept(&self) -> bool {
-        !self.is_draining() && self.pipelines.iter().any(|pipeline| pipeline.share.has_room_for(1))
+        let memory = self.budget.used() < self.budget.capacity() - self.budget.capacity() / 64;
+        !self.is_draining() && memory && self.pipelines.iter().any(|pipeline| pipeline.share.has_room_for(READY_BYTES))
     }
 
     /// Offers a validated request of `items` items to every pipeline and waits for the verdict. Dropping the future
@@ -139,7 +143,7 @@ impl Receipt<'_> {
     fn only_laggards_left(&self) -> bool {
         !self.intake.is_draining()
             && self.ticket.any_done()
-            && self.claims_by_pipeline().all(|(pipeline, claims)| pipeline.share.is_behind() || open_bytes(claims) == 0)
+            && self.claims_by_pipeline().all(|(pipeline, claims)| pipeline.share.is_behind() || open_cost(claims) == 0)
     }
 
     /// Slows the client down as long as taking its data would cost older data although no pipeline is in need of more.
@@ -151,17 +155,18 @@ impl Receipt<'_> {
         }
     }
 
-    /// Some pipeline has no room for what is open, and none is well.
+    /// Some pipeline has no room for what is open although its backend takes data, and no pipeline is in need of more.
     fn is_crowded(&self) -> bool {
-        let no_room = |(pipeline, claims): (&Arc<Pipeline>, &[Arc<Obligation>])| {
-            let open = open_bytes(claims);
-            open > 0 && !pipeline.share.has_room_for(open)
+        let waits = |(pipeline, claims): (&Arc<Pipeline>, &[Arc<Obligation>])| {
+            let open = open_cost(claims);
+            open > 0 && !pipeline.share.is_stalled() && !pipeline.share.has_room_for(open)
         };
-        self.claims_by_pipeline().any(no_room) && !self.intake.pipelines.iter().any(|pipeline| pipeline.share.is_well())
+        self.claims_by_pipeline().any(waits) && !self.intake.pipelines.iter().any(|pipeline| pipeline.share.is_well())
     }
 
     /// Answers now: hold what is open where there is room. Where there is none, a pipeline's own oldest data makes room
-    /// if another pipeline would otherwise go without; if none would, the client is refused and nothing is lost.
+    /// if its backend takes nothing anyway, or if another pipeline would otherwise go without; in all other cases the
+    /// client is refused and nothing is lost.
     fn decide(&mut self) -> Verdict {
         self.decided = true;
         if self.ticket.is_secured() {
@@ -173,8 +178,9 @@ impl Receipt<'_> {
         }
         let anyone_well = self.intake.pipelines.iter().any(|pipeline| pipeline.share.is_well());
         let places: Vec<Place<'_>> = self.claims_by_pipeline().map(Place::find).collect();
-        let takers = places.iter().filter(|place| place.reserved).count();
-        if takers == places.len() || (takers > 0 && anyone_well) {
+        let taken = places.iter().any(|place| place.reserved);
+        let may_drop = |place: &Place<'_>| anyone_well || place.pipeline.share.is_stalled();
+        if taken && places.iter().all(|place| place.reserved || may_drop(place)) {
             places.iter().for_each(Place::hold);
         } else {
             places.iter().for_each(Place::release);
@@ -203,7 +209,7 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn find((pipeline, claims): (&'a Arc<Pipeline>, &'a [Arc<Obligation>])) -> Self {
-        let open = open_bytes(claims);
+        let open = open_cost(claims);
         let reserved = open == 0 || pipeline.share.reserve(open);
         Self { pipeline, claims, open, reserved }
     }
@@ -239,8 +245,8 @@ impl Drop for Receipt<'_> {
     }
 }
 
-fn open_bytes(claims: &[Arc<Obligation>]) -> usize {
-    claims.iter().map(|claim| claim.waiting_bytes()).sum()
+fn open_cost(claims: &[Arc<Obligation>]) -> usize {
+    claims.iter().map(|claim| claim.waiting_cost()).sum()
 }
 
 fn retry_after() -> Duration {

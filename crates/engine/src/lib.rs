@@ -30,11 +30,10 @@ mod status;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use weir_plan::Plan;
 
@@ -47,10 +46,7 @@ use export::Exporter;
 use intake::Intake;
 use pipeline::{Limits, Pipeline};
 use receive::{Receiver, ReceiverStats, Server, ServerLimits};
-use settings::Division;
-
-/// Clients that are refused at the drain deadline get this long to receive their answer.
-const LAST_ANSWERS: Duration = Duration::from_millis(500);
+use settings::{Division, LAST_ANSWERS};
 
 /// Why an engine did not start.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +91,7 @@ pub struct Engine {
     intake: Arc<Intake>,
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<()>>,
-    deliveries: Vec<JoinHandle<()>>,
+    deliveries: JoinSet<()>,
     endpoints: Vec<JoinHandle<()>>,
 }
 
@@ -124,7 +120,7 @@ impl Engine {
             body_timeout: settings.body_timeout,
         });
         let (stop, stopped) = watch::channel(false);
-        let server = Server::new(receiver, ServerLimits::new(settings.memory, settings.max_connection_age), stopped);
+        let server = Server::new(receiver, ServerLimits::new(&settings, division.connections), stopped);
         let servers = vec![tokio::spawn(server.clone().serve(sockets.grpc)), tokio::spawn(server.serve(sockets.http))];
         let endpoints = vec![
             tokio::spawn(admin::Endpoint::Metrics(metrics).serve(sockets.metrics)),
@@ -147,9 +143,15 @@ impl Engine {
             .collect()
     }
 
+    /// Resolves when a pipeline's task has ended although nobody asked it to: a bug. Nothing is delivered or accepted
+    /// any more then, and the process should end so that it can be started anew.
+    pub async fn failed(&mut self) {
+        self.deliveries.join_next().await;
+    }
+
     /// Stops accepting, delivers what is here within the drain timeout, answers what it cannot deliver as refused, and
     /// returns the final books.
-    pub async fn shutdown(self) -> Vec<(String, Snapshot)> {
+    pub async fn shutdown(mut self) -> Vec<(String, Snapshot)> {
         let deadline = Instant::now() + self.settings.drain_timeout;
         self.intake.drain(deadline);
         self.stop.send_replace(true);
@@ -161,10 +163,8 @@ impl Engine {
                 abort.abort();
             }
         }
-        for task in self.deliveries {
-            // Deliveries end by themselves at the deadline; a panic in one was logged by the runtime.
-            let _ = task.await;
-        }
+        // Deliveries end by themselves at the deadline.
+        while self.deliveries.join_next().await.is_some() {}
         self.endpoints.iter().for_each(JoinHandle::abort);
         self.intake
             .pipelines()
@@ -202,23 +202,24 @@ impl Sockets {
     }
 }
 
-type Started = (Vec<Arc<Pipeline>>, Vec<JoinHandle<()>>);
+type Started = (Vec<Arc<Pipeline>>, JoinSet<()>);
 
 fn start_pipelines(plan: &Plan, division: Division, budget: &Budget, epoch: Instant) -> Result<Started, SetupError> {
-    let Division { share: share_bytes, batch_bytes, in_flight: in_flight_bytes, encode, payloads: _ } = division;
+    let Division { share: share_bytes, batch_bytes, in_flight: in_flight_bytes, encode, payloads: _, connections: _ } =
+        division;
     let limits = Limits { share_bytes, batch_bytes, in_flight_bytes };
     // All backends first: a plan that cannot be set up must not leave tasks behind.
     let exporters: Result<Vec<_>, _> = plan
         .pipelines
         .iter()
-        .map(|pipeline| Exporter::new(&pipeline.exporter_id(), &pipeline.output, Budget::new(encode)))
+        .map(|pipeline| Exporter::new(&pipeline.exporter_id(), &pipeline.output, Budget::for_encoding(encode)))
         .collect();
     let mut started = Started::default();
     for (pipeline, exporter) in plan.pipelines.iter().zip(exporters?) {
         let id = pipeline::Id { name: pipeline.name.clone(), exporter: pipeline.exporter_id() };
-        let (handle, task) = Pipeline::start(id, Arc::new(exporter), limits, budget.clone(), epoch);
+        let (handle, delivery) = Pipeline::new(id, Arc::new(exporter), limits, budget.clone(), epoch);
         started.0.push(Arc::new(handle));
-        started.1.push(task);
+        started.1.spawn(delivery);
     }
     Ok(started)
 }

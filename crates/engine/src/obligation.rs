@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::books::{Books, Fate};
+use crate::budget::OVERHEAD_BYTES;
 use crate::share::Share;
 
 /// The waiting client's side of its obligations.
@@ -93,6 +94,11 @@ impl Obligation {
         self.bytes
     }
 
+    /// What keeping the piece costs the memory budget, as far as the share counts it.
+    fn cost(&self) -> usize {
+        self.bytes + OVERHEAD_BYTES
+    }
+
     /// The bytes to send, or `None` when nothing is owed any more.
     pub(crate) fn body(&self) -> Option<Bytes> {
         match &*self.lock() {
@@ -106,17 +112,17 @@ impl Obligation {
         matches!(&*self.lock(), Phase::Held(_))
     }
 
-    /// Bytes that would have to be held if the client were answered now.
-    pub(crate) fn waiting_bytes(&self) -> usize {
+    /// What it would cost to hold the piece if the client were answered now.
+    pub(crate) fn waiting_cost(&self) -> usize {
         match &*self.lock() {
-            Phase::Waiting(_) => self.bytes,
-            Phase::Split(parts) => parts.iter().map(|part| part.waiting_bytes()).sum(),
+            Phase::Waiting(_) => self.cost(),
+            Phase::Split(parts) => parts.iter().map(|part| part.waiting_cost()).sum(),
             Phase::Held(_) | Phase::Withdrawn | Phase::Done => 0,
         }
     }
 
-    /// The client gets its OK: the piece is ours to keep. Returns the bytes that are held now and were not before; the
-    /// caller has reserved them in the pipeline's share.
+    /// The client gets its OK: the piece is ours to keep. Returns what this costs; the caller has reserved it in the
+    /// pipeline's share.
     pub(crate) fn hold(&self) -> usize {
         let mut phase = self.lock();
         match std::mem::replace(&mut *phase, Phase::Done) {
@@ -125,7 +131,7 @@ impl Obligation {
                 self.books.hold(self.items);
                 drop(phase);
                 self.left_waiting();
-                self.bytes
+                self.cost()
             }
             Phase::Split(parts) => {
                 let held = parts.iter().map(|part| part.hold()).sum();
@@ -168,7 +174,7 @@ impl Obligation {
                 self.left_waiting();
             }
             Phase::Held(_) => {
-                self.share.remove(self.bytes);
+                self.share.remove(self.cost());
                 self.books.finish_held(self.items, fate);
             }
             Phase::Withdrawn => self.books.finish_withdrawn(self.items, fate),
@@ -184,7 +190,7 @@ impl Obligation {
             return Vec::new();
         }
         if held {
-            self.share.remove(self.bytes);
+            self.share.remove(self.cost());
         }
         let children: Vec<_> = parts.into_iter().map(|part| self.child(part, held)).collect();
         *phase = Phase::Split(children.clone());
@@ -199,7 +205,7 @@ impl Obligation {
     fn child(&self, (body, items): (Bytes, u64), held: bool) -> Arc<Self> {
         let bytes = body.len();
         if held {
-            self.share.add(bytes);
+            self.share.add(bytes + OVERHEAD_BYTES);
         } else {
             self.ticket.open.fetch_add(1, Ordering::AcqRel);
         }
@@ -234,11 +240,13 @@ impl Drop for Obligation {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
     use crate::books::DropReason;
 
     fn desk() -> (Arc<Ticket>, Arc<Books>, Arc<Share>) {
-        (Arc::default(), Arc::default(), Arc::new(Share::new(1_000)))
+        (Arc::default(), Arc::default(), Arc::new(Share::new(100_000, Instant::now())))
     }
 
     #[test]
@@ -250,7 +258,7 @@ mod tests {
         assert!(ticket.any_done() && !ticket.is_secured());
         share.add(second.hold());
         assert!(ticket.is_secured() && second.body().is_some());
-        assert_eq!(share.held(), 4);
+        assert_eq!(share.held(), 4 + OVERHEAD_BYTES);
         second.finish(&Fate::Dropped(DropReason::MemoryFull));
         assert_eq!(share.held(), 0);
         assert!(books.snapshot().balanced());
@@ -263,9 +271,9 @@ mod tests {
         let parts = whole.split([(Bytes::from_static(b"abc"), 3), (Bytes::from_static(b"def"), 3)]);
         assert!(!ticket.is_secured(), "the client waits for both parts");
         share.add(whole.hold());
-        assert_eq!((share.held(), ticket.is_secured()), (6, true));
+        assert_eq!((share.held(), ticket.is_secured()), (6 + 2 * OVERHEAD_BYTES, true));
         let smaller = parts[0].split([(Bytes::from_static(b"a"), 1), (Bytes::from_static(b"bc"), 2)]);
-        assert_eq!(share.held(), 6);
+        assert_eq!(share.held(), 6 + 3 * OVERHEAD_BYTES);
         for part in smaller.iter().chain(&parts[1..]) {
             part.finish(&Fate::Delivered);
         }

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::books::Books;
@@ -90,18 +89,18 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Starts the pipeline's task; it ends after [`Pipeline::drain`].
-    pub(crate) fn start(
+    /// A pipeline and its task, to be spawned by the owner; it ends after [`Pipeline::drain`].
+    pub(crate) fn new(
         id: Id,
         backend: Arc<dyn Backend>,
         limits: Limits,
         budget: Budget,
         epoch: Instant,
-    ) -> (Self, JoinHandle<()>) {
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         // Unbounded in count, bounded in bytes: every obligation in it carries its permit of the memory budget.
         let (inbox, commands) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats { oldest_ms: AtomicU64::new(u64::MAX), ..Stats::default() });
-        let share = Arc::new(Share::new(limits.share_bytes));
+        let share = Arc::new(Share::new(limits.share_bytes, epoch));
         let delivery = delivery::Delivery::new(delivery::Parts {
             name: id.name.clone(),
             backend,
@@ -112,7 +111,7 @@ impl Pipeline {
             epoch,
         });
         let books = Arc::new(Books::default());
-        let task = tokio::spawn(delivery.run(commands, Arc::clone(&books)));
+        let task = delivery.run(commands, Arc::clone(&books));
         (
             Self {
                 name: id.name,

@@ -161,8 +161,10 @@ impl Receiver {
 }
 
 fn transport(headers: &HeaderMap) -> Transport {
-    match headers.get(::http::header::CONTENT_TYPE) {
-        Some(value) if value.as_bytes().starts_with(b"application/grpc") => Transport::Grpc,
+    let content_type = headers.get(::http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    // application/grpc-web is another protocol.
+    match content_type.and_then(|value| value.strip_prefix("application/grpc")) {
+        Some(rest) if rest.is_empty() || rest.starts_with(['+', ';']) => Transport::Grpc,
         _ => Transport::Http,
     }
 }

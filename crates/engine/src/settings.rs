@@ -30,6 +30,9 @@ pub const MAX_CONNECTION_AGE: Duration = Duration::from_secs(600);
 /// What every request's body has to arrive; large ones have more, by a least rate.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Clients that are refused at the drain deadline get this long to receive their answer.
+pub(crate) const LAST_ANSWERS: Duration = Duration::from_millis(500);
+
 /// Settings of one engine.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -78,6 +81,11 @@ impl Default for Settings {
     }
 }
 
+/// What a connection without a request costs.
+const CONNECTION_BYTES: usize = 8 * 1024;
+/// More connections than this are of no use to one process.
+const MAX_CONNECTIONS: usize = 16 * 1024;
+
 /// How the memory budget is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Division {
@@ -85,6 +93,8 @@ pub(crate) struct Division {
     pub(crate) payloads: usize,
     /// Of that, what one pipeline may hold after its clients were answered.
     pub(crate) share: usize,
+    /// Client connections at once; what they cost is set aside.
+    pub(crate) connections: usize,
     /// Copies and compressed bodies of one pipeline's requests.
     pub(crate) encode: usize,
     /// Largest request to a backend that the above allows.
@@ -94,16 +104,17 @@ pub(crate) struct Division {
 }
 
 impl Division {
-    /// An eighth encodes requests, the rest is payloads; of these three quarters may be held, so that a quarter is
-    /// always left for requests on their way to a healthy backend.
+    /// An eighth encodes requests, another at most is for connections, the rest is payloads; of these three quarters may
+    /// be held, so that a quarter is always left for requests on their way to a healthy backend.
     pub(crate) fn new(settings: &Settings, pipelines: usize) -> Self {
         let pipelines = pipelines.max(1);
         let encode = settings.memory / 8 / pipelines;
-        let payloads = settings.memory - encode * pipelines;
+        let connections = (settings.memory / 8 / CONNECTION_BYTES).min(MAX_CONNECTIONS);
+        let payloads = settings.memory - encode * pipelines - connections * CONNECTION_BYTES;
         let share = payloads / 4 * 3 / pipelines;
         // Half of the encoding room per request: one can be compressed while another is on the wire.
         let batch_bytes = settings.batch_bytes.min(encode / 2);
-        Self { payloads, share, encode, batch_bytes, in_flight: (share / 4 * 3).max(batch_bytes) }
+        Self { payloads, share, connections, encode, batch_bytes, in_flight: (share / 4 * 3).max(batch_bytes) }
     }
 }
 
@@ -117,7 +128,8 @@ mod tests {
             for pipelines in [0, 1, 3, 15] {
                 let settings = Settings { memory, ..Settings::default() };
                 let division = Division::new(&settings, pipelines);
-                assert!(division.payloads + division.encode * pipelines <= memory);
+                let connections = division.connections * CONNECTION_BYTES;
+                assert!(division.payloads + division.encode * pipelines + connections <= memory);
                 assert!(division.share * pipelines <= division.payloads / 4 * 3);
                 assert!(division.batch_bytes > 64 << 10 && division.batch_bytes <= settings.batch_bytes);
             }

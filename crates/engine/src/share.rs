@@ -3,18 +3,39 @@
 //! It counts bytes that are held (client answered). Fan-out shares the bytes themselves, so the sum over pipelines can
 //! be larger than what is in memory, never smaller.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A full pipeline whose backend took nothing for this long is not waited for.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// One pipeline's share, in bytes.
 #[derive(Debug)]
 pub(crate) struct Share {
     limit: usize,
     held: AtomicUsize,
+    epoch: Instant,
+    /// When the backend last took something, in milliseconds after the epoch.
+    progress_ms: AtomicU64,
 }
 
 impl Share {
-    pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, held: AtomicUsize::new(0) }
+    pub(crate) fn new(limit: usize, epoch: Instant) -> Self {
+        Self { limit, held: AtomicUsize::new(0), epoch, progress_ms: AtomicU64::new(0) }
+    }
+
+    /// The backend took something.
+    pub(crate) fn progressed(&self) {
+        let now = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.progress_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// The backend has taken nothing for a while.
+    pub(crate) fn is_stalled(&self) -> bool {
+        let progress = Duration::from_millis(self.progress_ms.load(Ordering::Relaxed));
+        self.epoch.elapsed().saturating_sub(progress) > STALLED_AFTER
     }
 
     pub(crate) fn limit(&self) -> usize {
@@ -55,7 +76,9 @@ impl Share {
         self.held.fetch_add(bytes, Ordering::AcqRel);
     }
 
+    /// Never below nothing: parts of a split piece may be finished an instant before their overhead is added.
     pub(crate) fn remove(&self, bytes: usize) {
-        self.held.fetch_sub(bytes, Ordering::AcqRel);
+        let less = |held: usize| Some(held.saturating_sub(bytes));
+        let _ = self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
     }
 }

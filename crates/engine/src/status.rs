@@ -56,7 +56,8 @@ impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match NAMES.get(self.0 as usize) {
             Some(name) => f.write_str(name),
-            None => write!(f, "CODE_{}", self.0),
+            // What no specification knows is UNKNOWN, as gRPC libraries treat it.
+            None => f.write_str(NAMES[2]),
         }
     }
 }

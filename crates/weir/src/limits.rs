@@ -31,13 +31,18 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| format!("{text:?} is not a size; write for example 512MiB, 1GiB or 1000000"))
 }
 
+/// No setting makes sense beyond this, and sums of times must not overflow.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Reads a duration such as `250ms`, `20s` or `10m`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let factor = DURATION_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
     let seconds = factor.zip(number.parse::<f64>().ok()).map(|(factor, number)| number * factor);
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    duration.ok_or_else(|| format!("{text:?} is not a duration; write for example 250ms, 20s or 10m"))
+    duration
+        .filter(|duration| *duration <= LONGEST)
+        .ok_or_else(|| format!("{text:?} is not a duration; write for example 250ms, 20s or 10m"))
 }
 
 fn split(text: &str) -> (&str, &str) {
@@ -96,7 +101,7 @@ mod tests {
     fn durations() {
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
-        for wrong in ["", "s", "10", "1d", "-1s", "1e999s"] {
+        for wrong in ["", "s", "10", "1d", "-1s", "1e999s", "9000h"] {
             assert!(parse_duration(wrong).is_err(), "{wrong:?}");
         }
     }

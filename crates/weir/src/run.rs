@@ -62,7 +62,7 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
 async fn serve(plan: Plan, settings: Settings) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     let memory = settings.memory;
-    let engine = Engine::start(&plan, settings).await?;
+    let mut engine = Engine::start(&plan, settings).await?;
     for pipeline in &plan.pipelines {
         let output = &pipeline.output;
         tracing::info!(
@@ -74,7 +74,10 @@ async fn serve(plan: Plan, settings: Settings) -> anyhow::Result<ExitCode> {
     }
     let at = engine.addresses();
     tracing::info!(grpc = %at.grpc, http = %at.http, metrics = %at.metrics, health = %at.health, memory, "ready");
-    signals.next().await;
+    tokio::select! {
+        () = signals.next() => {}
+        () = engine.failed() => bail!("a pipeline ended by itself: this is a bug in weir, please report it"),
+    }
     tracing::info!("stopping: delivering what is here; another signal ends at once");
     tokio::select! {
         books = engine.shutdown() => {

@@ -29,11 +29,13 @@ pub(super) struct Coalesced<T> {
     buffer: Vec<u8>,
     /// How much of the buffer is written already.
     written: usize,
+    /// The task was woken to write what was collected last.
+    woken: bool,
 }
 
 impl<T: Write + Unpin> Coalesced<T> {
     fn new(inner: T) -> Self {
-        Self { inner, buffer: Vec::new(), written: 0 }
+        Self { inner, buffer: Vec::new(), written: 0, woken: false }
     }
 
     /// Writes all that was collected.
@@ -68,7 +70,11 @@ impl<T: Write + Unpin> Write for Coalesced<T> {
                 return Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
             }
         }
+        if self.buffer.capacity() == 0 {
+            self.buffer.reserve_exact(CAPACITY);
+        }
         slices.iter().for_each(|slice| self.buffer.extend_from_slice(slice));
+        self.woken = false;
         Poll::Ready(Ok(total))
     }
 
@@ -77,11 +83,15 @@ impl<T: Write + Unpin> Write for Coalesced<T> {
     }
 
     /// Libraries flush after each frame. The task is woken instead and writes in its next turn, when it reads: by then
-    /// it has written all frames it had.
+    /// it has written all frames it had. A second flush without new data means what it says.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.buffer.is_empty() {
             return Pin::new(&mut self.inner).poll_flush(cx);
         }
+        if self.woken {
+            return self.poll_drain(cx);
+        }
+        self.woken = true;
         cx.waker().wake_by_ref();
         Poll::Ready(Ok(()))
     }
@@ -95,10 +105,16 @@ impl<T: Write + Unpin> Write for Coalesced<T> {
 impl<T: Read + Write + Unpin> Read for Coalesced<T> {
     /// Whoever waits for an answer reads, so nothing collected can be left behind.
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        if let Poll::Ready(Err(error)) = self.poll_drain(cx) {
-            return Poll::Ready(Err(error));
+        let drained = self.poll_drain(cx);
+        if drained.is_ready() {
+            // An idle connection keeps no buffer.
+            self.buffer = Vec::new();
         }
-        Pin::new(&mut self.inner).poll_read(cx, into)
+        match (Pin::new(&mut self.inner).poll_read(cx, into), drained) {
+            // A peer that closes may have said why: that is read first.
+            (Poll::Pending, Poll::Ready(Err(error))) => Poll::Ready(Err(error)),
+            (read, _) => read,
+        }
     }
 }
 

@@ -20,6 +20,7 @@ pub(super) fn outcome(answer: &Answer) -> Outcome {
         return delivered(&answer.body);
     }
     let message = text(fields, "grpc-message").map(percent_decode).unwrap_or_default();
+    let message = super::shorten(&message);
     let hint = details(fields).and_then(|status| status.retry_delay);
     judge(code, message, hint)
 }
@@ -41,12 +42,12 @@ fn judge(code: Code, message: String, hint: Option<Duration>) -> Outcome {
         | Code::ABORTED
         | Code::OUT_OF_RANGE
         | Code::UNAVAILABLE
-        | Code::DATA_LOSS => Outcome::Retry { kind: RetryKind::Request, hint, message: format!("{code}: {message}") },
+        | Code::DATA_LOSS => Outcome::Retry { kind: RetryKind::Answered, hint, message: format!("{code}: {message}") },
         Code::RESOURCE_EXHAUSTED if hint.is_none() && is_too_large(&message) => Outcome::TooLarge { message },
         // The specification calls this final without a RetryInfo, but backends under memory pressure answer so, and
         // giving up acknowledged data for a missing hint would break the first promise.
         Code::RESOURCE_EXHAUSTED => {
-            Outcome::Retry { kind: RetryKind::Request, hint, message: format!("{code}: {message}") }
+            Outcome::Retry { kind: RetryKind::Answered, hint, message: format!("{code}: {message}") }
         }
         _ => Outcome::Rejected { code: code.to_string(), message },
     }

@@ -6,19 +6,13 @@ use http::HeaderMap;
 
 use super::{Answer, Outcome, RetryKind};
 
-/// A longer wish than this is cut: a mistaken Retry-After must not stop a pipeline for days.
-const MAX_HINT: Duration = Duration::from_secs(600);
-
-/// How much of a backend's error text is kept.
-const MAX_MESSAGE_CHARS: usize = 500;
-
 /// Reads an answer. Retryable codes are those of the OTLP specification ("OTLP/HTTP Response", "Retryable Response Codes").
 pub(super) fn outcome(answer: &Answer) -> Outcome {
     match answer.status.as_u16() {
         200..=299 if is_json(&answer.headers) => partial(weir_otlp::partial_success_from_json(&answer.body)),
         200..=299 => partial(weir_otlp::partial_success(&answer.body)),
         429 | 502 | 503 | 504 => Outcome::Retry {
-            kind: RetryKind::Request,
+            kind: RetryKind::Answered,
             hint: retry_after(&answer.headers, SystemTime::now()),
             message: message(answer),
         },
@@ -45,8 +39,7 @@ fn message(answer: &Answer) -> String {
         Some(status) if !status.message.is_empty() => status.message,
         _ => String::from_utf8_lossy(&answer.body).trim().to_owned(),
     };
-    let text: String = text.chars().take(MAX_MESSAGE_CHARS).collect();
-    format!("{}: {text}", answer.status)
+    format!("{}: {}", answer.status, super::shorten(&text))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -61,7 +54,7 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
         Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(now).unwrap_or_default(),
     };
-    Some(wish.min(MAX_HINT))
+    Some(wish)
 }
 
 #[cfg(test)]
@@ -75,10 +68,9 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_in_both_forms_and_capped() {
+    fn retry_after_is_read_in_both_forms() {
         assert_eq!(hint("7"), Some(Duration::from_secs(7)));
         assert_eq!(hint("Thu, 01 Jan 1970 00:00:09 GMT"), Some(Duration::from_secs(9)));
-        assert_eq!(hint("99999999"), Some(MAX_HINT));
         assert_eq!(hint("soon"), None);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::Bytes;
-use http::{HeaderValue, Request};
+use http::{HeaderValue, Request, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -19,6 +19,10 @@ use weir_plan::{OAuth2, Tls};
 const EARLY: Duration = Duration::from_secs(30);
 /// The life of a token whose server names none.
 const DEFAULT_LIFE: Duration = Duration::from_secs(300);
+/// No token is kept longer, whatever its server says.
+const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
+/// A token server that failed is not asked again for this long.
+const FAILURE_PAUSE: Duration = Duration::from_secs(5);
 /// How long the token server may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Token answers are small.
@@ -29,7 +33,15 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024;
 pub(super) struct Tokens {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     settings: OAuth2,
-    current: Mutex<Option<Token>>,
+    state: Mutex<State>,
+}
+
+/// What the token server said last.
+#[derive(Debug, Default)]
+struct State {
+    token: Option<Token>,
+    /// It had no token for us, and is not asked again before this.
+    failed: Option<(Instant, String)>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,29 +64,40 @@ impl Tokens {
         let connector =
             hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
         let client = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { client, settings: settings.clone(), current: Mutex::new(None) })
+        Ok(Self { client, settings: settings.clone(), state: Mutex::default() })
     }
 
     /// The `authorization` header to send now; requests that need a new token wait for one fetch.
     pub(super) async fn bearer(&self) -> Result<HeaderValue, String> {
-        let mut current = self.current.lock().await;
-        if let Some(token) = current.as_ref().filter(|token| Instant::now() < token.replace_at) {
+        // Held while a token is fetched, on purpose: the others want the same token.
+        let mut state = self.state.lock().await;
+        if let Some(token) = state.token.as_ref().filter(|token| Instant::now() < token.replace_at) {
             return Ok(token.header.clone());
         }
+        if let Some((_, error)) = state.failed.as_ref().filter(|(until, _)| Instant::now() < *until) {
+            return Err(error.clone());
+        }
         let fetched = tokio::time::timeout(TIMEOUT, self.fetch()).await;
-        let url = &self.settings.token_url;
-        let token = fetched
-            .unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())))
-            .map_err(|cause| format!("cannot get a token from {url}: {cause}"))?;
-        *current = Some(token.clone());
-        Ok(token.header)
+        match fetched.unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs()))) {
+            Ok(token) => {
+                *state = State { token: Some(token.clone()), failed: None };
+                Ok(token.header)
+            }
+            Err(cause) => {
+                // The URL may hold credentials: its host is enough to find the culprit.
+                let uri = self.settings.token_url.parse::<Uri>().unwrap_or_default();
+                let error = format!("cannot get a token from {}: {cause}", uri.host().unwrap_or("the token server"));
+                state.failed = Some((Instant::now() + FAILURE_PAUSE, error.clone()));
+                Err(error)
+            }
+        }
     }
 
     /// Forgets a token that the backend refused, unless it was replaced meanwhile.
     pub(super) async fn forget(&self, refused: &HeaderValue) {
-        let mut current = self.current.lock().await;
-        if current.as_ref().is_some_and(|token| token.header == *refused) {
-            *current = None;
+        let mut state = self.state.lock().await;
+        if state.token.as_ref().is_some_and(|token| token.header == *refused) {
+            state.token = None;
         }
     }
 
@@ -112,7 +135,7 @@ fn token(body: &[u8]) -> Result<Token, String> {
     let mut header = HeaderValue::from_str(&format!("Bearer {}", answer.access_token))
         .map_err(|_| "the token has characters that HTTP does not allow".to_owned())?;
     header.set_sensitive(true);
-    let life = answer.expires_in.map_or(DEFAULT_LIFE, Duration::from_secs);
+    let life = answer.expires_in.map_or(DEFAULT_LIFE, Duration::from_secs).min(LONGEST_LIFE);
     Ok(Token { header, replace_at: Instant::now() + life.saturating_sub(EARLY) })
 }
 

@@ -166,14 +166,15 @@ impl Delivery {
                 tracing::error!(pipeline = self.parts.name, %error, "a send task panicked: this is a bug in weir");
                 (
                     error.id(),
-                    Outcome::Retry { kind: RetryKind::Request, hint: None, message: "send task panicked".into() },
+                    Outcome::Retry { kind: RetryKind::Silent, hint: None, message: "send task panicked".into() },
                 )
             }
         };
         let Some(Flight { batch, bytes, sent }) = self.flights.remove(&id) else { return };
         self.in_flight_bytes -= bytes;
         self.parts.stats.latency.observe(sent.elapsed());
-        if !matches!(outcome, Outcome::Retry { kind: RetryKind::Unreachable, .. }) && self.pace.reached() {
+        let unheard = matches!(outcome, Outcome::Retry { kind: RetryKind::Unreachable | RetryKind::Silent, .. });
+        if !unheard && self.pace.reached() {
             tracing::info!(pipeline = self.parts.name, "backend can be reached again");
         }
         match outcome {
@@ -184,13 +185,14 @@ impl Delivery {
         }
     }
 
-    fn delivered(&self, batch: &Batch, rejected: u64, message: &str, books: &Books) {
+    fn delivered(&mut self, batch: &Batch, rejected: u64, message: &str, books: &Books) {
+        self.parts.share.progressed();
         finish(&batch.pieces, &Fate::Delivered);
         if rejected > 0 {
             let items: u64 = batch.pieces.iter().map(|piece| piece.obligation.items()).sum();
             books.correct_partial(rejected.min(items));
         }
-        if rejected > 0 || !message.is_empty() {
+        if (rejected > 0 || !message.is_empty()) && self.pace.may_complain(Instant::now()) {
             let pipeline = &self.parts.name;
             tracing::warn!(pipeline, rejected, cause = message, "backend took a request only in part");
         }
@@ -218,7 +220,9 @@ impl Delivery {
             // What could not be sent at all waits for the gate, not for a backoff of its own.
             let due = match kind {
                 RetryKind::Unreachable => now,
-                RetryKind::Request => now + pace::retry_delay(batch.attempts, hint, self.draining.is_some()),
+                RetryKind::Silent | RetryKind::Answered => {
+                    now + pace::retry_delay(batch.attempts, hint, self.draining.is_some())
+                }
             };
             self.parked.park(batch, due);
         }
@@ -233,7 +237,7 @@ impl Delivery {
                 pipeline,
                 bytes,
                 learned,
-                message,
+                cause = message,
                 "backend found a request too large; sending less at once"
             );
             self.batch_bytes = learned;
@@ -245,7 +249,7 @@ impl Delivery {
             match split_piece(&batch.pieces[0], &self.parts.budget) {
                 Split::Halves(pieces) => batch.pieces = pieces,
                 Split::SingleItem => return self.rejected(&batch, "too_large".into(), message),
-                Split::NoMemory => return self.retry(batch, RetryKind::Request, None, "no memory to split a request"),
+                Split::NoMemory => return self.retry(batch, RetryKind::Silent, None, "no memory to split a request"),
             }
         }
         let second = batch.pieces.split_off(batch.pieces.len().div_ceil(2));
@@ -257,27 +261,21 @@ impl Delivery {
         }
     }
 
-    fn rejected(&self, batch: &Batch, code: String, message: &str) {
+    fn rejected(&mut self, batch: &Batch, code: String, message: &str) {
         let items: u64 = batch.pieces.iter().map(|piece| piece.obligation.items()).sum();
-        tracing::warn!(pipeline = self.parts.name, code, cause = message, items, "backend refused data for good");
+        if self.pace.may_complain(Instant::now()) {
+            tracing::warn!(pipeline = self.parts.name, code, cause = message, items, "backend refused data for good");
+        }
+        self.parts.share.progressed();
         finish(&batch.pieces, &Fate::Rejected(code));
     }
 
     /// Drops the oldest held data until the share is within its limit.
     fn evict(&mut self) {
         let fate = Fate::Dropped(DropReason::MemoryFull);
-        while self.parts.share.is_over() {
-            let Some(mut batch) = self.parked.pop_oldest() else { break };
-            let held = batch.pieces.iter().filter(|piece| piece.obligation.is_held());
-            held.take_while(|_| self.parts.share.is_over()).for_each(|piece| piece.obligation.finish(&fate));
-            if batch.still_owed() {
-                let delay = pace::retry_delay(batch.attempts, None, self.draining.is_some());
-                self.parked.park(batch, Instant::now() + delay);
-                break;
-            }
-        }
-        let over = self.queue.held().take_while(|_| self.parts.share.is_over());
+        let over = self.parked.held().chain(self.queue.held()).take_while(|_| self.parts.share.is_over());
         over.for_each(|obligation| obligation.finish(&fate));
+        self.parked.trim();
         self.queue.trim();
     }
 

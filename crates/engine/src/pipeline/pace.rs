@@ -25,6 +25,9 @@ const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// Longest pause between attempts to reach a backend, and longest backoff while the process drains.
 const REACH_MAX: Duration = Duration::from_secs(5);
 
+/// A backend's wish beyond this is cut: a mistake on its side must not stop a pipeline for days.
+const HINT_MAX: Duration = Duration::from_secs(600);
+
 /// Failing requests are logged this often per backend; the metrics count each.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(30);
 
@@ -58,6 +61,10 @@ impl Pace {
 
     /// The backend could not be reached; returns true when that is news.
     pub(super) fn cannot_reach(&mut self, now: Instant) -> bool {
+        // Requests that were under way together fail together: that is one failure.
+        if self.unreachable.is_some_and(|gate| now < gate.opens) {
+            return false;
+        }
         let failures = self.unreachable.map_or(1, |gate| gate.failures.saturating_add(1));
         self.unreachable = Some(Gate { failures, opens: now + backoff(failures).min(REACH_MAX) });
         failures == 1
@@ -94,7 +101,7 @@ pub(super) fn backoff(attempts: u32) -> Duration {
 
 /// Delay before the next attempt, honouring the backend's own wish.
 pub(super) fn retry_delay(attempts: u32, hint: Option<Duration>, draining: bool) -> Duration {
-    let delay = backoff(attempts).max(hint.unwrap_or_default());
+    let delay = backoff(attempts).max(hint.unwrap_or_default().min(HINT_MAX));
     if draining { delay.min(REACH_MAX) } else { delay }
 }
 
@@ -111,6 +118,7 @@ mod tests {
         assert!((0..100).all(|_| backoff(1) <= BACKOFF_FIRST));
         assert!((0..100).any(|_| backoff(12) > Duration::from_secs(5)));
         assert!(retry_delay(1, Some(Duration::from_secs(60)), false) >= Duration::from_secs(60));
+        assert_eq!(retry_delay(1, Some(Duration::MAX), false), HINT_MAX);
     }
 
     #[tokio::test(start_paused = true)]
@@ -127,8 +135,9 @@ mod tests {
         let now = Instant::now();
         assert!(pace.allows(MAX_IN_FLIGHT - 1, now) && !pace.allows(MAX_IN_FLIGHT, now));
         assert!(pace.cannot_reach(now), "the first failure is news");
-        assert!(!pace.cannot_reach(now), "the second is not");
         let opens = pace.opens().unwrap();
+        assert!(!pace.cannot_reach(now), "the second is not");
+        assert_eq!(pace.opens(), Some(opens), "nor does it make the pause longer");
         assert!(!pace.allows(0, now) && pace.allows(0, opens) && !pace.allows(1, opens));
         assert!(pace.reached() && pace.allows(1, now));
     }

@@ -2,12 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use super::queue::Piece;
+use crate::obligation::Obligation;
 
-/// Pieces that travel in one request. Ids rise with age, so a lower id means older data.
+/// Pieces that travel in one request.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) id: u64,
@@ -26,19 +28,25 @@ impl Batch {
     }
 }
 
+/// Orders batches by age: the arrival of the oldest piece, then the id.
+type Age = (Instant, u64);
+
 /// Parked batches, by due time and by age.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
-    batches: BTreeMap<u64, Batch>,
+    batches: BTreeMap<Age, Batch>,
     bytes: usize,
-    due: BinaryHeap<Reverse<(Instant, u64)>>,
+    due: BinaryHeap<Reverse<(Instant, Age)>>,
 }
 
 impl Parked {
+    /// Keeps a batch with at least one piece until `due`.
     pub(super) fn park(&mut self, batch: Batch, due: Instant) {
-        self.due.push(Reverse((due, batch.id)));
+        let Some(oldest) = batch.pieces.first() else { return };
+        let age = (oldest.since, batch.id);
+        self.due.push(Reverse((due, age)));
         self.bytes += batch.bytes;
-        self.batches.insert(batch.id, batch);
+        self.batches.insert(age, batch);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -61,15 +69,15 @@ impl Parked {
 
     /// When the oldest piece arrived.
     pub(super) fn oldest(&self) -> Option<Instant> {
-        self.batches.values().next().and_then(|batch| batch.pieces.first()).map(|piece| piece.since)
+        self.batches.keys().next().map(|(since, _)| *since)
     }
 
     /// A batch whose time has come.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<Batch> {
         while self.next_due().is_some_and(|due| due <= now) {
-            let Reverse((_, id)) = self.due.pop()?;
-            // A batch that was taken as the oldest meanwhile is still listed here.
-            if let Some(batch) = self.batches.remove(&id) {
+            let Reverse((_, age)) = self.due.pop()?;
+            // A batch that was removed by its age meanwhile is still listed here.
+            if let Some(batch) = self.batches.remove(&age) {
                 self.bytes -= batch.bytes;
                 return Some(batch);
             }
@@ -77,19 +85,30 @@ impl Parked {
         None
     }
 
-    /// The batch with the oldest data, due or not.
-    pub(super) fn pop_oldest(&mut self) -> Option<Batch> {
-        let (_, batch) = self.batches.pop_first()?;
-        self.bytes -= batch.bytes;
+    /// Held obligations, oldest first. Their batches keep their places until [`Parked::trim`].
+    pub(super) fn held(&self) -> impl Iterator<Item = &Arc<Obligation>> {
+        let pieces = self.batches.values().flat_map(|batch| &batch.pieces);
+        pieces.map(|piece| &piece.obligation).filter(|obligation| obligation.is_held())
+    }
+
+    /// Removes the oldest batches of which nothing is owed any more.
+    pub(super) fn trim(&mut self) {
+        while let Some(mut oldest) = self.batches.first_entry() {
+            self.bytes -= oldest.get().bytes;
+            if oldest.get_mut().still_owed() {
+                self.bytes += oldest.get().bytes;
+                break;
+            }
+            oldest.remove();
+        }
         if self.batches.is_empty() {
             self.due.clear();
         }
-        Some(batch)
     }
 
     /// Makes every batch due at `now` at the latest: a process that is about to end has no time to wait.
     pub(super) fn hurry(&mut self, now: Instant) {
-        self.due = self.batches.keys().map(|id| Reverse((now, *id))).collect();
+        self.due = self.batches.keys().map(|age| Reverse((now, *age))).collect();
     }
 
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Batch> + use<> {

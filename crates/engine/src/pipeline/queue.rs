@@ -1,7 +1,7 @@
 //! What waits to be sent for the first time, in order of arrival.
 //!
 //! Obligations that end while they wait (withdrawn, dropped) stay as empty places until they reach the front: their
-//! bytes are gone at once, and no search through the queue is needed.
+//! memory is free at once, and they need not be searched for.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

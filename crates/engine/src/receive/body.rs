@@ -10,8 +10,9 @@ use tokio::time::Instant;
 use super::Refusal;
 use crate::budget::Permit;
 
-/// A body has a second more than the timeout for each of these.
-const BODY_MIN_BYTES_PER_SECOND: usize = 64 * 1024;
+/// Every byte that arrives gives the rest of its body this much more time: a second for 64 KiB. What is only declared
+/// gives none.
+const PER_BYTE: Duration = Duration::from_nanos(1_000_000_000 / (64 * 1024));
 
 /// Bodies of unknown length are paid for and read in steps of this.
 const STEP_BYTES: usize = 64 * 1024;
@@ -21,7 +22,7 @@ pub(super) struct BodyReader {
     incoming: Incoming,
     /// Received and not yet read.
     rest: Bytes,
-    timeout: Duration,
+    /// When the next bytes must be here; moves with what arrives.
     deadline: Instant,
     started: Instant,
 }
@@ -29,13 +30,7 @@ pub(super) struct BodyReader {
 impl BodyReader {
     pub(super) fn new(incoming: Incoming, timeout: Duration) -> Self {
         let started = Instant::now();
-        Self { incoming, rest: Bytes::new(), timeout, deadline: started + timeout, started }
-    }
-
-    /// Gives the body the time that `bytes` may take.
-    pub(super) fn expect(&mut self, bytes: usize) {
-        let seconds = (bytes / BODY_MIN_BYTES_PER_SECOND) as u64;
-        self.deadline = self.started + self.timeout + Duration::from_secs(seconds);
+        Self { incoming, rest: Bytes::new(), deadline: started + timeout, started }
     }
 
     /// Fills `buffer`; false when the body ends first.
@@ -84,7 +79,6 @@ impl BodyReader {
                     return Err(Refusal::no_memory());
                 }
                 bytes.reserve_exact(step);
-                self.expect(len);
             }
             bytes.extend_from_slice(&std::mem::take(&mut self.rest));
         }
@@ -102,6 +96,7 @@ impl BodyReader {
                 Some(Err(error)) => return Err(Refusal::aborted(error)),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => {
+                        self.deadline += PER_BYTE * u32::try_from(data.len()).unwrap_or(u32::MAX);
                         self.rest = data;
                         return Ok(true);
                     }

@@ -57,7 +57,6 @@ async fn read(receiver: &Receiver, request: Request<Incoming>) -> Result<Receive
         _ => return Err(Refusal::malformed(format!("{flag} is not a gRPC compression flag (0 or 1)"))),
     };
     let permit = receiver.admit(declared).await?;
-    body.expect(declared);
     let Some(bytes) = body.read(declared).await? else {
         return Err(Refusal::malformed(format!("the message is shorter than the {declared} bytes it declares")));
     };

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::Receiver;
 use super::large_reads::LargeReads;
+use crate::settings::{LAST_ANSWERS, Settings};
 
 /// Unread bytes per stream and per connection, outside the memory budget for the moment until they are read: a small
 /// part of it, and no more than a fast client on a long line needs.
@@ -32,20 +33,14 @@ const MAX_STREAMS: u32 = 256;
 const MAX_HEADER_BYTES: u32 = 16 * 1024;
 /// Read buffer of an HTTP/1.1 connection.
 const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
-/// For the header fields of an HTTP/1.1 request to arrive.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection without a request is closed after this long: soon when it never had one.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// HTTP/2 pings find clients that are gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// For the requests of a connection that was told to go away to end.
+/// For the requests of a connection that was told to go away to end, unless the process is draining for longer.
 const CLOSE_GRACE: Duration = Duration::from_secs(30);
-/// What a connection without a request costs, for the limit on their number.
-const CONNECTION_BYTES: usize = 16 * 1024;
-/// More connections than this are of no use to one process.
-const MAX_CONNECTIONS: usize = 16 * 1024;
 /// For a connection that makes place for another to end.
 const DISMISSAL: Duration = Duration::from_secs(1);
 /// Accepting rests this long when the process has no file descriptor left.
@@ -60,14 +55,15 @@ pub(crate) struct ServerLimits {
     pub(crate) age: Duration,
     /// HTTP/2 flow-control window of a connection and of each stream in it, in bytes.
     window: u32,
+    /// Given to the requests of a connection that was told to go away.
+    grace: Duration,
 }
 
 impl ServerLimits {
-    /// Connections may cost a quarter of the memory budget.
-    pub(crate) fn new(memory: usize, age: Duration) -> Self {
-        let connections = (memory / 4 / CONNECTION_BYTES).clamp(16, MAX_CONNECTIONS);
+    pub(crate) fn new(settings: &Settings, connections: usize) -> Self {
+        let Settings { memory, max_connection_age: age, drain_timeout: drain, .. } = *settings;
         let window = u32::try_from(memory / WINDOW_PART).unwrap_or(WINDOW_MAX).clamp(WINDOW_MIN, WINDOW_MAX);
-        Self { connections, age, window }
+        Self { connections, age, window, grace: CLOSE_GRACE.max(drain + LAST_ANSWERS) }
     }
 }
 
@@ -115,7 +111,7 @@ impl Server {
         let Some(permit) = self.find_room().await else {
             if stats.connections_refused.fetch_add(1, Ordering::Relaxed) == 0 {
                 let limit = self.limits.connections;
-                tracing::warn!(limit, "too many connections; further ones are closed (told once)");
+                tracing::warn!(limit, "no room for more connections; further ones are closed (told once)");
             }
             return;
         };
@@ -166,7 +162,7 @@ impl Server {
             () = self.until_told_to_go(&activity) => {}
         }
         connection.as_mut().graceful_shutdown();
-        let _ = tokio::time::timeout(CLOSE_GRACE, connection).await;
+        let _ = tokio::time::timeout(self.limits.grace, connection).await;
     }
 
     /// Resolves when the process stops, the connection is old, or nobody uses it.
@@ -186,7 +182,8 @@ fn builder(window: u32) -> auto::Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
+        // Runs from the end of the request before: it must not be shorter than an idle connection may live.
+        .header_read_timeout(IDLE_TIMEOUT)
         .max_buf_size(HTTP1_BUFFER_BYTES)
         .http2()
         .auto_date_header(false)

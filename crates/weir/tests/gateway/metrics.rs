@@ -29,7 +29,7 @@ async fn the_names_and_values_of_a_known_traffic() {
         (format!("otelcol_exporter_queue_size{{{dead},data_type=\"traces\"}}"), bytes),
         (format!("otelcol_exporter_in_flight_requests{{{sent},data_type=\"traces\"}}"), 0.0),
         ("weir_pipeline_pending_items{pipeline=\"dead\"}".to_owned(), 12.0),
-        ("weir_pipeline_held_bytes{pipeline=\"dead\"}".to_owned(), bytes),
+        ("weir_pipeline_held_bytes{pipeline=\"dead\"}".to_owned(), bytes + 2.0 * 1024.0),
         ("weir_receiver_refused_requests_total{transport=\"grpc\",reason=\"malformed\"}".to_owned(), 1.0),
         ("weir_books_mismatches_total{pipeline=\"ok\"}".to_owned(), 0.0),
         ("weir_receiver_connections".to_owned(), 1.0),
