@@ -6,7 +6,8 @@
 //! - **ENGINE-1** each accepted item ends in exactly one of delivered, filtered, dropped(reason), rejected(code), all
 //!   counted in the books of its pipeline (`books`, `obligation`).
 //! - **ENGINE-2** every queue is bounded in bytes: what is queued carries its permit of the memory budget (`budget`).
-//! - **ENGINE-3** no task without an owner: the engine awaits or aborts everything it started.
+//! - **ENGINE-3** no task without an owner: the engine awaits or aborts everything it started; only connections to the
+//!   metrics and health endpoints end by themselves.
 //! - **ENGINE-4** a client is answered OK only when every pipeline has delivered its data or holds it (`intake`).
 
 #![forbid(unsafe_code)]
