@@ -424,3 +424,22 @@ async fn a_backend_that_never_listened_holds_the_data() {
     let books = gateway.books("backend");
     assert_eq!((books.accepted, books.pending), (10, 10));
 }
+
+/// A wish beyond all reason parks one batch and harms nothing else.
+#[tokio::test]
+async fn a_hint_of_centuries_does_not_stop_the_pipeline() {
+    for (protocol, code) in [(Protocol::Grpc, 14), (Protocol::Http, 503)] {
+        let hint = Duration::from_secs(u64::from(u32::MAX) * 1_000_000);
+        let backend = Backend::scripted(
+            move |number, _| {
+                if number == 0 { Say::Code(code, "later", Some(hint)) } else { Say::Ok }
+            },
+        )
+        .await;
+        let gateway = Gateway::start(through(output(backend.address, protocol))).await;
+        export(&gateway, 1, 1).await;
+        export(&gateway, 2, 1).await;
+        eventually("the second request is delivered", async || gateway.books("backend").delivered == 1).await;
+        assert_eq!(gateway.books("backend").pending, 1, "{protocol:?}");
+    }
+}

@@ -139,3 +139,23 @@ fn is_polite(answer: &grpc::Answer) {
     assert_eq!(answer.code, UNAVAILABLE, "{answer:?}");
     assert!(answer.retry_after.is_some_and(|hint| hint >= Duration::from_secs(1)), "{answer:?}");
 }
+
+/// Small compressed requests must cost what they are, not what reading them took: a dead pipeline that keeps them must
+/// not use up the memory that the others need.
+#[tokio::test]
+async fn small_requests_kept_by_a_dead_pipeline_leave_room_for_the_others() {
+    let healthy = sink("{}").await;
+    let pipelines = vec![pipeline("dead", closed_port().await), pipeline("healthy", healthy.grpc)];
+    let gateway = Gateway::with(pipelines, Settings { memory: MEMORY_MIN, ..settings() }).await;
+    let client = gateway.client().await;
+    for id in 1..=1000 {
+        let small = payload::compress("gzip", &payload::encoded(id, 1, 1000));
+        assert_eq!(client.export_as("gzip", &small).await.code, OK, "request {id}");
+    }
+    eventually("the healthy pipeline has everything", async || arrived(&healthy).len() == 1000).await;
+    let scrape = gateway.scrape().await;
+    let held = scrape.get("weir_pipeline_held_bytes{pipeline=\"dead\"}");
+    let used = scrape.get("weir_memory_used_bytes");
+    assert_eq!(gateway.books("dead").pending, 1000);
+    assert!(used <= held * 1.25, "{used} bytes are used to hold {held}");
+}
