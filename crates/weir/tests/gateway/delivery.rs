@@ -429,7 +429,7 @@ async fn a_backend_that_never_listened_holds_the_data() {
 #[tokio::test]
 async fn a_hint_of_centuries_does_not_stop_the_pipeline() {
     for (protocol, code) in [(Protocol::Grpc, 14), (Protocol::Http, 503)] {
-        let hint = Duration::from_secs(u64::from(u32::MAX) * 1_000_000);
+        let hint = Duration::from_secs(i64::MAX.unsigned_abs());
         let backend = Backend::scripted(
             move |number, _| {
                 if number == 0 { Say::Code(code, "later", Some(hint)) } else { Say::Ok }
