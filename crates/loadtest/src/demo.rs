@@ -3,6 +3,7 @@
 //! Everything runs as the processes a user would start, so what the demo shows can be repeated by hand.
 
 use std::io::{self, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -26,6 +27,8 @@ const METRICS_PORT: u16 = 8888;
 const HEALTH_PORT: u16 = 13133;
 /// Where the sink takes its commands by default.
 const CONTROL_PORT: u16 = 14319;
+/// Every port the demo's processes listen on.
+const PORTS: [u16; 7] = [4317, 4318, METRICS_PORT, HEALTH_PORT, 14317, 14318, CONTROL_PORT];
 /// How long a process may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(25);
 /// Rows between two headings.
@@ -53,6 +56,7 @@ pub struct DemoArgs {
 pub fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
+        check_free_ports()?;
         let directory = std::env::temp_dir().join(format!("weir-demo-{}", std::process::id()));
         std::fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
         let mut processes = Processes::start(&args, &directory).await?;
@@ -62,8 +66,19 @@ pub fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
             () = stop => {}
         }
         processes.stop().await?;
+        // The logs are of no use any more; what cannot be removed does no harm in a temporary directory.
+        let _ = std::fs::remove_dir_all(&directory);
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// The demo uses the ports that everything has by default, so that what it shows can be repeated as it is.
+fn check_free_ports() -> anyhow::Result<()> {
+    for port in PORTS {
+        TcpListener::bind(("127.0.0.1", port))
+            .with_context(|| format!("cannot use port {port}: is a gateway, a sink or another demo running?"))?;
+    }
+    Ok(())
 }
 
 /// The three processes of the demo.
@@ -127,8 +142,7 @@ async fn until_up(process: &mut Process, port: u16, path: &str) -> anyhow::Resul
         }
         tick.tick().await;
     }
-    // A stranger on the port would have answered too, while our process could not bind it.
-    process.check_alive().with_context(|| process.last_words())
+    Ok(())
 }
 
 fn welcome(directory: &Path) -> anyhow::Result<()> {
