@@ -9,8 +9,14 @@ if ! cargo fuzz --version 2>/dev/null | grep -q "$version"; then
     echo "installing cargo-fuzz $version"
     cargo install --quiet --locked cargo-fuzz --version "$version"
 fi
+command -v rustup >/dev/null || { echo "fuzzing needs a nightly toolchain, and that rustup: https://rustup.rs" >&2; exit 1; }
 rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal
-command -v c++ >/dev/null || { ((EUID == 0)) && apt-get install -y -qq g++ || sudo apt-get install -y -qq g++; }
+if ! command -v c++ >/dev/null; then
+    as_root=()
+    ((EUID == 0)) || as_root=(sudo)
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" apt-get install -y -qq g++
+fi
 
 passed=0
 for target in $(cargo +nightly fuzz list); do

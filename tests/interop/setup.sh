@@ -17,11 +17,16 @@ as_root() {
     if [[ $EUID -eq 0 ]]; then "$@"; else sudo "$@"; fi
 }
 
+install_debian() {
+    as_root apt-get -qq update && as_root apt-get -qq -y install "$@"
+}
+
 set_up_python() {
     command -v python3 >/dev/null || fail "cannot set up Python: no 'python3' in PATH; install python3 (>= 3.10) and python3-venv"
     local stamp="$venv/requirements.stamp"
     cmp -s "$here/requirements.txt" "$stamp" && return
-    python3 -m venv "$venv" || fail "cannot create $venv: install python3-venv"
+    python3 -m venv "$venv" || { install_debian python3-venv && python3 -m venv "$venv"; } ||
+        fail "cannot create $venv: install python3-venv"
     "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt" ||
         fail "cannot install tests/interop/requirements.txt into $venv"
     cp "$here/requirements.txt" "$stamp"
@@ -43,7 +48,7 @@ set_up_prometheus() {
         fail "the unpacked $venv/prometheus/usr/bin/prometheus does not run"
 }
 
-command -v openssl >/dev/null || fail "cannot make test certificates: no 'openssl' in PATH; install openssl"
+command -v openssl >/dev/null || install_debian openssl || fail "cannot make test certificates: no 'openssl' in PATH; install openssl"
 "$root/bench/peers/build.sh"
 set_up_python
 set_up_prometheus

@@ -90,12 +90,14 @@ pub(crate) fn inflate(
         Encoding::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(InflateError::Corrupt)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(InflateError::Corrupt)?;
-            // The decoder's window is memory too; the caller gives back what was only needed here.
-            if !permit.grow(1 << ZSTD_WINDOW_LOG) {
-                return Err(InflateError::NoMemory);
-            }
             let promised = zstd::zstd_safe::get_frame_content_size(body).ok().flatten().unwrap_or(0);
             let source = Source { compressed: body.len(), promised: usize::try_from(promised).unwrap_or(usize::MAX) };
+            // The decoder's window is memory too; the caller gives back what was only needed here.
+            let window =
+                if source.promised == 0 { 1 << ZSTD_WINDOW_LOG } else { source.promised.min(1 << ZSTD_WINDOW_LOG) };
+            if !permit.grow(window) {
+                return Err(InflateError::NoMemory);
+            }
             read_within(decoder, source, limits, permit)
         }
         Encoding::Snappy if body.starts_with(SNAPPY_STREAM) => {

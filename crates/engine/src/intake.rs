@@ -227,10 +227,13 @@ impl<'a> Place<'a> {
         if !self.reserved {
             share.add(self.open);
         }
-        let held = self.claims.iter().map(|claim| claim.hold()).sum();
+        let held: usize = self.claims.iter().map(|claim| claim.hold()).sum();
         // Some of it may have been delivered since, or cut into parts with a little overhead.
-        share.add(held);
-        share.remove(self.open);
+        if held > self.open {
+            share.add(held - self.open);
+        } else {
+            share.remove(self.open - held);
+        }
         if !self.reserved {
             self.pipeline.evict();
         }

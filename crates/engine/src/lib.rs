@@ -117,7 +117,7 @@ impl Engine {
             intake: Arc::clone(&intake),
             budget,
             stats: receivers,
-            max_request_bytes: settings.max_request_bytes,
+            max_request_bytes: max_request_bytes(&settings, division),
             body_timeout: settings.body_timeout,
         });
         let (stop, stopped) = watch::channel(false);
@@ -201,6 +201,15 @@ impl Sockets {
             Addresses { grpc: grpc_address, http: http_address, metrics: metrics_address, health: health_address };
         Ok(Self { grpc, http, metrics, health, addresses })
     }
+}
+
+/// The largest request taken: one that no pipeline could hold would have to be refused for ever.
+fn max_request_bytes(settings: &Settings, division: Division) -> usize {
+    let (wish, limit) = (settings.max_request_bytes, division.largest_request());
+    if wish > limit {
+        tracing::warn!(wish, limit, "requests are limited to what each pipeline can hold; more memory allows more");
+    }
+    wish.min(limit)
 }
 
 type Started = (Vec<Arc<Pipeline>>, JoinSet<()>);

@@ -118,6 +118,13 @@ impl Division {
     }
 }
 
+impl Division {
+    /// What every pipeline can hold, the bookkeeping of its pieces included.
+    pub(crate) fn largest_request(&self) -> usize {
+        self.share / 8 * 7
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +138,8 @@ mod tests {
                 let connections = division.connections * CONNECTION_BYTES;
                 assert!(division.payloads + division.encode * pipelines + connections <= memory);
                 assert!(division.share * pipelines <= division.payloads / 4 * 3);
+                let pieces = division.largest_request() / division.batch_bytes + 2;
+                assert!(division.largest_request() + pieces * crate::budget::OVERHEAD_BYTES <= division.share);
                 assert!(division.batch_bytes > 64 << 10 && division.batch_bytes <= settings.batch_bytes);
             }
         }

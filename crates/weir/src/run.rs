@@ -74,15 +74,18 @@ async fn serve(plan: Plan, settings: Settings) -> anyhow::Result<ExitCode> {
     }
     let at = engine.addresses();
     tracing::info!(grpc = %at.grpc, http = %at.http, metrics = %at.metrics, health = %at.health, memory, "ready");
-    tokio::select! {
-        () = signals.next() => {}
-        () = engine.failed() => bail!("a pipeline ended by itself: this is a bug in weir, please report it"),
-    }
+    let code = tokio::select! {
+        () = signals.next() => ExitCode::SUCCESS,
+        () = engine.failed() => {
+            tracing::error!("a pipeline ended by itself: this is a bug in weir, please report it");
+            ExitCode::FAILURE
+        }
+    };
     tracing::info!("stopping: delivering what is here; another signal ends at once");
     tokio::select! {
         books = engine.shutdown() => {
             books.iter().for_each(report);
-            Ok(ExitCode::SUCCESS)
+            Ok(code)
         }
         () = signals.next() => bail!("ended by a second signal before everything was delivered"),
     }

@@ -109,6 +109,7 @@ impl<T: Read + Write + Unpin> Read for Coalesced<T> {
         if drained.is_ready() {
             // An idle connection keeps no buffer.
             self.buffer = Vec::new();
+            self.written = 0;
         }
         match (Pin::new(&mut self.inner).poll_read(cx, into), drained) {
             // A peer that closes may have said why: that is read first.

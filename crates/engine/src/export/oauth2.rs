@@ -136,7 +136,7 @@ fn token(body: &[u8]) -> Result<Token, String> {
         .map_err(|_| "the token has characters that HTTP does not allow".to_owned())?;
     header.set_sensitive(true);
     let life = answer.expires_in.map_or(DEFAULT_LIFE, Duration::from_secs).min(LONGEST_LIFE);
-    Ok(Token { header, replace_at: Instant::now() + life.saturating_sub(EARLY) })
+    Ok(Token { header, replace_at: Instant::now() + life - EARLY.min(life / 2) })
 }
 
 fn append(form: &mut String, name: &str, value: &str) {

@@ -115,7 +115,13 @@ impl Delivery {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Take(obligation) => self.queue.push(obligation, Instant::now()),
+            Command::Take(obligation) => {
+                if self.is_idle() {
+                    // A backend that was not offered anything has not failed to take it.
+                    self.parts.share.progressed();
+                }
+                self.queue.push(obligation, Instant::now());
+            }
             Command::Evict => self.evict(),
             Command::Drain(deadline) => {
                 self.draining = Some(deadline);
@@ -192,7 +198,7 @@ impl Delivery {
             let items: u64 = batch.pieces.iter().map(|piece| piece.obligation.items()).sum();
             books.correct_partial(rejected.min(items));
         }
-        if (rejected > 0 || !message.is_empty()) && self.pace.may_complain(Instant::now()) {
+        if (rejected > 0 || !message.is_empty()) && self.pace.may_report_loss(Instant::now()) {
             let pipeline = &self.parts.name;
             tracing::warn!(pipeline, rejected, cause = message, "backend took a request only in part");
         }
@@ -263,7 +269,7 @@ impl Delivery {
 
     fn rejected(&mut self, batch: &Batch, code: String, message: &str) {
         let items: u64 = batch.pieces.iter().map(|piece| piece.obligation.items()).sum();
-        if self.pace.may_complain(Instant::now()) {
+        if self.pace.may_report_loss(Instant::now()) {
             tracing::warn!(pipeline = self.parts.name, code, cause = message, items, "backend refused data for good");
         }
         self.parts.share.progressed();
@@ -292,8 +298,11 @@ impl Delivery {
     }
 
     fn is_finished(&self) -> bool {
-        let idle = self.queue.is_empty() && self.parked.is_empty() && self.flights.is_empty();
-        self.draining.is_some_and(|deadline| idle || deadline <= Instant::now())
+        self.draining.is_some_and(|deadline| self.is_idle() || deadline <= Instant::now())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.parked.is_empty() && self.flights.is_empty()
     }
 
     /// The end: what is still here was acknowledged from memory (counted as dropped) or never acknowledged.

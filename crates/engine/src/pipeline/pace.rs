@@ -29,13 +29,14 @@ const REACH_MAX: Duration = Duration::from_secs(5);
 const HINT_MAX: Duration = Duration::from_secs(600);
 
 /// Failing requests are logged this often per backend; the metrics count each.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(30);
+const LOG_EVERY: Duration = Duration::from_secs(30);
 
 /// State of one backend's pacing.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     unreachable: Option<Gate>,
     complained: Option<Instant>,
+    loss_reported: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -70,19 +71,28 @@ impl Pace {
         failures == 1
     }
 
-    /// Whether a failure is worth a log line: not more often than every [`COMPLAIN_EVERY`].
+    /// Whether a request that has to be tried again is worth a log line: not more often than every [`LOG_EVERY`].
     pub(super) fn may_complain(&mut self, now: Instant) -> bool {
-        let due = self.complained.is_none_or(|at| now.duration_since(at) >= COMPLAIN_EVERY);
-        if due {
-            self.complained = Some(now);
-        }
-        due
+        is_due(&mut self.complained, now)
+    }
+
+    /// The same for data that the backend refused for good, so that neither hides the other.
+    pub(super) fn may_report_loss(&mut self, now: Instant) -> bool {
+        is_due(&mut self.loss_reported, now)
     }
 
     /// The backend answered; returns true when it had been out of reach.
     pub(super) fn reached(&mut self) -> bool {
         self.unreachable.take().is_some()
     }
+}
+
+fn is_due(last: &mut Option<Instant>, now: Instant) -> bool {
+    let due = last.is_none_or(|at| now.duration_since(at) >= LOG_EVERY);
+    if due {
+        *last = Some(now);
+    }
+    due
 }
 
 /// When data that began to wait at `oldest` may leave, with `bytes` waiting and `in_flight` requests under way.

@@ -1,4 +1,4 @@
-//! Batches that wait for their next attempt. A parked batch holds no worker (DESIGN: "a retry holds no worker").
+//! Batches that wait for their next attempt. A parked batch holds no worker and no memory beyond its bytes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -69,7 +69,7 @@ impl Parked {
 
     /// When the oldest piece arrived.
     pub(super) fn oldest(&self) -> Option<Instant> {
-        self.batches.keys().next().map(|(since, _)| *since)
+        self.batches.values().next().and_then(|batch| batch.pieces.first()).map(|piece| piece.since)
     }
 
     /// A batch whose time has come.
