@@ -173,10 +173,6 @@ fn read_within(
         reader.by_ref().take(step as u64).read_to_end(&mut out).map_err(InflateError::Corrupt)?;
         check(out.len(), compressed, limits)?;
         if out.len() - before < step {
-            // What a lie had reserved is not kept.
-            if out.capacity() / 2 > out.len().max(STEP_BYTES) {
-                out.shrink_to_fit();
-            }
             return Ok(out);
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::books::Snapshot;
 use crate::budget::Budget;
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
@@ -49,6 +50,11 @@ impl Intake {
 
     pub(crate) fn pipelines(&self) -> &[Arc<Pipeline>] {
         &self.pipelines
+    }
+
+    /// The books of every pipeline, by exporter id.
+    pub(crate) fn books(&self) -> Vec<(String, Snapshot)> {
+        self.pipelines.iter().map(|pipeline| (pipeline.exporter_id.clone(), pipeline.books.snapshot())).collect()
     }
 
     /// From now on nothing new is held: a request is delivered by `deadline` or refused.

@@ -137,15 +137,11 @@ impl Engine {
 
     /// The books of every pipeline, by exporter id.
     pub fn books(&self) -> Vec<(String, Snapshot)> {
-        self.intake
-            .pipelines()
-            .iter()
-            .map(|pipeline| (pipeline.exporter_id.clone(), pipeline.books.snapshot()))
-            .collect()
+        self.intake.books()
     }
 
-    /// Resolves when a pipeline's task has ended although nobody asked it to: a bug. Nothing is delivered or accepted
-    /// any more then, and the process should end so that it can be started anew.
+    /// Resolves when a pipeline's task has ended although nobody asked it to: a bug. Requests are refused then, because
+    /// that pipeline cannot take them; the process should shut down, so that it can be started anew.
     pub async fn failed(&mut self) {
         self.deliveries.join_next().await;
     }
@@ -167,11 +163,7 @@ impl Engine {
         // Deliveries end by themselves at the deadline.
         while self.deliveries.join_next().await.is_some() {}
         self.endpoints.iter().for_each(JoinHandle::abort);
-        self.intake
-            .pipelines()
-            .iter()
-            .map(|pipeline| (pipeline.exporter_id.clone(), pipeline.books.snapshot()))
-            .collect()
+        self.intake.books()
     }
 }
 

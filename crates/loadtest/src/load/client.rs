@@ -108,9 +108,14 @@ impl Target {
 }
 
 impl Connection {
-    /// Whether no further request can be sent.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.driver.is_finished()
+    /// Whether another request can be sent: not when the connection ended, nor when the server said that it will
+    /// (GOAWAY).
+    pub(crate) async fn is_open(&mut self) -> bool {
+        let ready = match &mut self.sender {
+            Sender::Http1(sender) => sender.ready().await.is_ok(),
+            Sender::Http2(sender) => sender.clone().ready().await.is_ok(),
+        };
+        ready && !self.driver.is_finished()
     }
 
     /// Sends one body and reads the whole answer.

@@ -107,7 +107,8 @@ pub(crate) async fn run(plan: Arc<Plan>, stop: watch::Receiver<bool>) -> anyhow:
     // Connect first: a request that cannot be sent takes no ids.
     while worker.connect().await? {
         let Some(slot) = plan.schedule.next() else { break };
-        if !worker.pause_until(slot.due).await {
+        // The server may have retired the connection during the pause.
+        if !worker.pause_until(slot.due).await || !worker.connect().await? {
             break;
         }
         worker.deliver(&slot).await?;
@@ -131,7 +132,7 @@ impl Worker<'_> {
     /// was there once may come back.
     async fn connect(&mut self) -> anyhow::Result<bool> {
         let patience = Instant::now() + self.plan.timeout;
-        while self.connection.as_ref().is_none_or(Connection::is_closed) {
+        while !self.is_connected().await {
             if self.plan.schedule.is_over() || *self.stop.borrow() {
                 return Ok(false);
             }
@@ -148,6 +149,13 @@ impl Worker<'_> {
             }
         }
         Ok(true)
+    }
+
+    async fn is_connected(&mut self) -> bool {
+        match &mut self.connection {
+            Some(connection) => connection.is_open().await,
+            None => false,
+        }
     }
 
     /// False when the run was stopped first.

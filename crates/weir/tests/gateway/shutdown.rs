@@ -52,6 +52,24 @@ async fn sigterm_under_load_loses_nothing_that_was_acknowledged() {
     assert_eq!((&stopped["balanced"], &stopped["dropped"]), (&true.into(), &0.into()), "{stopped}");
 }
 
+/// Clients are asked to reconnect after a while (GOAWAY), so that they spread over instances; that costs no data.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_connections_are_retired_and_lose_nothing() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("backend", sink.grpc), &["--max-connection-age", "200ms"]).await;
+    let client = Grpc::connect(weir.grpc).await;
+    assert_eq!(client.export(&payload::encoded(1, 1, 10)).await.code, OK);
+    let (stop, load) = load(&weir, &["--first-id", "1000", "--rate", "20000"]);
+    eventually("the idle connection is closed", async || client.is_closed()).await;
+    eventually("load flows across many connections", async || sink.report(false).received > 20_000).await;
+    stop.send_replace(true);
+    let report = in_time("end of the load", load).await.unwrap();
+    let report_of_sink = sink.report(true);
+    let received = IdSet::from_ranges(&report_of_sink.ids.unwrap());
+    assert_eq!(IdSet::from_ranges(&report.ids.acked).missing_from(&received), 0, "acknowledged and lost");
+    assert_eq!((report_of_sink.duplicates, report.refused.len()), (0, 0), "{report:?}");
+}
+
 /// Held data is delivered by a backend that comes back while the process drains.
 #[tokio::test]
 async fn what_is_held_is_delivered_before_the_end() {
