@@ -6,10 +6,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Unanswered requests per backend. Enough to fill a backend that takes a second per request with full batches; a
-/// fast one never sees more than a few, because the queue is empty before a second slot opens.
-const MAX_IN_FLIGHT: usize = 64;
-
 /// While a request is under way, the next one leaves when at least this much waits for it ...
 const WORTHWHILE_BYTES: usize = 256 * 1024;
 /// ... or when the oldest has waited this long for each request under way. So small requests merge while the backend
@@ -20,6 +16,9 @@ const PATIENCE_PER_REQUEST: Duration = Duration::from_millis(2);
 const BACKOFF_FIRST: Duration = Duration::from_millis(500);
 /// Longest retry delay, unless the backend asks for more.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// How many steps of backoff a batch may be ahead of the backend: one that took other data since sees this much less
+/// than the longest delay.
+const STEPS_AHEAD_OF_BACKEND: u32 = 2;
 /// No retry follows its failure faster than this.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// Longest pause between attempts to reach a backend, and longest backoff while the process drains.
@@ -35,6 +34,8 @@ const LOG_EVERY: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     unreachable: Option<Gate>,
+    /// Failures of any batch since the backend last took one.
+    streak: u32,
     complained: Option<Instant>,
     loss_reported: Option<Instant>,
 }
@@ -46,12 +47,12 @@ struct Gate {
 }
 
 impl Pace {
-    /// Whether one more request may be under way beside `in_flight` others.
-    pub(super) fn allows(&self, in_flight: usize, now: Instant) -> bool {
+    /// Whether one more request may be under way beside `in_flight` others, of `limit` in all.
+    pub(super) fn allows(&self, in_flight: usize, limit: usize, now: Instant) -> bool {
         match self.unreachable {
             // One probe at a time finds out whether the backend is back.
             Some(gate) => in_flight == 0 && gate.opens <= now,
-            None => in_flight < MAX_IN_FLIGHT,
+            None => in_flight < limit,
         }
     }
 
@@ -69,6 +70,25 @@ impl Pace {
         let failures = self.unreachable.map_or(1, |gate| gate.failures.saturating_add(1));
         self.unreachable = Some(Gate { failures, opens: now + backoff(failures).min(REACH_MAX) });
         failures == 1
+    }
+
+    /// A request has to be tried again.
+    pub(super) fn failed(&mut self) {
+        self.streak = self.streak.saturating_add(1);
+    }
+
+    /// The backend took a request, or said that it never will: either way it is at work.
+    pub(super) fn succeeded(&mut self) {
+        self.streak = 0;
+    }
+
+    /// Delay before the next attempt of a batch that failed `attempts` times, honouring the backend's own wish. The
+    /// longest delays are for a backend that takes nothing: a batch that had bad luck with one that takes others is
+    /// tried again within seconds.
+    pub(super) fn retry_delay(&self, attempts: u32, hint: Option<Duration>, draining: bool) -> Duration {
+        let steps = attempts.min(self.streak.saturating_add(STEPS_AHEAD_OF_BACKEND + 1));
+        let delay = backoff(steps).max(hint.unwrap_or_default().min(HINT_MAX));
+        if draining { delay.min(REACH_MAX) } else { delay }
     }
 
     /// Whether a request that has to be tried again is worth a log line: not more often than every [`LOG_EVERY`].
@@ -104,15 +124,9 @@ pub(super) fn leaves_at(oldest: Instant, bytes: usize, in_flight: usize) -> Inst
 }
 
 /// Delay before attempt number `attempts` + 1: exponential with full jitter.
-pub(super) fn backoff(attempts: u32) -> Duration {
+fn backoff(attempts: u32) -> Duration {
     let ceiling = BACKOFF_FIRST.saturating_mul(1 << attempts.saturating_sub(1).min(10)).min(BACKOFF_MAX);
     ceiling.mul_f64(fastrand::f64()).max(BACKOFF_MIN)
-}
-
-/// Delay before the next attempt, honouring the backend's own wish.
-pub(super) fn retry_delay(attempts: u32, hint: Option<Duration>, draining: bool) -> Duration {
-    let delay = backoff(attempts).max(hint.unwrap_or_default().min(HINT_MAX));
-    if draining { delay.min(REACH_MAX) } else { delay }
 }
 
 #[cfg(test)]
@@ -127,8 +141,40 @@ mod tests {
         }
         assert!((0..100).all(|_| backoff(1) <= BACKOFF_FIRST));
         assert!((0..100).any(|_| backoff(12) > Duration::from_secs(5)));
-        assert!(retry_delay(1, Some(Duration::from_secs(60)), false) >= Duration::from_secs(60));
-        assert_eq!(retry_delay(1, Some(Duration::MAX), false), HINT_MAX);
+        let pace = Pace::default();
+        assert!(pace.retry_delay(1, Some(Duration::from_secs(60)), false) >= Duration::from_secs(60));
+        assert_eq!(pace.retry_delay(1, Some(Duration::MAX), false), HINT_MAX);
+        assert_eq!(pace.retry_delay(1, Some(Duration::MAX), true), REACH_MAX);
+    }
+
+    /// The longest and the mean of many delays of a batch that failed 20 times.
+    fn delays(pace: &Pace) -> (Duration, Duration) {
+        let delays: Vec<Duration> = (0..1000).map(|_| pace.retry_delay(20, None, false)).collect();
+        (delays.iter().copied().max().unwrap(), delays.iter().sum::<Duration>() / 1000)
+    }
+
+    #[test]
+    fn an_unlucky_batch_is_tried_again_soon_while_the_backend_takes_others() {
+        fastrand::seed(6);
+        let mut pace = Pace::default();
+        let (longest, mean) = delays(&pace);
+        assert!(longest <= Duration::from_secs(2) && mean >= Duration::from_millis(500), "{longest:?}, {mean:?}");
+        // One in three gets through: two failures in a row are ordinary.
+        (0..2).for_each(|_| pace.failed());
+        let (longest, mean) = delays(&pace);
+        assert!(longest <= Duration::from_secs(8) && mean >= Duration::from_secs(2), "{longest:?}, {mean:?}");
+        (0..50).for_each(|_| pace.failed());
+        let (longest, mean) = delays(&pace);
+        assert!(longest > Duration::from_secs(28) && mean > Duration::from_secs(12), "{longest:?}, {mean:?}");
+        pace.succeeded();
+        assert!(delays(&pace).0 <= Duration::from_secs(2), "a success ends the streak");
+    }
+
+    #[test]
+    fn a_first_failure_is_tried_again_soon_however_long_the_streak() {
+        let mut pace = Pace::default();
+        (0..50).for_each(|_| pace.failed());
+        assert!((0..100).all(|_| pace.retry_delay(1, None, false) <= BACKOFF_FIRST));
     }
 
     #[tokio::test(start_paused = true)]
@@ -143,12 +189,12 @@ mod tests {
     async fn an_unreachable_backend_is_probed_one_request_at_a_time() {
         let mut pace = Pace::default();
         let now = Instant::now();
-        assert!(pace.allows(MAX_IN_FLIGHT - 1, now) && !pace.allows(MAX_IN_FLIGHT, now));
+        assert!(pace.allows(63, 64, now) && !pace.allows(64, 64, now));
         assert!(pace.cannot_reach(now), "the first failure is news");
         let opens = pace.opens().unwrap();
         assert!(!pace.cannot_reach(now), "the second is not");
         assert_eq!(pace.opens(), Some(opens), "nor does it make the pause longer");
-        assert!(!pace.allows(0, now) && pace.allows(0, opens) && !pace.allows(1, opens));
-        assert!(pace.reached() && pace.allows(1, now));
+        assert!(!pace.allows(0, 64, now) && pace.allows(0, 64, opens) && !pace.allows(1, 64, opens));
+        assert!(pace.reached() && pace.allows(1, 64, now));
     }
 }
