@@ -1,7 +1,7 @@
 //! Promise P4: the books of one pipeline, exact at any moment.
 //!
-//! `accepted = delivered + filtered + dropped{reason} + rejected{code} + pending` holds after every entry, because
-//! each is made under one lock. Items whose client has not been answered yet are `waiting`: not accepted, not pending.
+//! `accepted + recovered = delivered + filtered + dropped{reason} + rejected{code} + pending` holds after every entry,
+//! because each is made under one lock. Items whose client has not been answered yet are `waiting`: not accepted, not pending.
 //! The books know item counts only, never payloads.
 
 use std::collections::BTreeMap;
@@ -25,6 +25,14 @@ pub(crate) enum DropReason {
     MemoryFull,
     /// The process ended before the backend took them.
     Shutdown,
+    /// The pipeline's backlog was at its limit in bytes and newer data took the place of its oldest.
+    BacklogFull,
+    /// They had waited in the backlog for longer than the pipeline allows.
+    BacklogAge,
+    /// The disk had no space left and newer data took their place.
+    DiskFull,
+    /// The journal did not give back what was written.
+    JournalDamaged,
 }
 
 impl DropReason {
@@ -32,6 +40,10 @@ impl DropReason {
         match self {
             Self::MemoryFull => "memory_full",
             Self::Shutdown => "shutdown",
+            Self::BacklogFull => "backlog_full",
+            Self::BacklogAge => "backlog_age",
+            Self::DiskFull => "disk_full",
+            Self::JournalDamaged => "journal_damaged",
         }
     }
 }
@@ -41,6 +53,8 @@ impl DropReason {
 pub struct Snapshot {
     /// Taken over: the client was, or is about to be, told OK.
     pub accepted: u64,
+    /// Accepted by an earlier process and found in the journal at the start.
+    pub recovered: u64,
     /// Taken by the backend.
     pub delivered: u64,
     /// Removed on the user's request (no filter exists yet).
@@ -62,7 +76,11 @@ pub struct Snapshot {
 impl Snapshot {
     /// Whether the equation of P4 holds and no entry was amiss.
     pub fn balanced(&self) -> bool {
-        self.mismatches == 0 && self.accepted == self.finished() + self.pending
+        self.mismatches == 0 && self.adds_up()
+    }
+
+    fn adds_up(&self) -> bool {
+        self.accepted + self.recovered == self.finished() + self.pending
     }
 
     fn finished(&self) -> u64 {
@@ -77,6 +95,22 @@ pub(crate) struct Books {
 }
 
 impl Books {
+    /// Items that an earlier process accepted were found in the journal.
+    pub(crate) fn recover(&self, items: u64) {
+        let mut ledger = self.lock();
+        ledger.recovered += items;
+        ledger.pending += items;
+    }
+
+    /// Of items that an earlier process accepted, only the count was found.
+    pub(crate) fn recover_damaged(&self, items: u64) {
+        if items > 0 {
+            let mut ledger = self.lock();
+            ledger.recovered += items;
+            ledger.enter(items, &Fate::Dropped(DropReason::JournalDamaged));
+        }
+    }
+
     /// Items entered the pipeline with their client unanswered.
     pub(crate) fn arrive(&self, items: u64) {
         self.lock().waiting += items;
@@ -142,8 +176,8 @@ impl Books {
     /// A consistent copy; checks the equation and logs when it does not hold.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut ledger = self.lock();
-        if ledger.accepted != ledger.finished() + ledger.pending {
-            ledger.mismatch("accepted is not the sum of its parts");
+        if !ledger.adds_up() {
+            ledger.mismatch("accepted and recovered are not the sum of their parts");
         }
         ledger.clone()
     }
@@ -195,6 +229,9 @@ mod tests {
         books.finish_held(5, &Fate::Rejected("INVALID_ARGUMENT".into()));
         books.finish_withdrawn(10, &Fate::Delivered);
         books.correct_partial(3);
+        books.recover(7);
+        books.recover_damaged(2);
+        books.finish_held(7, &Fate::Dropped(DropReason::BacklogAge));
         let snapshot = books.snapshot();
         assert!(snapshot.balanced(), "{snapshot:?}");
         assert_eq!((snapshot.accepted, snapshot.delivered, snapshot.pending), (100, 57, 20));

@@ -1,6 +1,7 @@
 //! The engine: receives telemetry, delivers it, and accounts for every item in between.
 //!
-//! It runs a [`Plan`]; it must not know Kubernetes, custom resources, files or the command line.
+//! It runs a [`Plan`]; it must not know Kubernetes, custom resources, configuration files or the command line. The disk
+//! it sees only through the journal.
 //!
 //! Invariants, cited in code and tests:
 //! - **ENGINE-1** each accepted item ends in exactly one of delivered, filtered, dropped(reason), rejected(code), all
@@ -8,10 +9,12 @@
 //! - **ENGINE-2** every queue is bounded in bytes: what is queued carries its permit of the memory budget (`budget`).
 //! - **ENGINE-3** no task without an owner: the engine awaits or aborts everything it started; only connections to the
 //!   metrics and health endpoints end by themselves.
-//! - **ENGINE-4** a client is answered OK only when every pipeline has delivered its data or holds it (`intake`).
+//! - **ENGINE-4** a client is answered OK only when every pipeline has delivered its data or has it in the journal
+//!   (`intake`, `store`); without a journal, or holds it in memory.
 
 #![forbid(unsafe_code)]
 
+mod account;
 mod admin;
 mod books;
 mod budget;
@@ -27,6 +30,7 @@ mod receive;
 pub mod settings;
 mod share;
 mod status;
+mod store;
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,12 +46,15 @@ pub use books::Snapshot;
 pub use export::SetupError;
 pub use settings::Settings;
 
+use account::{Account, Queue};
 use budget::Budget;
 use export::Exporter;
 use intake::Intake;
-use pipeline::{Limits, Pipeline};
+use pipeline::{Common, Limits, Pipeline};
 use receive::{Receiver, ReceiverStats, Server, ServerLimits};
 use settings::{Division, LAST_ANSWERS};
+use share::Share;
+use store::{Clock, Io, Opened, Store};
 
 /// Why an engine did not start.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +76,12 @@ pub enum StartError {
     /// A backend cannot be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// The journal cannot be opened.
+    #[error("cannot open the journal: {0}")]
+    Journal(#[from] weir_journal::OpenError),
+    /// No thread for the journal's writer.
+    #[error("cannot start the thread that writes the journal: {0}")]
+    Thread(io::Error),
 }
 
 /// The addresses an engine listens on.
@@ -93,6 +106,7 @@ pub struct Engine {
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<()>>,
     deliveries: JoinSet<()>,
+    writer: Option<JoinHandle<()>>,
     endpoints: Vec<JoinHandle<()>>,
 }
 
@@ -101,17 +115,28 @@ impl Engine {
     pub async fn start(plan: &Plan, settings: Settings) -> Result<Self, StartError> {
         let sockets = Sockets::bind(&settings).await?;
         let addresses = sockets.addresses;
+        let clock = Clock::start();
         let division = Division::new(&settings, plan.pipelines.len());
         let budget = Budget::new(division.payloads);
-        let epoch = Instant::now();
-        let (pipelines, deliveries) = start_pipelines(plan, division, &budget, epoch)?;
-        let intake = Arc::new(Intake::new(pipelines, budget.clone(), settings.spill_after));
+        let opened = open_journal(&settings, clock)?;
+        let accounts = accounts(plan, division, opened.as_ref(), clock);
+        let exporters = exporters(plan, division)?;
+        let (store, writer) = start_writer(opened, &accounts, &settings, clock)?;
+        let common = Common { limits: limits(division), budget: budget.clone(), store: store.clone(), clock };
+        let mut deliveries = JoinSet::new();
+        let mut pipelines = Vec::with_capacity(accounts.len());
+        for (account, (id, exporter)) in accounts.into_iter().zip(exporters) {
+            let (pipeline, delivery) = Pipeline::new(id, account, Arc::new(exporter), common.clone());
+            deliveries.spawn(delivery);
+            pipelines.push(Arc::new(pipeline));
+        }
+        let intake = Arc::new(Intake::new(pipelines, budget.clone(), settings.spill_after, store));
         let receivers = Arc::new(ReceiverStats::default());
         let metrics = Arc::new(metrics::Metrics {
             intake: Arc::clone(&intake),
             budget: budget.clone(),
             receivers: Arc::clone(&receivers),
-            epoch,
+            epoch: clock.started,
         });
         let receiver = Arc::new(Receiver {
             intake: Arc::clone(&intake),
@@ -127,7 +152,7 @@ impl Engine {
             tokio::spawn(admin::Endpoint::Metrics(metrics).serve(sockets.metrics)),
             tokio::spawn(admin::Endpoint::Health(Arc::clone(&intake)).serve(sockets.health)),
         ];
-        Ok(Self { addresses, settings, intake, stop, servers, deliveries, endpoints })
+        Ok(Self { addresses, settings, intake, stop, servers, deliveries, writer, endpoints })
     }
 
     /// Where it listens.
@@ -140,14 +165,23 @@ impl Engine {
         self.intake.books()
     }
 
-    /// Resolves when a pipeline's task has ended although nobody asked it to: a bug. Requests are refused then, because
-    /// that pipeline cannot take them; the process should shut down, so that it can be started anew.
+    /// Resolves when a pipeline's task or the journal's writer has ended although nobody asked it to: a bug. Requests are
+    /// refused then, because their data cannot be kept; the process should shut down, so that it can be started anew.
     pub async fn failed(&mut self) {
-        self.deliveries.join_next().await;
+        let writer = async {
+            match &mut self.writer {
+                Some(writer) => drop(writer.await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.deliveries.join_next() => {}
+            () = writer => self.writer = None,
+        }
     }
 
-    /// Stops accepting, delivers what is here within the drain timeout, answers what it cannot deliver as refused, and
-    /// returns the final books.
+    /// Stops accepting, delivers what is here within the drain timeout or leaves it in the journal, answers what it can
+    /// neither deliver nor keep as refused, and returns the final books.
     pub async fn shutdown(mut self) -> Vec<(String, Snapshot)> {
         let deadline = Instant::now() + self.settings.drain_timeout;
         self.intake.drain(deadline);
@@ -162,6 +196,11 @@ impl Engine {
         }
         // Deliveries end by themselves at the deadline.
         while self.deliveries.join_next().await.is_some() {}
+        if let (Some(store), Some(writer)) = (self.intake.store(), self.writer) {
+            // What was delivered is noted, so that it is not sent again after the next start.
+            store.close();
+            let _ = writer.await;
+        }
         self.endpoints.iter().for_each(JoinHandle::abort);
         self.intake.books()
     }
@@ -204,24 +243,55 @@ fn max_request_bytes(settings: &Settings, division: Division) -> usize {
     wish.min(limit)
 }
 
-type Started = (Vec<Arc<Pipeline>>, JoinSet<()>);
+fn open_journal(settings: &Settings, clock: Clock) -> Result<Option<Opened>, StartError> {
+    let open = |journal: &settings::Journal| Opened::open(Arc::clone(&journal.fs), clock);
+    Ok(settings.journal.as_ref().map(open).transpose()?)
+}
 
-fn start_pipelines(plan: &Plan, division: Division, budget: &Budget, epoch: Instant) -> Result<Started, SetupError> {
-    let Division { share: share_bytes, batch_bytes, in_flight: in_flight_bytes, encode, payloads: _, connections: _ } =
-        division;
-    let limits = Limits { share_bytes, batch_bytes, in_flight_bytes };
-    // All backends first: a plan that cannot be set up must not leave tasks behind.
-    let exporters: Result<Vec<_>, _> = plan
-        .pipelines
-        .iter()
-        .map(|pipeline| Exporter::new(&pipeline.exporter_id(), &pipeline.output, Budget::for_encoding(encode)))
-        .collect();
-    let mut started = Started::default();
-    for (pipeline, exporter) in plan.pipelines.iter().zip(exporters?) {
-        let id = pipeline::Id { name: pipeline.name.clone(), exporter: pipeline.exporter_id() };
-        let (handle, delivery) = Pipeline::new(id, Arc::new(exporter), limits, budget.clone(), epoch);
-        started.0.push(Arc::new(handle));
-        started.1.spawn(delivery);
-    }
-    Ok(started)
+fn accounts(plan: &Plan, division: Division, opened: Option<&Opened>, clock: Clock) -> Vec<Arc<Account>> {
+    let account = |pipeline: &weir_plan::Pipeline| {
+        let queue = opened.map(|opened| Queue {
+            journal: Arc::clone(&opened.journal),
+            id: opened.journal.queue(&store::queue_name(pipeline)),
+            limits: pipeline.backlog,
+        });
+        Arc::new(Account::new(pipeline.name.clone(), Share::new(division.share, clock.started), queue))
+    };
+    plan.pipelines.iter().map(account).collect()
+}
+
+/// All backends before any task: a plan that cannot be set up must not leave tasks behind.
+fn exporters(plan: &Plan, division: Division) -> Result<Vec<(String, Exporter)>, SetupError> {
+    let exporter = |pipeline: &weir_plan::Pipeline| {
+        let id = pipeline.exporter_id();
+        let exporter = Exporter::new(&id, &pipeline.output, Budget::for_encoding(division.encode))?;
+        Ok((id, exporter))
+    };
+    plan.pipelines.iter().map(exporter).collect()
+}
+
+fn limits(division: Division) -> Limits {
+    let Division { batch_bytes, in_flight: in_flight_bytes, read_back: read_back_bytes, .. } = division;
+    Limits { batch_bytes, in_flight_bytes, read_back_bytes }
+}
+
+/// The journal's writer waits for the disk all the time, so it has a thread of its own.
+fn start_writer(
+    opened: Option<Opened>,
+    accounts: &[Arc<Account>],
+    settings: &Settings,
+    clock: Clock,
+) -> Result<(Option<Store>, Option<JoinHandle<()>>), StartError> {
+    let (Some(opened), Some(journal)) = (opened, &settings.journal) else { return Ok((None, None)) };
+    let (store, writer) = Store::new(opened, accounts, Io::Threads, clock, journal.fsync);
+    let (ended, end) = tokio::sync::oneshot::channel();
+    let runtime = tokio::runtime::Handle::current();
+    let run = move || {
+        runtime.block_on(writer.run());
+        // Nobody waits for it when the engine was dropped.
+        let _ = ended.send(());
+    };
+    std::thread::Builder::new().name("journal".into()).spawn(run).map_err(StartError::Thread)?;
+    // A panic on the thread drops `ended`: that is an end as well.
+    Ok((Some(store), Some(tokio::spawn(async move { drop(end.await) }))))
 }

@@ -1,6 +1,8 @@
 //! What Weir tells Prometheus: the `otelcol_*` names that dashboards and alerts of the field read, and `weir_*` for
 //! what these lack. Values are read from their owners at scrape time; nothing is registered twice, nothing is global.
 
+mod journal;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::books::Snapshot;
 use crate::budget::Budget;
+use crate::histogram::Histogram;
 use crate::intake::Intake;
 use crate::pipeline::Pipeline;
 use crate::process;
@@ -48,11 +51,14 @@ impl Collector for Metrics {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut writer = Writer { encoder };
         let rows: Vec<Row<'_>> =
-            self.intake.pipelines().iter().map(|pipeline| (&**pipeline, pipeline.books.snapshot())).collect();
+            self.intake.pipelines().iter().map(|pipeline| (&**pipeline, pipeline.account.books.snapshot())).collect();
         self.receivers(&mut writer)?;
         exporters(&mut writer, &rows)?;
         books(&mut writer, &rows)?;
         self.pipelines(&mut writer, &rows)?;
+        if let Some(store) = self.intake.store() {
+            journal::journal(&mut writer, store, &rows)?;
+        }
         self.process(&mut writer)
     }
 }
@@ -86,7 +92,7 @@ impl Metrics {
         let bytes =
             rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), load(&pipeline.stats.pending_bytes) as f64));
         writer.gauges("weir_pipeline_pending_bytes", "Bytes queued, parked or on the wire", bytes)?;
-        let held = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), pipeline.share.held() as f64));
+        let held = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), pipeline.account.share.held() as f64));
         writer.gauges("weir_pipeline_held_bytes", "Bytes kept in memory after their client got its OK", held)?;
         let ages =
             rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), pipeline.oldest_age(self.epoch).as_secs_f64()));
@@ -95,7 +101,12 @@ impl Metrics {
         writer.gauges("weir_pipeline_parked_batches", "Batches that wait for their next attempt", parked)?;
         let retries = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), load(&pipeline.stats.retries)));
         writer.counters("weir_pipeline_retries", "Requests to the backend that have to be tried again", retries)?;
-        writer.histograms("weir_backend_latency_seconds", "Time from a request to the backend to its answer", rows)
+        let limits =
+            rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), load(&pipeline.stats.concurrency) as f64));
+        let help = "Requests to the backend that may be unanswered at once";
+        writer.gauges("weir_pipeline_concurrency_limit", help, limits)?;
+        let latencies = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), &pipeline.stats.latency));
+        writer.histograms("weir_backend_latency_seconds", "Time from a request to the backend to its answer", latencies)
     }
 
     fn process(&self, writer: &mut Writer<'_>) -> fmt::Result {
@@ -124,15 +135,12 @@ fn exporters(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
     writer.counters("otelcol_exporter_send_failed_spans", "Spans the backend refused for good", failed)?;
     let dropped = rows.iter().map(|(pipeline, books)| (exporter_labels(pipeline), books.dropped.values().sum()));
     writer.counters("otelcol_exporter_enqueue_failed_spans", "Spans given up for want of room", dropped)?;
-    let size = rows.iter().map(|(pipeline, _)| (queue_labels(pipeline), load(&pipeline.stats.pending_bytes) as f64));
-    writer.gauges("otelcol_exporter_queue_size", "Bytes queued, parked or on the wire", size)?;
-    let capacity = rows.iter().map(|(pipeline, _)| (queue_labels(pipeline), pipeline.share.limit() as f64));
-    writer.gauges("otelcol_exporter_queue_capacity", "Bytes the pipeline may hold", capacity)?;
+    journal::queue(writer, rows)?;
     let flying = rows.iter().map(|(pipeline, _)| (queue_labels(pipeline), load(&pipeline.stats.in_flight) as f64));
     writer.gauges("otelcol_exporter_in_flight_requests", "Requests to the backend without an answer", flying)
 }
 
-/// The books of P4. `accepted = delivered + filtered + dropped + rejected + pending` within one scrape.
+/// The books of P4. `accepted + recovered = delivered + filtered + dropped + rejected + pending` within one scrape.
 fn books(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
     let of =
         |read: fn(&Snapshot) -> u64| rows.iter().map(move |(pipeline, books)| (pipeline_labels(pipeline), read(books)));
@@ -173,11 +181,11 @@ fn load(counter: &AtomicU64) -> u64 {
 }
 
 fn pipeline_labels(pipeline: &Pipeline) -> Labels {
-    vec![("pipeline", pipeline.name.clone())]
+    vec![("pipeline", pipeline.name().to_owned())]
 }
 
 fn labels_with(pipeline: &Pipeline, name: &'static str, value: &str) -> Labels {
-    vec![("pipeline", pipeline.name.clone()), (name, value.to_owned())]
+    vec![("pipeline", pipeline.name().to_owned()), (name, value.to_owned())]
 }
 
 fn exporter_labels(pipeline: &Pipeline) -> Labels {
@@ -219,13 +227,21 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn histograms(&mut self, name: &str, help: &str, rows: &[Row<'_>]) -> fmt::Result {
+    fn histograms<'h>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (Labels, &'h Histogram)>,
+    ) -> fmt::Result {
         let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (pipeline, _) in rows {
-            let (sum, buckets) = pipeline.stats.latency.read();
+        for (labels, histogram) in rows {
+            let (sum, buckets) = histogram.read();
             let count = buckets.iter().map(|(_, count)| count).sum();
-            let labels = pipeline_labels(pipeline);
-            family.encode_family(&labels)?.encode_histogram(sum, count, &buckets, none::<Labels>())?;
+            if labels.is_empty() {
+                family.encode_histogram(sum, count, &buckets, none::<Labels>())?;
+            } else {
+                family.encode_family(&labels)?.encode_histogram(sum, count, &buckets, none::<Labels>())?;
+            }
         }
         Ok(())
     }

@@ -1,24 +1,29 @@
-//! Promise P1: what is owed for one request, from its arrival until every pipeline is done with it.
+//! Promise P1: what is owed for one piece of data, from its arrival until the pipeline is done with it.
 //!
 //! A [`Ticket`] stands for the client that waits; an [`Obligation`] is one pipeline's debt for one piece of the
-//! request. An obligation is `Waiting` (client unanswered), then `Held` (client told OK, the bytes are ours to keep) or
-//! `Withdrawn` (client told to send again), and ends `Done`. Every transition makes its entry in the books, so nothing
-//! can leave without one. How and when bytes are sent is not known here.
+//! request. It begins `Waiting` (client unanswered). Then it is `Held` in memory or `Stored` in the journal (client
+//! told OK, the data is ours to keep), or `Withdrawn` (client told to send again), and ends `Done`. Every transition
+//! makes its entry in the books, so nothing can leave without one. How and when bytes are sent is not known here.
+
+mod stored;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
+use weir_journal::{Entry, QueueId};
 
-use crate::books::{Books, Fate};
+pub(crate) use stored::{LoadError, Stored};
+
+use crate::account::Account;
+use crate::books::Fate;
 use crate::budget::OVERHEAD_BYTES;
-use crate::share::Share;
 
 /// The waiting client's side of its obligations.
 #[derive(Debug, Default)]
 pub(crate) struct Ticket {
-    /// Obligations that are still `Waiting`.
+    /// Obligations whose client is not answered for.
     open: AtomicU32,
     /// Obligations that some pipeline has finished.
     done: AtomicU32,
@@ -41,47 +46,76 @@ impl Ticket {
     pub(crate) fn any_done(&self) -> bool {
         self.done.load(Ordering::Acquire) > 0
     }
+
+    fn opened(&self) {
+        self.open.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn closed(&self) {
+        self.open.fetch_sub(1, Ordering::AcqRel);
+        self.changed.notify_one();
+    }
 }
 
-/// One pipeline's debt for one piece of a request.
+/// One pipeline's debt for one piece of data.
 #[derive(Debug)]
 pub(crate) struct Obligation {
     items: u64,
     bytes: usize,
-    ticket: Arc<Ticket>,
-    books: Arc<Books>,
-    share: Arc<Share>,
+    /// None for what was read back from the journal.
+    ticket: Option<Arc<Ticket>>,
+    account: Arc<Account>,
     phase: Mutex<Phase>,
 }
 
 #[derive(Debug)]
 enum Phase {
-    Waiting(Bytes),
+    /// The client is not answered. `sent`: a request with these bytes is under way.
+    Waiting {
+        body: Bytes,
+        sent: bool,
+    },
+    /// The client is not answered; the journal's writer has the bytes, and nobody sends them until they are on disk.
+    Storing,
+    /// The client is answered, the bytes are in memory.
     Held(Bytes),
+    /// The client is answered, the bytes are on disk.
+    Stored(Stored),
     Withdrawn,
     Split(Vec<Arc<Obligation>>),
     Done,
 }
 
+/// A piece that is handed to the journal's writer.
+#[derive(Debug)]
+pub(crate) struct Deposit {
+    pub(crate) obligation: Arc<Obligation>,
+    pub(crate) body: Bytes,
+    /// A request with it is under way: whatever is made of it, it must not be sent again beside that.
+    pub(crate) sent: bool,
+}
+
 impl Obligation {
     /// A new debt of `items` items encoded in `body`, entered in the books as waiting.
-    pub(crate) fn new(
-        body: Bytes,
-        items: u64,
-        ticket: &Arc<Ticket>,
-        books: &Arc<Books>,
-        share: &Arc<Share>,
-    ) -> Arc<Self> {
-        ticket.open.fetch_add(1, Ordering::AcqRel);
-        books.arrive(items);
-        Arc::new(Self {
-            items,
-            bytes: body.len(),
-            ticket: Arc::clone(ticket),
-            books: Arc::clone(books),
-            share: Arc::clone(share),
-            phase: Mutex::new(Phase::Waiting(body)),
-        })
+    pub(crate) fn new(body: Bytes, items: u64, ticket: &Arc<Ticket>, account: &Arc<Account>) -> Arc<Self> {
+        account.books.arrive(items);
+        Self::open(body, items, ticket, account)
+    }
+
+    fn open(body: Bytes, items: u64, ticket: &Arc<Ticket>, account: &Arc<Account>) -> Arc<Self> {
+        ticket.opened();
+        let bytes = body.len();
+        Self::make(items, bytes, Some(Arc::clone(ticket)), account, Phase::Waiting { body, sent: false })
+    }
+
+    /// A debt that the journal remembers: an entry that was taken from the pipeline's queue.
+    pub(crate) fn stored(entry: Entry, account: &Arc<Account>) -> Arc<Self> {
+        let (items, bytes) = (u64::from(entry.items), entry.payload_bytes as usize);
+        Self::make(items, bytes, None, account, Phase::Stored(Stored::whole(entry)))
+    }
+
+    fn make(items: u64, bytes: usize, ticket: Option<Arc<Ticket>>, account: &Arc<Account>, phase: Phase) -> Arc<Self> {
+        Arc::new(Self { items, bytes, ticket, account: Arc::clone(account), phase: Mutex::new(phase) })
     }
 
     /// Items in the piece.
@@ -94,43 +128,72 @@ impl Obligation {
         self.bytes
     }
 
-    /// What keeping the piece costs the memory budget, as far as the share counts it.
+    /// What keeping the piece in memory costs the budget, as far as the share counts it.
     fn cost(&self) -> usize {
         self.bytes + OVERHEAD_BYTES
     }
 
-    /// The bytes to send, or `None` when nothing is owed any more.
-    pub(crate) fn body(&self) -> Option<Bytes> {
+    /// Room that reading it back takes; nothing while the bytes are in memory.
+    pub(crate) fn read_bytes(&self) -> usize {
         match &*self.lock() {
-            Phase::Waiting(body) | Phase::Held(body) => Some(body.clone()),
-            Phase::Withdrawn | Phase::Split(_) | Phase::Done => None,
+            Phase::Stored(stored) => stored.read_bytes(),
+            _ => 0,
         }
     }
 
-    /// Whether the client was told OK while the bytes are still here.
+    /// Whether the pipeline still has to send it.
+    pub(crate) fn is_owed(&self) -> bool {
+        match &*self.lock() {
+            Phase::Waiting { .. } | Phase::Held(_) => true,
+            Phase::Stored(stored) => stored.is_owed(&self.account),
+            Phase::Storing | Phase::Withdrawn | Phase::Split(_) | Phase::Done => false,
+        }
+    }
+
+    /// Whether the client was told OK while the bytes are in memory.
     pub(crate) fn is_held(&self) -> bool {
         matches!(&*self.lock(), Phase::Held(_))
+    }
+
+    /// What is to be sent: `None` when nothing is owed any more. From now on until [`Obligation::came_back`] a request is under way.
+    pub(crate) fn send(&self) -> Option<Source> {
+        match &mut *self.lock() {
+            Phase::Waiting { body, sent } => {
+                *sent = true;
+                Some(Source::Memory(body.clone()))
+            }
+            Phase::Held(body) => Some(Source::Memory(body.clone())),
+            Phase::Stored(stored) => stored.is_owed(&self.account).then(|| Source::Journal(stored.clone())),
+            Phase::Storing | Phase::Withdrawn | Phase::Split(_) | Phase::Done => None,
+        }
+    }
+
+    /// The request that was under way is over and the piece has to be sent again.
+    pub(crate) fn came_back(&self) {
+        if let Phase::Waiting { sent, .. } = &mut *self.lock() {
+            *sent = false;
+        }
     }
 
     /// What it would cost to hold the piece if the client were answered now.
     pub(crate) fn waiting_cost(&self) -> usize {
         match &*self.lock() {
-            Phase::Waiting(_) => self.cost(),
+            Phase::Waiting { .. } => self.cost(),
             Phase::Split(parts) => parts.iter().map(|part| part.waiting_cost()).sum(),
-            Phase::Held(_) | Phase::Withdrawn | Phase::Done => 0,
+            Phase::Storing | Phase::Held(_) | Phase::Stored(_) | Phase::Withdrawn | Phase::Done => 0,
         }
     }
 
-    /// The client gets its OK: the piece is ours to keep. Returns what this costs; the caller has reserved it in the
+    /// The client gets its OK and the piece stays in memory. Returns what this costs; the caller has reserved it in the
     /// pipeline's share.
     pub(crate) fn hold(&self) -> usize {
         let mut phase = self.lock();
         match std::mem::replace(&mut *phase, Phase::Done) {
-            Phase::Waiting(body) => {
+            Phase::Waiting { body, .. } => {
                 *phase = Phase::Held(body);
-                self.books.hold(self.items);
+                self.account.books.hold(self.items);
                 drop(phase);
-                self.left_waiting();
+                self.answered();
                 self.cost()
             }
             Phase::Split(parts) => {
@@ -145,15 +208,85 @@ impl Obligation {
         }
     }
 
+    /// Hands what is waiting to the journal's writer: it will say what became of it with [`Obligation::secure`] or
+    /// [`Obligation::withdraw`].
+    pub(crate) fn deposit(self: &Arc<Self>, deposits: &mut Vec<Deposit>) {
+        let mut phase = self.lock();
+        match std::mem::replace(&mut *phase, Phase::Done) {
+            Phase::Waiting { body, sent } => {
+                deposits.push(Deposit { obligation: Arc::clone(self), body: body.clone(), sent });
+                *phase = if sent { Phase::Waiting { body, sent } } else { Phase::Storing };
+            }
+            Phase::Split(parts) => {
+                parts.iter().for_each(|part| part.deposit(deposits));
+                *phase = Phase::Split(parts);
+            }
+            other => *phase = other,
+        }
+    }
+
+    /// The pipeline's queue in the journal, if there is one.
+    pub(crate) fn queue(&self) -> Option<QueueId> {
+        self.account.queue.as_ref().map(|queue| queue.id)
+    }
+
+    /// Lets the pipeline take `entry` out of its queue.
+    pub(crate) fn release(&self, entry: &Entry) {
+        self.account.release(entry);
+    }
+
+    /// The piece is on disk among others in one entry of the queue, which is all that remembers it from now on.
+    pub(crate) fn secure_in_queue(&self) {
+        let mut phase = self.lock();
+        if matches!(*phase, Phase::Storing) {
+            *phase = Phase::Done;
+            self.account.books.hold(self.items);
+            drop(phase);
+            self.answered();
+        }
+    }
+
+    /// The piece, of which a request was under way when it was deposited, is on disk as `entry`, which the queue counts
+    /// as taken.
+    pub(crate) fn secure(&self, entry: Entry) {
+        self.secure_part(&Stored::whole(entry));
+    }
+
+    fn secure_part(&self, stored: &Stored) {
+        let mut phase = self.lock();
+        match std::mem::replace(&mut *phase, Phase::Done) {
+            Phase::Waiting { .. } => {
+                *phase = Phase::Stored(stored.clone());
+                self.account.books.hold(self.items);
+                drop(phase);
+                self.answered();
+            }
+            Phase::Split(parts) => {
+                let [first, second] = stored.split(&self.account);
+                for (part, stored) in parts.iter().zip([first, second]) {
+                    part.secure_part(&stored);
+                }
+                *phase = Phase::Split(parts);
+            }
+            // Delivered or refused while it was being written.
+            other => {
+                *phase = other;
+                stored.finished(&self.account);
+            }
+        }
+    }
+
     /// The client is told to send again: nothing is owed, and the bytes are let go.
     pub(crate) fn withdraw(&self) {
         let mut phase = self.lock();
         match std::mem::replace(&mut *phase, Phase::Withdrawn) {
-            Phase::Waiting(_) => {
-                self.books.withdraw(self.items);
-                self.ticket.withdrawn.store(true, Ordering::Release);
+            Phase::Waiting { .. } | Phase::Storing => {
+                self.account.books.withdraw(self.items);
+                if let Some(ticket) = &self.ticket {
+                    ticket.withdrawn.store(true, Ordering::Release);
+                }
                 drop(phase);
-                self.left_waiting();
+                self.answered();
             }
             Phase::Split(parts) => {
                 parts.iter().for_each(|part| part.withdraw());
@@ -165,63 +298,77 @@ impl Obligation {
 
     /// The pipeline is done with the piece.
     pub(crate) fn finish(&self, fate: &Fate) {
+        let account = &self.account;
         let mut phase = self.lock();
         match std::mem::replace(&mut *phase, Phase::Done) {
-            Phase::Waiting(_) => {
-                self.books.finish_waiting(self.items, fate);
-                self.ticket.done.fetch_add(1, Ordering::AcqRel);
+            Phase::Waiting { .. } | Phase::Storing => {
+                account.books.finish_waiting(self.items, fate);
+                if let Some(ticket) = &self.ticket {
+                    ticket.done.fetch_add(1, Ordering::AcqRel);
+                }
                 drop(phase);
-                self.left_waiting();
+                self.answered();
             }
             Phase::Held(_) => {
-                self.share.remove(self.cost());
-                self.books.finish_held(self.items, fate);
+                account.share.remove(self.cost());
+                account.books.finish_held(self.items, fate);
             }
-            Phase::Withdrawn => self.books.finish_withdrawn(self.items, fate),
-            Phase::Split(_) | Phase::Done => self.books.lose_track("an obligation was finished twice"),
+            Phase::Stored(stored) => {
+                // What was given up meanwhile is in the books already.
+                if stored.finished(account) {
+                    account.books.finish_held(self.items, fate);
+                }
+            }
+            Phase::Withdrawn => account.books.finish_withdrawn(self.items, fate),
+            Phase::Split(_) | Phase::Done => account.books.lose_track("an obligation was finished twice"),
         }
     }
 
-    /// Replaces the debt by two for the given parts of its bytes (`body`, `items`), in the same phase.
-    pub(crate) fn split(&self, parts: [(Bytes, u64); 2]) -> Vec<Arc<Self>> {
+    /// Replaces the debt by two for the given parts of its bytes (`body`, `items`), in the same phase. No parts: nothing
+    /// is owed any more.
+    pub(crate) fn split(&self, [first, second]: [(Bytes, u64); 2]) -> Vec<Arc<Self>> {
         let mut phase = self.lock();
-        let held = matches!(*phase, Phase::Held(_));
-        if !held && !matches!(*phase, Phase::Waiting(_)) {
-            return Vec::new();
-        }
-        if held {
-            self.share.remove(self.cost());
-        }
-        let children: Vec<_> = parts.into_iter().map(|part| self.child(part, held)).collect();
+        let children = match &*phase {
+            Phase::Waiting { .. } => vec![self.waiting_child(first), self.waiting_child(second)],
+            Phase::Held(_) => {
+                self.account.share.remove(self.cost());
+                vec![self.held_child(first), self.held_child(second)]
+            }
+            Phase::Stored(stored) if stored.pin(&self.account) => {
+                let parts = stored.split(&self.account).into_iter().zip([first, second]);
+                let child = |(stored, (body, items)): (Stored, (Bytes, u64))| {
+                    Self::make(items, body.len(), None, &self.account, Phase::Stored(stored))
+                };
+                parts.map(child).collect()
+            }
+            _ => return Vec::new(),
+        };
+        let was_waiting = matches!(*phase, Phase::Waiting { .. });
         *phase = Phase::Split(children.clone());
         drop(phase);
-        if !held {
-            self.left_waiting();
+        if was_waiting {
+            self.answered();
         }
         children
     }
 
-    /// The books have the items already (waiting or pending); only the ticket and the share learn of the child.
-    fn child(&self, (body, items): (Bytes, u64), held: bool) -> Arc<Self> {
-        let bytes = body.len();
-        if held {
-            self.share.add(bytes + OVERHEAD_BYTES);
-        } else {
-            self.ticket.open.fetch_add(1, Ordering::AcqRel);
-        }
-        Arc::new(Self {
-            items,
-            bytes,
-            ticket: Arc::clone(&self.ticket),
-            books: Arc::clone(&self.books),
-            share: Arc::clone(&self.share),
-            phase: Mutex::new(if held { Phase::Held(body) } else { Phase::Waiting(body) }),
-        })
+    /// The books have the items already as waiting; only the ticket learns of the child.
+    fn waiting_child(&self, (body, items): (Bytes, u64)) -> Arc<Self> {
+        let ticket = self.ticket.clone().unwrap_or_default();
+        Self::open(body, items, &ticket, &self.account)
     }
 
-    fn left_waiting(&self) {
-        self.ticket.open.fetch_sub(1, Ordering::AcqRel);
-        self.ticket.changed.notify_one();
+    /// The books have the items already as pending; only the share learns of the child.
+    fn held_child(&self, (body, items): (Bytes, u64)) -> Arc<Self> {
+        self.account.share.add(body.len() + OVERHEAD_BYTES);
+        Self::make(items, body.len(), self.ticket.clone(), &self.account, Phase::Held(body))
+    }
+
+    /// The client no longer waits for this piece.
+    fn answered(&self) {
+        if let Some(ticket) = &self.ticket {
+            ticket.closed();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Phase> {
@@ -229,73 +376,18 @@ impl Obligation {
     }
 }
 
+/// Where the bytes to send are.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Memory(Bytes),
+    Journal(Stored),
+}
+
 impl Drop for Obligation {
     fn drop(&mut self) {
         let phase = self.phase.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if matches!(phase, Phase::Waiting(_) | Phase::Held(_)) {
-            self.books.lose_track("an obligation was forgotten");
+        if matches!(phase, Phase::Waiting { .. } | Phase::Storing | Phase::Held(_)) {
+            self.account.books.lose_track("an obligation was forgotten");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::time::Instant;
-
-    use super::*;
-    use crate::books::DropReason;
-
-    fn desk() -> (Arc<Ticket>, Arc<Books>, Arc<Share>) {
-        (Arc::default(), Arc::default(), Arc::new(Share::new(100_000, Instant::now())))
-    }
-
-    #[test]
-    fn delivery_answers_the_ticket_and_hold_keeps_the_bytes() {
-        let (ticket, books, share) = desk();
-        let first = Obligation::new(Bytes::from_static(b"abc"), 3, &ticket, &books, &share);
-        let second = Obligation::new(Bytes::from_static(b"defg"), 4, &ticket, &books, &share);
-        first.finish(&Fate::Delivered);
-        assert!(ticket.any_done() && !ticket.is_secured());
-        share.add(second.hold());
-        assert!(ticket.is_secured() && second.body().is_some());
-        assert_eq!(share.held(), 4 + OVERHEAD_BYTES);
-        second.finish(&Fate::Dropped(DropReason::MemoryFull));
-        assert_eq!(share.held(), 0);
-        assert!(books.snapshot().balanced());
-    }
-
-    #[test]
-    fn split_keeps_phase_books_and_share() {
-        let (ticket, books, share) = desk();
-        let whole = Obligation::new(Bytes::from_static(b"abcdef"), 6, &ticket, &books, &share);
-        let parts = whole.split([(Bytes::from_static(b"abc"), 3), (Bytes::from_static(b"def"), 3)]);
-        assert!(!ticket.is_secured(), "the client waits for both parts");
-        share.add(whole.hold());
-        assert_eq!((share.held(), ticket.is_secured()), (6 + 2 * OVERHEAD_BYTES, true));
-        let smaller = parts[0].split([(Bytes::from_static(b"a"), 1), (Bytes::from_static(b"bc"), 2)]);
-        assert_eq!(share.held(), 6 + 3 * OVERHEAD_BYTES);
-        for part in smaller.iter().chain(&parts[1..]) {
-            part.finish(&Fate::Delivered);
-        }
-        let snapshot = books.snapshot();
-        assert!(snapshot.balanced() && snapshot.delivered == 6 && share.held() == 0, "{snapshot:?}");
-    }
-
-    #[test]
-    fn a_forgotten_obligation_is_a_mismatch() {
-        let (ticket, books, share) = desk();
-        drop(Obligation::new(Bytes::new(), 1, &ticket, &books, &share));
-        assert_eq!(books.snapshot().mismatches, 1);
-    }
-
-    #[test]
-    fn withdrawn_data_that_arrives_all_the_same_is_accounted() {
-        let (ticket, books, share) = desk();
-        let piece = Obligation::new(Bytes::from_static(b"abc"), 3, &ticket, &books, &share);
-        piece.withdraw();
-        assert!(piece.body().is_none());
-        piece.finish(&Fate::Delivered);
-        let snapshot = books.snapshot();
-        assert!(snapshot.balanced() && snapshot.delivered == 3 && snapshot.withdrawn == 3);
     }
 }

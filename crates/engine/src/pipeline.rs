@@ -3,10 +3,15 @@
 //! Each pipeline has its own queue, share of memory, send slots and backend connection; pipelines have nothing in
 //! common but the bytes of a request and the budget that pays for them (promise P2). What the bytes mean is known only to `weir-otlp`, how they travel only to `export`.
 
+mod bisect;
+mod concurrency;
 mod delivery;
+mod flight;
 mod pace;
 mod parked;
 mod queue;
+mod retry_budget;
+mod samples;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,22 +20,25 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::books::Books;
+pub(crate) use samples::Samples;
+
+use crate::account::Account;
 use crate::budget::Budget;
 use crate::export::Backend;
 use crate::histogram::Histogram;
 use crate::obligation::Obligation;
-use crate::share::Share;
+use crate::store::{Clock, Io, Store};
+use flight::Crew;
 
 /// Sizes that delivery works within.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// What may be held after the clients were answered.
-    pub(crate) share_bytes: usize,
     /// Largest request to the backend, in uncompressed bytes.
     pub(crate) batch_bytes: usize,
-    /// Largest sum of bytes on the wire and unanswered.
+    /// Largest sum of live bytes on the wire and unanswered.
     pub(crate) in_flight_bytes: usize,
+    /// What may be read back from the journal at once, on its way to the backend.
+    pub(crate) read_back_bytes: usize,
 }
 
 /// What a pipeline shows of itself beside its books.
@@ -42,12 +50,18 @@ pub(crate) struct Stats {
     pub(crate) parked: AtomicU64,
     /// Attempts that ended in a retry.
     pub(crate) retries: AtomicU64,
+    /// Bytes that wait in memory to be sent for the first time.
+    pub(crate) queued_bytes: AtomicU64,
     /// Bytes queued, parked or in flight.
     pub(crate) pending_bytes: AtomicU64,
     /// Arrival of the oldest item not finished, in milliseconds after the engine's start; `u64::MAX` when none.
     pub(crate) oldest_ms: AtomicU64,
+    /// Requests to the backend that may be unanswered at once, as far as it has shown that it can take them.
+    pub(crate) concurrency: AtomicU64,
     /// Time from sending a request to its answer.
     pub(crate) latency: Histogram,
+    /// What the backend refused for good.
+    pub(crate) samples: Samples,
 }
 
 impl Stats {
@@ -67,63 +81,57 @@ enum Command {
     Drain(Instant),
 }
 
-/// What a pipeline is called.
-#[derive(Debug, Clone)]
-pub(crate) struct Id {
-    /// The name of its resource.
-    pub(crate) name: String,
-    /// Its exporter label, for example `otlp_grpc/tracepipeline-backend`.
-    pub(crate) exporter: String,
-}
-
 /// The side of a pipeline that requests see.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    pub(crate) name: String,
+    /// Its exporter label, for example `otlp_grpc/tracepipeline-backend`.
     pub(crate) exporter_id: String,
-    pub(crate) books: Arc<Books>,
-    pub(crate) share: Arc<Share>,
+    pub(crate) account: Arc<Account>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) batch_bytes: usize,
     inbox: mpsc::UnboundedSender<Command>,
 }
 
+/// What pipelines have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Common {
+    pub(crate) limits: Limits,
+    /// Pays for copies of pieces that have to be split.
+    pub(crate) budget: Budget,
+    /// None: data is held in memory only.
+    pub(crate) store: Option<Store>,
+    pub(crate) clock: Clock,
+}
+
 impl Pipeline {
     /// A pipeline and its task, to be spawned by the owner; it ends after [`Pipeline::drain`].
     pub(crate) fn new(
-        id: Id,
+        exporter_id: String,
+        account: Arc<Account>,
         backend: Arc<dyn Backend>,
-        limits: Limits,
-        budget: Budget,
-        epoch: Instant,
+        common: Common,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         // Unbounded in count, bounded in bytes: every obligation in it carries its permit of the memory budget.
         let (inbox, commands) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats { oldest_ms: AtomicU64::new(u64::MAX), ..Stats::default() });
-        let share = Arc::new(Share::new(limits.share_bytes, epoch));
+        let Common { limits, budget, store, clock } = common;
+        let io = store.as_ref().map_or(Io::Threads, |store| store.io);
+        let store = store.map(|store| store.stats);
         let delivery = delivery::Delivery::new(delivery::Parts {
-            name: id.name.clone(),
-            backend,
+            crew: Crew { backend, account: Arc::clone(&account), io, store },
             limits,
             budget,
-            share: Arc::clone(&share),
+            read_back: Budget::new(limits.read_back_bytes),
             stats: Arc::clone(&stats),
-            epoch,
+            clock,
         });
-        let books = Arc::new(Books::default());
-        let task = delivery.run(commands, Arc::clone(&books));
-        (
-            Self {
-                name: id.name,
-                exporter_id: id.exporter,
-                books,
-                share,
-                stats,
-                batch_bytes: limits.batch_bytes,
-                inbox,
-            },
-            task,
-        )
+        let task = delivery.run(commands);
+        (Self { exporter_id, account, stats, batch_bytes: limits.batch_bytes, inbox }, task)
+    }
+
+    /// The name of its resource.
+    pub(crate) fn name(&self) -> &str {
+        &self.account.name
     }
 
     /// Gives the pipeline something to deliver.

@@ -1,7 +1,10 @@
 //! How an engine is set up: addresses, sizes and times. Every default is here, with its reason.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
+
+use weir_journal::Fs;
 
 /// OTLP/gRPC's registered port.
 pub const GRPC_PORT: u16 = 4317;
@@ -33,6 +36,26 @@ pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Clients that are refused at the drain deadline get this long to receive their answer.
 pub(crate) const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
+/// When what was written to the journal is forced to the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fsync {
+    /// Before a client is answered: nothing acknowledged is lost, whatever happens to the machine.
+    Always,
+    /// This often: a power loss or kernel crash loses what was acknowledged since; a crash of the process nothing.
+    Interval(Duration),
+    /// When the kernel likes: a power loss may lose half a minute or more; a crash of the process nothing.
+    Never,
+}
+
+/// Where data is kept that no backend takes.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    /// The journal's directory, which this process holds the lock of.
+    pub fs: Arc<dyn Fs>,
+    /// See [`Fsync`].
+    pub fsync: Fsync,
+}
+
 /// Settings of one engine.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -60,6 +83,8 @@ pub struct Settings {
     pub max_connection_age: Duration,
     /// See [`BODY_TIMEOUT`].
     pub body_timeout: Duration,
+    /// None: what no backend takes is held in memory only.
+    pub journal: Option<Journal>,
 }
 
 impl Default for Settings {
@@ -77,6 +102,7 @@ impl Default for Settings {
             batch_bytes: BATCH_BYTES,
             max_connection_age: MAX_CONNECTION_AGE,
             body_timeout: BODY_TIMEOUT,
+            journal: None,
         }
     }
 }
@@ -91,8 +117,10 @@ const MAX_CONNECTIONS: usize = 16 * 1024;
 pub(crate) struct Division {
     /// Payloads, from admission until the last pipeline is done with them.
     pub(crate) payloads: usize,
-    /// Of that, what one pipeline may hold after its clients were answered.
+    /// Of that, what one pipeline may hold after its clients were answered (without a journal).
     pub(crate) share: usize,
+    /// What one pipeline may read back from the journal at once.
+    pub(crate) read_back: usize,
     /// Client connections at once; what they cost is set aside.
     pub(crate) connections: usize,
     /// Copies and compressed bodies of one pipeline's requests.
@@ -112,16 +140,21 @@ impl Division {
         let connections = (settings.memory / 8 / CONNECTION_BYTES).min(MAX_CONNECTIONS);
         let payloads = settings.memory - encode * pipelines - connections * CONNECTION_BYTES;
         let share = payloads / 4 * 3 / pipelines;
+        // With a journal nothing stays in memory after its client was answered; half of that room reads back instead.
+        let read_back = if settings.journal.is_some() { share / 2 } else { 0 };
+        let payloads = payloads - read_back * pipelines;
         // Half of the encoding room per request: one can be compressed while another is on the wire.
         let batch_bytes = settings.batch_bytes.min(encode / 2);
-        Self { payloads, share, connections, encode, batch_bytes, in_flight: (share / 4 * 3).max(batch_bytes) }
+        // A backend that takes its time must not have all the memory that requests arrive in.
+        let in_flight = if settings.journal.is_some() { payloads / 2 / pipelines } else { share / 4 * 3 };
+        Self { payloads, share, read_back, connections, encode, batch_bytes, in_flight: in_flight.max(batch_bytes) }
     }
 }
 
 impl Division {
     /// What every pipeline can hold, the bookkeeping of its pieces included.
     pub(crate) fn largest_request(&self) -> usize {
-        self.share / 8 * 7
+        (self.share / 8 * 7).min(self.payloads / 4)
     }
 }
 

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
+use std::time::Duration;
 
 /// Everything a process runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,6 +32,41 @@ pub struct Pipeline {
     pub name: String,
     /// Its backend.
     pub output: Output,
+    /// How much it keeps of what its backend has not taken.
+    pub backlog: Backlog,
+}
+
+/// What a pipeline keeps on disk of what its backend has not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backlog {
+    /// Payload bytes at most.
+    pub max_bytes: u64,
+    /// Age at most.
+    pub max_age: Duration,
+    /// What happens at the limit in bytes.
+    pub overflow: Overflow,
+}
+
+/// What a pipeline does when its backlog is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overflow {
+    /// Its own oldest data makes room, counted as dropped.
+    DropOldest,
+    /// Clients are asked to send again later.
+    Refuse,
+}
+
+impl Backlog {
+    /// An hour of a busy cluster's telemetry, and a fraction of the smallest volume that is sold for data.
+    pub const MAX_BYTES: u64 = 10 << 30;
+    /// Telemetry older than a day answers few questions.
+    pub const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+}
+
+impl Default for Backlog {
+    fn default() -> Self {
+        Self { max_bytes: Self::MAX_BYTES, max_age: Self::MAX_AGE, overflow: Overflow::DropOldest }
+    }
 }
 
 impl Pipeline {

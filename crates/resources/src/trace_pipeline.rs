@@ -1,6 +1,6 @@
 //! `TracePipeline`: its fields, and its pipeline in the plan.
 
-use weir_plan::{Pipeline, Signal};
+use weir_plan::{Backlog, Pipeline, Signal};
 
 use crate::Version;
 use crate::node::{Fields, Node};
@@ -31,7 +31,8 @@ impl TracePipeline {
     /// Follows references. `None` has been reported.
     pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<Pipeline> {
         let output = otlp_output::compile(self.output.as_ref()?, SIGNAL_PATH, resolver)?;
-        Some(Pipeline { signal: Signal::Traces, name: self.metadata.name.value.clone(), output })
+        let name = self.metadata.name.value.clone();
+        Some(Pipeline { signal: Signal::Traces, name, output, backlog: Backlog::default() })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Documents compile to exactly the plan they describe.
 
 use weir_plan::{
-    Compression, Endpoint, Header, Identity, OAuth2, Output, Pipeline, Plan, Protocol, Secret, Signal, Tls,
+    Backlog, Compression, Endpoint, Header, Identity, OAuth2, Output, Pipeline, Plan, Protocol, Secret, Signal, Tls,
 };
 use weir_resources::{Source, load};
 
@@ -50,6 +50,7 @@ fn secret_ref(key: &str) -> String {
 fn the_least_gets_the_defaults() {
     let expected = Pipeline {
         signal: Signal::Traces,
+        backlog: Backlog::default(),
         name: "backend".to_owned(),
         output: Output {
             protocol: Protocol::Grpc,
@@ -95,7 +96,12 @@ fn the_full_example_uses_every_field() {
         }),
         tls: Some(Tls::default()),
     };
-    let pipeline = |name: &str, output| Pipeline { signal: Signal::Traces, name: name.to_owned(), output };
+    let pipeline = |name: &str, output| Pipeline {
+        signal: Signal::Traces,
+        name: name.to_owned(),
+        output,
+        backlog: Backlog::default(),
+    };
     let expected = Plan { pipelines: vec![pipeline("grpc-backend", grpc), pipeline("http-backend", http)] };
     assert_eq!(plan(include_str!("../../../examples/full.yaml")), expected);
 }

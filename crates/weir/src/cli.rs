@@ -50,6 +50,17 @@ pub(crate) enum LogLevel {
     Debug,
 }
 
+/// When what was written is forced to the disk.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FsyncMode {
+    /// Before the client is answered: nothing acknowledged is lost, whatever happens to the machine
+    Always,
+    /// Every --fsync-interval: a power loss loses what was acknowledged since
+    Interval,
+    /// When the kernel likes: a power loss may lose half a minute
+    Never,
+}
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Receive OTLP and deliver it to the pipelines of the given files
@@ -91,8 +102,12 @@ Examples:
   weir run pipelines/ secrets.yaml --listen 0.0.0.0 --memory 1GiB
   weir run quickstart.yaml --grpc-port 0 --http-port 0     (ports that are free; the log tells which)
 
-Data that a backend has not taken yet is held in memory: it survives slow and failing backends, not the end of this
-process. On SIGTERM or Ctrl-C, what is held is delivered first; a second signal ends at once.";
+  weir run quickstart.yaml --no-data-dir                   (nothing on disk; see below)
+
+What a backend does not take at once is written to the data directory before the client gets its OK: it survives the
+end of this process and of the machine, and is delivered when the backend takes it. With --no-data-dir it is held in
+memory instead, and lost with the process. On SIGTERM or Ctrl-C, what is under way is finished first; a second signal
+ends at once.";
 
 #[derive(Args, Debug)]
 #[command(after_help = RUN_EXAMPLES)]
@@ -118,10 +133,22 @@ pub(crate) struct RunArgs {
     /// Memory for payloads, for example 512MiB [default: 75 % of the cgroup's limit, else 512MiB]
     #[arg(long, value_name = "SIZE", value_parser = limits::parse_size)]
     pub(crate) memory: Option<usize>,
-    /// How long a client waits for delivery before its data is held and answered OK
+    /// Where data is kept that no backend has taken [default: $XDG_STATE_HOME/weir, else ~/.local/state/weir]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Keep it in memory only: acknowledged data is lost when this process ends
+    #[arg(long, conflicts_with = "data_dir")]
+    pub(crate) no_data_dir: bool,
+    /// When data is forced to the disk: before its client is answered, regularly, or when the kernel likes
+    #[arg(long, value_enum, default_value_t = FsyncMode::Always, value_name = "WHEN")]
+    pub(crate) fsync: FsyncMode,
+    /// How often, with --fsync interval: what a power loss may lose
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = limits::parse_duration)]
+    pub(crate) fsync_interval: Duration,
+    /// How long a client waits for delivery before its data is written to the data directory and answered OK
     #[arg(long, value_name = "DURATION", default_value = "250ms", value_parser = limits::parse_duration)]
     pub(crate) spill_after: Duration,
-    /// How long a shutdown may take to deliver what is held
+    /// How long a shutdown may take to deliver what is under way
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = limits::parse_duration)]
     pub(crate) drain_timeout: Duration,
     /// Largest request taken, compressed and decompressed [default: 16MiB, or a quarter of --memory if that is less]

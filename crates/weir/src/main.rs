@@ -4,6 +4,7 @@
 
 mod check;
 mod cli;
+mod data_dir;
 mod limits;
 mod logging;
 mod run;

@@ -10,12 +10,13 @@ use weir_plan::Plan;
 
 use crate::check;
 use crate::cli::RunArgs;
+use crate::data_dir;
 use crate::limits;
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let Some(plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
-    let settings = settings(&args)?;
+    let settings = Settings { journal: data_dir::journal(&args)?, ..settings(&args)? };
     limits::raise_file_limit();
     runtime()?.block_on(serve(plan, settings))
 }
@@ -56,6 +57,7 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
         batch_bytes: settings::BATCH_BYTES,
         max_connection_age: args.max_connection_age,
         body_timeout: settings::BODY_TIMEOUT,
+        journal: None,
     })
 }
 
@@ -81,21 +83,22 @@ async fn serve(plan: Plan, settings: Settings) -> anyhow::Result<ExitCode> {
             ExitCode::FAILURE
         }
     };
-    tracing::info!("stopping: delivering what is here; another signal ends at once");
+    tracing::info!("stopping: finishing what is under way; another signal ends at once");
     tokio::select! {
         books = engine.shutdown() => {
             books.iter().for_each(report);
             Ok(code)
         }
-        () = signals.next() => bail!("ended by a second signal before everything was delivered"),
+        () = signals.next() => bail!("ended by a second signal before everything under way was finished"),
     }
 }
 
 fn report((exporter, books): &(String, Snapshot)) {
     let dropped: u64 = books.dropped.values().sum();
     let rejected: u64 = books.rejected.values().sum();
-    let (accepted, delivered, balanced) = (books.accepted, books.delivered, books.balanced());
-    tracing::info!(exporter, accepted, delivered, dropped, rejected, balanced, "stopped");
+    let Snapshot { accepted, recovered, delivered, pending, .. } = books;
+    let balanced = books.balanced();
+    tracing::info!(exporter, accepted, recovered, delivered, dropped, rejected, pending, balanced, "stopped");
 }
 
 /// The signals that end the program.

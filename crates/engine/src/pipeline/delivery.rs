@@ -1,42 +1,53 @@
 //! The task that owns a pipeline's data: takes obligations in, sends batches, parks what must be tried again.
 //!
-//! One task, one owner: queue, parked batches and flights are plain fields. Sending runs in tasks of its own, so a
-//! slow answer occupies a slot and nothing else.
+//! One task, one owner: queue, parked batches and flights are plain fields. Sending runs in tasks of its own
+//! (`flight.rs`), so a slow answer occupies a slot and nothing else. What follows from an answer is in
+//! `delivery/landing.rs`.
+
+mod landing;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 
+use super::bisect::Bisect;
+use super::concurrency::Concurrency;
+use super::flight::{Crew, Landed};
 use super::pace::{self, Pace};
 use super::parked::{Batch, Parked};
 use super::queue::{Piece, Queue};
+use super::retry_budget::RetryBudget;
 use super::{Command, Limits, Stats};
-use crate::books::{Books, DropReason, Fate};
-use crate::budget::Budget;
-use crate::export::{Backend, Outcome, RetryKind};
-use crate::share::Share;
+use crate::account::Account;
+use crate::books::{DropReason, Fate};
+use crate::budget::{Budget, Permit};
+use crate::obligation::Source;
+use crate::store::Clock;
 
 /// Commands taken in before looking at the slots again.
 const COMMANDS_PER_TURN: usize = 256;
 
-/// A backend that answers "too large" is not offered less than this before its answer counts as a refusal of the data.
-const MIN_BATCH_BYTES: usize = 16 * 1024;
+/// Unanswered requests per backend at most. Enough to fill a backend that takes a second per request with full batches.
+const MAX_IN_FLIGHT: usize = 64;
+
+/// Pieces that wait for their next attempt, beyond which no more of the backlog is taken: each costs some 250 bytes
+/// outside of the memory budget.
+const MAX_PARKED_PIECES: usize = 32 * 1024;
 
 /// What delivery is made of.
 pub(super) struct Parts {
-    pub(super) name: String,
-    pub(super) backend: Arc<dyn Backend>,
+    pub(super) crew: Crew,
     pub(super) limits: Limits,
+    /// Pays for copies of pieces that have to be split.
     pub(super) budget: Budget,
-    pub(super) share: Arc<Share>,
+    /// Pays for what is read back from the journal.
+    pub(super) read_back: Budget,
     pub(super) stats: Arc<Stats>,
-    pub(super) epoch: Instant,
+    pub(super) clock: Clock,
 }
 
 /// State of the task.
@@ -46,52 +57,79 @@ pub(super) struct Delivery {
     queue: Queue,
     parked: Parked,
     pace: Pace,
-    sends: JoinSet<Outcome>,
+    concurrency: Concurrency,
+    retries: RetryBudget,
+    bisect: Bisect,
+    sends: JoinSet<Landed>,
     flights: HashMap<Id, Flight>,
     in_flight_bytes: usize,
     next_batch: u64,
+    /// The journal may have something to take.
+    backlog: bool,
+    /// The backlog's turn is next, if there is live data as well.
+    backlog_next: bool,
     draining: Option<Instant>,
 }
 
 struct Flight {
+    /// Without pieces while the journal is read for it.
     batch: Batch,
+    /// Bytes of live data.
     bytes: usize,
-    sent: Instant,
+    /// Flights under way when it left, itself included.
+    beside: usize,
+}
+
+/// What leaves next.
+enum Departure {
+    Batch(Batch, Option<Permit>),
+    /// As much of the backlog as one request holds.
+    Backlog(Permit),
 }
 
 impl Delivery {
     pub(super) fn new(parts: Parts) -> Self {
         let batch_bytes = parts.limits.batch_bytes;
         Self {
-            parts,
             batch_bytes,
             queue: Queue::default(),
             parked: Parked::default(),
             pace: Pace::default(),
+            concurrency: Concurrency::new(MAX_IN_FLIGHT),
+            retries: RetryBudget::new(Instant::now()),
+            bisect: Bisect::default(),
             sends: JoinSet::new(),
             flights: HashMap::new(),
             in_flight_bytes: 0,
             next_batch: 0,
+            backlog: parts.crew.account.queue.is_some(),
+            backlog_next: false,
             draining: None,
+            parts,
         }
     }
 
+    fn account(&self) -> &Arc<Account> {
+        &self.parts.crew.account
+    }
+
     /// Runs until told to drain and either nothing is left or the deadline has passed.
-    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>, books: Arc<Books>) {
+    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let mut inbox = Vec::with_capacity(COMMANDS_PER_TURN);
+        let account = Arc::clone(self.account());
         loop {
             self.fill_slots(Instant::now());
             self.publish();
             if self.is_finished() {
                 break;
             }
-            let wakes_at = self.wakes_at();
+            let wakes_at = self.wakes_at(Instant::now());
             tokio::select! {
                 biased;
                 Some(ended) = self.sends.join_next_with_id() => {
-                    self.settle(ended, &books);
+                    self.land(ended);
                     while let Some(ended) = self.sends.try_join_next_with_id() {
-                        self.settle(ended, &books);
+                        self.land(ended);
                     }
                 }
                 received = commands.recv_many(&mut inbox, COMMANDS_PER_TURN) => {
@@ -101,6 +139,7 @@ impl Delivery {
                     }
                     inbox.drain(..).for_each(|command| self.obey(command));
                 }
+                () = account.queue_filled.notified() => self.backlog = true,
                 () = sleep_until(wakes_at) => {}
             }
         }
@@ -118,7 +157,7 @@ impl Delivery {
             Command::Take(obligation) => {
                 if self.is_idle() {
                     // A backend that was not offered anything has not failed to take it.
-                    self.parts.share.progressed();
+                    self.account().share.progressed();
                 }
                 self.queue.push(obligation, Instant::now());
             }
@@ -132,10 +171,60 @@ impl Delivery {
 
     /// Sends as long as there is a slot and something worth sending.
     fn fill_slots(&mut self, now: Instant) {
-        while self.pace.allows(self.flights.len(), now) && self.in_flight_bytes < self.parts.limits.in_flight_bytes {
-            let Some(batch) = self.parked.pop_due(now).or_else(|| self.next_from_queue(now)) else { break };
-            self.send(batch);
+        while self.may_send(now) {
+            match self.next_departure(now) {
+                Some(Departure::Batch(batch, permit)) => self.send(batch, permit),
+                Some(Departure::Backlog(permit)) => self.fetch(permit),
+                None => break,
+            }
         }
+    }
+
+    fn may_send(&self, now: Instant) -> bool {
+        self.in_flight_bytes < self.parts.limits.in_flight_bytes
+            && self.pace.allows(self.flights.len(), self.concurrency.limit(), now)
+    }
+
+    /// What was tried before comes first, within the retry budget. Then live data, whose clients wait, and the backlog take
+    /// turns: data stays fresh, and the backlog shrinks however much arrives.
+    fn next_departure(&mut self, now: Instant) -> Option<Departure> {
+        if let Some(retry) = self.next_retry(now) {
+            return Some(retry);
+        }
+        let permit = self.backlog_permit();
+        let live = if permit.is_some() && self.backlog_next { None } else { self.next_from_queue(now) };
+        let departure = match (live, permit) {
+            (Some(batch), _) => Departure::Batch(batch, None),
+            (None, Some(permit)) => Departure::Backlog(permit),
+            (None, None) => return None,
+        };
+        self.backlog_next = matches!(departure, Departure::Batch(..));
+        self.retries.first_attempt(now);
+        Some(departure)
+    }
+
+    fn next_retry(&mut self, now: Instant) -> Option<Departure> {
+        if self.parked.next_due().is_none_or(|due| due > now) || self.retries.next_token(now) > now {
+            return None;
+        }
+        let mut batch = self.parked.pop_due(now)?;
+        if !batch.still_owed() {
+            return self.next_retry(now);
+        }
+        let stored_bytes = batch.stored_bytes();
+        let permit = match stored_bytes {
+            0 => None,
+            bytes => match self.read_back_permit(bytes) {
+                Some(permit) => Some(permit),
+                None => {
+                    // A flight that ends makes room.
+                    self.parked.park(batch, now);
+                    return None;
+                }
+            },
+        };
+        self.retries.try_retry(now);
+        Some(Departure::Batch(batch, permit))
     }
 
     fn next_from_queue(&mut self, now: Instant) -> Option<Batch> {
@@ -143,8 +232,21 @@ impl Delivery {
         if pace::leaves_at(oldest, self.queue.bytes(), self.flights.len()) > now {
             return None;
         }
-        let pieces = self.queue.take(self.batch_bytes);
-        Some(self.batch(pieces))
+        let mut batch = self.batch(Vec::new());
+        batch.pieces = self.queue.take(self.batch_bytes);
+        Some(batch)
+    }
+
+    /// Room to read a request's worth of the backlog back, if there is a backlog to read.
+    fn backlog_permit(&self) -> Option<Permit> {
+        let wanted = self.backlog && self.draining.is_none() && self.parked.pieces() < MAX_PARKED_PIECES;
+        wanted.then(|| self.read_back_permit(self.batch_bytes)).flatten()
+    }
+
+    fn read_back_permit(&self, bytes: usize) -> Option<Permit> {
+        let budget = &self.parts.read_back;
+        // An entry that was written with more memory than there is now gets all there is.
+        budget.try_take(bytes.min(budget.capacity().saturating_sub(crate::budget::OVERHEAD_BYTES)))
     }
 
     fn batch(&mut self, pieces: Vec<Piece>) -> Batch {
@@ -152,160 +254,73 @@ impl Delivery {
         Batch { id: self.next_batch, bytes: 0, pieces, attempts: 0 }
     }
 
-    fn send(&mut self, mut batch: Batch) {
+    fn send(&mut self, mut batch: Batch, permit: Option<Permit>) {
         if !batch.still_owed() {
             return;
         }
-        let bodies: Vec<Bytes> = batch.pieces.iter().filter_map(|piece| piece.obligation.body()).collect();
-        let bytes = batch.bytes;
-        let backend = Arc::clone(&self.parts.backend);
-        let send = self.sends.spawn(async move { backend.send(bodies).await });
+        let mut live = 0;
+        let mut sources = Vec::with_capacity(batch.pieces.len());
+        batch.pieces.retain(|piece| {
+            let Some(source) = piece.obligation.send() else { return false };
+            live += if let Source::Memory(body) = &source { body.len() } else { 0 };
+            sources.push(source);
+            true
+        });
+        let task = self.parts.crew.clone().send(sources, permit);
+        self.depart(task, batch, live);
+    }
+
+    fn fetch(&mut self, permit: Permit) {
+        let batch = self.batch(Vec::new());
+        let task = self.parts.crew.clone().fetch(self.batch_bytes, permit);
+        self.depart(task, batch, 0);
+    }
+
+    fn depart(&mut self, task: impl Future<Output = Landed> + Send + 'static, batch: Batch, bytes: usize) {
+        let send = self.sends.spawn(task);
         self.in_flight_bytes += bytes;
-        self.flights.insert(send.id(), Flight { batch, bytes, sent: Instant::now() });
-    }
-
-    /// Draws the consequences of an answer.
-    fn settle(&mut self, ended: Result<(Id, Outcome), JoinError>, books: &Books) {
-        let (id, outcome) = match ended {
-            Ok(ended) => ended,
-            Err(error) => {
-                tracing::error!(pipeline = self.parts.name, %error, "a send task panicked: this is a bug in weir");
-                (
-                    error.id(),
-                    Outcome::Retry { kind: RetryKind::Silent, hint: None, message: "send task panicked".into() },
-                )
-            }
-        };
-        let Some(Flight { batch, bytes, sent }) = self.flights.remove(&id) else { return };
-        self.in_flight_bytes -= bytes;
-        self.parts.stats.latency.observe(sent.elapsed());
-        let unheard = matches!(outcome, Outcome::Retry { kind: RetryKind::Unreachable | RetryKind::Silent, .. });
-        if !unheard && self.pace.reached() {
-            tracing::info!(pipeline = self.parts.name, "backend can be reached again");
-        }
-        match outcome {
-            Outcome::Delivered { rejected, message } => self.delivered(&batch, rejected, &message, books),
-            Outcome::Retry { kind, hint, message } => self.retry(batch, kind, hint, &message),
-            Outcome::TooLarge { message } => self.shrink(batch, bytes, &message),
-            Outcome::Rejected { code, message } => self.rejected(&batch, code, &message),
-        }
-    }
-
-    fn delivered(&mut self, batch: &Batch, rejected: u64, message: &str, books: &Books) {
-        self.parts.share.progressed();
-        finish(&batch.pieces, &Fate::Delivered);
-        if rejected > 0 {
-            let items: u64 = batch.pieces.iter().map(|piece| piece.obligation.items()).sum();
-            books.correct_partial(rejected.min(items));
-        }
-        if (rejected > 0 || !message.is_empty()) && self.pace.may_report_loss(Instant::now()) {
-            let pipeline = &self.parts.name;
-            tracing::warn!(pipeline, rejected, cause = message, "backend took a request only in part");
-        }
-    }
-
-    fn retry(&mut self, mut batch: Batch, kind: RetryKind, hint: Option<Duration>, message: &str) {
-        Stats::add(&self.parts.stats.retries, 1);
-        let now = Instant::now();
-        let pipeline = &self.parts.name;
-        if kind == RetryKind::Unreachable {
-            if self.pace.cannot_reach(now) {
-                tracing::warn!(pipeline, cause = message, "backend cannot be reached; data is kept and tried again");
-            }
-        } else if self.pace.may_complain(now) {
-            let parked = self.parked.len() + 1;
-            tracing::warn!(
-                pipeline,
-                cause = message,
-                parked,
-                "backend does not take data now; it is kept and tried again"
-            );
-        }
-        batch.attempts = batch.attempts.saturating_add(1);
-        if batch.still_owed() {
-            // What could not be sent at all waits for the gate, not for a backoff of its own.
-            let due = match kind {
-                RetryKind::Unreachable => now,
-                RetryKind::Silent | RetryKind::Answered => {
-                    now + pace::retry_delay(batch.attempts, hint, self.draining.is_some())
-                }
-            };
-            self.parked.park(batch, due);
-        }
-    }
-
-    /// The backend takes smaller requests than this: learn that, and send the batch in two.
-    fn shrink(&mut self, mut batch: Batch, bytes: usize, message: &str) {
-        let learned = (bytes / 2).max(MIN_BATCH_BYTES);
-        if learned < self.batch_bytes {
-            let pipeline = &self.parts.name;
-            tracing::warn!(
-                pipeline,
-                bytes,
-                learned,
-                cause = message,
-                "backend found a request too large; sending less at once"
-            );
-            self.batch_bytes = learned;
-        }
-        if !batch.still_owed() {
-            return;
-        }
-        if batch.pieces.len() == 1 {
-            match split_piece(&batch.pieces[0], &self.parts.budget) {
-                Split::Halves(pieces) => batch.pieces = pieces,
-                Split::SingleItem => return self.rejected(&batch, "too_large".into(), message),
-                Split::NoMemory => return self.retry(batch, RetryKind::Silent, None, "no memory to split a request"),
-            }
-        }
-        let second = batch.pieces.split_off(batch.pieces.len().div_ceil(2));
-        let now = Instant::now();
-        for mut half in [batch, self.batch(second)] {
-            if half.still_owed() {
-                self.parked.park(half, now);
-            }
-        }
-    }
-
-    fn rejected(&mut self, batch: &Batch, code: String, message: &str) {
-        let items: u64 = batch.pieces.iter().map(|piece| piece.obligation.items()).sum();
-        if self.pace.may_report_loss(Instant::now()) {
-            tracing::warn!(pipeline = self.parts.name, code, cause = message, items, "backend refused data for good");
-        }
-        self.parts.share.progressed();
-        finish(&batch.pieces, &Fate::Rejected(code));
+        let beside = self.flights.len() + 1;
+        self.flights.insert(send.id(), Flight { batch, bytes, beside });
     }
 
     /// Drops the oldest held data until the share is within its limit.
     fn evict(&mut self) {
         let fate = Fate::Dropped(DropReason::MemoryFull);
-        let over = self.parked.held().chain(self.queue.held()).take_while(|_| self.parts.share.is_over());
+        let share = &self.parts.crew.account.share;
+        let over = self.parked.held().chain(self.queue.held()).take_while(|_| share.is_over());
         over.for_each(|obligation| obligation.finish(&fate));
         self.parked.trim();
         self.queue.trim();
     }
 
-    fn wakes_at(&self) -> Option<Instant> {
+    fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let leaves = self.queue.oldest().map(|since| pace::leaves_at(since, self.queue.bytes(), self.flights.len()));
-        let work = [leaves, self.parked.next_due()].into_iter().flatten().min();
+        let retry = self.parked.next_due().map(|due| due.max(self.retries.next_token(now)));
+        let work = [leaves, retry].into_iter().flatten().min();
         // With no slot free, only an answer or the gate can change anything.
-        let can_send = self.in_flight_bytes < self.parts.limits.in_flight_bytes;
         let work = match self.pace.opens() {
-            Some(opens) => work.filter(|_| self.flights.is_empty()).map(|at| at.max(opens)),
-            None => work.filter(|_| can_send && self.pace.allows(self.flights.len(), Instant::now())),
+            Some(opens) => {
+                let waiting = work.or(self.backlog.then_some(now));
+                waiting.filter(|_| self.flights.is_empty()).map(|at| at.max(opens))
+            }
+            None => work.filter(|_| self.may_send(now)),
         };
         [work, self.draining].into_iter().flatten().min()
     }
 
     fn is_finished(&self) -> bool {
-        self.draining.is_some_and(|deadline| self.is_idle() || deadline <= Instant::now())
+        // What is in the journal can wait for the next start.
+        let parked = self.parked.is_empty() || self.account().queue.is_some();
+        let done = self.queue.is_empty() && self.flights.is_empty() && parked;
+        self.draining.is_some_and(|deadline| done || deadline <= Instant::now())
     }
 
     fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.parked.is_empty() && self.flights.is_empty()
     }
 
-    /// The end: what is still here was acknowledged from memory (counted as dropped) or never acknowledged.
+    /// The end: what is still here is in the journal, or was acknowledged from memory (counted as dropped), or never
+    /// acknowledged.
     fn give_up(&mut self) {
         self.sends.abort_all();
         let flights = self.flights.drain().flat_map(|(_, flight)| flight.batch.pieces);
@@ -319,7 +334,7 @@ impl Delivery {
             }
         }
         if lost > 0 {
-            let pipeline = &self.parts.name;
+            let pipeline = &self.account().name;
             tracing::error!(pipeline, items = lost, "stopped before the backend took acknowledged data held in memory");
         }
     }
@@ -327,37 +342,18 @@ impl Delivery {
     fn publish(&self) {
         let stats = &self.parts.stats;
         stats.in_flight.store(self.flights.len() as u64, Ordering::Relaxed);
+        stats.concurrency.store(self.concurrency.limit() as u64, Ordering::Relaxed);
         stats.parked.store(self.parked.len() as u64, Ordering::Relaxed);
+        stats.queued_bytes.store(self.queue.bytes() as u64, Ordering::Relaxed);
         let pending = self.queue.bytes() + self.parked.bytes() + self.in_flight_bytes;
         stats.pending_bytes.store(pending as u64, Ordering::Relaxed);
         let flying = self.flights.values().filter_map(|flight| flight.batch.pieces.first()).map(|piece| piece.since);
         let oldest = flying.chain(self.parked.oldest()).chain(self.queue.oldest()).min();
-        let oldest = oldest
-            .map_or(u64::MAX, |at| u64::try_from(at.duration_since(self.parts.epoch).as_millis()).unwrap_or(u64::MAX));
+        let oldest = oldest.map_or(u64::MAX, |at| {
+            u64::try_from(at.duration_since(self.parts.clock.started).as_millis()).unwrap_or(u64::MAX)
+        });
         stats.oldest_ms.store(oldest, Ordering::Relaxed);
     }
-}
-
-fn finish(pieces: &[Piece], fate: &Fate) {
-    pieces.iter().for_each(|piece| piece.obligation.finish(fate));
-}
-
-/// What came of an attempt to split a piece.
-enum Split {
-    Halves(Vec<Piece>),
-    SingleItem,
-    NoMemory,
-}
-
-/// The two halves of a piece; none when it is not owed any more.
-fn split_piece(piece: &Piece, budget: &Budget) -> Split {
-    let Some(body) = piece.obligation.body() else { return Split::Halves(Vec::new()) };
-    let Some((first, second)) = weir_otlp::halve_traces(&body) else { return Split::SingleItem };
-    let paid = [&first, &second].map(|part| budget.pay_for_copy(&body, part.bytes.clone()));
-    let [Some(first_bytes), Some(second_bytes)] = paid else { return Split::NoMemory };
-    let halves = [(first_bytes, u64::from(first.items)), (second_bytes, u64::from(second.items))];
-    let halves = piece.obligation.split(halves).into_iter();
-    Split::Halves(halves.map(|obligation| Piece { obligation, since: piece.since }).collect())
 }
 
 async fn sleep_until(at: Option<Instant>) {

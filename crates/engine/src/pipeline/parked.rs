@@ -1,4 +1,5 @@
-//! Batches that wait for their next attempt. A parked batch holds no worker and no memory beyond its bytes.
+//! Batches that wait for their next attempt. A parked batch holds no worker, and no memory beyond its bytes; once it is
+//! in the journal not even those.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -22,9 +23,23 @@ pub(super) struct Batch {
 impl Batch {
     /// Forgets the pieces that nobody is owed any more; false when none is left.
     pub(super) fn still_owed(&mut self) -> bool {
-        self.pieces.retain(|piece| piece.obligation.body().is_some());
-        self.bytes = self.pieces.iter().map(|piece| piece.obligation.bytes()).sum();
+        self.pieces.retain(|piece| piece.obligation.is_owed());
+        self.measure();
         !self.pieces.is_empty()
+    }
+
+    /// Sums its bytes up.
+    pub(super) fn measure(&mut self) {
+        self.bytes = self.pieces.iter().map(|piece| piece.obligation.bytes()).sum();
+    }
+
+    pub(super) fn items(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.obligation.items()).sum()
+    }
+
+    /// Room that reading its pieces back from the journal takes.
+    pub(super) fn stored_bytes(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.obligation.read_bytes()).sum()
     }
 }
 
@@ -36,6 +51,7 @@ type Age = (Instant, u64);
 pub(super) struct Parked {
     batches: BTreeMap<Age, Batch>,
     bytes: usize,
+    pieces: usize,
     due: BinaryHeap<Reverse<(Instant, Age)>>,
 }
 
@@ -46,6 +62,7 @@ impl Parked {
         let age = (oldest.since, batch.id);
         self.due.push(Reverse((due, age)));
         self.bytes += batch.bytes;
+        self.pieces += batch.pieces.len();
         self.batches.insert(age, batch);
     }
 
@@ -56,6 +73,11 @@ impl Parked {
     /// Bytes of all parked batches.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Pieces of all parked batches.
+    pub(super) fn pieces(&self) -> usize {
+        self.pieces
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -79,6 +101,7 @@ impl Parked {
             // A batch that was removed by its age meanwhile is still listed here.
             if let Some(batch) = self.batches.remove(&age) {
                 self.bytes -= batch.bytes;
+                self.pieces -= batch.pieces.len();
                 return Some(batch);
             }
         }
@@ -95,8 +118,10 @@ impl Parked {
     pub(super) fn trim(&mut self) {
         while let Some(mut oldest) = self.batches.first_entry() {
             self.bytes -= oldest.get().bytes;
+            self.pieces -= oldest.get().pieces.len();
             if oldest.get_mut().still_owed() {
                 self.bytes += oldest.get().bytes;
+                self.pieces += oldest.get().pieces.len();
                 break;
             }
             oldest.remove();
@@ -114,6 +139,7 @@ impl Parked {
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Batch> + use<> {
         self.due.clear();
         self.bytes = 0;
+        self.pieces = 0;
         std::mem::take(&mut self.batches).into_values()
     }
 }

@@ -1,6 +1,6 @@
 //! What waits to be sent for the first time, in order of arrival.
 //!
-//! Obligations that end while they wait (withdrawn, dropped) stay as empty places until they reach the front: their
+//! Obligations that end while they wait (withdrawn, dropped, handed to the journal) stay as empty places until they reach the front: their
 //! memory is free at once, and they need not be searched for.
 
 use std::collections::VecDeque;
@@ -54,7 +54,7 @@ impl Queue {
                 break;
             }
             if let Some(piece) = self.pop()
-                && piece.obligation.body().is_some()
+                && piece.obligation.is_owed()
             {
                 bytes += size;
                 taken.push(piece);
@@ -70,7 +70,7 @@ impl Queue {
 
     /// Removes empty places from the front.
     pub(super) fn trim(&mut self) {
-        while self.pieces.front().is_some_and(|piece| piece.obligation.body().is_none()) {
+        while self.pieces.front().is_some_and(|piece| !piece.obligation.is_owed()) {
             self.pop();
         }
     }

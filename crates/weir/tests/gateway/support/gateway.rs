@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weir_engine::{Addresses, Engine, Settings, Snapshot};
 use weir_loadtest::sink::faults::Faults;
 use weir_loadtest::sink::{Sink, SinkArgs};
-use weir_plan::{Compression, Endpoint, Output, Pipeline, Plan, Protocol, Signal};
+use weir_plan::{Backlog, Compression, Endpoint, Output, Pipeline, Plan, Protocol, Signal};
 
 use super::grpc::{self, Grpc};
 use super::metrics::Scrape;
@@ -24,7 +24,8 @@ pub(crate) fn settings() -> Settings {
 
 /// An uncompressed gRPC pipeline to a local backend.
 pub(crate) fn pipeline(name: &str, backend: SocketAddr) -> Pipeline {
-    Pipeline { signal: Signal::Traces, name: name.into(), output: output(backend, Protocol::Grpc) }
+    let output = output(backend, Protocol::Grpc);
+    Pipeline { signal: Signal::Traces, name: name.into(), output, backlog: Backlog::default() }
 }
 
 /// An uncompressed output to a local backend.

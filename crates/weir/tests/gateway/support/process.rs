@@ -45,7 +45,7 @@ impl Weir {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("pipelines.yaml");
         std::fs::write(&file, manifests).unwrap();
-        let mut child = run(&file).args(arguments).spawn().unwrap();
+        let mut child = run(&file).args(data_dir(arguments)).args(arguments).spawn().unwrap();
         let logs = Arc::new(Mutex::new(Vec::<Value>::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let sink = Arc::clone(&logs);
@@ -83,6 +83,11 @@ impl Weir {
         let line = status.lines().find(|line| line.starts_with(field)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
     }
+}
+
+/// Tests that say nothing of a data directory keep data in memory.
+fn data_dir(arguments: &[&str]) -> Option<&'static str> {
+    (!arguments.contains(&"--data-dir")).then_some("--no-data-dir")
 }
 
 /// `weir run FILE` on free ports.

@@ -1,0 +1,124 @@
+//! One pipeline's account: its books, its share of the memory, and its queue in the journal.
+//!
+//! Requests, delivery and the journal's writer all look at a pipeline through this. It moves no data itself.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use weir_journal::{Backlog, Entry, Journal, QueueId};
+use weir_plan::Overflow;
+
+use crate::books::{Books, DropReason, Fate};
+use crate::share::Share;
+
+/// A backlog that is this full slows clients down as far as it goes.
+const FULL_PRESSURE: f64 = 0.5;
+/// A loss that goes on is logged this often.
+const REPORT_EVERY: Duration = Duration::from_secs(30);
+
+/// What the parts of the engine share of one pipeline.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// The name of the pipeline's resource.
+    pub(crate) name: String,
+    pub(crate) books: Books,
+    pub(crate) share: Share,
+    /// `None` when data is held in memory only.
+    pub(crate) queue: Option<Queue>,
+    /// Told when the queue has something to take.
+    pub(crate) queue_filled: Notify,
+    /// When a loss was last logged.
+    loss_reported: Mutex<Option<Instant>>,
+}
+
+/// A pipeline's queue in the journal.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) id: QueueId,
+    pub(crate) limits: weir_plan::Backlog,
+}
+
+impl Queue {
+    /// What the pipeline is owed on disk.
+    pub(crate) fn backlog(&self) -> Backlog {
+        self.journal.backlog(self.id)
+    }
+
+    /// Of the limit in bytes, what is taken: 0 is empty, 1 is full.
+    fn fullness(&self) -> f64 {
+        self.backlog().bytes as f64 / self.limits.max_bytes.max(1) as f64
+    }
+}
+
+impl Account {
+    pub(crate) fn new(name: String, share: Share, queue: Option<Queue>) -> Self {
+        let (books, queue_filled, loss_reported) = (Books::default(), Notify::new(), Mutex::default());
+        Self { name, books, share, queue, queue_filled, loss_reported }
+    }
+
+    /// Lets the pipeline take `entry` out of its queue.
+    pub(crate) fn release(&self, entry: &Entry) {
+        if let Some(queue) = &self.queue {
+            queue.journal.release(queue.id, entry);
+            self.queue_filled.notify_one();
+        }
+    }
+
+    /// What the pipeline is owed on disk.
+    pub(crate) fn backlog(&self) -> Backlog {
+        self.queue.as_ref().map(Queue::backlog).unwrap_or_default()
+    }
+
+    /// Whether losing data of the backlog is worth a log line now; the metrics count each item.
+    pub(crate) fn may_report_loss(&self) -> bool {
+        let mut reported = self.loss_reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let due = reported.is_none_or(|at| now.duration_since(at) >= REPORT_EVERY);
+        if due {
+            *reported = Some(now);
+        }
+        due
+    }
+
+    /// The pipeline holds data whose clients could not wait for its backend.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.share.is_behind() || self.queue.as_ref().is_some_and(|queue| queue.backlog().entries > 0)
+    }
+
+    /// Little is held: the pipeline could do with more.
+    pub(crate) fn is_well(&self) -> bool {
+        self.share.is_well() && self.queue.as_ref().is_none_or(|queue| queue.fullness() <= 1.0 / 8.0)
+    }
+
+    /// How much clients should be slowed down for this pipeline's sake: 0 not at all, 1 as far as it goes.
+    pub(crate) fn pressure(&self) -> f64 {
+        self.queue.as_ref().map_or(1.0, |queue| (queue.fullness() / FULL_PRESSURE).min(1.0))
+    }
+
+    /// Whether `bytes` more may be kept without giving up any of the pipeline's data.
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        match &self.queue {
+            Some(queue) => queue.backlog().bytes + bytes as u64 <= queue.limits.max_bytes,
+            None => self.share.has_room_for(bytes),
+        }
+    }
+
+    /// Whether the user allows the oldest data to be given up for new data.
+    pub(crate) fn may_drop_oldest(&self) -> bool {
+        self.queue.as_ref().is_none_or(|queue| queue.limits.overflow == Overflow::DropOldest)
+    }
+
+    /// Gives up the oldest of the backlog until it holds at most `max_bytes` and nothing from before `not_before_ms`;
+    /// returns the items given up.
+    pub(crate) fn evict_backlog(&self, max_bytes: u64, not_before_ms: u64, reason: DropReason) -> u64 {
+        let Some(queue) = &self.queue else { return 0 };
+        let loss = queue.journal.evict(queue.id, max_bytes, not_before_ms);
+        if loss.items > 0 {
+            self.books.finish_held(loss.items, &Fate::Dropped(reason));
+        }
+        loss.items
+    }
+}

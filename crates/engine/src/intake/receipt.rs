@@ -1,0 +1,266 @@
+//! One request, from the moment all pipelines have it until its client is answered (promise P1).
+//!
+//! A client gets OK when each pipeline has delivered its data or, after `spill_after`, has it in the journal; without a
+//! journal, holds it in its share of the memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Intake, Verdict};
+use crate::obligation::{Obligation, Ticket};
+use crate::pipeline::Pipeline;
+use crate::store::Store;
+
+/// What refused clients are asked to wait at least; as much again is added at random so that they do not return at once.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// When no pipeline is well and one is full, a client waits this much longer for room before it is refused.
+const ROOM_PATIENCE: Duration = Duration::from_secs(1);
+/// How often it looks.
+const ROOM_CHECK: Duration = Duration::from_millis(20);
+
+/// The least part of `spill_after` that a client waits: a backend that has just come back gets its chance.
+const LEAST_PATIENCE: f64 = 0.1;
+
+/// The claims of one waiting client.
+pub(super) struct Receipt<'a> {
+    pub(super) intake: &'a Intake,
+    pub(super) ticket: Arc<Ticket>,
+    /// `pieces` claims for each pipeline, in the pipelines' order.
+    pub(super) claims: Vec<Arc<Obligation>>,
+    pub(super) pieces: usize,
+    /// What is to become of it is settled; only the answer may be missing.
+    pub(super) decided: bool,
+}
+
+impl Receipt<'_> {
+    pub(super) async fn verdict(mut self) -> Verdict {
+        self.wait_until(Instant::now() + self.patience()).await;
+        let store = self.intake.store.as_ref().filter(|store| store.is_working());
+        if let Some(store) = store.filter(|_| !self.ticket.is_secured()) {
+            if !self.put(store) {
+                return self.withdraw();
+            }
+            // The writer withdraws what it cannot put on disk.
+            self.wait_until_answered().await;
+            return self.answer();
+        }
+        self.wait_for_room(Instant::now() + ROOM_PATIENCE).await;
+        if let Some(deadline) = self.intake.drain_deadline.get() {
+            self.wait_until(*deadline).await;
+        }
+        self.decide()
+    }
+
+    /// How long to wait for delivery. When every pipeline has a backlog anyway, hardly anything would come of waiting; it
+    /// only serves to slow the clients down, the more the fuller the backlogs are.
+    fn patience(&self) -> Duration {
+        let spill_after = self.intake.spill_after;
+        let pipelines = &self.intake.pipelines;
+        if self.intake.store.is_none() || !pipelines.iter().all(|pipeline| pipeline.account.is_behind()) {
+            return spill_after;
+        }
+        let pressure = pipelines.iter().map(|pipeline| pipeline.account.pressure()).fold(0.0, f64::max);
+        spill_after.mul_f64(pressure.max(LEAST_PATIENCE))
+    }
+
+    /// Waits until nothing is open, or the only open pipelines are known to be behind, or the deadline.
+    async fn wait_until(&self, deadline: Instant) {
+        let timeout = tokio::time::sleep_until(deadline);
+        tokio::pin!(timeout);
+        while !self.ticket.is_secured() && !self.only_laggards_left() {
+            tokio::select! {
+                biased;
+                () = self.ticket.changed.notified() => {}
+                () = &mut timeout => return,
+            }
+        }
+    }
+
+    async fn wait_until_answered(&self) {
+        while !self.ticket.is_secured() {
+            self.ticket.changed.notified().await;
+        }
+    }
+
+    /// A pipeline that is behind must not slow the clients of one that is not (P2): once somebody delivered, there is
+    /// no point in waiting for those who will not within `spill_after`.
+    fn only_laggards_left(&self) -> bool {
+        !self.waits_for_drain()
+            && self.ticket.any_done()
+            && self
+                .claims_by_pipeline()
+                .all(|(pipeline, claims)| open_cost(claims) == 0 || pipeline.account.is_behind())
+    }
+
+    /// Without a journal, what is not delivered before the process ends is lost: then there is no haste.
+    fn waits_for_drain(&self) -> bool {
+        self.intake.store.is_none() && self.intake.is_draining()
+    }
+
+    /// Hands what is open to the journal; false when it may not: some backlog is full and nothing may be given up for new
+    /// data.
+    fn put(&mut self, store: &Store) -> bool {
+        self.decided = true;
+        let anyone_well = self.anyone_well();
+        let takes = |(pipeline, claims): (&Arc<Pipeline>, &[Arc<Obligation>])| {
+            let open = open_cost(claims);
+            open == 0 || pipeline.account.has_room_for(open) || may_drop(pipeline, anyone_well)
+        };
+        if !self.claims_by_pipeline().all(takes) {
+            return false;
+        }
+        let mut deposits = Vec::with_capacity(self.claims.len());
+        // Piece by piece, so that the claims to the same bytes follow each other.
+        for piece in 0..self.pieces {
+            self.claims.iter().skip(piece).step_by(self.pieces).for_each(|claim| claim.deposit(&mut deposits));
+        }
+        if !deposits.is_empty() {
+            store.put(deposits);
+        }
+        true
+    }
+
+    /// Slows the client down as long as taking its data would cost older data although no pipeline is in need of more.
+    async fn wait_for_room(&self, deadline: Instant) {
+        while !self.ticket.is_secured() && !self.intake.is_draining() && self.is_crowded() && Instant::now() < deadline
+        {
+            // Ends early when a pipeline is done with the request; room made by others is only seen by looking.
+            let _ = tokio::time::timeout(ROOM_CHECK, self.ticket.changed.notified()).await;
+        }
+    }
+
+    /// Some pipeline has no room for what is open although its backend takes data, and no pipeline is in need of more.
+    /// A journal that cannot be written to is no room.
+    fn is_crowded(&self) -> bool {
+        if self.intake.store.is_some() {
+            return true;
+        }
+        let waits = |(pipeline, claims): (&Arc<Pipeline>, &[Arc<Obligation>])| {
+            let open = open_cost(claims);
+            open > 0 && !pipeline.account.share.is_stalled() && !pipeline.account.share.has_room_for(open)
+        };
+        self.claims_by_pipeline().any(waits) && !self.anyone_well()
+    }
+
+    fn anyone_well(&self) -> bool {
+        self.intake.pipelines.iter().any(|pipeline| pipeline.account.is_well())
+    }
+
+    /// Answers now, from memory: hold what is open where there is room. Where there is none, a pipeline's own oldest data
+    /// makes room if its backend takes nothing anyway, or if another pipeline would otherwise go without; in all other
+    /// cases the client is refused and nothing is lost.
+    fn decide(&mut self) -> Verdict {
+        self.decided = true;
+        if self.ticket.is_secured() {
+            return self.answer();
+        }
+        if self.intake.is_draining() || self.intake.store.is_some() {
+            return self.withdraw();
+        }
+        let anyone_well = self.anyone_well();
+        let places: Vec<Place<'_>> = self.claims_by_pipeline().map(Place::find).collect();
+        let taken = places.iter().any(|place| place.reserved);
+        if taken && places.iter().all(|place| place.reserved || may_drop(place.pipeline, anyone_well)) {
+            places.iter().for_each(Place::hold);
+        } else {
+            places.iter().for_each(Place::release);
+            return self.withdraw();
+        }
+        self.answer()
+    }
+
+    /// Gives everything that is still open back to the client.
+    fn withdraw(&mut self) -> Verdict {
+        self.decided = true;
+        self.claims.iter().for_each(|claim| claim.withdraw());
+        self.answer()
+    }
+
+    fn answer(&self) -> Verdict {
+        if self.ticket.was_withdrawn() { Verdict::Refused(retry_after()) } else { Verdict::Secured }
+    }
+
+    pub(super) fn claims_by_pipeline(&self) -> impl Iterator<Item = (&Arc<Pipeline>, &[Arc<Obligation>])> {
+        self.intake.pipelines.iter().zip(self.claims.chunks(self.pieces.max(1)))
+    }
+
+    /// The client went away unanswered: what it sent is kept all the same where that costs nothing.
+    fn conclude(&mut self) {
+        match self.intake.store.as_ref().filter(|store| store.is_working() && !self.ticket.is_secured()) {
+            Some(store) if self.put(store) => {}
+            Some(_) => {
+                self.withdraw();
+            }
+            None => {
+                self.decide();
+            }
+        }
+    }
+}
+
+/// Whether a full pipeline may lose its oldest for new data: its user allows it, and either its backend takes nothing
+/// anyway or refusing the client would hurt a pipeline that is well.
+fn may_drop(pipeline: &Pipeline, anyone_well: bool) -> bool {
+    pipeline.account.may_drop_oldest() && (anyone_well || pipeline.account.share.is_stalled())
+}
+
+/// Room in one pipeline's share for what is open of a request.
+struct Place<'a> {
+    pipeline: &'a Pipeline,
+    claims: &'a [Arc<Obligation>],
+    open: usize,
+    /// There was room (or nothing is open), and it is taken.
+    reserved: bool,
+}
+
+impl<'a> Place<'a> {
+    fn find((pipeline, claims): (&'a Arc<Pipeline>, &'a [Arc<Obligation>])) -> Self {
+        let open = open_cost(claims);
+        let reserved = open == 0 || pipeline.account.share.reserve(open);
+        Self { pipeline, claims, open, reserved }
+    }
+
+    /// Gives the room back.
+    fn release(&self) {
+        if self.reserved {
+            self.pipeline.account.share.remove(self.open);
+        }
+    }
+
+    /// Holds what is still open; without room, at the cost of the pipeline's own oldest data.
+    fn hold(&self) {
+        let share = &self.pipeline.account.share;
+        if !self.reserved {
+            share.add(self.open);
+        }
+        let held: usize = self.claims.iter().map(|claim| claim.hold()).sum();
+        // Some of it may have been delivered since, or cut into parts with a little overhead.
+        if held > self.open {
+            share.add(held - self.open);
+        } else {
+            share.remove(self.open - held);
+        }
+        if !self.reserved {
+            self.pipeline.evict();
+        }
+    }
+}
+
+impl Drop for Receipt<'_> {
+    fn drop(&mut self) {
+        if !self.decided {
+            self.conclude();
+        }
+    }
+}
+
+fn open_cost(claims: &[Arc<Obligation>]) -> usize {
+    claims.iter().map(|claim| claim.waiting_cost()).sum()
+}
+
+pub(super) fn retry_after() -> Duration {
+    RETRY_AFTER.mul_f64(1.0 + fastrand::f64())
+}

@@ -1,0 +1,138 @@
+//! One request to the backend: brings its bytes together, from memory or from the journal, sends them, and reports what
+//! came of it. It decides nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::queue::Piece;
+use crate::account::Account;
+use crate::books::{DropReason, Fate};
+use crate::budget::{self, Permit};
+use crate::export::{Backend, Outcome, RetryKind};
+use crate::obligation::{LoadError, Obligation, Source};
+use crate::store::{Io, StoreStats};
+
+/// What a flight needs.
+#[derive(Debug, Clone)]
+pub(super) struct Crew {
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) account: Arc<Account>,
+    pub(super) io: Io,
+    /// None without a journal.
+    pub(super) store: Option<Arc<StoreStats>>,
+}
+
+/// What came of a flight.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The backend answered, or could not.
+    Outcome(Outcome),
+    /// The backlog had nothing that is not on its way already.
+    NothingToTake,
+    /// What was to be sent is not owed any more.
+    NothingOwed,
+}
+
+/// A flight that is over.
+#[derive(Debug)]
+pub(super) struct Landed {
+    pub(super) end: End,
+    /// When the request left: reading back is not the backend's time.
+    pub(super) sent: Instant,
+    /// Pieces that were taken from the journal for this flight.
+    pub(super) fetched: Vec<Piece>,
+    /// What was sent, piece by piece, for a backend that wants it in smaller parts.
+    pub(super) bodies: Vec<Bytes>,
+    /// Which pieces the journal did not give back as they were written, in ascending order.
+    pub(super) damaged: Vec<usize>,
+    /// Pays for what of it was read back.
+    _permit: Option<Permit>,
+}
+
+impl Landed {
+    /// Nothing was sent.
+    fn grounded(end: End) -> Self {
+        let sent = Instant::now();
+        Self { end, sent, fetched: Vec::new(), bodies: Vec::new(), damaged: Vec::new(), _permit: None }
+    }
+}
+
+impl Crew {
+    /// Sends what is at `sources`; `permit` pays for what has to be read back.
+    pub(super) async fn send(self, sources: Vec<Source>, permit: Option<Permit>) -> Landed {
+        let mut bodies = Vec::with_capacity(sources.len());
+        let mut damaged = Vec::new();
+        for (at, source) in sources.into_iter().enumerate() {
+            let body = match self.load(source).await {
+                Ok(body) => body,
+                Err(LoadError::Io(cause)) => return Landed::grounded(unread(&cause)),
+                Err(LoadError::Damaged) => {
+                    damaged.push(at);
+                    Bytes::new()
+                }
+                // It was given up while it waited, and is in the books.
+                Err(LoadError::Gone) => Bytes::new(),
+            };
+            bodies.push(body);
+        }
+        let sent = Instant::now();
+        let anything = bodies.iter().any(|body| !body.is_empty());
+        let end = if anything { End::Outcome(self.backend.send(bodies.clone()).await) } else { End::NothingOwed };
+        Landed { end, sent, fetched: Vec::new(), bodies, damaged, _permit: permit }
+    }
+
+    async fn load(&self, source: Source) -> Result<Bytes, LoadError> {
+        let stored = match source {
+            Source::Memory(body) => return Ok(body),
+            Source::Journal(stored) => stored,
+        };
+        self.count_read(stored.read_bytes());
+        let account = Arc::clone(&self.account);
+        let loaded = self.io.run(move || stored.load(&account)).await;
+        loaded.unwrap_or_else(|| Err(LoadError::Io("reading was interrupted".into())))
+    }
+
+    /// Takes up to `bytes` of the pipeline's backlog and sends them.
+    pub(super) async fn fetch(self, bytes: usize, permit: Permit) -> Landed {
+        let account = Arc::clone(&self.account);
+        let take = move || account.queue.as_ref().map(|queue| queue.journal.take(queue.id, bytes));
+        let chunk = match self.io.run(take).await.flatten() {
+            Some(Ok(chunk)) => chunk,
+            Some(Err(error)) => return Landed::grounded(unread(&error.to_string())),
+            None => return Landed::grounded(End::NothingToTake),
+        };
+        if chunk.damaged.items > 0 {
+            let items = chunk.damaged.items;
+            tracing::error!(pipeline = self.account.name, items, "the journal is damaged: data of the backlog is lost");
+            self.account.books.finish_held(items, &Fate::Dropped(DropReason::JournalDamaged));
+        }
+        if chunk.entries.is_empty() {
+            return Landed::grounded(End::NothingToTake);
+        }
+        self.count_read(chunk.buffer.len());
+        let buffer = budget::charge(chunk.buffer, permit);
+        let since = Instant::now();
+        let (mut fetched, mut bodies) = (Vec::new(), Vec::new());
+        for (entry, range) in chunk.entries {
+            fetched.push(Piece { obligation: Obligation::stored(entry, &self.account), since });
+            bodies.push(buffer.slice(range));
+        }
+        drop(buffer);
+        let outcome = self.backend.send(bodies.clone()).await;
+        Landed { end: End::Outcome(outcome), sent: since, fetched, bodies, damaged: Vec::new(), _permit: None }
+    }
+
+    fn count_read(&self, bytes: usize) {
+        if let Some(stats) = &self.store {
+            stats.read_back_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+fn unread(cause: &str) -> End {
+    let message = format!("cannot read the journal: {cause}");
+    End::Outcome(Outcome::Retry { kind: RetryKind::Silent, hint: None, message })
+}

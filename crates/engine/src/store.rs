@@ -1,0 +1,246 @@
+//! Promise P1 on disk: the engine's side of the journal.
+//!
+//! Requests hand their pieces to a [`Store`]; its one writer (`store/writer.rs`) puts everything that waits on disk
+//! together, with one write and one fsync, and tells each obligation what became of it. Reading back is done by the
+//! pipelines themselves.
+
+mod writer;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use weir_journal::{Durability, Fs, Journal, Options, Recovery};
+
+use crate::account::{Account, Queue};
+use crate::histogram::Histogram;
+use crate::obligation::Deposit;
+use crate::settings::Fsync;
+use crate::share::Share;
+pub(crate) use writer::Writer;
+
+/// Size of a segment file: small enough that a backlog that is worked off gives its space back soon, large enough that
+/// the largest backlogs are some hundred files.
+const SEGMENT_BYTES: u64 = 32 << 20;
+
+/// After a failure the disk is tried again this much later; until then clients wait for delivery alone.
+const TRY_AGAIN: Duration = Duration::from_millis(250);
+
+/// Where blocking reads run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Io {
+    /// On threads for blocking work.
+    Threads,
+    /// In place: a simulation has no threads.
+    #[cfg(test)]
+    InPlace,
+}
+
+impl Io {
+    /// Runs something that blocks; `None` when it panicked or the process ends.
+    pub(crate) async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        match self {
+            Self::Threads => tokio::task::spawn_blocking(work).await.ok(),
+            #[cfg(test)]
+            Self::InPlace => Some(work()),
+        }
+    }
+}
+
+/// Wall-clock time that never goes back while the process runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    /// Milliseconds since the Unix epoch at `started`.
+    pub(crate) started_ms: u64,
+    pub(crate) started: Instant,
+}
+
+impl Clock {
+    /// A clock that is right now.
+    pub(crate) fn start() -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { started_ms: u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX / 2), started: Instant::now() }
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.started_ms + u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX / 2)
+    }
+}
+
+/// What the journal's writer counts.
+#[derive(Debug, Default)]
+pub(crate) struct StoreStats {
+    /// Payload bytes written.
+    pub(crate) spilled_bytes: AtomicU64,
+    /// Payload bytes read back.
+    pub(crate) read_back_bytes: AtomicU64,
+    /// Groups that could not be written.
+    pub(crate) failures: AtomicU64,
+    /// Time from a group's first byte written to its fsync.
+    pub(crate) commits: Histogram,
+    /// When the disk may be tried again, in milliseconds after the start; 0 when it works.
+    tries_again_ms: AtomicU64,
+}
+
+/// What opening the journal took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recovered {
+    pub(crate) took: Duration,
+    pub(crate) truncated_bytes: u64,
+}
+
+/// The way to the journal. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Store {
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) stats: Arc<StoreStats>,
+    pub(crate) io: Io,
+    pub(crate) clock: Clock,
+    pub(crate) recovered: Recovered,
+    /// Queues of the journal that belong to no pipeline of the plan.
+    pub(crate) orphans: Arc<[Arc<Account>]>,
+    inbox: mpsc::UnboundedSender<Command>,
+}
+
+/// What the writer can be told.
+#[derive(Debug)]
+enum Command {
+    /// Put these pieces of one request on disk.
+    Put(Vec<Deposit>),
+    /// Write down what is known, and end.
+    Close,
+}
+
+/// What a pipeline's queue is called in the journal.
+pub(crate) fn queue_name(pipeline: &weir_plan::Pipeline) -> String {
+    let signal = match pipeline.signal {
+        weir_plan::Signal::Traces => "traces",
+    };
+    format!("{signal}/{}", pipeline.name)
+}
+
+/// A journal that was opened, before there are pipelines.
+pub(crate) struct Opened {
+    pub(crate) journal: Arc<Journal>,
+    recovery: Recovery,
+    took: Duration,
+    writer: weir_journal::Writer,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened").field("recovery", &self.recovery).finish_non_exhaustive()
+    }
+}
+
+impl Opened {
+    /// Opens the journal and reports what it found there.
+    pub(crate) fn open(fs: Arc<dyn Fs>, clock: Clock) -> Result<Self, weir_journal::OpenError> {
+        let options = Options { segment_bytes: SEGMENT_BYTES, seed: fastrand::u64(..) };
+        let (writer, journal, recovery) = weir_journal::open(fs, options)?;
+        let took = clock.started.elapsed();
+        report(&recovery, took);
+        Ok(Self { journal, recovery, took, writer })
+    }
+}
+
+impl Store {
+    /// The store of these pipelines, and its writer, to be run by the owner.
+    pub(crate) fn new(opened: Opened, accounts: &[Arc<Account>], io: Io, clock: Clock, fsync: Fsync) -> (Self, Writer) {
+        let Opened { journal, recovery, took, writer } = opened;
+        let recovered = Recovered { took, truncated_bytes: recovery.truncated_bytes };
+        let orphans = find_orphans(&journal, &recovery, accounts);
+        let everyone = accounts.iter().chain(orphans.iter());
+        enter_recovered(&recovery, everyone.clone());
+        let stats = Arc::<StoreStats>::default();
+        let (inbox, commands) = mpsc::unbounded_channel();
+        let accounts = everyone.cloned().collect();
+        let writer = Writer::new(writer, commands, writer::Parts { accounts, stats: Arc::clone(&stats), clock, fsync });
+        (Self { journal, stats, io, clock, recovered, orphans, inbox }, writer)
+    }
+
+    /// Puts pieces on disk. Each obligation is told: [`Obligation::secure`](crate::obligation::Obligation::secure) or
+    /// `withdraw`.
+    pub(crate) fn put(&self, deposits: Vec<Deposit>) {
+        if let Err(lost) = self.inbox.send(Command::Put(deposits))
+            && let Command::Put(deposits) = lost.0
+        {
+            // The writer is gone, which only happens at the end of a shutdown: the clients must keep the data.
+            deposits.iter().for_each(|deposit| deposit.obligation.withdraw());
+        }
+    }
+
+    /// Ends the writer once it has done what it was told before.
+    pub(crate) fn close(&self) {
+        // One that has ended by itself was reported.
+        let _ = self.inbox.send(Command::Close);
+    }
+
+    /// Whether the disk took what it was given last, or may be tried again.
+    pub(crate) fn is_working(&self) -> bool {
+        let tries_again = self.stats.tries_again_ms.load(Ordering::Relaxed);
+        tries_again == 0 || self.clock.now_ms() >= self.clock.started_ms + tries_again
+    }
+
+    /// Whether the last attempt to write failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.stats.tries_again_ms.load(Ordering::Relaxed) != 0
+    }
+}
+
+fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &[Arc<Account>]) -> Arc<[Arc<Account>]> {
+    let known: Vec<_> = accounts.iter().filter_map(|account| account.queue.as_ref()).map(|queue| queue.id).collect();
+    let strangers = recovery.queues.iter().filter(|(id, _, backlog)| !known.contains(id) && backlog.entries > 0);
+    let orphan = |(id, name, backlog): &(weir_journal::QueueId, String, weir_journal::Backlog)| {
+        let (items, bytes) = (backlog.items, backlog.bytes);
+        tracing::warn!(
+            queue = name,
+            items,
+            bytes,
+            "the journal holds data for a pipeline that is not configured; it is kept for a day, in case the pipeline returns"
+        );
+        let limits = weir_plan::Backlog::default();
+        let queue = Queue { journal: Arc::clone(journal), id: *id, limits };
+        Arc::new(Account::new(name.clone(), Share::new(0, Instant::now()), Some(queue)))
+    };
+    strangers.map(orphan).collect()
+}
+
+/// Takes the backlog into the books.
+fn enter_recovered<'a>(recovery: &Recovery, accounts: impl Iterator<Item = &'a Arc<Account>>) {
+    for account in accounts {
+        let Some(queue) = &account.queue else { continue };
+        let backlog = recovery.queues.iter().find(|(id, ..)| *id == queue.id).map(|(.., backlog)| backlog.items);
+        let lost = recovery.lost.iter().find(|(id, _)| *id == queue.id).map(|(_, loss)| loss.items);
+        account.books.recover(backlog.unwrap_or_default());
+        account.books.recover_damaged(lost.unwrap_or_default());
+    }
+}
+
+fn report(recovery: &Recovery, took: Duration) {
+    for damage in &recovery.damage {
+        tracing::error!(?damage, "the journal is damaged; what is readable is used");
+    }
+    if recovery.truncated_bytes > 0 {
+        let bytes = recovery.truncated_bytes;
+        tracing::info!(bytes, "removed an unfinished write from the end of the journal: it was never acknowledged");
+    }
+    let entries: u64 = recovery.queues.iter().map(|(.., backlog)| backlog.entries).sum();
+    if entries > 0 {
+        let items: u64 = recovery.queues.iter().map(|(.., backlog)| backlog.items).sum();
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(entries, items, took_ms, "found data in the journal; delivery goes on");
+    }
+}
+
+impl Fsync {
+    fn durability(self) -> Durability {
+        match self {
+            Self::Always => Durability::Synced,
+            Self::Interval(_) | Self::Never => Durability::Written,
+        }
+    }
+}

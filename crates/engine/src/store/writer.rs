@@ -1,0 +1,305 @@
+//! The journal's one writer: group commit, limits of the backlogs, and tidying up.
+//!
+//! It runs on a thread of its own, because every step waits for the disk. While one group is being written the next
+//! one gathers, so a slow disk makes larger groups, not longer queues.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior};
+use weir_journal::{Entry, NewEntry, Owed, QueueId};
+
+use super::{Clock, Command, StoreStats, TRY_AGAIN};
+use crate::account::Account;
+use crate::books::DropReason;
+use crate::obligation::Deposit;
+use crate::settings::Fsync;
+
+/// Requests written together at most.
+const REQUESTS_PER_GROUP: usize = 1024;
+/// Small pieces that are owed to the same pipelines become one entry of up to this size: fewer entries to remember,
+/// and fewer reads when they are delivered.
+const ENTRY_BYTES: usize = 1 << 20;
+/// How often completions are written down, empty segments deleted, and old data looked for.
+const TIDY_EVERY: Duration = Duration::from_secs(1);
+/// How far back in a group a piece looks for others that it can be written with: the pieces of one request follow each
+/// other.
+const DRAFTS_BACK: usize = 4;
+/// The disk is left with a tenth of its size free, or this much if that is less.
+const FREE_BYTES: u64 = 2 << 30;
+/// What is given up at once when the disk is full: a segment at least has to become empty to free any space.
+const EVICT_BYTES: u64 = super::SEGMENT_BYTES * 2;
+
+/// What the writer is made of.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) accounts: Vec<Arc<Account>>,
+    pub(super) stats: Arc<StoreStats>,
+    pub(super) clock: Clock,
+    pub(super) fsync: Fsync,
+}
+
+/// See the module.
+pub(crate) struct Writer {
+    journal: weir_journal::Writer,
+    commands: mpsc::UnboundedReceiver<Command>,
+    parts: Parts,
+    /// Written since the last sync (`fsync: interval`).
+    unsynced: bool,
+    reported: Option<Instant>,
+}
+
+/// One entry to be: pieces, and who is owed them.
+struct Draft {
+    deposits: Vec<Deposit>,
+    bodies: Vec<Bytes>,
+    bytes: usize,
+    items: u64,
+    /// Some request with a piece of it is under way: the piece has to stay what it is.
+    sent: bool,
+    owed: Vec<Owed>,
+}
+
+impl Writer {
+    pub(super) fn new(journal: weir_journal::Writer, commands: mpsc::UnboundedReceiver<Command>, parts: Parts) -> Self {
+        Self { journal, commands, parts, unsynced: false, reported: None }
+    }
+
+    /// Runs until it is told to close, or every [`super::Store`] is gone.
+    pub(crate) async fn run(mut self) {
+        let mut inbox = Vec::with_capacity(REQUESTS_PER_GROUP);
+        let mut tidy = tokio::time::interval(TIDY_EVERY);
+        tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let interval = if let Fsync::Interval(every) = self.parts.fsync { every } else { TIDY_EVERY };
+        let mut sync = tokio::time::interval(interval);
+        sync.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                _ = tidy.tick() => self.tidy(),
+                _ = sync.tick() => self.sync(),
+                _ = self.commands.recv_many(&mut inbox, REQUESTS_PER_GROUP) => {
+                    let closes = inbox.is_empty() || inbox.iter().any(|command| matches!(command, Command::Close));
+                    self.commit(inbox.drain(..).flat_map(Command::deposits));
+                    if closes {
+                        break;
+                    }
+                }
+            }
+        }
+        self.commands.close();
+        while let Ok(late) = self.commands.try_recv() {
+            late.deposits().for_each(|deposit| deposit.obligation.withdraw());
+        }
+        self.sync();
+        self.tidy();
+    }
+
+    /// Puts pieces on disk and tells their obligations.
+    fn commit(&mut self, deposits: impl Iterator<Item = Deposit>) {
+        let drafts = draft(deposits);
+        if drafts.is_empty() {
+            return;
+        }
+        let bytes: usize = drafts.iter().map(|draft| draft.bytes).sum();
+        self.make_space(bytes as u64);
+        let entries: Vec<NewEntry<'_>> = drafts.iter().map(Draft::entry).collect();
+        let now_ms = self.parts.clock.now_ms();
+        let began = Instant::now();
+        match self.journal.append(&entries, now_ms, self.parts.fsync.durability()) {
+            Ok(written) => {
+                let stats = &self.parts.stats;
+                stats.commits.observe(began.elapsed());
+                stats.spilled_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+                stats.tries_again_ms.store(0, Ordering::Relaxed);
+                self.unsynced = true;
+                drafts.iter().zip(written).for_each(|(draft, entry)| draft.secure(entry));
+                self.enforce_limits();
+            }
+            Err(error) => {
+                self.failed(&error.to_string(), drafts.len());
+                drafts.iter().flat_map(|draft| &draft.deposits).for_each(|deposit| deposit.obligation.withdraw());
+            }
+        }
+    }
+
+    fn failed(&mut self, cause: &str, entries: usize) {
+        let stats = &self.parts.stats;
+        stats.failures.fetch_add(1, Ordering::Relaxed);
+        let started = self.parts.clock.started;
+        let again = started.elapsed() + TRY_AGAIN;
+        stats.tries_again_ms.store(u64::try_from(again.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let now = Instant::now();
+        if self.reported.is_none_or(|at| now.duration_since(at) >= Duration::from_secs(30)) {
+            self.reported = Some(now);
+            tracing::error!(
+                cause,
+                entries,
+                "cannot write to the journal; clients whose data no backend takes are asked to send it again"
+            );
+        }
+    }
+
+    fn sync(&mut self) {
+        if self.unsynced && matches!(self.parts.fsync, Fsync::Interval(_)) {
+            self.unsynced = false;
+            if let Err(error) = self.journal.sync() {
+                self.failed(&format!("cannot sync: {error}; what was written last may not survive a power loss"), 0);
+            }
+        }
+    }
+
+    fn tidy(&mut self) {
+        self.expire();
+        if let Err(error) = self.journal.tidy() {
+            tracing::debug!(%error, "cannot tidy the journal; it is tried again");
+        }
+    }
+
+    /// Gives up what is older than its pipeline allows.
+    fn expire(&self) {
+        let now_ms = self.parts.clock.now_ms();
+        for account in &self.parts.accounts {
+            let Some(queue) = &account.queue else { continue };
+            let max_age_ms = u64::try_from(queue.limits.max_age.as_millis()).unwrap_or(u64::MAX);
+            let not_before_ms = now_ms.saturating_sub(max_age_ms);
+            if queue.backlog().oldest_ms.is_some_and(|oldest| oldest < not_before_ms) {
+                let items = account.evict_backlog(u64::MAX, not_before_ms, DropReason::BacklogAge);
+                report_loss(account, items, "is older than weir.dev/backlog-max-age allows");
+            }
+        }
+    }
+
+    /// Keeps every backlog within its limit in bytes.
+    fn enforce_limits(&self) {
+        for account in &self.parts.accounts {
+            let Some(queue) = &account.queue else { continue };
+            if queue.backlog().bytes > queue.limits.max_bytes {
+                let items = account.evict_backlog(queue.limits.max_bytes, 0, DropReason::BacklogFull);
+                report_loss(account, items, "is more than weir.dev/backlog-max-bytes allows");
+            }
+        }
+    }
+
+    /// Leaves the disk with some free space: the fullest backlog that may lose its oldest data does. What cannot be made
+    /// room for fails when it is written, and its clients keep it.
+    fn make_space(&mut self, bytes: u64) {
+        for _ in 0..4 {
+            let Ok(space) = self.journal.space() else { return };
+            if space.free >= bytes + FREE_BYTES.min(space.total / 10) {
+                return;
+            }
+            let droppable = self.parts.accounts.iter().filter(|account| account.may_drop_oldest());
+            let fullest = droppable.max_by_key(|account| account.backlog().bytes);
+            let Some(account) = fullest.filter(|account| account.backlog().bytes > 0) else { return };
+            let keep = account.backlog().bytes.saturating_sub(EVICT_BYTES);
+            let items = account.evict_backlog(keep, 0, DropReason::DiskFull);
+            report_loss(account, items, "does not fit on the disk");
+            self.tidy();
+        }
+    }
+}
+
+fn report_loss(account: &Account, items: u64, why: &str) {
+    if items > 0 && account.may_report_loss() {
+        let pipeline = &account.name;
+        tracing::warn!(pipeline, items, "gave up the oldest data of a backlog: it {why}");
+    }
+}
+
+/// Small pieces that nobody is sending and that are owed to the same pipelines become one entry.
+fn draft(deposits: impl Iterator<Item = Deposit>) -> Vec<Draft> {
+    let mut drafts: Vec<Draft> = Vec::new();
+    for deposit in deposits {
+        add_claim(&mut drafts, deposit);
+    }
+    merge(drafts)
+}
+
+/// The same bytes are owed to several pipelines: one entry. Their deposits follow each other.
+fn add_claim(drafts: &mut Vec<Draft>, deposit: Deposit) {
+    let Some(queue) = deposit.obligation.queue() else {
+        deposit.obligation.withdraw();
+        return;
+    };
+    let owed = Owed { queue, taken: true };
+    let same = drafts.iter_mut().rev().take(DRAFTS_BACK).find(|draft| draft.is_of(&deposit.body) && !draft.owes(queue));
+    match same {
+        Some(draft) => {
+            draft.sent |= deposit.sent;
+            draft.owed.push(owed);
+            draft.deposits.push(deposit);
+        }
+        None => drafts.push(Draft {
+            bytes: deposit.body.len(),
+            items: deposit.obligation.items(),
+            bodies: vec![deposit.body.clone()],
+            sent: deposit.sent,
+            owed: vec![owed],
+            deposits: vec![deposit],
+        }),
+    }
+}
+
+fn merge(drafts: Vec<Draft>) -> Vec<Draft> {
+    let mut merged: Vec<Draft> = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        match merged.iter_mut().rev().take(DRAFTS_BACK).find(|other| other.takes(&draft)) {
+            Some(other) => {
+                other.bytes += draft.bytes;
+                other.items += draft.items;
+                other.bodies.extend(draft.bodies);
+                other.deposits.extend(draft.deposits);
+            }
+            None => merged.push(draft),
+        }
+    }
+    merged
+}
+
+impl Command {
+    fn deposits(self) -> impl Iterator<Item = Deposit> {
+        let deposits = if let Self::Put(deposits) = self { deposits } else { Vec::new() };
+        deposits.into_iter()
+    }
+}
+
+impl Draft {
+    fn is_of(&self, body: &Bytes) -> bool {
+        self.bodies.len() == 1 && self.bodies[0].as_ptr() == body.as_ptr() && self.bodies[0].len() == body.len()
+    }
+
+    fn owes(&self, queue: QueueId) -> bool {
+        self.owed.iter().any(|owed| owed.queue == queue)
+    }
+
+    /// Whether another draft may become part of this one.
+    fn takes(&self, other: &Self) -> bool {
+        let same_queues = || self.owed.iter().map(|owed| owed.queue).eq(other.owed.iter().map(|owed| owed.queue));
+        !self.sent && !other.sent && self.bytes + other.bytes <= ENTRY_BYTES && same_queues()
+    }
+
+    fn entry(&self) -> NewEntry<'_> {
+        NewEntry { payload: &self.bodies, items: u32::try_from(self.items).unwrap_or(u32::MAX), owed: &self.owed }
+    }
+
+    /// Everything about the entry is on disk: enter it in the books first, and only then let the pipelines have it.
+    fn secure(&self, entry: Entry) {
+        for deposit in &self.deposits {
+            if deposit.sent {
+                deposit.obligation.secure(entry);
+            } else {
+                deposit.obligation.secure_in_queue();
+            }
+        }
+        for owed in &self.owed {
+            let of_queue = |deposit: &&Deposit| !deposit.sent && deposit.obligation.queue() == Some(owed.queue);
+            if let Some(deposit) = self.deposits.iter().find(of_queue) {
+                deposit.obligation.release(&entry);
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The directory in which data is kept that no backend has taken.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use weir_engine::settings::{Fsync, Journal};
+use weir_journal::OsFs;
+
+use crate::cli::{FsyncMode, RunArgs};
+
+/// The journal lies in a directory of its own below the data directory.
+const JOURNAL: &str = "journal";
+
+/// The journal that the command line asks for, locked for this process.
+pub(crate) fn journal(args: &RunArgs) -> anyhow::Result<Option<Journal>> {
+    if args.no_data_dir {
+        tracing::warn!(
+            "running without a data directory: data that no backend has taken is lost when this process ends"
+        );
+        return Ok(None);
+    }
+    let dir = match &args.data_dir {
+        Some(dir) => dir.clone(),
+        None => default_dir()?,
+    };
+    let fs = OsFs::open(&dir.join(JOURNAL)).with_context(|| {
+        let dir = dir.display();
+        format!("cannot use the data directory {dir} (choose one with --data-dir, or keep data in memory with --no-data-dir)")
+    })?;
+    let fsync = match args.fsync {
+        FsyncMode::Always => Fsync::Always,
+        FsyncMode::Interval => Fsync::Interval(args.fsync_interval),
+        FsyncMode::Never => Fsync::Never,
+    };
+    tracing::info!(data_dir = %dir.display(), ?fsync, "data that no backend takes at once is kept on disk");
+    Ok(Some(Journal { fs: Arc::new(fs), fsync }))
+}
+
+/// Per user, as the XDG base directory specification has it.
+fn default_dir() -> anyhow::Result<PathBuf> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
+    match state {
+        Some(state) => Ok(state.join("weir")),
+        None => bail!(
+            "there is no place for data that no backend has taken: neither XDG_STATE_HOME nor HOME is set; \
+             name a directory with --data-dir, or keep data in memory with --no-data-dir"
+        ),
+    }
+}
+
+/// Where the journal of a data directory lies; the journal's own directory is taken as well.
+pub(crate) fn journal_dir(dir: &Path) -> PathBuf {
+    let below = dir.join(JOURNAL);
+    if below.is_dir() { below } else { dir.to_path_buf() }
+}
