@@ -1,0 +1,154 @@
+//! The words of the journal: what goes in, what comes out, and what is counted. Plain data.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+/// A name that is owed entries, as a number that is valid for this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueueId(pub(crate) u16);
+
+/// Where an entry lies. Later entries are greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Position {
+    pub(crate) segment: u64,
+    pub(crate) index: u32,
+    pub(crate) offset: u32,
+}
+
+/// An entry without its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// Where it lies.
+    pub position: Position,
+    /// Length of the payload.
+    pub payload_bytes: u32,
+    /// Items in the payload, as the caller said.
+    pub items: u32,
+    /// When it was appended, as the caller said.
+    pub written_ms: u64,
+}
+
+/// What an append waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// The group is on disk before the call returns: it survives power loss.
+    Synced,
+    /// The system has the group: it survives the process, and power loss after the next [`Writer::sync`].
+    ///
+    /// [`Writer::sync`]: crate::Writer::sync
+    Written,
+}
+
+/// An entry to append.
+#[derive(Debug, Clone, Copy)]
+pub struct NewEntry<'a> {
+    /// The payload; its parts are concatenated on disk.
+    pub payload: &'a [Bytes],
+    /// Items in the payload, for the books.
+    pub items: u32,
+    /// Who is owed the entry.
+    pub owed: &'a [Owed],
+}
+
+/// One queue that is owed an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owed {
+    /// The queue.
+    pub queue: QueueId,
+    /// It is being delivered already: [`Journal::take`](crate::Journal::take) must not hand it out.
+    pub taken: bool,
+}
+
+/// Entries that a queue has taken.
+#[derive(Debug, Default)]
+pub struct Chunk {
+    /// What was read.
+    pub buffer: Vec<u8>,
+    /// The entries, oldest first, and where in `buffer` their payloads are. None: nothing is untaken.
+    pub entries: Vec<(Entry, Range<usize>)>,
+    /// What was owed to this queue and could not be read for damage. It is completed already: for the caller's books.
+    pub damaged: Loss,
+}
+
+/// What is given up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// Entries.
+    pub entries: u64,
+    /// Their items.
+    pub items: u64,
+    /// Their payload bytes.
+    pub bytes: u64,
+}
+
+/// What a queue is owed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Entries, taken ones too.
+    pub entries: u64,
+    /// Their items.
+    pub items: u64,
+    /// Their payload bytes.
+    pub bytes: u64,
+    /// Entries that nobody has taken.
+    pub untaken_entries: u64,
+    /// When the oldest was written: exact, or at most a second too early.
+    pub oldest_ms: Option<u64>,
+}
+
+/// The journal as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Segments on disk.
+    pub segments: u64,
+    /// Their bytes, what is preallocated included.
+    pub disk_bytes: u64,
+    /// Damage met since the journal was opened.
+    pub damage: Damage,
+}
+
+/// Damage, summed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// Damaged places.
+    pub places: u64,
+    /// Bytes that cannot be read.
+    pub bytes: u64,
+    /// Entries lost in them, as far as that is known.
+    pub entries: u64,
+    /// Items lost in them, as far as that is known.
+    pub items: u64,
+}
+
+/// One damaged place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamageReport {
+    /// The file.
+    pub file: String,
+    /// The segment it belongs to.
+    pub segment: u64,
+    /// Where it begins.
+    pub offset: u64,
+    /// How long it is.
+    pub bytes: u64,
+    /// Entries lost with it, where that is known.
+    pub entries: Option<u64>,
+    /// Items lost with it, where that is known.
+    pub items: Option<u64>,
+    /// What is wrong, and what was done about it.
+    pub what: String,
+}
+
+/// What was found on opening.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// The queues that are owed something.
+    pub queues: Vec<(QueueId, String, Backlog)>,
+    /// What queues were owed and cannot be read. It is owed no more.
+    pub lost: Vec<(QueueId, Loss)>,
+    /// Bytes cut off the end: a write that was under way when the process died. Nobody was told they are safe.
+    pub truncated_bytes: u64,
+    /// Everything that is wrong otherwise.
+    pub damage: Vec<DamageReport>,
+}

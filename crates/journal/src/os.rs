@@ -1,0 +1,186 @@
+//! The real file system: one directory, locked by one process at a time.
+//!
+//! All names are resolved relative to the directory's descriptor, so a directory that is renamed stays the same one. It
+//! does not know what is in the files.
+
+use std::fs;
+use std::io::{self, IoSlice, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+
+use crate::fs::{File, Fs, Space};
+
+/// The file that is locked.
+const LOCK: &str = "LOCK";
+
+/// Parts of one `pwritev`; the system takes no more.
+const MAX_PARTS: usize = 1024;
+
+/// Why a directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process has it.
+    #[error(
+        "cannot use the journal in {dir}: {} has it locked; stop that one, or give each instance a directory of its own",
+        holder.as_ref().map_or_else(|| "another process".to_owned(), |pid| format!("the process with pid {pid}"))
+    )]
+    Held {
+        /// The directory.
+        dir: PathBuf,
+        /// Who has it, where the lock file says so.
+        holder: Option<u32>,
+    },
+    /// The system does not let us.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// A directory of the real file system.
+#[derive(Debug)]
+pub struct OsFs {
+    dir: OwnedFd,
+    path: PathBuf,
+    /// Held while this lives; none when read-only.
+    lock: Option<fs::File>,
+}
+
+impl OsFs {
+    /// Creates the directory (for this user alone) where there is none, and locks it.
+    pub fn open(dir: &Path) -> Result<Self, LockError> {
+        let fail = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| LockError::Io { action, path, source }
+        };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(fail("create the directory", dir))?;
+        let lock_path = dir.join(LOCK);
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut lock = options.open(&lock_path).map_err(fail("open the lock file", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(LockError::Held { dir: dir.to_owned(), holder: holder(&mut lock) });
+            }
+            Err(fs::TryLockError::Error(source)) => return Err(fail("lock", &lock_path)(source)),
+        }
+        sign(&mut lock).map_err(fail("write our pid to", &lock_path))?;
+        let descriptor = open_dir(dir).map_err(fail("open the directory", dir))?;
+        Ok(Self { dir: descriptor, path: dir.to_owned(), lock: Some(lock) })
+    }
+
+    /// For reading only: takes no lock, and everything that would change the directory fails.
+    pub fn read_only(dir: &Path) -> io::Result<Self> {
+        Ok(Self { dir: open_dir(dir)?, path: dir.to_owned(), lock: None })
+    }
+
+    /// The directory, as it was named when it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn writable(&self) -> io::Result<()> {
+        let refused = || io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the journal is open for reading only");
+        self.lock.as_ref().map(|_| ()).ok_or_else(refused)
+    }
+
+    fn open_with(&self, name: &str, flags: OFlags) -> io::Result<Arc<dyn File>> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR)?;
+        Ok(Arc::new(OsFile(file.into())))
+    }
+}
+
+fn open_dir(dir: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// The pid in the lock file, which is written by whoever holds it.
+fn holder(lock: &mut fs::File) -> Option<u32> {
+    let mut text = String::new();
+    lock.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn sign(lock: &mut fs::File) -> io::Result<()> {
+    lock.set_len(0)?;
+    writeln!(lock, "{}", std::process::id())
+}
+
+impl Fs for OsFs {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.dir)? {
+            // What is not UTF-8 is none of our files.
+            names.extend(entry?.file_name().to_str().map(str::to_owned));
+        }
+        names.retain(|name| name != "." && name != ".." && name != LOCK);
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.writable()?;
+        self.open_with(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.open_with(name, if self.lock.is_some() { OFlags::RDWR } else { OFlags::RDONLY })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.writable()?;
+        Ok(rustix::fs::unlinkat(&self.dir, name, AtFlags::empty())?)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.dir)?)
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let found = rustix::fs::fstatvfs(&self.dir)?;
+        Ok(Space { free: found.f_bavail * found.f_frsize, total: found.f_blocks * found.f_frsize })
+    }
+}
+
+#[derive(Debug)]
+struct OsFile(fs::File);
+
+impl File for OsFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        Ok(rustix::io::pwritev(&self.0, &parts[..parts.len().min(MAX_PARTS)], offset)?)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, bytes)?)
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn is_linked(&self) -> io::Result<bool> {
+        Ok(self.0.metadata()?.nlink() > 0)
+    }
+}
