@@ -1,4 +1,4 @@
-//! CPU time, memory and core affinity of this machine's processes (Linux).
+//! CPU time, memory, bytes written and core affinity of this machine's processes (Linux).
 
 use std::fs;
 
@@ -49,6 +49,18 @@ fn parse_status(text: &str) -> anyhow::Result<Memory> {
         Ok(kib * 1024)
     };
     Ok(Memory { now: field("VmRSS:")?, peak: field("VmHWM:")? })
+}
+
+/// Bytes a process caused to be written to disks; sockets and pipes do not count, and on Linux nor do files in memory.
+pub(crate) fn process_written_bytes(pid: &str) -> anyhow::Result<u64> {
+    let path = format!("/proc/{pid}/io");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    parse_io(&text).with_context(|| format!("cannot read bytes written from {path}"))
+}
+
+fn parse_io(text: &str) -> anyhow::Result<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes: ")).context("no write_bytes")?;
+    line.parse().with_context(|| format!("write_bytes {line}"))
 }
 
 /// Time a set of cores spent, in ticks since boot.
@@ -166,6 +178,14 @@ mod tests {
         assert_eq!(parse_status(status).unwrap(), Memory { now: 1 << 20, peak: 2 << 20 });
         assert!(parse_status("Name: gone\n").is_err());
         assert!(process_memory("self").unwrap().now > 0);
+    }
+
+    #[test]
+    fn bytes_written_are_those_that_go_to_disk() {
+        let io = "rchar: 1\nwchar: 2\nread_bytes: 3\nwrite_bytes: 4096\ncancelled_write_bytes: 5\n";
+        assert_eq!(parse_io(io).unwrap(), 4096);
+        assert!(parse_io("wchar: 2\n").is_err());
+        assert!(process_written_bytes("self").is_ok());
     }
 
     #[test]

@@ -1,15 +1,24 @@
-//! `weir loadtest`: the scenarios of the published KPI documents on one machine.
+//! `weir loadtest`: the scenarios of the published KPI documents on one machine, and harder ones.
 //!
 //! Gateway, sinks and generator run as processes of their own; the gateway gets a core to itself when there are two or
-//! more. A peer, when given, goes through the same scenario in the same run. What counts as lost is defined in
-//! `scenario/verdict.rs`.
+//! more. A peer, when given, goes through the same scenario in the same run. What a scenario consists of is data, see
+//! `scenario/script.rs`; what counts as lost is defined in `scenario/verdict.rs`.
 
+mod args;
+mod backend;
 pub(crate) mod children;
 mod config;
+mod director;
+mod disk;
+mod gateway;
 pub(crate) mod http;
+mod isolation;
 pub(crate) mod metrics;
 mod progress;
 mod published;
+mod samples;
+mod script;
+mod settle;
 mod table;
 mod trial;
 mod verdict;
@@ -20,132 +29,33 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::{ArgAction, Args, ValueEnum};
 
+pub use self::args::{Hardship, LoadtestArgs, Peer, Test};
+pub use self::config::Annotation;
+pub use self::script::Absence;
+use self::script::Script;
+use self::trial::Part;
 pub use self::verdict::Kpis;
 use self::verdict::Verdict;
 use crate::codec::Compression;
 use crate::cpu::{self, Layout};
 use crate::load::payload::Shape;
-use crate::units::{parse_bytes, parse_duration};
 use crate::{files, runtime};
-
-const EXAMPLES: &str = "\
-Examples:
-  weir loadtest -t traces
-  weir loadtest -t traces -m true -d 20m -o results
-  weir loadtest -t traces -b true --peer otelcol=bench/peers/bin/otelcol
-  weir loadtest -t traces --rate 50000 --compression gzip";
-
-/// Reproduce the KPI load tests: gateway, sinks and generator on this machine.
-#[derive(Args, Debug, Clone)]
-#[command(after_help = EXAMPLES)]
-pub struct LoadtestArgs {
-    /// What to test
-    #[arg(short = 't', long = "test", value_enum, default_value = "traces")]
-    pub test: Test,
-    /// A name for the heading of the result
-    #[arg(short = 'n', long, value_name = "NAME", default_value = "load test")]
-    pub name: String,
-    /// Three pipelines to three backends instead of one
-    #[arg(short = 'm', long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
-          num_args = 0..=1, default_missing_value = "true")]
-    pub multi: bool,
-    /// Back-pressure: backends refuse 70 % of requests with 503 and delay 70 % by one second
-    #[arg(short = 'b', long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
-          num_args = 0..=1, default_missing_value = "true")]
-    pub backpressure: bool,
-    /// Measured time; a plain number is seconds
-    #[arg(short, long, value_name = "DURATION", default_value = "60", value_parser = parse_duration)]
-    pub duration: Duration,
-    /// Keep logs and configuration of all processes and write result.json here
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    /// Connections of the generator, each with one request in flight
-    #[arg(short, long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub concurrency: u16,
-    /// Offer this many spans per second (open loop)
-    #[arg(long, value_name = "SPANS_PER_SECOND", conflicts_with = "max", value_parser = clap::value_parser!(u64).range(1..))]
-    pub rate: Option<u64>,
-    /// Offer as much as is answered (closed loop); the default
-    #[arg(long)]
-    pub max: bool,
-    /// Compression from the gateway to its backends
-    #[arg(long, value_enum, default_value = "none")]
-    pub compression: Compression,
-    /// Memory each system may use, in bytes or with MiB
-    #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = parse_bytes)]
-    pub memory: u64,
-    /// Also test a peer; the only known one is otelcol, an OpenTelemetry Collector 0.158 or newer
-    #[arg(long, value_name = "NAME=PATH")]
-    pub peer: Option<Peer>,
-    /// The Weir to test [default: this program]
-    #[arg(long, value_name = "PATH")]
-    pub weir: Option<PathBuf>,
-    /// Load before the measured time
-    #[arg(long, value_name = "DURATION", default_value = "3", value_parser = parse_duration)]
-    pub warmup: Duration,
-    /// What spans look like
-    #[command(flatten)]
-    pub shape: Shape,
-}
-
-/// What can be tested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Test {
-    /// Spans through the gateway
-    Traces,
-}
-
-/// A system to compare with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    program: PathBuf,
-}
-
-impl std::str::FromStr for Peer {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some(("otelcol", path)) if !path.is_empty() => Ok(Self { program: path.into() }),
-            _ => Err(format!("cannot use peer \"{text}\": use otelcol=PATH")),
-        }
-    }
-}
-
-/// Which of the four scenarios.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Variant {
-    pub(crate) multi: bool,
-    pub(crate) backpressure: bool,
-}
-
-impl Variant {
-    fn name(self) -> &'static str {
-        match (self.multi, self.backpressure) {
-            (false, false) => "traces",
-            (true, false) => "traces-multi",
-            (false, true) => "traces-backpressure",
-            (true, true) => "traces-multi-backpressure",
-        }
-    }
-
-    fn sinks(self) -> usize {
-        if self.multi { 3 } else { 1 }
-    }
-}
 
 /// Everything that is the same for all systems of a run.
 pub(crate) struct Settings {
-    pub(crate) variant: Variant,
     pub(crate) duration: Duration,
     pub(crate) warmup: Duration,
+    pub(crate) settle: Duration,
     pub(crate) concurrency: u16,
     pub(crate) rate: Option<u64>,
     pub(crate) shape: Shape,
     pub(crate) compression: Compression,
     pub(crate) memory_bytes: u64,
+    pub(crate) annotations: Vec<Annotation>,
+    pub(crate) weir_arguments: Vec<String>,
+    /// Whether Weir is given a data directory of its own.
+    pub(crate) has_data_directory: bool,
     /// The program that is sink and generator.
     pub(crate) judge: PathBuf,
     pub(crate) layout: Layout,
@@ -166,21 +76,30 @@ pub(crate) enum SystemKind {
     Otelcol,
 }
 
-/// Runs the scenario; exit code 1 when Weir lost data or a process failed.
+impl Settings {
+    /// A script's annotations, and those the user wants instead or beside them.
+    pub(crate) fn annotations_over(&self, defaults: &[Annotation]) -> Vec<Annotation> {
+        let kept = defaults.iter().filter(|default| !self.annotations.iter().any(|given| given.replaces(default)));
+        kept.chain(&self.annotations).cloned().collect()
+    }
+}
+
+/// Runs the scenario; exit code 1 when Weir broke a promise or a process failed.
 ///
 /// # Errors
 /// A process cannot be started or fails, or a result cannot be written.
 pub fn run(args: LoadtestArgs) -> anyhow::Result<ExitCode> {
+    let scripts = args.scripts()?;
     let layout = Layout::detect()?;
     cpu::bind_to(&layout.judge)?;
     let judge = std::env::current_exe().context("cannot find this program")?;
     let systems = systems(&args, &judge);
     let directory = directory(args.output.as_deref())?;
-    let settings = settings(&args, layout, judge, directory);
+    let settings = settings(&args, layout, judge, directory)?;
     let result = runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
         tokio::select! {
-            result = test(&args, &systems, &settings) => result,
+            result = test(&args, &systems, &scripts, &settings) => result,
             () = stop => Ok(Ended::Interrupted),
         }
     });
@@ -200,36 +119,64 @@ enum Ended {
     Interrupted,
 }
 
-async fn test(args: &LoadtestArgs, systems: &[System], settings: &Settings) -> anyhow::Result<Ended> {
-    print(&heading(args, settings))?;
+async fn test(
+    args: &LoadtestArgs,
+    systems: &[System],
+    scripts: &[Script],
+    settings: &Settings,
+) -> anyhow::Result<Ended> {
+    print(&heading(args, scripts, settings))?;
     let mut verdicts = Vec::new();
     let mut failure = None;
-    for system in systems {
-        let trial = trial::run(system, settings).await;
+    for part in parts(systems, scripts, &settings.directory) {
+        let trial = trial::run(&part, settings).await;
         progress::clear();
-        match trial.with_context(|| format!("cannot finish the test of {}", system.name)) {
-            Ok(trial) => verdicts.push(verdict::judge(system, settings, &trial)),
+        match trial.with_context(|| format!("cannot finish the test of {}", part.system.name)) {
+            Ok(trial) => verdicts.push(verdict::judge(&part, settings, &trial)),
             Err(err) => failure = failure.or(Some(err)),
         }
     }
     // What was measured is shown even when another system failed.
-    present(args, settings, &verdicts)?;
+    present(args, scripts, &verdicts, failure.is_none())?;
     if let Some(err) = failure {
         return Err(err);
     }
-    let code = if verdicts.iter().any(is_failure) { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    Ok(Ended::With(code))
+    let failed = verdicts.iter().any(|verdict| !verdict.failures.is_empty());
+    Ok(Ended::With(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }))
 }
 
-/// Prints the table and the doubts, and writes `result.json`.
-fn present(args: &LoadtestArgs, settings: &Settings, verdicts: &[Verdict]) -> anyhow::Result<()> {
+/// Each system goes through all scripts before the next one starts.
+fn parts<'a>(systems: &'a [System], scripts: &'a [Script], directory: &Path) -> Vec<Part<'a>> {
+    let each = |system: &'a System| {
+        scripts.iter().map(move |script| {
+            let suffix = script.part.map(|part| format!("-{}", part.replace(' ', "-"))).unwrap_or_default();
+            Part { system, script, directory: directory.join(format!("{}{suffix}", system.name)) }
+        })
+    };
+    systems.iter().flat_map(each).collect()
+}
+
+/// Prints the table, what the scenario was made for, and the doubts, and writes `result.json`. Rows are compared when all
+/// are there.
+fn present(args: &LoadtestArgs, scripts: &[Script], verdicts: &[Verdict], all: bool) -> anyhow::Result<()> {
     if verdicts.is_empty() {
         return Ok(());
     }
-    print(&table::render(verdicts, Some(&published::newest(settings.variant)?)))?;
+    let published = scripts.first().and_then(|script| script.published).map(published::newest).transpose()?;
+    let isolation = all && scripts.len() == 2;
+    let pairs = if all { compared(verdicts.len(), isolation) } else { Vec::new() };
+    print(&table::render(verdicts, &pairs, published.as_ref()))?;
     for verdict in verdicts {
-        for warning in &verdict.warnings {
-            print(&format!("{}: {warning}\n", verdict.kpis.system))?;
+        let failures = verdict.failures.iter().map(|failure| format!("FAILED: {failure}"));
+        for line in verdict.facts.iter().chain(&verdict.warnings).cloned().chain(failures) {
+            print(&format!("{}: {line}\n", verdict.label))?;
+        }
+    }
+    if isolation {
+        for pair in verdicts.chunks_exact(2) {
+            for line in isolation::compare(&pair[0], &pair[1]) {
+                print(&format!("{}: {line}\n", pair[1].kpis.system))?;
+            }
         }
     }
     if let Some(directory) = &args.output {
@@ -239,9 +186,13 @@ fn present(args: &LoadtestArgs, settings: &Settings, verdicts: &[Verdict]) -> an
     Ok(())
 }
 
-/// A peer may lose data: that is a result. Weir may not, and nobody may crash.
-fn is_failure(verdict: &Verdict) -> bool {
-    verdict.failed || (verdict.kpis.system == WEIR && verdict.kpis.lost > 0)
+/// Which rows are compared with which: Weir with each other system, or each system with itself alone.
+fn compared(rows: usize, isolation: bool) -> Vec<(usize, usize)> {
+    if isolation {
+        (1..rows).step_by(2).map(|row| (row, row - 1)).collect()
+    } else {
+        (1..rows).map(|row| (0, row)).collect()
+    }
 }
 
 const WEIR: &str = "weir";
@@ -257,21 +208,37 @@ fn systems(args: &LoadtestArgs, judge: &Path) -> Vec<System> {
     std::iter::once(weir).chain(peer).collect()
 }
 
-fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: PathBuf) -> Settings {
+fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: PathBuf) -> anyhow::Result<Settings> {
     let Test::Traces = args.test;
-    Settings {
-        variant: Variant { multi: args.multi, backpressure: args.backpressure },
+    Ok(Settings {
         duration: args.duration,
         warmup: args.warmup,
-        concurrency: args.concurrency,
-        rate: args.rate,
+        settle: args.settle,
+        concurrency: args.connections(),
+        rate: args.offered_rate(),
         shape: args.shape,
         compression: args.compression,
         memory_bytes: args.memory,
+        annotations: args.annotations.clone(),
+        weir_arguments: args.weir_arguments.clone(),
+        has_data_directory: wants_data_directory(args, &judge)?,
         judge,
         layout,
         directory,
+    })
+}
+
+/// A Weir that is told to keep nothing on disk, or that cannot, gets no data directory.
+fn wants_data_directory(args: &LoadtestArgs, judge: &Path) -> anyhow::Result<bool> {
+    if args.weir_arguments.iter().any(|argument| argument == "--no-data-dir") {
+        return Ok(false);
     }
+    let program = args.weir.as_deref().unwrap_or(judge);
+    let help = std::process::Command::new(program)
+        .args(["run", "--help"])
+        .output()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    Ok(String::from_utf8_lossy(&help.stdout).contains("--data-dir"))
 }
 
 /// The directory asked for, or a temporary one.
@@ -291,14 +258,25 @@ fn remove(directory: &Path) {
     }
 }
 
-fn heading(args: &LoadtestArgs, settings: &Settings) -> String {
-    let offered = args.rate.map_or("maximum".to_owned(), |rate| format!("{rate} spans/s"));
+fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings) -> String {
+    let offered = settings.rate.map_or("maximum".to_owned(), |rate| format!("{rate} spans/s"));
+    let scenarios: Vec<&str> = scripts.iter().map(|script| script.name).collect();
+    let kills = scripts.iter().find_map(|script| script.kills);
+    let kills = kills
+        .map(|plan| format!("\nkilled every {} s on average, seed {}", plan.every.as_secs_f64(), plan.seed))
+        .unwrap_or_default();
+    let published = scripts.iter().any(|script| script.published.is_some());
+    let published = if published {
+        "; published figures: gzip to the backend, 2 nodes, memory and CPU summed over pods"
+    } else {
+        ""
+    };
     format!(
-        "{}: {}, {} s after {} s of warm-up, offered: {offered} over {} connections
+        "{}: {}, {} s after {} s of warm-up, offered: {offered} over {} connections{kills}
 spans of {} attributes of {} bytes (none on roots), {} per trace, {} per request; compression to backends: {}; memory {} MiB
-gateway on core {:?}, judge on {:?}; published figures: gzip to the backend, 2 nodes, memory and CPU summed over pods\n\n",
+gateway on core {:?}, judge on {:?}{published}\n\n",
         args.name,
-        settings.variant.name(),
+        scenarios.join(" and "),
         settings.duration.as_secs_f64(),
         settings.warmup.as_secs_f64(),
         settings.concurrency,
@@ -315,4 +293,17 @@ gateway on core {:?}, judge on {:?}; published figures: gzip to the backend, 2 n
 
 fn print(text: &str) -> anyhow::Result<()> {
     io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_compared_with_what_it_is_measured_against() {
+        assert_eq!(compared(1, false), []);
+        assert_eq!(compared(2, false), [(0, 1)]);
+        assert_eq!(compared(2, true), [(1, 0)], "alone is the base");
+        assert_eq!(compared(4, true), [(1, 0), (3, 2)], "each system against itself");
+    }
 }

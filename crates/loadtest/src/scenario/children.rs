@@ -1,8 +1,10 @@
 //! The processes of a test: started on their cores with their output in a file, stopped by their own id, and killed when
-//! the test is given up.
+//! the test is given up or asks for it.
 
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -34,13 +36,24 @@ pub(crate) struct Process {
     /// Its id, as `/proc` names it.
     pub(crate) pid: String,
     log: PathBuf,
+    /// Where its output begins in the log.
+    log_from: u64,
 }
 
 impl Process {
     /// Starts a process whose output goes to `NAME.log`.
     pub(crate) fn start(launch: Launch<'_>) -> anyhow::Result<Self> {
         let log = launch.directory.join(format!("{}.log", launch.name));
-        let output = File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
+        File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
+        Self::start_again(launch)
+    }
+
+    /// Starts a process whose output goes behind that of its predecessors of the same name.
+    pub(crate) fn start_again(launch: Launch<'_>) -> anyhow::Result<Self> {
+        let log = launch.directory.join(format!("{}.log", launch.name));
+        let open = || File::options().create(true).append(true).open(&log);
+        let output = open().with_context(|| format!("cannot open {}", log.display()))?;
+        let log_from = output.metadata().with_context(|| format!("cannot read length of {}", log.display()))?.len();
         let errors = output.try_clone().with_context(|| format!("cannot share {}", log.display()))?;
         let mut command = Command::new(launch.program);
         // In a group of its own, so that Ctrl-C reaches this process only and children stop in order.
@@ -55,7 +68,19 @@ impl Process {
         let spawn = || command.spawn().with_context(|| format!("cannot start {}", launch.program.display()));
         let child = cpu::on_cores(launch.cores, spawn)?;
         let pid = child.id().context("cannot read process id: it ended at once")?.to_string();
-        Ok(Self { name: launch.name.to_owned(), child, pid, log })
+        Ok(Self { name: launch.name.to_owned(), child, pid, log, log_from })
+    }
+
+    /// What it has written so far.
+    pub(crate) fn output(&self) -> anyhow::Result<String> {
+        let read = || {
+            let mut log = File::open(&self.log)?;
+            log.seek(SeekFrom::Start(self.log_from))?;
+            let mut output = Vec::new();
+            log.read_to_end(&mut output)?;
+            Ok(String::from_utf8_lossy(&output).into_owned())
+        };
+        read().map_err(|err: std::io::Error| anyhow::anyhow!("cannot read {}: {err}", self.log.display()))
     }
 
     /// Fails when the process has ended although nobody asked it to.
@@ -94,27 +119,107 @@ impl Process {
         kill_process(pid, Signal::TERM).with_context(|| format!("cannot stop {}", self.name))
     }
 
+    /// Ends it at once, as a crash would, and waits until it is gone.
+    pub(crate) async fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill().await.with_context(|| format!("cannot kill {}", self.name))
+    }
+
     /// Asks it to end and waits; kills it when it takes longer than `limit`.
     pub(crate) async fn stop(mut self, limit: Duration) -> anyhow::Result<()> {
         self.terminate()?;
         match tokio::time::timeout(limit, self.wait()).await {
             Ok(status) => self.check(status?),
             Err(_) => {
-                self.child.kill().await.with_context(|| format!("cannot kill {}", self.name))?;
+                self.kill().await?;
                 bail!("{} did not stop within {limit:?} and was killed; its log is {}", self.name, self.log.display())
             }
         }
     }
 }
 
+/// Ports a test may use, below those that connections get by themselves: while a killed gateway or an absent backend is
+/// away, the system must not give its port to somebody's outgoing connection.
+const LOWEST_PORT: u16 = 10_240;
+/// Where Linux begins to take ports for outgoing connections when nothing else was configured.
+const USUAL_FIRST_EPHEMERAL_PORT: u16 = 32_768;
+/// Fewer ports than this are not worth searching.
+const FEW_PORTS: usize = 1000;
+/// How often a free port is looked for.
+const PORT_ATTEMPTS: usize = 1000;
+
 /// Ports that are free now. Another process could take one before it is used; then the test fails to start and says so.
-pub(crate) fn free_ports<const N: usize>() -> anyhow::Result<[u16; N]> {
-    let mut listeners = Vec::with_capacity(N);
-    let mut ports = [0; N];
-    for port in &mut ports {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).context("cannot find a free port")?;
-        *port = listener.local_addr().context("cannot read a free port")?.port();
+pub(crate) fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
+    let candidates = LOWEST_PORT..first_ephemeral_port();
+    let mut listeners = Vec::with_capacity(count);
+    let mut ports = Vec::with_capacity(count);
+    for _ in 0..count {
+        // Held until all are found, so that they differ.
+        let listener = free_listener(&candidates).context("cannot find a free port")?;
+        ports.push(listener.local_addr().context("cannot read a free port")?.port());
         listeners.push(listener);
     }
     Ok(ports)
+}
+
+fn free_listener(candidates: &Range<u16>) -> std::io::Result<TcpListener> {
+    let any_port = || TcpListener::bind(("127.0.0.1", 0));
+    if candidates.len() < FEW_PORTS {
+        return any_port();
+    }
+    let mut picked = (0..PORT_ATTEMPTS).map(|_| TcpListener::bind(("127.0.0.1", fastrand::u16(candidates.clone()))));
+    picked.find_map(Result::ok).map_or_else(any_port, Ok)
+}
+
+fn first_ephemeral_port() -> u16 {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    range.split_ascii_whitespace().next().and_then(|port| port.parse().ok()).unwrap_or(USUAL_FIRST_EPHEMERAL_PORT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_differ_and_are_none_that_a_connection_gets_by_itself() {
+        let mut ports = free_ports(50).unwrap();
+        assert!(ports.iter().all(|&port| port < first_ephemeral_port()), "{ports:?}");
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 50);
+    }
+
+    #[test]
+    fn a_machine_without_ports_to_choose_from_gives_any() {
+        assert!(free_listener(&(2000..2010)).is_ok());
+    }
+
+    #[tokio::test]
+    async fn output_begins_where_the_predecessor_s_ended() {
+        let directory = tempdir();
+        let echo = |text: &str| Launch {
+            name: "echo",
+            program: Path::new("/bin/echo"),
+            arguments: vec![text.to_owned()],
+            environment: Vec::new(),
+            cores: &[],
+            directory: &directory,
+        };
+        let mut first = Process::start(echo("first")).unwrap();
+        first.wait().await.unwrap();
+        let mut second = Process::start_again(echo("second")).unwrap();
+        second.wait().await.unwrap();
+        assert_eq!(second.output().unwrap(), "second\n");
+        assert_eq!(second.last_words(), "first\nsecond");
+        let mut third = Process::start(echo("third")).unwrap();
+        third.wait().await.unwrap();
+        assert_eq!(third.last_words(), "third");
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    fn tempdir() -> PathBuf {
+        let directory =
+            std::env::temp_dir().join(format!("weir-children-{}-{}", std::process::id(), fastrand::u32(..)));
+        std::fs::create_dir_all(&directory).unwrap();
+        directory
+    }
 }

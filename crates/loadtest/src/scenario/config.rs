@@ -1,6 +1,7 @@
 //! Configuration of the systems under test: the same pipelines in each one's own language.
 
 use std::fmt::Write;
+use std::str::FromStr;
 
 use crate::codec::Compression;
 
@@ -13,14 +14,46 @@ pub(crate) struct Ports {
     pub(crate) health: u16,
 }
 
+/// An annotation of the pipelines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Annotation {
+    key: String,
+    value: String,
+}
+
+impl Annotation {
+    /// `key: value`.
+    pub(crate) fn new(key: &str, value: &str) -> Self {
+        Self { key: key.to_owned(), value: value.to_owned() }
+    }
+
+    /// Whether both say something about the same.
+    pub(crate) fn replaces(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl FromStr for Annotation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok(Self::new(key, value)),
+            _ => Err(format!("cannot read annotation \"{text}\": use KEY=VALUE, as weir.dev/backlog-max-bytes=1GiB")),
+        }
+    }
+}
+
 /// Name of pipeline `index`, counted from 0, as in the load-test kit.
 fn pipeline_name(index: usize) -> String {
     format!("load-test-{}", index + 1)
 }
 
-/// `TracePipeline` documents, one for each sink.
-pub(crate) fn weir(sinks: &[u16], compression: Compression) -> String {
+/// `TracePipeline` documents, one for each sink, all with the same annotations.
+pub(crate) fn weir(sinks: &[u16], compression: Compression, annotations: &[Annotation]) -> String {
     let compression = compression.name().unwrap_or("none");
+    let lines: String = annotations.iter().map(|one| format!("\n    {}: {:?}", one.key, one.value)).collect();
+    let annotations = if lines.is_empty() { lines } else { format!("\n  annotations:{lines}") };
     let documents: Vec<String> = sinks
         .iter()
         .enumerate()
@@ -29,7 +62,7 @@ pub(crate) fn weir(sinks: &[u16], compression: Compression) -> String {
                 "apiVersion: telemetry.kyma-project.io/v1beta1
 kind: TracePipeline
 metadata:
-  name: {name}
+  name: {name}{annotations}
 spec:
   output:
     otlp:
@@ -124,14 +157,25 @@ mod tests {
     #[test]
     fn three_pipelines_have_three_documents_and_three_exporters() {
         let sinks = [1001, 1002, 1003];
-        let weir = weir(&sinks, Compression::None);
+        let weir = weir(&sinks, Compression::None, &[]);
         assert_eq!(weir.matches("kind: TracePipeline").count(), 3);
         assert!(weir.contains("name: load-test-3") && weir.contains("127.0.0.1:1003"));
-        assert!(weir.contains("compression: none"));
+        assert!(weir.contains("compression: none") && !weir.contains("annotations"));
         let ports = Ports { grpc: 1, http: 2, metrics: 3, health: 4 };
         let peer = otelcol(ports, &sinks, Compression::Gzip, 512 << 20);
         assert_eq!(peer.matches("queue_size: 512").count(), 3);
         assert!(peer.contains("exporters: [otlp_grpc/tracepipeline-load-test-2]"));
         assert!(peer.contains("limit_mib: 512") && peer.contains("compression: gzip"));
+    }
+
+    #[test]
+    fn annotations_stand_in_the_metadata() {
+        let annotation: Annotation = "weir.dev/backlog-max-bytes=1GiB".parse().unwrap();
+        let weir = weir(&[1], Compression::None, &[annotation]);
+        assert!(
+            weir.contains("load-test-1\n  annotations:\n    weir.dev/backlog-max-bytes: \"1GiB\"\nspec:"),
+            "{weir}"
+        );
+        assert!("weir.dev/x".parse::<Annotation>().is_err());
     }
 }

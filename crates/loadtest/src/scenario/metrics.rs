@@ -8,6 +8,8 @@ pub(crate) struct SelfView {
     pub(crate) queue_size: Option<f64>,
     /// Spans accepted and not finished; only Weir counts them.
     pub(crate) pending: Option<f64>,
+    /// Spans given up or refused for good, by its own account; only Weir counts them so.
+    pub(crate) given_up: Option<f64>,
 }
 
 impl SelfView {
@@ -20,6 +22,10 @@ impl SelfView {
             sent: counter("otelcol_exporter_sent_spans"),
             queue_size: sum(text, "otelcol_exporter_queue_size"),
             pending: sum(text, "weir_pipeline_pending_items"),
+            given_up: [sum(text, "weir_pipeline_dropped_items_total"), sum(text, "weir_pipeline_rejected_items_total")]
+                .into_iter()
+                .flatten()
+                .reduce(|dropped, rejected| dropped + rejected),
         }
     }
 }
@@ -49,8 +55,17 @@ otelcol_receiver_accepted_spans_total{receiver=\"otlp\",transport=\"http\"} 20
 otelcol_exporter_sent_spans{exporter=\"otlp_grpc/a}b\"} 7e1
 otelcol_exporter_queue_size_limit 5
 weir_pipeline_pending_items 3
+weir_pipeline_dropped_items_total{pipeline=\"a\",reason=\"age\"} 4
+weir_pipeline_rejected_items_total{pipeline=\"a\",code=\"400\"} 5
 ";
         let view = SelfView::parse(text);
-        assert_eq!(view, SelfView { accepted: Some(120.0), sent: Some(70.0), queue_size: None, pending: Some(3.0) });
+        let expected = SelfView {
+            accepted: Some(120.0),
+            sent: Some(70.0),
+            queue_size: None,
+            pending: Some(3.0),
+            given_up: Some(9.0),
+        };
+        assert_eq!(view, expected);
     }
 }

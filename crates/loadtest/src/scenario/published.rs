@@ -3,7 +3,7 @@
 use anyhow::Context;
 use serde::Deserialize;
 
-use super::Variant;
+use super::script::Variant;
 
 const DATA: &str = include_str!("../../data/published-kpis.json");
 

@@ -5,13 +5,17 @@ use std::fmt::Write;
 use super::published::Published;
 use super::verdict::{Kpis, Verdict};
 
-const HEADER: [&str; 14] = [
+/// Number of columns.
+const COLUMNS: usize = 15;
+
+const HEADER: [&str; COLUMNS] = [
     "system",
     "accepted/s",
     "exported/s",
     "queue",
     "MB avg",
     "MB peak",
+    "disk MB",
     "CPU",
     "lost",
     "pending",
@@ -22,29 +26,32 @@ const HEADER: [&str; 14] = [
     "CPU s/M",
 ];
 
-/// Renders the systems, the ratios of the first to each other one, and the published row.
-pub(crate) fn render(verdicts: &[Verdict], published: Option<&Published>) -> String {
+/// Renders the systems, the ratios of each of `pairs` (a row and the one to compare it with), and the published row.
+pub(crate) fn render(verdicts: &[Verdict], pairs: &[(usize, usize)], published: Option<&Published>) -> String {
     let mut rows = vec![HEADER.map(str::to_owned)];
     rows.extend(verdicts.iter().map(system_row));
-    if let Some((first, others)) = verdicts.split_first() {
-        rows.extend(others.iter().map(|other| ratio_row(first, other)));
+    for &(row, base) in pairs {
+        if let (Some(row), Some(base)) = (verdicts.get(row), verdicts.get(base)) {
+            rows.push(ratio_row(row, base));
+        }
     }
     rows.extend(published.map(published_row));
     layout(&rows)
 }
 
-fn system_row(verdict: &Verdict) -> [String; 14] {
+fn system_row(verdict: &Verdict) -> [String; COLUMNS] {
     let kpis = &verdict.kpis;
     [
-        kpis.system.clone(),
+        verdict.label.clone(),
         format!("{:.0}", kpis.accepted_per_s),
         format!("{:.0}", kpis.exported_per_s),
         queue(kpis),
         format!("{:.0}", kpis.memory_mb_avg),
         format!("{:.0}", kpis.memory_mb_peak),
+        format!("{:.0}", kpis.disk_mb_peak),
         format!("{:.2}", kpis.cpu_cores),
         kpis.lost.to_string(),
-        verdict.pending.to_string(),
+        kpis.pending.to_string(),
         kpis.duplicated.to_string(),
         refused(verdict),
         format!("{:.1}", kpis.latency_ms_p50),
@@ -68,19 +75,19 @@ fn refused(verdict: &Verdict) -> String {
     }
 }
 
-fn ratio_row(first: &Verdict, other: &Verdict) -> [String; 14] {
+fn ratio_row(first: &Verdict, other: &Verdict) -> [String; COLUMNS] {
     let (a, b) = (&first.kpis, &other.kpis);
     let mut row = HEADER.map(|_| String::new());
-    row[0] = format!("{} / {}", a.system, b.system);
+    row[0] = format!("{} / {}", first.label, other.label);
     for (column, a, b) in [
         (1, a.accepted_per_s, b.accepted_per_s),
         (2, a.exported_per_s, b.exported_per_s),
         (4, a.memory_mb_avg, b.memory_mb_avg),
         (5, a.memory_mb_peak, b.memory_mb_peak),
-        (6, a.cpu_cores, b.cpu_cores),
-        (11, a.latency_ms_p50, b.latency_ms_p50),
-        (12, a.latency_ms_p99, b.latency_ms_p99),
-        (13, a.cpu_s_per_million, b.cpu_s_per_million),
+        (7, a.cpu_cores, b.cpu_cores),
+        (12, a.latency_ms_p50, b.latency_ms_p50),
+        (13, a.latency_ms_p99, b.latency_ms_p99),
+        (14, a.cpu_s_per_million, b.cpu_s_per_million),
     ] {
         if b > 0.0 {
             row[column] = format!("{:.2}x", a / b);
@@ -89,7 +96,7 @@ fn ratio_row(first: &Verdict, other: &Verdict) -> [String; 14] {
     row
 }
 
-fn published_row(published: &Published) -> [String; 14] {
+fn published_row(published: &Published) -> [String; COLUMNS] {
     let mut row = HEADER.map(|_| String::new());
     row[0] = format!("published {}, other hardware", published.version);
     for (column, value) in [
@@ -100,12 +107,12 @@ fn published_row(published: &Published) -> [String; 14] {
     ] {
         row[column] = format!("{value:.0}");
     }
-    row[6] = format!("{:.2}", published.cpu_cores);
+    row[7] = format!("{:.2}", published.cpu_cores);
     row
 }
 
 /// Aligns the first column left and numbers right, as a Markdown table.
-fn layout(rows: &[[String; 14]]) -> String {
+fn layout(rows: &[[String; COLUMNS]]) -> String {
     let widths: Vec<usize> =
         (0..HEADER.len()).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
     let mut out = String::new();
@@ -134,29 +141,24 @@ mod tests {
         let kpis = Kpis {
             system: system.to_owned(),
             scenario: "traces".to_owned(),
-            duration_s: 60.0,
-            accepted: 600,
-            exported: 600,
-            lost: 0,
-            duplicated: 1,
             refused: 2,
             accepted_per_s: 1000.0 * factor,
             exported_per_s: 1000.0 * factor,
-            queue_size: 3.0,
             memory_mb_avg: 40.0 / factor,
             memory_mb_peak: 50.0 / factor,
             cpu_cores: 1.0,
             cpu_s_per_million: 3.0 / factor,
             latency_ms_p50: 1.5,
             latency_ms_p99: 9.0,
+            ..Kpis::default()
         };
-        Verdict { kpis, pending: 0, refused_without_hint: 0, warnings: Vec::new(), failed: false }
+        Verdict { label: system.to_owned(), kpis, ..Verdict::default() }
     }
 
     #[test]
     fn systems_ratio_and_published_row_stand_below_each_other() {
-        let published = super::super::published::newest(super::super::Variant::default()).unwrap();
-        let table = render(&[verdict("weir", 4.0), verdict("otelcol", 1.0)], Some(&published));
+        let published = super::super::published::newest(super::super::script::Variant::default()).unwrap();
+        let table = render(&[verdict("weir", 4.0), verdict("otelcol", 1.0)], &[(0, 1)], Some(&published));
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 6, "{table}");
         assert!(lines.iter().all(|line| line.chars().count() == lines[0].chars().count()), "{table}");
@@ -169,12 +171,19 @@ mod tests {
     fn refusals_without_a_hint_are_named() {
         let mut one = verdict("weir", 1.0);
         one.refused_without_hint = 7;
-        assert!(render(&[one], None).contains("2 (7 requests without hint)"));
+        assert!(render(&[one], &[], None).contains("2 (7 requests without hint)"));
     }
 
     #[test]
     fn result_json_has_exactly_the_agreed_keys() {
-        let value = serde_json::to_value(verdict("weir", 1.0).kpis).unwrap();
+        let mut kpis = verdict("weir", 1.0).kpis;
+        let value = serde_json::to_value(&kpis).unwrap();
+        kpis.drain_s = Some(1.0);
+        kpis.kills = Some(1);
+        kpis.recovery_ms_p50 = Some(1.0);
+        kpis.recovery_ms_max = Some(1.0);
+        let everything = serde_json::to_value(&kpis).unwrap();
+        assert_eq!(everything.as_object().unwrap().len(), value.as_object().unwrap().len() + 4);
         let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
         let mut agreed = [
@@ -184,17 +193,25 @@ mod tests {
             "accepted",
             "exported",
             "lost",
+            "pending",
             "duplicated",
             "refused",
+            "unanswered",
             "accepted_per_s",
             "exported_per_s",
             "queue_size",
+            "backlog_peak",
             "memory_mb_avg",
             "memory_mb_peak",
+            "disk_mb_peak",
+            "disk_mb_written",
             "cpu_cores",
             "cpu_s_per_million",
             "latency_ms_p50",
             "latency_ms_p99",
+            "client_ms_p99",
+            "client_ms_max",
+            "settle_s",
         ];
         agreed.sort_unstable();
         assert_eq!(keys, agreed);

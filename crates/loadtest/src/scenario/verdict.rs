@@ -3,65 +3,105 @@
 //! Definitions, per sink and summed over sinks:
 //! - missing: spans the client saw acknowledged (warm-up included) that the sink never recorded, counted after the gateway
 //!   exited.
-//! - lost: what is missing. Under back-pressure, where a system without a journal may hold data when it is told to stop:
-//!   what was missing just before the stop minus what the gateway said it held then, at most what is missing in the end.
-//! - pending: only under back-pressure, the rest of what is missing: held when told to stop, and not delivered since.
+//! - lost: of these, what was missing just before the gateway was asked to stop minus what it said it held then. Asked it
+//!   was when everything had arrived, when it said that it holds nothing, or when the time to settle was over.
+//! - pending: the rest of what is missing: held when told to stop, and not delivered since. With a journal it would be
+//!   delivered after a restart, but that is not shown, so that Weir does not pass with it.
 //! - duplicated: spans a sink recorded more than once.
+//! - unanswered: spans sent at least once and never acknowledged or refused to the end; they may or may not have arrived.
+
+use std::time::Duration;
 
 use serde::Serialize;
 
-use super::trial::{AtStop, MEASURED_FIRST_ID, Trial, acked_ids, missing};
-use super::{Settings, System};
+use super::trial::{MEASURED_FIRST_ID, Part, Settled, Trial, acked_ids, missing};
+use super::{Settings, SystemKind};
+use crate::ids::IdSet;
+use crate::load::LoadReport;
 use crate::sink::SinkReport;
 
 /// The figures of one system under one scenario; the keys of `result.json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Kpis {
     /// `weir`, or the name of the peer.
     pub system: String,
-    /// `traces`, with `-multi` and `-backpressure`.
+    /// `traces`, with what was done to it behind a dash.
     pub scenario: String,
     /// Measured time.
     pub duration_s: f64,
     /// Spans acknowledged in the measured time.
     pub accepted: u64,
-    /// Of the spans sent in the measured time, different ones that arrived, summed over sinks.
+    /// Of the spans sent in the measured time, different ones that arrived, summed over sinks; beside sick neighbours, at
+    /// the healthy sink.
     pub exported: u64,
     /// Acknowledged spans that did not arrive and were not declared pending, summed over sinks.
     pub lost: u64,
+    /// Acknowledged spans that did not arrive and that the gateway said it held when it was stopped, summed over sinks.
+    pub pending: u64,
     /// Spans that arrived more than once, summed over sinks.
     pub duplicated: u64,
     /// Spans in refused requests.
     pub refused: u64,
+    /// Spans that were never answered.
+    pub unanswered: u64,
     /// Acknowledged spans per second.
     pub accepted_per_s: f64,
-    /// Spans that arrived within the measured time per second, summed over sinks.
+    /// Spans that arrived within the measured time per second, summed as `exported` is.
     pub exported_per_s: f64,
     /// Average of the exporters' queue sizes, summed over pipelines; Weir counts bytes, a collector requests.
     pub queue_size: f64,
+    /// Most spans the gateway said it held, summed over pipelines.
+    pub backlog_peak: f64,
     /// Average resident memory in MiB.
     pub memory_mb_avg: f64,
     /// Most resident memory in MiB.
     pub memory_mb_peak: f64,
+    /// Most disk space in MiB that the gateway's data took.
+    pub disk_mb_peak: f64,
+    /// What the gateway wrote to disks in MiB.
+    pub disk_mb_written: f64,
     /// CPU seconds per second in the measured time.
     pub cpu_cores: f64,
     /// CPU seconds until everything accepted had left, per million accepted spans.
     pub cpu_s_per_million: f64,
-    /// Median time from when a span was due to its arrival at the sink (of the slowest sink).
+    /// Median time from when a span was due to its arrival at the sink (of the slowest sink, or the healthy one).
     pub latency_ms_p50: f64,
     /// 99th percentile of the same.
     pub latency_ms_p99: f64,
+    /// 99th percentile of the time from when a request was due to its OK answer.
+    pub client_ms_p99: f64,
+    /// Longest of the same.
+    pub client_ms_max: f64,
+    /// Time after the load until nothing more was to come.
+    pub settle_s: f64,
+    /// Time from the return of the backends until the gateway held no more than arrives in a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain_s: Option<f64>,
+    /// How often the gateway was killed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kills: Option<u64>,
+    /// Median time from a start after a kill until the gateway was ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery_ms_p50: Option<f64>,
+    /// Longest of the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery_ms_max: Option<f64>,
 }
 
 /// Figures, what does not fit `result.json`, and reasons to doubt them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Verdict {
     pub(crate) kpis: Kpis,
-    pub(crate) pending: u64,
+    /// How the table names the row.
+    pub(crate) label: String,
     pub(crate) refused_without_hint: u64,
+    /// Bytes of the acknowledged requests, warm-up included.
+    pub(crate) accepted_bytes: f64,
+    /// What the scenario was made for.
+    pub(crate) facts: Vec<String>,
     pub(crate) warnings: Vec<String>,
-    /// The gateway did not exit as it should.
-    pub(crate) failed: bool,
+    /// Broken promises.
+    pub(crate) failures: Vec<String>,
 }
 
 /// Share of a core above which it counts as full.
@@ -70,58 +110,90 @@ const FULL: f64 = 0.95;
 const NEARLY_FULL: f64 = 0.9;
 /// CPU of strangers on the test's cores, in cores, above which figures are doubted.
 const STRANGERS: f64 = 0.05;
+/// What Weir may use beside the payloads that `--memory` bounds.
+const MEMORY_BESIDE_MB: f64 = 32.0;
+
+const MIB: f64 = 1_048_576.0;
 
 /// Judges a trial.
-#[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
-pub(crate) fn judge(system: &System, settings: &Settings, trial: &Trial) -> Verdict {
-    let load = &trial.load;
-    let seconds = (trial.after.at - trial.before.at).as_secs_f64();
-    let missing = missing(&acked_ids(&trial.warmup, load), &trial.sinks);
-    let lost = trial.at_stop.map_or(missing, |at_stop| lost_before(at_stop).min(missing));
-    let window_cpu = trial.after.gateway_cpu_seconds - trial.before.gateway_cpu_seconds;
-    let drained_cpu = trial.drained_cpu_seconds - trial.before.gateway_cpu_seconds;
-    let worst = |pick: fn(&SinkReport) -> f64| trial.sinks.iter().map(pick).fold(0.0, f64::max);
-    let memory: Vec<f64> = trial.samples.memory_bytes.iter().map(|&bytes| bytes as f64).collect();
-    let kpis = Kpis {
-        system: system.name.clone(),
-        scenario: settings.variant.name().to_owned(),
-        duration_s: load.seconds,
-        accepted: load.acked_spans,
-        exported: trial.sinks.iter().map(measured_unique).sum(),
-        lost,
-        duplicated: trial.sinks.iter().map(|sink| sink.duplicates).sum(),
-        refused: load.refused_spans,
-        accepted_per_s: load.acked_per_s,
-        exported_per_s: (trial.after.exported - trial.before.exported) as f64 / seconds,
-        queue_size: average(&trial.samples.queue_size),
-        memory_mb_avg: average(&memory) / MIB,
-        memory_mb_peak: trial.samples.memory_peak_bytes as f64 / MIB,
-        cpu_cores: window_cpu / seconds,
-        cpu_s_per_million: drained_cpu / (load.acked_spans.max(1) as f64 / 1e6),
-        latency_ms_p50: worst(|sink| sink.latency_ms.p50),
-        latency_ms_p99: worst(|sink| sink.latency_ms.p99),
-    };
+pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Verdict {
+    let kpis = kpis(part, trial);
     let mut warnings = Vec::new();
-    warnings.extend(trial.stop_error.clone());
-    warnings.extend(doubts_about_judge(settings, trial, seconds));
-    warnings.extend(doubts_about_counts(trial));
+    if part.script.kills.is_none() {
+        warnings.extend(doubts_about_judge(settings, trial));
+        warnings.extend(doubts_about_counts(trial));
+    }
+    warnings.extend(doubts_about_refusals(trial));
+    let label = part.script.part.map_or(kpis.system.clone(), |part| format!("{}, {part}", kpis.system));
     Verdict {
-        kpis,
-        pending: missing - lost,
-        refused_without_hint: load.refused_without_hint,
+        label,
+        refused_without_hint: trial.load.refused_without_hint,
+        accepted_bytes: accepted_bytes(&trial.warmup) + accepted_bytes(&trial.load),
+        facts: facts(&kpis, trial),
         warnings,
-        failed: trial.stop_error.is_some(),
+        failures: failures(part, settings, trial, &kpis),
+        kpis,
     }
 }
 
-const MIB: f64 = 1_048_576.0;
+#[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
+fn kpis(part: &Part<'_>, trial: &Trial) -> Kpis {
+    let Trial { load, samples, settled, .. } = trial;
+    let seconds = trial.measured_seconds();
+    let missing = missing(&acked_ids(&trial.warmup, load), &trial.sinks);
+    let lost = lost_before(settled).min(missing);
+    let window_cpu = trial.after.gateway_cpu_seconds - trial.before.gateway_cpu_seconds;
+    let settled_cpu = settled.gateway_cpu_seconds - trial.before.gateway_cpu_seconds;
+    let worst = |pick: fn(&SinkReport) -> f64| of_subject(part, &trial.sinks).map(pick).fold(0.0, f64::max);
+    let arrived = |arrived: &[u64]| of_subject(part, arrived).sum::<u64>() as f64;
+    let memory: Vec<f64> = samples.memory_bytes.iter().map(|&bytes| bytes as f64).collect();
+    let drained = settled.mended_at.and_then(|at| samples.drained(at, load.acked_per_s));
+    let recovery = trial.kills.as_ref().and_then(|kills| kills.recovery());
+    Kpis {
+        system: part.system.name.clone(),
+        scenario: part.script.name.to_owned(),
+        duration_s: load.seconds,
+        accepted: load.acked_spans,
+        exported: of_subject(part, &trial.sinks).map(measured_unique).sum(),
+        lost,
+        pending: missing - lost,
+        duplicated: trial.sinks.iter().map(|sink| sink.duplicates).sum(),
+        refused: load.refused_spans,
+        unanswered: unanswered(load),
+        accepted_per_s: load.acked_per_s,
+        exported_per_s: (arrived(&trial.after.arrived) - arrived(&trial.before.arrived)) / seconds,
+        queue_size: average(&samples.queue_size),
+        backlog_peak: samples.backlog_peak(),
+        memory_mb_avg: average(&memory) / MIB,
+        memory_mb_peak: samples.memory_peak_bytes as f64 / MIB,
+        disk_mb_peak: samples.disk_peak_bytes as f64 / MIB,
+        disk_mb_written: settled.written_bytes as f64 / MIB,
+        cpu_cores: window_cpu / seconds,
+        cpu_s_per_million: settled_cpu / (load.acked_spans.max(1) as f64 / 1e6),
+        latency_ms_p50: worst(|sink| sink.latency_ms.p50),
+        latency_ms_p99: worst(|sink| sink.latency_ms.p99),
+        client_ms_p99: load.latency_ms.p99,
+        client_ms_max: load.latency_ms.max,
+        settle_s: settled.seconds,
+        drain_s: drained.map(|time| time.as_secs_f64()),
+        kills: trial.kills.as_ref().map(|kills| kills.count),
+        recovery_ms_p50: recovery.map(|(median, _)| millis(median)),
+        recovery_ms_max: recovery.map(|(_, longest)| millis(longest)),
+    }
+}
+
+/// Those of `values`, one for each backend, that rates and latencies are about.
+fn of_subject<'a, T>(part: &Part<'_>, values: &'a [T]) -> impl Iterator<Item = &'a T> {
+    let subject = part.script.subject;
+    values.iter().enumerate().filter(move |(index, _)| subject.is_none_or(|subject| subject == *index)).map(|(_, v)| v)
+}
 
 /// Spans that were neither delivered nor held when the gateway was asked to stop.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=missing first")]
 #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
-fn lost_before(at_stop: AtStop) -> u64 {
-    let held = at_stop.pending.clamp(0.0, at_stop.missing as f64) as u64;
-    at_stop.missing - held
+fn lost_before(settled: &Settled) -> u64 {
+    let held = settled.held.clamp(0.0, settled.missing as f64) as u64;
+    settled.missing - held
 }
 
 /// Different spans of the measured run that a sink recorded.
@@ -130,14 +202,93 @@ fn measured_unique(sink: &SinkReport) -> u64 {
     ranges.iter().filter(|(first, _)| *first >= MEASURED_FIRST_ID).map(|(first, last)| last - first + 1).sum()
 }
 
+/// Spans without a whole answer that were not acknowledged on another attempt.
+fn unanswered(load: &LoadReport) -> u64 {
+    IdSet::from_ranges(&load.ids.unknown).missing_from(&IdSet::from_ranges(&load.ids.acked))
+}
+
+/// All spans of a run are equally long.
+#[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
+fn accepted_bytes(load: &LoadReport) -> f64 {
+    load.bytes as f64 * load.acked_spans as f64 / load.sent_spans.max(1) as f64
+}
+
 #[expect(clippy::cast_precision_loss, reason = "numbers of samples are small")]
 fn average(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
+/// What a peer does is a result. Weir keeps its promises, and nobody fails to stop.
+fn failures(part: &Part<'_>, settings: &Settings, trial: &Trial, kpis: &Kpis) -> Vec<String> {
+    let mut failures: Vec<String> = trial.stop_error.iter().cloned().collect();
+    if part.system.kind != SystemKind::Weir {
+        return failures;
+    }
+    if kpis.lost > 0 {
+        let given_up = trial.settled.self_view.given_up.unwrap_or(0.0);
+        failures.push(format!("{} acknowledged spans are lost; it says it gave up {given_up:.0}", kpis.lost));
+    }
+    if kpis.pending > 0 {
+        let waited = settings.settle.as_secs_f64();
+        failures.push(format!(
+            "{} acknowledged spans were still held when it was stopped, {waited} s after the load: use a longer --settle",
+            kpis.pending
+        ));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^53 bytes")]
+    let budget = settings.memory_bytes as f64 / MIB + MEMORY_BESIDE_MB;
+    if kpis.memory_mb_peak > budget {
+        failures.push(format!("it used {:.0} MB of memory, more than the promised {budget:.0}", kpis.memory_mb_peak));
+    }
+    failures
+}
+
+/// What a scenario was made to find out, in words.
+fn facts(kpis: &Kpis, trial: &Trial) -> Vec<String> {
+    let mut facts = Vec::new();
+    if kpis.disk_mb_peak > 0.0 || kpis.backlog_peak > 0.0 {
+        facts.push(format!(
+            "backlog at most {:.0} spans; data directory at most {:.0} MB, {:.0} MB written; settled {:.1} s after the load",
+            kpis.backlog_peak, kpis.disk_mb_peak, kpis.disk_mb_written, kpis.settle_s
+        ));
+    }
+    if trial.settled.mended_at.is_some() {
+        facts.push(match kpis.drain_s {
+            Some(seconds) => format!("drained {seconds:.1} s after its backends were back"),
+            None => "not drained after its backends were back".to_owned(),
+        });
+    }
+    if let Some(kills) = &trial.kills {
+        let (median, longest) = kills.recovery().unwrap_or_default();
+        facts.push(format!(
+            "killed {} times, {} of them before it was ready again; ready {:.0} ms after a start (median), {:.0} ms at most",
+            kills.count,
+            kills.before_ready,
+            millis(median),
+            millis(longest)
+        ));
+        let requests: u64 = trial.load.errors.values().sum();
+        facts.push(format!(
+            "clients sent again what {requests} requests got no answer for; {} spans had none to the end",
+            kpis.unanswered
+        ));
+    }
+    facts
+}
+
+impl Trial {
+    fn measured_seconds(&self) -> f64 {
+        (self.after.at - self.before.at).as_secs_f64()
+    }
+}
+
 /// Whether the judge, or something else on this machine, limited the figures.
 #[expect(clippy::cast_precision_loss, reason = "numbers of cores are small")]
-fn doubts_about_judge(settings: &Settings, trial: &Trial, seconds: f64) -> Vec<String> {
+fn doubts_about_judge(settings: &Settings, trial: &Trial) -> Vec<String> {
     let mut doubts: Vec<String> = trial.load.bottleneck.iter().cloned().collect();
     let (before, after) = (&trial.before, &trial.after);
     let layout = &settings.layout;
@@ -160,7 +311,7 @@ fn doubts_about_judge(settings: &Settings, trial: &Trial, seconds: f64) -> Vec<S
         + (after.sinks_cpu_seconds - before.sinks_cpu_seconds)
         + (after.own_cpu_seconds - before.own_cpu_seconds)
         + trial.load.cpu_seconds;
-    let strangers = busy - ours / seconds;
+    let strangers = busy - ours / trial.measured_seconds();
     if strangers > STRANGERS {
         doubts.push(format!("other processes used {strangers:.2} cores on this machine: rates and latencies suffer"));
     }
@@ -179,19 +330,22 @@ fn doubts_about_counts(trial: &Trial) -> Vec<String> {
             doubts.push(format!("the system says it {what} {own:.0} spans, the judge counted {judged}"));
         }
     };
-    compare("accepted", trial.self_view.accepted, acked, unknown);
+    let view = &trial.settled.self_view;
+    compare("accepted", view.accepted, acked, unknown);
     // What the system delivers while it shuts down comes after its last word.
-    if trial.self_view.pending.unwrap_or(0.0) == 0.0 && trial.self_view.queue_size.unwrap_or(0.0) == 0.0 {
-        compare("exported", trial.self_view.sent, received, 0);
+    if view.pending.unwrap_or(0.0) == 0.0 && view.queue_size.unwrap_or(0.0) == 0.0 {
+        compare("exported", view.sent, received, 0);
     }
     if unknown > 0 {
         doubts.push(format!("{unknown} spans got no whole answer: {:?}", trial.load.errors));
     }
-    let refusals = trial.load.refused_without_hint;
-    if refusals > 0 {
-        doubts.push(format!("{refusals} refused requests had no retry hint: {:?}", trial.load.refused));
-    }
     doubts
+}
+
+fn doubts_about_refusals(trial: &Trial) -> Option<String> {
+    let LoadReport { refused_without_hint, refused, .. } = &trial.load;
+    (*refused_without_hint > 0)
+        .then(|| format!("{refused_without_hint} refused requests had no retry hint: {refused:?}"))
 }
 
 #[cfg(test)]

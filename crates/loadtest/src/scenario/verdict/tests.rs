@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::metrics::SelfView;
-use super::super::trial::{Samples, Snapshot};
-use super::super::{SystemKind, Variant};
+use super::super::director::Kills;
+use super::super::samples::Samples;
+use super::super::script::{self, KillPlan, Script, Variant};
+use super::super::trial::Snapshot;
+use super::super::{System, SystemKind};
 use super::*;
 use crate::codec::Compression;
 use crate::cpu::{CoreTime, Layout};
@@ -19,16 +21,19 @@ fn system() -> System {
     System { name: "weir".to_owned(), kind: SystemKind::Weir, program: "weir".into() }
 }
 
-fn settings(variant: Variant) -> Settings {
+fn settings() -> Settings {
     Settings {
-        variant,
         duration: Duration::from_secs(10),
         warmup: Duration::ZERO,
+        settle: Duration::from_secs(60),
         concurrency: 1,
         rate: None,
         shape: Shape { batch: 512, attributes: 1, attribute_bytes: 1, spans_per_trace: 1 },
         compression: Compression::None,
         memory_bytes: 1 << 29,
+        annotations: Vec::new(),
+        weir_arguments: Vec::new(),
+        has_data_directory: true,
         judge: "judge".into(),
         layout: Layout { gateway: vec![0], judge: vec![1] },
         directory: ".".into(),
@@ -56,7 +61,7 @@ fn trial(acked: &[(u64, u64)], sinks: Vec<SinkReport>) -> Trial {
         own_cpu_seconds: 0.0,
         gateway_cores: CoreTime { busy: 0, interrupts: 0, total: 0 },
         judge_cores: CoreTime { busy: 0, interrupts: 0, total: 0 },
-        exported: 0,
+        arrived: vec![0, 0, 0],
     };
     let after = Snapshot {
         at: at + Duration::from_secs(10),
@@ -65,7 +70,7 @@ fn trial(acked: &[(u64, u64)], sinks: Vec<SinkReport>) -> Trial {
         own_cpu_seconds: 0.0,
         gateway_cores: CoreTime { busy: 800, interrupts: 0, total: 1000 },
         judge_cores: CoreTime { busy: 500, interrupts: 0, total: 1000 },
-        exported: 900,
+        arrived: vec![500, 300, 100],
     };
     let memory_bytes = vec![100 << 20, 200 << 20];
     Trial {
@@ -74,27 +79,41 @@ fn trial(acked: &[(u64, u64)], sinks: Vec<SinkReport>) -> Trial {
         sinks,
         before,
         after,
-        drained_cpu_seconds: 11.0,
-        samples: Samples { memory_bytes, memory_peak_bytes: 300 << 20, queue_size: vec![1.0, 3.0] },
-        self_view: SelfView::default(),
-        at_stop: None,
+        samples: Samples {
+            memory_bytes,
+            memory_peak_bytes: 300 << 20,
+            queue_size: vec![1.0, 3.0],
+            disk_peak_bytes: 10 << 20,
+            ..Samples::default()
+        },
+        kills: None,
+        settled: Settled { gateway_cpu_seconds: 11.0, written_bytes: 20 << 20, ..Settled::default() },
         stop_error: None,
     }
 }
 
-fn judged(variant: Variant, trial: &Trial) -> Verdict {
-    judge(&system(), &settings(variant), trial)
+fn judged(script: &Script, trial: &Trial) -> Verdict {
+    judged_as(&system(), script, trial)
+}
+
+fn judged_as(system: &System, script: &Script, trial: &Trial) -> Verdict {
+    judge(&Part { system, script, directory: ".".into() }, &settings(), trial)
+}
+
+fn healthy() -> Script {
+    script::published(Variant::default())
 }
 
 #[test]
 fn a_complete_delivery_has_no_loss_and_no_doubt() {
     let acked = [(FIRST, FIRST + 999)];
-    let verdict = judged(Variant::default(), &trial(&acked, vec![sink(&acked)]));
+    let verdict = judged(&healthy(), &trial(&acked, vec![sink(&acked)]));
     let kpis = &verdict.kpis;
     assert_eq!((kpis.accepted, kpis.exported, kpis.lost, kpis.duplicated), (1000, 1000, 0, 0));
     assert_eq!((kpis.memory_mb_avg, kpis.memory_mb_peak, kpis.queue_size), (150.0, 300.0, 2.0));
     assert_eq!((kpis.cpu_cores, kpis.exported_per_s, kpis.cpu_s_per_million), (0.8, 90.0, 10_000.0));
-    assert_eq!(verdict.warnings, Vec::<String>::new());
+    assert_eq!((kpis.disk_mb_peak, kpis.disk_mb_written), (10.0, 20.0));
+    assert_eq!((verdict.warnings, verdict.failures), (Vec::new(), Vec::new()));
 }
 
 #[test]
@@ -102,7 +121,8 @@ fn loss_is_counted_per_sink_and_warm_up_counts() {
     let acked = [(FIRST, FIRST + 999)];
     let mut trial = trial(&acked, vec![sink(&acked), sink(&[(FIRST, FIRST + 899)]), sink(&[(1, 10)])]);
     trial.warmup = load(&[(1, 10)]);
-    let verdict = judged(Variant { multi: true, backpressure: false }, &trial);
+    trial.settled.missing = 1220;
+    let verdict = judged(&script::published(Variant { multi: true, backpressure: false }), &trial);
     // Sinks lack: the warm-up; the warm-up and 100; all 1000.
     assert_eq!(verdict.kpis.lost, 10 + 110 + 1000);
     assert_eq!(verdict.kpis.exported, 1900, "the warm-up is not exported in the measured run");
@@ -112,22 +132,95 @@ fn loss_is_counted_per_sink_and_warm_up_counts() {
 fn what_was_held_at_the_stop_is_pending_not_lost_and_what_was_not_is_lost() {
     let acked = [(FIRST, FIRST + 999)];
     let mut trial = trial(&acked, vec![sink(&[(FIRST, FIRST + 599)])]);
-    let sick = Variant { multi: false, backpressure: true };
-    let mut judge = |at_stop| {
-        trial.at_stop = at_stop;
-        let verdict = judged(sick, &trial);
-        (verdict.kpis.lost, verdict.pending)
+    let mut judge = |missing, held| {
+        trial.settled = Settled { missing, held, ..Settled::default() };
+        let kpis = judged(&healthy(), &trial).kpis;
+        (kpis.lost, kpis.pending)
     };
-    assert_eq!(judge(None), (400, 0), "without back-pressure all that is missing is lost");
-    let at = |missing, pending| Some(AtStop { missing, pending });
+    assert_eq!(judge(400, 0.0), (400, 0), "it held nothing");
     // All held; 500 of 900 delivered while it shut down.
-    assert_eq!(judge(at(900, 900.0)), (0, 400));
+    assert_eq!(judge(900, 900.0), (0, 400));
     // 150 were gone before the stop.
-    assert_eq!(judge(at(900, 750.0)), (150, 250));
+    assert_eq!(judge(900, 750.0), (150, 250));
     // A system that claims more than is missing, or nonsense, gains nothing by it.
-    assert_eq!(judge(at(900, 5000.0)), (0, 400));
-    assert_eq!(judge(at(900, f64::NAN)), (400, 0));
-    assert_eq!(judge(at(900, -1.0)), (400, 0));
+    assert_eq!(judge(900, 5000.0), (0, 400));
+    assert_eq!(judge(900, f64::NAN), (400, 0));
+    assert_eq!(judge(900, -1.0), (400, 0));
+}
+
+#[test]
+fn weir_fails_with_a_loss_with_the_unproven_and_with_too_much_memory_and_a_peer_does_not() {
+    let acked = [(FIRST, FIRST + 999)];
+    let failures = |kind, change: &dyn Fn(&mut Trial)| {
+        let mut trial = trial(&acked, vec![sink(&[(FIRST, FIRST + 989)])]);
+        trial.settled.missing = 10;
+        change(&mut trial);
+        judged_as(&System { kind, ..system() }, &healthy(), &trial).failures.join("\n")
+    };
+    let weir = |change: &dyn Fn(&mut Trial)| failures(SystemKind::Weir, change);
+    let lost = weir(&|trial| trial.settled.self_view.given_up = Some(7.0));
+    assert_eq!(lost, "10 acknowledged spans are lost; it says it gave up 7");
+    let held = weir(&|trial| trial.settled.held = 10.0);
+    assert!(held.starts_with("10 acknowledged spans were still held when it was stopped, 60 s"), "{held}");
+    let complete = |trial: &mut Trial| trial.sinks = vec![sink(&acked)];
+    assert_eq!(weir(&complete), "");
+    let large = |trial: &mut Trial| {
+        complete(trial);
+        trial.samples.memory_peak_bytes = (512 + 33) << 20;
+    };
+    assert_eq!(weir(&large), "it used 545 MB of memory, more than the promised 544");
+    assert_eq!(failures(SystemKind::Otelcol, &large), "");
+    assert_eq!(failures(SystemKind::Otelcol, &|_| ()), "");
+    let stuck = |trial: &mut Trial| trial.stop_error = Some("killed".to_owned());
+    assert_eq!(failures(SystemKind::Otelcol, &stuck), "killed");
+}
+
+#[test]
+fn beside_sick_neighbours_rates_are_those_of_the_healthy_one_and_losses_those_of_all() {
+    let acked = [(FIRST, FIRST + 999)];
+    let mut sinks = vec![sink(&acked), sink(&[]), sink(&acked)];
+    sinks[0].latency_ms.p99 = 2.0;
+    sinks[2].latency_ms.p99 = 5000.0;
+    let mut trial = trial(&acked, sinks);
+    trial.settled.missing = 1000;
+    let [_, beside] = script::sick_neighbour();
+    let verdict = judged(&beside, &trial);
+    let kpis = &verdict.kpis;
+    assert_eq!((kpis.exported, kpis.exported_per_s, kpis.latency_ms_p99), (1000, 50.0, 2.0));
+    assert_eq!((kpis.lost, verdict.label.as_str()), (1000, "weir, beside two sick"));
+}
+
+#[test]
+fn a_crash_is_told_in_kills_and_recoveries_and_the_gateway_s_own_counts_are_not_asked() {
+    let mut trial = trial(&[(FIRST, FIRST + 999)], vec![sink(&[(FIRST, FIRST + 999)])]);
+    let recoveries = vec![Duration::from_millis(20), Duration::from_millis(50), Duration::from_millis(30)];
+    trial.kills = Some(Kills { count: 4, before_ready: 1, recoveries });
+    trial.load.ids.unknown = vec![(FIRST + 900, FIRST + 1099)];
+    trial.load.errors.insert("no answer".to_owned(), 3);
+    trial.settled.self_view.accepted = Some(1.0);
+    let crash = script::crash(KillPlan { every: Duration::from_secs(1), seed: 1 }, false);
+    let verdict = judged(&crash, &trial);
+    let kpis = &verdict.kpis;
+    assert_eq!((kpis.kills, kpis.recovery_ms_p50, kpis.recovery_ms_max), (Some(4), Some(30.0), Some(50.0)));
+    assert_eq!(kpis.unanswered, 100, "what was acknowledged on another attempt was answered");
+    assert_eq!(kpis.lost, 0, "and what was not is nobody's loss");
+    assert!(verdict.facts.join("\n").contains("killed 4 times, 1 of them before"), "{:?}", verdict.facts);
+    assert_eq!(verdict.warnings, Vec::<String>::new(), "a new process counts from zero");
+}
+
+#[test]
+fn a_drain_ends_when_no_more_is_held_than_arrives_in_a_second() {
+    let acked = [(FIRST, FIRST + 999)];
+    let mut trial = trial(&acked, vec![sink(&acked)]);
+    let start = Instant::now();
+    for (second, spans) in [(0, 50.0), (1, 5000.0), (2, 6000.0), (3, 101.0), (4, 100.0)] {
+        trial.samples.note_backlog(start + Duration::from_secs(second), spans);
+    }
+    trial.settled.mended_at = Some(start + Duration::from_secs(1));
+    let outage = script::outage(script::Absence::Refused, false, Duration::from_secs(10));
+    let kpis = judged(&outage, &trial).kpis;
+    assert_eq!((kpis.drain_s, kpis.backlog_peak), (Some(3.0), 6000.0));
+    assert_eq!(judged(&healthy(), &Trial { settled: Settled::default(), ..trial }).kpis.drain_s, None);
 }
 
 #[test]
@@ -136,7 +229,7 @@ fn doubts_are_named() {
     let doubts = |change: &dyn Fn(&mut Trial)| {
         let mut trial = trial(&acked, vec![sink(&acked)]);
         change(&mut trial);
-        judged(Variant::default(), &trial).warnings.join("\n")
+        judged(&healthy(), &trial).warnings.join("\n")
     };
     let limited = doubts(&|trial| {
         trial.after.judge_cores.busy = 990;
@@ -147,14 +240,12 @@ fn doubts_are_named() {
     assert_eq!(network, "", "nobody is charged for interrupts");
     let strangers = doubts(&|trial| trial.after.judge_cores.busy = 700);
     assert!(strangers.contains("other processes used 0.20 cores"), "{strangers}");
-    let counts = doubts(&|trial| trial.self_view.accepted = Some(990.0));
+    let counts = doubts(&|trial| trial.settled.self_view.accepted = Some(990.0));
     assert!(counts.contains("accepted 990 spans, the judge counted 1000"), "{counts}");
-    let exported = doubts(&|trial| trial.self_view.sent = Some(1001.0));
+    let exported = doubts(&|trial| trial.settled.self_view.sent = Some(1001.0));
     assert!(exported.contains("exported 1001 spans, the judge counted 1000"), "{exported}");
     let hints = doubts(&|trial| trial.load.refused_without_hint = 3);
     assert!(hints.contains("3 refused requests had no retry hint"), "{hints}");
     let generator = doubts(&|trial| trial.load.bottleneck = Some("the generator was slow".to_owned()));
     assert_eq!(generator, "the generator was slow");
-    let stop = doubts(&|trial| trial.stop_error = Some("killed".to_owned()));
-    assert_eq!(stop, "killed");
 }

@@ -1,0 +1,86 @@
+//! What sick neighbours cost a healthy pipeline: its figures beside them against its figures alone.
+//!
+//! Goals, not promises: on a busy machine a percentile moves by more than a tenth by itself, so that a goal that is
+//! missed is said and fails nothing.
+
+use super::verdict::Verdict;
+
+/// Most that rate and latency may be worse than alone.
+const WORSE_AT_MOST: f64 = 1.1;
+/// What a client waits for before its data is held for those who did not take it, and what holding may take: one write
+/// and one flush for all who wait, behind the one under way.
+const CLIENT_WAIT_MS: f64 = 250.0 + 250.0;
+/// Bytes on disk for a byte accepted: one copy, whoever is owed it.
+const COPIES: f64 = 1.1;
+
+/// One line for each goal.
+pub(crate) fn compare(alone: &Verdict, together: &Verdict) -> Vec<String> {
+    let (a, t) = (&alone.kpis, &together.kpis);
+    // More is better for the rate, less for all others.
+    let slower = ratio(a.exported_per_s, t.exported_per_s);
+    let copies = ratio(t.disk_mb_written * 1_048_576.0, together.accepted_bytes);
+    vec![
+        line(
+            slower <= WORSE_AT_MOST,
+            format!("healthy pipeline delivered {:.0} spans/s, alone {:.0}", t.exported_per_s, a.exported_per_s),
+        ),
+        line(
+            ratio(t.latency_ms_p99, a.latency_ms_p99) <= WORSE_AT_MOST,
+            format!(
+                "healthy pipeline delivered within {:.1} ms (p99), alone {:.1}",
+                t.latency_ms_p99, a.latency_ms_p99
+            ),
+        ),
+        line(
+            ratio(t.client_ms_p99, a.client_ms_p99) <= WORSE_AT_MOST,
+            format!("clients had their answer within {:.1} ms (p99), alone {:.1}", t.client_ms_p99, a.client_ms_p99),
+        ),
+        line(
+            t.client_ms_max <= CLIENT_WAIT_MS,
+            format!("clients waited {:.0} ms at most, alone {:.0}", t.client_ms_max, a.client_ms_max),
+        ),
+        line(copies <= COPIES, format!("{copies:.2} bytes written to disk for each byte accepted")),
+    ]
+}
+
+fn line(reached: bool, text: String) -> String {
+    if reached { format!("goal reached: {text}") } else { format!("goal MISSED: {text}") }
+}
+
+/// How much worse; nothing to compare with is as bad as can be, nothing at all is not.
+fn ratio(value: f64, base: f64) -> f64 {
+    if value == 0.0 { 0.0 } else { value / base }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::verdict::Kpis;
+    use super::*;
+
+    fn verdict(exported_per_s: f64, p99: f64, client_max: f64, disk_mb_written: f64) -> Verdict {
+        let kpis = Kpis {
+            exported_per_s,
+            latency_ms_p99: p99,
+            client_ms_p99: p99,
+            client_ms_max: client_max,
+            disk_mb_written,
+            ..Kpis::default()
+        };
+        Verdict { kpis, accepted_bytes: 100.0 * 1_048_576.0, ..Verdict::default() }
+    }
+
+    fn missed(alone: &Verdict, together: &Verdict) -> Vec<usize> {
+        let lines = compare(alone, together);
+        (0..lines.len()).filter(|&index| lines[index].starts_with("goal MISSED")).collect()
+    }
+
+    #[test]
+    fn a_tenth_is_allowed_and_no_more() {
+        let alone = verdict(1000.0, 10.0, 20.0, 0.0);
+        assert_eq!(missed(&alone, &verdict(950.0, 10.9, 400.0, 105.0)), Vec::<usize>::new());
+        assert_eq!(missed(&alone, &verdict(2000.0, 1.0, 1.0, 0.0)), Vec::<usize>::new());
+        assert_eq!(missed(&alone, &verdict(900.0, 10.0, 20.0, 100.0)), [0]);
+        assert_eq!(missed(&alone, &verdict(1000.0, 11.1, 501.0, 200.0)), [1, 2, 3, 4]);
+        assert_eq!(missed(&alone, &verdict(0.0, 0.0, 0.0, 0.0)), [0], "nothing delivered is not nothing lost");
+    }
+}

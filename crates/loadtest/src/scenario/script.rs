@@ -1,0 +1,195 @@
+//! Scenarios as data: how many backends, what each does wrong, and what happens to whom while the load runs.
+//!
+//! It knows neither processes nor sockets. Faults are written as a user would post them to a sink's control port.
+
+use std::time::Duration;
+
+use super::config::Annotation;
+
+/// Which of the four published scenarios.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Variant {
+    pub(crate) multi: bool,
+    pub(crate) backpressure: bool,
+}
+
+/// How a backend is away during an outage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Absence {
+    /// Its port is closed: connections are refused
+    #[default]
+    Refused,
+    /// It takes requests and answers none
+    Silent,
+}
+
+/// One scenario, ready to be run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Script {
+    /// As `result.json` names it.
+    pub(crate) name: &'static str,
+    /// What sets this run apart from another of the same scenario in the same table.
+    pub(crate) part: Option<&'static str>,
+    /// The faults of each backend from the start.
+    pub(crate) backends: Vec<String>,
+    /// What is done to all backends during the measured time, in order.
+    pub(crate) deeds: Vec<Deed>,
+    /// How the gateway is killed during the measured time.
+    pub(crate) kills: Option<KillPlan>,
+    /// Whether the generator sends again what was not acknowledged.
+    pub(crate) retry: bool,
+    /// Whether backends turn healthy when the load has ended.
+    pub(crate) mended: bool,
+    /// The backend that rates and latencies are about; all of them when there is none.
+    pub(crate) subject: Option<usize>,
+    /// What the pipelines are told beside their backends.
+    pub(crate) annotations: Vec<Annotation>,
+    /// The published scenario it repeats.
+    pub(crate) published: Option<Variant>,
+}
+
+/// Faults that replace those of all backends at a time counted from the start of the measured time.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Deed {
+    pub(crate) at: Duration,
+    pub(crate) faults: String,
+}
+
+/// The gateway is killed this often on average.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KillPlan {
+    pub(crate) every: Duration,
+    pub(crate) seed: u64,
+}
+
+/// No faults.
+pub(crate) const HEALTHY: &str = "{}";
+
+/// Longer than any test.
+const FOR_EVER: &str = "0s..1000h";
+
+/// A backend that clients should not hear of when its backlog is full of acknowledged data: with the default, old data is
+/// dropped as documented, which a judge could not tell from loss.
+fn refuse_when_full() -> Vec<Annotation> {
+    vec![Annotation::new("weir.dev/backlog-overflow", "refuse")]
+}
+
+/// One of the four scenarios of the KPI kit.
+pub(crate) fn published(variant: Variant) -> Script {
+    let name = match (variant.multi, variant.backpressure) {
+        (false, false) => "traces",
+        (true, false) => "traces-multi",
+        (false, true) => "traces-backpressure",
+        (true, true) => "traces-multi-backpressure",
+    };
+    let backends = backends(variant.multi, |seed| match variant.backpressure {
+        // The faults of the load-test kit, drawn differently by each backend.
+        true => format!(r#"{{"fault": ["503:70"], "delay": "1s:70", "seed": {seed}}}"#),
+        false => HEALTHY.to_owned(),
+    });
+    let annotations = if variant.backpressure { refuse_when_full() } else { Vec::new() };
+    Script { published: Some(variant), annotations, ..plain(name, backends) }
+}
+
+/// The backends are gone for the middle half of the measured time.
+pub(crate) fn outage(absence: Absence, multi: bool, duration: Duration) -> Script {
+    let (name, gone) = match absence {
+        Absence::Refused => ("traces-outage", format!(r#"{{"outage": ["{FOR_EVER}"]}}"#)),
+        Absence::Silent => ("traces-outage-silent", r#"{"stall": 100}"#.to_owned()),
+    };
+    let deeds =
+        vec![Deed { at: duration / 4, faults: gone }, Deed { at: duration / 4 * 3, faults: HEALTHY.to_owned() }];
+    let backends = backends(multi, |_| HEALTHY.to_owned());
+    Script { deeds, annotations: refuse_when_full(), ..plain(name, backends) }
+}
+
+/// A healthy pipeline by itself, and then beside one whose backend refuses everything and one whose backend takes 5 s.
+pub(crate) fn sick_neighbour() -> [Script; 2] {
+    let healthy = HEALTHY.to_owned();
+    let refusing = r#"{"fault": ["503:100"]}"#.to_owned();
+    let slow = r#"{"delay": "5s:100"}"#.to_owned();
+    let alone = plain("traces-sick-neighbour-alone", vec![healthy.clone()]);
+    let together = plain("traces-sick-neighbour", vec![healthy, refusing, slow]);
+    [
+        Script { part: Some("alone"), subject: Some(0), ..alone },
+        Script { part: Some("beside two sick"), subject: Some(0), mended: true, ..together },
+    ]
+}
+
+/// The gateway is killed again and again; the backends are unreliable enough for it to hold something when it is.
+pub(crate) fn crash(plan: KillPlan, multi: bool) -> Script {
+    let backends = backends(multi, |index| {
+        let seed = plan.seed.wrapping_add(index);
+        format!(r#"{{"fault": ["503:20"], "delay": "500ms:20", "reset": 2, "seed": {seed}}}"#)
+    });
+    Script { kills: Some(plan), retry: true, ..plain("traces-crash", backends) }
+}
+
+fn plain(name: &'static str, backends: Vec<String>) -> Script {
+    Script {
+        name,
+        part: None,
+        backends,
+        deeds: Vec::new(),
+        kills: None,
+        retry: false,
+        mended: false,
+        subject: None,
+        annotations: Vec::new(),
+        published: None,
+    }
+}
+
+fn backends(multi: bool, faults: impl Fn(u64) -> String) -> Vec<String> {
+    (0..if multi { 3 } else { 1 }).map(faults).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::faults::Faults;
+
+    fn all() -> Vec<Script> {
+        let minute = Duration::from_secs(60);
+        let mut scripts = Vec::from(sick_neighbour());
+        for multi in [false, true] {
+            scripts.extend([false, true].map(|backpressure| published(Variant { multi, backpressure })));
+            scripts.extend([Absence::Refused, Absence::Silent].map(|absence| outage(absence, multi, minute)));
+            scripts.push(crash(KillPlan { every: minute, seed: u64::MAX }, multi));
+        }
+        scripts
+    }
+
+    #[test]
+    fn a_sink_understands_every_fault() {
+        for script in all() {
+            let faults = script.backends.iter().chain(script.deeds.iter().map(|deed| &deed.faults));
+            for faults in faults {
+                assert!(serde_json::from_str::<Faults>(faults).is_ok(), "{}: {faults}", script.name);
+            }
+        }
+        assert_eq!(serde_json::from_str::<Faults>(HEALTHY).unwrap(), Faults::default());
+    }
+
+    #[test]
+    fn an_outage_is_the_middle_half_and_ends() {
+        let script = outage(Absence::Refused, false, Duration::from_secs(600));
+        let at: Vec<u64> = script.deeds.iter().map(|deed| deed.at.as_secs()).collect();
+        assert_eq!(at, [150, 450]);
+        assert_eq!(script.deeds[1].faults, HEALTHY);
+    }
+
+    #[test]
+    fn three_backends_draw_their_faults_differently() {
+        let script = published(Variant { multi: true, backpressure: true });
+        assert_eq!(script.backends.len(), 3);
+        assert!(script.backends[0] != script.backends[1] && script.backends[1] != script.backends[2]);
+    }
+
+    #[test]
+    fn the_subject_is_the_healthy_one_in_both_runs() {
+        for script in sick_neighbour() {
+            assert_eq!(script.subject.map(|index| script.backends[index].as_str()), Some(HEALTHY));
+        }
+    }
+}
