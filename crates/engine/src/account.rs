@@ -2,6 +2,7 @@
 //!
 //! Requests, delivery and the journal's writer all look at a pipeline through this. It moves no data itself.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(crate) struct Account {
     pub(crate) queue: Option<Queue>,
     /// Told when the queue has something to take.
     pub(crate) queue_filled: Notify,
+    /// How long delivery takes lately, from arrival to the backend's answer, in milliseconds.
+    delivery_ms: AtomicU64,
     /// When a loss was last logged.
     loss_reported: Mutex<Option<Instant>>,
 }
@@ -55,8 +58,16 @@ impl Queue {
 
 impl Account {
     pub(crate) fn new(name: String, share: Share, queue: Option<Queue>) -> Self {
-        let (books, queue_filled, loss_reported) = (Books::default(), Notify::new(), Mutex::default());
-        Self { name, books, share, queue, queue_filled, loss_reported }
+        let (books, queue_filled) = (Books::default(), Notify::new());
+        Self {
+            name,
+            books,
+            share,
+            queue,
+            queue_filled,
+            delivery_ms: AtomicU64::new(0),
+            loss_reported: Mutex::default(),
+        }
     }
 
     /// Lets the pipeline take `entry` out of its queue.
@@ -83,9 +94,22 @@ impl Account {
         due
     }
 
-    /// The pipeline holds data whose clients could not wait for its backend.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.share.is_behind() || self.queue.as_ref().is_some_and(|queue| queue.backlog().entries > 0)
+    /// Waiting for the pipeline is hardly of use: it holds older data, and what it is given now would take longer than
+    /// `spill_after`.
+    pub(crate) fn lags(&self, spill_after: Duration) -> bool {
+        let Some(queue) = &self.queue else { return self.share.is_behind() };
+        let backlog = queue.backlog();
+        let is_slow = || Duration::from_millis(self.delivery_ms.load(Ordering::Relaxed)) > spill_after;
+        // A backend that takes everything in time leaves nothing behind, even if some of it was written to the journal.
+        backlog.untaken_entries > 0 || (backlog.entries > 0 && is_slow())
+    }
+
+    /// A batch was delivered this long after it arrived.
+    pub(crate) fn delivered_after(&self, took: Duration) {
+        let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX / 8);
+        // Only the pipeline's own task writes it.
+        let mean = self.delivery_ms.load(Ordering::Relaxed);
+        self.delivery_ms.store((mean * 7 + took) / 8, Ordering::Relaxed);
     }
 
     /// Little is held: the pipeline could do with more.

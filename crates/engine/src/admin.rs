@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 
 use crate::intake::Intake;
 use crate::metrics::{self, Metrics};
+use crate::rejected;
 
 /// Scrapers and probes at once; more are closed.
 const MAX_CONNECTIONS: usize = 64;
@@ -68,7 +69,10 @@ impl Endpoint {
         }
         match self {
             Self::Metrics(metrics) if path == "/metrics" => metrics_page(metrics),
-            Self::Metrics(_) => text(StatusCode::NOT_FOUND, "metrics are at /metrics\n"),
+            Self::Metrics(metrics) if path == "/rejected" => rejected_page(&metrics.intake),
+            Self::Metrics(_) => {
+                text(StatusCode::NOT_FOUND, "metrics are at /metrics, samples of what backends refused at /rejected\n")
+            }
             Self::Health(intake) => health_page(intake),
         }
     }
@@ -78,6 +82,13 @@ fn metrics_page(metrics: &Arc<Metrics>) -> Page {
     match metrics::render(metrics) {
         Ok(body) => page(StatusCode::OK, metrics::CONTENT_TYPE, body),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("cannot write the metrics: {error}\n")),
+    }
+}
+
+fn rejected_page(intake: &Intake) -> Page {
+    match rejected::render(intake) {
+        Ok(body) => page(StatusCode::OK, "application/json", body),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("cannot write the samples: {error}\n")),
     }
 }
 

@@ -27,8 +27,11 @@ mod obligation;
 mod pipeline;
 mod process;
 mod receive;
+mod rejected;
 pub mod settings;
 mod share;
+#[cfg(test)]
+mod simulation;
 mod status;
 mod store;
 

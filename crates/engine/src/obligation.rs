@@ -6,6 +6,8 @@
 //! makes its entry in the books, so nothing can leave without one. How and when bytes are sent is not known here.
 
 mod stored;
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

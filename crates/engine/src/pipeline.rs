@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-pub(crate) use samples::Samples;
+pub(crate) use samples::{Sample, Samples};
 
 use crate::account::Account;
 use crate::budget::Budget;

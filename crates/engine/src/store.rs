@@ -25,6 +25,10 @@ pub(crate) use writer::Writer;
 /// Size of a segment file: small enough that a backlog that is worked off gives its space back soon, large enough that
 /// the largest backlogs are some hundred files.
 const SEGMENT_BYTES: u64 = 32 << 20;
+/// On a small disk a segment is this part of it, so that giving up one is not giving up everything.
+const SEGMENTS_PER_DISK: u64 = 64;
+/// But not less than this.
+const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
 /// After a failure the disk is tried again this much later; until then clients wait for delivery alone.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
@@ -127,6 +131,7 @@ pub(crate) struct Opened {
     pub(crate) journal: Arc<Journal>,
     recovery: Recovery,
     took: Duration,
+    segment_bytes: u64,
     writer: weir_journal::Writer,
 }
 
@@ -139,18 +144,20 @@ impl fmt::Debug for Opened {
 impl Opened {
     /// Opens the journal and reports what it found there.
     pub(crate) fn open(fs: Arc<dyn Fs>, clock: Clock) -> Result<Self, weir_journal::OpenError> {
-        let options = Options { segment_bytes: SEGMENT_BYTES, seed: fastrand::u64(..) };
+        let disk = fs.space().map_or(u64::MAX, |space| space.total);
+        let segment_bytes = (disk / SEGMENTS_PER_DISK).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES);
+        let options = Options { segment_bytes, seed: fastrand::u64(..) };
         let (writer, journal, recovery) = weir_journal::open(fs, options)?;
         let took = clock.started.elapsed();
         report(&recovery, took);
-        Ok(Self { journal, recovery, took, writer })
+        Ok(Self { journal, recovery, took, segment_bytes, writer })
     }
 }
 
 impl Store {
     /// The store of these pipelines, and its writer, to be run by the owner.
     pub(crate) fn new(opened: Opened, accounts: &[Arc<Account>], io: Io, clock: Clock, fsync: Fsync) -> (Self, Writer) {
-        let Opened { journal, recovery, took, writer } = opened;
+        let Opened { journal, recovery, took, segment_bytes, writer } = opened;
         let recovered = Recovered { took, truncated_bytes: recovery.truncated_bytes };
         let orphans = find_orphans(&journal, &recovery, accounts);
         let everyone = accounts.iter().chain(orphans.iter());
@@ -158,7 +165,11 @@ impl Store {
         let stats = Arc::<StoreStats>::default();
         let (inbox, commands) = mpsc::unbounded_channel();
         let accounts = everyone.cloned().collect();
-        let writer = Writer::new(writer, commands, writer::Parts { accounts, stats: Arc::clone(&stats), clock, fsync });
+        let writer = Writer::new(
+            writer,
+            commands,
+            writer::Parts { accounts, stats: Arc::clone(&stats), clock, fsync, segment_bytes },
+        );
         (Self { journal, stats, io, clock, recovered, orphans, inbox }, writer)
     }
 

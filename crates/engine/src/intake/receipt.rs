@@ -54,12 +54,12 @@ impl Receipt<'_> {
         self.decide()
     }
 
-    /// How long to wait for delivery. When every pipeline has a backlog anyway, hardly anything would come of waiting; it
+    /// How long to wait for delivery. When every pipeline lags anyway, hardly anything would come of waiting; it
     /// only serves to slow the clients down, the more the fuller the backlogs are.
     fn patience(&self) -> Duration {
         let spill_after = self.intake.spill_after;
         let pipelines = &self.intake.pipelines;
-        if self.intake.store.is_none() || !pipelines.iter().all(|pipeline| pipeline.account.is_behind()) {
+        if self.intake.store.is_none() || !pipelines.iter().all(|pipeline| pipeline.account.lags(spill_after)) {
             return spill_after;
         }
         let pressure = pipelines.iter().map(|pipeline| pipeline.account.pressure()).fold(0.0, f64::max);
@@ -92,7 +92,7 @@ impl Receipt<'_> {
             && self.ticket.any_done()
             && self
                 .claims_by_pipeline()
-                .all(|(pipeline, claims)| open_cost(claims) == 0 || pipeline.account.is_behind())
+                .all(|(pipeline, claims)| open_cost(claims) == 0 || pipeline.account.lags(self.intake.spill_after))
     }
 
     /// Without a journal, what is not delivered before the process ends is lost: then there is no haste.

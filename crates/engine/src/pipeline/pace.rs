@@ -27,59 +27,77 @@ const REACH_MAX: Duration = Duration::from_secs(5);
 /// A backend's wish beyond this is cut: a mistake on its side must not stop a pipeline for days.
 const HINT_MAX: Duration = Duration::from_secs(600);
 
+/// Failures in a row after which a backend counts as down. One that fails seven of ten requests by chance gets there once
+/// in five thousand answers, and then rests for half a second.
+const DOWN_AFTER: u32 = 24;
+
 /// Failing requests are logged this often per backend; the metrics count each.
 const LOG_EVERY: Duration = Duration::from_secs(30);
 
 /// State of one backend's pacing.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    unreachable: Option<Gate>,
+    gate: Option<Gate>,
     /// Failures of any batch since the backend last took one.
     streak: u32,
     complained: Option<Instant>,
     loss_reported: Option<Instant>,
 }
 
+/// Closed before a backend that cannot be reached or takes nothing: offering it more data would only read the backlog in
+/// vain.
 #[derive(Debug, Clone, Copy)]
 struct Gate {
     failures: u32,
     opens: Instant,
+    /// There is no connection; otherwise the backend is there and takes nothing.
+    unreachable: bool,
 }
 
 impl Pace {
     /// Whether one more request may be under way beside `in_flight` others, of `limit` in all.
     pub(super) fn allows(&self, in_flight: usize, limit: usize, now: Instant) -> bool {
-        match self.unreachable {
+        match self.gate {
             // One probe at a time finds out whether the backend is back.
             Some(gate) => in_flight == 0 && gate.opens <= now,
             None => in_flight < limit,
         }
     }
 
-    /// When the gate before an unreachable backend opens next.
+    /// When the gate opens next; none while there is no gate.
     pub(super) fn opens(&self) -> Option<Instant> {
-        self.unreachable.map(|gate| gate.opens)
+        self.gate.map(|gate| gate.opens)
     }
 
     /// The backend could not be reached; returns true when that is news.
     pub(super) fn cannot_reach(&mut self, now: Instant) -> bool {
-        // Requests that were under way together fail together: that is one failure.
-        if self.unreachable.is_some_and(|gate| now < gate.opens) {
-            return false;
-        }
-        let failures = self.unreachable.map_or(1, |gate| gate.failures.saturating_add(1));
-        self.unreachable = Some(Gate { failures, opens: now + backoff(failures).min(REACH_MAX) });
-        failures == 1
+        let news = !self.gate.is_some_and(|gate| gate.unreachable);
+        self.close_gate(true, Duration::ZERO, now);
+        news
     }
 
-    /// A request has to be tried again.
-    pub(super) fn failed(&mut self) {
+    /// A request has to be tried again, not before `hint`.
+    pub(super) fn failed(&mut self, hint: Option<Duration>, now: Instant) {
         self.streak = self.streak.saturating_add(1);
+        if self.streak >= DOWN_AFTER {
+            self.close_gate(false, hint.unwrap_or_default().min(HINT_MAX), now);
+        }
+    }
+
+    fn close_gate(&mut self, unreachable: bool, pause: Duration, now: Instant) {
+        // Requests that were under way together fail together: that is one failure.
+        if self.gate.is_some_and(|gate| now < gate.opens) {
+            return;
+        }
+        let failures = self.gate.map_or(1, |gate| gate.failures.saturating_add(1));
+        let opens = now + backoff(failures).min(REACH_MAX).max(pause);
+        self.gate = Some(Gate { failures, opens, unreachable });
     }
 
     /// The backend took a request, or said that it never will: either way it is at work.
     pub(super) fn succeeded(&mut self) {
         self.streak = 0;
+        self.gate = self.gate.filter(|gate| gate.unreachable);
     }
 
     /// Delay before the next attempt of a batch that failed `attempts` times, honouring the backend's own wish. The
@@ -103,7 +121,7 @@ impl Pace {
 
     /// The backend answered; returns true when it had been out of reach.
     pub(super) fn reached(&mut self) -> bool {
-        self.unreachable.take().is_some()
+        self.gate.take_if(|gate| gate.unreachable).is_some()
     }
 }
 
@@ -160,10 +178,10 @@ mod tests {
         let (longest, mean) = delays(&pace);
         assert!(longest <= Duration::from_secs(2) && mean >= Duration::from_millis(500), "{longest:?}, {mean:?}");
         // One in three gets through: two failures in a row are ordinary.
-        (0..2).for_each(|_| pace.failed());
+        (0..2).for_each(|_| pace.failed(None, Instant::now()));
         let (longest, mean) = delays(&pace);
         assert!(longest <= Duration::from_secs(8) && mean >= Duration::from_secs(2), "{longest:?}, {mean:?}");
-        (0..50).for_each(|_| pace.failed());
+        (0..50).for_each(|_| pace.failed(None, Instant::now()));
         let (longest, mean) = delays(&pace);
         assert!(longest > Duration::from_secs(28) && mean > Duration::from_secs(12), "{longest:?}, {mean:?}");
         pace.succeeded();
@@ -173,7 +191,7 @@ mod tests {
     #[test]
     fn a_first_failure_is_tried_again_soon_however_long_the_streak() {
         let mut pace = Pace::default();
-        (0..50).for_each(|_| pace.failed());
+        (0..50).for_each(|_| pace.failed(None, Instant::now()));
         assert!((0..100).all(|_| pace.retry_delay(1, None, false) <= BACKOFF_FIRST));
     }
 
@@ -196,5 +214,21 @@ mod tests {
         assert_eq!(pace.opens(), Some(opens), "nor does it make the pause longer");
         assert!(!pace.allows(0, 64, now) && pace.allows(0, 64, opens) && !pace.allows(1, 64, opens));
         assert!(pace.reached() && pace.allows(1, 64, now));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_takes_nothing_is_probed_as_well_and_its_hint_obeyed() {
+        let mut pace = Pace::default();
+        let now = Instant::now();
+        (1..DOWN_AFTER).for_each(|_| pace.failed(None, now));
+        assert!(pace.opens().is_none(), "it may be chance");
+        let hint = Duration::from_secs(60);
+        pace.failed(Some(hint), now);
+        assert_eq!(pace.opens(), Some(now + hint));
+        pace.failed(None, now);
+        assert!(!pace.reached(), "it was there all the time");
+        assert!(!pace.allows(0, 64, now) && pace.allows(0, 64, now + hint) && !pace.allows(1, 64, now + hint));
+        pace.succeeded();
+        assert!(pace.allows(1, 64, now));
     }
 }

@@ -31,7 +31,9 @@ const DRAFTS_BACK: usize = 4;
 /// The disk is left with a tenth of its size free, or this much if that is less.
 const FREE_BYTES: u64 = 2 << 30;
 /// What is given up at once when the disk is full: a segment at least has to become empty to free any space.
-const EVICT_BYTES: u64 = super::SEGMENT_BYTES * 2;
+const EVICT_SEGMENTS: u64 = 2;
+/// How often that is done for one group.
+const EVICTIONS: usize = 4;
 
 /// What the writer is made of.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub(super) struct Parts {
     pub(super) stats: Arc<StoreStats>,
     pub(super) clock: Clock,
     pub(super) fsync: Fsync,
+    /// Size of a segment file.
+    pub(super) segment_bytes: u64,
 }
 
 /// See the module.
@@ -105,7 +109,10 @@ impl Writer {
             return;
         }
         let bytes: usize = drafts.iter().map(|draft| draft.bytes).sum();
-        self.make_space(bytes as u64);
+        if !self.make_space(bytes as u64) {
+            self.failed("the disk is nearly full, and some space is always left free", drafts.len());
+            return drafts.iter().for_each(Draft::withdraw);
+        }
         let entries: Vec<NewEntry<'_>> = drafts.iter().map(Draft::entry).collect();
         let now_ms = self.parts.clock.now_ms();
         let began = Instant::now();
@@ -121,7 +128,7 @@ impl Writer {
             }
             Err(error) => {
                 self.failed(&error.to_string(), drafts.len());
-                drafts.iter().flat_map(|draft| &draft.deposits).for_each(|deposit| deposit.obligation.withdraw());
+                drafts.iter().for_each(Draft::withdraw);
             }
         }
     }
@@ -184,22 +191,24 @@ impl Writer {
         }
     }
 
-    /// Leaves the disk with some free space: the fullest backlog that may lose its oldest data does. What cannot be made
-    /// room for fails when it is written, and its clients keep it.
-    fn make_space(&mut self, bytes: u64) {
-        for _ in 0..4 {
-            let Ok(space) = self.journal.space() else { return };
+    /// Leaves the disk with some free space: if need be, the fullest backlog that may lose its oldest data does. False when
+    /// there is not enough all the same: then the clients keep their data.
+    fn make_space(&mut self, bytes: u64) -> bool {
+        for _ in 0..EVICTIONS {
+            // What cannot be asked will be seen when writing.
+            let Ok(space) = self.journal.space() else { return true };
             if space.free >= bytes + FREE_BYTES.min(space.total / 10) {
-                return;
+                return true;
             }
             let droppable = self.parts.accounts.iter().filter(|account| account.may_drop_oldest());
             let fullest = droppable.max_by_key(|account| account.backlog().bytes);
-            let Some(account) = fullest.filter(|account| account.backlog().bytes > 0) else { return };
-            let keep = account.backlog().bytes.saturating_sub(EVICT_BYTES);
+            let Some(account) = fullest.filter(|account| account.backlog().bytes > 0) else { return false };
+            let keep = account.backlog().bytes.saturating_sub(EVICT_SEGMENTS * self.parts.segment_bytes);
             let items = account.evict_backlog(keep, 0, DropReason::DiskFull);
             report_loss(account, items, "does not fit on the disk");
             self.tidy();
         }
+        false
     }
 }
 
@@ -280,6 +289,11 @@ impl Draft {
     fn takes(&self, other: &Self) -> bool {
         let same_queues = || self.owed.iter().map(|owed| owed.queue).eq(other.owed.iter().map(|owed| owed.queue));
         !self.sent && !other.sent && self.bytes + other.bytes <= ENTRY_BYTES && same_queues()
+    }
+
+    /// The clients have to keep it.
+    fn withdraw(&self) {
+        self.deposits.iter().for_each(|deposit| deposit.obligation.withdraw());
     }
 
     fn entry(&self) -> NewEntry<'_> {

@@ -92,6 +92,9 @@ impl Delivery {
 
     fn delivered(&mut self, batch: &Batch, rejected: u64, message: &str) {
         self.account().share.progressed();
+        if let Some(first) = batch.pieces.first() {
+            self.account().delivered_after(first.since.elapsed());
+        }
         self.bisect.delivered();
         finish(&batch.pieces, &Fate::Delivered);
         if rejected > 0 {
@@ -108,7 +111,7 @@ impl Delivery {
         Stats::add(&self.parts.stats.retries, 1);
         let now = Instant::now();
         self.complain(kind, message, now);
-        self.pace.failed();
+        self.pace.failed(hint, now);
         batch.attempts = batch.attempts.saturating_add(1);
         if batch.still_owed() {
             // What could not be sent at all waits for the gate, not for a backoff of its own.

@@ -1,0 +1,301 @@
+//! One world: its disk, backends and clients, and the processes that live in it one after the other.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use weir_journal::Fs;
+use weir_testkit::SimFs;
+
+use super::backend::{Mood, Scripted, is_poison};
+use super::payload;
+use crate::account::{Account, Queue};
+use crate::budget::{self, Budget};
+use crate::intake::{Intake, Verdict};
+use crate::pipeline::{Common, Limits, Pipeline};
+use crate::settings::Fsync;
+use crate::share::Share;
+use crate::store::{Clock, Io, Opened, Store};
+
+const MEMORY: usize = 4 << 20;
+const BATCH_BYTES: usize = 128 << 10;
+const CLIENTS: usize = 6;
+/// In virtual time; the longest backoff is half a minute.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What happened in some runs.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    acknowledged: u64,
+    refused: u64,
+    duplicates: u64,
+    recovered: u64,
+    spilled: u64,
+    kills: u64,
+    power_losses: u64,
+    shutdowns: u64,
+    failed_writes: u64,
+    rejected: u64,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, other: &Self) {
+        let Self { acknowledged, refused, duplicates, recovered, spilled, kills, power_losses, shutdowns, .. } = other;
+        self.acknowledged += acknowledged;
+        self.refused += refused;
+        self.duplicates += duplicates;
+        self.recovered += recovered;
+        self.spilled += spilled;
+        self.kills += kills;
+        self.power_losses += power_losses;
+        self.shutdowns += shutdowns;
+        self.failed_writes += other.failed_writes;
+        self.rejected += other.rejected;
+    }
+
+    /// A simulation in which nothing goes wrong proves nothing.
+    pub(super) fn assert_everything_happened(&self) {
+        let Self { acknowledged, refused, duplicates, recovered, spilled, kills, power_losses, shutdowns, .. } = self;
+        let all = [acknowledged, refused, duplicates, recovered, spilled, kills, power_losses, shutdowns];
+        assert!(all.into_iter().chain([&self.failed_writes, &self.rejected]).all(|n| *n > 0), "{self:?}");
+    }
+}
+
+/// What clients know.
+#[derive(Debug, Default)]
+struct Ledger {
+    next_id: AtomicU64,
+    acknowledged: Mutex<Vec<u64>>,
+    refused: AtomicU64,
+}
+
+pub(super) struct World {
+    dice: fastrand::Rng,
+    disk: SimFs,
+    backends: Vec<Scripted>,
+    ledger: Arc<Ledger>,
+    fsync: Fsync,
+    now_ms: u64,
+    totals: Totals,
+}
+
+/// How a process ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Kill,
+    PowerLoss,
+    Shutdown,
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        // What the engine draws itself (jitter, nonces) follows the seed as well.
+        fastrand::seed(seed);
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let backends = (0..dice.usize(1..4)).map(|_| Scripted::new(dice.u64(..))).collect();
+        let fsync = match dice.u8(..4) {
+            0 => Fsync::Never,
+            1 => Fsync::Interval(Duration::from_millis(300)),
+            _ => Fsync::Always,
+        };
+        let disk = SimFs::new(dice.u64(..));
+        Self {
+            dice,
+            disk,
+            backends,
+            ledger: Arc::default(),
+            fsync,
+            now_ms: 1_700_000_000_000,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Lives through some processes, then waits until everything is well, and checks.
+    pub(super) fn run(mut self) -> Totals {
+        for _ in 0..self.dice.usize(1..5) {
+            let end = self.next_end();
+            let life = Duration::from_millis(self.dice.u64(200..40_000));
+            self.process(async |world, process| world.live(process, life, end).await);
+            self.disk = match end {
+                End::PowerLoss => self.disk.after_power_loss(self.dice.u64(..)),
+                End::Kill | End::Shutdown => self.disk.after_kill(),
+            };
+        }
+        self.disk.heal();
+        self.backends.iter().for_each(|backend| backend.become_(Mood::Well));
+        self.process(async |world, process| world.settle(process).await);
+        self.check();
+        self.totals.acknowledged = self.ledger.acknowledged.lock().unwrap().len() as u64;
+        self.totals.refused = self.ledger.refused.load(Ordering::Relaxed);
+        self.totals.duplicates = self.backends.iter().map(Scripted::duplicates).sum();
+        self.totals
+    }
+
+    fn next_end(&mut self) -> End {
+        match self.dice.u8(..3) {
+            0 => End::Shutdown,
+            // Only what was synced survives a power loss.
+            1 if self.fsync == Fsync::Always => End::PowerLoss,
+            _ => End::Kill,
+        }
+    }
+
+    /// Runs one process in a runtime of its own: when that is dropped, every task ends where it stands.
+    fn process(&mut self, life: impl AsyncFnOnce(&mut Self, Process)) {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let clock = Clock { started_ms: self.now_ms, started: Instant::now() };
+            let process = Process::start(self, clock);
+            life(self, process).await;
+            self.now_ms = clock.now_ms() + 1;
+        });
+    }
+
+    async fn live(&mut self, process: Process, life: Duration, end: End) {
+        let mut clients = JoinSet::new();
+        for _ in 0..CLIENTS {
+            clients.spawn(client(
+                Arc::clone(&process.intake),
+                Arc::clone(&self.ledger),
+                process.budget.clone(),
+                self.dice.u64(..),
+            ));
+        }
+        let ends = Instant::now() + life;
+        while Instant::now() < ends {
+            tokio::time::sleep(Duration::from_millis(self.dice.u64(1..4_000)).min(ends - Instant::now())).await;
+            let which = self.dice.usize(..self.backends.len());
+            self.backends[which].change_mood();
+            match self.dice.u8(..8) {
+                0 => self.disk.break_writes(self.dice.u64(..)),
+                1..4 => self.disk.heal(),
+                _ => {}
+            }
+        }
+        if let End::Shutdown = end {
+            process.shut_down(clients).await;
+            self.totals.shutdowns += 1;
+        } else if let End::Kill = end {
+            self.totals.kills += 1;
+        } else {
+            self.totals.power_losses += 1;
+        }
+        self.account(&process);
+    }
+
+    /// Whatever happens to a process, its books balance and nothing was given up.
+    fn account(&mut self, process: &Process) {
+        for (name, books) in process.intake.books() {
+            assert!(books.balanced(), "{name}: {books:?}");
+            assert!(books.dropped.is_empty(), "{name}: {books:?}");
+            self.totals.recovered += books.recovered;
+            self.totals.rejected += books.rejected.values().sum::<u64>();
+        }
+        let store = process.intake.store().unwrap();
+        self.totals.spilled += store.stats.spilled_bytes.load(Ordering::Relaxed);
+        self.totals.failed_writes += store.stats.failures.load(Ordering::Relaxed);
+    }
+
+    async fn settle(&mut self, process: Process) {
+        let gives_up = Instant::now() + PATIENCE;
+        let pending = || process.intake.books().iter().map(|(_, books)| books.pending + books.waiting).sum::<u64>();
+        while pending() > 0 {
+            assert!(Instant::now() < gives_up, "still pending: {:?}", process.intake.books());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        process.shut_down(JoinSet::new()).await;
+        self.account(&process);
+        assert_eq!(process.intake.store().unwrap().journal.stats().segments, 0, "an empty journal takes no space");
+        assert_eq!(process.budget.used(), 0, "all memory is given back");
+    }
+
+    fn check(&self) {
+        for (number, backend) in self.backends.iter().enumerate() {
+            let acknowledged = self.ledger.acknowledged.lock().unwrap();
+            let lost: Vec<_> = acknowledged.iter().filter(|id| !backend.has(**id) && !is_poison(**id)).collect();
+            assert!(lost.is_empty(), "backend {number} lacks {} acknowledged spans: {lost:?}", lost.len());
+        }
+    }
+}
+
+/// A running engine without its network.
+struct Process {
+    intake: Arc<Intake>,
+    budget: Budget,
+    deliveries: Mutex<JoinSet<()>>,
+    writer: Mutex<JoinSet<()>>,
+}
+
+impl Process {
+    fn start(world: &World, clock: Clock) -> Self {
+        let fs: Arc<dyn Fs> = Arc::new(world.disk.clone());
+        let opened = Opened::open(fs, clock).unwrap();
+        let account = |number| {
+            let name = format!("pipeline-{number}");
+            let id = opened.journal.queue(&name);
+            let limits = weir_plan::Backlog::default();
+            let queue = Queue { journal: Arc::clone(&opened.journal), id, limits };
+            Arc::new(Account::new(name, Share::new(MEMORY, clock.started), Some(queue)))
+        };
+        let accounts: Vec<_> = (0..world.backends.len()).map(account).collect();
+        let (store, writer) = Store::new(opened, &accounts, Io::InPlace, clock, world.fsync);
+        let budget = Budget::new(MEMORY);
+        let limits = Limits { batch_bytes: BATCH_BYTES, in_flight_bytes: MEMORY / 2, read_back_bytes: MEMORY };
+        let common = Common { limits, budget: budget.clone(), store: Some(store.clone()), clock };
+        let mut deliveries = JoinSet::new();
+        let mut pipelines = Vec::new();
+        for (account, backend) in accounts.into_iter().zip(&world.backends) {
+            let id = account.name.clone();
+            let (pipeline, delivery) = Pipeline::new(id, account, Arc::new(backend.clone()), common.clone());
+            deliveries.spawn(delivery);
+            pipelines.push(Arc::new(pipeline));
+        }
+        let mut writers = JoinSet::new();
+        writers.spawn(writer.run());
+        let intake = Arc::new(Intake::new(pipelines, budget.clone(), Duration::from_millis(250), Some(store)));
+        Self { intake, budget, deliveries: Mutex::new(deliveries), writer: Mutex::new(writers) }
+    }
+
+    /// The order of [`crate::Engine::shutdown`]: requests, deliveries, journal.
+    async fn shut_down(&self, mut clients: JoinSet<()>) {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        self.intake.drain(deadline);
+        self.intake.pipelines().iter().for_each(|pipeline| pipeline.drain(deadline));
+        clients.abort_all();
+        while clients.join_next().await.is_some() {}
+        let mut deliveries = std::mem::take(&mut *self.deliveries.lock().unwrap());
+        while let Some(ended) = deliveries.join_next().await {
+            ended.unwrap();
+        }
+        self.intake.store().unwrap().close();
+        let mut writer = std::mem::take(&mut *self.writer.lock().unwrap());
+        while let Some(ended) = writer.join_next().await {
+            ended.unwrap();
+        }
+    }
+}
+
+/// Sends requests one after the other; some it does not wait for.
+async fn client(intake: Arc<Intake>, ledger: Arc<Ledger>, budget: Budget, seed: u64) {
+    let mut dice = fastrand::Rng::with_seed(seed);
+    while !intake.is_draining() {
+        let count = dice.u64(1..40);
+        let first = ledger.next_id.fetch_add(count, Ordering::Relaxed);
+        let ids: Vec<u64> = (first..first + count).collect();
+        let body = payload::encode(&ids, dice.usize(..2_000));
+        if let Some(permit) = budget.try_take(body.len()) {
+            let body: Bytes = budget::charge(body.into(), permit);
+            let patience = Duration::from_millis(if dice.u8(..8) == 0 { dice.u64(1..500) } else { 600_000 });
+            match tokio::time::timeout(patience, intake.accept(body, count)).await {
+                Ok(Verdict::Secured) => ledger.acknowledged.lock().unwrap().extend(ids),
+                Ok(Verdict::Refused(_)) => drop(ledger.refused.fetch_add(count, Ordering::Relaxed)),
+                Err(_) => {}
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(dice.u64(1..400))).await;
+    }
+}
