@@ -105,7 +105,8 @@ impl Processes {
         };
         let mut sink = start("sink", &["sink"])?;
         until_up(&mut sink, CONTROL_PORT, "/healthz").await?;
-        let mut gateway = start("gateway", &["run", &file])?;
+        let data = directory.join("data").display().to_string();
+        let mut gateway = start("gateway", &["run", &file, "--data-dir", &data])?;
         until_up(&mut gateway, HEALTH_PORT, "/").await?;
         let rate = args.rate.to_string();
         // Small batches, as applications send them.
