@@ -9,6 +9,7 @@ mod landing;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
@@ -37,6 +38,9 @@ const MAX_IN_FLIGHT: usize = 64;
 /// Pieces that wait for their next attempt, beyond which no more of the backlog is taken: each costs some 250 bytes
 /// outside of the memory budget.
 const MAX_PARKED_PIECES: usize = 32 * 1024;
+
+/// A batch for which there is no room to read it back is looked at again after this long.
+const ROOM_CHECK: Duration = Duration::from_millis(20);
 
 /// What delivery is made of.
 pub(super) struct Parts {
@@ -139,7 +143,11 @@ impl Delivery {
                     }
                     inbox.drain(..).for_each(|command| self.obey(command));
                 }
-                () = account.queue_filled.notified() => self.backlog = true,
+                () = account.queue_filled.notified() => {
+                    self.backlog = true;
+                    // What went to the journal leaves its places.
+                    self.queue.trim();
+                }
                 () = sleep_until(wakes_at) => {}
             }
         }
@@ -204,7 +212,7 @@ impl Delivery {
     }
 
     fn next_retry(&mut self, now: Instant) -> Option<Departure> {
-        if self.parked.next_due().is_none_or(|due| due > now) || self.retries.next_token(now) > now {
+        if self.retry_at(now).is_none_or(|at| at > now) {
             return None;
         }
         let mut batch = self.parked.pop_due(now)?;
@@ -218,13 +226,21 @@ impl Delivery {
                 Some(permit) => Some(permit),
                 None => {
                     // A flight that ends makes room.
-                    self.parked.park(batch, now);
+                    self.parked.park(batch, now + ROOM_CHECK);
                     return None;
                 }
             },
         };
         self.retries.try_retry(now);
         Some(Departure::Batch(batch, permit))
+    }
+
+    /// When something parked may be tried again.
+    fn retry_at(&self, now: Instant) -> Option<Instant> {
+        // What is in the journal can wait for the next start.
+        let ends = self.draining.is_some() && self.account().queue.is_some();
+        let due = self.parked.next_due().filter(|_| !ends)?;
+        Some(due.max(self.retries.next_token(now)))
     }
 
     fn next_from_queue(&mut self, now: Instant) -> Option<Batch> {
@@ -295,8 +311,7 @@ impl Delivery {
 
     fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let leaves = self.queue.oldest().map(|since| pace::leaves_at(since, self.queue.bytes(), self.flights.len()));
-        let retry = self.parked.next_due().map(|due| due.max(self.retries.next_token(now)));
-        let work = [leaves, retry].into_iter().flatten().min();
+        let work = [leaves, self.retry_at(now)].into_iter().flatten().min();
         // With no slot free, only an answer or the gate can change anything.
         let work = match self.pace.opens() {
             Some(opens) => {
@@ -309,7 +324,6 @@ impl Delivery {
     }
 
     fn is_finished(&self) -> bool {
-        // What is in the journal can wait for the next start.
         let parked = self.parked.is_empty() || self.account().queue.is_some();
         let done = self.queue.is_empty() && self.flights.is_empty() && parked;
         self.draining.is_some_and(|deadline| done || deadline <= Instant::now())
