@@ -157,6 +157,11 @@ impl Obligation {
         matches!(&*self.lock(), Phase::Held(_))
     }
 
+    /// Whether the client is not answered yet.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(&*self.lock(), Phase::Waiting { .. } | Phase::Storing)
+    }
+
     /// What is to be sent: `None` when nothing is owed any more. From now on until [`Obligation::came_back`] a request is under way.
     pub(crate) fn send(&self) -> Option<Source> {
         match &mut *self.lock() {

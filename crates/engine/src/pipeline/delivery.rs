@@ -324,9 +324,13 @@ impl Delivery {
     }
 
     fn is_finished(&self) -> bool {
-        let parked = self.parked.is_empty() || self.account().queue.is_some();
-        let done = self.queue.is_empty() && self.flights.is_empty() && parked;
-        self.draining.is_some_and(|deadline| done || deadline <= Instant::now())
+        let Some(deadline) = self.draining else { return false };
+        // What is in the journal can wait for the next start, not so the clients of what is about to be written there.
+        let parked = || match self.account().queue {
+            Some(_) => !self.parked.has_waiting(),
+            None => self.parked.is_empty(),
+        };
+        deadline <= Instant::now() || (self.queue.is_empty() && self.flights.is_empty() && parked())
     }
 
     fn is_idle(&self) -> bool {

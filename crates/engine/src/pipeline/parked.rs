@@ -84,6 +84,11 @@ impl Parked {
         self.batches.is_empty()
     }
 
+    /// Whether some client still waits for a piece.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.batches.values().flat_map(|batch| &batch.pieces).any(|piece| piece.obligation.is_waiting())
+    }
+
     /// When the next batch is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.due.peek().map(|Reverse((due, _))| *due)

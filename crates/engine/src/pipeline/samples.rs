@@ -54,7 +54,8 @@ impl Sample {
 
 /// As much of a text as fits, in whole characters.
 fn beginning(text: &str, max_bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(max_bytes)]
+    let ends = text.char_indices().map(|(at, character)| at + character.len_utf8());
+    &text[..ends.take_while(|end| *end <= max_bytes).last().unwrap_or_default()]
 }
 
 /// The samples of one pipeline.
