@@ -20,4 +20,5 @@ mod overload;
 #[cfg(test)]
 mod shutdown;
 #[cfg(test)]
+#[path = "../support/support.rs"]
 mod support;
