@@ -39,7 +39,7 @@ const MAX_IN_FLIGHT: usize = 64;
 /// outside of the memory budget.
 const MAX_PARKED_PIECES: usize = 32 * 1024;
 
-/// A batch for which there is no room to read it back is looked at again after this long.
+/// What is waited for without being told of it is looked at this often: room to read a batch back, and the end of a drain.
 const ROOM_CHECK: Duration = Duration::from_millis(20);
 
 /// What delivery is made of.
@@ -124,6 +124,9 @@ impl Delivery {
         loop {
             self.fill_slots(Instant::now());
             self.publish();
+            if self.draining.is_some() {
+                self.queue.trim();
+            }
             if self.is_finished() {
                 break;
             }
@@ -320,7 +323,9 @@ impl Delivery {
             }
             None => work.filter(|_| self.may_send(now)),
         };
-        [work, self.draining].into_iter().flatten().min()
+        // What is withdrawn or written elsewhere leaves without a word.
+        let drain = self.draining.map(|deadline| deadline.min(now + ROOM_CHECK));
+        [work, drain].into_iter().flatten().min()
     }
 
     fn is_finished(&self) -> bool {
