@@ -1,8 +1,8 @@
 //! The plan: what a Weir process is asked to run, as plain, fully resolved data.
 //!
 //! It stands between configuration and engine so that neither knows the other: `weir-resources` compiles documents
-//! to a [`Plan`], `weir-engine` runs one. It must not know YAML, custom resources, sockets or the file system, and it
-//! holds no default that configuration could have set: every value here is final.
+//! to a [`Plan`], `weir-engine` runs one. It must not know YAML, custom resources, sockets or the file system. Every
+//! value in a plan is final; the one default that is known here is that of [`Backlog`], which every pipeline has.
 
 #![forbid(unsafe_code)]
 

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backlog;
 mod diagnostic;
 mod endpoint;
 mod load;
@@ -23,6 +24,7 @@ mod node;
 mod object;
 mod otlp_output;
 mod pem;
+mod quantity;
 mod secret;
 mod source;
 mod suggest;

@@ -215,13 +215,28 @@ impl<'a> Fields<'a> {
 
     /// Reports every field that is not known.
     pub(crate) fn finish(self) {
-        for entry in self.entries.iter().filter(|entry| !self.known.contains(&entry.key.as_str())) {
-            let field = child_field(&self.node.place.field, &entry.key);
-            let place = place_at(self.node.place.file.clone(), entry.key_at, field, Excerpt::Key);
-            let full = self.node.findings.is_full();
-            let expected = if full { String::new() } else { suggest::one_of(&self.known, &entry.key) };
-            self.node.findings.push(Diagnostic::error(&place, "unknown field").expected(expected));
+        self.unknown(|_| true).for_each(|entry| self.report_unknown(entry, "unknown field"));
+    }
+
+    /// For a mapping that others write to as well: reports what starts with `ours` and is not known. What belongs to
+    /// others has to be text, and no more.
+    pub(crate) fn finish_ours(self, ours: &str) {
+        self.unknown(|key| key.starts_with(ours)).for_each(|entry| self.report_unknown(entry, "unknown annotation"));
+        for entry in self.unknown(|key| !key.starts_with(ours)) {
+            self.node.child(entry).string();
         }
+    }
+
+    fn unknown(&self, of: impl Fn(&str) -> bool) -> impl Iterator<Item = &'a Entry> {
+        self.entries.iter().filter(move |entry| of(&entry.key) && !self.known.contains(&entry.key.as_str()))
+    }
+
+    fn report_unknown(&self, entry: &Entry, message: &str) {
+        let field = child_field(&self.node.place.field, &entry.key);
+        let place = place_at(self.node.place.file.clone(), entry.key_at, field, Excerpt::Key);
+        let nothing_to_say = self.node.findings.is_full() || self.known.is_empty();
+        let expected = if nothing_to_say { String::new() } else { suggest::one_of(&self.known, &entry.key) };
+        self.node.findings.push(Diagnostic::error(&place, message).expected(expected));
     }
 }
 

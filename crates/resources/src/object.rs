@@ -1,7 +1,7 @@
 //! What every Kubernetes object has: `apiVersion`, `kind` and `metadata`.
 //!
-//! It knows the rules of Kubernetes for names and which metadata the API server adds, and nothing of what the kinds
-//! contain.
+//! It knows the rules of Kubernetes for names, which metadata the API server adds and which annotations are ours, and
+//! nothing of what the kinds contain.
 
 use crate::diagnostic::Diagnostic;
 use crate::node::{Fields, Located, Node};
@@ -24,6 +24,9 @@ const SERVER_METADATA: &[&str] = &[
     "selfLink",
 ];
 
+/// What our annotations start with. All others belong to somebody else.
+const OUR_ANNOTATIONS: &str = "weir.dev/";
+
 /// The part of the metadata that means something here.
 #[derive(Debug, Clone)]
 pub(crate) struct Metadata {
@@ -31,16 +34,18 @@ pub(crate) struct Metadata {
     pub(crate) namespace: Option<Located<String>>,
 }
 
-/// Takes `metadata` from a document.
-pub(crate) fn metadata(document: &mut Fields<'_>) -> Option<Metadata> {
+/// Takes `metadata` from a document. `annotated` takes the annotations that mean something for its kind.
+pub(crate) fn metadata(document: &mut Fields<'_>, annotated: impl FnOnce(&mut Fields<'_>)) -> Option<Metadata> {
     // An annotation may hold a copy of the whole object, secrets included.
     let mut fields = document.required("metadata")?.secret().fields()?;
     let name = fields.required("name").and_then(|node| name(&node.public()));
     let namespace = fields.optional("namespace").and_then(|node| self::name(&node.public()));
-    for key in ["labels", "annotations"] {
-        for (_, value) in fields.optional(key).map(|node| node.map()).unwrap_or_default() {
-            value.string();
-        }
+    for (_, value) in fields.optional("labels").map(|node| node.map()).unwrap_or_default() {
+        value.string();
+    }
+    if let Some(mut annotations) = fields.optional("annotations").and_then(|node| node.fields()) {
+        annotated(&mut annotations);
+        annotations.finish_ours(OUR_ANNOTATIONS);
     }
     fields.ignore(SERVER_METADATA);
     fields.finish();

@@ -38,7 +38,7 @@ pub(crate) struct SecretKeyRef {
 impl Secrets {
     /// Reads a document of kind `Secret`.
     pub(crate) fn add(&mut self, mut document: Fields<'_>) {
-        let metadata = object::metadata(&mut document);
+        let metadata = object::metadata(&mut document, |_| {});
         let mut data = BTreeMap::new();
         for (key, value) in entries(&mut document, "data") {
             // A value that cannot be decoded is reported once, here, and not again as missing.

@@ -3,6 +3,7 @@
 use weir_plan::{Backlog, Pipeline, Signal};
 
 use crate::Version;
+use crate::backlog;
 use crate::node::{Fields, Node};
 use crate::object::{self, Metadata};
 use crate::otlp_output::{self, OtlpOutput};
@@ -16,23 +17,25 @@ pub(crate) struct TracePipeline {
     pub(crate) metadata: Metadata,
     /// Nothing when it was reported.
     output: Option<OtlpOutput>,
+    backlog: Backlog,
 }
 
 impl TracePipeline {
     /// Reads a document of this kind. Nothing comes back only for a document without a valid name, which is reported.
     pub(crate) fn decode(mut document: Fields<'_>, version: Version) -> Option<Self> {
-        let metadata = object::metadata(&mut document);
+        let mut backlog = Backlog::default();
+        let metadata = object::metadata(&mut document, |annotations| backlog = backlog::decode(annotations));
         let output = document.required("spec").and_then(|spec| decode_spec(&spec, version));
         document.ignore(&["status"]);
         document.finish();
-        Some(Self { metadata: metadata?, output })
+        Some(Self { metadata: metadata?, output, backlog })
     }
 
     /// Follows references. `None` has been reported.
     pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<Pipeline> {
         let output = otlp_output::compile(self.output.as_ref()?, SIGNAL_PATH, resolver)?;
         let name = self.metadata.name.value.clone();
-        Some(Pipeline { signal: Signal::Traces, name, output, backlog: Backlog::default() })
+        Some(Pipeline { signal: Signal::Traces, name, output, backlog: self.backlog })
     }
 }
 

@@ -1,7 +1,10 @@
 //! Documents compile to exactly the plan they describe.
 
+use std::time::Duration;
+
 use weir_plan::{
-    Backlog, Compression, Endpoint, Header, Identity, OAuth2, Output, Pipeline, Plan, Protocol, Secret, Signal, Tls,
+    Backlog, Compression, Endpoint, Header, Identity, OAuth2, Output, Overflow, Pipeline, Plan, Protocol, Secret,
+    Signal, Tls,
 };
 use weir_resources::{Source, load};
 
@@ -36,6 +39,19 @@ fn output(otlp: &str) -> Output {
 fn endpoint(otlp: &str) -> (String, u16, String) {
     let Endpoint { host, port, path } = output(otlp).endpoint;
     (host, port, path)
+}
+
+fn backlog(max_bytes: u64, max_age_secs: u64, overflow: Overflow) -> Backlog {
+    Backlog { max_bytes, max_age: Duration::from_secs(max_age_secs), overflow }
+}
+
+/// The backlog of a pipeline with these annotations, in braces.
+fn annotated(annotations: &str) -> Backlog {
+    let text = format!(
+        "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: TracePipeline\n\
+         metadata: {{name: x, annotations: {annotations}}}\nspec: {{output: {{otlp: {{endpoint: {{value: 'b:1'}}}}}}}}\n"
+    );
+    plan(&text).pipelines.pop().expect("the text has a pipeline").backlog
 }
 
 fn header(name: &str, value: &str) -> Header {
@@ -96,13 +112,12 @@ fn the_full_example_uses_every_field() {
         }),
         tls: Some(Tls::default()),
     };
-    let pipeline = |name: &str, output| Pipeline {
-        signal: Signal::Traces,
-        name: name.to_owned(),
-        output,
-        backlog: Backlog::default(),
+    let pipeline =
+        |name: &str, output, backlog| Pipeline { signal: Signal::Traces, name: name.to_owned(), output, backlog };
+    let backlog = backlog(20 << 30, 72 * 60 * 60, Overflow::Refuse);
+    let expected = Plan {
+        pipelines: vec![pipeline("grpc-backend", grpc, backlog), pipeline("http-backend", http, Backlog::default())],
     };
-    let expected = Plan { pipelines: vec![pipeline("grpc-backend", grpc), pipeline("http-backend", http)] };
     assert_eq!(plan(include_str!("../../../examples/full.yaml")), expected);
 }
 
@@ -173,6 +188,22 @@ fn compressions() {
     ] {
         assert_eq!(output(&format!("endpoint: {{value: 'b:1'}}\ncompression: {name}")).compression, expected);
     }
+}
+
+#[test]
+fn annotations_bound_the_backlog() {
+    let default = backlog(10 << 30, 24 * 60 * 60, Overflow::DropOldest);
+    assert_eq!(annotated("{example.com/backlog-max-bytes: 1Gi}"), default);
+    assert_eq!(annotated("{weir.dev/backlog-max-bytes: 500MB}"), Backlog { max_bytes: 500_000_000, ..default });
+    assert_eq!(annotated("{weir.dev/backlog-max-bytes: '1048576'}"), Backlog { max_bytes: 1 << 20, ..default });
+    let age = |secs| Backlog { max_age: Duration::from_secs(secs), ..default };
+    assert_eq!(annotated("{weir.dev/backlog-max-age: 90m}"), age(90 * 60));
+    assert_eq!(annotated("{weir.dev/backlog-max-age: 1s}"), age(1));
+    assert_eq!(annotated("{weir.dev/backlog-max-age: 3650d}"), age(3650 * 24 * 60 * 60));
+    let overflow = |name: &str| annotated(&format!("{{weir.dev/backlog-overflow: {name}}}")).overflow;
+    assert_eq!((overflow("refuse"), overflow("drop_oldest")), (Overflow::Refuse, Overflow::DropOldest));
+    let all = "{weir.dev/backlog-max-bytes: 1Ei, weir.dev/backlog-max-age: 2d, weir.dev/backlog-overflow: refuse}";
+    assert_eq!(annotated(all), backlog(1 << 60, 2 * 24 * 60 * 60, Overflow::Refuse));
 }
 
 #[test]
