@@ -173,6 +173,8 @@ fn plan(args: &TraceArgs) -> anyhow::Result<Plan> {
 fn report(tally: &Tally, args: &TraceArgs, seconds: f64, cpu_seconds: f64) -> LoadReport {
     let cores = runtime::cores() as f64;
     let busy = cpu_seconds / (seconds * cores).max(f64::MIN_POSITIVE);
+    // Requests are due until the deadline; the last answers may come later.
+    let sending = args.duration.map_or(seconds, |duration| seconds.min(duration.0.as_secs_f64()));
     LoadReport {
         seconds,
         requests: tally.requests,
@@ -191,7 +193,7 @@ fn report(tally: &Tally, args: &TraceArgs, seconds: f64, cpu_seconds: f64) -> Lo
         lateness_ms: tally.lateness.summary(),
         cpu_seconds,
         busy,
-        bottleneck: bottleneck(busy, tally.sent_spans as f64 / seconds, args.rate),
+        bottleneck: bottleneck(busy, tally.sent_spans as f64 / sending, args.rate),
         ids: LoadIds { acked: tally.acked.ranges(), unknown: tally.unknown.ranges() },
     }
 }

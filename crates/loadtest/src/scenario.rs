@@ -54,7 +54,7 @@ pub(crate) struct Settings {
     pub(crate) memory_bytes: u64,
     pub(crate) annotations: Vec<Annotation>,
     pub(crate) weir_arguments: Vec<String>,
-    /// Whether Weir is given a data directory of its own.
+    /// Whether Weir gets a data directory of its own: not when it is told to keep nothing on disk.
     pub(crate) has_data_directory: bool,
     /// The program that is sink and generator.
     pub(crate) judge: PathBuf,
@@ -95,7 +95,7 @@ pub fn run(args: LoadtestArgs) -> anyhow::Result<ExitCode> {
     let judge = std::env::current_exe().context("cannot find this program")?;
     let systems = systems(&args, &judge);
     let directory = directory(args.output.as_deref())?;
-    let settings = settings(&args, layout, judge, directory)?;
+    let settings = settings(&args, layout, judge, directory);
     let result = runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
         tokio::select! {
@@ -208,9 +208,9 @@ fn systems(args: &LoadtestArgs, judge: &Path) -> Vec<System> {
     std::iter::once(weir).chain(peer).collect()
 }
 
-fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: PathBuf) -> anyhow::Result<Settings> {
+fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: PathBuf) -> Settings {
     let Test::Traces = args.test;
-    Ok(Settings {
+    Settings {
         duration: args.duration,
         warmup: args.warmup,
         settle: args.settle,
@@ -221,24 +221,11 @@ fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: Path
         memory_bytes: args.memory,
         annotations: args.annotations.clone(),
         weir_arguments: args.weir_arguments.clone(),
-        has_data_directory: wants_data_directory(args, &judge)?,
+        has_data_directory: !args.weir_arguments.iter().any(|argument| argument == "--no-data-dir"),
         judge,
         layout,
         directory,
-    })
-}
-
-/// A Weir that is told to keep nothing on disk, or that cannot, gets no data directory.
-fn wants_data_directory(args: &LoadtestArgs, judge: &Path) -> anyhow::Result<bool> {
-    if args.weir_arguments.iter().any(|argument| argument == "--no-data-dir") {
-        return Ok(false);
     }
-    let program = args.weir.as_deref().unwrap_or(judge);
-    let help = std::process::Command::new(program)
-        .args(["run", "--help"])
-        .output()
-        .with_context(|| format!("cannot start {}", program.display()))?;
-    Ok(String::from_utf8_lossy(&help.stdout).contains("--data-dir"))
 }
 
 /// The directory asked for, or a temporary one.

@@ -10,6 +10,10 @@ pub(crate) struct SelfView {
     pub(crate) pending: Option<f64>,
     /// Spans given up or refused for good, by its own account; only Weir counts them so.
     pub(crate) given_up: Option<f64>,
+    /// Entries of Weir's books that did not add up.
+    pub(crate) mismatches: Option<f64>,
+    /// Bytes of Weir's journal that were not what it had written.
+    pub(crate) damaged_bytes: Option<f64>,
 }
 
 impl SelfView {
@@ -26,6 +30,8 @@ impl SelfView {
                 .into_iter()
                 .flatten()
                 .reduce(|dropped, rejected| dropped + rejected),
+            mismatches: sum(text, "weir_books_mismatches_total"),
+            damaged_bytes: sum(text, "weir_journal_damaged_bytes_total"),
         }
     }
 }
@@ -56,6 +62,7 @@ otelcol_exporter_sent_spans{exporter=\"otlp_grpc/a}b\"} 7e1
 otelcol_exporter_queue_size_limit 5
 weir_pipeline_pending_items 3
 weir_pipeline_dropped_items_total{pipeline=\"a\",reason=\"age\"} 4
+weir_books_mismatches_total{pipeline=\"a\"} 1
 weir_pipeline_rejected_items_total{pipeline=\"a\",code=\"400\"} 5
 ";
         let view = SelfView::parse(text);
@@ -65,6 +72,8 @@ weir_pipeline_rejected_items_total{pipeline=\"a\",code=\"400\"} 5
             queue_size: None,
             pending: Some(3.0),
             given_up: Some(9.0),
+            mismatches: Some(1.0),
+            damaged_bytes: None,
         };
         assert_eq!(view, expected);
     }

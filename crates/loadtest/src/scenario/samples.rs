@@ -16,6 +16,9 @@ pub(crate) struct Samples {
     pub(crate) disk_peak_bytes: u64,
     /// Spans the gateway said it held, by time.
     pub(crate) backlog: Vec<(Instant, f64)>,
+    /// Most mismatches in its books and damaged bytes in its journal that a process of the gateway admitted.
+    pub(crate) mismatches: f64,
+    pub(crate) damaged_bytes: f64,
 }
 
 impl Samples {
@@ -33,6 +36,12 @@ impl Samples {
     /// Disk space in use.
     pub(crate) fn note_disk(&mut self, bytes: u64) {
         self.disk_peak_bytes = self.disk_peak_bytes.max(bytes);
+    }
+
+    /// What the gateway admits.
+    pub(crate) fn note_faults(&mut self, view: &SelfView) {
+        self.mismatches = self.mismatches.max(view.mismatches.unwrap_or(0.0));
+        self.damaged_bytes = self.damaged_bytes.max(view.damaged_bytes.unwrap_or(0.0));
     }
 
     /// What the gateway holds.

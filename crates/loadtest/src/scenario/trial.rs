@@ -234,6 +234,7 @@ impl<'a> Stage<'a> {
     async fn scrape(&mut self, phase: &str, elapsed: Duration) -> Option<SelfView> {
         let view = self.gateway.view().await.ok()?;
         self.samples.queue_size.extend(view.queue_size);
+        self.samples.note_faults(&view);
         self.samples.note_backlog(Instant::now(), self.held(&view));
         let name = &self.part.system.name;
         progress::show(name, phase, elapsed, &view, self.samples.memory_bytes.last().copied());

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::samples::Samples;
 use super::trial::{MEASURED_FIRST_ID, Part, Settled, Trial, acked_ids, missing};
 use super::{Settings, SystemKind};
 use crate::ids::IdSet;
@@ -124,12 +125,13 @@ pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Verd
         warnings.extend(doubts_about_counts(trial));
     }
     warnings.extend(doubts_about_refusals(trial));
+    let accepted_bytes = accepted_bytes(&trial.warmup) + accepted_bytes(&trial.load);
     let label = part.script.part.map_or(kpis.system.clone(), |part| format!("{}, {part}", kpis.system));
     Verdict {
         label,
         refused_without_hint: trial.load.refused_without_hint,
-        accepted_bytes: accepted_bytes(&trial.warmup) + accepted_bytes(&trial.load),
-        facts: facts(&kpis, trial),
+        accepted_bytes,
+        facts: facts(&kpis, accepted_bytes, settings, trial),
         warnings,
         failures: failures(part, settings, trial, &kpis),
         kpis,
@@ -244,16 +246,31 @@ fn failures(part: &Part<'_>, settings: &Settings, trial: &Trial, kpis: &Kpis) ->
     if kpis.memory_mb_peak > budget {
         failures.push(format!("it used {:.0} MB of memory, more than the promised {budget:.0}", kpis.memory_mb_peak));
     }
+    let Samples { mismatches, damaged_bytes, .. } = trial.samples;
+    if mismatches > 0.0 {
+        failures.push(format!("{mismatches:.0} entries of its books do not add up, by its own account"));
+    }
+    if damaged_bytes > 0.0 {
+        failures.push(format!("{damaged_bytes:.0} bytes of its journal are not what it wrote, by its own account"));
+    }
     failures
 }
 
 /// What a scenario was made to find out, in words.
-fn facts(kpis: &Kpis, trial: &Trial) -> Vec<String> {
+fn facts(kpis: &Kpis, accepted_bytes: f64, settings: &Settings, trial: &Trial) -> Vec<String> {
     let mut facts = Vec::new();
-    if kpis.disk_mb_peak > 0.0 || kpis.backlog_peak > 0.0 {
+    if kpis.backlog_peak > 0.0 {
+        let settled = match kpis.settle_s < settings.settle.as_secs_f64() {
+            true => format!("settled {:.1} s after the load", kpis.settle_s),
+            false => format!("not settled {:.0} s after the load", kpis.settle_s),
+        };
+        facts.push(format!("backlog at most {:.0} spans; {settled}", kpis.backlog_peak));
+    }
+    if kpis.disk_mb_peak > 0.0 {
+        let (written, accepted) = (kpis.disk_mb_written, accepted_bytes / MIB);
+        let held = kpis.disk_mb_peak;
         facts.push(format!(
-            "backlog at most {:.0} spans; data directory at most {:.0} MB, {:.0} MB written; settled {:.1} s after the load",
-            kpis.backlog_peak, kpis.disk_mb_peak, kpis.disk_mb_written, kpis.settle_s
+            "data directory at most {held:.0} MB, {written:.0} MB written for {accepted:.0} MB accepted"
         ));
     }
     if trial.settled.mended_at.is_some() {

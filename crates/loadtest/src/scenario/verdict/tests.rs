@@ -5,7 +5,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::director::Kills;
-use super::super::samples::Samples;
 use super::super::script::{self, KillPlan, Script, Variant};
 use super::super::trial::Snapshot;
 use super::super::{System, SystemKind};
@@ -169,6 +168,12 @@ fn weir_fails_with_a_loss_with_the_unproven_and_with_too_much_memory_and_a_peer_
         trial.samples.memory_peak_bytes = (512 + 33) << 20;
     };
     assert_eq!(weir(&large), "it used 545 MB of memory, more than the promised 544");
+    let admitted = weir(&|trial| {
+        complete(trial);
+        trial.samples.mismatches = 2.0;
+        trial.samples.damaged_bytes = 3.0;
+    });
+    assert!(admitted.contains("2 entries of its books") && admitted.contains("3 bytes of its journal"), "{admitted}");
     assert_eq!(failures(SystemKind::Otelcol, &large), "");
     assert_eq!(failures(SystemKind::Otelcol, &|_| ()), "");
     let stuck = |trial: &mut Trial| trial.stop_error = Some("killed".to_owned());
