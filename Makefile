@@ -38,6 +38,14 @@ fuzz-smoke: tools ## Every fuzz target for FUZZ_SECONDS
 torture-short: build ## The four trace scenarios of the load test, briefly
 	scripts/torture.sh 10
 
+.PHONY: torture
+torture: build ## The same at full length: outages of minutes, a thousand kills (an hour)
+	scripts/torture.sh full
+
+.PHONY: bench-journal
+bench-journal: build ## What the journal costs: everything written, everything read back, 10,000 parked batches
+	scripts/bench-journal.sh
+
 .PHONY: peers
 peers: ## Build the peers to compare with (needs Go)
 	bench/peers/build.sh
