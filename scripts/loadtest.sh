@@ -23,3 +23,6 @@ run small-gzip --compression gzip --attributes 5 --attribute-bytes 16
 run ten-spans --compression none --attributes 5 --attribute-bytes 16 --batch 10 -c 64
 run backpressure -b true
 run multi-backpressure -m true -b true
+run outage --scenario outage
+run sick-neighbour --scenario sick-neighbour
+run crash --scenario crash

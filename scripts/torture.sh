@@ -1,17 +1,52 @@
 #!/usr/bin/env bash
-# The four trace scenarios of the load test for SECONDS each: every acknowledged span must have
-# arrived, so that each command's exit code is the verdict.
+# The scenarios of the load test, one after the other: every acknowledged span must have arrived, so that each command's
+# exit code is the verdict.
+#
+#   scripts/torture.sh [SECONDS]   the published scenarios for SECONDS each (default 10), the harder ones in proportion
+#   scripts/torture.sh full        the long forms: outages of five minutes, more than a thousand kills
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seconds=${1:-10}
+weir=${WEIR:-target/release/weir}
 out=target/torture
 rm -rf "$out"
 passed=0
-for scenario in "single" "multi -m true" "backpressure -b true" "multi-backpressure -m true -b true"; do
-    read -r name flags <<<"$scenario"
-    # shellcheck disable=SC2086
-    target/release/weir loadtest -t traces -n "$name" -d "$seconds" -o "$out/$name" $flags
+
+run() {
+    local name=$1
+    shift
+    "$weir" loadtest -t traces -n "$name" -o "$out/$name" "$@"
     passed=$((passed + 1))
-done
+}
+
+# The judge first: it has to see the loss when there is one.
+if "$weir" loadtest -t traces -n judge -o "$out/judge" --scenario crash -d 5 --kill-every 1s --weir-arg=--no-data-dir \
+    >"$out.judge.txt" 2>&1; then
+    cat "$out.judge.txt"
+    echo "load test: a gateway without a journal was killed, and the judge saw no loss" >&2
+    exit 1
+fi
+grep -q "acknowledged spans are lost" "$out.judge.txt" || { cat "$out.judge.txt" && exit 1; }
+passed=$((passed + 1))
+
+if [[ ${1:-10} == full ]]; then
+    run single -d 5m
+    run multi -d 5m -m true
+    run backpressure -d 5m -b true --rate 20000
+    run multi-backpressure -d 5m -m true -b true --rate 10000
+    run outage -d 10m --scenario outage
+    run outage-silent -d 10m --scenario outage --outage silent
+    run sick-neighbour -d 60s --scenario sick-neighbour
+    run crash -d 20m --scenario crash --kill-every 1s
+    run crash-multi -d 5m -m true --scenario crash --kill-every 3s
+else
+    seconds=${1:-10}
+    run single -d "$seconds"
+    run multi -d "$seconds" -m true
+    run backpressure -d "$seconds" -b true
+    run multi-backpressure -d "$seconds" -m true -b true
+    run outage -d $((2 * seconds)) --scenario outage
+    run sick-neighbour -d "$seconds" --scenario sick-neighbour
+    run crash -d $((6 * seconds)) --scenario crash --kill-every 500ms
+fi
 echo "load test: $passed passed, 0 failed"
