@@ -1,77 +1,176 @@
-//! What readers share.
+//! What readers share: taking, reading and completing entries.
+//!
+//! The lock of the index is held for changes of bits and sums, never while a file is read.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod evict;
+mod take;
 
-use crate::{Backlog, Chunk, Entry, Loss, QueueId, ReadError, Stats};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The shared handle: taking, reading and completing entries.
-#[derive(Debug, Default)]
+use crate::ReadError;
+use crate::acks::Run;
+use crate::format::{FRAME_HEAD, FileKind, FrameHead, Kind, Seal};
+use crate::fs::{File, Fs, read_full};
+use crate::index::Index;
+use crate::model::{Backlog, Chunk, Entry, Loss, Position, QueueId, Stats};
+
+/// The shared handle.
+#[derive(Debug)]
 pub struct Journal {
-    names: Mutex<Vec<String>>,
+    fs: Arc<dyn Fs>,
+    index: Mutex<Index>,
 }
 
 impl Journal {
-    fn names(&self) -> MutexGuard<'_, Vec<String>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn new(fs: Arc<dyn Fs>, index: Index) -> Self {
+        Self { fs, index: Mutex::new(index) }
     }
 
-    /// Registers or finds a queue.
+    pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The id of a queue, which is registered if it is new. Up to 65,535 queues can be told apart; further ones, and
+    /// names of more than 1,024 bytes, get an id that is owed nothing and cannot be appended for.
     pub fn queue(&self, name: &str) -> QueueId {
-        let mut names = self.names();
-        let found = names.iter().position(|known| known == name).unwrap_or_else(|| {
-            names.push(name.to_owned());
-            names.len() - 1
-        });
-        QueueId(u16::try_from(found).unwrap_or(u16::MAX))
+        self.index().queue(name)
     }
 
-    /// All queues.
+    /// All queues: those that were found on opening and those registered since.
     pub fn queues(&self) -> Vec<(QueueId, String)> {
-        (0u16..).map(QueueId).zip(self.names().iter().cloned()).collect()
+        let index = self.index();
+        (0u16..).map(QueueId).zip(index.queues.iter().map(|queue| queue.name.clone())).collect()
     }
 
-    /// The next untaken entries.
-    pub fn take(&self, _: QueueId, _max_bytes: usize) -> Result<Chunk, ReadError> {
-        Ok(Chunk::default())
+    pub(crate) fn name(&self, queue: QueueId) -> String {
+        self.index().get(queue).map(|queue| queue.name.clone()).unwrap_or_default()
     }
 
-    /// One payload.
+    /// The next entries that `queue` is owed and nobody has taken, oldest first: a stretch that can be read at once, of
+    /// up to `max_bytes` of payload in total but at least one entry. They are taken from now on.
+    ///
+    /// What is damaged is completed, counted in [`Chunk::damaged`] and skipped. What the system cannot read now is put
+    /// off: later entries come first, and when there are none, this fails; the next call begins again.
+    pub fn take(&self, queue: QueueId, max_bytes: usize) -> Result<Chunk, ReadError> {
+        take::take(self, queue, max_bytes)
+    }
+
+    /// The payload of an entry.
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, ReadError> {
-        Err(ReadError::Gone { file: String::new(), offset: u64::from(entry.position.offset) })
+        let Position { segment, index: _, offset } = entry.position;
+        let place = Spot { segment, offset: u64::from(offset) };
+        let seal = self.index().segments.get(&segment).map(|segment| segment.seal).ok_or_else(|| place.gone())?;
+        let file = self.open_segment(segment).map_err(|error| place.failed(error))?;
+        let payload = read_payload(&*file, seal, entry).map_err(|error| place.failed(error))?;
+        payload.ok_or_else(|| place.damaged())
     }
 
-    /// Whether the queue is still owed the entry.
-    pub fn is_owed(&self, _: QueueId, _: &Entry) -> bool {
-        false
+    /// Whether `queue` is still owed the entry.
+    pub fn is_owed(&self, queue: QueueId, entry: &Entry) -> bool {
+        self.index().is_owed(queue, entry)
     }
 
-    /// The queue has got the entry; false when it was not owed any more.
-    pub fn complete(&self, _: QueueId, _: &Entry) -> bool {
-        false
+    /// `queue` has got the entry; false when it was not owed any more (evicted).
+    pub fn complete(&self, queue: QueueId, entry: &Entry) -> bool {
+        let Position { segment, index, offset: _ } = entry.position;
+        self.index().settle(queue, segment, index, Loss::of(entry)).is_some()
     }
 
-    /// Keeps `evict` from the entry; false when it is not owed any more.
-    pub fn pin(&self, _: QueueId, _: &Entry) -> bool {
-        false
+    /// Keeps [`Journal::evict`] from an entry, because it is being delivered in parts, until it is completed; false when
+    /// it is not owed any more.
+    pub fn pin(&self, queue: QueueId, entry: &Entry) -> bool {
+        self.index().pin(queue, entry)
     }
 
-    /// Hands a taken entry back, so that `take` hands it out (again); false when it is not owed any more.
-    pub fn release(&self, _: QueueId, _: &Entry) -> bool {
-        false
+    /// Hands a taken entry back, so that [`Journal::take`] hands it out (again); false when it is not owed any more.
+    pub fn release(&self, queue: QueueId, entry: &Entry) -> bool {
+        self.index().release(queue, entry)
     }
 
-    /// Gives up the oldest entries until the queue is within its limits.
-    pub fn evict(&self, _: QueueId, _max_bytes: u64, _not_before_ms: u64) -> Loss {
-        Loss::default()
+    /// Gives up the oldest entries that `queue` is owed, taken ones too but not pinned ones, until at most `max_bytes`
+    /// of payload are owed and the oldest is not older than `not_before_ms`.
+    pub fn evict(&self, queue: QueueId, max_bytes: u64, not_before_ms: u64) -> Loss {
+        evict::evict(self, queue, evict::Limits { max_bytes, not_before_ms })
     }
 
-    /// What the queue is owed.
-    pub fn backlog(&self, _: QueueId) -> Backlog {
-        Backlog::default()
+    /// What `queue` is owed. Reads nothing.
+    pub fn backlog(&self, queue: QueueId) -> Backlog {
+        self.index().backlog(queue)
     }
 
-    /// The journal as a whole.
+    /// The journal as a whole. Reads nothing.
     pub fn stats(&self) -> Stats {
-        Stats::default()
+        let index = self.index();
+        let disk_bytes = index.segments.values().map(|segment| segment.disk_bytes).sum();
+        Stats { segments: index.segments.len() as u64, disk_bytes, damage: index.damage }
     }
+
+    fn open_segment(&self, segment: u64) -> io::Result<Arc<dyn File>> {
+        self.fs.open(&FileKind::Segment.name(segment))
+    }
+
+    /// Segments that nobody is owed anything of.
+    pub(crate) fn done_segments(&self) -> Vec<u64> {
+        let index = self.index();
+        let done = index.segments.iter().filter(|(_, segment)| segment.debts == 0 && !segment.keep);
+        done.map(|(id, _)| *id).collect()
+    }
+
+    /// Completions that are not written down, by segment.
+    pub(crate) fn take_pending(&self) -> Vec<(u64, BTreeMap<QueueId, Vec<Run>>)> {
+        let mut index = self.index();
+        let with_pending = index.segments.iter_mut().filter(|(_, segment)| !segment.pending.is_empty());
+        with_pending.map(|(id, segment)| (*id, std::mem::take(&mut segment.pending))).collect()
+    }
+
+    /// These could not be written down after all.
+    pub(crate) fn return_pending(&self, id: u64, completed: BTreeMap<QueueId, Vec<Run>>) {
+        if let Some(segment) = self.index().segments.get_mut(&id) {
+            for (queue, runs) in completed {
+                segment.pending.entry(queue).or_default().extend(runs);
+            }
+        }
+    }
+}
+
+/// Where something is read.
+#[derive(Debug, Clone, Copy)]
+struct Spot {
+    segment: u64,
+    offset: u64,
+}
+
+impl Spot {
+    fn gone(self) -> ReadError {
+        ReadError::Gone { file: FileKind::Segment.name(self.segment), offset: self.offset }
+    }
+
+    fn damaged(self) -> ReadError {
+        ReadError::Damaged { file: FileKind::Segment.name(self.segment), offset: self.offset }
+    }
+
+    fn failed(self, source: io::Error) -> ReadError {
+        match source.kind() {
+            io::ErrorKind::NotFound => self.gone(),
+            _ => ReadError::Io { file: FileKind::Segment.name(self.segment), offset: self.offset, source },
+        }
+    }
+}
+
+/// The payload of an entry; none when the bytes are not what was written.
+pub(crate) fn read_payload(file: &dyn File, seal: Seal, entry: &Entry) -> io::Result<Option<Vec<u8>>> {
+    let offset = u64::from(entry.position.offset);
+    let mut head = [0; FRAME_HEAD];
+    let filled = read_full(file, &mut head, offset)?;
+    let is_it = |head: &FrameHead| {
+        matches!(head.kind, Kind::Entry(_))
+            && head.index == entry.position.index
+            && head.payload_bytes == entry.payload_bytes
+    };
+    let Some(head) = FrameHead::decode(&head[..filled], seal).filter(is_it) else { return Ok(None) };
+    let mut payload = vec![0; head.payload_bytes as usize];
+    let filled = read_full(file, &mut payload, offset + head.payload_at())?;
+    Ok((filled == payload.len() && seal.sum(&payload) == head.payload_sum).then_some(payload))
 }

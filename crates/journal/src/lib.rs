@@ -2,12 +2,20 @@
 
 #![forbid(unsafe_code)]
 
+mod acks;
+mod bits;
 mod error;
+mod format;
 mod fs;
+mod group;
+mod index;
 mod inspect;
 mod journal;
 mod model;
 mod os;
+mod recover;
+mod survey;
+mod walk;
 mod writer;
 
 use std::sync::Arc;
@@ -33,6 +41,8 @@ pub struct Options {
 
 /// Recovers what is there. The writer has one owner; the journal is for everybody.
 pub fn open(fs: Arc<dyn Fs>, options: Options) -> Result<(Writer, Arc<Journal>, Recovery), OpenError> {
-    let journal = Arc::new(Journal::default());
-    Ok((Writer::new(fs, options, Arc::clone(&journal)), journal, Recovery::default()))
+    let mut recovered = recover::recover(&*fs)?;
+    let recovery = std::mem::take(&mut recovered.recovery);
+    let journal = Arc::new(Journal::new(Arc::clone(&fs), std::mem::take(&mut recovered.index)));
+    Ok((Writer::new(fs, options, Arc::clone(&journal), recovered), journal, recovery))
 }

@@ -1,41 +1,251 @@
-//! The one writer.
+//! The one writer: appends groups, writes down completions, deletes what nobody is owed.
+//!
+//! Only it creates, extends and removes files. It has no thread and no clock: its owner calls it.
 
+mod ack_file;
+mod active;
+
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use crate::acks::Run;
+use crate::format::{FileHead, FileKind, MAX_SEGMENT, Previous};
 use crate::fs::{Fs, Space};
-use crate::{AppendError, Durability, Entry, Journal, NewEntry, Options};
+use crate::group::{self, Group};
+use crate::index::Segment;
+use crate::model::{Durability, Entry, NewEntry, QueueId};
+use crate::recover::Recovered;
+use crate::{AppendError, Journal, Options};
+pub(crate) use ack_file::AckFile;
+use active::Active;
 
-/// The only one who writes to the directory.
+/// Segments are at least this long: below, their heads would count for something.
+const MIN_SEGMENT: u64 = 4 << 10;
+
+/// The only one who changes the directory.
 #[derive(Debug)]
 pub struct Writer {
     fs: Arc<dyn Fs>,
-    _options: Options,
-    _journal: Arc<Journal>,
+    journal: Arc<Journal>,
+    segment_bytes: u64,
+    seed: u64,
+    active: Option<Active>,
+    acks: BTreeMap<u64, AckFile>,
+    next_id: u64,
+    previous: Previous,
+    /// A file that is not written to any more could not be synced; told by the next [`Writer::sync`].
+    unsynced: Option<io::Error>,
 }
 
 impl Writer {
-    pub(crate) fn new(fs: Arc<dyn Fs>, options: Options, journal: Arc<Journal>) -> Self {
-        Self { fs, _options: options, _journal: journal }
+    pub(crate) fn new(fs: Arc<dyn Fs>, options: Options, journal: Arc<Journal>, recovered: Recovered) -> Self {
+        let Recovered { index: _, recovery: _, acks, next_id, previous } = recovered;
+        let Options { segment_bytes, seed } = options;
+        // A group begins before this, so that its offsets fit.
+        let segment_bytes = segment_bytes.clamp(MIN_SEGMENT, MAX_SEGMENT / 4);
+        Self { fs, journal, segment_bytes, seed, active: None, acks, next_id, previous, unsynced: None }
     }
 
-    /// Appends a group: one write and, when `Synced`, one fsync. On error none of it is owed to anybody.
-    pub fn append(&mut self, _: &[NewEntry<'_>], _now_ms: u64, _: Durability) -> Result<Vec<Entry>, AppendError> {
-        Err(AppendError::UnknownQueue)
+    /// Appends a group of entries with one write and, when it is to be [`Durability::Synced`], one sync. All or nothing:
+    /// after an error none of it is owed to anybody. Returns the entries in the order given.
+    pub fn append(
+        &mut self,
+        group: &[NewEntry<'_>],
+        now_ms: u64,
+        durability: Durability,
+    ) -> Result<Vec<Entry>, AppendError> {
+        if group.is_empty() {
+            return Ok(Vec::new());
+        }
+        let bytes = self.check(group)?;
+        let mut active = self.active_for(bytes, now_ms)?;
+        match self.append_to(&mut active, group, now_ms, durability) {
+            Ok(entries) => {
+                self.active = Some(active);
+                Ok(entries)
+            }
+            Err(error) => {
+                self.abandon(active);
+                Err(error)
+            }
+        }
     }
 
-    /// Makes everything appended durable.
+    /// Makes everything durable that was appended as [`Durability::Written`]. After an error it is unknown what is, and
+    /// trying again would not tell: the next append begins with a new file.
     pub fn sync(&mut self) -> io::Result<()> {
-        Ok(())
+        let earlier = self.unsynced.take();
+        let synced = self.active.as_mut().map_or(Ok(()), Active::sync);
+        if synced.is_err()
+            && let Some(active) = self.active.take()
+        {
+            self.seal(&active);
+        }
+        earlier.map_or(synced, Err)
     }
 
-    /// Writes down completions and deletes segments that nobody is owed.
+    /// Writes down completions made since the last call, and deletes segments that nobody is owed, the active one too.
+    /// Tries everything, and returns the first error; what failed is tried again by the next call.
     pub fn tidy(&mut self) -> io::Result<()> {
-        Ok(())
+        let deleted = self.delete_done();
+        let written = self.write_completions();
+        deleted.and(written)
     }
 
     /// The room there is.
     pub fn space(&self) -> io::Result<Space> {
         self.fs.space()
     }
+
+    /// The length of a group, if it can be written at all.
+    fn check(&self, group: &[NewEntry<'_>]) -> Result<u64, AppendError> {
+        let queues = self.journal.index().queues.len();
+        if group.iter().flat_map(|entry| entry.owed).any(|owed| usize::from(owed.queue.0) >= queues) {
+            return Err(AppendError::UnknownQueue);
+        }
+        let bytes = group::measure(group)? + group::QUEUE_FRAME * queues as u64;
+        let limit = MAX_SEGMENT / 2;
+        if bytes > limit {
+            return Err(AppendError::TooLarge { what: "a group in bytes", given: bytes, limit });
+        }
+        Ok(bytes)
+    }
+
+    /// The segment that takes a group of so many bytes, a new one if need be.
+    fn active_for(&mut self, bytes: u64, now_ms: u64) -> Result<Active, AppendError> {
+        if let Some(active) = self.active.take() {
+            if active.is_new() || active.end() + bytes <= self.segment_bytes {
+                return Ok(active);
+            }
+            self.retire(active);
+        }
+        self.create(now_ms)
+    }
+
+    fn create(&mut self, now_ms: u64) -> Result<Active, AppendError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let head = FileHead { id, nonce: nonce(self.seed, id), created_ms: now_ms, previous: self.previous };
+        let active = Active::create(&*self.fs, &head, self.segment_bytes)?;
+        self.acks.insert(id, AckFile::new(head));
+        let segment = Segment { disk_bytes: self.segment_bytes, ..Segment::new(head.seal()) };
+        self.journal.index().segments.insert(id, segment);
+        Ok(active)
+    }
+
+    fn append_to(
+        &mut self,
+        active: &mut Active,
+        group: &[NewEntry<'_>],
+        now_ms: u64,
+        durability: Durability,
+    ) -> Result<Vec<Entry>, AppendError> {
+        let acks = self.acks.entry(active.head.id).or_insert_with(|| AckFile::new(active.head));
+        let new = acks.enlist(group.iter().flat_map(|entry| entry.owed).map(|owed| owed.queue));
+        let mut bytes = Group::new(active.context(now_ms));
+        for (queue, number) in &new {
+            bytes.push_queue(*number, &self.journal.name(*queue));
+        }
+        group.iter().for_each(|entry| bytes.push_entry(entry, acks.numbers()));
+        active.write(&mut bytes, durability)?;
+        let entries = bytes.entries;
+        self.publish(active, group, &entries);
+        if !new.is_empty() {
+            // The names are there a second time for the case of damage; what fails here is done by the next tidy.
+            let _ = self.write_acks(active.head.id, &BTreeMap::new());
+        }
+        Ok(entries)
+    }
+
+    fn publish(&self, active: &Active, group: &[NewEntry<'_>], entries: &[Entry]) {
+        let mut index = self.journal.index();
+        if let Some(segment) = index.segments.get_mut(&active.head.id) {
+            entries.iter().for_each(|entry| segment.enter(entry.position, entry.written_ms));
+            segment.end = active.end();
+            segment.disk_bytes = self.segment_bytes.max(segment.end);
+        }
+        for (new, entry) in group.iter().zip(entries) {
+            new.owed.iter().for_each(|owed| index.owe(owed.queue, entry, owed.taken));
+        }
+    }
+
+    /// A segment is full.
+    fn retire(&mut self, mut active: Active) {
+        if let Err(error) = active.sync() {
+            self.unsynced.get_or_insert(error);
+        }
+        self.seal(&active);
+    }
+
+    /// A write failed: nothing is written behind it, and nothing of it stays.
+    fn abandon(&mut self, mut active: Active) {
+        if !active.sync_failed()
+            && let Err(error) = active.sync()
+        {
+            self.unsynced.get_or_insert(error);
+        }
+        self.seal(&active);
+    }
+
+    /// Nothing is written to this segment any more.
+    fn seal(&mut self, active: &Active) {
+        let end = active.cut();
+        self.previous = active.previous();
+        if let Some(segment) = self.journal.index().segments.get_mut(&active.head.id) {
+            segment.disk_bytes = end;
+        }
+    }
+
+    fn delete_done(&mut self) -> io::Result<()> {
+        let done = self.journal.done_segments();
+        let mut result = Ok(());
+        for id in done {
+            if self.active.as_ref().is_some_and(|active| active.head.id == id) {
+                self.previous = self.active.take().map_or(self.previous, |active| active.previous());
+            }
+            let removed = self.remove(FileKind::Segment, id).and_then(|()| self.remove(FileKind::Acks, id));
+            match removed {
+                Ok(()) => {
+                    self.journal.index().segments.remove(&id);
+                    self.acks.remove(&id);
+                }
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        result
+    }
+
+    fn remove(&self, kind: FileKind, id: u64) -> io::Result<()> {
+        match self.fs.remove(&kind.name(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    fn write_completions(&mut self) -> io::Result<()> {
+        let pending = self.journal.take_pending();
+        let mut result = Ok(());
+        for (id, completed) in pending {
+            if let Err(error) = self.write_acks(id, &completed) {
+                self.journal.return_pending(id, completed);
+                result = result.and(Err(error));
+            }
+        }
+        result
+    }
+
+    fn write_acks(&mut self, id: u64, completed: &BTreeMap<QueueId, Vec<Run>>) -> io::Result<()> {
+        let journal = &self.journal;
+        let Some(acks) = self.acks.get_mut(&id) else { return Ok(()) };
+        acks.write(&*self.fs, |queue| journal.name(queue), completed)
+    }
+}
+
+/// A number that no other segment has: splitmix64 over the seed and the id.
+fn nonce(seed: u64, id: u64) -> u64 {
+    let mut mixed = seed ^ id.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
 }

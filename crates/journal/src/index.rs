@@ -1,0 +1,291 @@
+//! What is owed to whom, in memory: one bit per entry and queue, and sums.
+//!
+//! An entry that many bytes of disk stand for costs some bits here, so tens of gigabytes of backlog fit in some
+//! megabytes. It knows no files; whoever holds its lock does nothing else.
+
+mod ledger;
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::acks::{Run, push_run};
+use crate::format::{FILE_HEAD, MAX_NAME, Seal};
+use crate::model::{Backlog, Damage, DamageReport, Entry, Loss, Position, QueueId};
+use crate::walk::Place;
+pub(crate) use ledger::Ledger;
+
+/// Queues at most; the last number stands for none.
+const MAX_QUEUES: u16 = u16::MAX;
+
+/// Entries between two marks at most.
+const MARK_ENTRIES: u32 = 64;
+/// Time between two marks at most, so that the age of any entry is known well enough without reading it.
+const MARK_MS: u64 = 1000;
+
+/// Everything that readers and the writer share.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    pub(crate) segments: BTreeMap<u64, Segment>,
+    pub(crate) queues: Vec<Queue>,
+    names: HashMap<String, QueueId>,
+    pub(crate) damage: Damage,
+}
+
+/// One segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) seal: Seal,
+    /// Behind its last frame.
+    pub(crate) end: u64,
+    pub(crate) entries: u32,
+    pub(crate) newest_ms: u64,
+    pub(crate) marks: Vec<Mark>,
+    /// How often an entry of it is owed to a queue.
+    pub(crate) debts: u64,
+    /// Completions that are not written down yet.
+    pub(crate) pending: BTreeMap<QueueId, Vec<Run>>,
+    pub(crate) disk_bytes: u64,
+    /// Not all of it could be read, but may be later: it stays.
+    pub(crate) keep: bool,
+}
+
+/// Where an entry lies and when it was written: a point to begin at, instead of the segment's beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) index: u32,
+    pub(crate) offset: u32,
+    pub(crate) written_ms: u64,
+}
+
+/// One queue.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    /// Segments in which it is owed something.
+    pub(crate) ledgers: BTreeMap<u64, Ledger>,
+    entries: u64,
+    items: u64,
+    bytes: u64,
+    untaken: u64,
+    /// No untaken entry lies before this, unless it was put off.
+    pub(crate) cursor: (u64, u32),
+    /// Where a frame is known to begin: where the last `take` ended, or what was handed back.
+    pub(crate) hint: Option<Position>,
+    /// Lost to damage, and not yet told to whoever takes.
+    pub(crate) unreported: Loss,
+}
+
+impl Segment {
+    pub(crate) fn new(seal: Seal) -> Self {
+        Self {
+            seal,
+            end: FILE_HEAD as u64,
+            entries: 0,
+            newest_ms: 0,
+            marks: Vec::new(),
+            debts: 0,
+            pending: BTreeMap::new(),
+            disk_bytes: 0,
+            keep: false,
+        }
+    }
+
+    /// Takes note of an entry, which must be later than all others.
+    pub(crate) fn enter(&mut self, position: Position, written_ms: u64) {
+        let Position { index, offset, segment: _ } = position;
+        self.entries = index.saturating_add(1);
+        self.newest_ms = self.newest_ms.max(written_ms);
+        let is_far =
+            |mark: &Mark| index - mark.index >= MARK_ENTRIES || written_ms.abs_diff(mark.written_ms) >= MARK_MS;
+        if self.marks.last().is_none_or(is_far) {
+            self.marks.push(Mark { index, offset, written_ms });
+        }
+    }
+
+    /// The last mark at or before an entry.
+    pub(crate) fn mark(&self, index: u32) -> Option<&Mark> {
+        self.marks[..self.marks.partition_point(|mark| mark.index <= index)].last()
+    }
+
+    /// The first mark at or behind an entry.
+    pub(crate) fn mark_behind(&self, index: u32) -> Option<&Mark> {
+        self.marks.get(self.marks.partition_point(|mark| mark.index < index))
+    }
+
+    /// Where to begin a walk that is to meet entry `index`.
+    pub(crate) fn place(&self, index: u32) -> Place {
+        let at = |mark: &Mark| Place { offset: u64::from(mark.offset), index: mark.index, items: None };
+        self.mark(index).map_or(Place::START, at)
+    }
+}
+
+impl Queue {
+    pub(crate) fn untaken(&self) -> u64 {
+        self.untaken
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn add(&mut self, loss: Loss, untaken: u64) {
+        self.entries += loss.entries;
+        self.items += loss.items;
+        self.bytes += loss.bytes;
+        self.untaken += untaken;
+    }
+
+    fn subtract(&mut self, loss: Loss, untaken: u64) {
+        self.entries -= loss.entries.min(self.entries);
+        self.items -= loss.items.min(self.items);
+        self.bytes -= loss.bytes.min(self.bytes);
+        self.untaken -= untaken.min(self.untaken);
+    }
+}
+
+impl Index {
+    /// Registers or finds a queue.
+    pub(crate) fn queue(&mut self, name: &str) -> QueueId {
+        if let Some(id) = self.names.get(name) {
+            return *id;
+        }
+        let nobody = QueueId(MAX_QUEUES);
+        let id = QueueId(u16::try_from(self.queues.len()).unwrap_or(MAX_QUEUES));
+        if name.len() > MAX_NAME || id == nobody {
+            return nobody;
+        }
+        self.names.insert(name.to_owned(), id);
+        self.queues.push(Queue { name: name.to_owned(), ..Queue::default() });
+        id
+    }
+
+    pub(crate) fn get(&self, id: QueueId) -> Option<&Queue> {
+        self.queues.get(usize::from(id.0))
+    }
+
+    pub(crate) fn get_mut(&mut self, id: QueueId) -> Option<&mut Queue> {
+        self.queues.get_mut(usize::from(id.0))
+    }
+
+    fn ledger(&self, id: QueueId, entry: &Entry) -> Option<&Ledger> {
+        self.get(id)?.ledgers.get(&entry.position.segment)
+    }
+
+    fn ledger_mut(&mut self, id: QueueId, entry: &Entry) -> Option<&mut Ledger> {
+        self.get_mut(id)?.ledgers.get_mut(&entry.position.segment)
+    }
+
+    /// A queue is owed an entry of a segment that is in the index.
+    pub(crate) fn owe(&mut self, id: QueueId, entry: &Entry, taken: bool) {
+        let Position { segment, index, offset: _ } = entry.position;
+        let Some(queue) = self.queues.get_mut(usize::from(id.0)) else { return };
+        if queue.ledgers.entry(segment).or_default().enter(index, entry, taken) {
+            queue.add(Loss::of(entry), u64::from(!taken));
+            self.segments.entry(segment).and_modify(|segment| segment.debts += 1);
+        }
+    }
+
+    /// A queue is owed what recovery found in a segment that is in the index.
+    pub(crate) fn adopt(&mut self, id: QueueId, segment: u64, ledger: Ledger) {
+        let Some(queue) = self.queues.get_mut(usize::from(id.0)) else { return };
+        if ledger.is_empty() {
+            return;
+        }
+        queue.add(ledger.total(), ledger.untaken());
+        self.segments.entry(segment).and_modify(|segment| segment.debts += ledger.total().entries);
+        queue.ledgers.insert(segment, ledger);
+    }
+
+    pub(crate) fn is_owed(&self, id: QueueId, entry: &Entry) -> bool {
+        self.ledger(id, entry).is_some_and(|ledger| ledger.owes(entry.position.index))
+    }
+
+    pub(crate) fn pin(&mut self, id: QueueId, entry: &Entry) -> bool {
+        self.ledger_mut(id, entry).is_some_and(|ledger| ledger.pin(entry.position.index))
+    }
+
+    /// Marks an entry taken; false when it is not owed, or taken already.
+    pub(crate) fn take(&mut self, id: QueueId, segment: u64, index: u32) -> bool {
+        let Some(queue) = self.get_mut(id) else { return false };
+        let taken = queue.ledgers.get_mut(&segment).is_some_and(|ledger| ledger.take(index));
+        queue.untaken -= u64::from(taken);
+        taken
+    }
+
+    /// Hands a taken entry back; false when it is not owed any more.
+    pub(crate) fn release(&mut self, id: QueueId, entry: &Entry) -> bool {
+        let Position { segment, index, offset: _ } = entry.position;
+        let Some(queue) = self.get_mut(id) else { return false };
+        let Some(ledger) = queue.ledgers.get_mut(&segment).filter(|ledger| ledger.owes(index)) else { return false };
+        queue.untaken += u64::from(ledger.release(index));
+        if (segment, index) < queue.cursor {
+            queue.cursor = (segment, index);
+            queue.hint = Some(entry.position);
+        }
+        true
+    }
+
+    /// One entry less is owed; what it counted for, none when it was not owed.
+    pub(crate) fn settle(&mut self, id: QueueId, segment: u64, index: u32, guess: Loss) -> Option<Loss> {
+        let queue = self.queues.get_mut(usize::from(id.0))?;
+        let ledger = queue.ledgers.get_mut(&segment)?;
+        let untaken = ledger.untaken();
+        let settled = ledger.settle(index, guess)?;
+        let untaken = untaken - ledger.untaken();
+        if ledger.is_empty() {
+            queue.ledgers.remove(&segment);
+        }
+        queue.subtract(settled, untaken);
+        let segment = self.segments.get_mut(&segment)?;
+        segment.debts -= 1;
+        push_run(segment.pending.entry(id).or_default(), Run { first: index, count: 1 });
+        Some(settled)
+    }
+
+    /// A queue gives up everything that it is owed of a segment.
+    pub(crate) fn settle_segment(&mut self, id: QueueId, number: u64) -> Loss {
+        let Some(queue) = self.queues.get_mut(usize::from(id.0)) else { return Loss::default() };
+        let Some(ledger) = queue.ledgers.remove(&number) else { return Loss::default() };
+        queue.subtract(ledger.total(), ledger.untaken());
+        if let Some(segment) = self.segments.get_mut(&number) {
+            segment.debts -= ledger.total().entries;
+            let pending = segment.pending.entry(id).or_default();
+            ledger.owed_from(0).for_each(|index| push_run(pending, Run { first: index, count: 1 }));
+        }
+        ledger.total()
+    }
+
+    pub(crate) fn backlog(&self, id: QueueId) -> Backlog {
+        let Some(queue) = self.get(id) else { return Backlog::default() };
+        let oldest = queue.ledgers.first_key_value().and_then(|(segment, ledger)| {
+            let mark = self.segments.get(segment)?.mark(ledger.owed_from(0).next()?)?;
+            Some(mark.written_ms)
+        });
+        Backlog {
+            entries: queue.entries,
+            items: queue.items,
+            bytes: queue.bytes,
+            untaken_entries: queue.untaken,
+            oldest_ms: oldest,
+        }
+    }
+
+    /// Counts a damaged place.
+    pub(crate) fn report(&mut self, report: &DamageReport) {
+        self.damage.places += 1;
+        self.damage.bytes += report.bytes;
+        self.damage.entries += report.entries.unwrap_or(0);
+        self.damage.items += report.items.unwrap_or(0);
+    }
+}
+
+impl Loss {
+    pub(crate) fn of(entry: &Entry) -> Self {
+        Self { entries: 1, items: u64::from(entry.items), bytes: u64::from(entry.payload_bytes) }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.entries += other.entries;
+        self.items += other.items;
+        self.bytes += other.bytes;
+    }
+}

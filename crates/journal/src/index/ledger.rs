@@ -1,0 +1,129 @@
+//! What one queue is owed of one segment.
+
+use std::collections::BTreeSet;
+
+use crate::bits::Bits;
+use crate::model::{Entry, Loss};
+
+/// Entries of one run at most: nobody takes more at once.
+const MAX_RUN: u32 = 1 << 14;
+
+/// Entries by their number in the segment. The sums are exact as long as each entry is settled for what it was entered
+/// for; where that cannot be known any more, the last one settled gets what is left.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    owed: Bits,
+    /// Those of `owed` that somebody has taken.
+    taken: Bits,
+    /// Those of `owed` that are not to be evicted.
+    pinned: BTreeSet<u32>,
+    total: Loss,
+    untaken: u64,
+}
+
+impl Ledger {
+    pub(crate) fn total(&self) -> Loss {
+        self.total
+    }
+
+    pub(crate) fn untaken(&self) -> u64 {
+        self.untaken
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.total.entries == 0
+    }
+
+    pub(crate) fn has_pins(&self) -> bool {
+        !self.pinned.is_empty()
+    }
+
+    pub(crate) fn is_pinned(&self, index: u32) -> bool {
+        self.pinned.contains(&index)
+    }
+
+    pub(crate) fn owes(&self, index: u32) -> bool {
+        self.owed.contains(index)
+    }
+
+    pub(crate) fn is_taken(&self, index: u32) -> bool {
+        self.taken.contains(index)
+    }
+
+    /// Whether the entry is new.
+    pub(crate) fn enter(&mut self, index: u32, entry: &Entry, taken: bool) -> bool {
+        let new = self.owed.insert(index);
+        if new {
+            self.total.add(Loss::of(entry));
+            self.untaken += u64::from(!taken);
+            if taken {
+                self.taken.insert(index);
+            }
+        }
+        new
+    }
+
+    /// Whether the entry is owed.
+    pub(crate) fn pin(&mut self, index: u32) -> bool {
+        let owed = self.owes(index);
+        if owed {
+            self.pinned.insert(index);
+        }
+        owed
+    }
+
+    /// Whether the entry was untaken.
+    pub(crate) fn take(&mut self, index: u32) -> bool {
+        let taken = self.owes(index) && self.taken.insert(index);
+        self.untaken -= u64::from(taken);
+        taken
+    }
+
+    /// Whether the entry was taken.
+    pub(crate) fn release(&mut self, index: u32) -> bool {
+        let released = self.taken.remove(index);
+        self.untaken += u64::from(released);
+        released
+    }
+
+    /// Removes an entry that counted for about `guess`.
+    pub(crate) fn settle(&mut self, index: u32, guess: Loss) -> Option<Loss> {
+        if !self.owed.remove(index) {
+            return None;
+        }
+        if !self.taken.remove(index) {
+            self.untaken -= 1;
+        }
+        self.pinned.remove(&index);
+        let settled = match self.total.entries {
+            1 => self.total,
+            _ => {
+                Loss { entries: 1, items: guess.items.min(self.total.items), bytes: guess.bytes.min(self.total.bytes) }
+            }
+        };
+        self.total.entries -= settled.entries;
+        self.total.items -= settled.items;
+        self.total.bytes -= settled.bytes;
+        Some(settled)
+    }
+
+    /// What an entry of it counts for on average.
+    pub(crate) fn average(&self) -> Loss {
+        let entries = self.total.entries.max(1);
+        Loss { entries: 1, items: self.total.items / entries, bytes: self.total.bytes / entries }
+    }
+
+    /// What is owed, from `index` on.
+    pub(crate) fn owed_from(&self, index: u32) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.owed.next(index), |last| self.owed.next(last.checked_add(1)?))
+    }
+
+    /// The first untaken entry from `index` on, and the end of the run of untaken entries that it begins.
+    pub(crate) fn untaken_run(&self, index: u32) -> Option<(u32, u32)> {
+        let first = self.owed.next_except(index, &self.taken)?;
+        let is_untaken = |index: &u32| self.owed.contains(*index) && !self.taken.contains(*index);
+        let longest = first.saturating_add(MAX_RUN);
+        let end = (first..longest).find(|index| !is_untaken(index));
+        Some((first, end.unwrap_or(longest)))
+    }
+}

@@ -1,0 +1,134 @@
+//! Giving up the oldest entries of a queue.
+//!
+//! Whole segments go without a read. Within one, entries are read head by head for what they count for; where that
+//! fails they are given up all the same, for what they count for on average.
+
+use super::Journal;
+use crate::format::Seal;
+use crate::index::Index;
+use crate::model::{Entry, Loss, QueueId};
+use crate::walk::{Place, Step, Walk};
+
+/// Entries given up under one lock at most.
+const BATCH: usize = 1024;
+
+/// What a queue may keep.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) max_bytes: u64,
+    pub(super) not_before_ms: u64,
+}
+
+/// What to do with a queue's next segment.
+enum Plan {
+    /// It is within its limits, or there is nothing that may go.
+    Done,
+    /// All of it went.
+    Went(Loss),
+    /// Some of it has to go.
+    Read { segment: u64, seal: Seal, place: Place, end: u64 },
+}
+
+pub(super) fn evict(journal: &Journal, queue: QueueId, limits: Limits) -> Loss {
+    let mut loss = Loss::default();
+    let mut from = 0;
+    loop {
+        let plan = plan(&mut journal.index(), queue, limits, from);
+        match plan {
+            Plan::Done => return loss,
+            Plan::Went(gone) => loss.add(gone),
+            Plan::Read { segment, seal, place, end } => {
+                from = segment + 1;
+                let mut part = Part { journal, queue, segment, limits, next: 0, loss: &mut loss };
+                match journal.open_segment(segment) {
+                    Ok(file) => part.evict_from(Walk::new(&*file, seal, place, end)),
+                    Err(_) => drop(part.give_up(&[], true)),
+                }
+            }
+        }
+    }
+}
+
+fn plan(index: &mut Index, queue: QueueId, limits: Limits, from: u64) -> Plan {
+    let Some(found) = index.get(queue) else { return Plan::Done };
+    let Some((id, ledger)) = found.ledgers.range(from..).next() else { return Plan::Done };
+    let Some(segment) = index.segments.get(id) else { return Plan::Done };
+    let Some(first) = ledger.owed_from(0).next() else { return Plan::Done };
+    let (id, surplus) = (*id, found.bytes().saturating_sub(limits.max_bytes));
+    let may_be_old = segment.mark(first).is_some_and(|mark| mark.written_ms < limits.not_before_ms);
+    if surplus == 0 && !may_be_old {
+        return Plan::Done;
+    }
+    let all_goes = surplus >= ledger.total().bytes || segment.newest_ms < limits.not_before_ms;
+    if all_goes && !ledger.has_pins() {
+        return Plan::Went(index.settle_segment(queue, id));
+    }
+    Plan::Read { segment: id, seal: segment.seal, place: segment.place(first), end: segment.end }
+}
+
+/// One segment of one queue.
+struct Part<'a> {
+    journal: &'a Journal,
+    queue: QueueId,
+    segment: u64,
+    limits: Limits,
+    /// Entries before this one are dealt with.
+    next: u32,
+    loss: &'a mut Loss,
+}
+
+impl Part<'_> {
+    fn evict_from(&mut self, mut walk: Walk<'_>) {
+        let mut batch = Vec::with_capacity(BATCH);
+        while let Some(step) = walk.step() {
+            if let Step::Entry(found) = step {
+                batch.extend(found.entry(self.segment));
+            }
+            if batch.len() == BATCH {
+                if !self.give_up(&batch, false) {
+                    return;
+                }
+                batch.clear();
+            }
+        }
+        self.give_up(&batch, true);
+    }
+
+    /// Gives up what has to go, as far as `known` goes, or to the end of the segment when no more can be known. Whether
+    /// more may have to go.
+    fn give_up(&mut self, known: &[Entry], is_all: bool) -> bool {
+        let mut index = self.journal.index();
+        let last_known = known.last().map(|entry| entry.position.index);
+        let mut known = known.iter().peekable();
+        loop {
+            let Some(number) = next_evictable(&index, self.queue, self.segment, self.next) else { return false };
+            if !is_all && last_known.is_none_or(|last| last < number) {
+                return true;
+            }
+            while known.next_if(|entry| entry.position.index < number).is_some() {}
+            let exact = known.next_if(|entry| entry.position.index == number);
+            let (written_ms, counts) = match exact {
+                Some(entry) => (entry.written_ms, Loss::of(entry)),
+                None => estimate(&index, self.queue, self.segment, number),
+            };
+            let bytes = index.get(self.queue).map_or(0, |queue| queue.bytes());
+            if bytes <= self.limits.max_bytes && written_ms >= self.limits.not_before_ms {
+                return false;
+            }
+            self.loss.add(index.settle(self.queue, self.segment, number, counts).unwrap_or_default());
+            self.next = number.saturating_add(1);
+        }
+    }
+}
+
+fn next_evictable(index: &Index, queue: QueueId, segment: u64, from: u32) -> Option<u32> {
+    let ledger = index.get(queue)?.ledgers.get(&segment)?;
+    ledger.owed_from(from).find(|number| !ledger.is_pinned(*number))
+}
+
+/// About when an entry was written, and about what it counts for.
+fn estimate(index: &Index, queue: QueueId, segment: u64, number: u32) -> (u64, Loss) {
+    let mark = index.segments.get(&segment).and_then(|segment| segment.mark(number));
+    let ledger = index.get(queue).and_then(|queue| queue.ledgers.get(&segment));
+    (mark.map_or(0, |mark| mark.written_ms), ledger.map(|ledger| ledger.average()).unwrap_or_default())
+}

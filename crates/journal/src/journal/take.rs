@@ -1,0 +1,368 @@
+//! Taking the next entries of a queue with as few reads as possible.
+//!
+//! A run of consecutive untaken entries is read at once. Where it begins is usually known, because the run before it
+//! ended there; otherwise the heads from the nearest known place on lead to it.
+
+use std::io;
+use std::ops::Range;
+
+use super::{Journal, Spot};
+use crate::ReadError;
+use crate::format::{FRAME_HEAD, FileKind, FrameHead, Kind, Seal};
+use crate::fs::{File, read_full};
+use crate::index::Index;
+use crate::model::{Chunk, DamageReport, Entry, Loss, Position, QueueId};
+use crate::walk::{Found, Place, Step, Walk};
+
+/// Read beyond the payloads asked for: the heads between them.
+const SLACK: u64 = 16 << 10;
+
+/// What to read next.
+#[derive(Debug, Clone, Copy)]
+struct Want {
+    segment: u64,
+    seal: Seal,
+    /// Where the segment's last frame ends.
+    end: u64,
+    /// The first entry, and the end of the run of untaken ones.
+    first: u32,
+    last: u32,
+    /// A frame at or before the first entry.
+    place: Place,
+    /// No entry of the run lies behind this.
+    bound: u64,
+}
+
+/// What a queue can be given.
+enum Next {
+    Want(Want),
+    Nothing,
+    /// Nothing but what was put off; the next search begins with that.
+    PutOff,
+}
+
+/// What a read gave.
+enum Outcome {
+    /// At least the first entry.
+    Run(Run),
+    /// The entries before `next` are damaged.
+    Lost { next: Place, average: Loss, bytes: u64 },
+    /// The entries before `next` cannot be read now.
+    Unreadable { next: Place, error: io::Error },
+    /// The file is gone.
+    Gone,
+}
+
+/// Entries that were read at once.
+#[derive(Debug)]
+struct Run {
+    buffer: Vec<u8>,
+    entries: Vec<Read>,
+    /// Behind the last of them.
+    next: Place,
+}
+
+#[derive(Debug)]
+struct Read {
+    entry: Entry,
+    payload: Range<usize>,
+    sound: bool,
+}
+
+pub(super) fn take(journal: &Journal, queue: QueueId, max_bytes: usize) -> Result<Chunk, ReadError> {
+    let mut failure = None;
+    loop {
+        let next = next(&mut journal.index(), queue);
+        let want = match (next, failure.take()) {
+            (Next::Want(want), earlier) => {
+                failure = earlier;
+                want
+            }
+            (Next::Nothing, _) => return Ok(journal.report_unread(queue, Chunk::default())),
+            (Next::PutOff, Some(error)) => return Err(error),
+            (Next::PutOff, None) => continue,
+        };
+        let taking = Taking { journal, queue, want };
+        match taking.read(max_bytes) {
+            Outcome::Run(run) => {
+                let chunk = taking.enter(run);
+                if !chunk.entries.is_empty() {
+                    return Ok(journal.report_unread(queue, chunk));
+                }
+            }
+            Outcome::Lost { next, average, bytes } => taking.lose(next, average, bytes),
+            Outcome::Unreadable { next, error } => {
+                failure = Some(Spot { segment: want.segment, offset: want.place.offset }.failed(error));
+                taking.put_off(next);
+            }
+            Outcome::Gone => taking.lose_segment(),
+        }
+    }
+}
+
+/// Finds the first untaken entry.
+fn next(index: &mut Index, id: QueueId) -> Next {
+    let Some(queue) = index.queues.get_mut(usize::from(id.0)).filter(|queue| queue.untaken() > 0) else {
+        return Next::Nothing;
+    };
+    let (segment, from) = queue.cursor;
+    let run = queue.ledgers.range(segment..).find_map(|(number, ledger)| {
+        let run = ledger.untaken_run(if *number == segment { from } else { 0 })?;
+        Some((*number, run))
+    });
+    let Some((number, (first, last))) = run else {
+        queue.cursor = (0, 0);
+        return Next::PutOff;
+    };
+    queue.cursor = (number, first);
+    let hint = queue.hint.filter(|hint| hint.segment == number && hint.index <= first);
+    let Some(segment) = index.segments.get(&number) else { return Next::Nothing };
+    let place = match (segment.place(first), hint) {
+        (place, Some(hint)) if hint.index >= place.index => {
+            Place { offset: u64::from(hint.offset), index: hint.index, items: None }
+        }
+        (place, _) => place,
+    };
+    let bound = segment.mark_behind(last).map_or(segment.end, |mark| u64::from(mark.offset));
+    Next::Want(Want { segment: number, seal: segment.seal, end: segment.end, first, last, place, bound })
+}
+
+/// One step of taking.
+struct Taking<'a> {
+    journal: &'a Journal,
+    queue: QueueId,
+    want: Want,
+}
+
+impl Taking<'_> {
+    fn read(&self, max_bytes: usize) -> Outcome {
+        match self.journal.open_segment(self.want.segment) {
+            Ok(file) => self.read_from(&*file, max_bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Outcome::Gone,
+            // Nothing of the segment can be read.
+            Err(error) => Outcome::Unreadable { next: Place { index: u32::MAX, ..self.want.place }, error },
+        }
+    }
+
+    fn read_from(&self, file: &dyn File, max_bytes: usize) -> Outcome {
+        let Want { first, place, .. } = self.want;
+        if place.index == first
+            && let Some(run) = self.read_run(file, place.offset, max_bytes)
+        {
+            return Outcome::Run(run);
+        }
+        // The first entry is somewhere behind, or something is wrong with it: heads lead on.
+        let mut walk = Walk::new(file, self.want.seal, place, self.want.end);
+        let mut lost = Stretch { from: place, unreadable: None };
+        while let Some(step) = walk.step() {
+            match step {
+                Step::Entry(found) if found.head.index == first => return self.read_first(file, &found, max_bytes),
+                Step::Entry(found) if found.head.index > first => {
+                    let items = Some(found.head.items_before);
+                    return lost.outcome(Place { offset: found.offset, index: found.head.index, items });
+                }
+                Step::Gap(gap) => lost.unreadable = gap.unreadable.or(lost.unreadable),
+                Step::Entry(_) | Step::Queue { .. } => lost.from = walk.place(),
+            }
+        }
+        lost.outcome(Place { offset: self.want.end, index: u32::MAX, items: None })
+    }
+
+    /// The run from the first entry on or, where not all of that can be read, that entry alone.
+    fn read_first(&self, file: &dyn File, found: &Found, max_bytes: usize) -> Outcome {
+        if let Some(run) = self.read_run(file, found.offset, max_bytes).or_else(|| self.read_run(file, found.offset, 0))
+        {
+            return Outcome::Run(run);
+        }
+        let next = Place { offset: found.end(), index: found.head.index + 1, items: None };
+        match read_full(file, &mut vec![0; found.head.payload_bytes as usize], found.payload_offset()) {
+            Err(error) => Outcome::Unreadable { next, error },
+            Ok(_) => {
+                let (items, bytes) = (u64::from(found.head.items), u64::from(found.head.payload_bytes));
+                Outcome::Lost { next, average: Loss { entries: 1, items, bytes }, bytes: found.head.frame_bytes() }
+            }
+        }
+    }
+
+    /// Reads as much of the run as fits; none when there is no frame of the first entry.
+    fn read_run(&self, file: &dyn File, offset: u64, max_bytes: usize) -> Option<Run> {
+        let length = (self.want.bound - offset).min(max_bytes as u64 + SLACK);
+        let mut buffer = vec![0; usize::try_from(length).ok()?];
+        let filled = read_full(file, &mut buffer, offset).ok()?;
+        buffer.truncate(filled);
+        let mut reader =
+            RunReader { file, want: &self.want, offset, buffer, at: 0, payload_bytes: 0, entries: Vec::new() };
+        while reader.read_frame(max_bytes) {}
+        reader.finish()
+    }
+}
+
+/// What lies between the last frame before the first entry and the first frame behind it.
+struct Stretch {
+    from: Place,
+    unreadable: Option<io::Error>,
+}
+
+impl Stretch {
+    fn outcome(self, next: Place) -> Outcome {
+        if let Some(error) = self.unreadable {
+            return Outcome::Unreadable { next, error };
+        }
+        let entries = u64::from(next.index.saturating_sub(self.from.index).max(1));
+        let items = self.from.items.zip(next.items).map_or(0, |(from, to)| to.saturating_sub(from));
+        let bytes = next.offset.saturating_sub(self.from.offset);
+        let heads = entries * FRAME_HEAD as u64;
+        let average = Loss { entries: 1, items: items / entries, bytes: bytes.saturating_sub(heads) / entries };
+        Outcome::Lost { next, average, bytes }
+    }
+}
+
+/// Takes a buffer of frames apart.
+struct RunReader<'a> {
+    file: &'a dyn File,
+    want: &'a Want,
+    /// Where the buffer begins in the file.
+    offset: u64,
+    buffer: Vec<u8>,
+    /// Where the next frame begins in the buffer.
+    at: usize,
+    payload_bytes: usize,
+    entries: Vec<Read>,
+}
+
+impl RunReader<'_> {
+    fn next_index(&self) -> u32 {
+        self.want.first + u32::try_from(self.entries.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether there was another frame that is wanted and fits.
+    fn read_frame(&mut self, max_bytes: usize) -> bool {
+        let bytes = self.buffer.get(self.at..).unwrap_or_default();
+        let index = self.next_index();
+        let Some(head) = FrameHead::decode(bytes, self.want.seal).filter(|head| head.index == index) else {
+            return false;
+        };
+        let frame_bytes = usize::try_from(head.frame_bytes()).unwrap_or(usize::MAX);
+        if matches!(head.kind, Kind::Queue(_)) {
+            self.at += frame_bytes;
+            return true;
+        }
+        let payload_bytes = head.payload_bytes as usize;
+        let is_first = self.entries.is_empty();
+        let fits = self.payload_bytes + payload_bytes <= max_bytes && frame_bytes <= bytes.len();
+        if index >= self.want.last || !(is_first || fits) || !self.has(frame_bytes) {
+            return false;
+        }
+        let found = Found { head, offset: self.offset + self.at as u64 };
+        let Some(entry) = found.entry(self.want.segment) else { return false };
+        let start = self.at + usize::try_from(head.payload_at()).unwrap_or(usize::MAX);
+        let payload = start..start + payload_bytes;
+        let sound = self.want.seal.sum(&self.buffer[payload.clone()]) == head.payload_sum;
+        self.entries.push(Read { entry, payload, sound });
+        self.payload_bytes += payload_bytes;
+        self.at += frame_bytes;
+        true
+    }
+
+    /// Whether the buffer has the whole frame; the first one may be longer than what was read.
+    fn has(&mut self, frame_bytes: usize) -> bool {
+        let (end, filled) = (self.at + frame_bytes, self.buffer.len());
+        if end > filled {
+            self.buffer.resize(end, 0);
+            let read = read_full(self.file, &mut self.buffer[filled..], self.offset + filled as u64);
+            self.buffer.truncate(filled + read.unwrap_or(0));
+        }
+        end <= self.buffer.len()
+    }
+
+    fn finish(mut self) -> Option<Run> {
+        let next = Place { offset: self.offset + self.at as u64, index: self.next_index(), items: None };
+        self.buffer.truncate(self.at);
+        if self.buffer.capacity() > 2 * self.buffer.len() {
+            self.buffer.shrink_to_fit();
+        }
+        (!self.entries.is_empty()).then_some(Run { buffer: self.buffer, entries: self.entries, next })
+    }
+}
+
+impl Taking<'_> {
+    /// Hands out what is still untaken of what was read.
+    fn enter(&self, run: Run) -> Chunk {
+        let segment = self.want.segment;
+        let mut index = self.journal.index();
+        let mut entries = Vec::with_capacity(run.entries.len());
+        for Read { entry, payload, sound } in run.entries {
+            let number = entry.position.index;
+            if !sound {
+                let place = (u64::from(entry.position.offset), payload.len() as u64);
+                let what = "the payload's checksum does not match; the entry is given up";
+                self.give_up(&mut index, number..number + 1, Loss::of(&entry), place, what);
+            } else if index.take(self.queue, segment, number) {
+                entries.push((entry, payload));
+            }
+        }
+        self.advance(&mut index, run.next);
+        Chunk { buffer: run.buffer, entries, damaged: Loss::default() }
+    }
+
+    /// Goes on behind what was dealt with, unless something before it was handed back meanwhile.
+    fn advance(&self, index: &mut Index, next: Place) {
+        let Some(queue) = index.get_mut(self.queue) else { return };
+        if queue.cursor == (self.want.segment, self.want.first) {
+            queue.cursor = (self.want.segment, next.index);
+            // Only the end of a segment has no offset that can be expressed.
+            let offset = u32::try_from(next.offset).ok();
+            queue.hint = offset.map(|offset| Position { segment: self.want.segment, index: next.index, offset });
+        }
+    }
+
+    fn put_off(&self, next: Place) {
+        self.advance(&mut self.journal.index(), next);
+    }
+
+    fn lose(&self, next: Place, average: Loss, bytes: u64) {
+        let mut index = self.journal.index();
+        let place = (self.want.place.offset, bytes);
+        self.give_up(&mut index, self.want.first..next.index, average, place, "no valid frame; skipped");
+        self.advance(&mut index, next);
+    }
+
+    fn lose_segment(&self) {
+        let mut index = self.journal.index();
+        let lost = index.settle_segment(self.queue, self.want.segment);
+        self.report(&mut index, lost, (0, 0), "the file is gone; it was removed by somebody else");
+    }
+
+    /// Completes untaken entries that cannot be read and never will.
+    fn give_up(&self, index: &mut Index, range: Range<u32>, average: Loss, place: (u64, u64), what: &str) {
+        let Some(ledger) = index.get(self.queue).and_then(|queue| queue.ledgers.get(&self.want.segment)) else {
+            return;
+        };
+        let untaken = |number: &u32| !ledger.is_taken(*number);
+        let numbers: Vec<u32> =
+            ledger.owed_from(range.start).take_while(|number| *number < range.end).filter(untaken).collect();
+        let mut lost = Loss::default();
+        for number in numbers {
+            lost.add(index.settle(self.queue, self.want.segment, number, average).unwrap_or_default());
+        }
+        self.report(index, lost, place, what);
+    }
+
+    fn report(&self, index: &mut Index, lost: Loss, (offset, bytes): (u64, u64), what: &str) {
+        let segment = self.want.segment;
+        let (entries, items) = (Some(lost.entries), Some(lost.items));
+        let (file, what) = (FileKind::Segment.name(segment), what.to_owned());
+        index.report(&DamageReport { file, segment, offset, bytes, entries, items, what });
+        if let Some(queue) = index.get_mut(self.queue) {
+            queue.unreported.add(lost);
+        }
+    }
+}
+
+impl Journal {
+    /// Adds to a chunk what was lost on the way to it.
+    fn report_unread(&self, queue: QueueId, chunk: Chunk) -> Chunk {
+        let damaged = self.index().get_mut(queue).map(|queue| std::mem::take(&mut queue.unreported));
+        Chunk { damaged: damaged.unwrap_or_default(), ..chunk }
+    }
+}

@@ -1,0 +1,178 @@
+//! Opening: what the files say becomes the index, and what was never acknowledged is cut off.
+//!
+//! Damage never stops it: it uses what it can, leaves aside what it cannot, and reports both.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use crate::OpenError;
+use crate::format::{FileKind, Previous};
+use crate::fs::Fs;
+use crate::index::Index;
+use crate::model::{DamageReport, Loss, QueueId, Recovery};
+use crate::survey::{End, Files, Survey, Unusable};
+use crate::writer::AckFile;
+
+/// What the writer goes on with.
+#[derive(Debug, Default)]
+pub(crate) struct Recovered {
+    pub(crate) index: Index,
+    pub(crate) recovery: Recovery,
+    pub(crate) acks: BTreeMap<u64, AckFile>,
+    pub(crate) next_id: u64,
+    pub(crate) previous: Previous,
+}
+
+/// The segments of a directory, and whether they have a file of completions.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) segments: BTreeMap<u64, bool>,
+    /// Files of completions whose segment is gone.
+    pub(crate) orphans: Vec<u64>,
+}
+
+impl Listing {
+    pub(crate) fn read(fs: &dyn Fs) -> io::Result<Self> {
+        let mut listing = Self::default();
+        let names = fs.list()?;
+        let of_kind = |wanted| {
+            let is_wanted = move |name: &String| FileKind::of(name).filter(|(kind, _)| *kind == wanted);
+            names.iter().filter_map(is_wanted).map(|(_, id)| id)
+        };
+        listing.segments.extend(of_kind(FileKind::Segment).map(|id| (id, false)));
+        for id in of_kind(FileKind::Acks) {
+            match listing.segments.get_mut(&id) {
+                Some(has_acks) => *has_acks = true,
+                None => listing.orphans.push(id),
+            }
+        }
+        Ok(listing)
+    }
+
+    fn last_id(&self) -> u64 {
+        let last = self.segments.last_key_value().map_or(0, |(id, _)| *id);
+        self.orphans.iter().copied().fold(last, u64::max)
+    }
+}
+
+/// How the end of each segment is found: by what the next one says, if there is one.
+pub(crate) fn ends(files: &[Files], last_id: Option<u64>) -> Vec<End> {
+    let end = |(at, this): (usize, &Files)| match files.get(at + 1) {
+        Some(next) if next.head.previous.id == this.id => End::Known(next.head.previous),
+        None if last_id == Some(this.id) => End::Torn,
+        _ => End::Unknown,
+    };
+    files.iter().enumerate().map(end).collect()
+}
+
+/// Reads everything there is.
+pub(crate) fn recover(fs: &dyn Fs) -> Result<Recovered, OpenError> {
+    let listing = Listing::read(fs)
+        .map_err(|source| OpenError { action: "list the files in its directory".to_owned(), source })?;
+    let mut recovered = Recovered { next_id: listing.last_id() + 1, ..Recovered::default() };
+    let mut last_id = None;
+    let mut usable = Vec::new();
+    for (id, has_acks) in &listing.segments {
+        // Nobody else removes files here; one that is gone all the same has nothing to say.
+        let Ok(files) = Files::open(fs, *id, *has_acks) else { continue };
+        match files {
+            Ok(files) => usable.push(files),
+            Err(Unusable::Blank) => {
+                recovered.remove(fs, FileKind::Segment, *id);
+                recovered.remove_if(*has_acks, fs, *id);
+                continue;
+            }
+            Err(Unusable::Aside(report)) => recovered.report(report),
+        }
+        last_id = Some(*id);
+    }
+    for (files, end) in usable.iter().zip(ends(&usable, last_id)) {
+        recovered.adopt(files, end);
+    }
+    listing.orphans.iter().for_each(|id| recovered.remove(fs, FileKind::Acks, *id));
+    recovered.summarize();
+    Ok(recovered)
+}
+
+impl Recovered {
+    fn report(&mut self, report: DamageReport) {
+        self.index.report(&report);
+        self.recovery.damage.push(report);
+    }
+
+    fn trouble(&mut self, kind: FileKind, id: u64, what: String) {
+        let file = kind.name(id);
+        self.report(DamageReport { file, segment: id, offset: 0, bytes: 0, entries: None, items: None, what });
+    }
+
+    fn remove(&mut self, fs: &dyn Fs, kind: FileKind, id: u64) {
+        if let Err(error) = fs.remove(&kind.name(id)) {
+            self.trouble(kind, id, format!("is not needed any more and cannot be removed: {error}"));
+        }
+    }
+
+    fn remove_if(&mut self, exists: bool, fs: &dyn Fs, id: u64) {
+        if exists {
+            self.remove(fs, FileKind::Acks, id);
+        }
+    }
+
+    /// Takes a segment into the index.
+    fn adopt(&mut self, files: &Files, end: End) {
+        let Survey { mut segment, items, oldest_ms: _, ledgers, lost, names, truncated_bytes, damage } =
+            Survey::read(files, end, false);
+        self.recovery.truncated_bytes += truncated_bytes;
+        damage.into_iter().for_each(|report| self.report(report));
+        let (end_at, entries) = (segment.end, segment.entries);
+        if !segment.keep {
+            self.seal(files, end, end_at);
+        }
+        segment.disk_bytes = files.file.len().unwrap_or(files.length);
+        self.previous = Previous { id: files.id, end: end_at, items, entries };
+        self.index.segments.insert(files.id, segment);
+        let mut ids = BTreeMap::new();
+        for (number, name) in &names {
+            let is_owed = ledgers.contains_key(number) || lost.contains_key(number);
+            ids.extend(is_owed.then(|| (*number, self.index.queue(name))));
+        }
+        for (number, ledger) in ledgers {
+            if let Some(id) = ids.get(&number) {
+                self.index.adopt(*id, files.id, ledger);
+            }
+        }
+        for (number, loss) in lost {
+            ids.get(&number).into_iter().for_each(|id| self.lose(*id, loss));
+        }
+        let numbers = ids.iter().map(|(number, id)| (*id, *number)).collect();
+        self.acks.insert(files.id, AckFile::recovered(files, numbers));
+    }
+
+    /// What was recovered is on disk from here on, and what was not is gone for good.
+    fn seal(&mut self, files: &Files, end: End, end_at: u64) {
+        let is_last = matches!(end, End::Torn);
+        let known = is_last || matches!(end, End::Known(_));
+        let cut = if known && files.length > end_at { files.file.truncate(end_at) } else { Ok(()) };
+        let synced = if is_last { files.file.sync() } else { Ok(()) };
+        // The next segment will say where this one ends, so a failure to cut it is no harm.
+        if let Err(error) = cut.and(synced) {
+            self.trouble(
+                FileKind::Segment,
+                files.id,
+                format!("cannot be cut and synced: {error}; it is used all the same"),
+            );
+        }
+    }
+
+    fn lose(&mut self, id: QueueId, loss: Loss) {
+        match self.recovery.lost.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, sum)) => sum.add(loss),
+            None => self.recovery.lost.push((id, loss)),
+        }
+    }
+
+    fn summarize(&mut self) {
+        let queues = (0u16..).map(QueueId).zip(&self.index.queues);
+        let owed = queues.map(|(id, queue)| (id, queue.name.clone(), self.index.backlog(id)));
+        self.recovery.queues = owed.filter(|(_, _, backlog)| backlog.entries > 0).collect();
+    }
+}

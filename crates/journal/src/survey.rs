@@ -1,0 +1,380 @@
+//! Reading one segment and its completions: a pure function of the two files' bytes.
+//!
+//! Recovery and inspection share it. It changes nothing, and everything that it cannot use it reports.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use crate::acks::{self, Acks, Cursor};
+use crate::format::{FILE_HEAD, FileHead, FileKind, FrameHead, HeadFault, MAX_SEGMENT, Previous, Seal};
+use crate::fs::{File, Fs, read_full};
+use crate::index::{Ledger, Segment};
+use crate::model::{DamageReport, Entry, Loss, Position};
+use crate::walk::{Found, Gap, Place, Step, Walk, is_blank};
+
+/// No longer file of completions is read: many times what the entries of the longest segment could need.
+const MAX_ACKS: u64 = 256 << 20;
+
+/// Both files of a segment, opened, and what their heads say.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) id: u64,
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) length: u64,
+    pub(crate) head: FileHead,
+    /// The head comes from the file of completions, because that of the segment is damaged.
+    head_damaged: bool,
+    pub(crate) acks: Acks,
+    pub(crate) ack_length: u64,
+    pub(crate) has_ack_file: bool,
+    pub(crate) ack_head_is_sound: bool,
+    /// What is wrong with the file of completions.
+    ack_fault: Option<String>,
+}
+
+/// Why a segment is not read.
+#[derive(Debug)]
+pub(crate) enum Unusable {
+    /// No frame was ever acknowledged in it.
+    Blank,
+    /// It stays as it is.
+    Aside(DamageReport),
+}
+
+/// How the end of a segment is found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum End {
+    /// The next segment says it.
+    Known(Previous),
+    /// It is the last one: what was being written when the process died may be torn.
+    Torn,
+    /// It was complete once, but nobody says how long it was.
+    Unknown,
+}
+
+/// What a segment holds.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    pub(crate) segment: Segment,
+    pub(crate) items: u64,
+    pub(crate) oldest_ms: Option<u64>,
+    /// What is owed, by the number that the segment gives a queue.
+    pub(crate) ledgers: BTreeMap<u16, Ledger>,
+    pub(crate) lost: BTreeMap<u16, Loss>,
+    pub(crate) names: BTreeMap<u16, String>,
+    pub(crate) truncated_bytes: u64,
+    pub(crate) damage: Vec<DamageReport>,
+}
+
+impl Files {
+    /// Opens a segment. Errors are those of a file that has vanished.
+    pub(crate) fn open(fs: &dyn Fs, id: u64, has_acks: bool) -> io::Result<Result<Self, Unusable>> {
+        let name = FileKind::Segment.name(id);
+        let file = match fs.open(&name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
+            file => file,
+        };
+        let opened = file.and_then(|file| {
+            let length = file.len()?.min(MAX_SEGMENT);
+            let mut head = [0; FILE_HEAD];
+            let filled = read_full(&*file, &mut head, 0)?;
+            Ok((length, FileHead::decode(&head[..filled], FileKind::Segment, id), file))
+        });
+        let (length, head, file) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return Ok(Err(aside(id, 0, format!("it cannot be read: {error}")))),
+        };
+        let acks = if has_acks { read_acks(fs, id) } else { AckFile::default() };
+        let ack_head = FileHead::decode(&acks.bytes, FileKind::Acks, id);
+        let usable = match (head, ack_head) {
+            (Ok(head), _) => Ok(head),
+            (Err(_), Ok(head)) => Ok(head),
+            (Err(fault), Err(_)) => Err(fault),
+        };
+        Ok(match usable {
+            Ok(usable) => {
+                let mut files = Self {
+                    id,
+                    file,
+                    length,
+                    head: usable,
+                    head_damaged: head.is_err(),
+                    acks: Acks { end: FILE_HEAD as u64, ..Acks::default() },
+                    ack_length: acks.bytes.len() as u64,
+                    has_ack_file: has_acks,
+                    ack_head_is_sound: ack_head == Ok(usable),
+                    ack_fault: acks.fault,
+                };
+                files.read_records(&acks.bytes);
+                Ok(files)
+            }
+            Err(HeadFault::Version(version)) => {
+                Err(aside(id, length, format!("its format version {version} is not known to this version of weir")))
+            }
+            Err(HeadFault::Damaged) => match is_blank(&*file, length) {
+                Ok(true) => Err(Unusable::Blank),
+                _ => Err(aside(id, length, "its head is damaged".to_owned())),
+            },
+        })
+    }
+
+    fn read_records(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        // Without its own head the records can still be read: they carry the same seal.
+        self.acks = acks::decode(bytes, self.head.seal());
+        if !self.ack_head_is_sound && bytes.iter().any(|byte| *byte != 0) {
+            self.ack_fault.get_or_insert_with(|| "its head is damaged".to_owned());
+        }
+    }
+}
+
+#[derive(Default)]
+struct AckFile {
+    bytes: Vec<u8>,
+    fault: Option<String>,
+}
+
+fn read_acks(fs: &dyn Fs, id: u64) -> AckFile {
+    let read = fs.open(&FileKind::Acks.name(id)).and_then(|file| {
+        let length = usize::try_from(file.len()?.min(MAX_ACKS)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; length];
+        let filled = read_full(&*file, &mut bytes, 0)?;
+        bytes.truncate(filled);
+        Ok(bytes)
+    });
+    match read {
+        Ok(bytes) => AckFile { bytes, fault: None },
+        // Completed meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => AckFile::default(),
+        Err(error) => AckFile { bytes: Vec::new(), fault: Some(format!("it cannot be read: {error}")) },
+    }
+}
+
+fn aside(id: u64, bytes: u64, why: String) -> Unusable {
+    Unusable::Aside(DamageReport {
+        file: FileKind::Segment.name(id),
+        segment: id,
+        offset: 0,
+        bytes,
+        entries: None,
+        items: None,
+        what: format!("{why}; the file is left where it is and not used"),
+    })
+}
+
+impl Survey {
+    /// Reads the segment; payloads are checked where only that tells what is torn, or when `verify` asks for it.
+    pub(crate) fn read(files: &Files, end: End, verify: bool) -> Self {
+        let seal = files.head.seal();
+        let mut survey = Self {
+            segment: Segment::new(seal),
+            items: 0,
+            oldest_ms: None,
+            ledgers: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            names: BTreeMap::new(),
+            truncated_bytes: 0,
+            damage: Vec::new(),
+        };
+        survey.report_files(files);
+        let (until, verify) = match end {
+            End::Known(previous) => (previous.end.min(MAX_SEGMENT), verify),
+            End::Unknown => (files.length, verify),
+            End::Torn => match Tail::find(&*files.file, seal, files.length) {
+                Some(tail) => {
+                    survey.truncated_bytes += tail.torn_bytes;
+                    (tail.end, true)
+                }
+                None => (files.length, verify),
+            },
+        };
+        let tail = survey.walk(files, until, verify);
+        survey.close(files.id, end, tail);
+        survey.name_queues(files);
+        survey
+    }
+
+    fn report_files(&mut self, files: &Files) {
+        let segment = files.id;
+        let mut report = |kind: FileKind, offset, bytes, what: String| {
+            let file = kind.name(segment);
+            self.damage.push(DamageReport { file, segment, offset, bytes, entries: None, items: None, what });
+        };
+        if files.head_damaged {
+            let what = "the head of the segment is damaged; that of its file of completions is used";
+            report(FileKind::Segment, 0, FILE_HEAD as u64, what.to_owned());
+        }
+        if let Some(fault) = &files.ack_fault {
+            let what =
+                format!("completions are recorded here, but {fault}; what they completed may be delivered again");
+            report(FileKind::Acks, 0, FILE_HEAD as u64, what);
+        }
+        for (offset, bytes) in &files.acks.damage {
+            let what = "no valid record; what it completed is delivered again";
+            report(FileKind::Acks, *offset, *bytes, what.to_owned());
+        }
+        self.truncated_bytes += files.acks.torn_bytes;
+    }
+
+    /// Enters everything up to `until`; returns what follows the last frame.
+    fn walk(&mut self, files: &Files, until: u64, verify: bool) -> Option<Gap> {
+        let mut walk = Walk::new(&*files.file, files.head.seal(), Place::START, until);
+        let mut done: BTreeMap<u16, Cursor<'_>> =
+            files.acks.done.iter().map(|(number, runs)| (*number, Cursor::new(runs))).collect();
+        let mut tail = None;
+        while let Some(step) = walk.step() {
+            match step {
+                Step::Queue { number, name } => drop(self.names.entry(number).or_insert(name)),
+                Step::Gap(gap) if gap.lost.is_none() => tail = Some(gap),
+                Step::Gap(gap) => self.report_gap(files.id, gap),
+                Step::Entry(found) => {
+                    let Some(entry) = found.entry(files.id) else { continue };
+                    let sound = if verify { walk.is_sound(&found) } else { Ok(true) };
+                    let is_owed =
+                        |number: &&u16| !done.get_mut(number).is_some_and(|done| done.contains(found.head.index));
+                    let owed: Vec<u16> = walk.owed().iter().filter(is_owed).copied().collect();
+                    self.enter(&entry, &owed, sound);
+                }
+            }
+        }
+        let place = walk.place();
+        self.segment.end = tail.as_ref().map_or(place.offset, |tail| tail.from);
+        self.segment.entries = place.index;
+        self.items = place.items.unwrap_or(0);
+        tail
+    }
+
+    fn enter(&mut self, entry: &Entry, owed: &[u16], sound: io::Result<bool>) {
+        self.segment.enter(entry.position, entry.written_ms);
+        self.oldest_ms = Some(self.oldest_ms.map_or(entry.written_ms, |oldest| oldest.min(entry.written_ms)));
+        if matches!(sound, Ok(false)) {
+            let mut lose = |number: &u16| self.lost.entry(*number).or_default().add(Loss::of(entry));
+            owed.iter().for_each(&mut lose);
+        } else {
+            let mut owe = |number: &u16| {
+                self.ledgers.entry(*number).or_default().enter(entry.position.index, entry, false);
+            };
+            owed.iter().for_each(&mut owe);
+        }
+        let what = match sound {
+            Ok(true) => return,
+            Ok(false) => "the payload's checksum does not match; the entry is given up".to_owned(),
+            // It may be readable when its turn comes.
+            Err(error) => format!("the payload cannot be read now: {error}"),
+        };
+        let Position { segment, index: _, offset } = entry.position;
+        let lost = Some((1, u64::from(entry.items)));
+        self.report(segment, (u64::from(offset), u64::from(entry.payload_bytes)), lost, what);
+    }
+
+    fn report_gap(&mut self, segment: u64, gap: Gap) {
+        let what = match &gap.unreadable {
+            Some(error) => {
+                self.segment.keep = true;
+                format!("cannot be read: {error}; the file is kept")
+            }
+            None => "no valid frame; skipped".to_owned(),
+        };
+        self.report(segment, (gap.from, gap.to - gap.from), gap.lost, what);
+    }
+
+    /// Judges what follows the last frame.
+    fn close(&mut self, id: u64, end: End, tail: Option<Gap>) {
+        let Some(mut tail) = tail else { return };
+        match end {
+            End::Known(previous) => {
+                let entries = previous.entries.saturating_sub(self.segment.entries);
+                tail.lost = Some((entries, previous.items.saturating_sub(self.items)));
+                self.report_gap(id, tail);
+            }
+            // Zeros are room that was never written to.
+            _ if tail.content_end == tail.from && tail.unreadable.is_none() => {}
+            _ => self.report_gap(id, tail),
+        }
+    }
+
+    /// Every queue that is owed something has a name of its own, whatever is damaged.
+    fn name_queues(&mut self, files: &Files) {
+        let id = files.id;
+        for (number, name) in &files.acks.names {
+            self.names.entry(*number).or_insert_with(|| name.clone());
+        }
+        let mut seen = BTreeSet::new();
+        let nameless: Vec<u16> = {
+            let owed = self.ledgers.keys().chain(self.lost.keys()).copied().collect::<BTreeSet<u16>>();
+            let is_nameless = |number: &u16| self.names.get(number).is_none_or(|name| !seen.insert(name.clone()));
+            owed.into_iter().filter(is_nameless).collect()
+        };
+        for number in nameless {
+            let name = format!("?/{id:016x}/{number}");
+            let what = format!("the name of queue {number} is lost; what it is owed is kept under the name {name}");
+            self.report(id, (0, 0), Some((0, 0)), what);
+            self.names.insert(number, name);
+        }
+    }
+
+    fn report(&mut self, segment: u64, (offset, bytes): (u64, u64), lost: Option<(u32, u64)>, what: String) {
+        self.damage.push(DamageReport {
+            file: FileKind::Segment.name(segment),
+            segment,
+            offset,
+            bytes,
+            entries: lost.map(|(entries, _)| u64::from(entries)),
+            items: lost.map(|(_, items)| items),
+            what,
+        });
+    }
+}
+
+/// The end of the last segment.
+struct Tail {
+    end: u64,
+    /// Behind it: bytes of a write that was under way.
+    torn_bytes: u64,
+}
+
+impl Tail {
+    /// Finds it; none when something cannot be read.
+    ///
+    /// What is damaged is torn if nothing behind it says that it was durable once. Then everything behind belongs to
+    /// the same writes, of which nobody was told that they are safe, and goes with it.
+    fn find(file: &dyn File, seal: Seal, length: u64) -> Option<Self> {
+        let mut walk = Walk::new(file, seal, Place::START, length);
+        let mut suspects = VecDeque::new();
+        let mut content_end = FILE_HEAD as u64;
+        while let Some(step) = walk.step() {
+            match step {
+                Step::Queue { .. } => content_end = walk.place().offset,
+                Step::Gap(gap) if gap.unreadable.is_some() => return None,
+                Step::Gap(gap) => {
+                    suspects.push_back(gap.from);
+                    content_end = content_end.max(gap.content_end);
+                }
+                Step::Entry(found) => {
+                    let durable_end = u64::from(found.head.durable_end);
+                    while suspects.front().is_some_and(|suspect| *suspect < durable_end) {
+                        suspects.pop_front();
+                    }
+                    if !walk.is_sound(&found).ok()? {
+                        suspects.push_back(found.offset);
+                    }
+                    content_end = found.end();
+                }
+            }
+        }
+        let end = suspects.front().copied().unwrap_or(walk.place().offset);
+        Some(Self { end, torn_bytes: content_end.saturating_sub(end) })
+    }
+}
+
+impl Found {
+    /// The entry, of segment `segment`; none if its place cannot be expressed.
+    pub(crate) fn entry(&self, segment: u64) -> Option<Entry> {
+        let offset = u32::try_from(self.offset).ok()?;
+        let FrameHead { payload_bytes, index, items, written_ms, .. } = self.head;
+        Some(Entry { position: Position { segment, index, offset }, payload_bytes, items, written_ms })
+    }
+}

@@ -1,0 +1,110 @@
+//! The writer's side of a segment's file of completions.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+
+use crate::acks::{Run, encode_queue, encode_runs, normalized};
+use crate::format::{FILE_HEAD, FileHead, FileKind};
+use crate::fs::{Fs, write_full};
+use crate::model::QueueId;
+use crate::survey::Files;
+
+/// What is in the file, and what is not yet.
+#[derive(Debug)]
+pub(crate) struct AckFile {
+    head: FileHead,
+    /// The number that the segment gives each queue.
+    numbers: BTreeMap<QueueId, u16>,
+    /// Queues whose names are not in the file.
+    unnamed: Vec<QueueId>,
+    exists: bool,
+    /// The head in the file is missing or damaged.
+    headless: bool,
+    /// Where the last record ends.
+    end: u64,
+    /// Something unfinished lies behind the end.
+    dirty: bool,
+}
+
+impl AckFile {
+    /// That of a new segment: there is no file yet.
+    pub(crate) fn new(head: FileHead) -> Self {
+        let (numbers, unnamed, end) = (BTreeMap::new(), Vec::new(), FILE_HEAD as u64);
+        Self { head, numbers, unnamed, exists: false, headless: true, end, dirty: false }
+    }
+
+    /// That of a segment that was found.
+    pub(crate) fn recovered(files: &Files, numbers: BTreeMap<QueueId, u16>) -> Self {
+        let is_unnamed = |(_, number): &(&QueueId, &u16)| !files.acks.names.contains_key(number);
+        let unnamed = numbers.iter().filter(is_unnamed).map(|(queue, _)| *queue).collect();
+        Self {
+            head: files.head,
+            unnamed,
+            exists: files.has_ack_file,
+            headless: !files.ack_head_is_sound,
+            end: files.acks.end,
+            dirty: files.ack_length > files.acks.end,
+            numbers,
+        }
+    }
+
+    pub(crate) fn numbers(&self) -> &BTreeMap<QueueId, u16> {
+        &self.numbers
+    }
+
+    /// Gives numbers to queues that have none; returns the new ones.
+    pub(crate) fn enlist(&mut self, queues: impl Iterator<Item = QueueId>) -> Vec<(QueueId, u16)> {
+        let mut new = Vec::new();
+        for queue in queues {
+            // There are no more queues than numbers.
+            let next = u16::try_from(self.numbers.len()).unwrap_or(u16::MAX);
+            self.numbers.entry(queue).or_insert_with(|| {
+                new.push((queue, next));
+                next
+            });
+        }
+        self.unnamed.extend(new.iter().map(|(queue, _)| *queue));
+        new
+    }
+
+    /// Adds records: the names that are missing, and completions.
+    pub(crate) fn write(
+        &mut self,
+        fs: &dyn Fs,
+        name_of: impl Fn(QueueId) -> String,
+        completed: &BTreeMap<QueueId, Vec<Run>>,
+    ) -> io::Result<()> {
+        let seal = self.head.seal();
+        let mut records = Vec::new();
+        for queue in &self.unnamed {
+            encode_queue(&mut records, seal, self.numbers[queue], &name_of(*queue));
+        }
+        for (queue, runs) in completed {
+            let Some(number) = self.numbers.get(queue) else { continue };
+            encode_runs(&mut records, seal, *number, &normalized(runs.clone()));
+        }
+        self.append(fs, &records)?;
+        self.unnamed.clear();
+        Ok(())
+    }
+
+    fn append(&mut self, fs: &dyn Fs, records: &[u8]) -> io::Result<()> {
+        let name = FileKind::Acks.name(self.head.id);
+        let file = if self.exists { fs.open(&name)? } else { fs.create(&name)? };
+        self.exists = true;
+        if self.dirty {
+            file.truncate(self.end)?;
+            self.dirty = false;
+        }
+        if self.headless {
+            let head = self.head.encode(FileKind::Acks);
+            write_full(&*file, &mut [IoSlice::new(&head)], 0)?;
+            self.headless = false;
+        }
+        self.dirty = true;
+        write_full(&*file, &mut [IoSlice::new(records)], self.end)?;
+        self.dirty = false;
+        self.end += records.len() as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! The segment that is being written.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use crate::AppendError;
+use crate::format::{FileHead, FileKind, Previous};
+use crate::fs::{File, Fs, write_full};
+use crate::group::{Context, Group};
+use crate::model::Durability;
+use crate::walk::Place;
+
+/// See the module. After an error it must not be written to any more.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) head: FileHead,
+    name: String,
+    file: Arc<dyn File>,
+    /// Behind the last group that was appended.
+    place: Place,
+    /// Up to here it is durable.
+    durable_end: u64,
+    sync_failed: bool,
+}
+
+impl Active {
+    /// Creates the file. When this returns, the file and its head are durable, so that a damaged head is never taken
+    /// for a write that was under way.
+    pub(super) fn create(fs: &dyn Fs, head: &FileHead, bytes: u64) -> Result<Self, AppendError> {
+        let name = FileKind::Segment.name(head.id);
+        let file = fs.create(&name).map_err(failed("create", &name))?;
+        // Without reserved room appending is slower, not wrong; the disk may be full but for what a group needs.
+        let _ = file.allocate(bytes);
+        let written = write_full(&*file, &mut [IoSlice::new(&head.encode(FileKind::Segment))], 0);
+        let created = written
+            .map_err(failed("write to", &name))
+            .and_then(|()| file.sync().map_err(failed("sync", &name)))
+            .and_then(|()| fs.sync_dir().map_err(failed("sync the directory after creating", &name)));
+        if let Err(error) = created {
+            // One that stays is empty: the next start removes it.
+            let _ = fs.remove(&name);
+            return Err(error);
+        }
+        let place = Place::START;
+        Ok(Self { head: *head, name, file, place, durable_end: place.offset, sync_failed: false })
+    }
+
+    /// Nothing was appended yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.place == Place::START
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.place.offset
+    }
+
+    pub(super) fn sync_failed(&self) -> bool {
+        self.sync_failed
+    }
+
+    /// What the frames of the next group depend on.
+    pub(super) fn context(&self, now_ms: u64) -> Context {
+        let (segment, seal, place) = (self.head.id, self.head.seal(), self.place);
+        Context { segment, seal, place, durable_end: self.durable_end, now_ms }
+    }
+
+    /// What the next segment says about this one.
+    pub(super) fn previous(&self) -> Previous {
+        let Place { offset, index, items } = self.place;
+        Previous { id: self.head.id, end: offset, items: items.unwrap_or(0), entries: index }
+    }
+
+    /// Writes a group.
+    pub(super) fn write(&mut self, group: &mut Group<'_>, durability: Durability) -> Result<(), AppendError> {
+        let written = write_full(&*self.file, &mut group.slices(), self.place.offset);
+        written.map_err(failed("write to", &self.name))?;
+        if durability == Durability::Synced {
+            self.sync_file().map_err(failed("sync", &self.name))?;
+        }
+        if !self.file.is_linked().map_err(failed("look at", &self.name))? {
+            return Err(AppendError::Removed { file: self.name.clone() });
+        }
+        self.place = group.place;
+        if durability == Durability::Synced {
+            self.durable_end = self.place.offset;
+        }
+        Ok(())
+    }
+
+    /// Makes all groups durable.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        if self.durable_end < self.place.offset {
+            self.sync_file()?;
+            self.durable_end = self.place.offset;
+        }
+        Ok(())
+    }
+
+    fn sync_file(&mut self) -> io::Result<()> {
+        self.file.sync().inspect_err(|_| self.sync_failed = true)
+    }
+
+    /// Cuts off everything behind the last group, reserved room too; returns how long the file is then.
+    pub(super) fn cut(&self) -> u64 {
+        match self.file.truncate(self.place.offset) {
+            Ok(()) => self.place.offset,
+            // The next segment says where this one ends.
+            Err(_) => self.file.len().unwrap_or(self.place.offset),
+        }
+    }
+}
+
+fn failed(action: &'static str, file: &str) -> impl FnOnce(io::Error) -> AppendError {
+    let file = file.to_owned();
+    move |source| AppendError::Io { action, file, source }
+}
