@@ -106,6 +106,11 @@ impl Segment {
         self.marks[..self.marks.partition_point(|mark| mark.index <= index)].last()
     }
 
+    /// When the oldest entry that a queue is owed was written: exact, or at most [`MARK_MS`] too early.
+    pub(crate) fn oldest_of(&self, ledger: &Ledger) -> Option<u64> {
+        Some(self.mark(ledger.owed_from(0).next()?)?.written_ms)
+    }
+
     /// The first mark at or behind an entry.
     pub(crate) fn mark_behind(&self, index: u32) -> Option<&Mark> {
         self.marks.get(self.marks.partition_point(|mark| mark.index < index))
@@ -256,10 +261,8 @@ impl Index {
 
     pub(crate) fn backlog(&self, id: QueueId) -> Backlog {
         let Some(queue) = self.get(id) else { return Backlog::default() };
-        let oldest = queue.ledgers.first_key_value().and_then(|(segment, ledger)| {
-            let mark = self.segments.get(segment)?.mark(ledger.owed_from(0).next()?)?;
-            Some(mark.written_ms)
-        });
+        let first = queue.ledgers.first_key_value();
+        let oldest = first.and_then(|(segment, ledger)| self.segments.get(segment)?.oldest_of(ledger));
         Backlog {
             entries: queue.entries,
             items: queue.items,

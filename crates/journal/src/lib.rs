@@ -1,4 +1,60 @@
 //! The journal: a segmented, append-only log of opaque payloads, each owed to named queues until they complete it.
+//!
+//! One [`Writer`] appends groups of entries with one write and one sync; any number of readers share a [`Journal`],
+//! through which a queue takes its entries, reads them back, and completes them in any order. A segment file goes away
+//! when no queue is owed anything of it. `docs/journal-format.md` has the bytes.
+//!
+//! The journal must not know what payloads mean (no OTLP), nor an async runtime, nor the time (it is an argument); it
+//! has no threads of its own.
+//!
+//! # What can go wrong, and what is promised then
+//!
+//! *The process dies* (`kill -9`). The system keeps what was written, in the order of the calls; a write that was under
+//! way may have happened up to any byte. Everything appended is there afterwards, [`Written`] as well as [`Synced`].
+//!
+//! *The machine dies* (power loss). Of what was written since the last successful sync of a file, any part may be on
+//! disk, in any order, torn at any byte; where nothing of it is, zeros or what the disk had there before are read. File
+//! names created or removed since the last sync of the directory may be there or not, each for itself. What is synced
+//! stays. Then every entry that was appended as [`Synced`], or as [`Written`] before a [`Writer::sync`] that returned
+//! `Ok`, is there; of the others the first ones up to some point may be.
+//!
+//! *A call fails.* A write may be short, or fail for want of space or by an I/O error, and may have written any part of
+//! its bytes all the same. After a failed sync nothing is known about what was written since the last good one, and a
+//! later sync that succeeds proves nothing: so it is never tried again, the file is given up, and the next append begins
+//! with a new one, whose head says how far the old one is good. The failed group is owed to nobody; its client was told
+//! so. It can come back only if the machine dies as well, before the file's cutting is on disk.
+//!
+//! *The disk forgets or lies.* Any byte of any file may change, any file may be cut short or vanish. No damaged byte is
+//! ever handed out. Opening never fails for damage and never repairs by guessing: entries that are intact survive,
+//! the others are counted and reported, and files that make no sense stay where they are. Only at the end of the last
+//! segment damage cannot be told from a write that was under way, unless a later frame says that the place was durable
+//! before; there everything from the first invalid byte on is cut off and counted as truncated.
+//!
+//! *Somebody else.* A second process is kept out by a lock. A directory that is removed while it is used makes the next
+//! append fail. A copy of a directory in use can be opened.
+//!
+//! Not promised: that a completed entry never comes back. Completions are written down by [`Writer::tidy`] and not
+//! synced, so after power loss (or a kill before the next tidy) entries are delivered again. At least once, never less.
+//!
+//! # Invariants
+//!
+//! Cited in code and tests.
+//!
+//! - **JOURNAL-1** an entry that `append` returned as [`Synced`] is owed to each of its queues, with an identical
+//!   payload, until that queue completes it, evicts it, or is told of its loss.
+//! - **JOURNAL-2** nothing is handed out that was not appended: every byte is under a checksum that is seeded with its
+//!   segment's nonce.
+//! - **JOURNAL-3** what `append` refused is owed to nobody, and a failed sync is never retried.
+//! - **JOURNAL-4** recovery is a function of the files' bytes, and doing it twice finds the same.
+//! - **JOURNAL-5** a length or a number from disk is checked against limits before it is believed; whatever the bytes,
+//!   nothing panics and everything ends.
+//! - **JOURNAL-6** nothing is lost silently: what cannot be read is counted in bytes, entries and items where these are
+//!   known, and told to the queue that was owed it where that is known.
+//! - **JOURNAL-7** the lock of the index is never held while a file is used.
+//! - **JOURNAL-8** only the writer creates, extends and removes files; a segment goes only when nobody is owed it.
+//!
+//! [`Synced`]: Durability::Synced
+//! [`Written`]: Durability::Written
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +89,7 @@ pub use writer::Writer;
 /// How a journal is kept.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Size of a segment: a new one begins when the next group would not fit.
+    /// Size of a segment: a new one begins when the next group would not fit. A group may be larger than that.
     pub segment_bytes: u64,
     /// Something random, so that frames of one journal are never taken for frames of another.
     pub seed: u64,

@@ -1,4 +1,5 @@
 //! The journal on a real file system: what it promises without faults, and how it behaves beside other processes.
+#![expect(clippy::unwrap_used, reason = "clippy knows test functions, not the helpers they share")]
 
 use std::path::Path;
 use std::sync::Arc;
