@@ -1,3 +1,7 @@
-//! Doubles for tests of crates that use the journal; only ever a dev-dependency.
+//! Doubles for tests; only ever a dev-dependency. It knows of the journal nothing but its file system.
 
 #![forbid(unsafe_code)]
+
+mod sim_fs;
+
+pub use sim_fs::{Faults, Operation, SimFs};

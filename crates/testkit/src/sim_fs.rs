@@ -1,0 +1,517 @@
+//! A file system in memory that does to its users what disks and kernels do.
+//!
+//! # Fault model
+//!
+//! What is *written* is what any reader sees; what is *durable* is what power loss leaves. A file's writes and changes
+//! of length become durable with [`File::sync`], names created and removed with [`Fs::sync_dir`]; the one never does the
+//! other's work.
+//!
+//! **Power loss** ([`SimFs::after_power_loss`]): every write since the last sync is there, or not, or torn: cut off at
+//! any byte, or with any of its sectors missing. Each is decided for itself, so later writes may survive earlier ones.
+//! Where a file was extended but its data are missing, there are zeros, noise, or what some file that was removed had
+//! there: old sectors come back. Each unsynced creation and removal of a name has happened or not.
+//!
+//! **A kill** ([`SimFs::after_kill`]): everything written is there. It is no more durable than before: power may fail
+//! later. Of the operation that the kill met, any part has happened.
+//!
+//! **Failing operations** ([`Faults`], [`SimFs::fail_next`], [`SimFs::set_capacity`]): writes and reads are short; a
+//! write fails having written any part of its bytes; the disk is full. A failed sync leaves each write since the last
+//! one durable, torn or lost *for good*: the system thinks it has tried, and a later sync that succeeds brings nothing
+//! back, although readers still see it. A failed sync of the directory likewise. A failed truncation may have happened.
+//!
+//! **Rot** ([`SimFs::flip`], [`SimFs::zero`], [`SimFs::files`] and [`SimFs::with_files`]): bytes change, files are cut
+//! or vanish, in what is written and what is durable alike.
+//!
+//! # Use
+//!
+//! Operations that change something are counted ([`SimFs::operations`]). With [`SimFs::crash_at`] the n-th of them is
+//! met by the crash and every call after it fails; then ask for one of the two disks that it may leave. Everything
+//! random comes from the seed, so the same calls give the same faults.
+
+mod content;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, IoSlice};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fastrand::Rng;
+use weir_journal::{File, Fs, Space};
+
+use content::Content;
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+/// What [`SimFs::fail_next`] can make fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// `File::read_at`
+    Read,
+    /// `File::write_at`
+    Write,
+    /// `File::sync`
+    Sync,
+    /// `File::allocate`
+    Allocate,
+    /// `File::truncate`
+    Truncate,
+    /// `Fs::create`
+    Create,
+    /// `Fs::open`
+    Open,
+    /// `Fs::remove`
+    Remove,
+    /// `Fs::sync_dir`
+    SyncDir,
+}
+
+/// How often operations fail by themselves, in one of so many; 0: never.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Faults {
+    /// A read or write does less than asked.
+    pub short: u32,
+    /// A read fails.
+    pub read: u32,
+    /// A write fails.
+    pub write: u32,
+    /// A sync of a file or of the directory fails.
+    pub sync: u32,
+    /// Another operation fails.
+    pub other: u32,
+}
+
+/// The file system. Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct SimFs {
+    disk: Arc<Mutex<Disk>>,
+}
+
+#[derive(Debug, Clone)]
+struct Disk {
+    rng: Rng,
+    /// By number; a file without a name is there as long as the disk is, because somebody may have it open.
+    contents: Vec<Content>,
+    names: BTreeMap<String, usize>,
+    durable_names: BTreeMap<String, usize>,
+    name_changes: Vec<NameChange>,
+    faults: Faults,
+    fail_next: VecDeque<(Operation, i32)>,
+    capacity: Option<u64>,
+    operations: u64,
+    crash_at: Option<u64>,
+    crashed: bool,
+}
+
+#[derive(Debug, Clone)]
+struct NameChange {
+    name: String,
+    /// The file that has the name from now on; none: it is removed.
+    file: Option<usize>,
+}
+
+/// Whether an operation goes on.
+enum Fate {
+    Happens,
+    /// It fails, and may have happened in part.
+    Fails(io::Error),
+}
+
+impl SimFs {
+    /// An empty disk without faults.
+    pub fn new(seed: u64) -> Self {
+        Self::with_files(seed, &BTreeMap::new())
+    }
+
+    /// A disk with these files, all durable.
+    pub fn with_files(seed: u64, files: &BTreeMap<String, Vec<u8>>) -> Self {
+        let contents = files.values().map(|bytes| Content::durable(bytes.clone())).collect();
+        let names: BTreeMap<String, usize> = files.keys().cloned().zip(0..).collect();
+        let disk = Disk {
+            rng: Rng::with_seed(seed),
+            contents,
+            durable_names: names.clone(),
+            names,
+            name_changes: Vec::new(),
+            faults: Faults::default(),
+            fail_next: VecDeque::new(),
+            capacity: None,
+            operations: 0,
+            crash_at: None,
+            crashed: false,
+        };
+        Self { disk: Arc::new(Mutex::new(disk)) }
+    }
+
+    /// What readers see.
+    pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let disk = self.disk();
+        disk.names.iter().map(|(name, file)| (name.clone(), disk.contents[*file].written().to_vec())).collect()
+    }
+
+    /// Inverts bits of one byte of a file; false when there is no such byte.
+    pub fn flip(&self, name: &str, offset: usize, bits: u8) -> bool {
+        self.disk().content(name).is_some_and(|content| content.corrupt(offset, |byte| byte ^ bits))
+    }
+
+    /// Zeroes one byte of a file; false when there is no such byte.
+    pub fn zero(&self, name: &str, offset: usize) -> bool {
+        self.disk().content(name).is_some_and(|content| content.corrupt(offset, |_| 0))
+    }
+
+    /// From now on operations fail so often.
+    pub fn set_faults(&self, faults: Faults) {
+        self.disk().faults = faults;
+    }
+
+    /// The next operation of this kind fails with EIO; repeated calls add up.
+    pub fn fail_next(&self, operation: Operation) {
+        self.disk().fail_next.push_back((operation, EIO));
+    }
+
+    /// The next operation of this kind fails with ENOSPC.
+    pub fn fill_next(&self, operation: Operation) {
+        self.disk().fail_next.push_back((operation, ENOSPC));
+    }
+
+    /// How many bytes all files can have together.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.disk().capacity = bytes;
+    }
+
+    /// Operations so far that change something.
+    pub fn operations(&self) -> u64 {
+        self.disk().operations
+    }
+
+    /// Operation `number` (the first one is 1) is met by a crash, and everything after it fails.
+    pub fn crash_at(&self, number: u64) {
+        self.disk().crash_at = Some(number);
+    }
+
+    /// Everything fails from now on.
+    pub fn crash(&self) {
+        self.disk().crashed = true;
+    }
+
+    /// Whether it has crashed.
+    pub fn has_crashed(&self) -> bool {
+        self.disk().crashed
+    }
+
+    /// A disk as a kill of the process at this moment leaves it.
+    pub fn after_kill(&self) -> Self {
+        let disk = self.disk().clone().restarted();
+        Self { disk: Arc::new(Mutex::new(disk)) }
+    }
+
+    /// A disk as power loss at this moment may leave it. Asking again may give another one.
+    pub fn after_power_loss(&self) -> Self {
+        let disk = self.disk().power_loss();
+        Self { disk: Arc::new(Mutex::new(disk)) }
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn file(&self, number: usize) -> Arc<dyn File> {
+        Arc::new(SimFile { disk: self.clone(), number })
+    }
+}
+
+impl Disk {
+    fn content(&mut self, name: &str) -> Option<&mut Content> {
+        let file = *self.names.get(name)?;
+        self.contents.get_mut(file)
+    }
+
+    fn restarted(self) -> Self {
+        Self {
+            faults: Faults::default(),
+            fail_next: VecDeque::new(),
+            operations: 0,
+            crash_at: None,
+            crashed: false,
+            ..self
+        }
+    }
+
+    fn power_loss(&mut self) -> Self {
+        let rng = &mut self.rng;
+        let mut names = self.durable_names.clone();
+        for change in &self.name_changes {
+            if rng.bool() {
+                change.apply(&mut names);
+            }
+        }
+        let old = self.stale();
+        let rng = &mut self.rng;
+        let contents =
+            self.contents.iter().map(|content| Content::durable(content.after_power_loss(rng, &old))).collect();
+        let lost = Self {
+            rng: Rng::with_seed(rng.u64(..)),
+            contents,
+            durable_names: names.clone(),
+            names,
+            name_changes: Vec::new(),
+            fail_next: VecDeque::new(),
+            ..*self
+        };
+        lost.restarted()
+    }
+
+    /// What removed files had: their sectors may show up in new ones.
+    fn stale(&self) -> Vec<Vec<u8>> {
+        let is_named = |file: usize| self.names.values().any(|named| *named == file);
+        let removed = self.contents.iter().enumerate().filter(|(file, _)| !is_named(*file));
+        removed.map(|(_, content)| content.written().to_vec()).collect()
+    }
+
+    fn used(&self) -> u64 {
+        self.names.values().map(|file| self.contents[*file].written().len() as u64).sum()
+    }
+
+    fn free(&self) -> u64 {
+        self.capacity.map_or(u64::MAX / 4, |capacity| capacity.saturating_sub(self.used()))
+    }
+
+    /// Counts an operation that changes something and decides about it.
+    fn change(&mut self, operation: Operation, one_in: u32) -> io::Result<Fate> {
+        self.alive()?;
+        self.operations += 1;
+        if self.crash_at == Some(self.operations) {
+            self.crashed = true;
+            return Ok(Fate::Fails(crashed()));
+        }
+        Ok(self.fate(operation, one_in))
+    }
+
+    fn fate(&mut self, operation: Operation, one_in: u32) -> Fate {
+        if let Some(at) = self.fail_next.iter().position(|(failing, _)| *failing == operation) {
+            let code = self.fail_next.remove(at).map_or(EIO, |(_, code)| code);
+            return Fate::Fails(io::Error::from_raw_os_error(code));
+        }
+        if one_in > 0 && self.rng.u32(..one_in) == 0 {
+            let code = if operation == Operation::Write && self.rng.bool() { ENOSPC } else { EIO };
+            return Fate::Fails(io::Error::from_raw_os_error(code));
+        }
+        Fate::Happens
+    }
+
+    fn alive(&self) -> io::Result<()> {
+        if self.crashed { Err(crashed()) } else { Ok(()) }
+    }
+
+    fn is_short(&mut self) -> bool {
+        self.faults.short > 0 && self.rng.u32(..self.faults.short) == 0
+    }
+
+    fn rename(&mut self, change: NameChange) {
+        change.apply(&mut self.names);
+        self.name_changes.push(change);
+    }
+
+    fn write(&mut self, file: usize, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let fate = self.change(Operation::Write, self.faults.write)?;
+        let offset = usize::try_from(offset).map_err(|_| too_long())?;
+        let length = self.contents[file].written().len();
+        let room = usize::try_from(self.free()).unwrap_or(usize::MAX).saturating_add(length.saturating_sub(offset));
+        let mut count = bytes.len().min(room);
+        let fails = match fate {
+            Fate::Fails(error) => {
+                count = self.rng.usize(..=count);
+                Some(error)
+            }
+            Fate::Happens if count == 0 && !bytes.is_empty() => Some(io::Error::from_raw_os_error(ENOSPC)),
+            Fate::Happens => None,
+        };
+        if fails.is_none() && count > 1 && self.is_short() {
+            count = self.rng.usize(1..count);
+        }
+        self.contents[file].write(&bytes[..count], offset);
+        fails.map_or(Ok(count), Err)
+    }
+
+    fn sync(&mut self, file: usize) -> io::Result<()> {
+        let fate = self.change(Operation::Sync, self.faults.sync)?;
+        match fate {
+            Fate::Happens => self.contents[file].sync(),
+            Fate::Fails(error) => {
+                let old = self.stale();
+                self.contents[file].fail_to_sync(&mut self.rng, &old);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn resize(&mut self, file: usize, bytes: u64, operation: Operation) -> io::Result<()> {
+        let fate = self.change(operation, self.faults.other)?;
+        let length = self.contents[file].written().len() as u64;
+        if bytes > length && bytes - length > self.free() {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        let bytes = usize::try_from(bytes).map_err(|_| too_long())?;
+        match fate {
+            Fate::Happens => self.contents[file].resize(bytes),
+            Fate::Fails(error) => {
+                if self.rng.bool() {
+                    self.contents[file].resize(bytes);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes a name; when that fails, it may have happened.
+    fn change_name(&mut self, operation: Operation, change: NameChange) -> io::Result<()> {
+        match self.change(operation, self.faults.other)? {
+            Fate::Happens => self.rename(change),
+            Fate::Fails(error) => {
+                if self.rng.bool() {
+                    self.rename(change);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_names(&mut self) -> io::Result<()> {
+        let fate = self.change(Operation::SyncDir, self.faults.sync)?;
+        let changes = std::mem::take(&mut self.name_changes);
+        for change in changes {
+            if matches!(fate, Fate::Happens) || self.rng.bool() {
+                change.apply(&mut self.durable_names);
+            }
+        }
+        match fate {
+            Fate::Happens => Ok(()),
+            Fate::Fails(error) => Err(error),
+        }
+    }
+}
+
+impl NameChange {
+    fn apply(&self, names: &mut BTreeMap<String, usize>) {
+        match self.file {
+            Some(file) => names.insert(self.name.clone(), file),
+            None => names.remove(&self.name),
+        };
+    }
+}
+
+fn crashed() -> io::Error {
+    io::Error::other("the simulated machine has crashed")
+}
+
+fn too_long() -> io::Error {
+    io::Error::from(io::ErrorKind::FileTooLarge)
+}
+
+impl Fs for SimFs {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let disk = self.disk();
+        disk.alive()?;
+        Ok(disk.names.keys().cloned().collect())
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let mut disk = self.disk();
+        if disk.names.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let number = disk.contents.len();
+        disk.contents.push(Content::default());
+        disk.change_name(Operation::Create, NameChange { name: name.to_owned(), file: Some(number) })?;
+        Ok(self.file(number))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let mut disk = self.disk();
+        disk.alive()?;
+        let one_in = disk.faults.read;
+        if let Fate::Fails(error) = disk.fate(Operation::Open, one_in) {
+            return Err(error);
+        }
+        let number = disk.names.get(name).copied().ok_or(io::ErrorKind::NotFound)?;
+        Ok(self.file(number))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut disk = self.disk();
+        if !disk.names.contains_key(name) {
+            disk.alive()?;
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        disk.change_name(Operation::Remove, NameChange { name: name.to_owned(), file: None })
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.disk().sync_names()
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let disk = self.disk();
+        disk.alive()?;
+        Ok(Space { free: disk.free(), total: disk.capacity.unwrap_or(u64::MAX / 4) })
+    }
+}
+
+#[derive(Debug)]
+struct SimFile {
+    disk: SimFs,
+    number: usize,
+}
+
+impl File for SimFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut disk = self.disk.disk();
+        disk.alive()?;
+        let one_in = disk.faults.read;
+        if let Fate::Fails(error) = disk.fate(Operation::Read, one_in) {
+            return Err(error);
+        }
+        let short = disk.is_short();
+        let bytes = disk.contents[self.number].written();
+        let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
+        let mut count = rest.len().min(buffer.len());
+        if short && count > 1 {
+            count = count.div_ceil(2);
+        }
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        self.disk.disk().write(self.number, &bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.disk().sync(self.number)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        let mut disk = self.disk.disk();
+        let length = disk.contents[self.number].written().len() as u64;
+        disk.resize(self.number, bytes.max(length), Operation::Allocate)
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.disk.disk().resize(self.number, bytes, Operation::Truncate)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let disk = self.disk.disk();
+        disk.alive()?;
+        Ok(disk.contents[self.number].written().len() as u64)
+    }
+
+    fn is_linked(&self) -> io::Result<bool> {
+        let disk = self.disk.disk();
+        disk.alive()?;
+        Ok(disk.names.values().any(|number| *number == self.number))
+    }
+}
