@@ -5,9 +5,8 @@
 //! - **Windows.** Answers are judged in windows of about `limit` answers, about one round trip. Only requests that were
 //!   sent after the limit was last changed count, so that a window speaks of one limit.
 //! - **Calm.** A window is not compared with a fixed number but with what this backend shows when it is calm: the share
-//!   of requests that it takes, and its latency for requests of similar size. What is clearly better than known is
-//!   believed at once. Because the best goes stale, one window in [`LOOK_EVERY`] is tried at a quarter of the limit, and
-//!   what the backend shows then is its calm from there on.
+//!   of requests that it takes, and its latency for requests of similar size. To know that, one window in
+//!   [`LOOK_EVERY`] is tried at a quarter of the limit: a look at the backend without much load.
 //! - **Growth.** With each calm window that used the limit it doubles until the first congestion ("slow start"), and
 //!   grows by one from then on.
 //! - **Congestion** is a window in which clearly fewer requests were taken, or clearly later. The limit falls by three
@@ -18,30 +17,24 @@
 //! - **Silence.** A backend that takes nothing, for longer than chance explains, or that cannot be reached starts again
 //!   from one request.
 
+mod calm;
+
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use calm::{Calm, Window};
+
 /// Where a backend starts of which nothing is known: enough for a fast one, not much for a slow one.
 const INITIAL: usize = 16;
-/// Answers that a window has at least, but for slow start.
-const MIN_ANSWERS: usize = 16;
-/// A backend that takes few requests gets windows up to this many times longer, until some were taken.
-const MAX_WINDOWS: u32 = 16;
-/// Requests taken without which nothing is said about latency.
-const MIN_TAKEN: u32 = 8;
-/// Answers that come this many times later than in calm are clearly late: half of their time is waiting.
-const LATE: f64 = 2.0;
+/// But for slow start, a window has so many answers that about so many requests were taken.
+const MIN_TAKEN: usize = 16;
+/// Refusals in a row that say nothing yet, however unlikely they are.
+const MIN_ROW: usize = 32;
+/// A request that costs less than this many times as much as in calm is calm.
+const NO_COST: f64 = 1.1;
 /// At a look, a request that costs less than this part of what it cost before is clearly better.
 const BETTER: f64 = 0.7;
-/// Shorter times do not differ: what a backend on the same machine needs depends on who else is busy there.
-const SHORT: f64 = 0.005;
-/// Less than this part of the usual share of requests is clearly less ...
-const FEWER: f64 = 0.9;
-/// ... if it is this many standard deviations away.
-const CHANCE: f64 = 3.0;
-/// No backend is expected to take more than this share of requests: one failure is no congestion.
-const BEST_SHARE: f64 = 0.99;
 /// How unlikely it must be that a backend that takes its usual share refuses this many in a row.
 const BEYOND_CHANCE: f64 = 0.001;
 /// After a cut by this factor, load would have shown itself as the cause: three times 0.7.
@@ -49,9 +42,7 @@ const DEEP: f64 = 2.5;
 /// One window in this many that used the limit is tried at a quarter of it ...
 const LOOK_EVERY: u32 = 64;
 /// ... and sooner at first, and after a look at which the backend did clearly better: it may do better still.
-const LOOK_AGAIN: u32 = 4;
-/// Sizes of requests that are expected to take different times: a factor of four each, from 16 KiB to 4 MiB.
-const CLASSES: usize = 6;
+const LOOK_AGAIN: u32 = 2;
 
 /// What a backend made of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,16 +79,20 @@ pub(super) struct Concurrency {
 enum Phase {
     SlowStart,
     Steady,
-    /// The limit was cut because of what happened with `from` requests under way.
-    Trial {
-        from: usize,
-        before: Window,
-        since: Window,
-    },
-    /// A quarter of the limit is tried, which is `from`.
-    Look {
-        from: usize,
-    },
+    /// The limit was cut, to see whether that helps.
+    Trial(Trial),
+    /// A quarter of the limit is tried, to see what the backend shows without much load.
+    Look(Trial),
+}
+
+#[derive(Debug)]
+struct Trial {
+    /// Requests that were under way before the cut ...
+    from: usize,
+    /// ... and how many times as much as in calm each of them cost.
+    cost: f64,
+    /// All that was seen since.
+    since: Window,
 }
 
 impl Concurrency {
@@ -166,9 +161,9 @@ impl Concurrency {
     /// The backend has refused so many requests in a row, for so long, that its usual share does not explain it.
     fn takes_nothing(&self, now: Instant) -> bool {
         let row = usize::try_from(self.failures).unwrap_or(usize::MAX);
-        let chance = (1.0 - self.calm.share).powi(i32::try_from(self.failures).unwrap_or(i32::MAX));
+        let chance = (1.0 - self.calm.share()).powi(i32::try_from(self.failures).unwrap_or(i32::MAX));
         let waited = self.taken_at.is_none_or(|at| now >= at + 2 * self.round_trip);
-        row >= self.limit.max(MIN_ANSWERS) && chance < BEYOND_CHANCE && waited
+        row >= self.limit.max(MIN_ROW) && chance < BEYOND_CHANCE && waited
     }
 
     /// Quick answers come first, above all refusals: a short window would hold nothing else.
@@ -183,8 +178,7 @@ impl Concurrency {
         if matches!(self.phase, Phase::SlowStart) {
             return self.limit;
         }
-        let windows = (1..MAX_WINDOWS).find(|windows| self.calm.share * f64::from(*windows) >= FEWER);
-        self.limit.max(MIN_ANSWERS * windows.unwrap_or(MAX_WINDOWS) as usize)
+        self.limit.max(self.calm.answers_for(MIN_TAKEN))
     }
 
     /// Draws the consequences of a full window.
@@ -193,198 +187,93 @@ impl Concurrency {
         // One answer that came very late is not waited for for long.
         self.round_trip = window.longest.max(self.round_trip / 2);
         match std::mem::replace(&mut self.phase, Phase::Steady) {
-            Phase::Look { from } => {
-                self.look_in = if window.cost(&self.calm) < BETTER { LOOK_AGAIN } else { LOOK_EVERY };
-                self.calm.replace(&window);
-                self.limit = from;
-            }
-            Phase::Trial { from, before, mut since } => {
-                since.pool(&window);
-                self.compare(from, before, window, since);
-            }
-            Phase::SlowStart | Phase::Steady if window.is_congested(&self.calm) => self.begin_trial(window),
+            Phase::Look(trial) => self.look(trial, window),
+            Phase::Trial(trial) => self.compare(trial, &window),
+            Phase::SlowStart | Phase::Steady if window.is_congested(&self.calm) => self.begin_trial(&window),
             phase => {
                 self.calm.learn(&window);
                 if window.used >= self.limit {
-                    self.grow(phase);
+                    self.grow(phase, &window);
                 }
             }
         }
     }
 
-    fn grow(&mut self, phase: Phase) {
+    fn grow(&mut self, phase: Phase, window: &Window) {
         self.look_in = self.look_in.saturating_sub(1);
         if matches!(phase, Phase::SlowStart) && self.limit < self.max {
             self.phase = Phase::SlowStart;
             self.limit = (self.limit * 2).min(self.max);
         } else if self.look_in == 0 && self.limit > 1 {
-            self.phase = Phase::Look { from: self.limit };
+            self.phase = Phase::Look(Trial::new(self.limit, window.cost(&self.calm)));
             self.limit = (self.limit / 4).max(1);
         } else {
             self.limit = (self.limit + 1).min(self.max);
         }
     }
 
-    fn begin_trial(&mut self, before: Window) {
-        let from = before.used.clamp(1, self.limit);
-        self.limit = cut(from);
-        self.phase = Phase::Trial { from, before, since: Window::default() };
+    /// What the window at a quarter of the limit says.
+    fn look(&mut self, trial: Trial, window: Window) {
+        let helped = trial.helped(&window, &self.calm, self.limit);
+        self.look_in = if helped { LOOK_AGAIN } else { LOOK_EVERY };
+        self.limit = if helped { cut(trial.from) } else { trial.from };
+        // Fewer taken with less load: that is not calm but a change, and the next window will show it.
+        if !window.has_fewer(&self.calm) {
+            self.calm.update(window);
+        }
     }
 
-    /// The window after a cut, and all windows since the first cut.
-    fn compare(&mut self, from: usize, before: Window, window: Window, since: Window) {
-        let depth = from as f64 / self.limit as f64;
-        // In proportion would be as deep as the cut; no relief at all would be 1. This is half way between the two.
-        let helped = before.cost(&self.calm) / window.cost(&self.calm) > depth.sqrt() && depth > 1.0;
-        let congested = window.is_congested(&self.calm);
-        if helped && !congested {
-            self.calm.learn(&window);
-        } else if depth < DEEP && self.limit > 1 {
+    fn begin_trial(&mut self, window: &Window) {
+        let from = window.used.clamp(1, self.limit);
+        self.limit = cut(from);
+        // Of a backend of which nothing is known the answer is wanted at once.
+        while self.calm.is_unknown() && ratio(from, self.limit) < DEEP && self.limit > 1 {
             self.limit = cut(self.limit);
-            self.phase = Phase::Trial { from, before, since };
+        }
+        self.phase = Phase::Trial(Trial::new(from, window.cost(&self.calm)));
+    }
+
+    /// What the window after a cut says about its cause.
+    fn compare(&mut self, mut trial: Trial, window: &Window) {
+        trial.since.pool(window);
+        // More than all of the cost cannot go away.
+        let helped = trial.helped(window, &self.calm, self.limit) || window.cost(&self.calm) < NO_COST;
+        if helped && !window.is_congested(&self.calm) {
+            self.calm.learn(window);
+        } else if ratio(trial.from, self.limit) < DEEP && self.limit > 1 {
+            self.limit = cut(self.limit);
+            self.phase = Phase::Trial(trial);
         } else if helped {
             self.begin_trial(window);
         } else {
-            self.calm.replace(&since);
-            self.limit = from;
+            self.calm.replace(trial.since);
+            self.limit = trial.from;
             self.phase = Phase::SlowStart;
+            self.look_in = LOOK_AGAIN;
         }
     }
+}
+
+impl Trial {
+    fn new(from: usize, cost: f64) -> Self {
+        Self { from, cost, since: Window::default() }
+    }
+
+    /// Whether a request costs the less the fewer are under way, to judge by a window with no more than `limit`.
+    fn helped(&self, window: &Window, calm: &Calm, limit: usize) -> bool {
+        // In proportion it would be the depth of the cut times less, and with no relief at all once: this is half way.
+        let enough = self.cost / ratio(self.from, limit).sqrt();
+        limit < self.from && window.cost(calm) < enough
+    }
+}
+
+fn ratio(from: usize, to: usize) -> f64 {
+    from as f64 / to as f64
 }
 
 /// Three tenths less, but not nothing.
 fn cut(limit: usize) -> usize {
     ((limit * 7 + 5) / 10).clamp(1, limit.saturating_sub(1).max(1))
-}
-
-/// Answers of one window.
-#[derive(Debug, Default)]
-struct Window {
-    /// Most requests under way when one of these was sent.
-    used: usize,
-    /// The longest time until an answer of any kind.
-    longest: Duration,
-    answers: usize,
-    taken: usize,
-    /// Of requests that were taken, by size.
-    latency: [Latency; CLASSES],
-}
-
-/// Latencies in seconds of requests of similar size.
-#[derive(Debug, Default, Clone, Copy)]
-struct Latency {
-    count: u32,
-    sum: f64,
-}
-
-impl Latency {
-    fn add(&mut self, other: Self) {
-        self.count += other.count;
-        self.sum += other.sum;
-    }
-
-    /// What an answer takes, if there are enough to tell.
-    fn mean(self) -> Option<f64> {
-        (self.count >= MIN_TAKEN).then(|| (self.sum / f64::from(self.count)).max(SHORT))
-    }
-}
-
-impl Window {
-    fn add(&mut self, latency: Duration, verdict: Verdict, in_flight_when_sent: usize, bytes: usize) {
-        self.used = self.used.max(in_flight_when_sent);
-        self.answers += 1;
-        if verdict != Verdict::Silent {
-            self.longest = self.longest.max(latency);
-        }
-        if verdict == Verdict::Taken {
-            self.taken += 1;
-            let class = (0..CLASSES - 1).find(|class| bytes <= (16 * 1024) << (2 * class));
-            self.latency[class.unwrap_or(CLASSES - 1)].add(Latency { count: 1, sum: latency.as_secs_f64() });
-        }
-    }
-
-    fn pool(&mut self, other: &Self) {
-        self.answers += other.answers;
-        self.taken += other.taken;
-        self.latency.iter_mut().zip(other.latency).for_each(|(latency, other)| latency.add(other));
-    }
-
-    fn share(&self) -> f64 {
-        // Half a request more: not having taken one of a few does not mean that none will be.
-        (self.taken as f64 + 0.5) / (self.answers as f64 + 0.5)
-    }
-
-    /// How many times later than in calm answers came.
-    fn lateness(&self, calm: &Calm) -> f64 {
-        let mut seen = Latency::default();
-        let mut expected = 0.0;
-        for (latency, calm) in self.latency.iter().zip(calm.latency) {
-            if let Some(calm) = calm.mean() {
-                seen.add(*latency);
-                expected += calm * f64::from(latency.count);
-            }
-        }
-        if seen.count < MIN_TAKEN { 1.0 } else { seen.sum / expected }
-    }
-
-    fn is_congested(&self, calm: &Calm) -> bool {
-        self.share() < FEWER * calm.share - calm.chance(self) || self.lateness(calm) > LATE
-    }
-
-    /// Time of the backend's slots for each request taken, in multiples of what it costs in calm.
-    fn cost(&self, calm: &Calm) -> f64 {
-        calm.share / self.share() * self.lateness(calm)
-    }
-}
-
-/// What a backend shows without load.
-#[derive(Debug)]
-struct Calm {
-    /// Requests taken of all answered.
-    share: f64,
-    /// Of requests that were taken, by size.
-    latency: [Latency; CLASSES],
-}
-
-impl Default for Calm {
-    fn default() -> Self {
-        Self { share: BEST_SHARE, latency: Default::default() }
-    }
-}
-
-impl Calm {
-    /// How far the share of a window is from the usual one by chance.
-    fn chance(&self, window: &Window) -> f64 {
-        CHANCE * (self.share * (1.0 - self.share) / window.answers as f64).sqrt()
-    }
-
-    /// Takes over what is clearly better than known, and what is not known yet.
-    fn learn(&mut self, window: &Window) {
-        if window.share() > self.share + self.chance(window) {
-            self.share = window.share().min(BEST_SHARE);
-        }
-        let sooner = window.lateness(self) < 1.0 / LATE;
-        for (calm, latency) in self.latency.iter_mut().zip(window.latency) {
-            if calm.count < MIN_TAKEN {
-                calm.add(latency);
-            } else if sooner && latency.count >= MIN_TAKEN {
-                *calm = latency;
-            }
-        }
-    }
-
-    /// Takes over what the window shows, better or worse.
-    fn replace(&mut self, window: &Window) {
-        let lateness = window.lateness(self);
-        self.share = window.share().min(BEST_SHARE);
-        for (calm, latency) in self.latency.iter_mut().zip(window.latency) {
-            if latency.count >= MIN_TAKEN {
-                *calm = latency;
-            } else {
-                calm.sum *= lateness;
-            }
-        }
-    }
 }
 
 #[cfg(test)]
