@@ -1,4 +1,5 @@
-//! How fast requests are validated, cut and translated from JSON, in GB/s of one core: the best of several rounds.
+//! How fast requests are validated, cut and translated to and from JSON, in GB/s of one core: the best of
+//! several rounds.
 //!
 //! `cargo bench -p weir-otlp`. It measures this crate alone, not a pipeline; nothing is asserted.
 
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use weir_otlp::build::Encoder;
-use weir_otlp::{Limits, cut_traces, traces_from_json, validate_traces};
+use weir_otlp::{Limits, cut_traces, traces_from_json, traces_to_json, validate_traces};
 
 const SPANS: usize = 512;
 const ROUND: Duration = Duration::from_millis(200);
@@ -42,6 +43,8 @@ fn main() -> io::Result<()> {
         let bytes = Bytes::from(request.clone());
         let rate = best_rate(request.len(), || drop(black_box(cut_traces(black_box(&bytes), request.len() / 4))));
         writeln!(out, "  cut in four   {rate:6.2} GB/s")?;
+        let rate = best_rate(request.len(), || drop(black_box(traces_to_json(black_box(&request), &limits))));
+        writeln!(out, "  to JSON       {rate:6.2} GB/s")?;
         let json = json(shape);
         let rate = best_rate(json.len(), || drop(black_box(traces_from_json(black_box(&json), &limits, 1 << 30))));
         writeln!(out, "  from JSON     {rate:6.2} GB/s of JSON")?;

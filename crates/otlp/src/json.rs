@@ -1,4 +1,4 @@
-//! OTLP/JSON to OTLP/protobuf, in one pass and without a tree in between.
+//! OTLP/JSON to OTLP/protobuf, in one pass and without a tree in between. The way back is in [`write`].
 //!
 //! The proto3 JSON mapping with OTLP's exceptions: trace and span ids are hexadecimal, enums are numbers (names are
 //! taken too). Names come in lowerCamelCase or as in the `.proto` file, unknown ones are ignored, `null` is the
@@ -14,6 +14,9 @@ use crate::limits::{Limits, Tally};
 use crate::schema::{self, Field, Kind, Message};
 
 mod scalar;
+mod write;
+
+pub use write::{Json, traces_to_json};
 
 /// Translates an `ExportTraceServiceRequest` from JSON to protobuf that passes [`crate::validate_traces`] with the
 /// same limits. The result takes at most `max_output` bytes. While it grows, its buffer may be

@@ -9,7 +9,7 @@
 //! Invariants, cited in code and tests:
 //! - **WIRE-1** views and cursors never panic and never allocate, whatever the bytes.
 //! - **WIRE-2** a splice without edits returns identical bytes.
-//! - **WIRE-3** unknown fields survive every operation.
+//! - **WIRE-3** unknown fields survive every operation; a translation to JSON, which has no names for them, counts them.
 //! - **WIRE-4** what we accept, prost accepts with equal values (UTF-8 and last-one-wins included).
 //! - **WIRE-5** depth and item counts are capped by [`Limits`]; a length is checked before it is used.
 
@@ -31,7 +31,7 @@ mod validate;
 
 pub use cut::{Part, cut_traces, halve_traces};
 pub use error::{Error, Fault, Problem};
-pub use json::traces_from_json;
+pub use json::{Json, traces_from_json, traces_to_json};
 pub use limits::{Counts, Limits};
 pub use response::{
     PartialSuccess, partial_success, partial_success_from_json, traces_response, traces_response_to_json,

@@ -11,7 +11,7 @@ pub(crate) mod common;
 pub(crate) mod traces;
 
 /// Field numbers from here on are unknown to every OTLP message.
-const NUMBERS: usize = 32;
+pub(crate) const NUMBERS: usize = 32;
 const UNKNOWN: u8 = u8::MAX;
 
 /// A message type.
@@ -22,6 +22,8 @@ pub(crate) struct Message {
     fields: &'static [Field],
     /// Field number to index in `fields`.
     index: [u8; NUMBERS],
+    /// Whether the fields are the members of one oneof.
+    oneof: bool,
 }
 
 /// What a message counts as.
@@ -117,7 +119,26 @@ impl Message {
             index[fields[at].number as usize] = entry;
             at += 1;
         }
-        Self { role, fields, index }
+        Self { role, fields, index, oneof: false }
+    }
+
+    const fn oneof(self) -> Self {
+        Self { oneof: true, ..self }
+    }
+
+    /// The fields, at most [`NUMBERS`].
+    pub(crate) fn fields(&self) -> &'static [Field] {
+        self.fields
+    }
+
+    /// Where the field with this number is in [`fields`](Self::fields).
+    pub(crate) fn index_of(&self, number: u32) -> Option<usize> {
+        self.index.get(number as usize).map(|entry| usize::from(*entry)).filter(|index| *index < self.fields.len())
+    }
+
+    /// Whether the fields are the members of one oneof: at most one has a value, the last one on the wire.
+    pub(crate) fn is_oneof(&self) -> bool {
+        self.oneof
     }
 
     /// The field with this number.

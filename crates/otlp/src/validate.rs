@@ -17,7 +17,8 @@ pub fn validate_traces(bytes: &[u8], limits: &Limits) -> Result<Counts, Error> {
     validate(&traces::REQUEST, bytes, limits)
 }
 
-fn validate(root: &'static Message, bytes: &[u8], limits: &Limits) -> Result<Counts, Error> {
+/// [`validate_traces`] for any signal.
+pub(crate) fn validate(root: &'static Message, bytes: &[u8], limits: &Limits) -> Result<Counts, Error> {
     let mut walk = Walk { bytes, tally: Tally::new(limits) };
     match walk.message(root, 0..bytes.len(), 0) {
         Ok(()) => Ok(walk.tally.counts),

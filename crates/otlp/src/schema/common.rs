@@ -14,7 +14,8 @@ pub(crate) static ANY_VALUE: Message = Message::new(
         Field::new(7, "bytes_value", "bytesValue", Kind::Bytes),
         Field::new(8, "string_value_strindex", "stringValueStrindex", Kind::Int32),
     ],
-);
+)
+.oneof();
 
 static ARRAY_VALUE: Message =
     Message::new(Role::Part, &[Field::new(1, "values", "values", Kind::Message(&ANY_VALUE)).repeated()]);

@@ -374,7 +374,7 @@ proptest! {
     }
 }
 
-fn forget_nan_payloads(request: &mut ExportTraceServiceRequest) {
+pub(crate) fn forget_nan_payloads(request: &mut ExportTraceServiceRequest) {
     fn in_value(value: &mut AnyValue) {
         match &mut value.value {
             Some(Value::DoubleValue(value)) if value.is_nan() => *value = f64::NAN,

@@ -16,3 +16,5 @@ mod model;
 mod responses;
 #[cfg(test)]
 mod splice;
+#[cfg(test)]
+mod to_json;
