@@ -3,7 +3,6 @@
 use crate::support::gateway::{Gateway, closed_port, pipeline, sink};
 use crate::support::grpc::{INVALID_ARGUMENT, OK};
 use crate::support::http::{self, PROTOBUF};
-use crate::support::metrics::Scrape;
 use crate::support::payload;
 
 #[tokio::test]
@@ -53,23 +52,6 @@ async fn only_metrics_are_served_and_only_by_get() {
     assert_eq!(http::exchange(gateway.at.metrics, &post).await.status, 405);
 }
 
-/// Promise P4 for one pipeline, from the text of one scrape.
-fn balances(scrape: &Scrape, pipeline: &str) {
-    let label = format!("pipeline=\"{pipeline}\"");
-    let sum = |metric: &str| scrape.sum(metric, &label);
-    let accepted = sum("weir_pipeline_accepted_items_total");
-    let ends = [
-        "weir_pipeline_delivered_items_total",
-        "weir_pipeline_filtered_items_total",
-        "weir_pipeline_dropped_items_total",
-        "weir_pipeline_rejected_items_total",
-        "weir_pipeline_pending_items",
-    ];
-    let ends = ends.map(sum);
-    assert_eq!(accepted, ends.iter().sum::<f64>(), "{pipeline}: {ends:?}");
-    assert_eq!(sum("weir_books_mismatches_total"), 0.0);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_books_balance_in_every_scrape_under_load() {
     let flaky = sink(r#"{"fault": ["503:20", "400:10"], "partial": 10, "delay": "20ms:20"}"#).await;
@@ -90,8 +72,8 @@ async fn the_books_balance_in_every_scrape_under_load() {
     let mut scrapes = 0;
     while !load.is_finished() || scrapes == 0 {
         let scrape = gateway.scrape().await;
-        balances(&scrape, "flaky");
-        balances(&scrape, "steady");
+        scrape.books("flaky");
+        scrape.books("steady");
         scrapes += 1;
     }
     for worker in load.await.unwrap() {

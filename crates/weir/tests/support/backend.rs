@@ -18,6 +18,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
@@ -35,6 +36,8 @@ pub(crate) struct Captured {
     /// The body as OTLP, decompressed.
     pub(crate) message: ExportTraceServiceRequest,
     pub(crate) at: Instant,
+    /// The backend said that it took it.
+    pub(crate) taken: bool,
 }
 
 /// What a backend says.
@@ -55,6 +58,7 @@ type Script = dyn Fn(usize, &Captured) -> Say + Send + Sync;
 pub(crate) struct Backend {
     pub(crate) address: SocketAddr,
     captured: Arc<Mutex<Vec<Captured>>>,
+    answers: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
@@ -76,6 +80,18 @@ impl Backend {
         Self::serve(listener, None, Arc::new(script))
     }
 
+    /// Reads every request and takes it, but says so only from [`Backend::answer`] on.
+    pub(crate) async fn holding() -> Self {
+        let backend = Self::start().await;
+        backend.answers.send_replace(false);
+        backend
+    }
+
+    /// Answers what was asked so far, and from now on at once.
+    pub(crate) fn answer(&self) {
+        self.answers.send_replace(true);
+    }
+
     /// Takes everything, over TLS.
     pub(crate) async fn with_tls(acceptor: TlsAcceptor) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -85,7 +101,8 @@ impl Backend {
     fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, script: Arc<Script>) -> Self {
         let address = listener.local_addr().unwrap();
         let captured = Arc::new(Mutex::new(Vec::new()));
-        let desk = Desk { captured: Arc::clone(&captured), script };
+        let (answers, may_answer) = watch::channel(true);
+        let desk = Desk { captured: Arc::clone(&captured), may_answer, script };
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             loop {
@@ -99,7 +116,7 @@ impl Backend {
                 });
             }
         });
-        Self { address, captured, task }
+        Self { address, captured, answers, task }
     }
 
     /// Everything that arrived, refused requests included.
@@ -109,15 +126,25 @@ impl Backend {
 
     /// The numbers of all spans that arrived, sorted.
     pub(crate) fn ids(&self) -> Vec<u64> {
-        let mut ids: Vec<_> = self.captured().iter().flat_map(|request| payload::ids(&request.message)).collect();
-        ids.sort_unstable();
-        ids
+        sorted_ids(self.captured().iter())
     }
+
+    /// The numbers of all spans that it took, sorted.
+    pub(crate) fn taken_ids(&self) -> Vec<u64> {
+        sorted_ids(self.captured().iter().filter(|request| request.taken))
+    }
+}
+
+fn sorted_ids<'a>(requests: impl Iterator<Item = &'a Captured>) -> Vec<u64> {
+    let mut ids: Vec<_> = requests.flat_map(|request| payload::ids(&request.message)).collect();
+    ids.sort_unstable();
+    ids
 }
 
 #[derive(Clone)]
 struct Desk {
     captured: Arc<Mutex<Vec<Captured>>>,
+    may_answer: watch::Receiver<bool>,
     script: Arc<Script>,
 }
 
@@ -135,20 +162,23 @@ impl Desk {
         let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
     }
 
-    async fn answer(self, request: Request<Incoming>) -> Result<Response<Body>, hyper::Error> {
+    async fn answer(mut self, request: Request<Incoming>) -> Result<Response<Body>, hyper::Error> {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let is_grpc = head.headers["content-type"] == "application/grpc";
         let (body, plain) = plain(&head.headers, body, is_grpc);
         let message = ExportTraceServiceRequest::decode(plain.as_slice()).unwrap_or_default();
         let path = head.uri.path().to_owned();
-        let captured = Captured { path, headers: head.headers, body, message, at: Instant::now() };
+        let captured = Captured { path, headers: head.headers, body, message, at: Instant::now(), taken: false };
         let number = {
             let mut all = self.captured.lock().unwrap();
             all.push(captured.clone());
             all.len() - 1
         };
         let said = (self.script)(number, &captured);
+        // Fails when the backend is gone, and the connection with it.
+        let _ = self.may_answer.wait_for(|answers| *answers).await;
+        self.captured.lock().unwrap()[number].taken = !matches!(said, Say::Code(..));
         Ok(if is_grpc { say_grpc(&said) } else { say_http(said) })
     }
 }

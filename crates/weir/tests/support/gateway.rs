@@ -9,7 +9,7 @@ use weir_plan::{Backlog, Compression, Endpoint, Output, Pipeline, Plan, Protocol
 
 use super::grpc::{self, Grpc};
 use super::metrics::Scrape;
-use super::{eventually, payload};
+use super::{eventually, in_time, payload};
 
 /// A running engine.
 pub(crate) struct Gateway {
@@ -64,6 +64,11 @@ impl Gateway {
         Grpc::connect(self.at.grpc).await
     }
 
+    /// Stops it in order.
+    pub(crate) async fn stop(self) -> Vec<(String, Snapshot)> {
+        in_time("shutdown", self.engine.shutdown()).await
+    }
+
     pub(crate) async fn scrape(&self) -> Scrape {
         Scrape::of(self.at.metrics).await
     }
@@ -104,6 +109,9 @@ pub(crate) async fn sink(faults: &str) -> Sink {
         SinkArgs { listen, grpc_port: 0, http_port: 0, control_port: 0, report: None, faults: self::faults(faults) };
     Sink::start(&args).await.unwrap()
 }
+
+/// Faults of a backend that nobody can connect to.
+pub(crate) const DOWN: &str = r#"{"outage": ["0s..1000s"]}"#;
 
 /// Faults from JSON.
 pub(crate) fn faults(json: &str) -> Faults {

@@ -51,11 +51,16 @@ impl Drop for Grpc {
 
 impl Grpc {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        Self::try_connect(address).await.unwrap()
+    }
+
+    /// The same where the server may be about to die.
+    pub(crate) async fn try_connect(address: SocketAddr) -> Option<Self> {
+        let stream = TcpStream::connect(address).await.ok()?;
+        stream.set_nodelay(true).ok()?;
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.ok()?;
         let driver = tokio::spawn(async move { drop(connection.await) });
-        Self { sender, driver, address }
+        Some(Self { sender, driver, address })
     }
 
     /// Whether the server has said that it takes no more calls here.
@@ -66,6 +71,12 @@ impl Grpc {
     /// Exports an uncompressed request.
     pub(crate) async fn export(&self, message: &[u8]) -> Answer {
         self.call(EXPORT_TRACES, None, frame(message, false)).await
+    }
+
+    /// Exports to a server that may die of it; `None` when there is no whole answer.
+    pub(crate) async fn try_export(&self, message: &[u8]) -> Option<Answer> {
+        let body = Full::new(Bytes::from(frame(message, false))).boxed();
+        super::in_time("gRPC call", self.exchange(EXPORT_TRACES, None, body)).await.ok()
     }
 
     /// Exports a compressed request.

@@ -2,12 +2,26 @@
 
 use std::net::SocketAddr;
 
-use super::http;
+use super::{eventually, http};
 
 /// One scrape.
 #[derive(Debug)]
 pub(crate) struct Scrape {
     samples: Vec<(String, f64)>,
+}
+
+/// What a scrape says about a pipeline's items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Books {
+    pub(crate) accepted: u64,
+    pub(crate) recovered: u64,
+    pub(crate) delivered: u64,
+    pub(crate) filtered: u64,
+    /// For whatever reason.
+    pub(crate) dropped: u64,
+    /// With whatever code.
+    pub(crate) rejected: u64,
+    pub(crate) pending: u64,
 }
 
 impl Scrape {
@@ -24,12 +38,47 @@ impl Scrape {
         Self { samples: samples.collect() }
     }
 
+    /// Waits until nothing of a pipeline is pending; its books then.
+    pub(crate) async fn settled(address: SocketAddr, pipeline: &str) -> Books {
+        let mut books = Self::of(address).await.books(pipeline);
+        eventually("nothing is pending", async || {
+            books = Self::of(address).await.books(pipeline);
+            books.pending == 0
+        })
+        .await;
+        books
+    }
+
     /// The value of a sample by its full name with labels.
     pub(crate) fn get(&self, sample: &str) -> f64 {
         match self.samples.iter().find(|(name, _)| name == sample) {
             Some((_, value)) => *value,
             None => panic!("no {sample} in {:?}", self.samples),
         }
+    }
+
+    /// A sample of `pipeline`.
+    pub(crate) fn figure(&self, metric: &str, pipeline: &str) -> f64 {
+        self.get(&format!("{metric}{{pipeline=\"{pipeline}\"}}"))
+    }
+
+    /// The books of a pipeline; they balance (promise P4).
+    pub(crate) fn books(&self, pipeline: &str) -> Books {
+        let label = format!("pipeline=\"{pipeline}\"");
+        let sum = |metric: &str| self.sum(metric, &label) as u64;
+        let books = Books {
+            accepted: sum("weir_pipeline_accepted_items_total"),
+            recovered: sum("weir_pipeline_recovered_items_total"),
+            delivered: sum("weir_pipeline_delivered_items_total"),
+            filtered: sum("weir_pipeline_filtered_items_total"),
+            dropped: sum("weir_pipeline_dropped_items_total"),
+            rejected: sum("weir_pipeline_rejected_items_total"),
+            pending: sum("weir_pipeline_pending_items"),
+        };
+        let ended = books.delivered + books.filtered + books.dropped + books.rejected;
+        assert_eq!(books.accepted + books.recovered, ended + books.pending, "{pipeline}: {books:?}");
+        assert_eq!(sum("weir_books_mismatches_total"), 0, "{pipeline}: {books:?}");
+        books
     }
 
     /// The sum of all samples of a metric that carry `label` (written `name="value"`).

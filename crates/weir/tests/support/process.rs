@@ -42,10 +42,17 @@ pub(crate) fn manifest(name: &str, backend: SocketAddr) -> String {
 impl Weir {
     /// Starts it on free ports with `manifests` and further arguments; returns when it is ready.
     pub(crate) async fn start(manifests: &str, arguments: &[&str]) -> Self {
+        Self::start_under(&[], manifests, arguments).await
+    }
+
+    /// The same by way of `wrapper`, a command that runs the command it is given.
+    pub(crate) async fn start_under(wrapper: &[&str], manifests: &str, arguments: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("pipelines.yaml");
         std::fs::write(&file, manifests).unwrap();
-        let mut child = run(&file).args(data_dir(arguments)).args(arguments).spawn().unwrap();
+        let mut run = run(&file);
+        run.args(data_dir(arguments)).args(arguments);
+        let mut child = under(wrapper, run).spawn().unwrap();
         let logs = Arc::new(Mutex::new(Vec::<Value>::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let sink = Arc::clone(&logs);
@@ -62,9 +69,18 @@ impl Weir {
         Self { child, logs, grpc, http, metrics, health, _directory: directory }
     }
 
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Ends it without a warning (`kill -9`).
+    pub(crate) async fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.wait().await;
     }
 
     /// Waits for its end.
@@ -75,6 +91,11 @@ impl Weir {
     /// The log lines so far.
     pub(crate) fn logs(&self) -> Vec<Value> {
         self.logs.lock().unwrap().clone()
+    }
+
+    /// The first log line so far with this message.
+    pub(crate) fn logged(&self, message: &str) -> Option<Value> {
+        self.logs.lock().unwrap().iter().find(|line| line["message"] == message).cloned()
     }
 
     /// A figure of `/proc/PID/status`, in bytes.
@@ -88,6 +109,15 @@ impl Weir {
 /// Tests that say nothing of a data directory keep data in memory.
 fn data_dir(arguments: &[&str]) -> Option<&'static str> {
     (!arguments.contains(&"--data-dir")).then_some("--no-data-dir")
+}
+
+/// `command` as an argument of `wrapper`.
+fn under(wrapper: &[&str], command: Command) -> Command {
+    let [program, arguments @ ..] = wrapper else { return command };
+    let mut wrapped = Command::new(program);
+    wrapped.args(arguments).arg(command.as_std().get_program()).args(command.as_std().get_args());
+    wrapped.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    wrapped
 }
 
 /// `weir run FILE` on free ports.

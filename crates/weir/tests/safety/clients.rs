@@ -1,0 +1,55 @@
+//! Clients that number their requests: request n holds the spans with the ids n · [`SPANS`] + 1 and so on.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+
+use crate::support::grpc::{Answer, Grpc, OK, UNAVAILABLE};
+use crate::support::payload;
+
+/// Spans per request.
+pub(crate) const SPANS: u64 = 10;
+/// Requests under way at once.
+const AT_ONCE: usize = 8;
+
+/// Request number `number`, with `padding` bytes of text in each span.
+pub(crate) fn request(number: u64, padding: usize) -> Vec<u8> {
+    payload::encoded(1 + number * SPANS, SPANS, padding)
+}
+
+/// The ids of these requests, in order.
+pub(crate) fn ids(numbers: Range<u64>) -> Vec<u64> {
+    (1 + numbers.start * SPANS..=numbers.end * SPANS).collect()
+}
+
+/// Sends these requests, several at a time; what each was answered, in their order.
+pub(crate) async fn send(address: SocketAddr, numbers: Range<u64>, padding: usize) -> Vec<Answer> {
+    let client = Grpc::connect(address).await;
+    let client = &client;
+    let answers = numbers.map(|number| async move { client.export(&request(number, padding)).await });
+    futures_util::stream::iter(answers).buffered(AT_ONCE).collect().await
+}
+
+/// Sends these requests, each of which is answered OK.
+pub(crate) async fn send_all(address: SocketAddr, numbers: Range<u64>, padding: usize) {
+    for answer in send(address, numbers, padding).await {
+        assert_eq!(answer.code, OK, "{answer:?}");
+    }
+}
+
+/// Sends these requests one after the other, each of which is answered OK: each is on disk by itself.
+pub(crate) async fn send_singly(address: SocketAddr, numbers: Range<u64>, padding: usize) {
+    let client = Grpc::connect(address).await;
+    for number in numbers {
+        let answer = client.export(&request(number, padding)).await;
+        assert_eq!(answer.code, OK, "request {number}: {answer:?}");
+    }
+}
+
+/// A refusal that stock clients try again, later.
+pub(crate) fn is_polite(answer: &Answer) {
+    assert_eq!(answer.code, UNAVAILABLE, "{answer:?}");
+    assert!(answer.retry_after.is_some_and(|hint| hint >= Duration::from_secs(1)), "{answer:?}");
+}

@@ -1,0 +1,156 @@
+//! Directories that cannot be used, are used already, or go away.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use crate::clients::{ids, is_polite, request, send, send_all};
+use crate::data_dir::DataDir;
+use crate::support::gateway::{DOWN, arrived, closed_port, faults, sink};
+use crate::support::grpc::{Grpc, OK};
+use crate::support::metrics::Scrape;
+use crate::support::process::{Weir, manifest, run};
+use crate::support::{eventually, in_time};
+
+/// How a start that fails ends: what was logged.
+async fn refusal(mut command: Command) -> String {
+    let output = in_time("end of the command", command.output()).await.unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    error
+}
+
+/// `weir run` with a right configuration.
+async fn command(directory: &TempDir) -> Command {
+    let file = directory.path().join("pipelines.yaml");
+    std::fs::write(&file, manifest("backend", closed_port().await)).unwrap();
+    run(&file)
+}
+
+async fn is_refused_by_name(dir: &Path) {
+    let directory = TempDir::new().unwrap();
+    let mut command = command(&directory).await;
+    let error = refusal({
+        command.arg("--data-dir").arg(dir);
+        command
+    })
+    .await;
+    for needed in [dir.to_str().unwrap(), "--data-dir", "--no-data-dir"] {
+        assert!(error.contains(needed), "{needed:?} is not in\n{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_used_is_named() {
+    let files = TempDir::new().unwrap();
+    let file = files.path().join("file");
+    std::fs::write(&file, "something").unwrap();
+    is_refused_by_name(&file).await;
+    is_refused_by_name(&file.join("below")).await;
+    // Nobody may write here, not even root.
+    is_refused_by_name(Path::new("/sys/weir")).await;
+    assert_eq!(std::fs::read(&file).unwrap(), b"something");
+}
+
+#[tokio::test]
+async fn without_a_place_for_data_there_is_no_start() {
+    for state in [None, Some("state"), Some("")] {
+        let directory = TempDir::new().unwrap();
+        let mut command = command(&directory).await;
+        command.env_remove("HOME").env_remove("XDG_STATE_HOME").current_dir(directory.path());
+        if let Some(state) = state {
+            command.env("XDG_STATE_HOME", state);
+        }
+        let error = refusal(command).await;
+        for needed in ["XDG_STATE_HOME", "HOME", "--data-dir", "--no-data-dir"] {
+            assert!(error.contains(needed), "{state:?}: {needed:?} is not in\n{error}");
+        }
+        assert!(!directory.path().join("state").exists(), "a relative path is no place (XDG base directories)");
+    }
+}
+
+#[tokio::test]
+async fn by_default_data_is_kept_per_user() {
+    for (variable, below) in [("HOME", ".local/state/weir"), ("XDG_STATE_HOME", "weir")] {
+        let directory = TempDir::new().unwrap();
+        let home = TempDir::new().unwrap();
+        let mut command = command(&directory).await;
+        command.env_remove("XDG_STATE_HOME").env("HOME", "/nowhere").env(variable, home.path());
+        let child = command.spawn().unwrap();
+        eventually("the directory is there", async || home.path().join(below).join("journal").is_dir()).await;
+        drop(child);
+    }
+}
+
+#[tokio::test]
+async fn the_second_of_two_instances_says_who_has_the_directory() {
+    let (dir, sink) = (DataDir::new(), sink(DOWN).await);
+    let arguments = ["--data-dir", dir.arg(), "--spill-after", "10ms"];
+    let weir = Weir::start(&manifest("backend", sink.grpc), &arguments).await;
+    send_all(weir.grpc, 0..5, 100).await;
+    let directory = TempDir::new().unwrap();
+    let mut second = command(&directory).await;
+    second.args(arguments);
+    let error = refusal(second).await;
+    let pid = weir.pid().as_raw_nonzero().to_string();
+    for needed in [dir.arg(), &pid, "--data-dir"] {
+        assert!(error.contains(needed), "{needed:?} is not in\n{error}");
+    }
+    send_all(weir.grpc, 5..10, 100).await;
+    sink.set_faults(faults("{}"));
+    eventually("the first one delivers", async || arrived(&sink) == ids(0..10)).await;
+    dir.becomes_empty().await;
+}
+
+/// From then on OK is said only for what a later start finds.
+#[tokio::test]
+async fn a_directory_that_was_removed_is_no_place_for_data() {
+    let (dir, sink) = (DataDir::new(), sink(DOWN).await);
+    let manifest = manifest("backend", sink.grpc);
+    let arguments = ["--data-dir", dir.arg(), "--spill-after", "10ms"];
+    let weir = Weir::start(&manifest, &arguments).await;
+    send_all(weir.grpc, 0..5, 100).await;
+    std::fs::remove_dir_all(dir.journal()).unwrap();
+    let mut kept = Vec::new();
+    for round in [5..15, 15..25] {
+        let answers = send(weir.grpc, round.clone(), 100).await;
+        for (number, answer) in round.zip(answers) {
+            if answer.code == OK {
+                kept.extend(ids(number..number + 1));
+            } else {
+                is_polite(&answer);
+            }
+        }
+    }
+    Scrape::of(weir.metrics).await.books("backend");
+    weir.kill().await;
+
+    sink.set_faults(faults("{}"));
+    let weir = Weir::start(&manifest, &arguments).await;
+    let client = Grpc::connect(weir.grpc).await;
+    assert_eq!(client.export(&request(30, 100)).await.code, OK);
+    kept.extend(ids(30..31));
+    Scrape::settled(weir.metrics, "backend").await;
+    let arrived = arrived(&sink);
+    let missing: Vec<u64> = kept.into_iter().filter(|id| arrived.binary_search(id).is_err()).collect();
+    assert_eq!(missing, Vec::<u64>::new(), "acknowledged and lost");
+}
+
+/// Whoever removes files of a running gateway loses what was in them, and it says so; everything else is delivered.
+#[tokio::test]
+async fn removed_files_are_counted_or_delivered() {
+    let (dir, sink) = (DataDir::new(), sink(DOWN).await);
+    let weir = Weir::start(&manifest("backend", sink.grpc), &["--data-dir", dir.arg(), "--spill-after", "10ms"]).await;
+    send_all(weir.grpc, 0..20, 100).await;
+    dir.files().iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    sink.set_faults(faults("{}"));
+    Scrape::settled(weir.metrics, "backend").await;
+    let books = Scrape::of(weir.metrics).await.books("backend");
+    assert_eq!(books.delivered, arrived(&sink).len() as u64, "{books:?}");
+    assert_eq!(books.delivered + books.dropped, books.accepted, "{books:?}");
+    send_all(weir.grpc, 20..30, 100).await;
+    eventually("what comes later is delivered", async || ids(20..30).iter().all(|id| arrived(&sink).contains(id)))
+        .await;
+    dir.becomes_empty().await;
+}

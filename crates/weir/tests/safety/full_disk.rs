@@ -1,0 +1,230 @@
+//! A disk that takes no more: what is acknowledged is safe all the same, and what cannot be kept is not acknowledged.
+//!
+//! Two real ways to get there. A limit on the size of files that the process may write makes writes fail for any user
+//! on any system; a small file system, mounted where only the child process sees it, is really full. The latter needs
+//! the right to mount (root, or user namespaces); where there is none, these cases say so on standard error.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Resource, Rlimit, prlimit};
+
+use crate::clients::{SPANS, ids, is_polite, request, send, send_all, send_singly};
+use crate::data_dir::DataDir;
+use crate::support::eventually;
+use crate::support::gateway::{DOWN, arrived, faults, sink};
+use crate::support::grpc::{Answer, Grpc, OK};
+use crate::support::metrics::Scrape;
+use crate::support::process::{Weir, manifest};
+
+/// The system ends a process that exceeds the limit, unless it ignores this signal.
+const DEAF: [&str; 3] = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
+
+/// No file may become larger than `bytes` from now on; `None` lifts the limit.
+fn limit_files(weir: &Weir, bytes: Option<u64>) {
+    prlimit(Some(weir.pid()), Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
+}
+
+fn arguments(dir: &str) -> [&str; 4] {
+    ["--data-dir", dir, "--spill-after", "10ms"]
+}
+
+/// The ids of the requests from `first` on that were answered OK; every other answer is a refusal with a hint.
+fn acknowledged(first: u64, answers: &[Answer]) -> Vec<u64> {
+    let mut ids = Vec::new();
+    for (number, answer) in (first..).zip(answers) {
+        if answer.code == OK {
+            ids.extend(crate::clients::ids(number..number + 1));
+        } else {
+            is_polite(answer);
+        }
+    }
+    ids
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_not_acknowledged() {
+    let (dir, sick, healthy) = (DataDir::new(), sink(DOWN).await, sink("{}").await);
+    let manifests = manifest("sick", sick.grpc) + &manifest("healthy", healthy.grpc);
+    let weir = Weir::start_under(&DEAF, &manifests, &arguments(dir.arg())).await;
+    send_all(weir.grpc, 0..20, 1000).await;
+
+    limit_files(&weir, Some(0));
+    let answers = send(weir.grpc, 20..40, 1000).await;
+    assert_eq!(acknowledged(20, &answers), Vec::<u64>::new(), "nobody is told OK");
+    let scrape = Scrape::of(weir.metrics).await;
+    assert_eq!(scrape.get("weir_journal_failed"), 1.0);
+    assert!(scrape.get("weir_journal_write_failures_total") >= 1.0);
+    let failed = weir.logs().into_iter().find(|line| line["level"] == "ERROR").unwrap();
+    assert!(failed["message"].as_str().unwrap().contains("cannot write to the journal"), "{failed}");
+    eventually("the other backend has got it", async || arrived(&healthy) == ids(0..40)).await;
+    let books = scrape.books("sick");
+    assert_eq!((books.accepted, books.dropped), (20 * SPANS, 0), "what was acknowledged is kept");
+
+    limit_files(&weir, None);
+    let client = Grpc::connect(weir.grpc).await;
+    eventually("the journal is back", async || {
+        let answer = client.export(&request(40, 1000)).await;
+        answer.code == OK
+    })
+    .await;
+    assert_eq!(Scrape::of(weir.metrics).await.get("weir_journal_failed"), 0.0);
+    weir.kill().await;
+
+    sick.set_faults(faults("{}"));
+    let weir = Weir::start(&manifests, &arguments(dir.arg())).await;
+    eventually("everything acknowledged arrives", async || {
+        let arrived = arrived(&sick);
+        ids(0..20).into_iter().chain(ids(40..41)).all(|id| arrived.binary_search(&id).is_ok())
+    })
+    .await;
+    Scrape::settled(weir.metrics, "sick").await;
+    dir.becomes_empty().await;
+}
+
+/// The journal is not needed while backends take everything.
+#[tokio::test]
+async fn healthy_backends_do_not_need_the_disk() {
+    let (dir, sink) = (DataDir::new(), sink("{}").await);
+    let arguments = ["--data-dir", dir.arg(), "--spill-after", "60s"];
+    let weir = Weir::start_under(&DEAF, &manifest("backend", sink.grpc), &arguments).await;
+    limit_files(&weir, Some(0));
+    send_all(weir.grpc, 0..50, 100).await;
+    assert_eq!(arrived(&sink), ids(0..50));
+    assert_eq!(Scrape::of(weir.metrics).await.get("weir_journal_write_failures_total"), 0.0);
+}
+
+/// Writes that end in the middle of a group, again and again: each is either whole or was never acknowledged.
+#[tokio::test]
+async fn writes_cut_short_by_the_disk_are_not_acknowledged() {
+    let (dir, sink) = (DataDir::new(), sink(DOWN).await);
+    let manifest = manifest("backend", sink.grpc);
+    let weir = Weir::start_under(&DEAF, &manifest, &arguments(dir.arg())).await;
+    limit_files(&weir, Some(100_000));
+    let mut kept = acknowledged(0, &send(weir.grpc, 0..60, 1000).await);
+    assert!(!kept.is_empty(), "something fits");
+    limit_files(&weir, Some(300_001));
+    kept.extend(acknowledged(60, &send(weir.grpc, 60..120, 3000).await));
+    let failures = Scrape::of(weir.metrics).await.get("weir_journal_write_failures_total");
+    assert!(failures >= 2.0, "{failures}");
+    weir.kill().await;
+
+    sink.set_faults(faults("{}"));
+    let weir = Weir::start(&manifest, &arguments(dir.arg())).await;
+    Scrape::settled(weir.metrics, "backend").await;
+    let arrived = arrived(&sink);
+    let missing: Vec<u64> = kept.into_iter().filter(|id| arrived.binary_search(id).is_err()).collect();
+    assert_eq!(missing, Vec::<u64>::new(), "acknowledged and lost");
+    assert_eq!(Scrape::of(weir.metrics).await.books("backend").dropped, 0);
+    dir.becomes_empty().await;
+}
+
+/// A data directory on a file system of its own, which exists for one process and ends with it.
+struct SmallDisk {
+    dir: DataDir,
+    wrapper: Vec<String>,
+}
+
+impl SmallDisk {
+    /// `None`, and said so, where nothing can be mounted.
+    async fn new(mebibytes: u32) -> Option<Self> {
+        let dir = DataDir::new();
+        for privileges in [&["--mount"][..], &["--mount", "--user", "--map-root-user"]] {
+            let script = format!("mount -t tmpfs -o size={mebibytes}m weir {} && exec \"$0\" \"$@\"", dir.arg());
+            let wrapper = [&["unshare"], privileges, &["sh", "-c", &script]].concat();
+            let mut probe = tokio::process::Command::new(wrapper[0]);
+            let probe = probe.args(&wrapper[1..]).arg("true").output().await;
+            if probe.is_ok_and(|output| output.status.success()) {
+                let wrapper = wrapper.into_iter().map(str::to_owned).collect();
+                return Some(Self { dir, wrapper });
+            }
+        }
+        // Not captured by the test harness, because it must not go unnoticed.
+        let message = b"\nwarning: no small disk was tested: this user may not mount one, not even with `unshare`\n";
+        std::io::stderr().write_all(message).unwrap();
+        None
+    }
+
+    async fn start(&self, manifests: &str) -> Weir {
+        let wrapper: Vec<&str> = self.wrapper.iter().map(String::as_str).collect();
+        Weir::start_under(&wrapper, manifests, &arguments(self.dir.arg())).await
+    }
+
+    /// The directory as the process sees it.
+    fn seen_by(&self, weir: &Weir) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", weir.pid().as_raw_nonzero()));
+        root.join(self.dir.path().strip_prefix("/").unwrap())
+    }
+}
+
+/// Takes all the room that is left.
+fn fill(dir: &Path) -> PathBuf {
+    let path = dir.join("somebody else's");
+    let mut file = std::fs::File::create(&path).unwrap();
+    let block = vec![1; 1 << 16];
+    while file.write(&block).is_ok_and(|written| written > 0) {}
+    path
+}
+
+/// The backlog that is too large for the disk loses its oldest; nobody else notices.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backlog_larger_than_the_disk_loses_its_oldest() {
+    let Some(disk) = SmallDisk::new(100).await else { return };
+    let (sick, healthy) = (sink(DOWN).await, sink("{}").await);
+    let manifests = manifest("sick", sick.grpc) + &manifest("healthy", healthy.grpc);
+    let weir = disk.start(&manifests).await;
+    let requests = 120;
+    // Of a MiB each.
+    send_all(weir.grpc, 0..requests, 100_000).await;
+    eventually("the healthy pipeline has everything", async || arrived(&healthy) == ids(0..requests)).await;
+    let scrape = Scrape::of(weir.metrics).await;
+    let dropped = scrape.get("weir_pipeline_dropped_items_total{pipeline=\"sick\",reason=\"disk_full\"}") as u64;
+    let books = scrape.books("sick");
+    assert!(dropped > 0 && books.pending > 0 && books.dropped == dropped, "{books:?}");
+    assert_eq!((books.accepted, scrape.books("healthy").dropped), (requests * SPANS, 0));
+
+    sick.set_faults(faults("{}"));
+    Scrape::settled(weir.metrics, "sick").await;
+    let arrived = arrived(&sick);
+    assert_eq!(Scrape::of(weir.metrics).await.books("sick").delivered, arrived.len() as u64);
+    assert_eq!(arrived, ids(0..requests)[requests as usize * SPANS as usize - arrived.len()..], "the newest");
+}
+
+/// Where nothing may be given up, clients are asked to send again until there is room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_filled_by_others_refuses_and_recovers() {
+    let Some(disk) = SmallDisk::new(64).await else { return };
+    let sink = sink(DOWN).await;
+    let refuse = "metadata:\n  annotations:\n    weir.dev/backlog-overflow: refuse\n";
+    let manifest = manifest("backend", sink.grpc).replace("metadata:\n", refuse);
+    let weir = disk.start(&manifest).await;
+    send_singly(weir.grpc, 0..20, 1000).await;
+    let filler = fill(&disk.seen_by(&weir));
+    let mut kept = ids(0..20);
+    // Until the room that the journal has set aside for itself is used up as well.
+    let mut next = 20;
+    eventually("the disk is full for the journal too", async || {
+        let answers = send(weir.grpc, next..next + 16, 100_000).await;
+        kept.extend(acknowledged(next, &answers));
+        next += 16;
+        answers.iter().all(|answer| answer.code != OK)
+    })
+    .await;
+    assert_eq!(Scrape::of(weir.metrics).await.get("weir_journal_failed"), 1.0);
+
+    std::fs::remove_file(filler).unwrap();
+    let client = Grpc::connect(weir.grpc).await;
+    eventually("there is room again", async || {
+        let is_ok = client.export(&request(next, 1000)).await.code == OK;
+        kept.extend(if is_ok { ids(next..next + 1) } else { Vec::new() });
+        next += 1;
+        is_ok
+    })
+    .await;
+    assert_eq!(Scrape::of(weir.metrics).await.books("backend").dropped, 0);
+    sink.set_faults(faults("{}"));
+    Scrape::settled(weir.metrics, "backend").await;
+    let arrived = arrived(&sink);
+    let missing: Vec<u64> = kept.into_iter().filter(|id| arrived.binary_search(id).is_err()).collect();
+    assert_eq!(missing, Vec::<u64>::new(), "acknowledged and lost");
+}

@@ -1,0 +1,186 @@
+//! Limits of a backlog, in bytes and in age: what goes is the oldest, of this pipeline alone, and counted.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use weir_engine::Settings;
+use weir_plan::{Backlog, Overflow, Pipeline};
+
+use crate::clients::{SPANS, ids, is_polite, request, send, send_all, send_singly};
+use crate::data_dir::DataDir;
+use crate::support::backend::Backend;
+use crate::support::eventually;
+use crate::support::gateway::{DOWN, Gateway, arrived, faults, pipeline, sink};
+use crate::support::grpc::OK;
+use crate::support::metrics::Scrape;
+use crate::support::process::{Weir, manifest};
+
+const LIMIT: u64 = 1 << 20;
+/// Requests of some 20 KiB, twice of what the limit allows.
+const REQUESTS: u64 = 100;
+const PADDING: usize = 2000;
+
+fn limited(name: &str, backend: SocketAddr, overflow: Overflow) -> Pipeline {
+    let backlog = Backlog { max_bytes: LIMIT, overflow, ..Backlog::default() };
+    Pipeline { backlog, ..pipeline(name, backend) }
+}
+
+fn aged(backend: SocketAddr, max_age: Duration) -> Vec<Pipeline> {
+    vec![Pipeline { backlog: Backlog { max_age, ..Backlog::default() }, ..pipeline("backend", backend) }]
+}
+
+async fn hasty(dir: &DataDir) -> Settings {
+    Settings { spill_after: Duration::from_millis(5), ..dir.settings().await }
+}
+
+#[tokio::test]
+async fn a_full_backlog_loses_its_oldest_while_another_pipeline_is_well() {
+    let (dir, sick, healthy) = (DataDir::new(), sink(DOWN).await, sink("{}").await);
+    let pipelines = vec![limited("sick", sick.grpc, Overflow::DropOldest), pipeline("healthy", healthy.grpc)];
+    let gateway = Gateway::with(pipelines, hasty(&dir).await).await;
+    assert!(request(0, PADDING).len() as u64 * REQUESTS > LIMIT * 2);
+    for round in 0..10 {
+        send_all(gateway.at.grpc, round * 10..round * 10 + 10, PADDING).await;
+        let bytes = gateway.scrape().await.figure("weir_pipeline_backlog_bytes", "sick");
+        assert!(bytes <= LIMIT as f64, "{bytes} after {round} rounds");
+    }
+    let books = gateway.books("sick");
+    let dropped = books.dropped["backlog_full"];
+    assert_eq!((books.accepted, books.dropped.len(), books.delivered), (REQUESTS * SPANS, 1, 0), "{books:?}");
+    // Not more than has to go, but for what was written together.
+    assert!(books.pending >= REQUESTS * SPANS / 4, "{books:?}");
+    eventually("the healthy one has everything", async || arrived(&healthy) == ids(0..REQUESTS)).await;
+    assert!(gateway.books("healthy").dropped.is_empty());
+
+    sick.set_faults(faults("{}"));
+    gateway.settle().await;
+    assert_eq!(gateway.books("sick").dropped["backlog_full"], dropped, "nothing more was dropped");
+    let arrived = arrived(&sick);
+    assert_eq!(arrived.len() as u64, REQUESTS * SPANS - dropped);
+    // A request that was under way when room was needed may be among them.
+    let newest = arrived.iter().filter(|id| **id > dropped).count();
+    assert!(newest * 10 >= arrived.len() * 8 && arrived.last() == ids(0..REQUESTS).last(), "{newest} are the newest");
+    dir.becomes_empty().await;
+}
+
+/// Alone, a pipeline whose backend takes nothing asks clients to wait first; data is dropped when that goes on.
+#[tokio::test]
+async fn a_full_backlog_alone_refuses_until_its_backend_counts_as_stalled() {
+    let (dir, sick) = (DataDir::new(), sink(DOWN).await);
+    let pipelines = vec![limited("sick", sick.grpc, Overflow::DropOldest)];
+    let gateway = Gateway::with(pipelines, hasty(&dir).await).await;
+    let (mut next, mut kept) = (0, 0);
+    eventually("the oldest data goes", async || {
+        for answer in send(gateway.at.grpc, next..next + 10, PADDING).await {
+            if answer.code == OK {
+                kept += SPANS;
+            } else {
+                is_polite(&answer);
+            }
+        }
+        next += 10;
+        !gateway.books("sick").dropped.is_empty()
+    })
+    .await;
+    let books = gateway.books("sick");
+    assert_eq!(books.accepted, kept);
+    assert_eq!(books.dropped["backlog_full"] + books.pending, kept, "{books:?}");
+    assert!(gateway.scrape().await.figure("weir_pipeline_backlog_bytes", "sick") <= LIMIT as f64);
+}
+
+#[tokio::test]
+async fn refuse_gives_up_nothing_that_was_acknowledged() {
+    let (dir, sick, healthy) = (DataDir::new(), sink(DOWN).await, sink("{}").await);
+    let pipelines = vec![limited("sick", sick.grpc, Overflow::Refuse), pipeline("healthy", healthy.grpc)];
+    let gateway = Gateway::with(pipelines, hasty(&dir).await).await;
+    let mut kept = Vec::new();
+    for (number, answer) in (0..).zip(send(gateway.at.grpc, 0..REQUESTS, PADDING).await) {
+        if answer.code == OK {
+            kept.extend(ids(number..number + 1));
+        } else {
+            is_polite(&answer);
+        }
+    }
+    let books = gateway.books("sick");
+    let full = kept.len() as u64;
+    assert!(full >= REQUESTS * SPANS / 4 && full < REQUESTS * SPANS / 2 + 10 * SPANS, "{books:?}");
+    assert_eq!((books.accepted, books.pending, books.dropped.len()), (full, full, 0), "{books:?}");
+
+    sick.set_faults(faults("{}"));
+    gateway.settle().await;
+    let arrived = arrived(&sick);
+    assert!(kept.iter().all(|id| arrived.binary_search(id).is_ok()), "acknowledged and lost");
+    send_all(gateway.at.grpc, REQUESTS..REQUESTS + 10, PADDING).await;
+    gateway.settle().await;
+    assert!(gateway.books("sick").dropped.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_too_old_is_dropped_and_counted() {
+    let (dir, sick) = (DataDir::new(), sink(DOWN).await);
+    let gateway = Gateway::with(aged(sick.grpc, Duration::from_secs(1)), hasty(&dir).await).await;
+    send_all(gateway.at.grpc, 0..10, 100).await;
+    eventually("it is dropped", async || gateway.books("backend").dropped.contains_key("backlog_age")).await;
+    gateway.settle().await;
+    let books = gateway.books("backend");
+    assert_eq!((books.accepted, books.dropped["backlog_age"]), (10 * SPANS, 10 * SPANS), "{books:?}");
+    dir.becomes_empty().await;
+    sick.set_faults(faults("{}"));
+    send_all(gateway.at.grpc, 10..20, 100).await;
+    eventually("new data is delivered", async || arrived(&sick) == ids(10..20)).await;
+}
+
+/// Age does not begin anew with the process.
+#[tokio::test]
+async fn what_grew_too_old_between_two_starts_is_dropped() {
+    let (dir, sick) = (DataDir::new(), sink(DOWN).await);
+    let gateway = Gateway::with(vec![pipeline("backend", sick.grpc)], hasty(&dir).await).await;
+    send_all(gateway.at.grpc, 0..10, 100).await;
+    gateway.stop().await;
+    let gateway = Gateway::with(aged(sick.grpc, Duration::from_millis(1)), dir.settings().await).await;
+    gateway.settle().await;
+    let books = gateway.books("backend");
+    assert_eq!((books.recovered, books.dropped["backlog_age"]), (10 * SPANS, 10 * SPANS), "{books:?}");
+    dir.becomes_empty().await;
+}
+
+/// The backend answers for data that was given up meanwhile: it is counted once.
+#[tokio::test]
+async fn data_given_up_while_it_is_under_way_is_counted_once() {
+    let (dir, backend) = (DataDir::new(), Backend::holding().await);
+    let gateway = Gateway::with(aged(backend.address, Duration::from_secs(1)), hasty(&dir).await).await;
+    send_singly(gateway.at.grpc, 0..5, 100).await;
+    eventually("it is given up", async || gateway.books("backend").pending == 0).await;
+    backend.answer();
+    eventually("nothing is under way", async || {
+        let scrape = gateway.scrape().await;
+        scrape.sum("otelcol_exporter_in_flight_requests", "backend") == 0.0
+    })
+    .await;
+    gateway.settle().await;
+    let books = gateway.books("backend");
+    assert_eq!((books.delivered, books.dropped["backlog_age"]), (0, 5 * SPANS), "{books:?}");
+    dir.becomes_empty().await;
+}
+
+/// From the annotations of a resource to the journal.
+#[tokio::test]
+async fn annotations_set_the_limits() {
+    let (dir, sick, healthy) = (DataDir::new(), sink(DOWN).await, sink("{}").await);
+    let annotations = "metadata:\n  annotations:\n    weir.dev/backlog-max-bytes: 1Mi\n    \
+                       weir.dev/backlog-overflow: drop_oldest\n";
+    let limited = manifest("sick", sick.grpc).replace("metadata:\n", annotations);
+    let manifests = limited + &manifest("healthy", healthy.grpc);
+    let weir = Weir::start(&manifests, &["--data-dir", dir.arg(), "--spill-after", "10ms"]).await;
+    send_all(weir.grpc, 0..REQUESTS, PADDING).await;
+    let scrape = Scrape::of(weir.metrics).await;
+    assert_eq!(scrape.figure("weir_pipeline_backlog_limit_bytes", "sick"), LIMIT as f64);
+    assert!(scrape.figure("weir_pipeline_backlog_bytes", "sick") <= LIMIT as f64);
+    let dropped = "weir_pipeline_dropped_items_total{pipeline=\"sick\",reason=\"backlog_full\"}";
+    assert_eq!(scrape.get(dropped) as u64, scrape.books("sick").dropped);
+    let told = weir
+        .logs()
+        .into_iter()
+        .find(|line| line["pipeline"] == "sick" && line["level"] == "WARN" && line["items"].is_u64());
+    assert!(told.is_some_and(|line| line["message"].as_str().unwrap().contains("backlog-max-bytes")));
+}

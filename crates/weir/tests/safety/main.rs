@@ -1,0 +1,40 @@
+//! What was acknowledged is safe (promise P1), seen from outside: the gateway with a data directory, real disks, real
+//! processes, `kill -9`.
+//!
+//! Each case ends with three questions: did everything arrive that a client got OK for, do the books balance, and is
+//! the data directory empty when nothing is owed any more? How the journal works is not known here.
+//!
+//! `WEIR_KILL_CYCLES=1000` makes the loop of `kill_loop.rs` that long; it has 100 cycles otherwise.
+
+#[cfg(test)]
+mod clients;
+#[cfg(test)]
+mod copies;
+#[cfg(test)]
+mod damage;
+#[cfg(test)]
+mod data_dir;
+#[cfg(test)]
+mod directories;
+#[cfg(test)]
+mod full_disk;
+#[cfg(test)]
+mod isolation;
+#[cfg(test)]
+mod kill_loop;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod names;
+#[cfg(test)]
+mod poison;
+#[cfg(test)]
+mod restart;
+#[cfg(test)]
+mod secured;
+#[cfg(test)]
+mod sick_backends;
+#[cfg(test)]
+#[path = "../support/support.rs"]
+#[expect(dead_code, reason = "each test binary uses its part")]
+mod support;

@@ -1,0 +1,186 @@
+//! Items that a backend refuses for good: they are found and shown, and everything beside them is delivered.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use base64::Engine as _;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message;
+use serde_json::Value;
+use weir_engine::Settings;
+use weir_plan::{Pipeline, Protocol};
+
+use crate::clients::{SPANS, ids, send_all, send_singly};
+use crate::data_dir::DataDir;
+use crate::support::backend::{Backend, Captured, Say};
+use crate::support::gateway::{Gateway, output, pipeline};
+use crate::support::metrics::Scrape;
+use crate::support::process::{Weir, manifest};
+use crate::support::{eventually, http, payload};
+
+/// One, two neighbours, the last of a request and the first of the next.
+const BAD: [u64; 5] = [13, 57, 58, 190, 191];
+const REQUESTS: u64 = 20;
+
+fn is_bad(request: &Captured) -> bool {
+    payload::ids(&request.message).iter().any(|id| BAD.contains(id))
+}
+
+/// A backend that does not take requests with a bad span, and nothing at all while it is `away`.
+async fn picky(away: &Arc<AtomicBool>, code: u16) -> Backend {
+    let away = Arc::clone(away);
+    let later = if code > 99 { 503 } else { 14 };
+    let script = move |_, request: &Captured| match is_bad(request) {
+        _ if away.load(Ordering::SeqCst) => Say::Code(later, "later", None),
+        true => Say::Code(code, "a span without a trace", None),
+        false => Say::Ok,
+    };
+    Backend::scripted(script).await
+}
+
+fn good() -> Vec<u64> {
+    ids(0..REQUESTS).into_iter().filter(|id| !BAD.contains(id)).collect()
+}
+
+async fn rejected(gateway: &Gateway) -> Vec<Value> {
+    let page = http::get(gateway.at.metrics, "/rejected").await;
+    assert_eq!(page.status, 200);
+    serde_json::from_slice(&page.body).unwrap()
+}
+
+/// The id of the one span that a sample shows.
+fn id_of(sample: &Value) -> u64 {
+    let otlp = base64::engine::general_purpose::STANDARD.decode(sample["otlp"].as_str().unwrap()).unwrap();
+    let ids = payload::ids(&ExportTraceServiceRequest::decode(otlp.as_slice()).unwrap());
+    assert_eq!((ids.len(), &sample["truncated"]), (1, &false.into()), "{sample}");
+    ids[0]
+}
+
+async fn only_the_bad_are_rejected(gateway: &Gateway, backend: &Backend, code: &str) {
+    gateway.settle().await;
+    assert_eq!(backend.taken_ids(), good(), "everything else arrives, once");
+    let books = gateway.books("backend");
+    assert_eq!((books.delivered, books.dropped.len()), (REQUESTS * SPANS - BAD.len() as u64, 0), "{books:?}");
+    assert_eq!(books.rejected.iter().collect::<Vec<_>>(), [(&code.to_owned(), &(BAD.len() as u64))]);
+    let samples = rejected(gateway).await;
+    assert_eq!(samples.iter().map(id_of).collect::<BTreeSet<_>>(), BTreeSet::from(BAD));
+    assert_eq!(samples.len(), BAD.len());
+    for sample in samples {
+        assert_eq!((&sample["pipeline"], &sample["items"]), (&"backend".into(), &1.into()), "{sample}");
+        assert_eq!(sample["code"], code, "{sample}");
+        assert!(sample["message"].as_str().unwrap().contains("a span without a trace"), "{sample}");
+        assert!(sample["unix_ms"].as_u64().unwrap() > 1_700_000_000_000, "{sample}");
+    }
+}
+
+#[tokio::test]
+async fn live_requests_lose_nothing_but_the_bad_spans() {
+    for (protocol, code, name) in
+        [(Protocol::Grpc, 3, "INVALID_ARGUMENT"), (Protocol::Http, 400, "400"), (Protocol::Http, 422, "422")]
+    {
+        let (dir, away) = (DataDir::new(), Arc::default());
+        let backend = picky(&away, code).await;
+        let settings = Settings { spill_after: Duration::from_secs(60), ..dir.settings().await };
+        let pipeline = Pipeline { output: output(backend.address, protocol), ..pipeline("backend", backend.address) };
+        let gateway = Gateway::with(vec![pipeline], settings).await;
+        send_all(gateway.at.grpc, 0..REQUESTS, 100).await;
+        only_the_bad_are_rejected(&gateway, &backend, name).await;
+        assert!(dir.files().is_empty(), "{name}: nothing had to be written");
+    }
+}
+
+/// The same for what has to be read back, by the process that wrote it and by the next.
+#[tokio::test]
+async fn the_backlog_loses_nothing_but_the_bad_spans() {
+    for restarts in [false, true] {
+        let (dir, away) = (DataDir::new(), Arc::new(AtomicBool::new(true)));
+        let backend = picky(&away, 3).await;
+        let settings = Settings { spill_after: Duration::from_millis(5), ..dir.settings().await };
+        let mut gateway = Gateway::with(vec![pipeline("backend", backend.address)], settings).await;
+        send_all(gateway.at.grpc, 0..REQUESTS, 100).await;
+        assert_eq!(gateway.books("backend").pending, REQUESTS * SPANS);
+        if restarts {
+            gateway.stop().await;
+            gateway = Gateway::with(vec![pipeline("backend", backend.address)], dir.settings().await).await;
+        }
+        away.store(false, Ordering::SeqCst);
+        only_the_bad_are_rejected(&gateway, &backend, "INVALID_ARGUMENT").await;
+        dir.becomes_empty().await;
+    }
+}
+
+/// A kill in the middle of the search: what was found is searched again, and nothing good is lost.
+#[tokio::test]
+async fn a_kill_during_the_search_loses_nothing_good() {
+    let (dir, away) = (DataDir::new(), Arc::new(AtomicBool::new(true)));
+    let backend = picky(&away, 3).await;
+    let manifest = manifest("backend", backend.address);
+    let arguments = ["--data-dir", dir.arg(), "--spill-after", "5ms"];
+    let weir = Weir::start(&manifest, &arguments).await;
+    send_all(weir.grpc, 0..REQUESTS, 100).await;
+    weir.kill().await;
+    away.store(false, Ordering::SeqCst);
+    let before = backend.captured().len();
+    for further in 1..=5 {
+        let weir = Weir::start(&manifest, &arguments).await;
+        eventually("the search goes on", async || {
+            backend.captured().len() >= before + further || good().len() == backend.taken_ids().len()
+        })
+        .await;
+        weir.kill().await;
+    }
+    let weir = Weir::start(&manifest, &arguments).await;
+    Scrape::settled(weir.metrics, "backend").await;
+    let taken: BTreeSet<u64> = backend.taken_ids().into_iter().collect();
+    assert_eq!(taken.into_iter().collect::<Vec<_>>(), good());
+    let books = Scrape::of(weir.metrics).await.books("backend");
+    assert!(books.rejected <= BAD.len() as u64 && books.dropped == 0, "{books:?}");
+    dir.becomes_empty().await;
+}
+
+/// A tenant that does not exist refuses everything: it is not searched for good items for ever.
+#[tokio::test]
+async fn a_backend_that_refuses_everything_sees_few_requests() {
+    let hopeless = Arc::new(AtomicBool::new(true));
+    let script = Arc::clone(&hopeless);
+    let refuse = move |_, _: &Captured| {
+        if script.load(Ordering::SeqCst) { Say::Code(3, "no such tenant", None) } else { Say::Ok }
+    };
+    let (dir, backend) = (DataDir::new(), Backend::scripted(refuse).await);
+    let settings = Settings { spill_after: Duration::from_secs(60), ..dir.settings().await };
+    let gateway = Gateway::with(vec![pipeline("backend", backend.address)], settings).await;
+    let requests = 60;
+    send_singly(gateway.at.grpc, 0..requests, 100).await;
+    gateway.settle().await;
+    let books = gateway.books("backend");
+    assert_eq!((books.accepted, books.rejected["INVALID_ARGUMENT"]), (requests * SPANS, requests * SPANS), "{books:?}");
+    // One batch is searched to its last span; of the rest one in sixteen is sent in halves.
+    let seen = backend.captured().len() as u64;
+    assert!(seen <= 2 * SPANS + requests + requests / 4, "{seen} requests");
+    let samples = rejected(&gateway).await;
+    assert_eq!(samples.len(), 20);
+    assert!(samples.iter().all(|sample| sample["message"] == "no such tenant"), "{samples:?}");
+    let newest = samples.windows(2).all(|pair| pair[0]["unix_ms"].as_u64() >= pair[1]["unix_ms"].as_u64());
+    assert!(newest, "the newest come first");
+
+    // Once it takes something it is trusted again.
+    hopeless.store(false, Ordering::SeqCst);
+    send_all(gateway.at.grpc, requests..requests + 5, 100).await;
+    gateway.settle().await;
+    assert_eq!(backend.taken_ids(), ids(requests..requests + 5));
+}
+
+/// Answers about who asks are not about an item: nothing is taken apart.
+#[tokio::test]
+async fn refusals_that_are_not_about_the_data_are_not_searched() {
+    let (dir, backend) = (DataDir::new(), Backend::scripted(|_, _| Say::Code(7, "no access", None)).await);
+    let settings = Settings { spill_after: Duration::from_secs(60), ..dir.settings().await };
+    let gateway = Gateway::with(vec![pipeline("backend", backend.address)], settings).await;
+    send_singly(gateway.at.grpc, 0..5, 100).await;
+    gateway.settle().await;
+    assert_eq!((backend.captured().len(), gateway.books("backend").rejected["PERMISSION_DENIED"]), (5, 5 * SPANS));
+    let samples = rejected(&gateway).await;
+    assert_eq!(samples.iter().map(|sample| sample["items"].as_u64().unwrap()).sum::<u64>(), 5 * SPANS);
+}

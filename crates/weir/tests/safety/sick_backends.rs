@@ -1,0 +1,214 @@
+//! What backends see that struggle, ask for time, are away, or come back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+use weir_engine::Settings;
+use weir_plan::{Pipeline, Protocol};
+
+use crate::clients::{SPANS, ids, request, send_all, send_singly};
+use crate::data_dir::DataDir;
+use crate::support::backend::{Backend, Say};
+use crate::support::gateway::{DOWN, Gateway, arrived, closed_port, faults, output, pipeline, sink};
+use crate::support::grpc::OK;
+use crate::support::process::{Weir, manifest};
+use crate::support::{eventually, payload};
+
+async fn hasty(dir: &DataDir) -> Settings {
+    Settings { spill_after: Duration::from_millis(5), ..dir.settings().await }
+}
+
+/// Five times the first attempts, four for each request taken, two a second, and a reserve of 128: documented with the
+/// retry budget.
+#[tokio::test]
+async fn a_struggling_backend_sees_a_bounded_multiple_of_what_is_new() {
+    for takes_one_in in [usize::MAX, 10] {
+        let (dir, began) = (DataDir::new(), Instant::now());
+        let script = move |number: usize, _: &_| {
+            if (number + 1).is_multiple_of(takes_one_in) { Say::Ok } else { Say::Code(14, "later", None) }
+        };
+        let backend = Backend::scripted(script).await;
+        let gateway = Gateway::with(vec![pipeline("backend", backend.address)], hasty(&dir).await).await;
+        let requests = 40;
+        send_singly(gateway.at.grpc, 0..requests, 100).await;
+        eventually("many were tried again", async || backend.captured().len() >= 50).await;
+        let captured = backend.captured();
+        let taken = captured.iter().filter(|request| request.taken).count() as f64;
+        let bound = 5.0 * requests as f64 + 4.0 * taken + 2.0 * began.elapsed().as_secs_f64() + 128.0;
+        assert!((captured.len() as f64) <= bound, "{} requests, {bound} allowed", captured.len());
+        gateway.books("backend");
+    }
+}
+
+/// The hint binds for what waits on disk as well.
+#[tokio::test]
+async fn a_hint_is_obeyed_for_what_is_on_disk() {
+    let hint = Duration::from_secs(2);
+    for (protocol, code) in [(Protocol::Grpc, 14), (Protocol::Http, 503)] {
+        let dir = DataDir::new();
+        let script = move |number, _: &_| if number == 0 { Say::Code(code, "later", Some(hint)) } else { Say::Ok };
+        let backend = Backend::scripted(script).await;
+        let pipeline = Pipeline { output: output(backend.address, protocol), ..pipeline("backend", backend.address) };
+        let gateway = Gateway::with(vec![pipeline], hasty(&dir).await).await;
+        send_all(gateway.at.grpc, 0..1, 100).await;
+        assert!(!dir.files().is_empty(), "it is on disk");
+        gateway.settle().await;
+        let captured = backend.captured();
+        assert_eq!(captured.len(), 2, "{protocol:?}");
+        let pause = captured[1].at - captured[0].at;
+        assert!(pause >= hint, "{protocol:?}: {pause:?}");
+        dir.becomes_empty().await;
+    }
+}
+
+/// What is wrong with a backend is told in the log: no such host, nobody listens, no TLS.
+#[tokio::test]
+async fn reasons_for_not_reaching_a_backend_are_told_apart() {
+    let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let answering = tokio::spawn({
+        let address = plain.local_addr().unwrap();
+        async move {
+            while let Ok((mut stream, _)) = plain.accept().await {
+                let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"220 mail.example.com ESMTP\r\n").await;
+            }
+            address
+        }
+    });
+    let address = closed_port().await;
+    let manifests = manifest("nowhere", address)
+        .replace(&format!("http://{address}"), "http://no-such-host.invalid:4317")
+        + &manifest("closed", address)
+        + &manifest("plain", address);
+    let dir = DataDir::new();
+    let weir = Weir::start(&manifests, &["--data-dir", dir.arg(), "--spill-after", "10ms"]).await;
+    send_all(weir.grpc, 0..3, 100).await;
+    for (pipeline, reason) in [("nowhere", "dns"), ("closed", "refused")] {
+        let mut told = None;
+        eventually("it is told", async || {
+            let of_pipeline = |line: &serde_json::Value| line["pipeline"] == pipeline && line["cause"].is_string();
+            told = weir.logs().into_iter().find(of_pipeline);
+            told.is_some()
+        })
+        .await;
+        let told = told.unwrap();
+        assert!(told["message"].as_str().unwrap().contains("cannot be reached"), "{told}");
+        assert!(told["cause"].as_str().unwrap().to_lowercase().contains(reason), "{told}");
+    }
+    answering.abort();
+}
+
+/// A backend that is away costs one line in the log, and one when it is back.
+#[tokio::test]
+async fn an_outage_is_told_once_and_so_is_its_end() {
+    let (dir, sink) = (DataDir::new(), sink(DOWN).await);
+    let weir = Weir::start(&manifest("backend", sink.grpc), &["--data-dir", dir.arg(), "--spill-after", "10ms"]).await;
+    send_singly(weir.grpc, 0..50, 100).await;
+    sink.set_faults(faults("{}"));
+    eventually("everything arrives", async || arrived(&sink) == ids(0..50)).await;
+    let told = |message: &str| {
+        let lines = weir.logs().into_iter();
+        lines.filter(|line| line["message"].as_str().unwrap().contains(message)).count()
+    };
+    eventually("its end is told", async || told("can be reached again") == 1).await;
+    assert_eq!(told("cannot be reached"), 1, "{:?}", weir.logs());
+}
+
+/// A backlog of `requests` requests for "backend", and a gateway that finds it.
+async fn with_backlog(dir: &DataDir, backend: &Backend, requests: u64) -> Gateway {
+    let gateway = Gateway::with(vec![pipeline("backend", closed_port().await)], hasty(dir).await).await;
+    send_singly(gateway.at.grpc, 0..requests, 2000).await;
+    gateway.stop().await;
+    // Requests to the backend that hold two of these; clients wait long enough to be served live.
+    let settings = Settings { batch_bytes: 50_000, spill_after: Duration::from_secs(120), ..dir.settings().await };
+    Gateway::with(vec![pipeline("backend", backend.address)], settings).await
+}
+
+#[tokio::test]
+async fn a_backend_that_returns_gets_live_data_before_the_end_of_the_backlog() {
+    let (dir, backend) = (DataDir::new(), Backend::holding().await);
+    let gateway = with_backlog(&dir, &backend, 100).await;
+    eventually("the backlog is being sent", async || !backend.captured().is_empty()).await;
+    let client = gateway.client().await;
+    let live = request(1000, 100);
+    let observe = async {
+        eventually("there is live data", async || gateway.books("backend").waiting == SPANS).await;
+        backend.answer();
+    };
+    let (answer, ()) = tokio::join!(client.export(&live), observe);
+    assert_eq!(answer.code, OK);
+    gateway.settle().await;
+    let order: Vec<u64> = backend.captured().iter().map(|request| payload::ids(&request.message)[0]).collect();
+    let at = order.iter().position(|id| *id == ids(1000..1001)[0]).unwrap();
+    assert!(at + 10 < order.len(), "live data was request {at} of {}", order.len());
+    // The backlog is sent from its beginning.
+    assert_eq!(order.iter().min(), order.first());
+    assert_eq!(backend.ids(), [ids(0..100), ids(1000..1001)].concat(), "everything once");
+    dir.becomes_empty().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backlog_shrinks_however_much_arrives() {
+    let (dir, backend) = (DataDir::new(), Backend::start().await);
+    let gateway = with_backlog(&dir, &backend, 100).await;
+    let stop = Arc::<AtomicBool>::default();
+    let clients: Vec<_> = (1..=4_u64)
+        .map(|client| {
+            let (stop, address) = (Arc::clone(&stop), gateway.at.grpc);
+            tokio::spawn(async move {
+                let connection = crate::support::grpc::Grpc::connect(address).await;
+                let mut number = client * 1_000_000;
+                while !stop.load(Ordering::Relaxed) {
+                    assert_eq!(connection.export(&request(number, 100)).await.code, OK);
+                    number += 1;
+                }
+            })
+        })
+        .collect();
+    eventually("the backlog is gone", async || {
+        gateway.scrape().await.figure("weir_pipeline_backlog_items", "backend") == 0.0
+    })
+    .await;
+    stop.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.await.unwrap();
+    }
+    gateway.settle().await;
+    let backlog: Vec<u64> = backend.ids().into_iter().filter(|id| *id <= 100 * SPANS).collect();
+    assert_eq!(backlog, ids(0..100));
+    assert!(gateway.books("backend").accepted > 0);
+}
+
+/// Smaller requests than the journal's entries: they are read back in parts, and each part arrives once.
+#[tokio::test]
+async fn a_backend_that_takes_only_small_requests_gets_the_backlog_in_parts() {
+    let (dir, sink) = (DataDir::new(), sink(DOWN).await);
+    let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], hasty(&dir).await).await;
+    send_all(gateway.at.grpc, 0..20, 10_000).await;
+    let large = payload::encoded(1001, 400, 10_000);
+    assert_eq!(gateway.client().await.export(&large).await.code, OK);
+    sink.set_faults(faults(r#"{"max_request_bytes": 60000}"#));
+    gateway.settle().await;
+    assert_eq!(arrived(&sink), [ids(0..20), (1001..=1400).collect()].concat());
+    let report = sink.report(false);
+    assert!(report.duplicates == 0 && report.largest_request_bytes <= 60_000, "{report:?}");
+    let books = gateway.books("backend");
+    assert!(books.rejected.is_empty() && books.dropped.is_empty(), "{books:?}");
+    dir.becomes_empty().await;
+}
+
+/// Partial answers count for what was read back as for what is live.
+#[tokio::test]
+async fn partial_success_of_the_backlog_is_counted() {
+    let (dir, sink) = (DataDir::new(), sink(DOWN).await);
+    let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], hasty(&dir).await).await;
+    send_all(gateway.at.grpc, 0..20, 100).await;
+    sink.set_faults(faults(r#"{"partial": 100}"#));
+    gateway.settle().await;
+    let (books, report) = (gateway.books("backend"), sink.report(false));
+    assert_eq!((books.delivered, books.rejected["partial_success"]), (report.unique, report.partial_rejected));
+    assert_eq!(books.delivered + books.rejected["partial_success"], 20 * SPANS);
+    dir.becomes_empty().await;
+}
