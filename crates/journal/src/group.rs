@@ -109,7 +109,8 @@ impl<'a> Group<'a> {
         });
         self.own.extend_from_slice(&head.encode(seal));
         self.own.extend_from_slice(&owed);
-        self.own.resize(self.own.len().next_multiple_of(8), 0);
+        // Not to a multiple in `own`, where payloads are missing.
+        self.own.resize(self.own.len() + owed.len().next_multiple_of(8) - owed.len(), 0);
         entry.payload.iter().for_each(|part| self.push_payload(part));
         self.finish_frame(&head);
         self.place.index += 1;
