@@ -71,7 +71,7 @@ impl RetryBudget {
 
     fn tokens_at(&self, now: Instant) -> f64 {
         let waited = now.saturating_duration_since(self.counted);
-        (self.tokens + waited.as_secs_f64() * FLOOR_PER_SECOND).min(CAPACITY)
+        self.tokens + waited.as_secs_f64() * FLOOR_PER_SECOND
     }
 }
 

@@ -197,10 +197,12 @@ fn a_backend_with_few_workers_is_kept_busy_with_short_queues() {
 /// Seven of ten requests are answered 503, and seven of ten after a second.
 #[test]
 fn a_backend_that_fails_at_random_is_not_given_less() {
-    for (refused, delayed) in [(0.7, 0.7), (0.7, 1.0), (0.2, 1.0), (0.05, 0.5)] {
+    for (refused, delayed, part) in
+        [(0.7, 0.7, 0.9), (0.7, 1.0, 0.9), (0.2, 1.0, 0.9), (0.05, 0.5, 0.9), (0.95, 1.0, 0.6)]
+    {
         let with_64 = 64.0 * (1.0 - refused) / delayed;
         for seen in settled(|| moody(refused, delayed)) {
-            assert!(seen.goodput > 0.9 * with_64, "{refused}, {delayed}: {seen:?} of {with_64}");
+            assert!(seen.goodput > part * with_64, "{refused}, {delayed}: {seen:?} of {with_64}");
         }
     }
 }
