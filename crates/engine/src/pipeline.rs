@@ -118,7 +118,7 @@ impl Pipeline {
         let io = store.as_ref().map_or(Io::Threads, |store| store.io);
         let store = store.map(|store| store.stats);
         let delivery = delivery::Delivery::new(delivery::Parts {
-            crew: Crew { backend, account: Arc::clone(&account), io, store },
+            crew: Crew { backend, account: Arc::clone(&account), io, store, reading: Arc::default() },
             limits,
             budget,
             read_back: Budget::new(limits.read_back_bytes),

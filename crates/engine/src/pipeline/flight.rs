@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::queue::Piece;
@@ -23,6 +24,8 @@ pub(super) struct Crew {
     pub(super) io: Io,
     /// None without a journal.
     pub(super) store: Option<Arc<StoreStats>>,
+    /// Whoever reads the backlog: two at a time would read the same.
+    pub(super) reading: Arc<Mutex<()>>,
 }
 
 /// What came of a flight.
@@ -99,7 +102,10 @@ impl Crew {
     pub(super) async fn fetch(self, bytes: usize, permit: Permit) -> Landed {
         let account = Arc::clone(&self.account);
         let take = move || account.queue.as_ref().map(|queue| queue.journal.take(queue.id, bytes));
-        let chunk = match self.io.run(take).await.flatten() {
+        let turn = self.reading.lock().await;
+        let taken = self.io.run(take).await.flatten();
+        drop(turn);
+        let chunk = match taken {
             Some(Ok(chunk)) => chunk,
             Some(Err(error)) => return Landed::grounded(unread(&error.to_string())),
             None => return Landed::grounded(End::NothingToTake),
