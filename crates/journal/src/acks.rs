@@ -114,7 +114,8 @@ pub(crate) fn decode(bytes: &[u8], seal: Seal) -> Acks {
             at += 8;
             continue;
         };
-        if at > sound_until {
+        // Zeros were never written to, or not before power was lost: nothing here is synced.
+        if bytes[sound_until..at].iter().any(|byte| *byte != 0) {
             acks.damage.push((sound_until as u64, (at - sound_until) as u64));
         }
         acks.enter(&bytes[at..at + length]);

@@ -7,7 +7,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 
 use crate::AppendError;
-use crate::format::{FRAME_HEAD, FrameHead, Kind, MAX_NAME, MAX_PAYLOAD, Seal, aligned};
+use crate::format::{FRAME_HEAD, FrameHead, Kind, MAX_PAYLOAD, Seal, aligned};
 use crate::model::{Entry, NewEntry, Position, QueueId};
 use crate::walk::Place;
 
@@ -45,8 +45,13 @@ enum Part<'a> {
     Payload(&'a [u8]),
 }
 
-/// The bytes that these entries will take, or why they cannot be written.
-pub(crate) fn measure(group: &[NewEntry<'_>]) -> Result<u64, AppendError> {
+/// The bytes that a queue's name takes.
+pub(crate) fn queue_bytes(name: &str) -> u64 {
+    aligned((FRAME_HEAD + name.len()) as u64)
+}
+
+/// The bytes that these entries take, or why they cannot be written.
+pub(crate) fn entry_bytes(group: &[NewEntry<'_>]) -> Result<u64, AppendError> {
     let mut sum = 0;
     for entry in group {
         let payload: u64 = entry.payload.iter().map(|part| part.len() as u64).sum();
@@ -62,9 +67,6 @@ pub(crate) fn measure(group: &[NewEntry<'_>]) -> Result<u64, AppendError> {
     }
     Ok(sum)
 }
-
-/// The most bytes that the frame of a queue's name can take.
-pub(crate) const QUEUE_FRAME: u64 = (FRAME_HEAD + MAX_NAME) as u64;
 
 impl<'a> Group<'a> {
     pub(crate) fn new(context: Context) -> Self {
@@ -109,8 +111,7 @@ impl<'a> Group<'a> {
         });
         self.own.extend_from_slice(&head.encode(seal));
         self.own.extend_from_slice(&owed);
-        // Not to a multiple in `own`, where payloads are missing.
-        self.own.resize(self.own.len() + owed.len().next_multiple_of(8) - owed.len(), 0);
+        self.pad(owed.len());
         entry.payload.iter().for_each(|part| self.push_payload(part));
         self.finish_frame(&head);
         self.place.index += 1;
@@ -153,11 +154,14 @@ impl<'a> Group<'a> {
     }
 
     fn finish_frame(&mut self, head: &FrameHead) {
-        let length = head.payload_at() + u64::from(head.payload_bytes);
-        let padding = [0; 8];
-        let missing = usize::try_from(head.frame_bytes() - length).unwrap_or(0);
-        self.own.extend_from_slice(&padding[..missing]);
+        self.pad(head.payload_bytes as usize);
         self.place.offset += head.frame_bytes();
+    }
+
+    /// Aligns what follows something of this length, which itself began aligned in the file; in `own` it did not, where
+    /// payloads are missing.
+    fn pad(&mut self, length: usize) {
+        self.own.extend_from_slice(&[0; 8][..length.next_multiple_of(8) - length]);
     }
 
     fn list_own(&mut self) {

@@ -87,7 +87,7 @@ pub(crate) fn recover(fs: &dyn Fs) -> Result<Recovered, OpenError> {
         last_id = Some(*id);
     }
     for (files, end) in usable.iter().zip(ends(&usable, last_id)) {
-        recovered.adopt(files, end);
+        recovered.adopt(fs, files, end);
     }
     listing.orphans.iter().for_each(|id| recovered.remove(fs, FileKind::Acks, *id));
     recovered.summarize();
@@ -118,7 +118,7 @@ impl Recovered {
     }
 
     /// Takes a segment into the index.
-    fn adopt(&mut self, files: &Files, end: End) {
+    fn adopt(&mut self, fs: &dyn Fs, files: &Files, end: End) {
         let Survey { mut segment, items, oldest_ms: _, ledgers, lost, names, truncated_bytes, damage } =
             Survey::read(files, end, false);
         self.recovery.truncated_bytes += truncated_bytes;
@@ -144,14 +144,20 @@ impl Recovered {
             ids.get(&number).into_iter().for_each(|id| self.lose(*id, loss));
         }
         let numbers = ids.iter().map(|(number, id)| (*id, *number)).collect();
-        self.acks.insert(files.id, AckFile::recovered(files, numbers));
+        let mut acks = AckFile::recovered(files, numbers);
+        acks.cut(fs);
+        self.acks.insert(files.id, acks);
     }
 
     /// What was recovered is on disk from here on, and what was not is gone for good.
     fn seal(&mut self, files: &Files, end: End, end_at: u64) {
         let is_last = matches!(end, End::Torn);
-        let known = is_last || matches!(end, End::Known(_));
-        let cut = if known && files.length > end_at { files.file.truncate(end_at) } else { Ok(()) };
+        let good = match end {
+            End::Torn => end_at,
+            End::Known(previous) => previous.end,
+            End::Unknown => files.length,
+        };
+        let cut = if files.length > good { files.file.truncate(good) } else { Ok(()) };
         let synced = if is_last { files.file.sync() } else { Ok(()) };
         // The next segment will say where this one ends, so a failure to cut it is no harm.
         if let Err(error) = cut.and(synced) {

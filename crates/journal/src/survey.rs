@@ -125,7 +125,8 @@ impl Files {
         }
         // Without its own head the records can still be read: they carry the same seal.
         self.acks = acks::decode(bytes, self.head.seal());
-        if !self.ack_head_is_sound && bytes.iter().any(|byte| *byte != 0) {
+        // Zeros were not written before power was lost: nothing here is synced.
+        if !self.ack_head_is_sound && bytes.iter().take(FILE_HEAD).any(|byte| *byte != 0) {
             self.ack_fault.get_or_insert_with(|| "its head is damaged".to_owned());
         }
     }

@@ -23,6 +23,12 @@ use active::Active;
 /// Segments are at least this long: below, their heads would count for something.
 const MIN_SEGMENT: u64 = 4 << 10;
 
+/// The bytes of a group: its entries, and the names of its queues where the segment does not have them.
+struct Measure {
+    entries: u64,
+    names: BTreeMap<QueueId, u64>,
+}
+
 /// The only one who changes the directory.
 #[derive(Debug)]
 pub struct Writer {
@@ -58,15 +64,16 @@ impl Writer {
         if group.is_empty() {
             return Ok(Vec::new());
         }
-        let bytes = self.check(group)?;
-        let mut active = self.active_for(bytes, now_ms)?;
+        let measure = self.measure(group)?;
+        let mut active = self.active_for(&measure, now_ms)?;
         match self.append_to(&mut active, group, now_ms, durability) {
             Ok(entries) => {
                 self.active = Some(active);
                 Ok(entries)
             }
             Err(error) => {
-                self.abandon(active);
+                // What was appended before may still wait for a sync; nothing is written behind what failed.
+                self.retire(active);
                 Err(error)
             }
         }
@@ -98,24 +105,29 @@ impl Writer {
         self.fs.space()
     }
 
-    /// The length of a group, if it can be written at all.
-    fn check(&self, group: &[NewEntry<'_>]) -> Result<u64, AppendError> {
-        let queues = self.journal.index().queues.len();
-        if group.iter().flat_map(|entry| entry.owed).any(|owed| usize::from(owed.queue.0) >= queues) {
-            return Err(AppendError::UnknownQueue);
+    /// How long a group is, if it can be written at all.
+    fn measure(&self, group: &[NewEntry<'_>]) -> Result<Measure, AppendError> {
+        let entries = group::entry_bytes(group)?;
+        let index = self.journal.index();
+        let mut names = BTreeMap::new();
+        for owed in group.iter().flat_map(|entry| entry.owed) {
+            let queue = index.get(owed.queue).ok_or(AppendError::UnknownQueue)?;
+            names.entry(owed.queue).or_insert_with(|| group::queue_bytes(&queue.name));
         }
-        let bytes = group::measure(group)? + group::QUEUE_FRAME * queues as u64;
-        let limit = MAX_SEGMENT / 2;
-        if bytes > limit {
-            return Err(AppendError::TooLarge { what: "a group in bytes", given: bytes, limit });
+        let (given, limit) = (entries + names.values().sum::<u64>(), MAX_SEGMENT / 2);
+        if given > limit {
+            return Err(AppendError::TooLarge { what: "a group in bytes", given, limit });
         }
-        Ok(bytes)
+        Ok(Measure { entries, names })
     }
 
-    /// The segment that takes a group of so many bytes, a new one if need be.
-    fn active_for(&mut self, bytes: u64, now_ms: u64) -> Result<Active, AppendError> {
+    /// The segment that takes a group, a new one if need be.
+    fn active_for(&mut self, group: &Measure, now_ms: u64) -> Result<Active, AppendError> {
         if let Some(active) = self.active.take() {
-            if active.is_new() || active.end() + bytes <= self.segment_bytes {
+            let named = self.acks.get(&active.head.id).map(AckFile::numbers);
+            let is_new = |queue| named.is_none_or(|named| !named.contains_key(queue));
+            let names: u64 = group.names.iter().filter(|(queue, _)| is_new(queue)).map(|(_, bytes)| bytes).sum();
+            if active.is_new() || active.end() + names + group.entries <= self.segment_bytes {
                 return Ok(active);
             }
             self.retire(active);
@@ -170,19 +182,9 @@ impl Writer {
         }
     }
 
-    /// A segment is full.
+    /// A segment is full, or a write to it has failed.
     fn retire(&mut self, mut active: Active) {
         if let Err(error) = active.sync() {
-            self.unsynced.get_or_insert(error);
-        }
-        self.seal(&active);
-    }
-
-    /// A write failed: nothing is written behind it, and nothing of it stays.
-    fn abandon(&mut self, mut active: Active) {
-        if !active.sync_failed()
-            && let Err(error) = active.sync()
-        {
             self.unsynced.get_or_insert(error);
         }
         self.seal(&active);

@@ -48,6 +48,14 @@ impl AckFile {
         }
     }
 
+    /// Cuts off what is torn, so that it is not met again; what fails here is done before the next write.
+    pub(crate) fn cut(&mut self, fs: &dyn Fs) {
+        if self.exists && self.dirty {
+            let cut = fs.open(&FileKind::Acks.name(self.head.id)).and_then(|file| file.truncate(self.end));
+            self.dirty = cut.is_err();
+        }
+    }
+
     pub(crate) fn numbers(&self) -> &BTreeMap<QueueId, u16> {
         &self.numbers
     }

@@ -54,10 +54,6 @@ impl Active {
         self.place.offset
     }
 
-    pub(super) fn sync_failed(&self) -> bool {
-        self.sync_failed
-    }
-
     /// What the frames of the next group depend on.
     pub(super) fn context(&self, now_ms: u64) -> Context {
         let (segment, seal, place) = (self.head.id, self.head.seal(), self.place);
@@ -96,7 +92,11 @@ impl Active {
         Ok(())
     }
 
+    /// After a failure the system may believe that everything is on disk, so asking again would prove nothing.
     fn sync_file(&mut self) -> io::Result<()> {
+        if self.sync_failed {
+            return Err(io::Error::other("an earlier sync of the file failed"));
+        }
         self.file.sync().inspect_err(|_| self.sync_failed = true)
     }
 
