@@ -14,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir run examples/quickstart.yaml        receive OTLP and deliver it to the pipelines of a file
   weir check pipelines/                    report everything that is wrong with a configuration
+  weir journal inspect /var/lib/weir       what waits on disk, and for whom
   weir sink                                a backend to try things with
   weir load traces --rate 1000             send spans to a gateway
   weir demo examples/quickstart.yaml       all of these together, watched
@@ -67,6 +68,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Validate configuration files: every error at once, exit code 1 if there is any
     Check(CheckArgs),
+    /// Look into a data directory: what waits on disk, is it sound, and get it out
+    Journal(crate::journal::JournalArgs),
     /// Be a backend: count what arrives, and misbehave on request
     Sink(weir_loadtest::sink::SinkArgs),
     /// Generate load

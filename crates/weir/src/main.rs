@@ -5,6 +5,7 @@
 mod check;
 mod cli;
 mod data_dir;
+mod journal;
 mod limits;
 mod logging;
 mod run;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::check(&args),
+        Command::Journal(args) => journal::run(&args),
         Command::Sink(args) => weir_loadtest::sink::run(args),
         Command::Load(args) => weir_loadtest::load::run(args),
         Command::Loadtest(args) => weir_loadtest::scenario::run(args),

@@ -1,0 +1,172 @@
+//! `weir journal export`: what waits for a pipeline, as OTLP.
+//!
+//! What cannot be read or translated is named on standard error and skipped, and the exit code says that something is
+//! missing.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use weir_journal::{Depth, Exported};
+use weir_otlp::{Error, Limits, traces_to_json};
+
+use super::{ExportArgs, Format, Journal, report, unreadable};
+
+/// The signal that JSON can be written for, as queues are named.
+const TRACES: &str = "traces/";
+
+/// What is in the journal was held to the gateway's limits before it came there.
+const LIMITS: Limits = Limits { max_depth: u32::MAX, max_items: u32::MAX };
+
+pub(super) fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    let to_terminal = args.output.is_none() && io::stdout().is_terminal();
+    if to_terminal && args.format == Format::Protobuf {
+        bail!("cannot write protobuf to a terminal: redirect it, or name a file with --output");
+    }
+    let journal = Journal::open(&args.dir, !to_terminal)?;
+    let queue = find_queue(&journal, &args.pipeline)?;
+    if args.format == Format::Json && !queue.starts_with(TRACES) {
+        bail!("cannot write {queue} as JSON: its signal is not known; use --format protobuf");
+    }
+    let out = Out::open(args)?;
+    let mut export = Export { format: args.format, out, write_failed: false, refused: 0, unknown_fields: 0 };
+    let exported = weir_journal::export(&journal.fs, &queue, &mut |_, payload| export.entry(payload));
+    journal.fs.clear();
+    let written = match exported {
+        Ok(exported) => export.out.finish().map(|()| exported),
+        Err(error) if export.write_failed => Err(error),
+        Err(error) => return Err(error).with_context(|| unreadable(&journal.path)),
+    };
+    match written {
+        Ok(exported) => Ok(export.summarise(&queue, &exported)),
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(error).with_context(|| match &args.output {
+            Some(file) => format!("cannot write to {}", file.display()),
+            None => "cannot write to standard output".to_owned(),
+        }),
+    }
+}
+
+/// The queue of a pipeline that is given with or without its signal.
+fn find_queue(journal: &Journal, pipeline: &str) -> anyhow::Result<String> {
+    let queues = journal.inspect(Depth::Headers)?.queues;
+    let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
+    let is_meant = |name: &&&str| **name == pipeline || name.split_once('/').is_some_and(|(_, rest)| rest == pipeline);
+    let meant: Vec<&str> = names.iter().filter(is_meant).copied().collect();
+    let place = journal.path.display();
+    match (meant.as_slice(), names.as_slice()) {
+        ([only], _) => Ok((*only).to_owned()),
+        ([], []) => bail!("nothing waits for pipeline {pipeline:?} in {place}, or for any other"),
+        ([], _) => {
+            bail!("nothing waits for pipeline {pipeline:?} in {place}; something waits for: {}", names.join(", "))
+        }
+        _ => bail!("{pipeline:?} may be any of several pipelines; write one of: {}", meant.join(", ")),
+    }
+}
+
+struct Export {
+    format: Format,
+    out: Out,
+    /// The output does not take more.
+    write_failed: bool,
+    /// Entries that are no OTLP requests.
+    refused: u64,
+    unknown_fields: u64,
+}
+
+impl Export {
+    fn entry(&mut self, payload: &[u8]) -> io::Result<()> {
+        let written = match self.format {
+            Format::Json => match traces_to_json(payload, &LIMITS) {
+                Ok(json) => {
+                    self.unknown_fields += json.unknown_fields;
+                    self.out.write(&[&json.text, b"\n"])
+                }
+                Err(error) => {
+                    self.refuse(&error);
+                    Ok(())
+                }
+            },
+            Format::Protobuf => self.out.write(&[&varint(payload.len()), payload]),
+        };
+        self.write_failed = written.is_err();
+        written
+    }
+
+    fn refuse(&mut self, error: &Error) {
+        self.refused += 1;
+        if self.refused == 1 {
+            tracing::error!(%error, "an entry is not an OTLP request and is left out; --format protobuf has it as it is");
+        }
+    }
+
+    /// Says what was exported, and what was not.
+    fn summarise(&self, queue: &str, exported: &Exported) -> ExitCode {
+        let Exported { entries, items, bytes, damage } = exported;
+        for report in damage {
+            tracing::error!("damaged and left out: {}", report::place(report));
+        }
+        if self.unknown_fields > 0 {
+            let fields = self.unknown_fields;
+            tracing::warn!(
+                fields,
+                "fields that this version has no names for are not in the JSON; --format protobuf has them"
+            );
+        }
+        let (written, left_out) = (entries - self.refused, self.refused + damage.len() as u64);
+        tracing::info!(pipeline = queue, entries = written, items, bytes, left_out, "exported");
+        if left_out == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// Where the export goes.
+enum Out {
+    Stdout(BufWriter<StdoutLock<'static>>),
+    File(BufWriter<File>),
+}
+
+impl Out {
+    fn open(args: &ExportArgs) -> anyhow::Result<Self> {
+        let Some(path) = &args.output else {
+            return Ok(Self::Stdout(BufWriter::new(io::stdout().lock())));
+        };
+        let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Self::File(BufWriter::new(file)))
+    }
+
+    fn write(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        let out: &mut dyn Write = match self {
+            Self::Stdout(out) => out,
+            Self::File(out) => out,
+        };
+        parts.iter().try_for_each(|part| out.write_all(part))
+    }
+
+    /// Everything is where it belongs; in a file it is on disk, for the journal may be deleted next.
+    fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(out) => out.flush(),
+            Self::File(out) => {
+                out.flush()?;
+                out.get_ref().sync_all()
+            }
+        }
+    }
+}
+
+/// A length as protobuf writes it.
+fn varint(length: usize) -> Vec<u8> {
+    let mut rest = length;
+    let mut bytes = Vec::new();
+    loop {
+        let [low, ..] = (rest & 0x7f).to_le_bytes();
+        rest >>= 7;
+        if rest == 0 {
+            bytes.push(low);
+            return bytes;
+        }
+        bytes.push(low | 0x80);
+    }
+}

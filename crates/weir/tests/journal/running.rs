@@ -1,0 +1,51 @@
+//! While a gateway runs on the directory.
+
+use serde_json::Value;
+
+use crate::directory::weir;
+use crate::support::gateway::{arrived, sink};
+use crate::support::grpc::{Grpc, OK};
+use crate::support::metrics::Scrape;
+use crate::support::payload;
+use crate::support::process::{Weir, manifest};
+
+/// What a gateway has acknowledged and no backend has taken is exported, and delivered all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_is_seen_and_nothing_is_disturbed() {
+    let dir = tempfile::tempdir().unwrap();
+    let backend = sink(r#"{"fault": ["503:100"]}"#).await;
+    let arguments = ["--data-dir", dir.path().to_str().unwrap(), "--spill-after", "5ms"];
+    let gateway = Weir::start(&manifest("backend", backend.grpc), &arguments).await;
+    let client = Grpc::connect(gateway.grpc).await;
+    for request in 0..20 {
+        let answer = client.export(&payload::encoded(request * 10 + 1, 10, 100)).await;
+        assert_eq!(answer.code, OK, "{answer:?}");
+    }
+
+    let path = dir.path().to_owned();
+    let ended = tokio::task::spawn_blocking(move || {
+        ["inspect", "verify", "export"].map(|verb| {
+            let arguments: &[&str] = match verb {
+                "inspect" => &["--output", "json"],
+                "export" => &["--pipeline", "backend"],
+                _ => &[],
+            };
+            weir(verb, &path, arguments)
+        })
+    });
+    let [inspect, verify, export] = ended.await.unwrap();
+    for ended in [&inspect, &verify, &export] {
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+    let report: Value = serde_json::from_slice(&inspect.out).unwrap();
+    assert_eq!(
+        (&report["pipelines"][0]["name"], &report["pipelines"][0]["items"]),
+        (&"traces/backend".into(), &200.into())
+    );
+    let spans = export.text().matches("\"spanId\"").count();
+    assert_eq!(spans, 200);
+
+    backend.set_faults(crate::support::gateway::faults("{}"));
+    Scrape::settled(gateway.metrics, "backend").await;
+    assert_eq!(arrived(&backend), (1..=200).collect::<Vec<u64>>());
+}
