@@ -28,6 +28,11 @@ impl Batch {
         !self.pieces.is_empty()
     }
 
+    /// The request with it is over, and it has to be sent again. Only then: what was delivered is not free to be stored.
+    pub(super) fn came_back(&self) {
+        self.pieces.iter().for_each(|piece| piece.obligation.came_back());
+    }
+
     /// Sums its bytes up.
     pub(super) fn measure(&mut self) {
         self.bytes = self.pieces.iter().map(|piece| piece.obligation.bytes()).sum();

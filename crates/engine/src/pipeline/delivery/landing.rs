@@ -39,7 +39,6 @@ impl Delivery {
         };
         let Some(Flight { mut batch, bytes, beside }) = self.flights.remove(&id) else { return };
         self.in_flight_bytes -= bytes;
-        batch.pieces.iter().for_each(|piece| piece.obligation.came_back());
         let Some(landed) = landed else {
             return self.retry(batch, RetryKind::Silent, None, "the send task panicked");
         };
@@ -55,8 +54,8 @@ impl Delivery {
                 self.observe(&outcome, sent, beside, batch.bytes);
                 self.follow(outcome, Answered { batch, bodies });
             }
-            // The next entry will be announced.
-            End::NothingToTake => self.backlog = false,
+            // What came after the look was announced before this landed; the next entry will be announced.
+            End::NothingToTake => self.backlog = self.account().backlog().untaken_entries > 0,
             End::NothingOwed => {}
         }
     }
@@ -113,6 +112,7 @@ impl Delivery {
         self.complain(kind, message, now);
         self.pace.failed(hint, now);
         batch.attempts = batch.attempts.saturating_add(1);
+        batch.came_back();
         if batch.still_owed() {
             // What could not be sent at all waits for the gate, not for a backoff of its own.
             let due = match kind {
@@ -173,6 +173,7 @@ impl Delivery {
         let second = batch.pieces.split_off(batch.pieces.len().div_ceil(2));
         let now = Instant::now();
         for mut half in [batch, self.batch(second)] {
+            half.came_back();
             if half.still_owed() {
                 self.parked.park(half, now);
             }
