@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use weir_journal::{Depth, Exported};
+use weir_journal::{DamageReport, Depth, Entry};
 use weir_otlp::{Error, Limits, traces_to_json};
 
 use super::{ExportArgs, Format, Journal, report, unreadable};
@@ -30,16 +30,16 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         bail!("cannot write {queue} as JSON: its signal is not known; use --format protobuf");
     }
     let out = Out::open(args)?;
-    let mut export = Export { format: args.format, out, write_failed: false, refused: 0, unknown_fields: 0 };
-    let exported = weir_journal::export(&journal.fs, &queue, &mut |_, payload| export.entry(payload));
+    let mut export = Export::new(args.format, Out::open(args)?);
+    let exported = weir_journal::export(&journal.fs, &queue, &mut |entry, payload| export.entry(entry, payload));
     journal.fs.clear();
     let written = match exported {
-        Ok(exported) => export.out.finish().map(|()| exported),
+        Ok(exported) => export.out.finish().map(|()| exported.damage),
         Err(error) if export.write_failed => Err(error),
         Err(error) => return Err(error).with_context(|| unreadable(&journal.path)),
     };
     match written {
-        Ok(exported) => Ok(export.summarise(&queue, &exported)),
+        Ok(damage) => Ok(export.summarise(&queue, &damage)),
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => Err(error).with_context(|| match &args.output {
@@ -71,13 +71,19 @@ struct Export {
     out: Out,
     /// The output does not take more.
     write_failed: bool,
+    entries: u64,
+    items: u64,
     /// Entries that are no OTLP requests.
     refused: u64,
     unknown_fields: u64,
 }
 
 impl Export {
-    fn entry(&mut self, payload: &[u8]) -> io::Result<()> {
+    fn new(format: Format, out: Out) -> Self {
+        Self { format, out, write_failed: false, entries: 0, items: 0, refused: 0, unknown_fields: 0 }
+    }
+
+    fn entry(&mut self, entry: &Entry, payload: &[u8]) -> io::Result<()> {
         let written = match self.format {
             Format::Json => match traces_to_json(payload, &LIMITS) {
                 Ok(json) => {
@@ -86,37 +92,40 @@ impl Export {
                 }
                 Err(error) => {
                     self.refuse(&error);
-                    Ok(())
+                    return Ok(());
                 }
             },
             Format::Protobuf => self.out.write(&[&varint(payload.len()), payload]),
         };
         self.write_failed = written.is_err();
+        self.entries += 1;
+        self.items += u64::from(entry.items);
         written
     }
 
     fn refuse(&mut self, error: &Error) {
         self.refused += 1;
         if self.refused == 1 {
-            tracing::error!(%error, "an entry is not an OTLP request and is left out; --format protobuf has it as it is");
+            tracing::error!(
+                %error,
+                "an entry is not an OTLP request and is left out; --format protobuf has it as it is"
+            );
         }
     }
 
     /// Says what was exported, and what was not.
-    fn summarise(&self, queue: &str, exported: &Exported) -> ExitCode {
-        let Exported { entries, items, bytes, damage } = exported;
+    fn summarise(&self, queue: &str, damage: &[DamageReport]) -> ExitCode {
         for report in damage {
             tracing::error!("damaged and left out: {}", report::place(report));
         }
         if self.unknown_fields > 0 {
-            let fields = self.unknown_fields;
             tracing::warn!(
-                fields,
+                fields = self.unknown_fields,
                 "fields that this version has no names for are not in the JSON; --format protobuf has them"
             );
         }
-        let (written, left_out) = (entries - self.refused, self.refused + damage.len() as u64);
-        tracing::info!(pipeline = queue, entries = written, items, bytes, left_out, "exported");
+        let left_out = self.refused + damage.len() as u64;
+        tracing::info!(pipeline = queue, entries = self.entries, items = self.items, left_out, "exported");
         if left_out == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
@@ -150,7 +159,9 @@ impl Out {
             Self::Stdout(out) => out.flush(),
             Self::File(out) => {
                 out.flush()?;
-                out.get_ref().sync_all()
+                // A device or a pipe has no disk below it.
+                let file = out.get_ref();
+                if file.metadata()?.is_file() { file.sync_all() } else { Ok(()) }
             }
         }
     }

@@ -73,6 +73,12 @@ fn a_file_gets_the_same_and_nothing_goes_to_standard_output() {
 }
 
 #[test]
+fn a_device_is_a_file_too() {
+    let ended = three_entries().weir("export", &["--pipeline", "a", "--output", "/dev/null"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_named() {
     let dir = three_entries();
     for output in ["/no/such/directory/export.json", "/dev/full"] {
@@ -152,6 +158,7 @@ fn what_is_no_request_is_left_out_of_json_and_told() {
     let ended = dir.weir("export", &["--pipeline", "a"]);
     assert_eq!((ended.code, json_ids(&ended).0), (Some(1), 2));
     assert!(ended.err.contains("not an OTLP request") && ended.err.contains("\"left_out\":1"), "{}", ended.err);
+    assert!(ended.err.contains("\"entries\":2,\"items\":20"), "{}", ended.err);
     let ended = dir.weir("export", &["--pipeline", "a", "--format", "protobuf"]);
     assert_eq!((ended.code, ended.out.ends_with(b"\x04\x0a\x05no")), (Some(0), true), "{}", ended.err);
 }
