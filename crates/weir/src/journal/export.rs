@@ -29,7 +29,6 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     if args.format == Format::Json && !queue.starts_with(TRACES) {
         bail!("cannot write {queue} as JSON: its signal is not known; use --format protobuf");
     }
-    let out = Out::open(args)?;
     let mut export = Export::new(args.format, Out::open(args)?);
     let exported = weir_journal::export(&journal.fs, &queue, &mut |entry, payload| export.entry(entry, payload));
     journal.fs.clear();
