@@ -1,4 +1,4 @@
-//! OTLP/JSON to OTLP/protobuf, in one pass and without a tree in between. The way back is in [`write`].
+//! OTLP/JSON to OTLP/protobuf, in one pass and without a tree in between. The way back is in `write`.
 //!
 //! The proto3 JSON mapping with OTLP's exceptions: trace and span ids are hexadecimal, enums are numbers (names are
 //! taken too). Names come in lowerCamelCase or as in the `.proto` file, unknown ones are ignored, `null` is the
