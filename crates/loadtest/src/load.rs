@@ -141,13 +141,18 @@ pub async fn send_traces(args: &TraceArgs, stop: watch::Receiver<bool>) -> anyho
     Ok(report(&tally, args, seconds, cpu_seconds))
 }
 
+/// Time for all workers to connect and to fill their buffers before the first request is due at a rate: it must not show
+/// as latency of whom they send to.
+const LEAD_IN: Duration = Duration::from_millis(250);
+
 fn plan(args: &TraceArgs) -> anyhow::Result<Plan> {
     let default_endpoint = if args.http { "127.0.0.1:4318" } else { "127.0.0.1:4317" };
     let target = Target::new(args.endpoint.as_deref().unwrap_or(default_endpoint), args.http, args.compression)?;
-    let start = Instant::now();
     let batch = u64::from(args.shape.batch);
     #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
     let interval = args.rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(batch as f64 / rate as f64));
+    let template = worker::template(&args.shape, args.shape.batch, &target)?;
+    let start = Instant::now() + if args.rate.is_some() { LEAD_IN } else { Duration::ZERO };
     let schedule = Schedule {
         start,
         deadline: args.duration.map(|duration| start + duration.0),
@@ -158,7 +163,7 @@ fn plan(args: &TraceArgs) -> anyhow::Result<Plan> {
         next: AtomicU64::new(0),
     };
     Ok(Plan {
-        template: worker::template(&args.shape, args.shape.batch, &target)?,
+        template,
         target,
         shape: args.shape,
         schedule,
