@@ -112,7 +112,10 @@ impl Delivery {
         self.complain(kind, message, now);
         self.pace.failed(hint, now);
         batch.attempts = batch.attempts.saturating_add(1);
-        batch.came_back();
+        if hint.is_none() {
+            // With a hint it stays with the batch, which waits that long: by way of the backlog it would be sent at once.
+            batch.came_back();
+        }
         if batch.still_owed() {
             // What could not be sent at all waits for the gate, not for a backoff of its own.
             let due = match kind {
