@@ -180,9 +180,10 @@ impl Writer {
         }
     }
 
-    /// Keeps every backlog within its limit in bytes.
+    /// Keeps every backlog within its limit in bytes. One that refuses instead of dropping may be over it by what was
+    /// written together with the last that there was room for: that has been acknowledged.
     fn enforce_limits(&self) {
-        for account in &self.parts.accounts {
+        for account in self.parts.accounts.iter().filter(|account| account.may_drop_oldest()) {
             let Some(queue) = &account.queue else { continue };
             if queue.backlog().bytes > queue.limits.max_bytes {
                 let items = account.evict_backlog(queue.limits.max_bytes, 0, DropReason::BacklogFull);
