@@ -141,7 +141,8 @@ impl FileHead {
                     entries: u32_at(bytes, 64),
                 },
             }),
-            VERSION => Err(HeadFault::Damaged),
+            // There is no version 0: it was not written, or not before power was lost.
+            VERSION | 0 => Err(HeadFault::Damaged),
             other => Err(HeadFault::Version(other)),
         }
     }

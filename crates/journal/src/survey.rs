@@ -120,13 +120,18 @@ impl Files {
     }
 
     fn read_records(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
         // Without its own head the records can still be read: they carry the same seal.
         self.acks = acks::decode(bytes, self.head.seal());
-        // Zeros were not written before power was lost: nothing here is synced.
-        if !self.ack_head_is_sound && bytes.iter().take(FILE_HEAD).any(|byte| *byte != 0) {
+        if self.ack_head_is_sound {
+            return;
+        }
+        let content_end = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
+        let has_records = self.acks.end > FILE_HEAD as u64;
+        let head = bytes.get(..FILE_HEAD).unwrap_or(bytes);
+        if !has_records {
+            // The first write to it was under way.
+            self.acks.torn_bytes = content_end(bytes);
+        } else if content_end(head) > 0 {
             self.ack_fault.get_or_insert_with(|| "its head is damaged".to_owned());
         }
     }

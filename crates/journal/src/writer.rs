@@ -72,8 +72,7 @@ impl Writer {
                 Ok(entries)
             }
             Err(error) => {
-                // What was appended before may still wait for a sync; nothing is written behind what failed.
-                self.retire(active);
+                self.abandon(active);
                 Err(error)
             }
         }
@@ -182,7 +181,7 @@ impl Writer {
         }
     }
 
-    /// A segment is full, or a write to it has failed.
+    /// A segment is full.
     fn retire(&mut self, mut active: Active) {
         if let Err(error) = active.sync() {
             self.unsynced.get_or_insert(error);
@@ -190,9 +189,27 @@ impl Writer {
         self.seal(&active);
     }
 
+    /// A write failed: nothing is written behind it, and nothing of it stays.
+    fn abandon(&mut self, mut active: Active) {
+        let had_unsynced = active.has_unsynced();
+        // What was appended before may still wait for a sync, and the cut should last.
+        if let Err(error) = active.cut_and_sync()
+            && had_unsynced
+        {
+            self.unsynced.get_or_insert(error);
+        }
+        if active.is_new() {
+            // Nothing of it is owed, so the next tidy deletes it; the segment before it keeps its successor.
+            return;
+        }
+        self.seal(&active);
+    }
+
     /// Nothing is written to this segment any more.
     fn seal(&mut self, active: &Active) {
-        let end = active.cut();
+        // When that fails, the next segment still says where this one ends.
+        let _ = active.cut();
+        let end = active.file_bytes();
         self.previous = active.previous();
         if let Some(segment) = self.journal.index().segments.get_mut(&active.head.id) {
             segment.disk_bytes = end;

@@ -336,6 +336,13 @@ impl Disk {
         let fate = self.change(Operation::Sync, self.faults.sync)?;
         match fate {
             Fate::Happens => self.contents[file].sync(),
+            // A crash meets it before or after.
+            Fate::Fails(error) if self.crashed => {
+                if self.rng.bool() {
+                    self.contents[file].sync();
+                }
+                return Err(error);
+            }
             Fate::Fails(error) => {
                 let old = self.stale();
                 self.contents[file].fail_to_sync(&mut self.rng, &old);
@@ -380,9 +387,12 @@ impl Disk {
 
     fn sync_names(&mut self) -> io::Result<()> {
         let fate = self.change(Operation::SyncDir, self.faults.sync)?;
+        if self.crashed && self.rng.bool() {
+            return Err(crashed());
+        }
         let changes = std::mem::take(&mut self.name_changes);
         for change in changes {
-            if matches!(fate, Fate::Happens) || self.rng.bool() {
+            if matches!(fate, Fate::Happens) || self.crashed || self.rng.bool() {
                 change.apply(&mut self.durable_names);
             }
         }

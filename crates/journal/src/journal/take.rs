@@ -186,7 +186,7 @@ impl Taking<'_> {
 
     /// Reads as much of the run as fits; none when there is no frame of the first entry.
     fn read_run(&self, file: &dyn File, offset: u64, max_bytes: usize) -> Option<Run> {
-        let length = (self.want.bound - offset).min(max_bytes as u64 + SLACK);
+        let length = self.want.bound.saturating_sub(offset).min((max_bytes as u64).saturating_add(SLACK));
         let mut buffer = vec![0; usize::try_from(length).ok()?];
         let filled = read_full(file, &mut buffer, offset).ok()?;
         buffer.truncate(filled);

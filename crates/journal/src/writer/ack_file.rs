@@ -43,7 +43,7 @@ impl AckFile {
             exists: files.has_ack_file,
             headless: !files.ack_head_is_sound,
             end: files.acks.end,
-            dirty: files.ack_length > files.acks.end,
+            dirty: files.acks.torn_bytes > 0 || files.ack_length > files.acks.end,
             numbers,
         }
     }
@@ -51,7 +51,9 @@ impl AckFile {
     /// Cuts off what is torn, so that it is not met again; what fails here is done before the next write.
     pub(crate) fn cut(&mut self, fs: &dyn Fs) {
         if self.exists && self.dirty {
-            let cut = fs.open(&FileKind::Acks.name(self.head.id)).and_then(|file| file.truncate(self.end));
+            // Up to there is nothing that could be kept, if not even the head is whole.
+            let keep = if self.end > FILE_HEAD as u64 || !self.headless { self.end } else { 0 };
+            let cut = fs.open(&FileKind::Acks.name(self.head.id)).and_then(|file| file.truncate(keep));
             self.dirty = cut.is_err();
         }
     }

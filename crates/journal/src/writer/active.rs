@@ -85,7 +85,7 @@ impl Active {
 
     /// Makes all groups durable.
     pub(super) fn sync(&mut self) -> io::Result<()> {
-        if self.durable_end < self.place.offset {
+        if self.has_unsynced() {
             self.sync_file()?;
             self.durable_end = self.place.offset;
         }
@@ -100,13 +100,27 @@ impl Active {
         self.file.sync().inspect_err(|_| self.sync_failed = true)
     }
 
-    /// Cuts off everything behind the last group, reserved room too; returns how long the file is then.
-    pub(super) fn cut(&self) -> u64 {
-        match self.file.truncate(self.place.offset) {
-            Ok(()) => self.place.offset,
-            // The next segment says where this one ends.
-            Err(_) => self.file.len().unwrap_or(self.place.offset),
-        }
+    /// Whether a group waits for a sync.
+    pub(super) fn has_unsynced(&self) -> bool {
+        self.durable_end < self.place.offset
+    }
+
+    /// Cuts off everything behind the last group, reserved room too.
+    pub(super) fn cut(&self) -> io::Result<()> {
+        self.file.truncate(self.place.offset)
+    }
+
+    /// As [`Active::cut`], and durably.
+    pub(super) fn cut_and_sync(&mut self) -> io::Result<()> {
+        let cut = self.cut();
+        self.sync_file()?;
+        self.durable_end = self.place.offset;
+        cut
+    }
+
+    /// Length of the file.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.file.len().unwrap_or(self.place.offset)
     }
 }
 
