@@ -65,8 +65,10 @@ pub(crate) enum Outcome {
 pub(crate) enum RetryKind {
     /// No connection: refused, DNS, TLS.
     Unreachable,
-    /// Nothing was heard: no answer in time, or the request never left (no room to encode it, no token).
+    /// No answer in time.
     Silent,
+    /// The request never left: no room to encode it, no token.
+    Ours,
     /// The backend was there: an answer that asks to try again, a reset.
     Answered,
 }
@@ -78,6 +80,10 @@ impl Outcome {
 
     fn silence(message: impl Into<String>) -> Self {
         Self::Retry { kind: RetryKind::Silent, hint: None, message: message.into() }
+    }
+
+    fn unsent(message: impl Into<String>) -> Self {
+        Self::Retry { kind: RetryKind::Ours, hint: None, message: message.into() }
     }
 }
 
@@ -129,13 +135,13 @@ impl Exporter {
     async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
         let encoded = match self.encode(bodies).await {
             Ok(encoded) => encoded,
-            Err(message) => return Outcome::silence(message),
+            Err(message) => return Outcome::unsent(message),
         };
         let (chunks, _permit) = encoded;
         let answered = tokio::time::timeout(ANSWER_TIMEOUT, async {
             match self.request(chunks).await {
                 Ok(request) => self.exchange(request).await,
-                Err(message) => Outcome::silence(message),
+                Err(message) => Outcome::unsent(message),
             }
         });
         let silence = |_| Outcome::silence(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()));

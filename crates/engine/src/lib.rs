@@ -288,7 +288,8 @@ fn start_writer(
     let (Some(opened), Some(journal)) = (opened, &settings.journal) else { return Ok((None, None)) };
     let (store, writer) = Store::new(opened, accounts, Io::Threads, clock, journal.fsync);
     let (ended, end) = tokio::sync::oneshot::channel();
-    let runtime = tokio::runtime::Handle::current();
+    // A runtime of its own: that of the program may end before the thread has noticed.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StartError::Thread)?;
     let run = move || {
         runtime.block_on(writer.run());
         // Nobody waits for it when the engine was dropped.

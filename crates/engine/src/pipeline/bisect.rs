@@ -21,6 +21,9 @@ const ABOUT_THE_DATA: [&str; 3] = ["INVALID_ARGUMENT", "400", "422"];
 /// at a time: what the search may cost has to be bounded.
 const ENOUGH_REFUSALS: u64 = 8192;
 
+/// Fewer items refused one by one are no evidence, even if they are a whole batch: two bad spans may come together.
+const LEAST_ISOLATED: u64 = 16;
+
 /// Of the batches that a backend refuses while it takes nothing, one in this many is sent in halves.
 const PROBE_EVERY: u32 = 16;
 
@@ -80,7 +83,7 @@ impl Bisect {
     /// Without a success, as many single items were refused as the largest batch ever had. Fewer prove nothing: they may
     /// be the bad half of a batch whose good half was taken.
     fn refuses_everything(&self) -> bool {
-        let bisected = self.largest > 0 && self.isolated >= self.largest;
+        let bisected = self.largest > 0 && self.isolated >= self.largest.max(LEAST_ISOLATED);
         bisected || self.refusals >= ENOUGH_REFUSALS
     }
 }

@@ -70,6 +70,8 @@ pub(super) struct Delivery {
     next_batch: u64,
     /// The journal may have something to take.
     backlog: bool,
+    /// The disk did not give it; it is read again then.
+    reads_again: Option<Instant>,
     /// The backlog's turn is next, if there is live data as well.
     backlog_next: bool,
     draining: Option<Instant>,
@@ -107,6 +109,7 @@ impl Delivery {
             in_flight_bytes: 0,
             next_batch: 0,
             backlog: parts.crew.account.queue.is_some(),
+            reads_again: None,
             backlog_next: false,
             draining: None,
             parts,
@@ -202,7 +205,7 @@ impl Delivery {
         if let Some(retry) = self.next_retry(now) {
             return Some(retry);
         }
-        let permit = self.backlog_permit();
+        let permit = self.backlog_permit(now);
         let live = if permit.is_some() && self.backlog_next { None } else { self.next_from_queue(now) };
         let departure = match (live, permit) {
             (Some(batch), _) => Departure::Batch(batch, None),
@@ -257,9 +260,10 @@ impl Delivery {
     }
 
     /// Room to read a request's worth of the backlog back, if there is a backlog to read.
-    fn backlog_permit(&self) -> Option<Permit> {
-        let wanted = self.backlog && self.draining.is_none() && self.parked.pieces() < MAX_PARKED_PIECES;
-        wanted.then(|| self.read_back_permit(self.batch_bytes)).flatten()
+    fn backlog_permit(&self, now: Instant) -> Option<Permit> {
+        let readable = self.reads_again.is_none_or(|at| at <= now);
+        let wanted = self.backlog && readable && self.draining.is_none();
+        (wanted && self.parked.pieces() < MAX_PARKED_PIECES).then(|| self.read_back_permit(self.batch_bytes)).flatten()
     }
 
     fn read_back_permit(&self, bytes: usize) -> Option<Permit> {
@@ -314,7 +318,8 @@ impl Delivery {
 
     fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let leaves = self.queue.oldest().map(|since| pace::leaves_at(since, self.queue.bytes(), self.flights.len()));
-        let work = [leaves, self.retry_at(now)].into_iter().flatten().min();
+        let read = self.reads_again.filter(|at| self.backlog && *at > now);
+        let work = [leaves, self.retry_at(now), read].into_iter().flatten().min();
         // With no slot free, only an answer or the gate can change anything.
         let work = match self.pace.opens() {
             Some(opens) => {

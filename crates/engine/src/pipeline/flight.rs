@@ -12,7 +12,7 @@ use super::queue::Piece;
 use crate::account::Account;
 use crate::books::{DropReason, Fate};
 use crate::budget::{self, Permit};
-use crate::export::{Backend, Outcome, RetryKind};
+use crate::export::{Backend, Outcome};
 use crate::obligation::{LoadError, Obligation, Source};
 use crate::store::{Io, StoreStats};
 
@@ -33,6 +33,8 @@ pub(super) struct Crew {
 pub(super) enum End {
     /// The backend answered, or could not.
     Outcome(Outcome),
+    /// The journal cannot be read now.
+    Unread(String),
     /// The backlog had nothing that is not on its way already.
     NothingToTake,
     /// What was to be sent is not owed any more.
@@ -71,7 +73,7 @@ impl Crew {
         for (at, source) in sources.into_iter().enumerate() {
             let body = match self.load(source).await {
                 Ok(body) => body,
-                Err(LoadError::Io(cause)) => return Landed::grounded(unread(&cause)),
+                Err(LoadError::Io(cause)) => return Landed::grounded(End::Unread(cause)),
                 Err(LoadError::Damaged) => {
                     damaged.push(at);
                     Bytes::new()
@@ -107,7 +109,7 @@ impl Crew {
         drop(turn);
         let chunk = match taken {
             Some(Ok(chunk)) => chunk,
-            Some(Err(error)) => return Landed::grounded(unread(&error.to_string())),
+            Some(Err(error)) => return Landed::grounded(End::Unread(error.to_string())),
             None => return Landed::grounded(End::NothingToTake),
         };
         if chunk.damaged.items > 0 {
@@ -136,9 +138,4 @@ impl Crew {
             stats.read_back_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         }
     }
-}
-
-fn unread(cause: &str) -> End {
-    let message = format!("cannot read the journal: {cause}");
-    End::Outcome(Outcome::Retry { kind: RetryKind::Silent, hint: None, message })
 }

@@ -9,7 +9,8 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use weir_journal::Fs;
-use weir_testkit::SimFs;
+use weir_plan::Overflow;
+use weir_testkit::{Faults, SimFs};
 
 use super::backend::{Mood, Scripted, is_poison};
 use super::payload;
@@ -40,6 +41,7 @@ pub(super) struct Totals {
     shutdowns: u64,
     failed_writes: u64,
     rejected: u64,
+    dropped: u64,
 }
 
 impl Totals {
@@ -55,13 +57,17 @@ impl Totals {
         self.shutdowns += shutdowns;
         self.failed_writes += other.failed_writes;
         self.rejected += other.rejected;
+        self.dropped += other.dropped;
     }
 
     /// A simulation in which nothing goes wrong proves nothing.
     pub(super) fn assert_everything_happened(&self) {
         let Self { acknowledged, refused, duplicates, recovered, spilled, kills, power_losses, shutdowns, .. } = self;
         let all = [acknowledged, refused, duplicates, recovered, spilled, kills, power_losses, shutdowns];
-        assert!(all.into_iter().chain([&self.failed_writes, &self.rejected]).all(|n| *n > 0), "{self:?}");
+        assert!(
+            all.into_iter().chain([&self.failed_writes, &self.rejected, &self.dropped]).all(|n| *n > 0),
+            "{self:?}"
+        );
     }
 }
 
@@ -79,7 +85,10 @@ pub(super) struct World {
     backends: Vec<Scripted>,
     ledger: Arc<Ledger>,
     fsync: Fsync,
+    limits: weir_plan::Backlog,
     now_ms: u64,
+    /// What pipelines gave up because their limits say so, by pipeline.
+    dropped: Vec<u64>,
     totals: Totals,
 }
 
@@ -96,7 +105,7 @@ impl World {
         // What the engine draws itself (jitter, nonces) follows the seed as well.
         fastrand::seed(seed);
         let mut dice = fastrand::Rng::with_seed(seed);
-        let backends = (0..dice.usize(1..4)).map(|_| Scripted::new(dice.u64(..))).collect();
+        let backends: Vec<_> = (0..dice.usize(1..4)).map(|_| Scripted::new(dice.u64(..))).collect();
         let fsync = match dice.u8(..4) {
             0 => Fsync::Never,
             1 => Fsync::Interval(Duration::from_millis(300)),
@@ -104,6 +113,8 @@ impl World {
         };
         let disk = SimFs::new(dice.u64(..));
         Self {
+            limits: limits(&mut dice),
+            dropped: vec![0; backends.len()],
             dice,
             disk,
             backends,
@@ -121,16 +132,18 @@ impl World {
             let life = Duration::from_millis(self.dice.u64(200..40_000));
             self.process(async |world, process| world.live(process, life, end).await);
             self.disk = match end {
-                End::PowerLoss => self.disk.after_power_loss(self.dice.u64(..)),
+                End::PowerLoss => self.disk.after_power_loss(),
                 End::Kill | End::Shutdown => self.disk.after_kill(),
             };
         }
-        self.disk.heal();
+        self.disk.set_faults(Faults::default());
+        self.disk.set_capacity(None);
         self.backends.iter().for_each(|backend| backend.become_(Mood::Well));
         self.process(async |world, process| world.settle(process).await);
         self.check();
         self.totals.acknowledged = self.ledger.acknowledged.lock().unwrap().len() as u64;
         self.totals.refused = self.ledger.refused.load(Ordering::Relaxed);
+        self.totals.dropped = self.dropped.iter().sum();
         self.totals.duplicates = self.backends.iter().map(Scripted::duplicates).sum();
         self.totals
     }
@@ -170,11 +183,7 @@ impl World {
             tokio::time::sleep(Duration::from_millis(self.dice.u64(1..4_000)).min(ends - Instant::now())).await;
             let which = self.dice.usize(..self.backends.len());
             self.backends[which].change_mood();
-            match self.dice.u8(..8) {
-                0 => self.disk.break_writes(self.dice.u64(..)),
-                1..4 => self.disk.heal(),
-                _ => {}
-            }
+            self.change_disk();
         }
         if let End::Shutdown = end {
             process.shut_down(clients).await;
@@ -187,11 +196,28 @@ impl World {
         self.account(&process);
     }
 
+    fn change_disk(&mut self) {
+        let dice = &mut self.dice;
+        match dice.u8(..10) {
+            0 => self.disk.set_faults(Faults { write: 2, ..Faults::default() }),
+            1 => self.disk.set_faults(Faults { sync: 2, ..Faults::default() }),
+            2 => self.disk.set_faults(Faults { short: 3, other: 4, ..Faults::default() }),
+            3 => self.disk.set_capacity(Some(dice.u64(1..4_000_000))),
+            4..7 => {
+                self.disk.set_faults(Faults::default());
+                self.disk.set_capacity(None);
+            }
+            _ => {}
+        }
+    }
+
     /// Whatever happens to a process, its books balance and nothing was given up.
     fn account(&mut self, process: &Process) {
-        for (name, books) in process.intake.books() {
+        for ((name, books), dropped) in process.intake.books().into_iter().zip(&mut self.dropped) {
             assert!(books.balanced(), "{name}: {books:?}");
-            assert!(books.dropped.is_empty(), "{name}: {books:?}");
+            assert!(self.limits.overflow == Overflow::DropOldest || books.dropped.is_empty(), "{name}: {books:?}");
+            assert!(!books.dropped.contains_key("journal_damaged"), "{name}: {books:?}");
+            *dropped += books.dropped.values().sum::<u64>();
             self.totals.recovered += books.recovered;
             self.totals.rejected += books.rejected.values().sum::<u64>();
         }
@@ -217,9 +243,23 @@ impl World {
         for (number, backend) in self.backends.iter().enumerate() {
             let acknowledged = self.ledger.acknowledged.lock().unwrap();
             let lost: Vec<_> = acknowledged.iter().filter(|id| !backend.has(**id) && !is_poison(**id)).collect();
-            assert!(lost.is_empty(), "backend {number} lacks {} acknowledged spans: {lost:?}", lost.len());
+            let dropped = self.dropped[number];
+            let count = lost.len() as u64;
+            assert!(
+                count <= dropped,
+                "backend {number} lacks {count} acknowledged spans, {dropped} were dropped: {lost:?}"
+            );
         }
     }
+}
+
+/// In half of all worlds nothing may be given up, in the others there is little room.
+fn limits(dice: &mut fastrand::Rng) -> weir_plan::Backlog {
+    if dice.bool() {
+        return weir_plan::Backlog { overflow: Overflow::Refuse, ..weir_plan::Backlog::default() };
+    }
+    let (max_bytes, max_age) = (dice.u64(100_000..3_000_000), Duration::from_secs(dice.u64(5..7_200)));
+    weir_plan::Backlog { max_bytes, max_age, overflow: Overflow::DropOldest }
 }
 
 /// A running engine without its network.
@@ -237,8 +277,7 @@ impl Process {
         let account = |number| {
             let name = format!("pipeline-{number}");
             let id = opened.journal.queue(&name);
-            let limits = weir_plan::Backlog::default();
-            let queue = Queue { journal: Arc::clone(&opened.journal), id, limits };
+            let queue = Queue { journal: Arc::clone(&opened.journal), id, limits: world.limits };
             Arc::new(Account::new(name, Share::new(MEMORY, clock.started), Some(queue)))
         };
         let accounts: Vec<_> = (0..world.backends.len()).map(account).collect();

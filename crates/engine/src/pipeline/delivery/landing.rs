@@ -20,6 +20,9 @@ use crate::export::{Outcome, RetryKind};
 /// A backend that answers "too large" is not offered less than this before its answer counts as a refusal of the data.
 const MIN_BATCH_BYTES: usize = 16 * 1024;
 
+/// A disk that did not give what it holds is asked again after this long.
+const READ_PAUSE: Duration = Duration::from_secs(1);
+
 /// A batch and the bytes that were sent of it, piece by piece.
 struct Answered {
     batch: Batch,
@@ -40,7 +43,7 @@ impl Delivery {
         let Some(Flight { mut batch, bytes, beside }) = self.flights.remove(&id) else { return };
         self.in_flight_bytes -= bytes;
         let Some(landed) = landed else {
-            return self.retry(batch, RetryKind::Silent, None, "the send task panicked");
+            return self.retry(batch, RetryKind::Ours, None, "the send task panicked");
         };
         let Landed { end, sent, fetched, mut bodies, damaged, .. } = landed;
         batch.pieces.extend(fetched);
@@ -57,6 +60,22 @@ impl Delivery {
             // What came after the look was announced before this landed; the next entry will be announced.
             End::NothingToTake => self.backlog = self.account().backlog().untaken_entries > 0,
             End::NothingOwed => {}
+            End::Unread(cause) => self.unread(batch, &cause),
+        }
+    }
+
+    /// The disk does not give what is owed: that is not the backend's fault, and it is tried again after a pause.
+    fn unread(&mut self, mut batch: Batch, cause: &str) {
+        let now = Instant::now();
+        if self.pace.may_complain(now) {
+            tracing::error!(pipeline = self.account().name, cause, "cannot read the backlog; it is tried again");
+        }
+        if batch.pieces.is_empty() {
+            self.reads_again = Some(now + READ_PAUSE);
+        }
+        batch.came_back();
+        if batch.still_owed() {
+            self.parked.park(batch, now + READ_PAUSE);
         }
     }
 
@@ -75,6 +94,7 @@ impl Delivery {
         self.parts.stats.latency.observe(now.duration_since(sent));
         let verdict = match outcome {
             Outcome::Retry { kind: RetryKind::Unreachable, .. } => return self.concurrency.unreachable(),
+            Outcome::Retry { kind: RetryKind::Ours, .. } => return,
             Outcome::Retry { kind: RetryKind::Silent, .. } => Verdict::Silent,
             Outcome::Retry { kind: RetryKind::Answered, .. } => Verdict::Refused,
             Outcome::Delivered { .. } | Outcome::TooLarge { .. } | Outcome::Rejected { .. } => Verdict::Taken,
@@ -120,7 +140,7 @@ impl Delivery {
             // What could not be sent at all waits for the gate, not for a backoff of its own.
             let due = match kind {
                 RetryKind::Unreachable => now,
-                RetryKind::Silent | RetryKind::Answered => {
+                RetryKind::Silent | RetryKind::Answered | RetryKind::Ours => {
                     now + self.pace.retry_delay(batch.attempts, hint, self.draining.is_some())
                 }
             };
@@ -170,15 +190,16 @@ impl Delivery {
             match split_piece(&batch.pieces[0], &bodies[0], &self.parts.budget) {
                 Split::Halves(pieces) => batch.pieces = pieces,
                 Split::SingleItem => return self.reject(Answered { batch, bodies }, code.to_owned(), message),
-                Split::NoMemory => return self.retry(batch, RetryKind::Silent, None, "no memory to split a request"),
+                Split::NoMemory => return self.retry(batch, RetryKind::Ours, None, "no memory to split a request"),
             }
         }
         let second = batch.pieces.split_off(batch.pieces.len().div_ceil(2));
-        let now = Instant::now();
         for mut half in [batch, self.batch(second)] {
             half.came_back();
             if half.still_owed() {
-                self.parked.park(half, now);
+                // Due since it arrived: one batch is taken apart to the end before the next one is begun.
+                let since = half.pieces[0].since;
+                self.parked.park(half, since);
             }
         }
     }
