@@ -163,3 +163,23 @@ async fn sigterm_while_clients_wait_keeps_their_data() {
         }
     }
 }
+
+/// Whoever asks twice does not want to wait, not even for the journal; what was acknowledged is safe there already.
+#[tokio::test]
+async fn a_second_signal_ends_at_once_and_costs_nothing() {
+    let (dir, backend) = (DataDir::new(), Backend::holding().await);
+    let manifest = manifest("backend", backend.address);
+    let arguments = [&["--data-dir", dir.arg(), "--drain-timeout", "1h"], &HASTY[..]].concat();
+    let mut weir = Weir::start(&manifest, &arguments).await;
+    send_all(weir.grpc, 0..20, 100).await;
+    weir.signal(Signal::TERM);
+    eventually("it drains", async || http::get(weir.health, "/").await.status == 503).await;
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait().await.code(), Some(1));
+    assert!(weir.logs().iter().all(serde_json::Value::is_object), "nothing but log lines: {:?}", weir.logs());
+
+    backend.answer();
+    let weir = Weir::start(&manifest, &arguments).await;
+    assert_eq!(Scrape::settled(weir.metrics, "backend").await.recovered, 20 * SPANS);
+    assert!(ids(0..20).iter().all(|id| backend.taken_ids().binary_search(id).is_ok()));
+}

@@ -21,26 +21,46 @@ async fn hasty(dir: &DataDir) -> Settings {
     Settings { spill_after: Duration::from_millis(5), ..dir.settings().await }
 }
 
-/// Five times the first attempts, four for each request taken, two a second, and a reserve of 128: documented with the
-/// retry budget.
+/// What a backend sees at most, as documented with the retry budget: five times the first attempts, four for each request
+/// that it took, two a second, and a reserve.
+fn allowed(first_attempts: u64, backend: &Backend, began: Instant) -> usize {
+    let taken = backend.captured().iter().filter(|request| request.taken).count();
+    let first_attempts = usize::try_from(first_attempts).unwrap();
+    let seconds = usize::try_from(began.elapsed().as_secs()).unwrap() + 1;
+    5 * first_attempts + 4 * taken + 2 * seconds + 128
+}
+
 #[tokio::test]
-async fn a_struggling_backend_sees_a_bounded_multiple_of_what_is_new() {
-    for takes_one_in in [usize::MAX, 10] {
-        let (dir, began) = (DataDir::new(), Instant::now());
-        let script = move |number: usize, _: &_| {
-            if (number + 1).is_multiple_of(takes_one_in) { Say::Ok } else { Say::Code(14, "later", None) }
-        };
-        let backend = Backend::scripted(script).await;
-        let gateway = Gateway::with(vec![pipeline("backend", backend.address)], hasty(&dir).await).await;
-        let requests = 40;
-        send_singly(gateway.at.grpc, 0..requests, 100).await;
-        eventually("many were tried again", async || backend.captured().len() >= 50).await;
-        let captured = backend.captured();
-        let taken = captured.iter().filter(|request| request.taken).count() as f64;
-        let bound = 5.0 * requests as f64 + 4.0 * taken + 2.0 * began.elapsed().as_secs_f64() + 128.0;
-        assert!((captured.len() as f64) <= bound, "{} requests, {bound} allowed", captured.len());
-        gateway.books("backend");
-    }
+async fn a_backend_that_takes_nothing_is_not_hammered() {
+    let (dir, began) = (DataDir::new(), Instant::now());
+    let backend = Backend::scripted(|_, _| Say::Code(14, "later", None)).await;
+    let gateway = Gateway::with(vec![pipeline("backend", backend.address)], hasty(&dir).await).await;
+    let requests = 50;
+    send_singly(gateway.at.grpc, 0..requests, 100).await;
+    eventually("some time has passed", async || {
+        gateway.scrape().await.figure("weir_pipeline_backlog_oldest_age_seconds", "backend") > 5.0
+    })
+    .await;
+    // Of data that is live at first and then on disk, each is a first attempt.
+    let (seen, allowed) = (backend.captured().len(), allowed(2 * requests, &backend, began));
+    assert!(seen <= allowed, "{seen} requests, {allowed} allowed");
+    assert!(seen <= 150, "{seen} requests, although the backend has taken none of 24 in a row");
+    assert_eq!(gateway.books("backend").pending, requests * SPANS);
+}
+
+#[tokio::test]
+async fn a_backend_that_takes_little_gets_everything_within_its_retry_budget() {
+    let (dir, began) = (DataDir::new(), Instant::now());
+    let script = |number: usize, _: &_| if number % 2 == 1 { Say::Ok } else { Say::Code(14, "later", None) };
+    let backend = Backend::scripted(script).await;
+    let gateway = Gateway::with(vec![pipeline("backend", backend.address)], hasty(&dir).await).await;
+    let requests = 50;
+    send_singly(gateway.at.grpc, 0..requests, 100).await;
+    gateway.settle().await;
+    assert_eq!(backend.taken_ids(), ids(0..requests));
+    let (seen, allowed) = (backend.captured().len(), allowed(2 * requests, &backend, began));
+    assert!(seen <= allowed, "{seen} requests, {allowed} allowed");
+    dir.becomes_empty().await;
 }
 
 /// The hint binds for what waits on disk as well.
