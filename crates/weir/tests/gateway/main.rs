@@ -21,4 +21,5 @@ mod overload;
 mod shutdown;
 #[cfg(test)]
 #[path = "../support/support.rs"]
+#[expect(dead_code, reason = "each test binary uses its part")]
 mod support;

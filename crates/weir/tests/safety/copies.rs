@@ -58,17 +58,6 @@ async fn a_copy_made_while_running_is_a_backup() {
         Scrape::settled(weir.metrics, "backend").await;
         let restored = arrived(&other);
         let missing: Vec<_> = owed.iter().filter(|id| restored.binary_search(id).is_err()).collect();
-        if !missing.is_empty() {
-            let s = Scrape::of(weir.metrics).await;
-            println!(
-                "{:?} truncated {} damaged {} missing {missing:?} logs {:#?}",
-                s.books("backend"),
-                s.get("weir_journal_recovery_truncated_bytes"),
-                s.get("weir_journal_damaged_bytes_total"),
-                weir.logs()
-            );
-            println!("{}", sick.report(false).unique);
-        }
         assert!(missing.is_empty(), "{} of {} are not in the copy", missing.len(), owed.len());
         assert_eq!(Scrape::of(weir.metrics).await.get("weir_journal_damaged_items_total"), 0.0);
         copy.becomes_empty().await;

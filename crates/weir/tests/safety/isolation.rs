@@ -9,7 +9,7 @@ use crate::data_dir::DataDir;
 use crate::support::eventually;
 use crate::support::gateway::{arrived, faults, sink};
 use crate::support::grpc::{Grpc, OK};
-use crate::support::metrics::Scrape;
+use crate::support::metrics::{Scrape, whole};
 use crate::support::process::{Weir, manifest};
 
 const MEMORY: u64 = 64 << 20;
@@ -53,7 +53,7 @@ async fn two_sick_backends_cost_one_copy_on_disk_and_nobody_else_anything() {
         assert_eq!((books.accepted, books.pending), (REQUESTS * SPANS, REQUESTS * SPANS), "{name}: {books:?}");
     }
     assert_eq!(scrape.books("healthy").delivered, REQUESTS * SPANS);
-    let spilled = scrape.get("weir_journal_spilled_bytes_total") as u64;
+    let spilled = whole(scrape.get("weir_journal_spilled_bytes_total"));
     assert!(spilled <= sent / 100 * 102, "{spilled} bytes written for {sent} sent");
     assert!(dir.space() <= sent / 10 * 12 + SEGMENT, "{} bytes on disk for {sent} sent", dir.space());
     assert!(scrape.get("weir_memory_used_bytes") <= scrape.get("weir_memory_budget_bytes"));

@@ -10,6 +10,11 @@ pub(crate) struct Scrape {
     samples: Vec<(String, f64)>,
 }
 
+/// A number of items or bytes, which has no fraction.
+pub(crate) fn whole(value: f64) -> u64 {
+    value.to_string().parse().unwrap()
+}
+
 /// What a scrape says about a pipeline's items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Books {
@@ -65,7 +70,7 @@ impl Scrape {
     /// The books of a pipeline; they balance (promise P4).
     pub(crate) fn books(&self, pipeline: &str) -> Books {
         let label = format!("pipeline=\"{pipeline}\"");
-        let sum = |metric: &str| self.sum(metric, &label) as u64;
+        let sum = |metric: &str| whole(self.sum(metric, &label));
         let books = Books {
             accepted: sum("weir_pipeline_accepted_items_total"),
             recovered: sum("weir_pipeline_recovered_items_total"),
