@@ -187,7 +187,7 @@ impl Survey {
         };
         survey.report_files(files);
         let (until, verify) = match end {
-            End::Known(previous) => (previous.end.min(MAX_SEGMENT), verify),
+            End::Known(previous) => (previous.end.min(files.length), verify),
             End::Unknown => (files.length, verify),
             End::Torn => match Tail::find(&*files.file, seal, files.length) {
                 Some(tail) => {
@@ -289,16 +289,17 @@ impl Survey {
 
     /// Judges what follows the last frame.
     fn close(&mut self, id: u64, end: End, tail: Option<Gap>) {
-        let Some(mut tail) = tail else { return };
-        match end {
-            End::Known(previous) => {
+        let from = self.segment.end;
+        match (end, tail) {
+            (End::Known(previous), tail) if from < previous.end => {
                 let entries = previous.entries.saturating_sub(self.segment.entries);
-                tail.lost = Some((entries, previous.items.saturating_sub(self.items)));
-                self.report_gap(id, tail);
+                let lost = Some((entries, previous.items.saturating_sub(self.items)));
+                let unreadable = tail.and_then(|tail| tail.unreadable);
+                self.report_gap(id, Gap { from, to: previous.end, lost, content_end: from, unreadable });
             }
             // Zeros are room that was never written to.
-            _ if tail.content_end == tail.from && tail.unreadable.is_none() => {}
-            _ => self.report_gap(id, tail),
+            (_, Some(tail)) if tail.content_end > from || tail.unreadable.is_some() => self.report_gap(id, tail),
+            _ => {}
         }
     }
 

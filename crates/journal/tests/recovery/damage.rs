@@ -1,0 +1,267 @@
+//! Every kind of damage at every byte.
+
+use std::sync::Arc;
+
+use weir_journal::{Options, open};
+use weir_testkit::SimFs;
+
+use crate::fixture::{
+    ACKS, FILE_HEAD, Files, Found, SEGMENT, Written, append, payloads, recover, recover_files, sealed, small, start,
+};
+
+/// Ways to change a byte.
+const CHANGES: [fn(u8) -> u8; 4] = [|byte| byte ^ 1, |byte| byte ^ 0x80, |_| 0, |_| 0xFF];
+
+/// Calls `check` with each byte of a file changed in each way, where that is a change.
+fn at_every_byte(files: &Files, name: &str, check: impl Fn(usize, &Files)) {
+    for offset in 0..files[name].len() {
+        for change in CHANGES {
+            let mut damaged = files.clone();
+            let byte = &mut damaged.get_mut(name).unwrap()[offset];
+            if *byte != change(*byte) {
+                *byte = change(*byte);
+                check(offset, &damaged);
+            }
+        }
+    }
+}
+
+fn entries_reported(found: &Found) -> u64 {
+    found.recovery.damage.iter().filter_map(|report| report.entries).sum()
+}
+
+/// Both queues find `expected`.
+#[track_caller]
+fn check_queues(found: &Found, expected: &[Vec<u8>], context: usize) {
+    for queue in ["a", "b"] {
+        let payloads = found.payloads.get(queue).cloned().unwrap_or_default();
+        assert_eq!(payloads, expected, "queue {queue} after damage at {context}");
+    }
+}
+
+/// A write of which nothing later says that it was durable is torn; everything else is damage.
+#[test]
+fn any_byte_of_the_last_segment() {
+    let (fs, all) = small();
+    let files = cut(fs.files(), &all);
+    let last_group = all.last().unwrap().group;
+    at_every_byte(&files, SEGMENT, |offset, damaged| {
+        let found = recover_files(damaged);
+        let hit = all.iter().find(|written| written.covers(offset));
+        let survives = |written: &&Written| match hit {
+            Some(hit) if hit.group == last_group => written.frame.start < hit.frame.start,
+            Some(hit) => written.frame.start != hit.frame.start,
+            None => true,
+        };
+        check_queues(&found, &payloads(all.iter().filter(survives)), offset);
+        match hit {
+            Some(hit) if hit.group == last_group => {
+                assert_eq!(found.recovery.truncated_bytes, (files[SEGMENT].len() - hit.frame.start) as u64);
+                assert_eq!(found.recovery.damage, []);
+            }
+            Some(_) => {
+                assert_eq!((found.recovery.truncated_bytes, entries_reported(&found)), (0, 1), "at {offset}");
+                assert_eq!(found.recovery.damage[0].items, Some(7));
+            }
+            None => assert_eq!((found.recovery.truncated_bytes, entries_reported(&found)), (0, 0), "at {offset}"),
+        }
+        // Padding means nothing; everything else is noticed.
+        let padding = all.iter().any(|written| written.frame.contains(&offset) && !written.covers(offset));
+        let told = found.recovery.truncated_bytes > 0 || !found.recovery.damage.is_empty();
+        assert!(told || padding || is_padding_of_name(offset), "nothing noticed at {offset}");
+    });
+}
+
+/// Payloads are not read on opening, but nothing damaged is handed out.
+#[test]
+fn any_byte_of_a_sealed_segment() {
+    let (fs, all) = sealed();
+    let files = fs.files();
+    at_every_byte(&files, SEGMENT, |offset, damaged| {
+        let found = recover_files(damaged);
+        let hit = all.iter().find(|written| written.covers(offset));
+        let survives = |written: &&Written| hit.is_none_or(|hit| written.frame.start != hit.frame.start);
+        let expected = payloads(all.iter().filter(survives));
+        assert_eq!(found.payloads["b"], expected, "at {offset}");
+        assert_eq!(found.payloads["a"][..expected.len()], expected, "at {offset}");
+        assert_eq!(found.payloads["a"].last().unwrap(), b"later");
+        assert_eq!(found.recovery.truncated_bytes, 0);
+        // Both queues are told of a payload, when they come to it; whose an entry is, only its head can say.
+        let in_payload = hit.is_some_and(|hit| hit.payload_at() <= offset);
+        assert_eq!(found.damaged.entries, if in_payload { 2 } else { 0 }, "at {offset}");
+        assert_eq!(entries_reported(&found), u64::from(hit.is_some() && !in_payload), "at {offset}");
+    });
+}
+
+/// Whatever is lost of what queues have completed, nothing that they are owed is.
+#[test]
+fn any_byte_of_the_completions() {
+    let (fs, all) = small();
+    {
+        let (mut writer, journal, _) = start(&fs, 4096);
+        let a = journal.queue("a");
+        for written in &all[1..3] {
+            assert!(journal.complete(a, &written.entry));
+        }
+        writer.tidy().unwrap();
+        assert!(journal.complete(a, &all[5].entry));
+        writer.tidy().unwrap();
+    }
+    let files = fs.files();
+    let expected = [0, 3, 4].map(|number: usize| all[number].payload.clone());
+    assert_eq!(recover_files(&files).payloads["a"], expected);
+    at_every_byte(&files, ACKS, |offset, damaged| {
+        let found = recover_files(damaged);
+        assert_eq!(found.payloads["b"], payloads(&all), "at {offset}");
+        let of_a = &found.payloads["a"];
+        assert!(expected.iter().all(|payload| of_a.contains(payload)), "at {offset}");
+        let again = of_a.len() - expected.len();
+        let told = found.recovery.truncated_bytes > 0 || !found.recovery.damage.is_empty();
+        assert!(again == 0 || told, "completions are lost silently at {offset}");
+        assert!(again <= 2, "each record is for itself");
+    });
+    for length in 0..files[ACKS].len() {
+        let mut damaged = files.clone();
+        damaged.get_mut(ACKS).unwrap().truncate(length);
+        let found = recover_files(&damaged);
+        assert_eq!(found.payloads["b"], payloads(&all), "{length} bytes");
+        assert!(expected.iter().all(|payload| found.payloads["a"].contains(payload)), "{length} bytes");
+    }
+}
+
+#[test]
+fn a_segment_cut_at_any_byte() {
+    let (fs, all) = small();
+    let files = cut(fs.files(), &all);
+    for length in 0..files[SEGMENT].len() {
+        let mut damaged = files.clone();
+        damaged.get_mut(SEGMENT).unwrap().truncate(length);
+        let found = recover_files(&damaged);
+        check_queues(&found, &payloads(all.iter().filter(|written| written.frame.end <= length)), length);
+        assert_eq!(entries_reported(&found), 0, "a torn write is no damage");
+    }
+}
+
+#[test]
+fn a_sealed_segment_cut_at_any_byte() {
+    let (fs, all) = sealed();
+    let files = fs.files();
+    let end = all.last().unwrap().frame.end;
+    for length in FILE_HEAD..end {
+        let mut damaged = files.clone();
+        damaged.get_mut(SEGMENT).unwrap().truncate(length);
+        let found = recover_files(&damaged);
+        let intact: Vec<&Written> = all.iter().filter(|written| written.frame.end <= length).collect();
+        assert_eq!(
+            found.payloads.get("b").cloned().unwrap_or_default(),
+            payloads(intact.iter().copied()),
+            "{length} bytes"
+        );
+        // The next segment knows how much there was.
+        let lost = (all.len() - intact.len()) as u64;
+        assert_eq!(entries_reported(&found), lost, "{length} bytes");
+        let items: u64 = found.recovery.damage.iter().filter_map(|report| report.items).sum();
+        assert_eq!(items, 7 * lost);
+    }
+}
+
+/// The two files of a segment stand in for each other as far as they can.
+#[test]
+fn a_file_that_is_gone() {
+    let (fs, all) = small();
+    let mut files = cut(fs.files(), &all);
+    let acks = files.remove(ACKS).unwrap();
+    check_queues(&recover_files(&files), &payloads(&all), 0);
+    let orphan = SimFs::with_files(1, &Files::from([(ACKS.to_owned(), acks)]));
+    assert!(recover(&orphan).payloads.is_empty());
+    assert!(orphan.files().is_empty(), "completions of nothing are removed");
+}
+
+/// Without both heads nothing can be believed: the file stays, and stays what it is.
+#[test]
+fn a_segment_without_a_head() {
+    let (fs, all) = small();
+    let mut files = cut(fs.files(), &all);
+    files.remove(ACKS);
+    files.get_mut(SEGMENT).unwrap()[20] ^= 1;
+    let fs = SimFs::with_files(1, &files);
+    for _ in 0..2 {
+        let found = recover(&fs);
+        assert!(found.payloads.is_empty());
+        assert_eq!(found.recovery.damage.len(), 1);
+        assert_eq!(found.recovery.damage[0].bytes, files[SEGMENT].len() as u64);
+    }
+    let (mut writer, journal, _) = start(&fs, 4096);
+    append(&mut writer, &[b"goes on".to_vec()], &[journal.queue("a")]);
+    writer.tidy().unwrap();
+    assert_eq!(fs.files()[SEGMENT], files[SEGMENT]);
+    assert!(fs.files().contains_key("0000000000000002.seg"), "no number is used twice");
+}
+
+#[test]
+fn a_segment_of_another_version() {
+    let (fs, all) = small();
+    let mut files = cut(fs.files(), &all);
+    for name in [SEGMENT, ACKS] {
+        files.get_mut(name).unwrap()[8] = 9;
+    }
+    let fs = SimFs::with_files(1, &files);
+    let found = recover(&fs);
+    assert!(found.payloads.is_empty());
+    assert!(found.recovery.damage[0].what.contains("format version 9 is not known"), "{:?}", found.recovery.damage);
+    assert_eq!(fs.files(), files);
+}
+
+/// Names of queues are in both files; without either, what is owed is kept under a name of its own.
+#[test]
+fn a_queue_without_a_name() {
+    let (fs, all) = small();
+    let mut files = cut(fs.files(), &all);
+    files.remove(ACKS);
+    // The first frame names the first queue.
+    files.get_mut(SEGMENT).unwrap()[FILE_HEAD + 56] ^= 1;
+    let fs = SimFs::with_files(1, &files);
+    let found = recover(&fs);
+    assert_eq!(found.payloads["b"], payloads(&all));
+    assert_eq!(found.payloads["?/0000000000000001/0"], payloads(&all));
+    assert_eq!(recover(&fs).payloads.keys().collect::<Vec<_>>(), ["?/0000000000000001/0", "b"]);
+}
+
+/// Frames inside a payload are no frames, be they of another journal or of this very segment.
+#[test]
+fn a_journal_in_a_payload() {
+    let other = SimFs::new(1);
+    let (mut writer, journal, _) = open(Arc::new(other.clone()), Options { segment_bytes: 4096, seed: 43 }).unwrap();
+    append(&mut writer, &vec![b"foreign".to_vec(); 10], &[journal.queue("a")]);
+    let inner = other.files()[SEGMENT].clone();
+    let fs = SimFs::new(1);
+    let (mut writer, journal, _) = start(&fs, 64 << 10);
+    let queues = [journal.queue("a"), journal.queue("b")];
+    append(&mut writer, &[b"first".to_vec()], &queues);
+    let own = fs.files()[SEGMENT][..4096].to_vec();
+    let entries = append(&mut writer, &[inner, own], &queues);
+    append(&mut writer, &[b"last".to_vec()], &queues);
+    let files = fs.files();
+    for entry in entries {
+        let mut damaged = files.clone();
+        damaged.get_mut(SEGMENT).unwrap()[crate::fixture::offset(&entry) + 5] ^= 1;
+        let found = recover_files(&damaged);
+        assert_eq!((found.payloads["a"].len(), entries_reported(&found)), (3, 1));
+        assert_eq!(
+            (found.payloads["a"][0].as_slice(), found.payloads["a"][2].as_slice()),
+            (&b"first"[..], &b"last"[..])
+        );
+    }
+}
+
+/// Without the room reserved behind it.
+fn cut(mut files: Files, all: &[Written]) -> Files {
+    files.get_mut(SEGMENT).unwrap().truncate(all.last().unwrap().frame.end);
+    files
+}
+
+fn is_padding_of_name(offset: usize) -> bool {
+    // Two frames of 64 bytes, with names of one byte.
+    let in_names = (FILE_HEAD..FILE_HEAD + 128).contains(&offset);
+    in_names && (offset - FILE_HEAD) % 64 > 56
+}

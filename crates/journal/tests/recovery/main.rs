@@ -1,0 +1,8 @@
+//! What recovery makes of bytes: the format to the byte, and every kind of damage at every place.
+
+#![expect(clippy::unwrap_used, reason = "clippy knows test functions, not the helpers they share")]
+
+mod damage;
+mod fixture;
+mod format;
+mod reading;

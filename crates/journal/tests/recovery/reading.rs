@@ -1,0 +1,141 @@
+//! Disks that cannot be read for a while, or only in part.
+
+use weir_journal::{Fs as _, Loss, ReadError};
+use weir_testkit::{Faults, Operation, SimFs};
+
+use crate::fixture::{SEGMENT, append, options, payloads, recover, small, start};
+
+/// What cannot be read is put off, not lost: the others come first.
+#[test]
+fn one_entry_cannot_be_read() {
+    let fs = SimFs::new(1);
+    let (mut writer, journal, _) = start(&fs, 1 << 20);
+    let queue = journal.queue("a");
+    let payloads: Vec<Vec<u8>> = (0..5).map(|number| vec![number; 10_000]).collect();
+    append(&mut writer, &payloads, &[queue]);
+    let take = || {
+        let chunk = journal.take(queue, usize::MAX).unwrap();
+        chunk.entries.iter().map(|(_, range)| chunk.buffer[range.clone()][9_999]).collect::<Vec<u8>>()
+    };
+    // The run, then the head of its first entry, then the search for the next one, at large and in small.
+    (0..4).for_each(|_| fs.fail_next(Operation::Read));
+    assert_eq!(take(), [1, 2, 3, 4]);
+    assert_eq!(take(), [0], "what was put off comes last");
+    assert_eq!(take(), []);
+    assert_eq!(journal.stats().damage.entries, 0);
+}
+
+#[test]
+fn nothing_can_be_read_for_a_while() {
+    let (fs, all) = small();
+    let (_writer, journal, _) = start(&fs, 4096);
+    let queue = journal.queue("a");
+    fs.set_faults(Faults { read: 1, ..Faults::default() });
+    for _ in 0..3 {
+        assert!(matches!(journal.take(queue, usize::MAX), Err(ReadError::Io { .. })));
+    }
+    assert!(matches!(journal.read(&all[2].entry), Err(ReadError::Io { .. })));
+    fs.set_faults(Faults::default());
+    assert_eq!(journal.take(queue, usize::MAX).unwrap().entries.len(), all.len());
+}
+
+/// Reads that are cut short by the system make no difference.
+#[test]
+fn short_reads() {
+    let (fs, all) = small();
+    fs.set_faults(Faults { short: 2, ..Faults::default() });
+    for _ in 0..20 {
+        assert_eq!(recover(&fs).payloads["a"], payloads(&all));
+    }
+}
+
+/// A file that could not be read on opening may be readable later: it stays.
+#[test]
+fn a_segment_cannot_be_read_on_opening() {
+    let (fs, all) = small();
+    for failing in 1..12 {
+        let fs = SimFs::with_files(1, &fs.files());
+        let (mut writer, journal, recovery) = {
+            (0..failing).for_each(|_| fs.fail_next(Operation::Read));
+            weir_journal::open(std::sync::Arc::new(fs.clone()), options(4096)).unwrap()
+        };
+        let queue = journal.queue("a");
+        while let Ok(chunk) = journal.take(queue, usize::MAX) {
+            if chunk.entries.is_empty() {
+                break;
+            }
+            chunk.entries.iter().for_each(|(entry, _)| assert!(journal.complete(queue, entry)));
+        }
+        writer.tidy().unwrap();
+        assert!(recovery.damage.iter().any(|report| report.what.contains("cannot be read")), "{failing}: {recovery:?}");
+        drop((writer, journal));
+        let fs = SimFs::with_files(1, &fs.files());
+        assert_eq!(recover(&fs).payloads["b"], payloads(&all), "after {failing} failures");
+    }
+}
+
+/// Whoever removes files under a running gateway takes the data; it is told, and goes on.
+#[test]
+fn a_file_vanishes_while_it_is_used() {
+    let (fs, all) = small();
+    let (mut writer, journal, _) = start(&fs, 4096);
+    let queue = journal.queue("a");
+    fs.remove(SEGMENT).unwrap();
+    assert!(matches!(journal.read(&all[0].entry), Err(ReadError::Gone { .. })));
+    append(&mut writer, &[b"later".to_vec()], &[queue]);
+    let chunk = journal.take(queue, usize::MAX).unwrap();
+    let bytes = all.iter().map(|written| written.payload.len() as u64).sum();
+    assert_eq!(chunk.damaged, Loss { entries: 6, items: 42, bytes });
+    assert_eq!(chunk.buffer[chunk.entries[0].1.clone()], *b"later");
+    assert_eq!(journal.backlog(queue).entries, 1);
+    assert_eq!(journal.stats().damage.entries, 6);
+}
+
+/// Heads that rot while the journal is open: what they led to is lost, the rest is found.
+#[test]
+fn a_head_rots_while_it_is_used() {
+    for rotten in 0..6 {
+        let (fs, all) = small();
+        let (_writer, journal, _) = start(&fs, 4096);
+        let queue = journal.queue("a");
+        assert!(fs.flip(SEGMENT, all[rotten].frame.start + 9, 1));
+        let (mut found, mut damaged) = (Vec::new(), Loss::default());
+        loop {
+            let chunk = journal.take(queue, usize::MAX).unwrap();
+            damaged.entries += chunk.damaged.entries;
+            damaged.items += chunk.damaged.items;
+            if chunk.entries.is_empty() {
+                break;
+            }
+            found.extend(chunk.entries.iter().map(|(_, range)| chunk.buffer[range.clone()].to_vec()));
+        }
+        let intact = all.iter().enumerate().filter(|(number, _)| *number != rotten).map(|(_, written)| written);
+        assert_eq!(found, payloads(intact));
+        assert_eq!((damaged.entries, damaged.items), (1, 7));
+        assert_eq!(journal.backlog(queue).entries, 5);
+    }
+}
+
+/// Giving up needs no readable disk.
+#[test]
+fn evicting_what_cannot_be_read() {
+    let (fs, _) = small();
+    let (mut writer, journal, _) = start(&fs, 4096);
+    let queue = journal.queue("a");
+    let before = journal.backlog(queue);
+    fs.set_faults(Faults { read: 1, ..Faults::default() });
+    let loss = journal.evict(queue, before.bytes / 2, 0);
+    assert!(loss.entries > 0);
+    let after = journal.backlog(queue);
+    assert!(after.bytes <= before.bytes / 2);
+    assert_eq!(
+        (before.entries - after.entries, before.items - after.items, before.bytes - after.bytes),
+        (loss.entries, loss.items, loss.bytes)
+    );
+    let rest = journal.evict(queue, 0, 0);
+    assert_eq!((rest.entries, rest.items, rest.bytes), (after.entries, after.items, after.bytes), "it adds up");
+    let b = journal.queue("b");
+    assert_eq!(journal.evict(b, 0, 0).entries, 6);
+    writer.tidy().unwrap();
+    assert_eq!(fs.list().unwrap(), Vec::<String>::new());
+}
