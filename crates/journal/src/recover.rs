@@ -151,14 +151,10 @@ impl Recovered {
 
     /// What was recovered is on disk from here on, and what was not is gone for good.
     fn seal(&mut self, files: &Files, end: End, end_at: u64) {
-        let is_last = matches!(end, End::Torn);
-        let good = match end {
-            End::Torn => end_at,
-            End::Known(previous) => previous.end,
-            End::Unknown => files.length,
-        };
+        let is_known = matches!(end, End::Known(_));
+        let good = if let End::Known(previous) = end { previous.end } else { end_at };
         let cut = if files.length > good { files.file.truncate(good) } else { Ok(()) };
-        let synced = if is_last { files.file.sync() } else { Ok(()) };
+        let synced = if is_known { Ok(()) } else { files.file.sync() };
         // The next segment will say where this one ends, so a failure to cut it is no harm.
         if let Err(error) = cut.and(synced) {
             self.trouble(

@@ -49,7 +49,8 @@ pub(crate) enum End {
     Known(Previous),
     /// It is the last one: what was being written when the process died may be torn.
     Torn,
-    /// It was complete once, but nobody says how long it was.
+    /// Other segments followed it and are gone. Mostly it was complete; but it may have been given up after a failed
+    /// write, and cutting that off may have failed as well.
     Unknown,
 }
 
@@ -188,8 +189,7 @@ impl Survey {
         survey.report_files(files);
         let (until, verify) = match end {
             End::Known(previous) => (previous.end.min(files.length), verify),
-            End::Unknown => (files.length, verify),
-            End::Torn => match Tail::find(&*files.file, seal, files.length) {
+            End::Torn | End::Unknown => match Tail::find(&*files.file, seal, files.length) {
                 Some(tail) => {
                     survey.truncated_bytes += tail.torn_bytes;
                     (tail.end, true)

@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use super::{Journal, Spot};
 use crate::ReadError;
-use crate::format::{FRAME_HEAD, FileKind, FrameHead, Kind, Seal};
+use crate::format::{FileKind, FrameHead, Kind, Seal};
 use crate::fs::{File, read_full};
-use crate::index::Index;
+use crate::index::{Index, Ledger};
 use crate::model::{Chunk, DamageReport, Entry, Loss, Position, QueueId};
 use crate::walk::{Found, Place, Step, Walk};
 
@@ -45,8 +45,8 @@ enum Next {
 enum Outcome {
     /// At least the first entry.
     Run(Run),
-    /// The entries before `next` are damaged.
-    Lost { next: Place, average: Loss, bytes: u64 },
+    /// The entries before `next` are damaged; how many items each of them has, where that is known.
+    Lost { next: Place, items: Option<u64>, bytes: u64 },
     /// The entries before `next` cannot be read now.
     Unreadable { next: Place, error: io::Error },
     /// The file is gone.
@@ -90,7 +90,7 @@ pub(super) fn take(journal: &Journal, queue: QueueId, max_bytes: usize) -> Resul
                     return Ok(journal.report_unread(queue, chunk));
                 }
             }
-            Outcome::Lost { next, average, bytes } => taking.lose(next, average, bytes),
+            Outcome::Lost { next, items, bytes } => taking.lose(next, items, bytes),
             Outcome::Unreadable { next, error } => {
                 failure = Some(Spot { segment: want.segment, offset: want.place.offset }.failed(error));
                 taking.put_off(next);
@@ -177,10 +177,7 @@ impl Taking<'_> {
         let next = Place { offset: found.end(), index: found.head.index + 1, items: None };
         match read_full(file, &mut vec![0; found.head.payload_bytes as usize], found.payload_offset()) {
             Err(error) => Outcome::Unreadable { next, error },
-            Ok(_) => {
-                let (items, bytes) = (u64::from(found.head.items), u64::from(found.head.payload_bytes));
-                Outcome::Lost { next, average: Loss { entries: 1, items, bytes }, bytes: found.head.frame_bytes() }
-            }
+            Ok(_) => Outcome::Lost { next, items: Some(u64::from(found.head.items)), bytes: found.head.frame_bytes() },
         }
     }
 
@@ -209,11 +206,8 @@ impl Stretch {
             return Outcome::Unreadable { next, error };
         }
         let entries = u64::from(next.index.saturating_sub(self.from.index).max(1));
-        let items = self.from.items.zip(next.items).map_or(0, |(from, to)| to.saturating_sub(from));
-        let bytes = next.offset.saturating_sub(self.from.offset);
-        let heads = entries * FRAME_HEAD as u64;
-        let average = Loss { entries: 1, items: items / entries, bytes: bytes.saturating_sub(heads) / entries };
-        Outcome::Lost { next, average, bytes }
+        let items = self.from.items.zip(next.items).map(|(from, to)| to.saturating_sub(from) / entries);
+        Outcome::Lost { next, items, bytes: next.offset.saturating_sub(self.from.offset) }
     }
 }
 
@@ -320,8 +314,12 @@ impl Taking<'_> {
         self.advance(&mut self.journal.index(), next);
     }
 
-    fn lose(&self, next: Place, average: Loss, bytes: u64) {
+    fn lose(&self, next: Place, items: Option<u64>, bytes: u64) {
         let mut index = self.journal.index();
+        // Without their heads, entries count for what the others of the segment count for.
+        let ledger = index.get(self.queue).and_then(|queue| queue.ledgers.get(&self.want.segment));
+        let average = ledger.map(Ledger::average).unwrap_or_default();
+        let average = Loss { items: items.unwrap_or(average.items), ..average };
         let place = (self.want.place.offset, bytes);
         self.give_up(&mut index, self.want.first..next.index, average, place, "no valid frame; skipped");
         self.advance(&mut index, next);

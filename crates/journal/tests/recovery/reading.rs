@@ -111,7 +111,7 @@ fn a_head_rots_while_it_is_used() {
         }
         let intact = all.iter().enumerate().filter(|(number, _)| *number != rotten).map(|(_, written)| written);
         assert_eq!(found, payloads(intact));
-        assert_eq!((damaged.entries, damaged.items), (1, 7));
+        assert_eq!((damaged.entries, damaged.items), (1, 7), "entry {rotten}");
         assert_eq!(journal.backlog(queue).entries, 5);
     }
 }
