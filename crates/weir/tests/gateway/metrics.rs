@@ -82,7 +82,8 @@ async fn the_books_balance_in_every_scrape_under_load() {
     gateway.settle().await;
     let books = gateway.books("flaky");
     assert_eq!(books.accepted, 8_000);
-    assert!(books.rejected["INVALID_ARGUMENT"] > 0 && books.rejected["partial_success"] > 0, "{books:?}");
+    // What was refused as invalid was sent again in parts, of which hardly any were refused to the end.
+    assert!(books.rejected["partial_success"] > 0, "{books:?}");
     // What the books call delivered is what the backend recorded.
     let report = flaky.report(false);
     assert_eq!((report.unique, report.partial_rejected), (books.delivered, books.rejected["partial_success"]));

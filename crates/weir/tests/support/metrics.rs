@@ -12,7 +12,8 @@ pub(crate) struct Scrape {
 
 /// A number of items or bytes, which has no fraction.
 pub(crate) fn whole(value: f64) -> u64 {
-    value.to_string().parse().unwrap()
+    // The sum of nothing is -0.
+    (value + 0.0).to_string().parse().unwrap()
 }
 
 /// What a scrape says about a pipeline's items.
