@@ -25,6 +25,7 @@ async fn filled() -> DataDir {
     let gateway = Gateway::with(vec![pipeline("backend", closed_port().await)], settings).await;
     send_singly(gateway.at.grpc, 0..REQUESTS, 100).await;
     gateway.stop().await;
+    dir.becomes_free().await;
     dir
 }
 

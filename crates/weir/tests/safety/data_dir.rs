@@ -39,15 +39,25 @@ impl DataDir {
         self.path().join("journal")
     }
 
-    /// Settings of an engine in this process that has the directory; waits for the end of the one before.
-    pub(crate) async fn settings(&self) -> Settings {
+    /// Takes the directory, as soon as the last connection of the engine before has let go of it.
+    async fn lock(&self) -> OsFs {
         let mut fs = None;
         eventually("the directory is free", async || {
             fs = OsFs::open(&self.journal()).ok();
             fs.is_some()
         })
         .await;
-        let journal = Journal { fs: Arc::new(fs.unwrap()), fsync: Fsync::Always };
+        fs.unwrap()
+    }
+
+    /// Waits until another process can have it.
+    pub(crate) async fn becomes_free(&self) {
+        drop(self.lock().await);
+    }
+
+    /// Settings of an engine in this process that has the directory.
+    pub(crate) async fn settings(&self) -> Settings {
+        let journal = Journal { fs: Arc::new(self.lock().await), fsync: Fsync::Always };
         Settings { journal: Some(journal), ..gateway::settings() }
     }
 

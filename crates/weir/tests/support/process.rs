@@ -64,7 +64,12 @@ impl Weir {
             }
         });
         let find = || logs.lock().unwrap().iter().find(|line| line["message"] == "ready").cloned();
-        eventually("weir is ready", async || find().is_some()).await;
+        eventually("weir is ready", async || {
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none() || find().is_some(), "it ended: {ended:?} {:?}", logs.lock().unwrap());
+            find().is_some()
+        })
+        .await;
         let ready = find().unwrap();
         let address = |name: &str| ready[name].as_str().unwrap().parse().unwrap();
         let (grpc, http, metrics, health) = (address("grpc"), address("http"), address("metrics"), address("health"));
