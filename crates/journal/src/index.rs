@@ -46,6 +46,11 @@ pub(crate) struct Segment {
     pub(crate) disk_bytes: u64,
     /// Not all of it could be read, but may be later: it stays.
     pub(crate) keep: bool,
+    /// The segment before it.
+    pub(crate) previous: u64,
+    /// The disk may have bytes behind `end` that were never acknowledged. Only the next segment's head says so, and
+    /// therefore stays as long as this one.
+    pub(crate) frayed: bool,
 }
 
 /// Where an entry lies and when it was written: a point to begin at, instead of the segment's beginning.
@@ -86,6 +91,8 @@ impl Segment {
             pending: BTreeMap::new(),
             disk_bytes: 0,
             keep: false,
+            previous: 0,
+            frayed: false,
         }
     }
 
@@ -270,6 +277,13 @@ impl Index {
             untaken_entries: queue.untaken,
             oldest_ms: oldest,
         }
+    }
+
+    /// Segments that nobody is owed anything of, or needs for anything else.
+    pub(crate) fn done(&self) -> Vec<u64> {
+        let says_end = |segment: &Segment| self.segments.get(&segment.previous).is_some_and(|before| before.frayed);
+        let done = |segment: &Segment| segment.debts == 0 && !segment.keep && !says_end(segment);
+        self.segments.iter().filter(|(_, segment)| done(segment)).map(|(id, _)| *id).collect()
     }
 
     /// Counts a damaged place.

@@ -111,13 +111,6 @@ impl Journal {
         self.fs.open(&FileKind::Segment.name(segment))
     }
 
-    /// Segments that nobody is owed anything of.
-    pub(crate) fn done_segments(&self) -> Vec<u64> {
-        let index = self.index();
-        let done = index.segments.iter().filter(|(_, segment)| segment.debts == 0 && !segment.keep);
-        done.map(|(id, _)| *id).collect()
-    }
-
     /// Completions that are not written down, by segment.
     pub(crate) fn take_pending(&self) -> Vec<(u64, BTreeMap<QueueId, Vec<Run>>)> {
         let mut index = self.index();

@@ -62,7 +62,7 @@ impl OsFs {
             let path = path.to_owned();
             move |source| LockError::Io { action, path, source }
         };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(fail("create the directory", dir))?;
+        create_dir(dir).map_err(fail("create the directory", dir))?;
         let lock_path = dir.join(LOCK);
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -99,6 +99,22 @@ impl OsFs {
         let file = rustix::fs::openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR)?;
         Ok(Arc::new(OsFile(file.into())))
     }
+}
+
+/// Creates the directory and those above it, durably: a journal in a directory that power loss takes would be none.
+fn create_dir(dir: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    for created in missing {
+        let parent = created.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        match open_dir(parent) {
+            Ok(parent) => rustix::fs::fsync(parent)?,
+            // One that may be passed through and not read cannot be synced; nor is it ours.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn open_dir(dir: &Path) -> io::Result<OwnedFd> {

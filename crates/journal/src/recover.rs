@@ -124,9 +124,8 @@ impl Recovered {
         self.recovery.truncated_bytes += truncated_bytes;
         damage.into_iter().for_each(|report| self.report(report));
         let (end_at, entries) = (segment.end, segment.entries);
-        if !segment.keep {
-            self.seal(files, end, end_at);
-        }
+        segment.previous = files.head.previous.id;
+        segment.frayed = segment.keep || !self.seal(files, end, end_at);
         segment.disk_bytes = files.file.len().unwrap_or(files.length);
         self.previous = Previous { id: files.id, end: end_at, items, entries };
         self.index.segments.insert(files.id, segment);
@@ -149,20 +148,22 @@ impl Recovered {
         self.acks.insert(files.id, acks);
     }
 
-    /// What was recovered is on disk from here on, and what was not is gone for good.
-    fn seal(&mut self, files: &Files, end: End, end_at: u64) {
-        let is_known = matches!(end, End::Known(_));
-        let good = if let End::Known(previous) = end { previous.end } else { end_at };
+    /// What was recovered is on disk from here on, and what was not is gone for good. Whether that is certain.
+    fn seal(&mut self, files: &Files, end: End, end_at: u64) -> bool {
+        let good = match end {
+            End::Torn => end_at,
+            End::Known(previous) => previous.end,
+            End::Unknown => files.length,
+        };
+        // Even what looks right may be so in the system's memory only, after a kill.
         let cut = if files.length > good { files.file.truncate(good) } else { Ok(()) };
-        let synced = if is_known { Ok(()) } else { files.file.sync() };
-        // The next segment will say where this one ends, so a failure to cut it is no harm.
-        if let Err(error) = cut.and(synced) {
-            self.trouble(
-                FileKind::Segment,
-                files.id,
-                format!("cannot be cut and synced: {error}; it is used all the same"),
-            );
+        let sealed = cut.and_then(|()| files.file.sync());
+        // No harm: the next segment will say where this one ends.
+        if let Err(error) = &sealed {
+            let what = format!("cannot be cut and synced: {error}; it is used all the same");
+            self.trouble(FileKind::Segment, files.id, what);
         }
+        sealed.is_ok()
     }
 
     fn lose(&mut self, id: QueueId, loss: Loss) {

@@ -49,8 +49,8 @@ pub(crate) enum End {
     Known(Previous),
     /// It is the last one: what was being written when the process died may be torn.
     Torn,
-    /// Other segments followed it and are gone. Mostly it was complete; but it may have been given up after a failed
-    /// write, and cutting that off may have failed as well.
+    /// Other segments followed it and are gone. It was complete then: a segment that may have more bytes than it should
+    /// outlives its successor, see [`Segment::frayed`].
     Unknown,
 }
 
@@ -189,7 +189,8 @@ impl Survey {
         survey.report_files(files);
         let (until, verify) = match end {
             End::Known(previous) => (previous.end.min(files.length), verify),
-            End::Torn | End::Unknown => match Tail::find(&*files.file, seal, files.length) {
+            End::Unknown => (files.length, verify),
+            End::Torn => match Tail::find(&*files.file, seal, files.length) {
                 Some(tail) => {
                     survey.truncated_bytes += tail.torn_bytes;
                     (tail.end, true)

@@ -140,7 +140,8 @@ impl Writer {
         let head = FileHead { id, nonce: nonce(self.seed, id), created_ms: now_ms, previous: self.previous };
         let active = Active::create(&*self.fs, &head, self.segment_bytes)?;
         self.acks.insert(id, AckFile::new(head));
-        let segment = Segment { disk_bytes: self.segment_bytes, ..Segment::new(head.seal()) };
+        let previous = self.previous.id;
+        let segment = Segment { disk_bytes: self.segment_bytes, previous, ..Segment::new(head.seal()) };
         self.journal.index().segments.insert(id, segment);
         Ok(active)
     }
@@ -193,16 +194,15 @@ impl Writer {
     fn abandon(&mut self, mut active: Active) {
         let had_unsynced = active.has_unsynced();
         // What was appended before may still wait for a sync, and the cut should last.
-        if let Err(error) = active.cut_and_sync()
-            && had_unsynced
-        {
+        let cut = active.cut_and_sync();
+        self.seal(&active);
+        let Err(error) = cut else { return };
+        if let Some(segment) = self.journal.index().segments.get_mut(&active.head.id) {
+            segment.frayed = true;
+        }
+        if had_unsynced {
             self.unsynced.get_or_insert(error);
         }
-        if active.is_new() {
-            // Nothing of it is owed, so the next tidy deletes it; the segment before it keeps its successor.
-            return;
-        }
-        self.seal(&active);
     }
 
     /// Nothing is written to this segment any more.
@@ -217,14 +217,13 @@ impl Writer {
     }
 
     fn delete_done(&mut self) -> io::Result<()> {
-        let done = self.journal.done_segments();
+        let done = self.journal.index().done();
         let mut result = Ok(());
         for id in done {
             if self.active.as_ref().is_some_and(|active| active.head.id == id) {
                 self.previous = self.active.take().map_or(self.previous, |active| active.previous());
             }
-            let removed = self.remove(FileKind::Segment, id).and_then(|()| self.remove(FileKind::Acks, id));
-            match removed {
+            match self.delete(id) {
                 Ok(()) => {
                     self.journal.index().segments.remove(&id);
                     self.acks.remove(&id);
@@ -233,6 +232,14 @@ impl Writer {
             }
         }
         result
+    }
+
+    fn delete(&self, id: u64) -> io::Result<()> {
+        self.remove(FileKind::Segment, id)?;
+        self.remove(FileKind::Acks, id)?;
+        let is_frayed = self.journal.index().segments.get(&id).is_some_and(|segment| segment.frayed);
+        // It must not come back after the next one is gone.
+        if is_frayed { self.fs.sync_dir() } else { Ok(()) }
     }
 
     fn remove(&self, kind: FileKind, id: u64) -> io::Result<()> {

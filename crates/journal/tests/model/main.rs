@@ -3,6 +3,7 @@
 //! Every scenario is run once to the end and then again and again, each time with a crash at another operation; what is
 //! there afterwards must be what the model says, and so it goes on for two more lives. The seed is printed:
 //! `WEIR_JOURNAL_SEED=<seed>` runs that scenario alone, and `WEIR_JOURNAL_CRASH=<operation>` with that crash alone.
+//! `WEIR_JOURNAL_POINTS=<number>` changes how many crashes there are.
 
 #![expect(clippy::unwrap_used, reason = "clippy knows test functions, not the helpers they share")]
 
@@ -14,6 +15,7 @@ use world::{Style, World};
 
 /// Crash points of a run, over all styles.
 const CRASH_POINTS: u64 = 20_000;
+const STYLES: u64 = 6;
 
 #[test]
 fn no_faults_and_synced() {
@@ -26,7 +28,12 @@ fn no_faults_and_synced_now_and_then() {
 }
 
 #[test]
-fn failing_disk() {
+fn failing_disk_and_synced() {
+    explore(Style { written: false, faults: true, full: false });
+}
+
+#[test]
+fn failing_disk_and_synced_now_and_then() {
     explore(Style { written: true, faults: true, full: false });
 }
 
@@ -49,7 +56,7 @@ fn explore(style: Style) {
     }
     let mut seeds = Rng::new();
     let mut points = 0;
-    while points < CRASH_POINTS / 5 {
+    while points < number("WEIR_JOURNAL_POINTS").unwrap_or(CRASH_POINTS) / STYLES {
         points += run_scenario(style, seeds.u64(..), None);
     }
     println!("{points} crash points");

@@ -25,6 +25,14 @@ pub(crate) struct Style {
     pub(crate) full: bool,
 }
 
+impl Style {
+    /// Entries may be damaged, or come and go, whose sync failed. Even if they were refused: a kill leaves them, the next
+    /// process finds them and syncs them in vain, and power loss takes them.
+    fn doubts(self) -> bool {
+        self.faults
+    }
+}
+
 pub(crate) struct World {
     style: Style,
     rng: Rng,
@@ -277,7 +285,7 @@ impl World {
         let mut backlogs: Vec<(String, Backlog)> =
             recovery.queues.iter().map(|(_, name, backlog)| (name.clone(), *backlog)).collect();
         backlogs.sort_by(|(one, _), (other, _)| one.cmp(other));
-        if !self.style.faults {
+        if !self.style.doubts() {
             let seen: Vec<_> = looked.queues.into_iter().map(|queue| (queue.name, queue.backlog)).collect();
             assert_eq!(seen, backlogs, "inspection sees what recovery sees");
         }
@@ -291,7 +299,7 @@ impl World {
     }
 
     fn check_report(&self, recovery: &Recovery, death: Death) {
-        if self.style.faults {
+        if self.style.doubts() {
             return;
         }
         assert_eq!(recovery.lost, []);
@@ -306,7 +314,7 @@ impl World {
         let (_, _, again) = open(Arc::new(self.fs.after_kill()), self.options).unwrap();
         assert_eq!(again.queues, recovery.queues);
         assert_eq!(again.truncated_bytes, 0, "what is torn was cut off: {recovery:?} {again:?}");
-        assert!(self.style.faults || again.damage == recovery.damage);
+        assert!(self.style.doubts() || again.damage == recovery.damage);
     }
 
     /// JOURNAL-1, JOURNAL-2, JOURNAL-3
@@ -315,11 +323,11 @@ impl World {
         let (found, damaged) = self.drain(queue);
         assert!(found.keys().is_sorted());
         assert_eq!(before.entries, found.len() as u64 + damaged.entries);
-        assert!(self.style.faults || damaged == Loss::default());
+        assert!(self.style.doubts() || damaged == Loss::default());
         for (number, item) in self.book.all.iter_mut().enumerate() {
             let Some(entry) = found.get(&number) else {
                 assert!(!item.must_survive(queue, death), "item {number} of queue {queue} is lost: {item:?}");
-                item.forget(queue, self.style.faults);
+                item.forget(queue, self.style.doubts());
                 continue;
             };
             assert!(item.may_be_found(queue, death), "item {number} is back for queue {queue}: {item:?}");
@@ -338,7 +346,7 @@ impl World {
 
     /// What was found was synced when the journal was opened; on a failing disk only as far as that is known.
     fn settle_safety(&mut self, found: &BTreeSet<usize>) {
-        let safety = if self.style.faults { Safety::Doubtful } else { Safety::Synced };
+        let safety = if self.style.doubts() { Safety::Doubtful } else { Safety::Synced };
         for number in found {
             let item = &mut self.book.all[*number];
             if item.safety != Safety::Synced {
@@ -377,7 +385,7 @@ impl World {
     /// Of what was not synced, the first up to some point are there.
     fn check_prefix(&self, unsynced: &[usize], found: &BTreeSet<usize>) {
         let is_prefix = unsynced.iter().is_sorted_by_key(|number| !found.contains(number));
-        assert!(self.style.faults || is_prefix, "{unsynced:?} {found:?}");
+        assert!(self.style.doubts() || is_prefix, "{unsynced:?} {found:?}");
     }
 
     /// Completes everything: nothing stays behind.
@@ -400,7 +408,7 @@ impl World {
     /// Of what was in doubt, the names of its queues may be lost and the entries not.
     fn finish_nameless(&mut self) {
         for (queue, name) in self.journal.queues() {
-            assert!(name.starts_with("traces/") || self.style.faults && name.starts_with("?/"));
+            assert!(name.starts_with("traces/") || self.style.doubts() && name.starts_with("?/"));
             loop {
                 let chunk = self.journal.take(queue, usize::MAX).unwrap();
                 for (entry, range) in &chunk.entries {
