@@ -266,7 +266,8 @@ fn facts(kpis: &Kpis, accepted_bytes: f64, settings: &Settings, trial: &Trial) -
         };
         facts.push(format!("backlog at most {:.0} spans; {settled}", kpis.backlog_peak));
     }
-    if kpis.disk_mb_peak > 0.0 {
+    // A lock and an empty journal are no news.
+    if kpis.disk_mb_peak >= 1.0 {
         let (written, accepted) = (kpis.disk_mb_written, accepted_bytes / MIB);
         let held = kpis.disk_mb_peak;
         facts.push(format!(
