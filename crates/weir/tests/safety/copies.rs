@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use weir_loadtest::sink::Sink;
+
 use crate::clients::{SPANS, request};
 use crate::data_dir::DataDir;
 use crate::support::eventually;
@@ -24,6 +26,10 @@ async fn send(weir: std::net::SocketAddr, first: u64, stop: Arc<AtomicBool>, ack
     }
 }
 
+async fn start(dir: &DataDir, sink: &Sink) -> Weir {
+    Weir::start(&manifest("backend", sink.grpc), &["--data-dir", dir.arg(), "--spill-after", "5ms"]).await
+}
+
 type Acknowledged = std::sync::Mutex<BTreeSet<u64>>;
 
 /// What was acknowledged before the copy began, and was not delivered when it was made, is in it, although clients and
@@ -31,7 +37,7 @@ type Acknowledged = std::sync::Mutex<BTreeSet<u64>>;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_made_while_running_is_a_backup() {
     let (dir, sick) = (DataDir::new(), sink(r#"{"fault": ["503:80"], "delay": "20ms:50"}"#).await);
-    let weir = Weir::start(&manifest("backend", sick.grpc), &["--data-dir", dir.arg(), "--spill-after", "5ms"]).await;
+    let weir = start(&dir, &sick).await;
     let (stop, acknowledged) = (Arc::<AtomicBool>::default(), Arc::<Acknowledged>::default());
     let load = (0..4)
         .map(|client| tokio::spawn(send(weir.grpc, client * 1_000_000, Arc::clone(&stop), Arc::clone(&acknowledged))));
@@ -54,7 +60,7 @@ async fn a_copy_made_while_running_is_a_backup() {
     }
     for (copy, owed) in copies {
         let other = sink("{}").await;
-        let weir = Weir::start(&manifest("backend", other.grpc), &["--data-dir", copy.arg()]).await;
+        let weir = start(&copy, &other).await;
         Scrape::settled(weir.metrics, "backend").await;
         let restored = arrived(&other);
         let missing: Vec<_> = owed.iter().filter(|id| restored.binary_search(id).is_err()).collect();
@@ -64,6 +70,8 @@ async fn a_copy_made_while_running_is_a_backup() {
     }
     // The original was not disturbed.
     sick.set_faults(faults("{}"));
+    weir.kill().await;
+    let weir = start(&dir, &sick).await;
     Scrape::settled(weir.metrics, "backend").await;
     let arrived = arrived(&sick);
     assert!(acknowledged.lock().unwrap().iter().all(|id| arrived.binary_search(id).is_ok()));
