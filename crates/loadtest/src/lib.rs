@@ -11,6 +11,8 @@
 //! - JUDGE-3: an id is "acknowledged" only after the whole OK answer was read; a request with no answer has an
 //!   unknown outcome and creates no obligation.
 //! - JUDGE-4: the judge says so when it is itself the bottleneck.
+//! - JUDGE-5: Weir passes only when every acknowledged id was seen at every sink. What a gateway says it still holds
+//!   decides how a missing id is called, lost or pending, never whether it is missing.
 
 #![forbid(unsafe_code)]
 

@@ -163,7 +163,7 @@ fn kpis(part: &Part<'_>, trial: &Trial) -> Kpis {
         refused: load.refused_spans,
         unanswered: unanswered(load),
         accepted_per_s: load.acked_per_s,
-        exported_per_s: (arrived(&trial.after.arrived) - arrived(&trial.before.arrived)) / seconds,
+        exported_per_s: (arrived(&trial.after.arrived) - arrived(&trial.before.arrived)) / load.seconds,
         queue_size: average(&samples.queue_size),
         backlog_peak: samples.backlog_peak(),
         memory_mb_avg: average(&memory) / MIB,
