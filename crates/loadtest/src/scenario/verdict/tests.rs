@@ -249,6 +249,11 @@ fn doubts_are_named() {
     assert!(counts.contains("accepted 990 spans, the judge counted 1000"), "{counts}");
     let exported = doubts(&|trial| trial.settled.self_view.sent = Some(1001.0));
     assert!(exported.contains("exported 1001 spans, the judge counted 1000"), "{exported}");
+    let twice = doubts(&|trial| {
+        trial.settled.self_view.sent = Some(1001.0);
+        trial.sinks[0].duplicates = 1;
+    });
+    assert_eq!(twice, "", "a backend that broke off before its answer was sent it twice");
     let hints = doubts(&|trial| trial.load.refused_without_hint = 3);
     assert!(hints.contains("3 refused requests had no retry hint"), "{hints}");
     let generator = doubts(&|trial| trial.load.bottleneck = Some("the generator was slow".to_owned()));
