@@ -1,16 +1,18 @@
-//! The file beside a segment: which of its entries are completed, and the names of its queues once more.
+//! The file beside a segment: which of its entries are completed, and what must be known twice.
 //!
-//! Nothing here is synced: what is lost is delivered again. The names are repeated because a damaged sector must not
-//! make it unknown who is owed a whole segment. It knows no files: only slices.
+//! Completions are not synced: what is lost is delivered again. The names of queues are repeated here because a damaged
+//! sector must not make it unknown who is owed a whole segment; how far the segment goes is repeated when the next one,
+//! whose head says so, is deleted first. It knows no files: only slices.
 
 use std::collections::BTreeMap;
 
-use crate::format::{FILE_HEAD, MAX_NAME, Seal, u16_at, u32_at};
+use crate::format::{Extent, FILE_HEAD, MAX_NAME, Seal, u16_at, u32_at};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"WJA\xA5");
 const HEAD: usize = 16;
 const QUEUE: u8 = 1;
 const COMPLETED: u8 = 2;
+const EXTENT: u8 = 3;
 
 /// Runs in one record: bounds what a checksum is computed over before it is believed.
 const MAX_RUNS: usize = 512;
@@ -76,6 +78,11 @@ pub(crate) fn encode_runs(out: &mut Vec<u8>, seal: Seal, number: u16, runs: &[Ru
     }
 }
 
+/// The record of how far the segment goes.
+pub(crate) fn encode_extent(out: &mut Vec<u8>, seal: Seal, extent: &Extent) {
+    encode(out, seal, EXTENT, 0, 1, |out| out.extend_from_slice(&extent.encode()));
+}
+
 fn encode(out: &mut Vec<u8>, seal: Seal, kind: u8, number: u16, count: usize, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&MAGIC.to_le_bytes());
@@ -98,6 +105,8 @@ pub(crate) struct Acks {
     pub(crate) done: BTreeMap<u16, Vec<Run>>,
     /// Offsets and lengths of what is no record although records follow.
     pub(crate) damage: Vec<(u64, u64)>,
+    /// How far the segment goes, where that was recorded.
+    pub(crate) extent: Option<Extent>,
     /// Where the last record ends.
     pub(crate) end: u64,
     /// Bytes behind the last record that are no zeros.
@@ -139,6 +148,7 @@ fn record_length(bytes: &[u8], seal: Seal) -> Option<usize> {
     let body = match bytes[8] {
         QUEUE if count <= MAX_NAME => count,
         COMPLETED if count <= MAX_RUNS => count * 8,
+        EXTENT => Extent::BYTES,
         _ => return None,
     };
     let length = HEAD + body.next_multiple_of(8);
@@ -148,13 +158,15 @@ fn record_length(bytes: &[u8], seal: Seal) -> Option<usize> {
 impl Acks {
     fn enter(&mut self, record: &[u8]) {
         let (number, count) = (u16_at(record, 10), u32_at(record, 12) as usize);
-        if record[8] == QUEUE {
-            let name = String::from_utf8_lossy(&record[HEAD..HEAD + count]);
-            self.names.insert(number, name.into_owned());
-            return;
+        let body = &record[HEAD..];
+        match record[8] {
+            QUEUE => drop(self.names.insert(number, String::from_utf8_lossy(&body[..count]).into_owned())),
+            EXTENT => self.extent = Some(Extent::decode(body)),
+            _ => {
+                let run = |bytes: &[u8]| Run { first: u32_at(bytes, 0), count: u32_at(bytes, 4) };
+                self.done.entry(number).or_default().extend(body.chunks_exact(8).map(run));
+            }
         }
-        let run = |bytes: &[u8]| Run { first: u32_at(bytes, 0), count: u32_at(bytes, 4) };
-        self.done.entry(number).or_default().extend(record[HEAD..].chunks_exact(8).map(run));
     }
 }
 

@@ -85,14 +85,37 @@ pub(crate) struct FileHead {
     pub(crate) previous: Previous,
 }
 
-/// Where the segment before this one ends: what lies behind was never acknowledged.
+/// What a complete segment holds. What lies behind its end was never acknowledged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) end: u64,
+    pub(crate) items: u64,
+    pub(crate) entries: u32,
+}
+
+/// The segment before another one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Previous {
     /// 0: there is none.
     pub(crate) id: u64,
-    pub(crate) end: u64,
-    pub(crate) items: u64,
-    pub(crate) entries: u32,
+    pub(crate) extent: Extent,
+}
+
+impl Extent {
+    pub(crate) const BYTES: usize = 24;
+
+    pub(crate) fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.end.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.items.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.entries.to_le_bytes());
+        bytes
+    }
+
+    /// `bytes` are as many as [`Extent::encode`] gives.
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
+        Self { end: u64_at(bytes, 0), items: u64_at(bytes, 8), entries: u32_at(bytes, 16) }
+    }
 }
 
 /// Why a file's head cannot be used.
@@ -115,9 +138,7 @@ impl FileHead {
         bytes[24..32].copy_from_slice(&self.nonce.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.created_ms.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.previous.id.to_le_bytes());
-        bytes[48..56].copy_from_slice(&self.previous.end.to_le_bytes());
-        bytes[56..64].copy_from_slice(&self.previous.items.to_le_bytes());
-        bytes[64..68].copy_from_slice(&self.previous.entries.to_le_bytes());
+        bytes[48..72].copy_from_slice(&self.previous.extent.encode());
         let sum = crc32c::crc32c(&bytes[..76]);
         bytes[76..].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -128,21 +149,17 @@ impl FileHead {
         if bytes.get(..8) != Some(&kind.magic()) || bytes.len() < FILE_HEAD {
             return Err(HeadFault::Damaged);
         }
-        let sound = crc32c::crc32c(&bytes[..76]) == u32_at(bytes, 76);
+        // Both have their places in every version, so that rot is never taken for the future.
+        if crc32c::crc32c(&bytes[..76]) != u32_at(bytes, 76) || u64_at(bytes, 16) != id {
+            return Err(HeadFault::Damaged);
+        }
         match u32_at(bytes, 8) {
-            VERSION if sound && u64_at(bytes, 16) == id => Ok(Self {
+            VERSION => Ok(Self {
                 id,
                 nonce: u64_at(bytes, 24),
                 created_ms: u64_at(bytes, 32),
-                previous: Previous {
-                    id: u64_at(bytes, 40),
-                    end: u64_at(bytes, 48),
-                    items: u64_at(bytes, 56),
-                    entries: u32_at(bytes, 64),
-                },
+                previous: Previous { id: u64_at(bytes, 40), extent: Extent::decode(&bytes[48..72]) },
             }),
-            // There is no version 0: it was not written, or not before power was lost.
-            VERSION | 0 => Err(HeadFault::Damaged),
             other => Err(HeadFault::Version(other)),
         }
     }

@@ -48,8 +48,8 @@ pub(crate) struct Segment {
     pub(crate) keep: bool,
     /// The segment before it.
     pub(crate) previous: u64,
-    /// The disk may have bytes behind `end` that were never acknowledged. Only the next segment's head says so, and
-    /// therefore stays as long as this one.
+    /// Something is wrong with it, or the disk may have bytes behind its end that were never acknowledged: it can only be
+    /// read right by who knows how far it goes.
     pub(crate) frayed: bool,
 }
 
@@ -279,11 +279,10 @@ impl Index {
         }
     }
 
-    /// Segments that nobody is owed anything of, or needs for anything else.
+    /// Segments that nobody is owed anything of.
     pub(crate) fn done(&self) -> Vec<u64> {
-        let says_end = |segment: &Segment| self.segments.get(&segment.previous).is_some_and(|before| before.frayed);
-        let done = |segment: &Segment| segment.debts == 0 && !segment.keep && !says_end(segment);
-        self.segments.iter().filter(|(_, segment)| done(segment)).map(|(id, _)| *id).collect()
+        let done = self.segments.iter().filter(|(_, segment)| segment.debts == 0 && !segment.keep);
+        done.map(|(id, _)| *id).collect()
     }
 
     /// Counts a damaged place.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::OpenError;
-use crate::format::{FileKind, Previous};
+use crate::format::{Extent, FileKind, Previous};
 use crate::fs::Fs;
 use crate::index::Index;
 use crate::model::{DamageReport, Loss, QueueId, Recovery};
@@ -55,10 +55,11 @@ impl Listing {
     }
 }
 
-/// How the end of each segment is found: by what the next one says, if there is one.
+/// How the end of each segment is found: by what it says itself, or what the next one says, if there is one.
 pub(crate) fn ends(files: &[Files], last_id: Option<u64>) -> Vec<End> {
     let end = |(at, this): (usize, &Files)| match files.get(at + 1) {
-        Some(next) if next.head.previous.id == this.id => End::Known(next.head.previous),
+        _ if this.acks.extent.is_some() => this.acks.extent.map_or(End::Unknown, End::Known),
+        Some(next) if next.head.previous.id == this.id => End::Known(next.head.previous.extent),
         None if last_id == Some(this.id) => End::Torn,
         _ => End::Unknown,
     };
@@ -122,12 +123,15 @@ impl Recovered {
         let Survey { mut segment, items, oldest_ms: _, ledgers, lost, names, truncated_bytes, damage } =
             Survey::read(files, end, false);
         self.recovery.truncated_bytes += truncated_bytes;
+        let is_damaged = !damage.is_empty();
         damage.into_iter().for_each(|report| self.report(report));
-        let (end_at, entries) = (segment.end, segment.entries);
+        let found = Extent { end: segment.end, items, entries: segment.entries };
+        let extent = if let End::Known(extent) = end { extent } else { found };
         segment.previous = files.head.previous.id;
-        segment.frayed = segment.keep || !self.seal(files, end, end_at);
+        let is_certain = !segment.keep && self.seal(files, end, extent.end);
+        segment.frayed = is_damaged || !is_certain;
         segment.disk_bytes = files.file.len().unwrap_or(files.length);
-        self.previous = Previous { id: files.id, end: end_at, items, entries };
+        self.previous = Previous { id: files.id, extent };
         self.index.segments.insert(files.id, segment);
         let mut ids = BTreeMap::new();
         for (number, name) in &names {
@@ -143,18 +147,14 @@ impl Recovered {
             ids.get(&number).into_iter().for_each(|id| self.lose(*id, loss));
         }
         let numbers = ids.iter().map(|(number, id)| (*id, *number)).collect();
-        let mut acks = AckFile::recovered(files, numbers);
+        let mut acks = AckFile::recovered(files, numbers, extent);
         acks.cut(fs);
         self.acks.insert(files.id, acks);
     }
 
     /// What was recovered is on disk from here on, and what was not is gone for good. Whether that is certain.
     fn seal(&mut self, files: &Files, end: End, end_at: u64) -> bool {
-        let good = match end {
-            End::Torn => end_at,
-            End::Known(previous) => previous.end,
-            End::Unknown => files.length,
-        };
+        let good = if let End::Unknown = end { files.length } else { end_at };
         // Even what looks right may be so in the system's memory only, after a kill.
         let cut = if files.length > good { files.file.truncate(good) } else { Ok(()) };
         let sealed = cut.and_then(|()| files.file.sync());

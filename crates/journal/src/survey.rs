@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::acks::{self, Acks, Cursor};
-use crate::format::{FILE_HEAD, FileHead, FileKind, FrameHead, HeadFault, MAX_SEGMENT, Previous, Seal};
+use crate::format::{Extent, FILE_HEAD, FileHead, FileKind, FrameHead, HeadFault, MAX_SEGMENT, Seal};
 use crate::fs::{File, Fs, read_full};
 use crate::index::{Ledger, Segment};
 use crate::model::{DamageReport, Entry, Loss, Position};
@@ -45,12 +45,11 @@ pub(crate) enum Unusable {
 /// How the end of a segment is found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
-    /// The next segment says it.
-    Known(Previous),
+    /// It says so itself, or the next segment does.
+    Known(Extent),
     /// It is the last one: what was being written when the process died may be torn.
     Torn,
-    /// Other segments followed it and are gone. It was complete then: a segment that may have more bytes than it should
-    /// outlives its successor, see [`Segment::frayed`].
+    /// Others followed it, so it was complete; but who said how far it goes is damaged or gone.
     Unknown,
 }
 
@@ -188,7 +187,7 @@ impl Survey {
         };
         survey.report_files(files);
         let (until, verify) = match end {
-            End::Known(previous) => (previous.end.min(files.length), verify),
+            End::Known(extent) => (extent.end.min(files.length), verify),
             End::Unknown => (files.length, verify),
             End::Torn => match Tail::find(&*files.file, seal, files.length) {
                 Some(tail) => {
@@ -292,11 +291,11 @@ impl Survey {
     fn close(&mut self, id: u64, end: End, tail: Option<Gap>) {
         let from = self.segment.end;
         match (end, tail) {
-            (End::Known(previous), tail) if from < previous.end => {
-                let entries = previous.entries.saturating_sub(self.segment.entries);
-                let lost = Some((entries, previous.items.saturating_sub(self.items)));
+            (End::Known(extent), tail) if from < extent.end => {
+                let entries = extent.entries.saturating_sub(self.segment.entries);
+                let lost = Some((entries, extent.items.saturating_sub(self.items)));
                 let unreadable = tail.and_then(|tail| tail.unreadable);
-                self.report_gap(id, Gap { from, to: previous.end, lost, content_end: from, unreadable });
+                self.report_gap(id, Gap { from, to: extent.end, lost, content_end: from, unreadable });
             }
             // Zeros are room that was never written to.
             (_, Some(tail)) if tail.content_end > from || tail.unreadable.is_some() => self.report_gap(id, tail),

@@ -210,10 +210,17 @@ impl Writer {
         // When that fails, the next segment still says where this one ends.
         let _ = active.cut();
         let end = active.file_bytes();
-        self.previous = active.previous();
+        self.close(active);
         if let Some(segment) = self.journal.index().segments.get_mut(&active.head.id) {
             segment.disk_bytes = end;
         }
+    }
+
+    /// Remembers how far a segment goes.
+    fn close(&mut self, active: &Active) {
+        let extent = active.extent();
+        self.previous = Previous { id: active.head.id, extent };
+        self.acks.get_mut(&active.head.id).into_iter().for_each(|acks| acks.set_extent(extent));
     }
 
     fn delete_done(&mut self) -> io::Result<()> {
@@ -221,7 +228,7 @@ impl Writer {
         let mut result = Ok(());
         for id in done {
             if self.active.as_ref().is_some_and(|active| active.head.id == id) {
-                self.previous = self.active.take().map_or(self.previous, |active| active.previous());
+                self.active.take().iter().for_each(|active| self.close(active));
             }
             match self.delete(id) {
                 Ok(()) => {
@@ -234,12 +241,22 @@ impl Writer {
         result
     }
 
-    fn delete(&self, id: u64) -> io::Result<()> {
+    fn delete(&mut self, id: u64) -> io::Result<()> {
+        self.keep_end_of_previous(id)?;
         self.remove(FileKind::Segment, id)?;
-        self.remove(FileKind::Acks, id)?;
-        let is_frayed = self.journal.index().segments.get(&id).is_some_and(|segment| segment.frayed);
-        // It must not come back after the next one is gone.
-        if is_frayed { self.fs.sync_dir() } else { Ok(()) }
+        self.remove(FileKind::Acks, id)
+    }
+
+    /// A segment says how far the one before it goes. If that one stays longer, it has to say so itself.
+    fn keep_end_of_previous(&mut self, id: u64) -> io::Result<()> {
+        let index = self.journal.index();
+        let Some(previous) = index.segments.get(&id).map(|segment| segment.previous) else { return Ok(()) };
+        let Some(is_frayed) = index.segments.get(&previous).map(|segment| segment.frayed) else { return Ok(()) };
+        drop(index);
+        let Some(acks) = self.acks.get_mut(&previous) else { return Ok(()) };
+        let noted = acks.note_extent(&*self.fs);
+        // Without that, only damage yet to come would be judged differently; a full disk must not keep files for it.
+        if is_frayed { noted } else { Ok(()) }
     }
 
     fn remove(&self, kind: FileKind, id: u64) -> io::Result<()> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 
-use crate::acks::{Run, encode_queue, encode_runs, normalized};
-use crate::format::{FILE_HEAD, FileHead, FileKind};
+use crate::acks::{Run, encode_extent, encode_queue, encode_runs, normalized};
+use crate::format::{Extent, FILE_HEAD, FileHead, FileKind};
 use crate::fs::{Fs, write_full};
 use crate::model::QueueId;
 use crate::survey::Files;
@@ -24,17 +24,22 @@ pub(crate) struct AckFile {
     end: u64,
     /// Something unfinished lies behind the end.
     dirty: bool,
+    /// How far the segment goes, when it is complete.
+    extent: Option<Extent>,
+    /// That is in the file.
+    extent_is_noted: bool,
 }
 
 impl AckFile {
     /// That of a new segment: there is no file yet.
     pub(crate) fn new(head: FileHead) -> Self {
         let (numbers, unnamed, end) = (BTreeMap::new(), Vec::new(), FILE_HEAD as u64);
-        Self { head, numbers, unnamed, exists: false, headless: true, end, dirty: false }
+        let (extent, extent_is_noted) = (None, false);
+        Self { head, numbers, unnamed, exists: false, headless: true, end, dirty: false, extent, extent_is_noted }
     }
 
     /// That of a segment that was found.
-    pub(crate) fn recovered(files: &Files, numbers: BTreeMap<QueueId, u16>) -> Self {
+    pub(crate) fn recovered(files: &Files, numbers: BTreeMap<QueueId, u16>, extent: Extent) -> Self {
         let is_unnamed = |(_, number): &(&QueueId, &u16)| !files.acks.names.contains_key(number);
         let unnamed = numbers.iter().filter(is_unnamed).map(|(queue, _)| *queue).collect();
         Self {
@@ -44,6 +49,8 @@ impl AckFile {
             headless: !files.ack_head_is_sound,
             end: files.acks.end,
             dirty: files.acks.torn_bytes > 0 || files.ack_length > files.acks.end,
+            extent: Some(extent),
+            extent_is_noted: files.acks.extent == Some(extent),
             numbers,
         }
     }
@@ -95,6 +102,23 @@ impl AckFile {
         }
         self.append(fs, &records)?;
         self.unnamed.clear();
+        Ok(())
+    }
+
+    /// The segment is complete.
+    pub(crate) fn set_extent(&mut self, extent: Extent) {
+        self.extent = Some(extent);
+    }
+
+    /// Makes durable how far the segment goes.
+    pub(crate) fn note_extent(&mut self, fs: &dyn Fs) -> io::Result<()> {
+        let Some(extent) = self.extent.filter(|_| !self.extent_is_noted) else { return Ok(()) };
+        let mut record = Vec::new();
+        encode_extent(&mut record, self.head.seal(), &extent);
+        self.append(fs, &record)?;
+        fs.open(&FileKind::Acks.name(self.head.id))?.sync()?;
+        fs.sync_dir()?;
+        self.extent_is_noted = true;
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use crate::AppendError;
-use crate::format::{FileHead, FileKind, Previous};
+use crate::format::{Extent, FileHead, FileKind};
 use crate::fs::{File, Fs, write_full};
 use crate::group::{Context, Group};
 use crate::model::Durability;
@@ -60,10 +60,10 @@ impl Active {
         Context { segment, seal, place, durable_end: self.durable_end, now_ms }
     }
 
-    /// What the next segment says about this one.
-    pub(super) fn previous(&self) -> Previous {
+    /// How far it goes.
+    pub(super) fn extent(&self) -> Extent {
         let Place { offset, index, items } = self.place;
-        Previous { id: self.head.id, end: offset, items: items.unwrap_or(0), entries: index }
+        Extent { end: offset, items: items.unwrap_or(0), entries: index }
     }
 
     /// Writes a group.

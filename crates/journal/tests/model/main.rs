@@ -14,7 +14,7 @@ use fastrand::Rng;
 use world::{Style, World};
 
 /// Crash points of a run, over all styles.
-const CRASH_POINTS: u64 = 20_000;
+const CRASH_POINTS: u64 = 12_000;
 const STYLES: u64 = 6;
 
 #[test]
