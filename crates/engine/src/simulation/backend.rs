@@ -73,7 +73,7 @@ impl Scripted {
             8 => Mood::Forgetful(dice.u8(10..60)),
             9 => Mood::Gone,
             10 => Mood::Silent,
-            _ => Mood::Narrow(dice.usize(40_000..200_000)),
+            _ => Mood::Narrow(dice.usize(15_000..60_000)),
         };
         state.mood = mood;
     }

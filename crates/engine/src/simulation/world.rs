@@ -22,8 +22,8 @@ use crate::settings::Fsync;
 use crate::share::Share;
 use crate::store::{Clock, Io, Opened, Store};
 
-const MEMORY: usize = 4 << 20;
-const BATCH_BYTES: usize = 128 << 10;
+const MEMORY: usize = 1 << 20;
+const BATCH_BYTES: usize = 48 << 10;
 const CLIENTS: usize = 6;
 /// In virtual time; the longest backoff is half a minute.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -258,7 +258,7 @@ fn limits(dice: &mut fastrand::Rng) -> weir_plan::Backlog {
     if dice.bool() {
         return weir_plan::Backlog { overflow: Overflow::Refuse, ..weir_plan::Backlog::default() };
     }
-    let (max_bytes, max_age) = (dice.u64(100_000..3_000_000), Duration::from_secs(dice.u64(5..7_200)));
+    let (max_bytes, max_age) = (dice.u64(50_000..1_000_000), Duration::from_secs(dice.u64(5..7_200)));
     weir_plan::Backlog { max_bytes, max_age, overflow: Overflow::DropOldest }
 }
 
@@ -325,7 +325,7 @@ async fn client(intake: Arc<Intake>, ledger: Arc<Ledger>, budget: Budget, seed: 
         let count = dice.u64(1..40);
         let first = ledger.next_id.fetch_add(count, Ordering::Relaxed);
         let ids: Vec<u64> = (first..first + count).collect();
-        let body = payload::encode(&ids, dice.usize(..2_000));
+        let body = payload::encode(&ids, dice.usize(..600));
         if let Some(permit) = budget.try_take(body.len()) {
             let body: Bytes = budget::charge(body.into(), permit);
             let patience = Duration::from_millis(if dice.u8(..8) == 0 { dice.u64(1..500) } else { 600_000 });
