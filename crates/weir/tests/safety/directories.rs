@@ -1,5 +1,7 @@
 //! Directories that cannot be used, are used already, or go away.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -10,8 +12,8 @@ use crate::data_dir::DataDir;
 use crate::support::gateway::{DOWN, arrived, closed_port, faults, sink};
 use crate::support::grpc::{Grpc, OK};
 use crate::support::metrics::Scrape;
-use crate::support::process::{Weir, manifest, run};
-use crate::support::{eventually, in_time};
+use crate::support::process::{Weir, manifest, run, under};
+use crate::support::{eventually, in_time, warn};
 
 /// How a start that fails ends: what was logged.
 async fn refusal(mut command: Command) -> String {
@@ -101,6 +103,68 @@ async fn the_second_of_two_instances_says_who_has_the_directory() {
     sink.set_faults(faults("{}"));
     eventually("the first one delivers", async || arrived(&sink) == ids(0..10)).await;
     dir.becomes_empty().await;
+}
+
+/// A command that runs another without the right to override permissions, which only root has; `None`, and said so, where
+/// root cannot give it up.
+async fn unprivileged() -> Option<Vec<&'static str>> {
+    let (guarded, needless) = (TempDir::new().unwrap(), ["env"]);
+    std::fs::set_permissions(guarded.path(), Permissions::from_mode(0o500)).unwrap();
+    let file = guarded.path().join("file");
+    let capabilities = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"];
+    for wrapper in [&needless[..], &capabilities, &["unshare", "--user"]] {
+        let run = |program: &str| {
+            let mut command = Command::new(wrapper[0]);
+            command.args(&wrapper[1..]).arg(program);
+            command
+        };
+        let works = run("true").status().await.is_ok_and(|status| status.success());
+        if works && !run("touch").arg(&file).output().await.unwrap().status.success() {
+            return Some(wrapper.to_vec());
+        }
+        let _ = std::fs::remove_file(&file);
+    }
+    warn("no directory without permission was tested: root cannot give its rights up here");
+    None
+}
+
+fn allow(dir: &Path, mode: u32) {
+    std::fs::set_permissions(dir, Permissions::from_mode(mode)).unwrap();
+}
+
+/// What is not written is not acknowledged; when it can be, it is.
+#[tokio::test]
+async fn a_directory_that_becomes_read_only_refuses_and_recovers() {
+    let Some(wrapper) = unprivileged().await else { return };
+    let (dir, sink) = (DataDir::new(), sink(DOWN).await);
+    let arguments = ["--data-dir", dir.arg(), "--spill-after", "10ms"];
+    let weir = Weir::start_under(&wrapper, &manifest("backend", sink.grpc), &arguments).await;
+    allow(&dir.journal(), 0o500);
+    for answer in send(weir.grpc, 0..10, 100).await {
+        is_polite(&answer);
+    }
+    assert_eq!(Scrape::of(weir.metrics).await.get("weir_journal_failed"), 1.0);
+    allow(&dir.journal(), 0o700);
+    let client = Grpc::connect(weir.grpc).await;
+    eventually("it is taken again", async || client.export(&request(10, 100)).await.code == OK).await;
+    assert_eq!(Scrape::of(weir.metrics).await.get("weir_journal_failed"), 0.0);
+    sink.set_faults(faults("{}"));
+    eventually("it arrives", async || ids(10..11).iter().all(|id| arrived(&sink).contains(id))).await;
+    Scrape::settled(weir.metrics, "backend").await;
+    dir.becomes_empty().await;
+}
+
+#[tokio::test]
+async fn a_read_only_directory_is_refused() {
+    let Some(wrapper) = unprivileged().await else { return };
+    let (dir, directory) = (DataDir::new(), TempDir::new().unwrap());
+    allow(dir.path(), 0o500);
+    let mut command = command(&directory).await;
+    command.args(["--data-dir", dir.arg()]);
+    let error = refusal(under(&wrapper, command)).await;
+    for needed in [dir.arg(), "Permission denied", "--data-dir"] {
+        assert!(error.contains(needed), "{needed:?} is not in\n{error}");
+    }
 }
 
 /// From then on OK is said only for what a later start finds.

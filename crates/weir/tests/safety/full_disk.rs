@@ -11,11 +11,11 @@ use rustix::process::{Resource, Rlimit, prlimit};
 
 use crate::clients::{SPANS, ids, is_polite, request, send, send_all, send_singly};
 use crate::data_dir::DataDir;
-use crate::support::eventually;
 use crate::support::gateway::{DOWN, arrived, faults, sink};
 use crate::support::grpc::{Answer, Grpc, OK};
 use crate::support::metrics::{Scrape, whole};
 use crate::support::process::{Weir, manifest};
+use crate::support::{eventually, warn};
 
 /// The system ends a process that exceeds the limit, unless it ignores this signal.
 const DEAF: [&str; 3] = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
@@ -139,9 +139,7 @@ impl SmallDisk {
                 return Some(Self { dir, wrapper });
             }
         }
-        // Not captured by the test harness, because it must not go unnoticed.
-        let message = b"\nwarning: no small disk was tested: this user may not mount one, not even with `unshare`\n";
-        std::io::stderr().write_all(message).unwrap();
+        warn("no small disk was tested: this user may not mount one, not even with `unshare`");
         None
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use serde_json::Value;
 use tokio::time::Instant;
 use weir_engine::Settings;
 use weir_plan::{Pipeline, Protocol};
@@ -14,6 +14,7 @@ use crate::data_dir::DataDir;
 use crate::support::backend::{Backend, Say};
 use crate::support::gateway::{DOWN, Gateway, arrived, closed_port, faults, output, pipeline, sink};
 use crate::support::grpc::OK;
+use crate::support::metrics::Scrape;
 use crate::support::process::{Weir, manifest};
 use crate::support::{eventually, payload};
 
@@ -87,37 +88,27 @@ async fn a_hint_is_obeyed_for_what_is_on_disk() {
 /// What is wrong with a backend is told in the log: no such host, nobody listens, no TLS.
 #[tokio::test]
 async fn reasons_for_not_reaching_a_backend_are_told_apart() {
-    let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let answering = tokio::spawn({
-        let address = plain.local_addr().unwrap();
-        async move {
-            while let Ok((mut stream, _)) = plain.accept().await {
-                let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"220 mail.example.com ESMTP\r\n").await;
-            }
-            address
-        }
-    });
-    let address = closed_port().await;
-    let manifests = manifest("nowhere", address)
-        .replace(&format!("http://{address}"), "http://no-such-host.invalid:4317")
-        + &manifest("closed", address)
-        + &manifest("plain", address);
-    let dir = DataDir::new();
+    let (dir, plain, closed) = (DataDir::new(), sink("{}").await, closed_port().await);
+    let at = |name, host: &str| manifest(name, closed).replace(&format!("http://{closed}"), host);
+    let manifests = at("nowhere", "http://no-such-host.invalid:4317")
+        + &manifest("closed", closed)
+        + &at("plain", &format!("https://{}", plain.grpc));
     let weir = Weir::start(&manifests, &["--data-dir", dir.arg(), "--spill-after", "10ms"]).await;
     send_all(weir.grpc, 0..3, 100).await;
-    for (pipeline, reason) in [("nowhere", "dns"), ("closed", "refused")] {
-        let mut told = None;
-        eventually("it is told", async || {
-            let of_pipeline = |line: &serde_json::Value| line["pipeline"] == pipeline && line["cause"].is_string();
-            told = weir.logs().into_iter().find(of_pipeline);
-            told.is_some()
-        })
-        .await;
-        let told = told.unwrap();
+    for (pipeline, reason) in [("nowhere", "dns"), ("closed", "refused"), ("plain", "invalid")] {
+        let told = || {
+            let of_pipeline = |line: &Value| line["pipeline"] == pipeline && line["cause"].is_string();
+            weir.logs().into_iter().find(of_pipeline)
+        };
+        eventually("it is told", async || told().is_some()).await;
+        let told = told().unwrap();
         assert!(told["message"].as_str().unwrap().contains("cannot be reached"), "{told}");
         assert!(told["cause"].as_str().unwrap().to_lowercase().contains(reason), "{told}");
     }
-    answering.abort();
+    let scrape = Scrape::of(weir.metrics).await;
+    for pipeline in ["nowhere", "closed", "plain"] {
+        assert_eq!(scrape.books(pipeline).pending, 3 * SPANS, "{pipeline}");
+    }
 }
 
 /// A backend that is away costs one line in the log, and one when it is back.

@@ -119,7 +119,7 @@ fn data_dir(arguments: &[&str]) -> Option<&'static str> {
 }
 
 /// `command` as an argument of `wrapper`.
-fn under(wrapper: &[&str], command: Command) -> Command {
+pub(crate) fn under(wrapper: &[&str], command: Command) -> Command {
     let [program, arguments @ ..] = wrapper else { return command };
     let mut wrapped = Command::new(program);
     wrapped.args(arguments).arg(command.as_std().get_program()).args(command.as_std().get_args());

@@ -10,6 +10,7 @@ pub(crate) mod payload;
 pub(crate) mod process;
 pub(crate) mod tls;
 
+use std::io::Write;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -26,6 +27,11 @@ pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> b
         assert!(Instant::now() < deadline, "did not happen in time: {what}");
         ticks.tick().await;
     }
+}
+
+/// Says that something could not be tested here. Not captured by the test harness, because it must not go unnoticed.
+pub(crate) fn warn(what: &str) {
+    std::io::stderr().write_all(format!("\nwarning: {what}\n").as_bytes()).unwrap();
 }
 
 /// The result of `future`, which must not take forever.
