@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the otlp crate for a number of seconds each, from the checked-in corpus.
+# Runs every fuzz target for a number of seconds each, from the checked-in corpus.
 set -euo pipefail
-cd "$(dirname "$0")/../crates/otlp"
+cd "$(dirname "$0")/../crates"
 
 seconds=${1:-10}
 version=0.13.2
@@ -19,12 +19,14 @@ if ! command -v c++ >/dev/null; then
 fi
 
 passed=0
-for target in $(cargo +nightly fuzz list); do
-    # What is found during a smoke run stays out of the checked-in corpus.
-    scratch=$(mktemp -d)
-    cargo +nightly fuzz run "$target" "$scratch" "fuzz/corpus/$target" -- \
-        -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1
-    rm -rf "$scratch"
-    passed=$((passed + 1))
+for crate in otlp journal; do
+    for target in $(cd "$crate" && cargo +nightly fuzz list); do
+        # What is found during a smoke run stays out of the checked-in corpus.
+        scratch=$(mktemp -d)
+        (cd "$crate" && cargo +nightly fuzz run "$target" "$scratch" "fuzz/corpus/$target" -- \
+            -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1)
+        rm -rf "$scratch"
+        passed=$((passed + 1))
+    done
 done
 echo "fuzz: $passed passed, 0 failed"

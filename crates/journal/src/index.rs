@@ -170,6 +170,10 @@ impl Index {
         id
     }
 
+    pub(crate) fn name(&self, id: QueueId) -> String {
+        self.get(id).map(|queue| queue.name.clone()).unwrap_or_default()
+    }
+
     pub(crate) fn get(&self, id: QueueId) -> Option<&Queue> {
         self.queues.get(usize::from(id.0))
     }
@@ -287,10 +291,12 @@ impl Index {
 
     /// Counts a damaged place.
     pub(crate) fn report(&mut self, report: &DamageReport) {
-        self.damage.places += 1;
-        self.damage.bytes += report.bytes;
-        self.damage.entries += report.entries.unwrap_or(0);
-        self.damage.items += report.items.unwrap_or(0);
+        let Damage { places, bytes, entries, items } = &mut self.damage;
+        *places += 1;
+        // What is lost is said by files, which may say anything.
+        *bytes = bytes.saturating_add(report.bytes);
+        *entries = entries.saturating_add(report.entries.unwrap_or(0));
+        *items = items.saturating_add(report.items.unwrap_or(0));
     }
 }
 

@@ -45,7 +45,7 @@ impl Journal {
     }
 
     pub(crate) fn name(&self, queue: QueueId) -> String {
-        self.index().get(queue).map(|queue| queue.name.clone()).unwrap_or_default()
+        self.index().name(queue)
     }
 
     /// The next entries that `queue` is owed and nobody has taken, oldest first: a stretch that can be read at once, of

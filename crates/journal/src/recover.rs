@@ -8,9 +8,9 @@ use std::io;
 use crate::OpenError;
 use crate::format::{Extent, FileKind, Previous};
 use crate::fs::Fs;
-use crate::index::Index;
+use crate::index::{Index, Segment};
 use crate::model::{DamageReport, Loss, QueueId, Recovery};
-use crate::survey::{End, Files, Survey, Unusable};
+use crate::survey::{End, Files, Lost, Survey, Unusable};
 use crate::writer::AckFile;
 
 /// What the writer goes on with.
@@ -123,47 +123,62 @@ impl Recovered {
         let Survey { mut segment, items, oldest_ms: _, ledgers, lost, names, truncated_bytes, damage } =
             Survey::read(files, end, false);
         self.recovery.truncated_bytes += truncated_bytes;
-        let is_damaged = !damage.is_empty();
+        segment.frayed = !damage.is_empty();
         damage.into_iter().for_each(|report| self.report(report));
+        let ids = self.register(names, |number| ledgers.contains_key(number) || lost.contains_key(number));
+        for (number, Lost { loss, runs }) in lost {
+            if let Some(id) = ids.get(&number) {
+                self.lose(*id, loss);
+                segment.pending.insert(*id, runs);
+            }
+        }
         let found = Extent { end: segment.end, items, entries: segment.entries };
         let extent = if let End::Known(extent) = end { extent } else { found };
-        segment.previous = files.head.previous.id;
-        let is_certain = !segment.keep && self.seal(files, end, extent.end);
-        segment.frayed = is_damaged || !is_certain;
-        segment.disk_bytes = files.file.len().unwrap_or(files.length);
+        let numbers = ids.iter().map(|(number, id)| (*id, *number)).collect();
+        let mut acks = AckFile::recovered(files, numbers, extent);
+        self.settle(fs, files, end, &mut segment, &mut acks);
         self.previous = Previous { id: files.id, extent };
+        self.acks.insert(files.id, acks);
         self.index.segments.insert(files.id, segment);
-        let mut ids = BTreeMap::new();
-        for (number, name) in &names {
-            let is_owed = ledgers.contains_key(number) || lost.contains_key(number);
-            ids.extend(is_owed.then(|| (*number, self.index.queue(name))));
-        }
         for (number, ledger) in ledgers {
             if let Some(id) = ids.get(&number) {
                 self.index.adopt(*id, files.id, ledger);
             }
         }
-        for (number, loss) in lost {
-            ids.get(&number).into_iter().for_each(|id| self.lose(*id, loss));
-        }
-        let numbers = ids.iter().map(|(number, id)| (*id, *number)).collect();
-        let mut acks = AckFile::recovered(files, numbers, extent);
-        acks.cut(fs);
-        self.acks.insert(files.id, acks);
     }
 
-    /// What was recovered is on disk from here on, and what was not is gone for good. Whether that is certain.
-    fn seal(&mut self, files: &Files, end: End, end_at: u64) -> bool {
-        let good = if let End::Unknown = end { files.length } else { end_at };
-        // Even what looks right may be so in the system's memory only, after a kill.
-        let cut = if files.length > good { files.file.truncate(good) } else { Ok(()) };
-        let sealed = cut.and_then(|()| files.file.sync());
-        // No harm: the next segment will say where this one ends.
-        if let Err(error) = &sealed {
-            let what = format!("cannot be cut and synced: {error}; it is used all the same");
+    /// The queues of a segment that matter, by their numbers in it.
+    fn register(&mut self, names: BTreeMap<u16, String>, matters: impl Fn(&u16) -> bool) -> BTreeMap<u16, QueueId> {
+        let names = names.into_iter().filter(|(number, _)| matters(number));
+        names.map(|(number, name)| (number, self.index.queue(&name))).collect()
+    }
+
+    /// What was found is on disk from here on, and what was not is gone for good. What fails is told, and no harm: it is
+    /// found again by the next start.
+    fn settle(&mut self, fs: &dyn Fs, files: &Files, end: End, segment: &mut Segment, acks: &mut AckFile) {
+        segment.previous = files.head.previous.id;
+        acks.cut(fs);
+        let mut settled = Ok(());
+        if !segment.pending.is_empty() {
+            let index = &self.index;
+            settled = acks.write(fs, |queue| index.name(queue), &segment.pending);
+            if settled.is_ok() {
+                segment.pending.clear();
+            }
+        }
+        // What is cut off may be what tells damage from a write that was under way: first that has to be certain.
+        if segment.frayed && matches!(end, End::Torn) {
+            settled = settled.and_then(|()| acks.note_extent(fs));
+        }
+        if !segment.keep {
+            settled = settled.and_then(|()| seal(files, end, acks.extent_end()));
+        }
+        segment.frayed |= segment.keep || settled.is_err();
+        if let Err(error) = settled {
+            let what = format!("what was found cannot be made durable: {error}; it is used all the same");
             self.trouble(FileKind::Segment, files.id, what);
         }
-        sealed.is_ok()
+        segment.disk_bytes = files.file.len().unwrap_or(files.length);
     }
 
     fn lose(&mut self, id: QueueId, loss: Loss) {
@@ -178,4 +193,12 @@ impl Recovered {
         let owed = queues.map(|(id, queue)| (id, queue.name.clone(), self.index.backlog(id)));
         self.recovery.queues = owed.filter(|(_, _, backlog)| backlog.entries > 0).collect();
     }
+}
+
+fn seal(files: &Files, end: End, end_at: u64) -> io::Result<()> {
+    if !matches!(end, End::Unknown) && files.length > end_at {
+        files.file.truncate(end_at)?;
+    }
+    // Even what looks right may be so in the system's memory only, after a kill.
+    files.file.sync()
 }

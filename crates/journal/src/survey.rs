@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-use crate::acks::{self, Acks, Cursor};
+use crate::acks::{self, Acks, Cursor, Run, push_run};
 use crate::format::{Extent, FILE_HEAD, FileHead, FileKind, FrameHead, HeadFault, MAX_SEGMENT, Seal};
 use crate::fs::{File, Fs, read_full};
 use crate::index::{Ledger, Segment};
@@ -53,6 +53,14 @@ pub(crate) enum End {
     Unknown,
 }
 
+/// What a queue was owed and cannot be read.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    pub(crate) loss: Loss,
+    /// Which entries.
+    pub(crate) runs: Vec<Run>,
+}
+
 /// What a segment holds.
 #[derive(Debug)]
 pub(crate) struct Survey {
@@ -61,7 +69,7 @@ pub(crate) struct Survey {
     pub(crate) oldest_ms: Option<u64>,
     /// What is owed, by the number that the segment gives a queue.
     pub(crate) ledgers: BTreeMap<u16, Ledger>,
-    pub(crate) lost: BTreeMap<u16, Loss>,
+    pub(crate) lost: BTreeMap<u16, Lost>,
     pub(crate) names: BTreeMap<u16, String>,
     pub(crate) truncated_bytes: u64,
     pub(crate) damage: Vec<DamageReport>,
@@ -257,7 +265,11 @@ impl Survey {
         self.segment.enter(entry.position, entry.written_ms);
         self.oldest_ms = Some(self.oldest_ms.map_or(entry.written_ms, |oldest| oldest.min(entry.written_ms)));
         if matches!(sound, Ok(false)) {
-            let mut lose = |number: &u16| self.lost.entry(*number).or_default().add(Loss::of(entry));
+            let mut lose = |number: &u16| {
+                let lost = self.lost.entry(*number).or_default();
+                lost.loss.add(Loss::of(entry));
+                push_run(&mut lost.runs, Run { first: entry.position.index, count: 1 });
+            };
             owed.iter().for_each(&mut lose);
         } else {
             let mut owe = |number: &u16| {

@@ -162,7 +162,8 @@ impl<'a> Walk<'a> {
             Kind::Entry(_) => (1, u64::from(head.items)),
         };
         let next = offset + head.frame_bytes();
-        self.place = Place { offset: next, index: head.index + entries, items: Some(head.items_before + items) };
+        self.place =
+            Place { offset: next, index: head.index + entries, items: Some(head.items_before.saturating_add(items)) };
         step.unwrap_or_else(|| {
             let unreadable = self.unreadable.take();
             Step::Gap(Gap { from: offset, to: next, lost: Some((entries, items)), content_end: next, unreadable })
