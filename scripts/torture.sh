@@ -48,6 +48,6 @@ else
     run multi-backpressure -d "$seconds" -m true -b true --rate 5000 --settle 5m
     run outage -d $((2 * seconds)) --scenario outage
     run sick-neighbour -d "$seconds" --scenario sick-neighbour
-    run crash -d $((5 * seconds)) --scenario crash --kill-every 500ms
+    run crash -d $((6 * seconds)) --scenario crash --kill-every 500ms
 fi
 echo "load test: $passed passed, 0 failed"
