@@ -3,15 +3,19 @@
 //! Damage never stops it: it uses what it can, leaves aside what it cannot, and reports both.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, IoSlice};
+use std::ops::Range;
 
 use crate::OpenError;
 use crate::format::{Extent, FileKind, Previous};
-use crate::fs::Fs;
+use crate::fs::{File, Fs, read_full, write_full};
 use crate::index::{Index, Segment};
 use crate::model::{DamageReport, Loss, QueueId, Recovery};
 use crate::survey::{End, Files, Lost, Survey, Unusable};
 use crate::writer::AckFile;
+
+/// Read and written at once.
+const REWRITE: usize = 256 << 10;
 
 /// What the writer goes on with.
 #[derive(Debug, Default)]
@@ -120,7 +124,7 @@ impl Recovered {
 
     /// Takes a segment into the index.
     fn adopt(&mut self, fs: &dyn Fs, files: &Files, end: End) {
-        let Survey { mut segment, items, oldest_ms: _, ledgers, lost, names, truncated_bytes, damage } =
+        let Survey { mut segment, items, oldest_ms: _, ledgers, lost, names, truncated_bytes, durable_end, damage } =
             Survey::read(files, end, false);
         self.recovery.truncated_bytes += truncated_bytes;
         segment.frayed = !damage.is_empty();
@@ -136,7 +140,8 @@ impl Recovered {
         let extent = if let End::Known(extent) = end { extent } else { found };
         let numbers = ids.iter().map(|(number, id)| (*id, *number)).collect();
         let mut acks = AckFile::recovered(files, numbers, extent);
-        self.settle(fs, files, end, &mut segment, &mut acks);
+        let tail = durable_end..extent.end;
+        self.settle(Found { fs, files, end, tail }, &mut segment, &mut acks);
         self.previous = Previous { id: files.id, extent };
         self.acks.insert(files.id, acks);
         self.index.segments.insert(files.id, segment);
@@ -155,7 +160,8 @@ impl Recovered {
 
     /// What was found is on disk from here on, and what was not is gone for good. What fails is told, and no harm: it is
     /// found again by the next start.
-    fn settle(&mut self, fs: &dyn Fs, files: &Files, end: End, segment: &mut Segment, acks: &mut AckFile) {
+    fn settle(&mut self, found: Found<'_>, segment: &mut Segment, acks: &mut AckFile) {
+        let Found { fs, files, end, tail } = found;
         segment.previous = files.head.previous.id;
         acks.cut(fs);
         let mut settled = Ok(());
@@ -171,7 +177,7 @@ impl Recovered {
             settled = settled.and_then(|()| acks.note_extent(fs));
         }
         if !segment.keep {
-            settled = settled.and_then(|()| seal(files, end, acks.extent_end()));
+            settled = settled.and_then(|()| seal(files, end, tail));
         }
         segment.frayed |= segment.keep || settled.is_err();
         if let Err(error) = settled {
@@ -195,10 +201,38 @@ impl Recovered {
     }
 }
 
-fn seal(files: &Files, end: End, end_at: u64) -> io::Result<()> {
-    if !matches!(end, End::Unknown) && files.length > end_at {
-        files.file.truncate(end_at)?;
+/// A segment that was read.
+struct Found<'a> {
+    fs: &'a dyn Fs,
+    files: &'a Files,
+    end: End,
+    /// From where it was durable once to where it ends.
+    tail: Range<u64>,
+}
+
+fn seal(files: &Files, end: End, tail: Range<u64>) -> io::Result<()> {
+    if !matches!(end, End::Unknown) && files.length > tail.end {
+        files.file.truncate(tail.end)?;
+    }
+    if matches!(end, End::Torn) {
+        rewrite(&*files.file, tail)?;
     }
     // Even what looks right may be so in the system's memory only, after a kill.
     files.file.sync()
+}
+
+/// If a sync of these bytes has failed, the system has them in memory and takes them to be on disk: it writes them again
+/// only if they are written again.
+fn rewrite(file: &dyn File, mut range: Range<u64>) -> io::Result<()> {
+    let mut buffer = vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(REWRITE).min(REWRITE)];
+    while range.start < range.end {
+        let wanted = usize::try_from(range.end - range.start).unwrap_or(REWRITE).min(REWRITE);
+        let part = &mut buffer[..wanted];
+        if read_full(file, part, range.start)? < wanted {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        write_full(file, &mut [IoSlice::new(part)], range.start)?;
+        range.start += wanted as u64;
+    }
+    Ok(())
 }

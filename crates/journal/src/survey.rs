@@ -72,6 +72,8 @@ pub(crate) struct Survey {
     pub(crate) lost: BTreeMap<u16, Lost>,
     pub(crate) names: BTreeMap<u16, String>,
     pub(crate) truncated_bytes: u64,
+    /// Up to here the segment was durable when its last group was written.
+    pub(crate) durable_end: u64,
     pub(crate) damage: Vec<DamageReport>,
 }
 
@@ -191,6 +193,7 @@ impl Survey {
             lost: BTreeMap::new(),
             names: BTreeMap::new(),
             truncated_bytes: 0,
+            durable_end: files.length,
             damage: Vec::new(),
         };
         survey.report_files(files);
@@ -200,6 +203,7 @@ impl Survey {
             End::Torn => match Tail::find(&*files.file, seal, files.length) {
                 Some(tail) => {
                     survey.truncated_bytes += tail.torn_bytes;
+                    survey.durable_end = tail.durable_end;
                     (tail.end, true)
                 }
                 None => (files.length, verify),
@@ -351,6 +355,8 @@ impl Survey {
 /// The end of the last segment.
 struct Tail {
     end: u64,
+    /// Up to here it was durable once, by what the frames before the end say.
+    durable_end: u64,
     /// Behind it: bytes of a write that was under way.
     torn_bytes: u64,
 }
@@ -363,7 +369,7 @@ impl Tail {
     fn find(file: &dyn File, seal: Seal, length: u64) -> Option<Self> {
         let mut walk = Walk::new(file, seal, Place::START, length);
         let mut suspects = VecDeque::new();
-        let mut content_end = FILE_HEAD as u64;
+        let (mut content_end, mut durable_end) = (FILE_HEAD as u64, FILE_HEAD as u64);
         while let Some(step) = walk.step() {
             match step {
                 Step::Queue { .. } => content_end = walk.place().offset,
@@ -373,7 +379,7 @@ impl Tail {
                     content_end = content_end.max(gap.content_end);
                 }
                 Step::Entry(found) => {
-                    let durable_end = u64::from(found.head.durable_end);
+                    durable_end = durable_end.max(u64::from(found.head.durable_end));
                     while suspects.front().is_some_and(|suspect| *suspect < durable_end) {
                         suspects.pop_front();
                     }
@@ -385,7 +391,7 @@ impl Tail {
             }
         }
         let end = suspects.front().copied().unwrap_or(walk.place().offset);
-        Some(Self { end, torn_bytes: content_end.saturating_sub(end) })
+        Some(Self { end, durable_end: durable_end.min(end), torn_bytes: content_end.saturating_sub(end) })
     }
 }
 

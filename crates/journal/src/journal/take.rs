@@ -170,15 +170,20 @@ impl Taking<'_> {
 
     /// The run from the first entry on or, where not all of that can be read, that entry alone.
     fn read_first(&self, file: &dyn File, found: &Found, max_bytes: usize) -> Outcome {
-        if let Some(run) = self.read_run(file, found.offset, max_bytes).or_else(|| self.read_run(file, found.offset, 0))
-        {
+        if let Some(run) = self.read_run(file, found.offset, max_bytes) {
             return Outcome::Run(run);
         }
         let next = Place { offset: found.end(), index: found.head.index + 1, items: None };
-        match read_full(file, &mut vec![0; found.head.payload_bytes as usize], found.payload_offset()) {
-            Err(error) => Outcome::Unreadable { next, error },
-            Ok(_) => Outcome::Lost { next, items: Some(u64::from(found.head.items)), bytes: found.head.frame_bytes() },
-        }
+        let frame_bytes = found.head.frame_bytes();
+        let mut buffer = vec![0; usize::try_from(frame_bytes).unwrap_or(0)];
+        // One read decides: what cannot be read now is not lost.
+        let filled = match read_full(file, &mut buffer, found.offset) {
+            Ok(filled) => filled,
+            Err(error) => return Outcome::Unreadable { next, error },
+        };
+        buffer.truncate(filled);
+        let lost = || Outcome::Lost { next, items: Some(u64::from(found.head.items)), bytes: frame_bytes };
+        self.take_apart(file, found.offset, buffer, 0).map_or_else(lost, Outcome::Run)
     }
 
     /// Reads as much of the run as fits; none when there is no frame of the first entry.
@@ -187,6 +192,10 @@ impl Taking<'_> {
         let mut buffer = vec![0; usize::try_from(length).ok()?];
         let filled = read_full(file, &mut buffer, offset).ok()?;
         buffer.truncate(filled);
+        self.take_apart(file, offset, buffer, max_bytes)
+    }
+
+    fn take_apart(&self, file: &dyn File, offset: u64, buffer: Vec<u8>, max_bytes: usize) -> Option<Run> {
         let mut reader =
             RunReader { file, want: &self.want, offset, buffer, at: 0, payload_bytes: 0, entries: Vec::new() };
         while reader.read_frame(max_bytes) {}

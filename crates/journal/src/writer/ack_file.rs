@@ -110,11 +110,6 @@ impl AckFile {
         self.extent = Some(extent);
     }
 
-    /// Where the segment ends; at its beginning while it is being written.
-    pub(crate) fn extent_end(&self) -> u64 {
-        self.extent.unwrap_or_default().end
-    }
-
     /// Makes durable how far the segment goes.
     pub(crate) fn note_extent(&mut self, fs: &dyn Fs) -> io::Result<()> {
         let Some(extent) = self.extent.filter(|_| !self.extent_is_noted) else { return Ok(()) };

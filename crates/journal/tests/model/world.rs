@@ -26,10 +26,9 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Entries may be damaged, or come and go, whose sync failed. Even if they were refused: a kill leaves them, the next
-    /// process finds them and syncs them in vain, and power loss takes them.
+    /// Entries may be damaged, or come and go, that were written and whose sync failed.
     fn doubts(self) -> bool {
-        self.faults
+        self.faults && self.written
     }
 }
 
