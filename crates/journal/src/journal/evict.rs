@@ -1,7 +1,9 @@
 //! Giving up the oldest entries of a queue.
 //!
-//! Whole segments go without a read. Within one, entries are read head by head for what they count for; where that
-//! fails they are given up all the same, for what they count for on average.
+//! Whole segments go without a read. Within one, entries are read head by head, for what they count for. What cannot be
+//! read now stays until the whole segment has to go; what is damaged goes for what entries count for on average.
+
+use std::io;
 
 use super::Journal;
 use crate::format::Seal;
@@ -40,9 +42,13 @@ pub(super) fn evict(journal: &Journal, queue: QueueId, limits: Limits) -> Loss {
             Plan::Read { segment, seal, place, end } => {
                 from = segment + 1;
                 let mut part = Part { journal, queue, segment, limits, next: 0, loss: &mut loss };
-                match journal.open_segment(segment) {
+                let readable = match journal.open_segment(segment) {
                     Ok(file) => part.evict_from(Walk::new(&*file, seal, place, end)),
-                    Err(_) => drop(part.give_up(&[], true)),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => part.give_up(&[], true),
+                    Err(_) => false,
+                };
+                if !readable {
+                    return loss;
                 }
             }
         }
@@ -78,45 +84,49 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn evict_from(&mut self, mut walk: Walk<'_>) {
+    /// Whether later segments may have to lose something, too.
+    fn evict_from(&mut self, mut walk: Walk<'_>) -> bool {
         let mut batch = Vec::with_capacity(BATCH);
         while let Some(step) = walk.step() {
-            if let Step::Entry(found) = step {
-                batch.extend(found.entry(self.segment));
+            match step {
+                Step::Entry(found) => batch.extend(found.entry(self.segment)),
+                Step::Gap(gap) if gap.unreadable.is_some() => {
+                    self.give_up(&batch, false);
+                    return false;
+                }
+                Step::Gap(_) | Step::Queue { .. } => {}
             }
             if batch.len() == BATCH {
                 if !self.give_up(&batch, false) {
-                    return;
+                    return false;
                 }
                 batch.clear();
             }
         }
-        self.give_up(&batch, true);
+        self.give_up(&batch, true)
     }
 
     /// Gives up what has to go, as far as `known` goes, or to the end of the segment when no more can be known. Whether
-    /// more may have to go.
+    /// more may have to go, here or in later segments.
     fn give_up(&mut self, known: &[Entry], is_all: bool) -> bool {
         let mut index = self.journal.index();
         let last_known = known.last().map(|entry| entry.position.index);
         let mut known = known.iter().peekable();
         loop {
-            let Some(number) = next_evictable(&index, self.queue, self.segment, self.next) else { return false };
+            let Some(number) = next_evictable(&index, self.queue, self.segment, self.next) else { return true };
             if !is_all && last_known.is_none_or(|last| last < number) {
                 return true;
             }
             while known.next_if(|entry| entry.position.index < number).is_some() {}
-            let exact = known.next_if(|entry| entry.position.index == number);
-            let (written_ms, counts) = match exact {
-                Some(entry) => (entry.written_ms, Loss::of(entry)),
-                None => estimate(&index, self.queue, self.segment, number),
-            };
+            self.next = number.saturating_add(1);
+            // What cannot be read has no count that would be exact: it stays until it is taken, or all of the segment goes.
+            let Some(entry) = known.next_if(|entry| entry.position.index == number) else { continue };
             let bytes = index.get(self.queue).map_or(0, |queue| queue.bytes());
-            if bytes <= self.limits.max_bytes && written_ms >= self.limits.not_before_ms {
+            if bytes <= self.limits.max_bytes && entry.written_ms >= self.limits.not_before_ms {
                 return false;
             }
-            self.loss.add(index.settle(self.queue, self.segment, number, counts).unwrap_or_default());
-            self.next = number.saturating_add(1);
+            let lost = index.settle(self.queue, self.segment, number, Loss::of(entry));
+            self.loss.add(lost.unwrap_or_default());
         }
     }
 }
@@ -124,11 +134,4 @@ impl Part<'_> {
 fn next_evictable(index: &Index, queue: QueueId, segment: u64, from: u32) -> Option<u32> {
     let ledger = index.get(queue)?.ledgers.get(&segment)?;
     ledger.owed_from(from).find(|number| !ledger.is_pinned(*number))
-}
-
-/// About when an entry was written, and about what it counts for.
-fn estimate(index: &Index, queue: QueueId, segment: u64, number: u32) -> (u64, Loss) {
-    let mark = index.segments.get(&segment).and_then(|segment| segment.mark(number));
-    let ledger = index.get(queue).and_then(|queue| queue.ledgers.get(&segment));
-    (mark.map_or(0, |mark| mark.written_ms), ledger.map(|ledger| ledger.average()).unwrap_or_default())
 }
