@@ -28,8 +28,10 @@ pub(crate) struct Account {
     pub(crate) share: Share,
     /// `None` when data is held in memory only.
     pub(crate) queue: Option<Queue>,
-    /// Told when the queue has something to take.
+    /// Told when the queue may have something to take, and when a read of it is over.
     pub(crate) queue_filled: Notify,
+    /// Bytes on their way into the queue: they count for its limit as if they were there.
+    depositing: AtomicU64,
     /// How long delivery takes lately, from arrival to the backend's answer, in milliseconds.
     delivery_ms: AtomicU64,
     /// When a loss was last logged.
@@ -42,6 +44,19 @@ pub(crate) struct Queue {
     pub(crate) journal: Arc<Journal>,
     pub(crate) id: QueueId,
     pub(crate) limits: weir_plan::Backlog,
+}
+
+/// Room in a backlog; given back with the value.
+#[derive(Debug)]
+pub(crate) struct Room<'a> {
+    account: &'a Account,
+    bytes: u64,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.account.depositing.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
 }
 
 impl Queue {
@@ -65,6 +80,7 @@ impl Account {
             share,
             queue,
             queue_filled,
+            depositing: AtomicU64::new(0),
             delivery_ms: AtomicU64::new(0),
             loss_reported: Mutex::default(),
         }
@@ -122,12 +138,26 @@ impl Account {
         self.queue.as_ref().map_or(1.0, |queue| (queue.fullness() / FULL_PRESSURE).min(1.0))
     }
 
-    /// Whether `bytes` more may be kept without giving up any of the pipeline's data.
-    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        match &self.queue {
-            Some(queue) => queue.backlog().bytes + bytes as u64 <= queue.limits.max_bytes,
-            None => self.share.has_room_for(bytes),
-        }
+    /// Room in the backlog for `bytes`, so that whoever comes at the same time does not count on it as well. Without
+    /// `anyway`, none that would cost the pipeline other data.
+    pub(crate) fn room_for(&self, bytes: usize, anyway: bool) -> Option<Room<'_>> {
+        let (bytes, queue) = (bytes as u64, self.queue.as_ref()?);
+        let fits = |depositing: u64| {
+            let room = anyway || queue.backlog().bytes + depositing + bytes <= queue.limits.max_bytes;
+            room.then_some(depositing + bytes)
+        };
+        let taken = self.depositing.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok();
+        taken.then(|| Room { account: self, bytes })
+    }
+
+    /// Bytes are on their way into the queue, until [`Account::deposited`].
+    pub(crate) fn depositing(&self, bytes: usize) {
+        self.depositing.fetch_add(bytes as u64, Ordering::AcqRel);
+    }
+
+    /// They are there, or will never be.
+    pub(crate) fn deposited(&self, bytes: usize) {
+        self.depositing.fetch_sub(bytes as u64, Ordering::AcqRel);
     }
 
     /// Whether the user allows the oldest data to be given up for new data.

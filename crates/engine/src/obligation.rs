@@ -97,6 +97,12 @@ pub(crate) struct Deposit {
     pub(crate) sent: bool,
 }
 
+impl Drop for Deposit {
+    fn drop(&mut self) {
+        self.obligation.account.deposited(self.body.len());
+    }
+}
+
 impl Obligation {
     /// A new debt of `items` items encoded in `body`, entered in the books as waiting.
     pub(crate) fn new(body: Bytes, items: u64, ticket: &Arc<Ticket>, account: &Arc<Account>) -> Arc<Self> {
@@ -221,6 +227,7 @@ impl Obligation {
         let mut phase = self.lock();
         match std::mem::replace(&mut *phase, Phase::Done) {
             Phase::Waiting { body, sent } => {
+                self.account.depositing(body.len());
                 deposits.push(Deposit { obligation: Arc::clone(self), body: body.clone(), sent });
                 *phase = if sent { Phase::Waiting { body, sent } } else { Phase::Storing };
             }

@@ -105,13 +105,11 @@ impl Receipt<'_> {
     fn put(&mut self, store: &Store) -> bool {
         self.decided = true;
         let anyone_well = self.anyone_well();
-        let takes = |(pipeline, claims): (&Arc<Pipeline>, &[Arc<Obligation>])| {
+        let rooms = self.claims_by_pipeline().map(|(pipeline, claims)| {
             let open = open_cost(claims);
-            open == 0 || pipeline.account.has_room_for(open) || may_drop(pipeline, anyone_well)
-        };
-        if !self.claims_by_pipeline().all(takes) {
-            return false;
-        }
+            pipeline.account.room_for(open, open == 0 || may_drop(pipeline, anyone_well))
+        });
+        let Some(_rooms) = rooms.collect::<Option<Vec<_>>>() else { return false };
         let mut deposits = Vec::with_capacity(self.claims.len());
         // Piece by piece, so that the claims to the same bytes follow each other.
         for piece in 0..self.pieces {
