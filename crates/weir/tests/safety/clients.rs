@@ -26,10 +26,19 @@ pub(crate) fn ids(numbers: Range<u64>) -> Vec<u64> {
 
 /// Sends these requests, several at a time; what each was answered, in their order.
 pub(crate) async fn send(address: SocketAddr, numbers: Range<u64>, padding: usize) -> Vec<Answer> {
+    send_by(AT_ONCE, address, numbers, padding).await
+}
+
+/// Sends all of these requests at the same time; what each was answered, in their order.
+pub(crate) async fn send_at_once(address: SocketAddr, numbers: Range<u64>, padding: usize) -> Vec<Answer> {
+    send_by(usize::MAX, address, numbers, padding).await
+}
+
+async fn send_by(at_once: usize, address: SocketAddr, numbers: Range<u64>, padding: usize) -> Vec<Answer> {
     let client = Grpc::connect(address).await;
     let client = &client;
     let answers = numbers.map(|number| async move { client.export(&request(number, padding)).await });
-    futures_util::stream::iter(answers).buffered(AT_ONCE).collect().await
+    futures_util::stream::iter(answers).buffered(at_once).collect().await
 }
 
 /// Sends these requests, each of which is answered OK.

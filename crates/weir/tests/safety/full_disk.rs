@@ -13,6 +13,7 @@ use crate::clients::{SPANS, ids, is_polite, request, send, send_all, send_singly
 use crate::data_dir::DataDir;
 use crate::support::gateway::{DOWN, arrived, faults, sink};
 use crate::support::grpc::{Answer, Grpc, OK};
+use crate::support::http::{self, PROTOBUF};
 use crate::support::metrics::{Scrape, whole};
 use crate::support::process::{Weir, manifest};
 use crate::support::{eventually, warn};
@@ -52,19 +53,22 @@ async fn what_cannot_be_written_is_not_acknowledged() {
     limit_files(&weir, Some(0));
     let answers = send(weir.grpc, 20..40, 1000).await;
     assert_eq!(acknowledged(20, &answers), Vec::<u64>::new(), "nobody is told OK");
+    let answer = http::post(weir.http, PROTOBUF, None, &request(40, 1000)).await;
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert!(answer.header("retry-after").parse::<u64>().unwrap() >= 1, "{answer:?}");
     let scrape = Scrape::of(weir.metrics).await;
     assert_eq!(scrape.get("weir_journal_failed"), 1.0);
     assert!(scrape.get("weir_journal_write_failures_total") >= 1.0);
     let failed = weir.logs().into_iter().find(|line| line["level"] == "ERROR").unwrap();
     assert!(failed["message"].as_str().unwrap().contains("cannot write to the journal"), "{failed}");
-    eventually("the other backend has got it", async || arrived(&healthy) == ids(0..40)).await;
+    eventually("the other backend has got it", async || arrived(&healthy) == ids(0..41)).await;
     let books = scrape.books("sick");
     assert_eq!((books.accepted, books.dropped), (20 * SPANS, 0), "what was acknowledged is kept");
 
     limit_files(&weir, None);
     let client = Grpc::connect(weir.grpc).await;
     eventually("the journal is back", async || {
-        let answer = client.export(&request(40, 1000)).await;
+        let answer = client.export(&request(41, 1000)).await;
         answer.code == OK
     })
     .await;
@@ -75,7 +79,7 @@ async fn what_cannot_be_written_is_not_acknowledged() {
     let weir = Weir::start(&manifests, &arguments(dir.arg())).await;
     eventually("everything acknowledged arrives", async || {
         let arrived = arrived(&sick);
-        ids(0..20).into_iter().chain(ids(40..41)).all(|id| arrived.binary_search(&id).is_ok())
+        ids(0..20).into_iter().chain(ids(41..42)).all(|id| arrived.binary_search(&id).is_ok())
     })
     .await;
     Scrape::settled(weir.metrics, "sick").await;

@@ -10,12 +10,15 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 use super::{eventually, in_time};
 
 /// A running `weir run`; killed with the value.
 pub(crate) struct Weir {
     child: Child,
+    /// Of the log lines.
+    reader: Option<JoinHandle<()>>,
     logs: Arc<Mutex<Vec<Value>>>,
     pub(crate) grpc: SocketAddr,
     pub(crate) http: SocketAddr,
@@ -56,7 +59,7 @@ impl Weir {
         let logs = Arc::new(Mutex::new(Vec::<Value>::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let sink = Arc::clone(&logs);
-        tokio::spawn(async move {
+        let reader = tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 // Anything else is kept as it is, for the test that asks.
                 let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
@@ -73,7 +76,7 @@ impl Weir {
         let ready = find().unwrap();
         let address = |name: &str| ready[name].as_str().unwrap().parse().unwrap();
         let (grpc, http, metrics, health) = (address("grpc"), address("http"), address("metrics"), address("health"));
-        Self { child, logs, grpc, http, metrics, health, _directory: directory }
+        Self { child, reader: Some(reader), logs, grpc, http, metrics, health, _directory: directory }
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -90,9 +93,13 @@ impl Weir {
         self.wait().await;
     }
 
-    /// Waits for its end.
+    /// Waits for its end, and for its last log line.
     pub(crate) async fn wait(&mut self) -> ExitStatus {
-        in_time("end of weir", self.child.wait()).await.unwrap()
+        let status = in_time("end of weir", self.child.wait()).await.unwrap();
+        if let Some(reader) = self.reader.take() {
+            in_time("end of the log", reader).await.unwrap();
+        }
+        status
     }
 
     /// The log lines so far.
