@@ -29,8 +29,9 @@
 //! random comes from the seed, so the same calls give the same faults.
 
 mod content;
+mod sparse;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,6 +39,10 @@ use fastrand::Rng;
 use weir_journal::{File, Fs, Space};
 
 use content::Content;
+use sparse::Sparse;
+
+/// Removed files whose sectors are remembered.
+const STALE_FILES: usize = 4;
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
@@ -89,8 +94,12 @@ pub struct SimFs {
 #[derive(Debug, Clone)]
 struct Disk {
     rng: Rng,
-    /// By number; a file without a name is there as long as the disk is, because somebody may have it open.
-    contents: Vec<Content>,
+    contents: BTreeMap<usize, Content>,
+    next_file: usize,
+    /// How many have a file open, which may have lost its name.
+    open: BTreeMap<usize, usize>,
+    /// What removed files had: their sectors may show up in new ones.
+    stale: VecDeque<Sparse>,
     names: BTreeMap<String, usize>,
     durable_names: BTreeMap<String, usize>,
     name_changes: Vec<NameChange>,
@@ -124,11 +133,15 @@ impl SimFs {
 
     /// A disk with these files, all durable.
     pub fn with_files(seed: u64, files: &BTreeMap<String, Vec<u8>>) -> Self {
-        let contents = files.values().map(|bytes| Content::durable(bytes.clone())).collect();
+        let contents: BTreeMap<usize, Content> =
+            (0..).zip(files.values().map(|bytes| Content::durable(Sparse::from(&bytes[..])))).collect();
         let names: BTreeMap<String, usize> = files.keys().cloned().zip(0..).collect();
         let disk = Disk {
             rng: Rng::with_seed(seed),
+            next_file: contents.len(),
             contents,
+            open: BTreeMap::new(),
+            stale: VecDeque::new(),
             durable_names: names.clone(),
             names,
             name_changes: Vec::new(),
@@ -145,7 +158,7 @@ impl SimFs {
     /// What readers see.
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let disk = self.disk();
-        disk.names.iter().map(|(name, file)| (name.clone(), disk.contents[*file].written().to_vec())).collect()
+        disk.names.iter().map(|(name, file)| (name.clone(), disk.contents[file].written().to_vec())).collect()
     }
 
     /// Inverts bits of one byte of a file; false when there is no such byte.
@@ -214,7 +227,8 @@ impl SimFs {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn file(&self, number: usize) -> Arc<dyn File> {
+    fn file(&self, disk: &mut Disk, number: usize) -> Arc<dyn File> {
+        *disk.open.entry(number).or_default() += 1;
         Arc::new(SimFile { disk: self.clone(), number })
     }
 }
@@ -222,18 +236,14 @@ impl SimFs {
 impl Disk {
     fn content(&mut self, name: &str) -> Option<&mut Content> {
         let file = *self.names.get(name)?;
-        self.contents.get_mut(file)
+        self.contents.get_mut(&file)
     }
 
-    fn restarted(self) -> Self {
-        Self {
-            faults: Faults::default(),
-            fail_next: VecDeque::new(),
-            operations: 0,
-            crash_at: None,
-            crashed: false,
-            ..self
-        }
+    fn restarted(mut self) -> Self {
+        self.open.clear();
+        self.forget_removed();
+        let (faults, fail_next) = (Faults::default(), VecDeque::new());
+        Self { faults, fail_next, operations: 0, crash_at: None, crashed: false, ..self }
     }
 
     fn power_loss(&mut self) -> Self {
@@ -244,31 +254,33 @@ impl Disk {
                 change.apply(&mut names);
             }
         }
-        let old = self.stale();
-        let rng = &mut self.rng;
-        let contents =
-            self.contents.iter().map(|content| Content::durable(content.after_power_loss(rng, &old))).collect();
-        let lost = Self {
-            rng: Rng::with_seed(rng.u64(..)),
-            contents,
-            durable_names: names.clone(),
-            names,
-            name_changes: Vec::new(),
-            fail_next: VecDeque::new(),
-            ..*self
-        };
+        let old = self.stale.make_contiguous();
+        let torn = |(file, content): (&usize, &Content)| (*file, Content::durable(content.after_power_loss(rng, old)));
+        let contents = self.contents.iter().map(torn).collect();
+        let seed = self.rng.u64(..);
+        let mut lost = self.clone();
+        lost.rng = Rng::with_seed(seed);
+        lost.contents = contents;
+        lost.durable_names.clone_from(&names);
+        lost.names = names;
+        lost.name_changes.clear();
         lost.restarted()
     }
 
-    /// What removed files had: their sectors may show up in new ones.
-    fn stale(&self) -> Vec<Vec<u8>> {
-        let is_named = |file: usize| self.names.values().any(|named| *named == file);
-        let removed = self.contents.iter().enumerate().filter(|(file, _)| !is_named(*file));
-        removed.map(|(_, content)| content.written().to_vec()).collect()
+    /// Files without a name that nobody has open, and that power loss cannot bring back.
+    fn forget_removed(&mut self) {
+        let named = self.names.values().chain(self.durable_names.values()).copied();
+        let named = named.chain(self.name_changes.iter().filter_map(|change| change.file));
+        let used: BTreeSet<usize> = named.chain(self.open.keys().copied()).collect();
+        let gone: Vec<usize> = self.contents.keys().copied().filter(|file| !used.contains(file)).collect();
+        for file in gone {
+            self.stale.extend(self.contents.remove(&file).map(|content| content.written().clone()));
+        }
+        self.stale.drain(..self.stale.len().saturating_sub(STALE_FILES));
     }
 
     fn used(&self) -> u64 {
-        self.names.values().map(|file| self.contents[*file].written().len() as u64).sum()
+        self.names.values().map(|file| self.contents[file].written().len() as u64).sum()
     }
 
     fn free(&self) -> u64 {
@@ -314,7 +326,7 @@ impl Disk {
     fn write(&mut self, file: usize, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let fate = self.change(Operation::Write, self.faults.write)?;
         let offset = usize::try_from(offset).map_err(|_| too_long())?;
-        let length = self.contents[file].written().len();
+        let length = self.length(file);
         let room = usize::try_from(self.free()).unwrap_or(usize::MAX).saturating_add(length.saturating_sub(offset));
         let mut count = bytes.len().min(room);
         let fails = match fate {
@@ -328,24 +340,32 @@ impl Disk {
         if fails.is_none() && count > 1 && self.is_short() {
             count = self.rng.usize(1..count);
         }
-        self.contents[file].write(&bytes[..count], offset);
+        self.edit(file, |content, _, _| content.write(&bytes[..count], offset));
         fails.map_or(Ok(count), Err)
     }
 
+    fn length(&self, file: usize) -> usize {
+        self.contents.get(&file).map_or(0, |content| content.written().len())
+    }
+
+    /// Changes a file, which is there as long as somebody has it open.
+    fn edit(&mut self, file: usize, change: impl FnOnce(&mut Content, &mut Rng, &[Sparse])) {
+        if let Some(content) = self.contents.get_mut(&file) {
+            change(content, &mut self.rng, self.stale.make_contiguous());
+        }
+    }
+
     fn sync(&mut self, file: usize) -> io::Result<()> {
-        let fate = self.change(Operation::Sync, self.faults.sync)?;
-        match fate {
-            Fate::Happens => self.contents[file].sync(),
-            // A crash meets it before or after.
-            Fate::Fails(error) if self.crashed => {
-                if self.rng.bool() {
-                    self.contents[file].sync();
-                }
-                return Err(error);
-            }
+        match self.change(Operation::Sync, self.faults.sync)? {
+            Fate::Happens => self.edit(file, |content, _, _| content.sync()),
             Fate::Fails(error) => {
-                let old = self.stale();
-                self.contents[file].fail_to_sync(&mut self.rng, &old);
+                let crashed = self.crashed;
+                self.edit(file, |content, rng, stale| match (crashed, rng.bool()) {
+                    (false, _) => content.fail_to_sync(rng, stale),
+                    // A crash meets it before or after.
+                    (true, true) => content.sync(),
+                    (true, false) => {}
+                });
                 return Err(error);
             }
         }
@@ -354,35 +374,25 @@ impl Disk {
 
     fn resize(&mut self, file: usize, bytes: u64, operation: Operation) -> io::Result<()> {
         let fate = self.change(operation, self.faults.other)?;
-        let length = self.contents[file].written().len() as u64;
+        let length = self.length(file) as u64;
         if bytes > length && bytes - length > self.free() {
             return Err(io::Error::from_raw_os_error(ENOSPC));
         }
         let bytes = usize::try_from(bytes).map_err(|_| too_long())?;
-        match fate {
-            Fate::Happens => self.contents[file].resize(bytes),
-            Fate::Fails(error) => {
-                if self.rng.bool() {
-                    self.contents[file].resize(bytes);
-                }
-                return Err(error);
-            }
+        let happens = matches!(fate, Fate::Happens) || self.rng.bool();
+        if happens {
+            self.edit(file, |content, _, _| content.resize(bytes));
         }
-        Ok(())
+        fate.result()
     }
 
     /// Changes a name; when that fails, it may have happened.
     fn change_name(&mut self, operation: Operation, change: NameChange) -> io::Result<()> {
-        match self.change(operation, self.faults.other)? {
-            Fate::Happens => self.rename(change),
-            Fate::Fails(error) => {
-                if self.rng.bool() {
-                    self.rename(change);
-                }
-                return Err(error);
-            }
+        let fate = self.change(operation, self.faults.other)?;
+        if matches!(fate, Fate::Happens) || self.rng.bool() {
+            self.rename(change);
         }
-        Ok(())
+        fate.result()
     }
 
     fn sync_names(&mut self) -> io::Result<()> {
@@ -396,9 +406,16 @@ impl Disk {
                 change.apply(&mut self.durable_names);
             }
         }
-        match fate {
-            Fate::Happens => Ok(()),
-            Fate::Fails(error) => Err(error),
+        self.forget_removed();
+        fate.result()
+    }
+}
+
+impl Fate {
+    fn result(self) -> io::Result<()> {
+        match self {
+            Self::Happens => Ok(()),
+            Self::Fails(error) => Err(error),
         }
     }
 }
@@ -432,10 +449,11 @@ impl Fs for SimFs {
         if disk.names.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let number = disk.contents.len();
-        disk.contents.push(Content::default());
+        let number = disk.next_file;
+        disk.next_file += 1;
+        disk.contents.insert(number, Content::default());
         disk.change_name(Operation::Create, NameChange { name: name.to_owned(), file: Some(number) })?;
-        Ok(self.file(number))
+        Ok(self.file(&mut disk, number))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
@@ -446,7 +464,7 @@ impl Fs for SimFs {
             return Err(error);
         }
         let number = disk.names.get(name).copied().ok_or(io::ErrorKind::NotFound)?;
-        Ok(self.file(number))
+        Ok(self.file(&mut disk, number))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -475,6 +493,18 @@ struct SimFile {
     number: usize,
 }
 
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        let mut disk = self.disk.disk();
+        if let Some(open) = disk.open.get_mut(&self.number) {
+            *open -= 1;
+            if *open == 0 {
+                disk.open.remove(&self.number);
+            }
+        }
+    }
+}
+
 impl File for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut disk = self.disk.disk();
@@ -484,14 +514,9 @@ impl File for SimFile {
             return Err(error);
         }
         let short = disk.is_short();
-        let bytes = disk.contents[self.number].written();
-        let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
-        let mut count = rest.len().min(buffer.len());
-        if short && count > 1 {
-            count = count.div_ceil(2);
-        }
-        buffer[..count].copy_from_slice(&rest[..count]);
-        Ok(count)
+        let wanted = if short && buffer.len() > 1 { buffer.len().div_ceil(2) } else { buffer.len() };
+        let offset = usize::try_from(offset).map_err(|_| too_long())?;
+        Ok(disk.contents.get(&self.number).map_or(0, |content| content.written().read(offset, &mut buffer[..wanted])))
     }
 
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
@@ -505,7 +530,7 @@ impl File for SimFile {
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         let mut disk = self.disk.disk();
-        let length = disk.contents[self.number].written().len() as u64;
+        let length = disk.length(self.number) as u64;
         disk.resize(self.number, bytes.max(length), Operation::Allocate)
     }
 
@@ -516,7 +541,7 @@ impl File for SimFile {
     fn len(&self) -> io::Result<u64> {
         let disk = self.disk.disk();
         disk.alive()?;
-        Ok(disk.contents[self.number].written().len() as u64)
+        Ok(disk.length(self.number) as u64)
     }
 
     fn is_linked(&self) -> io::Result<bool> {
