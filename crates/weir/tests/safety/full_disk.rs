@@ -7,24 +7,14 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Resource, Rlimit, prlimit};
-
 use crate::clients::{SPANS, ids, is_polite, request, send, send_all, send_singly};
 use crate::data_dir::DataDir;
 use crate::support::gateway::{DOWN, arrived, faults, sink};
 use crate::support::grpc::{Answer, Grpc, OK};
 use crate::support::http::{self, PROTOBUF};
 use crate::support::metrics::{Scrape, whole};
-use crate::support::process::{Weir, manifest};
+use crate::support::process::{DEAF, Weir, manifest};
 use crate::support::{eventually, warn};
-
-/// The system ends a process that exceeds the limit, unless it ignores this signal.
-const DEAF: [&str; 3] = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
-
-/// No file may become larger than `bytes` from now on; `None` lifts the limit.
-fn limit_files(weir: &Weir, bytes: Option<u64>) {
-    prlimit(Some(weir.pid()), Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
-}
 
 fn arguments(dir: &str) -> [&str; 4] {
     ["--data-dir", dir, "--spill-after", "10ms"]
@@ -50,7 +40,7 @@ async fn what_cannot_be_written_is_not_acknowledged() {
     let weir = Weir::start_under(&DEAF, &manifests, &arguments(dir.arg())).await;
     send_all(weir.grpc, 0..20, 1000).await;
 
-    limit_files(&weir, Some(0));
+    weir.limit_files(Some(0));
     let answers = send(weir.grpc, 20..40, 1000).await;
     assert_eq!(acknowledged(20, &answers), Vec::<u64>::new(), "nobody is told OK");
     let answer = http::post(weir.http, PROTOBUF, None, &request(40, 1000)).await;
@@ -65,7 +55,7 @@ async fn what_cannot_be_written_is_not_acknowledged() {
     let books = scrape.books("sick");
     assert_eq!((books.accepted, books.dropped), (20 * SPANS, 0), "what was acknowledged is kept");
 
-    limit_files(&weir, None);
+    weir.limit_files(None);
     let client = Grpc::connect(weir.grpc).await;
     eventually("the journal is back", async || {
         let answer = client.export(&request(41, 1000)).await;
@@ -92,7 +82,7 @@ async fn healthy_backends_do_not_need_the_disk() {
     let (dir, sink) = (DataDir::new(), sink("{}").await);
     let arguments = ["--data-dir", dir.arg(), "--spill-after", "60s"];
     let weir = Weir::start_under(&DEAF, &manifest("backend", sink.grpc), &arguments).await;
-    limit_files(&weir, Some(0));
+    weir.limit_files(Some(0));
     send_all(weir.grpc, 0..50, 100).await;
     assert_eq!(arrived(&sink), ids(0..50));
     assert_eq!(Scrape::of(weir.metrics).await.get("weir_journal_write_failures_total"), 0.0);
@@ -104,10 +94,10 @@ async fn writes_cut_short_by_the_disk_are_not_acknowledged() {
     let (dir, sink) = (DataDir::new(), sink(DOWN).await);
     let manifest = manifest("backend", sink.grpc);
     let weir = Weir::start_under(&DEAF, &manifest, &arguments(dir.arg())).await;
-    limit_files(&weir, Some(100_000));
+    weir.limit_files(Some(100_000));
     let mut kept = acknowledged(0, &send(weir.grpc, 0..60, 1000).await);
     assert!(!kept.is_empty(), "something fits");
-    limit_files(&weir, Some(300_001));
+    weir.limit_files(Some(300_001));
     kept.extend(acknowledged(60, &send(weir.grpc, 60..120, 3000).await));
     let failures = Scrape::of(weir.metrics).await.get("weir_journal_write_failures_total");
     assert!(failures >= 2.0, "{failures}");

@@ -1,4 +1,5 @@
-//! `kill -9`, again and again, at any moment: while data is being written, delivered, tidied up, and read at the start.
+//! `kill -9`, again and again, at any moment: while data is being written, delivered, tidied up, and read at the start;
+//! with a disk that takes everything, or only the beginning of a write.
 //!
 //! The faults and the moments are random and cannot be repeated exactly; the seed that is printed repeats the choices.
 
@@ -15,7 +16,7 @@ use crate::data_dir::DataDir;
 use crate::support::gateway::{DOWN, arrived, faults, sink};
 use crate::support::grpc::{Grpc, OK};
 use crate::support::metrics::Scrape;
-use crate::support::process::{Weir, manifest, run};
+use crate::support::process::{DEAF, Weir, manifest, run};
 use crate::support::{eventually, in_time};
 
 /// A backend of the kind that makes data go to the disk, and sometimes takes it.
@@ -67,14 +68,21 @@ impl Loop {
         manifest("flaky", self.flaky.grpc) + &manifest("rare", self.rare.grpc)
     }
 
-    async fn start(&self) -> Weir {
-        Weir::start(&self.manifests(), &["--data-dir", self.dir.arg(), "--spill-after", "5ms"]).await
+    /// What a mode of `--fsync` costs is lost with the power, not with the process.
+    async fn start(&mut self) -> Weir {
+        let fsync = ["always", "always", "interval", "never"][self.random.usize(..4)];
+        let arguments = ["--data-dir", self.dir.arg(), "--spill-after", "5ms", "--fsync", fsync];
+        Weir::start_under(&DEAF, &self.manifests(), &arguments).await
     }
 
     /// One life: it ends when clients have got a random number of answers.
     async fn live(&mut self) {
         self.rare.set_faults(faults(if self.random.u8(..) < 64 { "{}" } else { DOWN }));
         let weir = self.start().await;
+        if self.random.u8(..) < 32 {
+            // Writes end anywhere.
+            weir.limit_files(Some(self.random.u64(20_000..2_000_000)));
+        }
         let enough = self.sent.acknowledged() + self.random.usize(0..40);
         let mut clients = JoinSet::new();
         for _ in 0..CLIENTS {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -26,6 +26,9 @@ pub(crate) struct Weir {
     pub(crate) health: SocketAddr,
     _directory: TempDir,
 }
+
+/// A wrapper for a program that may exceed a limit on the size of files: the system ends it, unless it ignores a signal.
+pub(crate) const DEAF: [&str; 3] = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
 
 /// The program with arguments; output is captured.
 pub(crate) fn command(arguments: &[&str]) -> Command {
@@ -85,6 +88,12 @@ impl Weir {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// No file that it writes may become larger than `bytes` from now on; `None` lifts the limit. To be started with
+    /// [`DEAF`].
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
+        prlimit(Some(self.pid()), Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
     }
 
     /// Ends it without a warning (`kill -9`).
