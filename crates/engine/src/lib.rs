@@ -55,7 +55,7 @@ use export::Exporter;
 use intake::Intake;
 use pipeline::{Common, Limits, Pipeline};
 use receive::{Receiver, ReceiverStats, Server, ServerLimits};
-use settings::{Division, LAST_ANSWERS};
+use settings::{Division, LAST_ANSWERS, LAST_WRITES};
 use share::Share;
 use store::{Clock, Io, Opened, Store};
 
@@ -202,7 +202,9 @@ impl Engine {
         if let (Some(store), Some(writer)) = (self.intake.store(), self.writer) {
             // What was delivered is noted, so that it is not sent again after the next start.
             store.close();
-            let _ = writer.await;
+            if tokio::time::timeout_at(deadline + LAST_WRITES, writer).await.is_err() {
+                tracing::error!("the disk does not answer; what was delivered last may be delivered again");
+            }
         }
         self.endpoints.iter().for_each(JoinHandle::abort);
         self.intake.books()

@@ -56,6 +56,9 @@ pub struct Journal {
     pub fsync: Fsync,
 }
 
+/// A disk that hangs does not keep the process alive for longer than this.
+pub(crate) const LAST_WRITES: Duration = Duration::from_secs(5);
+
 /// Settings of one engine.
 #[derive(Debug, Clone)]
 pub struct Settings {

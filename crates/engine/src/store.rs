@@ -168,7 +168,14 @@ impl Store {
         let writer = Writer::new(
             writer,
             commands,
-            writer::Parts { accounts, stats: Arc::clone(&stats), clock, fsync, segment_bytes },
+            writer::Parts {
+                accounts,
+                journal: Arc::clone(&journal),
+                stats: Arc::clone(&stats),
+                clock,
+                fsync,
+                segment_bytes,
+            },
         );
         (Self { journal, stats, io, clock, recovered, orphans, inbox }, writer)
     }

@@ -18,7 +18,11 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let Some(plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
     let settings = Settings { journal: data_dir::journal(&args)?, ..settings(&args)? };
     limits::raise_file_limit();
-    runtime()?.block_on(serve(plan, settings))
+    let runtime = runtime()?;
+    let code = runtime.block_on(serve(plan, settings));
+    // A disk or a name server that hangs does not keep the process alive.
+    runtime.shutdown_background();
+    code
 }
 
 /// One worker per core this process may use; a single core needs no work stealing and is faster without.
@@ -79,7 +83,7 @@ async fn serve(plan: Plan, settings: Settings) -> anyhow::Result<ExitCode> {
     let code = tokio::select! {
         () = signals.next() => ExitCode::SUCCESS,
         () = engine.failed() => {
-            tracing::error!("a pipeline ended by itself: this is a bug in weir, please report it");
+            tracing::error!("a pipeline or the journal's writer ended by itself: this is a bug in weir, please report it");
             ExitCode::FAILURE
         }
     };

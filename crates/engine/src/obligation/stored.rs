@@ -109,6 +109,8 @@ impl Stored {
         let bytes = queue.journal.read(&self.lease.entry).map_err(|error| match error {
             ReadError::Io { .. } => LoadError::Io(error.to_string()),
             ReadError::Damaged { .. } => LoadError::Damaged,
+            // Somebody else removed the file.
+            ReadError::Gone { .. } if self.is_owed(account) => LoadError::Damaged,
             ReadError::Gone { .. } => LoadError::Gone,
         })?;
         self.part_of(bytes.into())

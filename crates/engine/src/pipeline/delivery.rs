@@ -39,6 +39,12 @@ const MAX_IN_FLIGHT: usize = 64;
 /// outside of the memory budget.
 const MAX_PARKED_PIECES: usize = 32 * 1024;
 
+/// Small pieces of the backlog that travel in one request at most, for the same reason.
+const MAX_FETCHED_PIECES: usize = 1024;
+
+/// How long a batch that finds no room to be read back keeps the rest of the backlog from taking it.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+
 /// What is waited for without being told of it is looked at this often: room to read a batch back, and the end of a drain.
 const ROOM_CHECK: Duration = Duration::from_millis(20);
 
@@ -72,6 +78,8 @@ pub(super) struct Delivery {
     backlog: bool,
     /// The disk did not give it; it is read again then.
     reads_again: Option<Instant>,
+    /// A batch found no room to be read back: until then nothing else of the backlog is read.
+    retry_starves: Option<Instant>,
     /// The backlog's turn is next, if there is live data as well.
     backlog_next: bool,
     draining: Option<Instant>,
@@ -110,6 +118,7 @@ impl Delivery {
             next_batch: 0,
             backlog: parts.crew.account.queue.is_some(),
             reads_again: None,
+            retry_starves: None,
             backlog_next: false,
             draining: None,
             parts,
@@ -150,7 +159,7 @@ impl Delivery {
                     inbox.drain(..).for_each(|command| self.obey(command));
                 }
                 () = account.queue_filled.notified() => {
-                    self.backlog = true;
+                    self.backlog = account.backlog().untaken_entries > 0;
                     // What went to the journal leaves its places.
                     self.queue.trim();
                 }
@@ -213,7 +222,6 @@ impl Delivery {
             (None, None) => return None,
         };
         self.backlog_next = matches!(departure, Departure::Batch(..));
-        self.retries.first_attempt(now);
         Some(departure)
     }
 
@@ -222,8 +230,8 @@ impl Delivery {
             return None;
         }
         let mut batch = self.parked.pop_due(now)?;
-        if !batch.still_owed() {
-            return self.next_retry(now);
+        while !batch.still_owed() {
+            batch = self.parked.pop_due(now)?;
         }
         let stored_bytes = batch.stored_bytes();
         let permit = match stored_bytes {
@@ -231,12 +239,14 @@ impl Delivery {
             bytes => match self.read_back_permit(bytes) {
                 Some(permit) => Some(permit),
                 None => {
-                    // A flight that ends makes room.
+                    // A flight that ends makes room, and the backlog must not take it.
                     self.parked.park(batch, now + ROOM_CHECK);
+                    self.retry_starves = Some(now + RETRY_FIRST);
                     return None;
                 }
             },
         };
+        self.retry_starves = None;
         self.retries.try_retry(now);
         Some(Departure::Batch(batch, permit))
     }
@@ -262,8 +272,13 @@ impl Delivery {
     /// Room to read a request's worth of the backlog back, if there is a backlog to read.
     fn backlog_permit(&self, now: Instant) -> Option<Permit> {
         let readable = self.reads_again.is_none_or(|at| at <= now);
-        let wanted = self.backlog && readable && self.draining.is_none();
-        (wanted && self.parked.pieces() < MAX_PARKED_PIECES).then(|| self.read_back_permit(self.batch_bytes)).flatten()
+        let retry_first = self.retry_starves.is_some_and(|until| until > now);
+        let wanted = self.backlog && readable && !retry_first && self.draining.is_none();
+        // One read at a time: two would read the same.
+        let free = !self.parts.crew.reading.load(Ordering::Acquire);
+        (wanted && free && self.parked.pieces() < MAX_PARKED_PIECES)
+            .then(|| self.read_back_permit(self.batch_bytes))
+            .flatten()
     }
 
     fn read_back_permit(&self, bytes: usize) -> Option<Permit> {
@@ -281,6 +296,9 @@ impl Delivery {
         if !batch.still_owed() {
             return;
         }
+        if batch.attempts == 0 {
+            self.retries.first_attempt(Instant::now());
+        }
         let mut live = 0;
         let mut sources = Vec::with_capacity(batch.pieces.len());
         batch.pieces.retain(|piece| {
@@ -295,7 +313,11 @@ impl Delivery {
 
     fn fetch(&mut self, permit: Permit) {
         let batch = self.batch(Vec::new());
-        let task = self.parts.crew.clone().fetch(self.batch_bytes, permit);
+        let backlog = self.account().backlog();
+        let entry_bytes = usize::try_from(backlog.bytes / backlog.entries.max(1)).unwrap_or(usize::MAX);
+        let bytes = self.batch_bytes.min(entry_bytes.saturating_mul(MAX_FETCHED_PIECES)).max(1);
+        self.parts.crew.reading.store(true, Ordering::Release);
+        let task = self.parts.crew.clone().fetch(bytes, permit);
         self.depart(task, batch, 0);
     }
 
@@ -318,12 +340,12 @@ impl Delivery {
 
     fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let leaves = self.queue.oldest().map(|since| pace::leaves_at(since, self.queue.bytes(), self.flights.len()));
-        let read = self.reads_again.filter(|at| self.backlog && *at > now);
+        let read = self.reads_again.filter(|at| self.backlog && *at > now && self.draining.is_none());
         let work = [leaves, self.retry_at(now), read].into_iter().flatten().min();
         // With no slot free, only an answer or the gate can change anything.
         let work = match self.pace.opens() {
             Some(opens) => {
-                let waiting = work.or(self.backlog.then_some(now));
+                let waiting = work.or((self.backlog && self.draining.is_none()).then_some(now));
                 waiting.filter(|_| self.flights.is_empty()).map(|at| at.max(opens))
             }
             None => work.filter(|_| self.may_send(now)),

@@ -2,10 +2,9 @@
 //! came of it. It decides nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::queue::Piece;
@@ -24,8 +23,8 @@ pub(super) struct Crew {
     pub(super) io: Io,
     /// None without a journal.
     pub(super) store: Option<Arc<StoreStats>>,
-    /// Whoever reads the backlog: two at a time would read the same.
-    pub(super) reading: Arc<Mutex<()>>,
+    /// Somebody reads the backlog.
+    pub(super) reading: Arc<AtomicBool>,
 }
 
 /// What came of a flight.
@@ -62,6 +61,16 @@ impl Landed {
     fn grounded(end: End) -> Self {
         let sent = Instant::now();
         Self { end, sent, fetched: Vec::new(), bodies: Vec::new(), damaged: Vec::new(), _permit: None }
+    }
+}
+
+/// The right to read the backlog, which its owner took for this flight.
+struct Turn<'a>(&'a Crew);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.reading.store(false, Ordering::Release);
+        self.0.account.queue_filled.notify_one();
     }
 }
 
@@ -104,7 +113,7 @@ impl Crew {
     pub(super) async fn fetch(self, bytes: usize, permit: Permit) -> Landed {
         let account = Arc::clone(&self.account);
         let take = move || account.queue.as_ref().map(|queue| queue.journal.take(queue.id, bytes));
-        let turn = self.reading.lock().await;
+        let turn = Turn(&self);
         let taken = self.io.run(take).await.flatten();
         drop(turn);
         let chunk = match taken {

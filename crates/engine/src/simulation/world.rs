@@ -24,6 +24,8 @@ use crate::store::{Clock, Io, Opened, Store};
 
 const MEMORY: usize = 1 << 20;
 const BATCH_BYTES: usize = 48 << 10;
+/// Small, so that segments are small and come and go.
+const DISK: u64 = 64 << 20;
 const CLIENTS: usize = 6;
 /// In virtual time; the longest backoff is half a minute.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -112,6 +114,7 @@ impl World {
             _ => Fsync::Always,
         };
         let disk = SimFs::new(dice.u64(..));
+        disk.set_capacity(Some(DISK));
         Self {
             limits: limits(&mut dice),
             dropped: vec![0; backends.len()],
@@ -137,7 +140,7 @@ impl World {
             };
         }
         self.disk.set_faults(Faults::default());
-        self.disk.set_capacity(None);
+        self.disk.set_capacity(Some(DISK));
         self.backends.iter().for_each(|backend| backend.become_(Mood::Well));
         self.process(async |world, process| world.settle(process).await);
         self.check();
@@ -201,11 +204,11 @@ impl World {
         match dice.u8(..10) {
             0 => self.disk.set_faults(Faults { write: 2, ..Faults::default() }),
             1 => self.disk.set_faults(Faults { sync: 2, ..Faults::default() }),
-            2 => self.disk.set_faults(Faults { short: 3, other: 4, ..Faults::default() }),
+            2 => self.disk.set_faults(Faults { short: 3, read: 6, other: 4, ..Faults::default() }),
             3 => self.disk.set_capacity(Some(dice.u64(1..4_000_000))),
             4..7 => {
                 self.disk.set_faults(Faults::default());
-                self.disk.set_capacity(None);
+                self.disk.set_capacity(Some(DISK));
             }
             _ => {}
         }

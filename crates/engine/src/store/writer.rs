@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
-use weir_journal::{Entry, NewEntry, Owed, QueueId};
+use weir_journal::{AppendError, Entry, NewEntry, Owed, QueueId};
 
 use super::{Clock, Command, StoreStats, TRY_AGAIN};
 use crate::account::Account;
@@ -18,6 +18,8 @@ use crate::books::DropReason;
 use crate::obligation::Deposit;
 use crate::settings::Fsync;
 
+/// Bytes written together at most, so that nobody waits long for others; an entry that is larger is written alone.
+const GROUP_BYTES: usize = 32 << 20;
 /// Requests written together at most.
 const REQUESTS_PER_GROUP: usize = 1024;
 /// Small pieces that are owed to the same pipelines become one entry of up to this size: fewer entries to remember,
@@ -39,6 +41,7 @@ const EVICTIONS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) accounts: Vec<Arc<Account>>,
+    pub(super) journal: Arc<weir_journal::Journal>,
     pub(super) stats: Arc<StoreStats>,
     pub(super) clock: Clock,
     pub(super) fsync: Fsync,
@@ -75,7 +78,7 @@ impl Writer {
     /// Runs until it is told to close, or every [`super::Store`] is gone.
     pub(crate) async fn run(mut self) {
         let mut inbox = Vec::with_capacity(REQUESTS_PER_GROUP);
-        let mut tidy = tokio::time::interval(TIDY_EVERY);
+        let mut tidy = tokio::time::interval_at(Instant::now() + TIDY_EVERY, TIDY_EVERY);
         tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let interval = if let Fsync::Interval(every) = self.parts.fsync { every } else { TIDY_EVERY };
         let mut sync = tokio::time::interval(interval);
@@ -104,10 +107,21 @@ impl Writer {
 
     /// Puts pieces on disk and tells their obligations.
     fn commit(&mut self, deposits: impl Iterator<Item = Deposit>) {
-        let drafts = draft(deposits);
-        if drafts.is_empty() {
-            return;
+        let mut drafts = draft(deposits);
+        while !drafts.is_empty() {
+            let mut bytes = 0;
+            let mut fits = |draft: &Draft| {
+                bytes += draft.bytes;
+                bytes <= GROUP_BYTES
+            };
+            let count = drafts.iter().take_while(|draft| fits(draft)).count().max(1);
+            let rest = drafts.split_off(count);
+            self.commit_group(&drafts);
+            drafts = rest;
         }
+    }
+
+    fn commit_group(&mut self, drafts: &[Draft]) {
         let bytes: usize = drafts.iter().map(|draft| draft.bytes).sum();
         if !self.make_space(bytes as u64) {
             self.failed("the disk is nearly full, and some space is always left free", drafts.len());
@@ -125,6 +139,11 @@ impl Writer {
                 self.unsynced = true;
                 drafts.iter().zip(written).for_each(|(draft, entry)| draft.secure(entry));
                 self.enforce_limits();
+            }
+            // No fault of the disk, and alone in its group.
+            Err(error @ AppendError::TooLarge { .. }) => {
+                tracing::error!(%error, "cannot write a request to the journal; its client is asked to send it again");
+                drafts.iter().for_each(Draft::withdraw);
             }
             Err(error) => {
                 self.failed(&error.to_string(), drafts.len());
@@ -195,12 +214,20 @@ impl Writer {
     /// Leaves the disk with some free space: if need be, the fullest backlog that may lose its oldest data does. False when
     /// there is not enough all the same: then the clients keep their data.
     fn make_space(&mut self, bytes: u64) -> bool {
+        let mut free = None;
         for _ in 0..EVICTIONS {
             // What cannot be asked will be seen when writing.
             let Ok(space) = self.journal.space() else { return true };
-            if space.free >= bytes + FREE_BYTES.min(space.total / 10) {
+            let needed = bytes + FREE_BYTES.min(space.total / 10);
+            if space.free >= needed {
                 return true;
             }
+            // Data is not given up in vain: not when others fill the disk, nor when it shares its files with what stays.
+            let hopeless = space.free + self.parts.journal.stats().disk_bytes < needed;
+            if hopeless || free.is_some_and(|before| space.free <= before) {
+                return false;
+            }
+            free = Some(space.free);
             let droppable = self.parts.accounts.iter().filter(|account| account.may_drop_oldest());
             let fullest = droppable.max_by_key(|account| account.backlog().bytes);
             let Some(account) = fullest.filter(|account| account.backlog().bytes > 0) else { return false };

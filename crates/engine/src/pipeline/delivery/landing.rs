@@ -46,6 +46,9 @@ impl Delivery {
             return self.retry(batch, RetryKind::Ours, None, "the send task panicked");
         };
         let Landed { end, sent, fetched, mut bodies, damaged, .. } = landed;
+        if !fetched.is_empty() {
+            self.retries.first_attempt(Instant::now());
+        }
         batch.pieces.extend(fetched);
         for at in damaged.into_iter().rev() {
             bodies.remove(at);
