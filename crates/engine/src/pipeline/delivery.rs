@@ -289,7 +289,7 @@ impl Delivery {
 
     fn batch(&mut self, pieces: Vec<Piece>) -> Batch {
         self.next_batch += 1;
-        Batch { id: self.next_batch, bytes: 0, pieces, attempts: 0 }
+        Batch { id: self.next_batch, bytes: 0, pieces, attempts: 0, not_before: None }
     }
 
     fn send(&mut self, mut batch: Batch, permit: Option<Permit>) {

@@ -25,7 +25,7 @@ const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const REACH_MAX: Duration = Duration::from_secs(5);
 
 /// A backend's wish beyond this is cut: a mistake on its side must not stop a pipeline for days.
-const HINT_MAX: Duration = Duration::from_secs(600);
+pub(super) const HINT_MAX: Duration = Duration::from_secs(600);
 
 /// Failures in a row after which a backend counts as down. One that fails seven of ten requests by chance gets there once
 /// in five thousand answers, and then rests for half a second.

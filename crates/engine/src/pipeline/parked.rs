@@ -18,6 +18,8 @@ pub(super) struct Batch {
     pub(super) bytes: usize,
     pub(super) pieces: Vec<Piece>,
     pub(super) attempts: u32,
+    /// The backend asked not to be sent it before.
+    pub(super) not_before: Option<Instant>,
 }
 
 impl Batch {
@@ -139,6 +141,14 @@ impl Parked {
         if self.batches.is_empty() {
             self.due.clear();
         }
+    }
+
+    /// The backend takes data, so the batch that is due next need not wait, unless the backend asked for that.
+    pub(super) fn hurry_next(&mut self, now: Instant) {
+        let Some(Reverse((due, age))) = self.due.pop() else { return };
+        let not_before = self.batches.get(&age).and_then(|batch| batch.not_before);
+        let soon = not_before.map_or(now, |at| at.max(now));
+        self.due.push(Reverse((due.min(soon), age)));
     }
 
     /// Makes every batch due at `now` at the latest: a process that is about to end has no time to wait.

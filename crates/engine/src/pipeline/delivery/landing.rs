@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::super::bisect;
 use super::super::concurrency::Verdict;
 use super::super::flight::{End, Landed};
+use super::super::pace;
 use super::super::parked::Batch;
 use super::super::queue::Piece;
 use super::super::samples::Sample;
@@ -114,6 +115,7 @@ impl Delivery {
 
     fn delivered(&mut self, batch: &Batch, rejected: u64, message: &str) {
         self.account().share.progressed();
+        self.parked.hurry_next(Instant::now());
         if let Some(first) = batch.pieces.first() {
             self.account().delivered_after(first.since.elapsed());
         }
@@ -135,6 +137,7 @@ impl Delivery {
         self.complain(kind, message, now);
         self.pace.failed(hint, now);
         batch.attempts = batch.attempts.saturating_add(1);
+        batch.not_before = hint.map(|hint| now + hint.min(pace::HINT_MAX));
         if hint.is_none() {
             // With a hint it stays with the batch, which waits that long: by way of the backlog it would be sent at once.
             batch.came_back();
