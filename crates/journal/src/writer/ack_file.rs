@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 
 use crate::acks::{Run, encode_extent, encode_queue, encode_runs, normalized};
 use crate::format::{Extent, FILE_HEAD, FileHead, FileKind};
-use crate::fs::{Fs, write_full};
+use crate::fs::{File, Fs, write_full};
 use crate::model::QueueId;
 use crate::survey::Files;
 
@@ -31,11 +32,11 @@ pub(crate) struct AckFile {
 }
 
 impl AckFile {
-    /// That of a new segment: there is no file yet.
+    /// That of a new segment: an empty file.
     pub(crate) fn new(head: FileHead) -> Self {
         let (numbers, unnamed, end) = (BTreeMap::new(), Vec::new(), FILE_HEAD as u64);
         let (extent, extent_is_noted) = (None, false);
-        Self { head, numbers, unnamed, exists: false, headless: true, end, dirty: false, extent, extent_is_noted }
+        Self { head, numbers, unnamed, exists: true, headless: true, end, dirty: false, extent, extent_is_noted }
     }
 
     /// That of a segment that was found.
@@ -113,19 +114,32 @@ impl AckFile {
     /// Makes durable how far the segment goes.
     pub(crate) fn note_extent(&mut self, fs: &dyn Fs) -> io::Result<()> {
         let Some(extent) = self.extent.filter(|_| !self.extent_is_noted) else { return Ok(()) };
+        let is_new = !self.exists;
         let mut record = Vec::new();
         encode_extent(&mut record, self.head.seal(), &extent);
         self.append(fs, &record)?;
         fs.open(&FileKind::Acks.name(self.head.id))?.sync()?;
-        fs.sync_dir()?;
+        if is_new {
+            fs.sync_dir()?;
+        }
         self.extent_is_noted = true;
         Ok(())
     }
 
+    fn open(&mut self, fs: &dyn Fs, name: &str) -> io::Result<Arc<dyn File>> {
+        match fs.open(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let file = fs.create(name)?;
+                (self.exists, self.headless) = (true, true);
+                Ok(file)
+            }
+            file => file,
+        }
+    }
+
     fn append(&mut self, fs: &dyn Fs, records: &[u8]) -> io::Result<()> {
         let name = FileKind::Acks.name(self.head.id);
-        let file = if self.exists { fs.open(&name)? } else { fs.create(&name)? };
-        self.exists = true;
+        let file = self.open(fs, &name)?;
         if self.dirty {
             file.truncate(self.end)?;
             self.dirty = false;

@@ -24,21 +24,23 @@ pub(super) struct Active {
 }
 
 impl Active {
-    /// Creates the file. When this returns, the file and its head are durable, so that a damaged head is never taken
-    /// for a write that was under way.
+    /// Creates the file, and an empty one for completions. When this returns, their names and the head are durable, so
+    /// that a damaged head is never taken for a write that was under way.
     pub(super) fn create(fs: &dyn Fs, head: &FileHead, bytes: u64) -> Result<Self, AppendError> {
         let name = FileKind::Segment.name(head.id);
         let file = fs.create(&name).map_err(failed("create", &name))?;
         // Without reserved room appending is slower, not wrong; the disk may be full but for what a group needs.
         let _ = file.allocate(bytes);
         let written = write_full(&*file, &mut [IoSlice::new(&head.encode(FileKind::Segment))], 0);
+        let acks = FileKind::Acks.name(head.id);
         let created = written
             .map_err(failed("write to", &name))
             .and_then(|()| file.sync().map_err(failed("sync", &name)))
+            .and_then(|()| fs.create(&acks).map(drop).map_err(failed("create", &acks)))
             .and_then(|()| fs.sync_dir().map_err(failed("sync the directory after creating", &name)));
         if let Err(error) = created {
-            // One that stays is empty: the next start removes it.
-            let _ = fs.remove(&name);
+            // What stays is empty: the next start removes it.
+            let _ = (fs.remove(&name), fs.remove(&acks));
             return Err(error);
         }
         let place = Place::START;
