@@ -183,41 +183,44 @@ async fn a_backlog_larger_than_the_disk_loses_its_oldest() {
     assert!(ids(0..requests).ends_with(&arrived), "the newest are kept: {arrived:?}");
 }
 
-/// Where nothing may be given up, clients are asked to send again until there is room.
+/// Where giving data up would help nobody, because others have filled the disk or the user does not allow it, clients are
+/// asked to send again until there is room.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_filled_by_others_refuses_and_recovers() {
-    let Some(disk) = SmallDisk::new(64).await else { return };
-    let sink = sink(DOWN).await;
     let refuse = "metadata:\n  annotations:\n    weir.dev/backlog-overflow: refuse\n";
-    let manifest = manifest("backend", sink.grpc).replace("metadata:\n", refuse);
-    let weir = disk.start(&manifest).await;
-    send_singly(weir.grpc, 0..20, 1000).await;
-    let filler = fill(&disk.seen_by(&weir));
-    let mut kept = ids(0..20);
-    // Until the room that the journal has set aside for itself is used up as well.
-    let mut next = 20;
-    eventually("the disk is full for the journal too", async || {
-        let answers = send(weir.grpc, next..next + 16, 100_000).await;
-        kept.extend(acknowledged(next, &answers));
-        next += 16;
-        answers.iter().all(|answer| answer.code != OK)
-    })
-    .await;
-    assert_eq!(Scrape::of(weir.metrics).await.get("weir_journal_failed"), 1.0);
+    for annotations in ["metadata:\n", refuse] {
+        let Some(disk) = SmallDisk::new(64).await else { return };
+        let sink = sink(DOWN).await;
+        let manifest = manifest("backend", sink.grpc).replace("metadata:\n", annotations);
+        let weir = disk.start(&manifest).await;
+        send_singly(weir.grpc, 0..20, 1000).await;
+        let filler = fill(&disk.seen_by(&weir));
+        let mut kept = ids(0..20);
+        // Until the room that the journal has set aside for itself is used up as well.
+        let mut next = 20;
+        eventually("the disk is full for the journal too", async || {
+            let answers = send(weir.grpc, next..next + 16, 100_000).await;
+            kept.extend(acknowledged(next, &answers));
+            next += 16;
+            answers.iter().all(|answer| answer.code != OK)
+        })
+        .await;
+        assert_eq!(Scrape::of(weir.metrics).await.get("weir_journal_failed"), 1.0);
 
-    std::fs::remove_file(filler).unwrap();
-    let client = Grpc::connect(weir.grpc).await;
-    eventually("there is room again", async || {
-        let is_ok = client.export(&request(next, 1000)).await.code == OK;
-        kept.extend(if is_ok { ids(next..next + 1) } else { Vec::new() });
-        next += 1;
-        is_ok
-    })
-    .await;
-    assert_eq!(Scrape::of(weir.metrics).await.books("backend").dropped, 0);
-    sink.set_faults(faults("{}"));
-    Scrape::settled(weir.metrics, "backend").await;
-    let arrived = arrived(&sink);
-    let missing: Vec<u64> = kept.into_iter().filter(|id| arrived.binary_search(id).is_err()).collect();
-    assert_eq!(missing, Vec::<u64>::new(), "acknowledged and lost");
+        std::fs::remove_file(filler).unwrap();
+        let client = Grpc::connect(weir.grpc).await;
+        eventually("there is room again", async || {
+            let is_ok = client.export(&request(next, 1000)).await.code == OK;
+            kept.extend(if is_ok { ids(next..next + 1) } else { Vec::new() });
+            next += 1;
+            is_ok
+        })
+        .await;
+        sink.set_faults(faults("{}"));
+        let books = Scrape::settled(weir.metrics, "backend").await;
+        assert_eq!(books.dropped, 0, "{annotations:?}: {books:?}");
+        let arrived = arrived(&sink);
+        let missing: Vec<u64> = kept.into_iter().filter(|id| arrived.binary_search(id).is_err()).collect();
+        assert_eq!(missing, Vec::<u64>::new(), "{annotations:?}: acknowledged and lost");
+    }
 }
