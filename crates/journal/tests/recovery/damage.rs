@@ -253,6 +253,29 @@ fn a_queue_without_a_name() {
     assert_eq!(recover(&fs).payloads.keys().collect::<Vec<_>>(), ["?/0000000000000001/0", "b"]);
 }
 
+/// Other files are nobody's business here, whatever they are called.
+#[test]
+fn files_of_others() {
+    let (fs, all) = small();
+    let mut files = fs.files();
+    let names = [
+        "ffffffffffffffff.seg",
+        "7fffffffffffffff.ack",
+        "1.seg",
+        "+000000000000001.seg",
+        "notes.txt",
+        "000000000000000A.seg",
+    ];
+    for name in names {
+        files.insert(name.to_owned(), b"theirs".to_vec());
+    }
+    let fs = SimFs::with_files(1, &files);
+    check_queues(&recover(&fs), &payloads(&all), 0);
+    let (mut writer, journal, _) = start(&fs, 4096);
+    append(&mut writer, &[b"goes on".to_vec()], &[journal.queue("a")]);
+    names.iter().for_each(|name| assert_eq!(fs.files()[*name], b"theirs"));
+}
+
 /// Frames inside a payload are no frames, be they of another journal or of this very segment.
 #[test]
 fn a_journal_in_a_payload() {
