@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -19,44 +19,52 @@ use super::service::{Transport, export};
 const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 
-/// How long until binding is tried again when the port is still taken after an outage.
-const REBIND_PAUSE: Duration = Duration::from_millis(20);
+/// How long until a failed call is tried again: binding a port that is still taken, accepting without a free file.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
 
 /// Serves export requests on `listener` until dropped.
-pub(crate) async fn serve(listener: TcpListener, address: SocketAddr, shared: Arc<Shared>, transport: Transport) {
+pub(crate) async fn serve(mut listener: TcpListener, address: SocketAddr, shared: Arc<Shared>, transport: Transport) {
     let mut outage = shared.outage.subscribe();
-    let mut listener = Some(listener);
     loop {
-        if *outage.borrow_and_update() {
-            listener = None;
-            if outage.wait_for(|open| !open).await.is_err() {
-                return;
-            }
-        }
-        let bound = match listener.take() {
-            Some(listener) => listener,
-            None => rebind(address).await,
-        };
         // Connections end with this set, that is, when an outage begins.
         let mut connections = JoinSet::new();
         tokio::select! {
-            () = accept(&bound, &mut connections, &shared, transport) => (),
-            changed = outage.wait_for(|open| *open) => {
-                if changed.is_err() {
+            biased;
+            begun = outage.wait_for(|open| *open) => {
+                if begun.is_err() {
                     return;
                 }
             }
+            () = accept(&listener, &mut connections, &shared, transport) => (),
         }
+        drop((connections, listener));
+        let port = hold(address).await;
+        if outage.wait_for(|open| !open).await.is_err() {
+            return;
+        }
+        listener = match port.listen(BACKLOG) {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%address, %error, "cannot listen again after the outage"),
+        };
     }
 }
 
-async fn rebind(address: SocketAddr) -> TcpListener {
+/// The port without anybody listening: connections are refused, and nobody else gets it.
+async fn hold(address: SocketAddr) -> TcpSocket {
+    let bind = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        std::io::Result::Ok(socket)
+    };
     loop {
-        match TcpListener::bind(address).await {
-            Ok(listener) => return listener,
-            Err(error) => tracing::debug!(%address, %error, "cannot listen again after outage, trying on"),
+        match bind() {
+            Ok(socket) => return socket,
+            Err(error) => tracing::debug!(%address, %error, "cannot take the port again, trying on"),
         }
-        tokio::time::sleep(REBIND_PAUSE).await;
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -68,7 +76,7 @@ async fn accept(listener: &TcpListener, connections: &mut JoinSet<()>, shared: &
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connection");
-                tokio::time::sleep(REBIND_PAUSE).await;
+                tokio::time::sleep(PAUSE).await;
             }
         }
         while connections.try_join_next().is_some() {}
