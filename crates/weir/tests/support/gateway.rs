@@ -123,7 +123,12 @@ pub(crate) fn arrived(sink: &Sink) -> Vec<u64> {
     sink.report(true).ids.unwrap().into_iter().flat_map(|(first, last)| first..=last).collect()
 }
 
-/// An address on which nothing listens.
+/// An address on which nothing listens, and nobody else begins to.
 pub(crate) async fn closed_port() -> SocketAddr {
-    tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    // Taken until the end of the tests.
+    std::mem::forget(socket);
+    address
 }
