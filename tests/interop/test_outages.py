@@ -58,7 +58,7 @@ def test_a_collector_retries_what_weir_refuses(
 ) -> None:
     """Weir's backend is away and its memory small, so that it holds some, then refuses; the backend comes."""
     sink_port = free_port()
-    weir = start_weir(trace_pipeline("sink", f"127.0.0.1:{sink_port}"), flags=SMALL_MEMORY)
+    weir = start_weir(trace_pipeline("sink", f"127.0.0.1:{sink_port}"), flags=(*SMALL_MEMORY, "--no-data-dir"))
     relay = Relay(lab, weir.grpc)
     generator = telemetrygen.start(lab, relay.grpc, 2 * SPANS, padding_bytes=SMALL_MEMORY_BYTES // SPANS)
     telemetrygen.wait_until_all_acknowledged(generator)

@@ -62,7 +62,9 @@ class Weir:
         manifest.write_text(yaml.safe_dump_all(documents, sort_keys=False))
         argv = [binary, "run", manifest, "--listen", "127.0.0.1", "--grpc-port", str(grpc_port)]
         argv += ["--http-port", "0", "--metrics-port", "0", "--health-port", "0"]
-        argv += ["--data-dir", lab.directory / f"data-{len(lab.processes)}", *flags]
+        if "--no-data-dir" not in flags:
+            argv += ["--data-dir", lab.directory / f"data-{len(lab.processes)}"]
+        argv += flags
         self.process = lab.start("weir", argv)
         ready = self.process.wait_for(lambda: _ready_line(self.process, "ready"), "is ready")
         self.grpc: str = ready["grpc"]
