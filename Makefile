@@ -35,7 +35,7 @@ fuzz-smoke: tools ## Every fuzz target for FUZZ_SECONDS
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 
 .PHONY: torture-short
-torture-short: build ## The four trace scenarios of the load test, briefly
+torture-short: build ## The published scenarios of the load test, outage, sick neighbour and crash, briefly
 	scripts/torture.sh 10
 
 .PHONY: torture
