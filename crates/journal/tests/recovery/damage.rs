@@ -215,6 +215,35 @@ fn a_segment_of_another_version() {
     assert_eq!(fs.files(), files);
 }
 
+/// What is cut off may be what told damage from a write that was under way. Later starts find the same all the same, and
+/// what is lost is told once.
+#[test]
+fn damage_before_a_torn_tail() {
+    let (fs, all) = small();
+    let files = cut(fs.files(), &all);
+    // A payload of the first group, and the head of the last.
+    for torn in [all[4].frame.start + 5, all[4].payload_at(), all[5].payload_at()] {
+        let mut damaged = files.clone();
+        let bytes = damaged.get_mut(SEGMENT).unwrap();
+        bytes[all[0].payload_at()] ^= 1;
+        bytes[torn] ^= 1;
+        let fs = SimFs::with_files(1, &damaged);
+        let found = recover(&fs);
+        let kept: Vec<&Written> = all[1..].iter().filter(|written| written.frame.end <= torn).collect();
+        check_queues(&found, &payloads(kept.iter().copied()), torn);
+        assert!(found.recovery.truncated_bytes > 0);
+        let lost =
+            |found: &Found| found.recovery.lost.iter().map(|(_, loss)| (loss.entries, loss.items)).collect::<Vec<_>>();
+        assert_eq!(lost(&found), [(1, 7), (1, 7)]);
+        for _ in 0..2 {
+            let again = recover(&fs.after_power_loss());
+            check_queues(&again, &payloads(kept.iter().copied()), torn);
+            assert_eq!((again.recovery.truncated_bytes, again.damaged.entries), (0, 0));
+            assert_eq!(lost(&recover(&fs)), []);
+        }
+    }
+}
+
 /// When the next segment goes first, the one before it says itself how far it goes: what is damaged then is not taken for
 /// a write that was under way, and what follows is not cut off.
 #[test]
