@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::time::{ClockId, clock_gettime};
 use weir_journal::{Durability, Journal, NewEntry, Options, OsFs, Owed, Writer, open};
 
@@ -105,11 +106,11 @@ impl Run {
     }
 }
 
-/// Writes and syncs as the journal does, without a journal.
+/// Writes into reserved room and syncs as the journal does, without a journal.
 fn raw(dir: &Path, bytes: usize) -> Outcome<Run> {
     let path = dir.join("raw");
     let file = fs::File::create_new(&path)?;
-    file.set_len(SERIES_BYTES)?;
+    fallocate(&file, FallocateFlags::empty(), 0, SERIES_BYTES)?;
     let payload = vec![7; bytes];
     let watch = Watch::start();
     let (mut written, mut calls) = (0, 0);
