@@ -244,7 +244,24 @@ impl Writer {
     fn delete(&mut self, id: u64) -> io::Result<()> {
         self.keep_end_of_previous(id)?;
         self.remove(FileKind::Segment, id)?;
+        self.never_to_return(id)?;
         self.remove(FileKind::Acks, id)
+    }
+
+    /// A power loss may bring a file back that was removed. Bytes behind its end that were never acknowledged would then
+    /// be taken for data, if the next segment, which says where the end is, was removed meanwhile.
+    fn never_to_return(&self, id: u64) -> io::Result<()> {
+        if self.journal.index().segments.get(&id).is_none_or(|segment| !segment.frayed) {
+            return Ok(());
+        }
+        let synced = self.fs.sync_dir();
+        if synced.is_err()
+            && let Some(segment) = self.journal.index().segments.get_mut(&id)
+        {
+            // A second try would prove nothing. As long as it is remembered, the next one is not removed without a note.
+            segment.keep = true;
+        }
+        synced
     }
 
     /// A segment says how far the one before it goes. If that one stays longer, it has to say so itself.

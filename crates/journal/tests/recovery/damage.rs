@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use weir_journal::{Options, open};
-use weir_testkit::SimFs;
+use bytes::Bytes;
+use weir_journal::{Durability, Loss, NewEntry, Options, Owed, open};
+use weir_testkit::{Operation, SimFs};
 
 use crate::fixture::{
     ACKS, FILE_HEAD, Files, Found, SEGMENT, Written, append, payloads, recover, recover_files, sealed, small, start,
@@ -269,6 +270,30 @@ fn any_byte_of_a_segment_that_outlives_the_next_one() {
 }
 
 /// Names of queues are in both files; without either, what is owed is kept under a name of its own.
+#[test]
+fn what_was_refused_and_removed_does_not_come_back_as_damage() {
+    for seed in 0..200 {
+        let fs = SimFs::new(seed);
+        let (mut writer, journal, _) = start(&fs, 1 << 20);
+        let queues = [journal.queue("a")];
+        let first = append(&mut writer, &[b"acknowledged".to_vec()], &queues);
+        fs.fail_next(Operation::Sync);
+        let owed = [Owed { queue: queues[0], taken: false }];
+        let payload = [Bytes::from(vec![1; 3000])];
+        let refused = [NewEntry { payload: &payload, items: 7, owed: &owed }];
+        writer.append(&refused, 1, Durability::Synced).unwrap_err();
+        let last = append(&mut writer, &[b"acknowledged, too".to_vec()], &queues);
+        for done in [first, last] {
+            assert!(journal.complete(queues[0], &done[0]));
+            writer.tidy().unwrap();
+        }
+        let found = recover(&fs.after_power_loss());
+        assert_eq!((found.damaged, found.recovery.lost), (Loss::default(), vec![]), "seed {seed}");
+        let payloads = found.payloads.values().flatten();
+        assert!(payloads.clone().all(|payload| payload.starts_with(b"acknowledged")), "seed {seed}");
+    }
+}
+
 #[test]
 fn a_queue_without_a_name() {
     let (fs, all) = small();
