@@ -94,7 +94,10 @@ pub(crate) fn recover(fs: &dyn Fs) -> Result<Recovered, OpenError> {
     for (files, end) in usable.iter().zip(ends(&usable, last_id)) {
         recovered.adopt(fs, files, end);
     }
-    listing.orphans.iter().for_each(|id| recovered.remove(fs, FileKind::Acks, *id));
+    // They may be what tells how far their segments go, should power loss bring these back.
+    if listing.orphans.is_empty() || fs.sync_dir().is_ok() {
+        listing.orphans.iter().for_each(|id| recovered.remove(fs, FileKind::Acks, *id));
+    }
     recovered.summarize();
     Ok(recovered)
 }

@@ -17,7 +17,9 @@
 //! **Failing operations** ([`Faults`], [`SimFs::fail_next`], [`SimFs::set_capacity`]): writes and reads are short; a
 //! write fails having written any part of its bytes; the disk is full. A failed sync leaves each write since the last
 //! one durable, torn or lost *for good*: the system thinks it has tried, and a later sync that succeeds brings nothing
-//! back, although readers still see it. A failed sync of the directory likewise. A failed truncation may have happened.
+//! back, although readers still see it. A failed sync of the directory makes some of the changes durable, and the others
+//! wait for the next one: file systems keep names in a log, and drop nothing of that and go on. A failed truncation may
+//! have happened.
 //!
 //! **Rot** ([`SimFs::flip`], [`SimFs::zero`], [`SimFs::files`] and [`SimFs::with_files`]): bytes change, files are cut
 //! or vanish, in what is written and what is durable alike.
@@ -404,6 +406,8 @@ impl Disk {
         for change in changes {
             if matches!(fate, Fate::Happens) || self.crashed || self.rng.bool() {
                 change.apply(&mut self.durable_names);
+            } else {
+                self.name_changes.push(change);
             }
         }
         self.forget_removed();
