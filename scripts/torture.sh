@@ -43,7 +43,7 @@ else
     seconds=${1:-10}
     run single -d "$seconds"
     run multi -d "$seconds" -m true
-    # At a rate that these backends can take. The last few batches of many are unlucky for minutes.
+    # At a rate that these backends can take. The last few batches of many may be unlucky for a minute.
     run backpressure -d "$seconds" -b true --rate 10000 --settle 5m
     run multi-backpressure -d "$seconds" -m true -b true --rate 5000 --settle 5m
     run outage -d $((2 * seconds)) --scenario outage

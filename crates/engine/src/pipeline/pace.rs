@@ -18,7 +18,9 @@ const BACKOFF_FIRST: Duration = Duration::from_millis(500);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// How many steps of backoff a batch may be ahead of the backend: one that took other data since sees this much less
 /// than the longest delay.
-const STEPS_AHEAD_OF_BACKEND: u32 = 2;
+const STEPS_AHEAD_OF_BACKEND: f64 = 1.0;
+/// Successes over which the usual number of failures before one is averaged.
+const USUAL_OVER: f64 = 8.0;
 /// No retry follows its failure faster than this.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// Longest pause between attempts to reach a backend, and longest backoff while the process drains.
@@ -40,6 +42,8 @@ pub(super) struct Pace {
     gate: Option<Gate>,
     /// Failures of any batch since the backend last took one.
     streak: u32,
+    /// Failures before a success, on average: what a streak has to exceed to say something.
+    usual_streak: f64,
     complained: Option<Instant>,
     loss_reported: Option<Instant>,
 }
@@ -90,12 +94,13 @@ impl Pace {
             return;
         }
         let failures = self.gate.map_or(1, |gate| gate.failures.saturating_add(1));
-        let opens = now + backoff(failures).min(REACH_MAX).max(pause);
+        let opens = now + backoff(f64::from(failures)).min(REACH_MAX).max(pause);
         self.gate = Some(Gate { failures, opens, unreachable });
     }
 
     /// The backend took a request, or said that it never will: either way it is at work.
     pub(super) fn succeeded(&mut self) {
+        self.usual_streak += (f64::from(self.streak.min(DOWN_AFTER)) - self.usual_streak) / USUAL_OVER;
         self.streak = 0;
         self.gate = self.gate.filter(|gate| gate.unreachable);
     }
@@ -104,9 +109,13 @@ impl Pace {
     /// longest delays are for a backend that takes nothing: a batch that had bad luck with one that takes others is
     /// tried again within seconds.
     pub(super) fn retry_delay(&self, attempts: u32, hint: Option<Duration>, draining: bool) -> Duration {
-        let steps = attempts.min(self.streak.saturating_add(STEPS_AHEAD_OF_BACKEND + 1));
-        let delay = backoff(steps).max(hint.unwrap_or_default().min(HINT_MAX));
+        let delay = backoff(f64::from(attempts).min(self.steps())).max(hint.unwrap_or_default().min(HINT_MAX));
         if draining { delay.min(REACH_MAX) } else { delay }
+    }
+
+    /// Steps of backoff that the backend's state justifies.
+    fn steps(&self) -> f64 {
+        1.0 + STEPS_AHEAD_OF_BACKEND + f64::from(self.streak) / (1.0 + self.usual_streak)
     }
 
     /// Whether a request that has to be tried again is worth a log line: not more often than every [`LOG_EVERY`].
@@ -141,9 +150,9 @@ pub(super) fn leaves_at(oldest: Instant, bytes: usize, in_flight: usize) -> Inst
     oldest + PATIENCE_PER_REQUEST * u32::try_from(in_flight).unwrap_or(u32::MAX)
 }
 
-/// Delay before attempt number `attempts` + 1: exponential with full jitter.
-fn backoff(attempts: u32) -> Duration {
-    let ceiling = BACKOFF_FIRST.saturating_mul(1 << attempts.saturating_sub(1).min(10)).min(BACKOFF_MAX);
+/// Delay after so many steps: exponential with full jitter.
+fn backoff(steps: f64) -> Duration {
+    let ceiling = BACKOFF_FIRST.mul_f64((steps - 1.0).clamp(0.0, 10.0).exp2()).min(BACKOFF_MAX);
     ceiling.mul_f64(fastrand::f64()).max(BACKOFF_MIN)
 }
 
@@ -154,11 +163,11 @@ mod tests {
     #[test]
     fn backoff_grows_to_its_cap_and_obeys_hints() {
         for attempts in 1..200 {
-            let delay = backoff(attempts);
+            let delay = backoff(f64::from(attempts));
             assert!((BACKOFF_MIN..=BACKOFF_MAX).contains(&delay), "{attempts}: {delay:?}");
         }
-        assert!((0..100).all(|_| backoff(1) <= BACKOFF_FIRST));
-        assert!((0..100).any(|_| backoff(12) > Duration::from_secs(5)));
+        assert!((0..100).all(|_| backoff(1.0) <= BACKOFF_FIRST));
+        assert!((0..100).any(|_| backoff(12.0) > Duration::from_secs(5)));
         let pace = Pace::default();
         assert!(pace.retry_delay(1, Some(Duration::from_secs(60)), false) >= Duration::from_secs(60));
         assert_eq!(pace.retry_delay(1, Some(Duration::MAX), false), HINT_MAX);
@@ -176,16 +185,23 @@ mod tests {
         fastrand::seed(6);
         let mut pace = Pace::default();
         let (longest, mean) = delays(&pace);
-        assert!(longest <= Duration::from_secs(2) && mean >= Duration::from_millis(500), "{longest:?}, {mean:?}");
-        // One in three gets through: two failures in a row are ordinary.
-        (0..2).for_each(|_| pace.failed(None, Instant::now()));
+        assert!(longest <= Duration::from_secs(1) && mean >= Duration::from_millis(250), "{longest:?}, {mean:?}");
+        // Of a backend that takes everything, three failures in a row are news.
+        (0..3).for_each(|_| pace.failed(None, Instant::now()));
         let (longest, mean) = delays(&pace);
-        assert!(longest <= Duration::from_secs(8) && mean >= Duration::from_secs(2), "{longest:?}, {mean:?}");
+        assert!(longest > Duration::from_secs(7) && mean > Duration::from_secs(3), "{longest:?}, {mean:?}");
+        // One in four gets through: three failures in a row are ordinary.
+        for _ in 0..50 {
+            pace.succeeded();
+            (0..3).for_each(|_| pace.failed(None, Instant::now()));
+        }
+        let (longest, mean) = delays(&pace);
+        assert!(longest <= Duration::from_secs(2) && mean >= Duration::from_millis(500), "{longest:?}, {mean:?}");
         (0..50).for_each(|_| pace.failed(None, Instant::now()));
         let (longest, mean) = delays(&pace);
         assert!(longest > Duration::from_secs(28) && mean > Duration::from_secs(12), "{longest:?}, {mean:?}");
         pace.succeeded();
-        assert!(delays(&pace).0 <= Duration::from_secs(2), "a success ends the streak");
+        assert!(delays(&pace).0 <= Duration::from_secs(1), "a success ends the streak");
     }
 
     #[test]

@@ -25,8 +25,9 @@ const REQUESTS_PER_GROUP: usize = 1024;
 /// Small pieces that are owed to the same pipelines become one entry of up to this size: fewer entries to remember,
 /// and fewer reads when they are delivered.
 const ENTRY_BYTES: usize = 1 << 20;
-/// How often completions are written down, empty segments deleted, and old data looked for.
-const TIDY_EVERY: Duration = Duration::from_secs(1);
+/// How often completions are written down, empty segments deleted, and old data looked for: what was delivered since is
+/// delivered again after a kill.
+const TIDY_EVERY: Duration = Duration::from_millis(100);
 /// How far back in a group a piece looks for others that it can be written with: the pieces of one request follow each
 /// other.
 const DRAFTS_BACK: usize = 4;
