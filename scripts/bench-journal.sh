@@ -41,7 +41,7 @@ gateway
 spilled=$(figure weir_journal_spilled_bytes_total)
 cpu=$(figure otelcol_process_cpu_seconds_total)
 echo "raw disk, 4 MiB writes, each synced:  $raw MB/s"
-echo "written:                              $(per "$spilled" "$seconds") MB/s, $(per "$spilled" "$cpu") MB per CPU second ($(figure weir_pipeline_backlog_items) spans)"
+echo "written:                              $(per "$spilled" "$seconds") MB/s, $(per "$spilled" "$cpu") MB per CPU second ($(figure weir_pipeline_backlog_items | cut -d. -f1) spans)"
 
 read_before=$(figure weir_journal_read_back_bytes_total)
 "${theirs[@]}" "$weir" sink --grpc-port 24318 --http-port 0 --control-port 0 > "$out/sink.log" 2>&1 &
@@ -50,3 +50,24 @@ until_at_most weir_pipeline_pending_items 0
 read_back=$(awk -v a="$(figure weir_journal_read_back_bytes_total)" -v b="$read_before" 'BEGIN { print a - b }')
 echo "read back and delivered:              $(per "$read_back" "$(awk -v a="$(figure otelcol_process_cpu_seconds_total)" -v b="$cpu" 'BEGIN { print a - b }')") MB per CPU second"
 echo "resident memory:                      $(per "$(figure otelcol_process_memory_rss)" 1) MB"
+for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+wait
+pids=()
+rm -rf "$out/data"
+
+# A backend that takes four requests in ten and wants to see the others again in five minutes.
+"${theirs[@]}" "$weir" sink --grpc-port 24318 --http-port 0 --control-port 0 --fault 503:60 --retry-after 300 > "$out/sink.log" 2>&1 &
+pids+=($!)
+gateway
+rss_before=$(figure otelcol_process_memory_rss)
+"${theirs[@]}" "$weir" load traces --endpoint 127.0.0.1:24317 --max --concurrency 256 --attributes 5 --attribute-bytes 16 --duration 1h --retry > "$out/load.log" 2>&1 &
+load=$!
+pids+=("$load")
+for _ in $(seq 1200); do awk -v a="$(figure weir_pipeline_parked_batches)" 'BEGIN { exit !(a >= 10000) }' && break; sleep 0.1; done
+kill "$load"
+sleep 10
+cpu=$(figure otelcol_process_cpu_seconds_total)
+sleep 10
+echo "parked batches:                       $(figure weir_pipeline_parked_batches | cut -d. -f1) with $(per "$(figure weir_pipeline_backlog_bytes)" 1) MB of payload"
+echo "resident memory, and before:          $(per "$(figure otelcol_process_memory_rss)" 1) MB, $(per "$rss_before" 1) MB"
+echo "CPU while they wait:                  $(awk -v a="$(figure otelcol_process_cpu_seconds_total)" -v b="$cpu" 'BEGIN { printf "%.2f", (a - b) * 10 }') % of a core"
