@@ -11,8 +11,8 @@ use crate::fs::Fs;
 use crate::index::{Ledger, Segment};
 use crate::journal::read_payload;
 use crate::model::{Backlog, DamageReport, Entry, Loss};
-use crate::recover::{Listing, ends};
-use crate::survey::{Files, Survey, Unusable};
+use crate::recover::{Listing, Seen};
+use crate::survey::{Files, Survey};
 use crate::walk::{Place, Step, Walk};
 
 /// How closely to look.
@@ -126,7 +126,7 @@ fn hand_out(
                 exported.bytes += u64::from(entry.payload_bytes);
                 continue;
             }
-            Ok(None) => "the payload's checksum does not match".to_owned(),
+            Ok(None) => "the payload's checksum does not match; the entry is left out".to_owned(),
             Err(error) => format!("the payload cannot be read: {error}"),
         };
         exported.damage.push(DamageReport {
@@ -171,20 +171,16 @@ fn visit(
     each: &mut dyn FnMut(&Files, &Survey) -> io::Result<()>,
 ) -> io::Result<()> {
     let listing = Listing::read(fs)?;
-    let (mut usable, mut last_id) = (Vec::new(), None);
-    for (id, has_acks) in &listing.segments {
-        match Files::open(fs, *id, *has_acks) {
-            Ok(Ok(files)) => usable.push(files),
-            // It was deleted since the files were listed, or is just being created.
-            Err(_) | Ok(Err(Unusable::Blank)) => continue,
-            Ok(Err(Unusable::Aside(report))) => damage.push(report),
+    listing.each(fs, |seen| match seen {
+        Seen::Blank { .. } => Ok(()),
+        Seen::Aside(report) => {
+            damage.push(report);
+            Ok(())
         }
-        last_id = Some(*id);
-    }
-    for (files, end) in usable.iter().zip(ends(&usable, last_id)) {
-        let mut survey = Survey::read(files, end, depth == Depth::Payloads);
-        damage.append(&mut survey.damage);
-        each(files, &survey)?;
-    }
-    Ok(())
+        Seen::Segment(files, end) => {
+            let mut survey = Survey::read(files, end, depth == Depth::Payloads);
+            damage.append(&mut survey.damage);
+            each(files, &survey)
+        }
+    })
 }

@@ -4,7 +4,7 @@
 //! does not know what is in the files.
 
 use std::fs;
-use std::io::{self, IoSlice, Read as _, Write as _};
+use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ impl OsFs {
     }
 
     fn writable(&self) -> io::Result<()> {
-        let refused = || io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the journal is open for reading only");
+        let refused = || io::Error::new(ErrorKind::ReadOnlyFilesystem, "the journal is open for reading only");
         self.lock.as_ref().map(|_| ()).ok_or_else(refused)
     }
 
@@ -110,7 +110,7 @@ fn create_dir(dir: &Path) -> io::Result<()> {
         match open_dir(parent) {
             Ok(parent) => rustix::fs::fsync(parent)?,
             // One that may be passed through and not read cannot be synced; nor is it ours.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
             Err(error) => return Err(error),
         }
     }
@@ -150,7 +150,16 @@ impl Fs for OsFs {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.open_with(name, if self.lock.is_some() { OFlags::RDWR } else { OFlags::RDONLY })
+        if self.lock.is_none() {
+            return self.open_with(name, OFlags::RDONLY);
+        }
+        match self.open_with(name, OFlags::RDWR) {
+            // A disk that has become read-only still gives back what is on it.
+            Err(error) if matches!(error.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied) => {
+                self.open_with(name, OFlags::RDONLY)
+            }
+            opened => opened,
+        }
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

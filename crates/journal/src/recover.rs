@@ -3,6 +3,7 @@
 //! Damage never stops it: it uses what it can, leaves aside what it cannot, and reports both.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 
@@ -59,15 +60,51 @@ impl Listing {
     }
 }
 
-/// How the end of each segment is found: by what it says itself, or what the next one says, if there is one.
-pub(crate) fn ends(files: &[Files], last_id: Option<u64>) -> Vec<End> {
-    let end = |(at, this): (usize, &Files)| match files.get(at + 1) {
+/// What is found in the place of a segment.
+pub(crate) enum Seen<'a> {
+    /// No frame was ever acknowledged in it, or its creation is under way.
+    Blank {
+        id: u64,
+        has_acks: bool,
+    },
+    Aside(DamageReport),
+    Segment(&'a Files, End),
+}
+
+impl Listing {
+    /// Opens the segments one after the other, never more than two at once: there may be more of them than descriptors.
+    pub(crate) fn each<E>(&self, fs: &dyn Fs, mut visit: impl FnMut(Seen<'_>) -> Result<(), E>) -> Result<(), E> {
+        let (mut before, mut last_id) = (None, None);
+        for (id, has_acks) in &self.segments {
+            match Files::open(fs, *id, *has_acks) {
+                Ok(Ok(files)) => {
+                    if let Some(before) = before.take() {
+                        visit(Seen::Segment(&before, end(&before, Some(&files), last_id)))?;
+                    }
+                    before = Some(files);
+                }
+                Ok(Err(Unusable::Aside(report))) => visit(Seen::Aside(report))?,
+                Ok(Err(Unusable::Blank)) => {
+                    visit(Seen::Blank { id: *id, has_acks: *has_acks })?;
+                    continue;
+                }
+                // It was deleted since the files were listed: it has nothing to say.
+                Err(_) => continue,
+            }
+            last_id = Some(*id);
+        }
+        before.map_or(Ok(()), |last| visit(Seen::Segment(&last, end(&last, None, last_id))))
+    }
+}
+
+/// How the end of a segment is found: by what it says itself, or what the next one says, if there is one.
+fn end(this: &Files, next: Option<&Files>, last_id: Option<u64>) -> End {
+    match next {
         _ if this.acks.extent.is_some() => this.acks.extent.map_or(End::Unknown, End::Known),
         Some(next) if next.head.previous.id == this.id => End::Known(next.head.previous.extent),
         None if last_id == Some(this.id) => End::Torn,
         _ => End::Unknown,
-    };
-    files.iter().enumerate().map(end).collect()
+    }
 }
 
 /// Reads everything there is.
@@ -75,25 +112,18 @@ pub(crate) fn recover(fs: &dyn Fs) -> Result<Recovered, OpenError> {
     let listing = Listing::read(fs)
         .map_err(|source| OpenError { action: "list the files in its directory".to_owned(), source })?;
     let mut recovered = Recovered { next_id: listing.last_id() + 1, ..Recovered::default() };
-    let mut last_id = None;
-    let mut usable = Vec::new();
-    for (id, has_acks) in &listing.segments {
-        // Nobody else removes files here; one that is gone all the same has nothing to say.
-        let Ok(files) = Files::open(fs, *id, *has_acks) else { continue };
-        match files {
-            Ok(files) => usable.push(files),
-            Err(Unusable::Blank) => {
-                recovered.remove(fs, FileKind::Segment, *id);
-                recovered.remove_if(*has_acks, fs, *id);
-                continue;
+    let visited = listing.each(fs, |seen| {
+        match seen {
+            Seen::Blank { id, has_acks } => {
+                recovered.remove(fs, FileKind::Segment, id);
+                recovered.remove_if(has_acks, fs, id);
             }
-            Err(Unusable::Aside(report)) => recovered.report(report),
+            Seen::Aside(report) => recovered.report(report),
+            Seen::Segment(files, end) => recovered.adopt(fs, files, end),
         }
-        last_id = Some(*id);
-    }
-    for (files, end) in usable.iter().zip(ends(&usable, last_id)) {
-        recovered.adopt(fs, files, end);
-    }
+        Ok::<(), Infallible>(())
+    });
+    let Ok(()) = visited;
     // They may be what tells how far their segments go, should power loss bring these back.
     if listing.orphans.is_empty() || fs.sync_dir().is_ok() {
         listing.orphans.iter().for_each(|id| recovered.remove(fs, FileKind::Acks, *id));

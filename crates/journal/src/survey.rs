@@ -283,7 +283,7 @@ impl Survey {
         }
         let what = match sound {
             Ok(true) => return,
-            Ok(false) => "the payload's checksum does not match; the entry is given up".to_owned(),
+            Ok(false) => "the payload's checksum does not match; the entry cannot be delivered".to_owned(),
             // It may be readable when its turn comes.
             Err(error) => format!("the payload cannot be read now: {error}"),
         };

@@ -48,7 +48,8 @@ fn default_dir() -> anyhow::Result<PathBuf> {
     match state {
         Some(state) => Ok(state.join("weir")),
         None => bail!(
-            "there is no place for data that no backend has taken: neither XDG_STATE_HOME nor HOME is set; \
+            "there is no place for data that no backend has taken: neither XDG_STATE_HOME nor HOME is an \
+             absolute path; \
              name a directory with --data-dir, or keep data in memory with --no-data-dir"
         ),
     }
