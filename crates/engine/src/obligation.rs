@@ -310,8 +310,8 @@ impl Obligation {
         }
     }
 
-    /// The pipeline is done with the piece.
-    pub(crate) fn finish(&self, fate: &Fate) {
+    /// The pipeline is done with the piece. False when it had been given up before, and is in the books.
+    pub(crate) fn finish(&self, fate: &Fate) -> bool {
         let account = &self.account;
         let mut phase = self.lock();
         match std::mem::replace(&mut *phase, Phase::Done) {
@@ -328,14 +328,15 @@ impl Obligation {
                 account.books.finish_held(self.items, fate);
             }
             Phase::Stored(stored) => {
-                // What was given up meanwhile is in the books already.
-                if stored.finished(account) {
-                    account.books.finish_held(self.items, fate);
+                if !stored.finished(account) {
+                    return false;
                 }
+                account.books.finish_held(self.items, fate);
             }
             Phase::Withdrawn => account.books.finish_withdrawn(self.items, fate),
             Phase::Split(_) | Phase::Done => account.books.lose_track("an obligation was finished twice"),
         }
+        true
     }
 
     /// Replaces the debt by two for the given parts of its bytes (`body`, `items`), in the same phase. No parts: nothing
@@ -400,8 +401,13 @@ pub(crate) enum Source {
 impl Drop for Obligation {
     fn drop(&mut self) {
         let phase = self.phase.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if matches!(phase, Phase::Waiting { .. } | Phase::Storing | Phase::Held(_)) {
-            self.account.books.lose_track("an obligation was forgotten");
+        match phase {
+            Phase::Waiting { .. } | Phase::Storing | Phase::Held(_) => {
+                self.account.books.lose_track("an obligation was forgotten");
+            }
+            // The journal remembers it: what was forgotten is handed out again.
+            Phase::Stored(stored) => stored.forgotten(&self.account),
+            Phase::Withdrawn | Phase::Split(_) | Phase::Done => {}
         }
     }
 }

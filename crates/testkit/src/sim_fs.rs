@@ -15,7 +15,8 @@
 //! later. Of the operation that the kill met, any part has happened.
 //!
 //! **Failing operations** ([`Faults`], [`SimFs::fail_next`], [`SimFs::set_capacity`]): writes and reads are short; a
-//! write fails having written any part of its bytes; the disk is full. A failed sync leaves each write since the last
+//! write fails having written any part of its bytes; the disk is full; too many
+//! files are open ([`SimFs::set_descriptors`]). A failed sync leaves each write since the last
 //! one durable, torn or lost *for good*: the system thinks it has tried, and a later sync that succeeds brings nothing
 //! back, although readers still see it. A failed sync of the directory makes some of the changes durable, and the others
 //! wait for the next one: file systems keep names in a log, and drop nothing of that and go on. A failed truncation may
@@ -47,6 +48,7 @@ use sparse::Sparse;
 const STALE_FILES: usize = 4;
 
 const EIO: i32 = 5;
+const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 
 /// What [`SimFs::fail_next`] can make fail.
@@ -108,6 +110,7 @@ struct Disk {
     faults: Faults,
     fail_next: VecDeque<(Operation, i32)>,
     capacity: Option<u64>,
+    descriptors: Option<usize>,
     operations: u64,
     crash_at: Option<u64>,
     crashed: bool,
@@ -150,6 +153,7 @@ impl SimFs {
             faults: Faults::default(),
             fail_next: VecDeque::new(),
             capacity: None,
+            descriptors: None,
             operations: 0,
             crash_at: None,
             crashed: false,
@@ -186,6 +190,11 @@ impl SimFs {
     /// The next operation of this kind fails with ENOSPC.
     pub fn fill_next(&self, operation: Operation) {
         self.disk().fail_next.push_back((operation, ENOSPC));
+    }
+
+    /// How many files can be open at once.
+    pub fn set_descriptors(&self, count: usize) {
+        self.disk().descriptors = Some(count);
     }
 
     /// How many bytes all files can have together.
@@ -466,6 +475,9 @@ impl Fs for SimFs {
         let one_in = disk.faults.read;
         if let Fate::Fails(error) = disk.fate(Operation::Open, one_in) {
             return Err(error);
+        }
+        if disk.descriptors.is_some_and(|limit| disk.open.values().sum::<usize>() >= limit) {
+            return Err(io::Error::from_raw_os_error(EMFILE));
         }
         let number = disk.names.get(name).copied().ok_or(io::ErrorKind::NotFound)?;
         Ok(self.file(&mut disk, number))

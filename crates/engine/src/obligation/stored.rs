@@ -97,6 +97,13 @@ impl Stored {
         completed || !self.is_whole()
     }
 
+    /// Nobody works on this any more, and it is not finished: a task that panicked, or the end of the process.
+    pub(super) fn forgotten(&self, account: &Account) {
+        if self.is_whole() {
+            account.release(&self.lease.entry);
+        }
+    }
+
     /// Room that reading it takes: the whole entry, and beside it a part that is made of it.
     pub(crate) fn read_bytes(&self) -> usize {
         let entry = self.lease.entry.payload_bytes as usize;

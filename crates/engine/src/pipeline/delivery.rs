@@ -333,7 +333,7 @@ impl Delivery {
         let fate = Fate::Dropped(DropReason::MemoryFull);
         let share = &self.parts.crew.account.share;
         let over = self.parked.held().chain(self.queue.held()).take_while(|_| share.is_over());
-        over.for_each(|obligation| obligation.finish(&fate));
+        over.for_each(|obligation| _ = obligation.finish(&fate));
         self.parked.trim();
         self.queue.trim();
     }

@@ -137,3 +137,17 @@ fn evicting_what_cannot_be_read() {
     writer.tidy().unwrap();
     assert_eq!(fs.list().unwrap(), Vec::<String>::new());
 }
+
+#[test]
+fn more_segments_than_descriptors() {
+    let fs = SimFs::new(1);
+    let (mut writer, journal, _) = start(&fs, 4096);
+    let queue = journal.queue("a");
+    let payloads: Vec<Vec<u8>> = (0..100).map(|number| vec![number; 3000]).collect();
+    payloads.iter().for_each(|payload| drop(append(&mut writer, std::slice::from_ref(payload), &[queue])));
+    drop((writer, journal));
+    fs.set_descriptors(4);
+    let found = recover(&fs);
+    assert_eq!(found.recovery.damage, vec![]);
+    assert_eq!(found.payloads["a"], payloads);
+}

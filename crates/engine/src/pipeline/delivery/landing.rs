@@ -120,10 +120,9 @@ impl Delivery {
             self.account().delivered_after(first.since.elapsed());
         }
         self.bisect.delivered();
-        finish(&batch.pieces, &Fate::Delivered);
+        let entered = finish(&batch.pieces, &Fate::Delivered);
         if rejected > 0 {
-            let items: u64 = batch.pieces.iter().map(|piece| piece.obligation.items()).sum();
-            self.account().books.correct_partial(rejected.min(items));
+            self.account().books.correct_partial(rejected.min(entered));
         }
         if (rejected > 0 || !message.is_empty()) && self.pace.may_report_loss(Instant::now()) {
             let pipeline = &self.account().name;
@@ -230,8 +229,9 @@ impl Delivery {
     }
 }
 
-fn finish(pieces: &[Piece], fate: &Fate) {
-    pieces.iter().for_each(|piece| piece.obligation.finish(fate));
+/// How many items were entered in the books: not those that had been given up while they were on the wire.
+fn finish(pieces: &[Piece], fate: &Fate) -> u64 {
+    pieces.iter().filter(|piece| piece.obligation.finish(fate)).map(|piece| piece.obligation.items()).sum()
 }
 
 /// What came of an attempt to split a piece.
