@@ -170,9 +170,14 @@ impl Account {
     pub(crate) fn evict_backlog(&self, max_bytes: u64, not_before_ms: u64, reason: DropReason) -> u64 {
         let Some(queue) = &self.queue else { return 0 };
         let loss = queue.journal.evict(queue.id, max_bytes, not_before_ms);
-        if loss.items > 0 {
-            self.books.finish_held(loss.items, &Fate::Dropped(reason));
-        }
+        self.lost(loss.items, reason);
         loss.items
+    }
+
+    /// Items of the backlog were given up.
+    pub(crate) fn lost(&self, items: u64, reason: DropReason) {
+        if items > 0 {
+            self.books.finish_held(items, &Fate::Dropped(reason));
+        }
     }
 }

@@ -131,7 +131,6 @@ pub(crate) struct Opened {
     pub(crate) journal: Arc<Journal>,
     recovery: Recovery,
     took: Duration,
-    segment_bytes: u64,
     writer: weir_journal::Writer,
 }
 
@@ -150,14 +149,14 @@ impl Opened {
         let (writer, journal, recovery) = weir_journal::open(fs, options)?;
         let took = clock.started.elapsed();
         report(&recovery, took);
-        Ok(Self { journal, recovery, took, segment_bytes, writer })
+        Ok(Self { journal, recovery, took, writer })
     }
 }
 
 impl Store {
     /// The store of these pipelines, and its writer, to be run by the owner.
     pub(crate) fn new(opened: Opened, accounts: &[Arc<Account>], io: Io, clock: Clock, fsync: Fsync) -> (Self, Writer) {
-        let Opened { journal, recovery, took, segment_bytes, writer } = opened;
+        let Opened { journal, recovery, took, writer } = opened;
         let recovered = Recovered { took, truncated_bytes: recovery.truncated_bytes };
         let orphans = find_orphans(&journal, &recovery, accounts);
         let everyone = accounts.iter().chain(orphans.iter());
@@ -168,14 +167,7 @@ impl Store {
         let writer = Writer::new(
             writer,
             commands,
-            writer::Parts {
-                accounts,
-                journal: Arc::clone(&journal),
-                stats: Arc::clone(&stats),
-                clock,
-                fsync,
-                segment_bytes,
-            },
+            writer::Parts { accounts, journal: Arc::clone(&journal), stats: Arc::clone(&stats), clock, fsync },
         );
         (Self { journal, stats, io, clock, recovered, orphans, inbox }, writer)
     }

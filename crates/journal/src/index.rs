@@ -257,6 +257,13 @@ impl Index {
         Some(settled)
     }
 
+    /// Who is owed something of a segment; none if some of it is pinned.
+    pub(crate) fn free_debtors(&self, number: u64) -> Option<Vec<QueueId>> {
+        let queues = (0..).map(QueueId).zip(&self.queues);
+        let ledgers = queues.filter_map(|(id, queue)| Some((id, queue.ledgers.get(&number)?)));
+        ledgers.map(|(id, ledger)| (!ledger.has_pins()).then_some(id)).collect()
+    }
+
     /// A queue gives up everything that it is owed of a segment.
     pub(crate) fn settle_segment(&mut self, id: QueueId, number: u64) -> Loss {
         let Some(queue) = self.queues.get_mut(usize::from(id.0)) else { return Loss::default() };

@@ -95,6 +95,12 @@ impl Journal {
         evict::evict(self, queue, evict::Limits { max_bytes, not_before_ms })
     }
 
+    /// Gives up the oldest segment that frees its space with that: one of which all who are owed something `may_lose` it,
+    /// and of which nothing is pinned. Returns what each of them loses; nothing when there is no such segment.
+    pub fn evict_segment(&self, may_lose: &dyn Fn(QueueId) -> bool) -> Vec<(QueueId, Loss)> {
+        evict::evict_segment(self, may_lose)
+    }
+
     /// What `queue` is owed. Reads nothing.
     pub fn backlog(&self, queue: QueueId) -> Backlog {
         self.index().backlog(queue)

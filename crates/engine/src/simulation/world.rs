@@ -15,6 +15,7 @@ use weir_testkit::{Faults, SimFs};
 use super::backend::{Mood, Scripted, is_poison};
 use super::payload;
 use crate::account::{Account, Queue};
+use crate::books::Snapshot;
 use crate::budget::{self, Budget};
 use crate::intake::{Intake, Verdict};
 use crate::pipeline::{Common, Limits, Pipeline};
@@ -77,7 +78,8 @@ impl Totals {
 #[derive(Debug, Default)]
 struct Ledger {
     next_id: AtomicU64,
-    acknowledged: Mutex<Vec<u64>>,
+    /// Ids, and for which pipelines: a bit for each that there was.
+    acknowledged: Mutex<Vec<(u64, u8)>>,
     refused: AtomicU64,
 }
 
@@ -87,7 +89,8 @@ pub(super) struct World {
     backends: Vec<Scripted>,
     ledger: Arc<Ledger>,
     fsync: Fsync,
-    limits: weir_plan::Backlog,
+    /// By pipeline.
+    limits: Vec<weir_plan::Backlog>,
     now_ms: u64,
     /// What pipelines gave up because their limits say so, by pipeline.
     dropped: Vec<u64>,
@@ -116,7 +119,7 @@ impl World {
         let disk = SimFs::new(dice.u64(..));
         disk.set_capacity(Some(DISK));
         Self {
-            limits: limits(&mut dice),
+            limits: backends.iter().map(|_| limits(&mut dice)).collect(),
             dropped: vec![0; backends.len()],
             dice,
             disk,
@@ -133,7 +136,8 @@ impl World {
         for _ in 0..self.dice.usize(1..5) {
             let end = self.next_end();
             let life = Duration::from_millis(self.dice.u64(200..40_000));
-            self.process(async |world, process| world.live(process, life, end).await);
+            let missing = self.missing();
+            self.process(missing, async |world, process| world.live(process, life, end).await);
             self.disk = match end {
                 End::PowerLoss => self.disk.after_power_loss(),
                 End::Kill | End::Shutdown => self.disk.after_kill(),
@@ -142,13 +146,19 @@ impl World {
         self.disk.set_faults(Faults::default());
         self.disk.set_capacity(Some(DISK));
         self.backends.iter().for_each(|backend| backend.become_(Mood::Well));
-        self.process(async |world, process| world.settle(process).await);
+        self.process(None, async |world, process| world.settle(process).await);
         self.check();
         self.totals.acknowledged = self.ledger.acknowledged.lock().unwrap().len() as u64;
         self.totals.refused = self.ledger.refused.load(Ordering::Relaxed);
         self.totals.dropped = self.dropped.iter().sum();
         self.totals.duplicates = self.backends.iter().map(Scripted::duplicates).sum();
         self.totals
+    }
+
+    /// Sometimes a pipeline is not configured for a while; what it is owed waits for its return.
+    fn missing(&mut self) -> Option<usize> {
+        let which = self.dice.usize(..4 * self.backends.len());
+        (self.backends.len() > 1 && which < self.backends.len()).then_some(which)
     }
 
     fn next_end(&mut self) -> End {
@@ -161,11 +171,11 @@ impl World {
     }
 
     /// Runs one process in a runtime of its own: when that is dropped, every task ends where it stands.
-    fn process(&mut self, life: impl AsyncFnOnce(&mut Self, Process)) {
+    fn process(&mut self, missing: Option<usize>, life: impl AsyncFnOnce(&mut Self, Process)) {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let clock = Clock { started_ms: self.now_ms, started: Instant::now() };
-            let process = Process::start(self, clock);
+            let process = Process::start(self, missing, clock);
             life(self, process).await;
             self.now_ms = clock.now_ms() + 1;
         });
@@ -177,7 +187,7 @@ impl World {
             clients.spawn(client(
                 Arc::clone(&process.intake),
                 Arc::clone(&self.ledger),
-                process.budget.clone(),
+                (process.budget.clone(), process.pipelines),
                 self.dice.u64(..),
             ));
         }
@@ -214,19 +224,28 @@ impl World {
         }
     }
 
-    /// Whatever happens to a process, its books balance and nothing was given up.
+    /// Whatever happens to a process, its books balance and nothing was given up that may not be.
     fn account(&mut self, process: &Process) {
-        for ((name, books), dropped) in process.intake.books().into_iter().zip(&mut self.dropped) {
+        for (name, books) in process.intake.books() {
+            let number = number_of(&name);
             assert!(books.balanced(), "{name}: {books:?}");
-            assert!(self.limits.overflow == Overflow::DropOldest || books.dropped.is_empty(), "{name}: {books:?}");
-            assert!(!books.dropped.contains_key("journal_damaged"), "{name}: {books:?}");
-            *dropped += books.dropped.values().sum::<u64>();
-            self.totals.recovered += books.recovered;
+            let may_drop = self.limits[number].overflow == Overflow::DropOldest;
+            assert!(may_drop || books.dropped.is_empty(), "{name}: {books:?}");
             self.totals.rejected += books.rejected.values().sum::<u64>();
+            self.enter(number, &books);
         }
         let store = process.intake.store().unwrap();
+        for orphan in &*store.orphans {
+            self.enter(number_of(&orphan.name), &orphan.books.snapshot());
+        }
         self.totals.spilled += store.stats.spilled_bytes.load(Ordering::Relaxed);
         self.totals.failed_writes += store.stats.failures.load(Ordering::Relaxed);
+    }
+
+    fn enter(&mut self, number: usize, books: &Snapshot) {
+        assert!(!books.dropped.contains_key("journal_damaged"), "{number}: {books:?}");
+        self.dropped[number] += books.dropped.values().sum::<u64>();
+        self.totals.recovered += books.recovered;
     }
 
     async fn settle(&mut self, process: Process) {
@@ -245,7 +264,8 @@ impl World {
     fn check(&self) {
         for (number, backend) in self.backends.iter().enumerate() {
             let acknowledged = self.ledger.acknowledged.lock().unwrap();
-            let lost: Vec<_> = acknowledged.iter().filter(|id| !backend.has(**id) && !is_poison(**id)).collect();
+            let owed = acknowledged.iter().filter(|(_, pipelines)| pipelines >> number & 1 == 1);
+            let lost: Vec<_> = owed.filter(|(id, _)| !backend.has(*id) && !is_poison(*id)).collect();
             let dropped = self.dropped[number];
             let count = lost.len() as u64;
             assert!(
@@ -256,41 +276,56 @@ impl World {
     }
 }
 
-/// In half of all worlds nothing may be given up, in the others there is little room.
+/// Of three pipelines one may lose nothing, one only when the disk is full, and one has little room.
 fn limits(dice: &mut fastrand::Rng) -> weir_plan::Backlog {
-    if dice.bool() {
-        return weir_plan::Backlog { overflow: Overflow::Refuse, ..weir_plan::Backlog::default() };
+    match dice.u8(..3) {
+        0 => weir_plan::Backlog { overflow: Overflow::Refuse, ..weir_plan::Backlog::default() },
+        1 => weir_plan::Backlog::default(),
+        _ => {
+            let (max_bytes, max_age) = (dice.u64(50_000..1_000_000), Duration::from_secs(dice.u64(5..7_200)));
+            weir_plan::Backlog { max_bytes, max_age, overflow: Overflow::DropOldest }
+        }
     }
-    let (max_bytes, max_age) = (dice.u64(50_000..1_000_000), Duration::from_secs(dice.u64(5..7_200)));
-    weir_plan::Backlog { max_bytes, max_age, overflow: Overflow::DropOldest }
+}
+
+fn name_of(number: usize) -> String {
+    format!("pipeline-{number}")
+}
+
+fn number_of(name: &str) -> usize {
+    name.rsplit('-').next().unwrap().parse().unwrap()
 }
 
 /// A running engine without its network.
 struct Process {
     intake: Arc<Intake>,
     budget: Budget,
+    /// Those that are configured: a bit for each.
+    pipelines: u8,
     deliveries: Mutex<JoinSet<()>>,
     writer: Mutex<JoinSet<()>>,
 }
 
 impl Process {
-    fn start(world: &World, clock: Clock) -> Self {
+    fn start(world: &World, missing: Option<usize>, clock: Clock) -> Self {
         let fs: Arc<dyn Fs> = Arc::new(world.disk.clone());
         let opened = Opened::open(fs, clock).unwrap();
         let account = |number| {
-            let name = format!("pipeline-{number}");
+            let name = name_of(number);
             let id = opened.journal.queue(&name);
-            let queue = Queue { journal: Arc::clone(&opened.journal), id, limits: world.limits };
+            let queue = Queue { journal: Arc::clone(&opened.journal), id, limits: world.limits[number] };
             Arc::new(Account::new(name, Share::new(MEMORY, clock.started), Some(queue)))
         };
-        let accounts: Vec<_> = (0..world.backends.len()).map(account).collect();
+        let configured: Vec<_> = (0..world.backends.len()).filter(|number| Some(*number) != missing).collect();
+        let accounts: Vec<_> = configured.iter().copied().map(account).collect();
         let (store, writer) = Store::new(opened, &accounts, Io::InPlace, clock, world.fsync);
         let budget = Budget::new(MEMORY);
         let limits = Limits { batch_bytes: BATCH_BYTES, in_flight_bytes: MEMORY / 2, read_back_bytes: MEMORY };
         let common = Common { limits, budget: budget.clone(), store: Some(store.clone()), clock };
         let mut deliveries = JoinSet::new();
         let mut pipelines = Vec::new();
-        for (account, backend) in accounts.into_iter().zip(&world.backends) {
+        for (account, number) in accounts.into_iter().zip(&configured) {
+            let backend = &world.backends[*number];
             let id = account.name.clone();
             let (pipeline, delivery) = Pipeline::new(id, account, Arc::new(backend.clone()), common.clone());
             deliveries.spawn(delivery);
@@ -299,7 +334,8 @@ impl Process {
         let mut writers = JoinSet::new();
         writers.spawn(writer.run());
         let intake = Arc::new(Intake::new(pipelines, budget.clone(), Duration::from_millis(250), Some(store)));
-        Self { intake, budget, deliveries: Mutex::new(deliveries), writer: Mutex::new(writers) }
+        let pipelines = configured.iter().fold(0, |mask, number| mask | 1 << number);
+        Self { intake, budget, pipelines, deliveries: Mutex::new(deliveries), writer: Mutex::new(writers) }
     }
 
     /// The order of [`crate::Engine::shutdown`]: requests, deliveries, journal.
@@ -322,7 +358,7 @@ impl Process {
 }
 
 /// Sends requests one after the other; some it does not wait for.
-async fn client(intake: Arc<Intake>, ledger: Arc<Ledger>, budget: Budget, seed: u64) {
+async fn client(intake: Arc<Intake>, ledger: Arc<Ledger>, (budget, pipelines): (Budget, u8), seed: u64) {
     let mut dice = fastrand::Rng::with_seed(seed);
     while !intake.is_draining() {
         let count = dice.u64(1..40);
@@ -333,7 +369,9 @@ async fn client(intake: Arc<Intake>, ledger: Arc<Ledger>, budget: Budget, seed: 
             let body: Bytes = budget::charge(body.into(), permit);
             let patience = Duration::from_millis(if dice.u8(..8) == 0 { dice.u64(1..500) } else { 600_000 });
             match tokio::time::timeout(patience, intake.accept(body, count)).await {
-                Ok(Verdict::Secured) => ledger.acknowledged.lock().unwrap().extend(ids),
+                Ok(Verdict::Secured) => {
+                    ledger.acknowledged.lock().unwrap().extend(ids.into_iter().map(|id| (id, pipelines)));
+                }
                 Ok(Verdict::Refused(_)) => drop(ledger.refused.fetch_add(count, Ordering::Relaxed)),
                 Err(_) => {}
             }

@@ -33,9 +33,7 @@ const TIDY_EVERY: Duration = Duration::from_millis(100);
 const DRAFTS_BACK: usize = 4;
 /// The disk is left with a tenth of its size free, or this much if that is less.
 const FREE_BYTES: u64 = 2 << 30;
-/// What is given up at once when the disk is full: a segment at least has to become empty to free any space.
-const EVICT_SEGMENTS: u64 = 2;
-/// How often that is done for one group.
+/// Segments that are given up for one group at most when the disk is full.
 const EVICTIONS: usize = 4;
 
 /// What the writer is made of.
@@ -46,8 +44,6 @@ pub(super) struct Parts {
     pub(super) stats: Arc<StoreStats>,
     pub(super) clock: Clock,
     pub(super) fsync: Fsync,
-    /// Size of a segment file.
-    pub(super) segment_bytes: u64,
 }
 
 /// See the module.
@@ -212,8 +208,8 @@ impl Writer {
         }
     }
 
-    /// Leaves the disk with some free space: if need be, the fullest backlog that may lose its oldest data does. False when
-    /// there is not enough all the same: then the clients keep their data.
+    /// Leaves the disk with some free space: if need be, the oldest segment goes of which every debtor may lose its oldest
+    /// data. False when there is not enough all the same: then the clients keep their data.
     fn make_space(&mut self, bytes: u64) -> bool {
         let mut free = None;
         for _ in 0..EVICTIONS {
@@ -225,19 +221,29 @@ impl Writer {
             }
             // Data is not given up in vain: not when others fill the disk, nor when it shares its files with what stays.
             let hopeless = space.free + self.parts.journal.stats().disk_bytes < needed;
-            if hopeless || free.is_some_and(|before| space.free <= before) {
+            if hopeless || free.is_some_and(|before| space.free <= before) || !self.evict_segment() {
                 return false;
             }
             free = Some(space.free);
-            let droppable = self.parts.accounts.iter().filter(|account| account.may_drop_oldest());
-            let fullest = droppable.max_by_key(|account| account.backlog().bytes);
-            let Some(account) = fullest.filter(|account| account.backlog().bytes > 0) else { return false };
-            let keep = account.backlog().bytes.saturating_sub(EVICT_SEGMENTS * self.parts.segment_bytes);
-            let items = account.evict_backlog(keep, 0, DropReason::DiskFull);
-            report_loss(account, items, "does not fit on the disk");
             self.tidy();
         }
         false
+    }
+
+    /// Whether there was a segment that could go.
+    fn evict_segment(&self) -> bool {
+        let account = |id| {
+            let owns = |account: &&Arc<Account>| account.queue.as_ref().is_some_and(|queue| queue.id == id);
+            self.parts.accounts.iter().find(owns)
+        };
+        let may_lose = |id| account(id).is_some_and(|account| account.may_drop_oldest());
+        let losses = self.parts.journal.evict_segment(&may_lose);
+        for (id, loss) in &losses {
+            let Some(account) = account(*id) else { continue };
+            account.lost(loss.items, DropReason::DiskFull);
+            report_loss(account, loss.items, "does not fit on the disk");
+        }
+        !losses.is_empty()
     }
 }
 

@@ -55,6 +55,15 @@ pub(super) fn evict(journal: &Journal, queue: QueueId, limits: Limits) -> Loss {
     }
 }
 
+/// See [`Journal::evict_segment`].
+pub(super) fn evict_segment(journal: &Journal, may_lose: &dyn Fn(QueueId) -> bool) -> Vec<(QueueId, Loss)> {
+    let mut index = journal.index();
+    let goes = |debtors: &[QueueId]| !debtors.is_empty() && debtors.iter().copied().all(may_lose);
+    let found = index.segments.keys().find_map(|id| Some((*id, index.free_debtors(*id).filter(|all| goes(all))?)));
+    let Some((id, debtors)) = found else { return Vec::new() };
+    debtors.into_iter().map(|queue| (queue, index.settle_segment(queue, id))).collect()
+}
+
 fn plan(index: &mut Index, queue: QueueId, limits: Limits, from: u64) -> Plan {
     let Some(found) = index.get(queue) else { return Plan::Done };
     let Some((id, ledger)) = found.ledgers.range(from..).next() else { return Plan::Done };

@@ -151,3 +151,25 @@ fn more_segments_than_descriptors() {
     assert_eq!(found.recovery.damage, vec![]);
     assert_eq!(found.payloads["a"], payloads);
 }
+
+#[test]
+fn only_a_segment_that_nobody_needs_is_given_up() {
+    let fs = SimFs::new(1);
+    let (mut writer, journal, _) = start(&fs, 4096);
+    let [dear, cheap, pinned] = ["dear", "cheap", "pinned"].map(|name| journal.queue(name));
+    for owed in [&[dear, cheap][..], &[pinned, cheap], &[cheap], &[cheap]] {
+        append(&mut writer, &[vec![1; 3000]], owed);
+    }
+    let taken = journal.take(pinned, 1).unwrap().entries.remove(0).0;
+    assert!(journal.pin(pinned, &taken));
+    let segments = journal.stats().segments;
+
+    let may_lose = |queue| queue != dear;
+    let third = journal.evict_segment(&may_lose);
+    assert_eq!(third, [(cheap, Loss { entries: 1, items: 7, bytes: 3000 })]);
+    writer.tidy().unwrap();
+    assert_eq!(journal.stats().segments, segments - 1, "and its space is free");
+    assert_eq!(journal.evict_segment(&may_lose).len(), 1, "the fourth");
+    assert_eq!(journal.evict_segment(&may_lose), [], "one is dear, one is being delivered in parts");
+    assert_eq!(journal.evict_segment(&|_| true).len(), 2, "the first");
+}
