@@ -2,7 +2,7 @@
 //!
 //! Requests, delivery and the journal's writer all look at a pipeline through this. It moves no data itself.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub(crate) struct Account {
     depositing: AtomicU64,
     /// How long delivery takes lately, from arrival to the backend's answer, in milliseconds.
     delivery_ms: AtomicU64,
+    /// The backend takes no larger requests than this, as far as is known: larger entries would only have to be split.
+    request_bytes: AtomicUsize,
     /// When a loss was last logged.
     loss_reported: Mutex<Option<Instant>>,
 }
@@ -82,6 +84,7 @@ impl Account {
             queue_filled,
             depositing: AtomicU64::new(0),
             delivery_ms: AtomicU64::new(0),
+            request_bytes: AtomicUsize::new(usize::MAX),
             loss_reported: Mutex::default(),
         }
     }
@@ -126,6 +129,16 @@ impl Account {
         // Only the pipeline's own task writes it.
         let mean = self.delivery_ms.load(Ordering::Relaxed);
         self.delivery_ms.store((mean * 7 + took) / 8, Ordering::Relaxed);
+    }
+
+    /// The largest request that the backend takes.
+    pub(crate) fn request_bytes(&self) -> usize {
+        self.request_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The backend takes no larger requests.
+    pub(crate) fn takes_at_most(&self, bytes: usize) {
+        self.request_bytes.fetch_min(bytes, Ordering::Relaxed);
     }
 
     /// Little is held: the pipeline could do with more.

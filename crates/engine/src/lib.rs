@@ -275,9 +275,12 @@ fn exporters(plan: &Plan, division: Division) -> Result<Vec<(String, Exporter)>,
     plan.pipelines.iter().map(exporter).collect()
 }
 
+/// Pieces of one pipeline that wait for their next attempt: 8 MB.
+const PARKED_PIECES: usize = 32 * 1024;
+
 fn limits(division: Division) -> Limits {
     let Division { batch_bytes, in_flight: in_flight_bytes, read_back: read_back_bytes, .. } = division;
-    Limits { batch_bytes, in_flight_bytes, read_back_bytes }
+    Limits { batch_bytes, in_flight_bytes, read_back_bytes, parked_pieces: PARKED_PIECES }
 }
 
 /// The journal's writer waits for the disk all the time, so it has a thread of its own.

@@ -239,6 +239,11 @@ impl Obligation {
         }
     }
 
+    /// The largest request that the backend takes.
+    pub(crate) fn request_bytes(&self) -> usize {
+        self.account.request_bytes()
+    }
+
     /// The pipeline's queue in the journal, if there is one.
     pub(crate) fn queue(&self) -> Option<QueueId> {
         self.account.queue.as_ref().map(|queue| queue.id)

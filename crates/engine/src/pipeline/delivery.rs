@@ -35,11 +35,7 @@ const COMMANDS_PER_TURN: usize = 256;
 /// Unanswered requests per backend at most. Enough to fill a backend that takes a second per request with full batches.
 const MAX_IN_FLIGHT: usize = 64;
 
-/// Pieces that wait for their next attempt, beyond which no more of the backlog is taken: each costs some 250 bytes
-/// outside of the memory budget.
-const MAX_PARKED_PIECES: usize = 32 * 1024;
-
-/// Small pieces of the backlog that travel in one request at most, for the same reason.
+/// Small pieces of the backlog that travel in one request at most: each costs memory outside of the budget.
 const MAX_FETCHED_PIECES: usize = 1024;
 
 /// How long a batch that finds no room to be read back keeps the rest of the backlog from taking it.
@@ -260,13 +256,19 @@ impl Delivery {
     }
 
     fn next_from_queue(&mut self, now: Instant) -> Option<Batch> {
-        let oldest = self.queue.oldest()?;
+        let oldest = self.queue.oldest().filter(|_| self.may_begin())?;
         if pace::leaves_at(oldest, self.queue.bytes(), self.flights.len()) > now {
             return None;
         }
         let mut batch = self.batch(Vec::new());
         batch.pieces = self.queue.take(self.batch_bytes);
         Some(batch)
+    }
+
+    /// Whether anything may be sent that was not sent before. With a journal, what may not goes there unsent, and costs
+    /// no memory.
+    fn may_begin(&self) -> bool {
+        self.account().queue.is_none() || self.parked.pieces() < self.parts.limits.parked_pieces
     }
 
     /// Room to read a request's worth of the backlog back, if there is a backlog to read.
@@ -276,9 +278,7 @@ impl Delivery {
         let wanted = self.backlog && readable && !retry_first && self.draining.is_none();
         // One read at a time: two would read the same.
         let free = !self.parts.crew.reading.load(Ordering::Acquire);
-        (wanted && free && self.parked.pieces() < MAX_PARKED_PIECES)
-            .then(|| self.read_back_permit(self.batch_bytes))
-            .flatten()
+        (wanted && free && self.may_begin()).then(|| self.read_back_permit(self.batch_bytes)).flatten()
     }
 
     fn read_back_permit(&self, bytes: usize) -> Option<Permit> {
@@ -339,7 +339,8 @@ impl Delivery {
     }
 
     fn wakes_at(&self, now: Instant) -> Option<Instant> {
-        let leaves = self.queue.oldest().map(|since| pace::leaves_at(since, self.queue.bytes(), self.flights.len()));
+        let oldest = self.queue.oldest().filter(|_| self.may_begin());
+        let leaves = oldest.map(|since| pace::leaves_at(since, self.queue.bytes(), self.flights.len()));
         let read = self.reads_again.filter(|at| self.backlog && *at > now && self.draining.is_none());
         let work = [leaves, self.retry_at(now), read].into_iter().flatten().min();
         // With no slot free, only an answer or the gate can change anything.

@@ -28,6 +28,8 @@ const BATCH_BYTES: usize = 48 << 10;
 /// Small, so that segments are small and come and go.
 const DISK: u64 = 64 << 20;
 const CLIENTS: usize = 6;
+/// Small enough to be reached.
+const PARKED_PIECES: usize = 40;
 /// In virtual time; the longest backoff is half a minute.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -320,7 +322,9 @@ impl Process {
         let accounts: Vec<_> = configured.iter().copied().map(account).collect();
         let (store, writer) = Store::new(opened, &accounts, Io::InPlace, clock, world.fsync);
         let budget = Budget::new(MEMORY);
-        let limits = Limits { batch_bytes: BATCH_BYTES, in_flight_bytes: MEMORY / 2, read_back_bytes: MEMORY };
+        let (in_flight_bytes, read_back_bytes) = (MEMORY / 2, MEMORY);
+        let limits =
+            Limits { batch_bytes: BATCH_BYTES, in_flight_bytes, read_back_bytes, parked_pieces: PARKED_PIECES };
         let common = Common { limits, budget: budget.clone(), store: Some(store.clone()), clock };
         let mut deliveries = JoinSet::new();
         let mut pipelines = Vec::new();

@@ -22,8 +22,8 @@ use crate::settings::Fsync;
 const GROUP_BYTES: usize = 32 << 20;
 /// Requests written together at most.
 const REQUESTS_PER_GROUP: usize = 1024;
-/// Small pieces that are owed to the same pipelines become one entry of up to this size: fewer entries to remember,
-/// and fewer reads when they are delivered.
+/// Small pieces that are owed to the same pipelines become one entry of up to this size, if their backends take requests
+/// of that size: fewer entries to remember, and fewer reads when they are delivered.
 const ENTRY_BYTES: usize = 1 << 20;
 /// How often completions are written down, empty segments deleted, and old data looked for: what was delivered since is
 /// delivered again after a kill.
@@ -61,6 +61,8 @@ struct Draft {
     deposits: Vec<Deposit>,
     bodies: Vec<Bytes>,
     bytes: usize,
+    /// It does not grow beyond this.
+    limit: usize,
     items: u64,
     /// Some request with a piece of it is under way: the piece has to stay what it is.
     sent: bool,
@@ -274,11 +276,13 @@ fn add_claim(drafts: &mut Vec<Draft>, deposit: Deposit) {
     match same {
         Some(draft) => {
             draft.sent |= deposit.sent;
+            draft.limit = draft.limit.min(deposit.obligation.request_bytes());
             draft.owed.push(owed);
             draft.deposits.push(deposit);
         }
         None => drafts.push(Draft {
             bytes: deposit.body.len(),
+            limit: ENTRY_BYTES.min(deposit.obligation.request_bytes()),
             items: deposit.obligation.items(),
             bodies: vec![deposit.body.clone()],
             sent: deposit.sent,
@@ -323,7 +327,8 @@ impl Draft {
     /// Whether another draft may become part of this one.
     fn takes(&self, other: &Self) -> bool {
         let same_queues = || self.owed.iter().map(|owed| owed.queue).eq(other.owed.iter().map(|owed| owed.queue));
-        !self.sent && !other.sent && self.bytes + other.bytes <= ENTRY_BYTES && same_queues()
+        let fits = self.bytes + other.bytes <= self.limit.min(other.limit);
+        !self.sent && !other.sent && fits && same_queues()
     }
 
     /// The clients have to keep it.
@@ -350,5 +355,39 @@ impl Draft {
                 deposit.obligation.release(&entry);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_journal::Options;
+    use weir_testkit::SimFs;
+
+    use super::*;
+    use crate::account::Queue;
+    use crate::obligation::Obligation;
+    use crate::share::Share;
+
+    #[test]
+    fn small_pieces_become_one_entry_as_long_as_the_backend_takes_it() {
+        let options = Options { segment_bytes: 1 << 20, seed: 1 };
+        let (_, journal, _) = weir_journal::open(Arc::new(SimFs::new(1)), options).unwrap();
+        let queue = Queue { id: journal.queue("a"), journal, limits: weir_plan::Backlog::default() };
+        let account = Arc::new(Account::new("a".into(), Share::new(100_000, Instant::now()), Some(queue)));
+        let ticket = Arc::default();
+        let entries = |count: usize| {
+            let body = || Bytes::from(vec![0; 20_000]);
+            let pieces: Vec<_> = (0..count).map(|_| Obligation::new(body(), 1, &ticket, &account)).collect();
+            let mut deposits = Vec::new();
+            pieces.iter().for_each(|piece| piece.deposit(&mut deposits));
+            let drafts = draft(deposits.into_iter());
+            drafts.iter().for_each(Draft::withdraw);
+            drafts.len()
+        };
+        assert_eq!(entries(10), 1);
+        account.takes_at_most(50_000);
+        assert_eq!(entries(10), 5, "two in each");
+        account.takes_at_most(80_000);
+        assert_eq!(entries(10), 5, "what was learned stays");
     }
 }

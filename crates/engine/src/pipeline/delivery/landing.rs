@@ -174,6 +174,7 @@ impl Delivery {
             let cause = message;
             tracing::warn!(pipeline, bytes, learned, cause, "backend found a request too large; sending less at once");
             self.batch_bytes = learned;
+            self.account().takes_at_most(learned);
         }
         self.split(answered, "too_large", message);
     }
