@@ -152,11 +152,13 @@ impl Account {
     }
 
     /// Room in the backlog for `bytes`, so that whoever comes at the same time does not count on it as well. Without
-    /// `anyway`, none that would cost the pipeline other data.
+    /// `anyway`, none that would cost the pipeline other data. An empty backlog has room for any request: one that is
+    /// larger than the limit would be refused for ever.
     pub(crate) fn room_for(&self, bytes: usize, anyway: bool) -> Option<Room<'_>> {
         let (bytes, queue) = (bytes as u64, self.queue.as_ref()?);
         let fits = |depositing: u64| {
-            let room = anyway || queue.backlog().bytes + depositing + bytes <= queue.limits.max_bytes;
+            let taken = queue.backlog().bytes + depositing;
+            let room = anyway || taken == 0 || taken + bytes <= queue.limits.max_bytes;
             room.then_some(depositing + bytes)
         };
         let taken = self.depositing.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok();

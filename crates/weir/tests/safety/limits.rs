@@ -123,6 +123,24 @@ async fn refuse_gives_up_nothing_that_was_acknowledged() {
     assert!(gateway.books("sick").dropped.is_empty());
 }
 
+/// A request that is larger than the limit finds room when the backlog is empty: otherwise it would be refused for ever.
+#[tokio::test]
+async fn refuse_takes_any_request_into_an_empty_backlog() {
+    let (dir, sick) = (DataDir::new(), sink(DOWN).await);
+    let gateway = Gateway::with(vec![limited("sick", sick.grpc, Overflow::Refuse)], hasty(&dir).await).await;
+    let padding = PADDING * 100;
+    assert!(request(0, padding).len() as u64 > LIMIT);
+    send_all(gateway.at.grpc, 0..1, padding).await;
+    for answer in send(gateway.at.grpc, 1..3, 100).await {
+        is_polite(&answer);
+    }
+    sick.set_faults(faults("{}"));
+    gateway.settle().await;
+    assert_eq!(arrived(&sick).into_iter().filter(|id| *id <= SPANS).collect::<Vec<_>>(), ids(0..1));
+    assert!(gateway.books("sick").dropped.is_empty());
+    dir.becomes_empty().await;
+}
+
 #[tokio::test]
 async fn what_is_too_old_is_dropped_and_counted() {
     let (dir, sick) = (DataDir::new(), sink(DOWN).await);
