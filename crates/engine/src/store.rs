@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weir_journal::{Durability, Fs, Journal, Options, Recovery};
@@ -59,19 +60,40 @@ impl Io {
 pub(crate) struct Clock {
     /// Milliseconds since the Unix epoch at `started`.
     pub(crate) started_ms: u64,
+    /// For what is measured while the machine is awake: it stands still while that is suspended, and the age of data
+    /// does not.
     pub(crate) started: Instant,
+    /// How long the machine had been up then; `None` where time is virtual.
+    pub(crate) up_at_start: Option<Duration>,
 }
 
 impl Clock {
     /// A clock that is right now.
     pub(crate) fn start() -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { started_ms: u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX / 2), started: Instant::now() }
+        let started_ms = u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX / 2);
+        Self { started_ms, started: Instant::now(), up_at_start: Some(uptime()) }
+    }
+
+    /// A clock that shows `started_ms`, and from now on virtual time.
+    #[cfg(test)]
+    pub(crate) fn simulated(started_ms: u64) -> Self {
+        Self { started_ms, started: Instant::now(), up_at_start: None }
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
-        self.started_ms + u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX / 2)
+        self.started_ms + u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX / 2)
     }
+
+    /// Since the start, suspended or not.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.up_at_start.map_or_else(|| self.started.elapsed(), |then| uptime().saturating_sub(then))
+    }
+}
+
+/// How long the machine has been up, including the time that it was suspended.
+fn uptime() -> Duration {
+    clock_gettime(ClockId::Boottime).try_into().unwrap_or_default()
 }
 
 /// What the journal's writer counts.
@@ -192,7 +214,7 @@ impl Store {
     /// Whether the disk took what it was given last, or may be tried again.
     pub(crate) fn is_working(&self) -> bool {
         let tries_again = self.stats.tries_again_ms.load(Ordering::Relaxed);
-        tries_again == 0 || self.clock.now_ms() >= self.clock.started_ms + tries_again
+        tries_again == 0 || self.clock.started.elapsed() >= Duration::from_millis(tries_again)
     }
 
     /// Whether the last attempt to write failed.
@@ -252,5 +274,24 @@ impl Fsync {
             Self::Always => Durability::Synced,
             Self::Interval(_) | Self::Never => Durability::Written,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_goes_on_while_the_machine_is_suspended() {
+        let hours = |n: u64| Duration::from_secs(n * 3600);
+        // What the engine measures stands still; the machine has been up for longer than it was at the start.
+        let clock = Clock { started_ms: 1000, started: Instant::now(), up_at_start: Some(Duration::ZERO) };
+        let up = uptime();
+        assert!(clock.elapsed() >= up && clock.elapsed() < up + hours(1), "{:?} of {up:?}", clock.elapsed());
+        assert!(u128::from(clock.now_ms()) >= 1000 + up.as_millis());
+        // Virtual time is all that a simulation knows.
+        let clock = Clock::simulated(1000);
+        tokio::time::advance(hours(25)).await;
+        assert_eq!(clock.now_ms(), 1000 + 25 * 3_600_000);
     }
 }

@@ -176,7 +176,7 @@ impl World {
     fn process(&mut self, missing: Option<usize>, life: impl AsyncFnOnce(&mut Self, Process)) {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let clock = Clock { started_ms: self.now_ms, started: Instant::now() };
+            let clock = Clock::simulated(self.now_ms);
             let process = Process::start(self, missing, clock);
             life(self, process).await;
             self.now_ms = clock.now_ms() + 1;
