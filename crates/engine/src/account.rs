@@ -16,8 +16,8 @@ use crate::share::Share;
 
 /// A backlog that is this full slows clients down as far as it goes.
 const FULL_PRESSURE: f64 = 0.5;
-/// A loss that goes on is logged this often.
-const REPORT_EVERY: Duration = Duration::from_secs(30);
+/// A loss or a failure that goes on is logged this often.
+pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(30);
 
 /// What the parts of the engine share of one pipeline.
 #[derive(Debug)]

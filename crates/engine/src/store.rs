@@ -105,8 +105,12 @@ pub(crate) struct StoreStats {
     pub(crate) read_back_bytes: AtomicU64,
     /// Groups that could not be written.
     pub(crate) failures: AtomicU64,
-    /// Time from a group's first byte written to its fsync.
+    /// Times that completions could not be written down, or files not be deleted.
+    pub(crate) tidy_failures: AtomicU64,
+    /// Time from a group's first byte written to its fsync; where that comes later, to the last byte.
     pub(crate) commits: Histogram,
+    /// Time of an fsync between groups (`fsync: interval`).
+    pub(crate) syncs: Histogram,
     /// When the disk may be tried again, in milliseconds after the start; 0 when it works.
     tries_again_ms: AtomicU64,
 }

@@ -50,10 +50,15 @@ fn disk(writer: &mut Writer<'_>, store: &Store) -> fmt::Result {
     writer.float_counter("weir_journal_spilled_bytes", "Payload bytes written to the journal", spilled)?;
     let read = load(&stats.read_back_bytes) as f64;
     writer.float_counter("weir_journal_read_back_bytes", "Payload bytes read back from the journal", read)?;
-    let help = "Time to write a group of requests and to force it to the disk";
+    let help = "Time to write a group of requests and, with fsync always, to force it to the disk";
     writer.histograms("weir_journal_commit_seconds", help, [(Labels::new(), &stats.commits)])?;
+    let help = "With fsync interval, time to force to the disk what was written since the last time";
+    writer.histograms("weir_journal_sync_seconds", help, [(Labels::new(), &stats.syncs)])?;
     let failures = load(&stats.failures) as f64;
     writer.float_counter("weir_journal_write_failures", "Groups of requests that could not be written", failures)?;
+    let untidy = load(&stats.tidy_failures) as f64;
+    let help = "Times that what was delivered could not be written down, or files not be deleted";
+    writer.float_counter("weir_journal_tidy_failures", help, untidy)?;
     let failed = f64::from(u8::from(store.has_failed()));
     writer.gauges("weir_journal_failed", "1 while the journal cannot be written to", one(failed))?;
     writer.gauges("weir_journal_segments", "Files that hold data", one(journal.segments as f64))?;

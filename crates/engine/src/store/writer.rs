@@ -3,6 +3,9 @@
 //! It runs on a thread of its own, because every step waits for the disk. While one group is being written the next
 //! one gathers, so a slow disk makes larger groups, not longer queues.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use weir_journal::{AppendError, Entry, NewEntry, Owed, QueueId};
 
 use super::{Clock, Command, StoreStats, TRY_AGAIN};
-use crate::account::Account;
+use crate::account::{Account, REPORT_EVERY};
 use crate::books::DropReason;
 use crate::obligation::Deposit;
 use crate::settings::Fsync;
@@ -53,7 +56,9 @@ pub(crate) struct Writer {
     parts: Parts,
     /// Written since the last sync (`fsync: interval`).
     unsynced: bool,
+    /// When a failure to write, and one to tidy up, was last logged.
     reported: Option<Instant>,
+    untidiness_reported: Option<Instant>,
 }
 
 /// One entry to be: pieces, and who is owed them.
@@ -71,7 +76,7 @@ struct Draft {
 
 impl Writer {
     pub(super) fn new(journal: weir_journal::Writer, commands: mpsc::UnboundedReceiver<Command>, parts: Parts) -> Self {
-        Self { journal, commands, parts, unsynced: false, reported: None }
+        Self { journal, commands, parts, unsynced: false, reported: None, untidiness_reported: None }
     }
 
     /// Runs until it is told to close, or every [`super::Store`] is gone.
@@ -157,9 +162,7 @@ impl Writer {
         let started = self.parts.clock.started;
         let again = started.elapsed() + TRY_AGAIN;
         stats.tries_again_ms.store(u64::try_from(again.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        let now = Instant::now();
-        if self.reported.is_none_or(|at| now.duration_since(at) >= Duration::from_secs(30)) {
-            self.reported = Some(now);
+        if may_report(&mut self.reported) {
             tracing::error!(
                 cause,
                 entries,
@@ -171,16 +174,26 @@ impl Writer {
     fn sync(&mut self) {
         if self.unsynced && matches!(self.parts.fsync, Fsync::Interval(_)) {
             self.unsynced = false;
+            let began = Instant::now();
             if let Err(error) = self.journal.sync() {
-                self.failed(&format!("cannot sync: {error}; what was written last may not survive a power loss"), 0);
+                let cause = format!("cannot sync: {error}; what was written last may not survive a power loss");
+                return self.failed(&cause, 0);
             }
+            self.parts.stats.syncs.observe(began.elapsed());
         }
     }
 
     fn tidy(&mut self) {
         self.expire();
         if let Err(error) = self.journal.tidy() {
-            tracing::debug!(%error, "cannot tidy the journal; it is tried again");
+            self.parts.stats.tidy_failures.fetch_add(1, Ordering::Relaxed);
+            if may_report(&mut self.untidiness_reported) {
+                tracing::warn!(
+                    %error,
+                    "cannot write down what was delivered or delete what is done with; it is tried again, and a start \
+                     before that succeeds delivers the data again"
+                );
+            }
         }
     }
 
@@ -247,6 +260,16 @@ impl Writer {
         }
         !losses.is_empty()
     }
+}
+
+/// Whether a failure that goes on is worth a log line now; the metrics count each.
+fn may_report(reported: &mut Option<Instant>) -> bool {
+    let now = Instant::now();
+    let due = reported.is_none_or(|at| now.duration_since(at) >= REPORT_EVERY);
+    if due {
+        *reported = Some(now);
+    }
+    due
 }
 
 fn report_loss(account: &Account, items: u64, why: &str) {
@@ -355,39 +378,5 @@ impl Draft {
                 deposit.obligation.release(&entry);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use weir_journal::Options;
-    use weir_testkit::SimFs;
-
-    use super::*;
-    use crate::account::Queue;
-    use crate::obligation::Obligation;
-    use crate::share::Share;
-
-    #[test]
-    fn small_pieces_become_one_entry_as_long_as_the_backend_takes_it() {
-        let options = Options { segment_bytes: 1 << 20, seed: 1 };
-        let (_, journal, _) = weir_journal::open(Arc::new(SimFs::new(1)), options).unwrap();
-        let queue = Queue { id: journal.queue("a"), journal, limits: weir_plan::Backlog::default() };
-        let account = Arc::new(Account::new("a".into(), Share::new(100_000, Instant::now()), Some(queue)));
-        let ticket = Arc::default();
-        let entries = |count: usize| {
-            let body = || Bytes::from(vec![0; 20_000]);
-            let pieces: Vec<_> = (0..count).map(|_| Obligation::new(body(), 1, &ticket, &account)).collect();
-            let mut deposits = Vec::new();
-            pieces.iter().for_each(|piece| piece.deposit(&mut deposits));
-            let drafts = draft(deposits.into_iter());
-            drafts.iter().for_each(Draft::withdraw);
-            drafts.len()
-        };
-        assert_eq!(entries(10), 1);
-        account.takes_at_most(50_000);
-        assert_eq!(entries(10), 5, "two in each");
-        account.takes_at_most(80_000);
-        assert_eq!(entries(10), 5, "what was learned stays");
     }
 }

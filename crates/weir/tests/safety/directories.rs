@@ -154,6 +154,36 @@ async fn a_directory_that_becomes_read_only_refuses_and_recovers() {
     dir.becomes_empty().await;
 }
 
+/// What has been delivered stays until it can be deleted, and somebody is told: after a kill it would arrive again.
+#[tokio::test]
+async fn what_cannot_be_deleted_is_counted_and_goes_later() {
+    let Some(wrapper) = unprivileged().await else { return };
+    let (dir, sink) = (DataDir::new(), sink(DOWN).await);
+    let arguments = ["--data-dir", dir.arg(), "--spill-after", "10ms"];
+    let weir = Weir::start_under(&wrapper, &manifest("backend", sink.grpc), &arguments).await;
+    send_all(weir.grpc, 0..10, 100).await;
+    allow(&dir.journal(), 0o500);
+    sink.set_faults(faults("{}"));
+    Scrape::settled(weir.metrics, "backend").await;
+    assert_eq!(arrived(&sink), ids(0..10));
+    eventually("the failure is counted", async || {
+        Scrape::of(weir.metrics).await.get("weir_journal_tidy_failures_total") >= 3.0
+    })
+    .await;
+    let is_told = |line: &&serde_json::Value| {
+        line["level"] == "WARN"
+            && line["message"].as_str().is_some_and(|message| message.contains("delivers the data again"))
+    };
+    assert_eq!(weir.logs().iter().filter(is_told).count(), 1, "not each time");
+    assert_eq!(
+        Scrape::of(weir.metrics).await.get("weir_journal_failed"),
+        0.0,
+        "new data can be written for all we know"
+    );
+    allow(&dir.journal(), 0o700);
+    dir.becomes_empty().await;
+}
+
 #[tokio::test]
 async fn a_read_only_directory_is_refused() {
     let Some(wrapper) = unprivileged().await else { return };

@@ -1,0 +1,83 @@
+//! The writer on a simulated disk, in virtual time.
+
+use weir_journal::{Durability, Fs, Options};
+use weir_testkit::{Operation, SimFs};
+
+use super::super::{Io, Opened, Store};
+use super::*;
+use crate::account::Queue;
+use crate::obligation::Obligation;
+use crate::share::Share;
+
+const SECOND: Duration = Duration::from_secs(1);
+const NOW_MS: u64 = 1_700_000_000_000;
+
+/// The journal on this disk, opened by a process that has no pipelines.
+fn start(disk: &SimFs, fsync: Fsync) -> (Store, Writer) {
+    let fs: Arc<dyn Fs> = Arc::new(disk.clone());
+    let clock = Clock::simulated(NOW_MS);
+    Store::new(Opened::open(fs, clock).unwrap(), &[], Io::InPlace, clock, fsync)
+}
+
+/// Writes an entry of seven items, owed to `shop`, as it would have been done at that time.
+fn write(writer: &mut Writer, at_ms: u64) -> Entry {
+    let queue = writer.parts.journal.queue("traces/shop");
+    let owed = [Owed { queue, taken: true }];
+    let entry = NewEntry { payload: &[Bytes::from_static(b"spans")], items: 7, owed: &owed };
+    writer.unsynced = true;
+    writer.journal.append(&[entry], at_ms, Durability::Written).unwrap()[0]
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_tidied_is_counted_and_done_later() {
+    let disk = SimFs::new(1);
+    let (store, mut writer) = start(&disk, Fsync::Always);
+    let entry = write(&mut writer, NOW_MS);
+    store.journal.complete(entry_queue(&store), &entry);
+    disk.fail_next(Operation::Remove);
+    writer.tidy();
+    assert_eq!(store.stats.tidy_failures.load(Ordering::Relaxed), 1);
+    assert!(writer.untidiness_reported.is_some() && !store.has_failed());
+    writer.tidy();
+    assert_eq!(store.stats.tidy_failures.load(Ordering::Relaxed), 1);
+    assert_eq!(store.journal.stats().segments, 0);
+}
+
+fn entry_queue(store: &Store) -> QueueId {
+    store.journal.queue("traces/shop")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_of_its_own_is_timed() {
+    for (fsync, syncs) in [(Fsync::Interval(SECOND), 1), (Fsync::Always, 0), (Fsync::Never, 0)] {
+        let (store, mut writer) = start(&SimFs::new(1), fsync);
+        write(&mut writer, NOW_MS);
+        writer.sync();
+        writer.sync();
+        let (_, buckets) = store.stats.syncs.read();
+        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), syncs, "{fsync:?}");
+    }
+}
+
+#[test]
+fn small_pieces_become_one_entry_as_long_as_the_backend_takes_it() {
+    let options = Options { segment_bytes: 1 << 20, seed: 1 };
+    let (_, journal, _) = weir_journal::open(Arc::new(SimFs::new(1)), options).unwrap();
+    let queue = Queue { id: journal.queue("a"), journal, limits: weir_plan::Backlog::default() };
+    let account = Arc::new(Account::new("a".into(), Share::new(100_000, Instant::now()), Some(queue)));
+    let ticket = Arc::default();
+    let entries = |count: usize| {
+        let body = || Bytes::from(vec![0; 20_000]);
+        let pieces: Vec<_> = (0..count).map(|_| Obligation::new(body(), 1, &ticket, &account)).collect();
+        let mut deposits = Vec::new();
+        pieces.iter().for_each(|piece| piece.deposit(&mut deposits));
+        let drafts = draft(deposits.into_iter());
+        drafts.iter().for_each(Draft::withdraw);
+        drafts.len()
+    };
+    assert_eq!(entries(10), 1);
+    account.takes_at_most(50_000);
+    assert_eq!(entries(10), 5, "two in each");
+    account.takes_at_most(80_000);
+    assert_eq!(entries(10), 5, "what was learned stays");
+}
