@@ -31,6 +31,9 @@ const SEGMENTS_PER_DISK: u64 = 64;
 /// But not less than this.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
+/// What waits for a pipeline that is not configured is given up when this process has run for this long without it.
+const ORPHANS_WAIT: Duration = Duration::from_secs(24 * 3600);
+
 /// After a failure the disk is tried again this much later; until then clients wait for delivery alone.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 
@@ -193,7 +196,14 @@ impl Store {
         let writer = Writer::new(
             writer,
             commands,
-            writer::Parts { accounts, journal: Arc::clone(&journal), stats: Arc::clone(&stats), clock, fsync },
+            writer::Parts {
+                accounts,
+                orphans: Arc::clone(&orphans),
+                journal: Arc::clone(&journal),
+                stats: Arc::clone(&stats),
+                clock,
+                fsync,
+            },
         );
         (Self { journal, stats, io, clock, recovered, orphans, inbox }, writer)
     }
@@ -236,9 +246,12 @@ fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &[Arc<Acc
             queue = name,
             items,
             bytes,
-            "the journal holds data for a pipeline that is not configured; it is kept for a day, in case the pipeline returns"
+            "the journal holds data for a pipeline that is not configured; it is kept until this process has run for a \
+             day, in case the pipeline returns"
         );
-        let limits = weir_plan::Backlog::default();
+        // Its own limits went with its configuration: only the writer ends its wait, or a full disk.
+        let limits =
+            weir_plan::Backlog { max_bytes: u64::MAX, max_age: Duration::MAX, ..weir_plan::Backlog::default() };
         let queue = Queue { journal: Arc::clone(journal), id: *id, limits };
         Arc::new(Account::new(name.clone(), Share::new(0, Instant::now()), Some(queue)))
     };

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use weir_journal::{AppendError, Entry, NewEntry, Owed, QueueId};
 
-use super::{Clock, Command, StoreStats, TRY_AGAIN};
+use super::{Clock, Command, ORPHANS_WAIT, StoreStats, TRY_AGAIN};
 use crate::account::{Account, REPORT_EVERY};
 use crate::books::DropReason;
 use crate::obligation::Deposit;
@@ -43,6 +43,8 @@ const EVICTIONS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) accounts: Vec<Arc<Account>>,
+    /// Of these, those that belong to no pipeline.
+    pub(super) orphans: Arc<[Arc<Account>]>,
     pub(super) journal: Arc<weir_journal::Journal>,
     pub(super) stats: Arc<StoreStats>,
     pub(super) clock: Clock,
@@ -208,6 +210,16 @@ impl Writer {
                 let items = account.evict_backlog(u64::MAX, not_before_ms, DropReason::BacklogAge);
                 report_loss(account, items, "is older than weir.dev/backlog-max-age allows");
             }
+        }
+        if self.parts.clock.elapsed() >= ORPHANS_WAIT {
+            self.give_up_orphans();
+        }
+    }
+
+    fn give_up_orphans(&self) {
+        for orphan in self.parts.orphans.iter().filter(|orphan| orphan.backlog().entries > 0) {
+            let items = orphan.evict_backlog(0, u64::MAX, DropReason::BacklogAge);
+            report_loss(orphan, items, "is of a pipeline that has not been configured for a day");
         }
     }
 

@@ -10,6 +10,7 @@ use crate::obligation::Obligation;
 use crate::share::Share;
 
 const SECOND: Duration = Duration::from_secs(1);
+const HOUR_MS: u64 = 3600 * 1000;
 const NOW_MS: u64 = 1_700_000_000_000;
 
 /// The journal on this disk, opened by a process that has no pipelines.
@@ -26,6 +27,50 @@ fn write(writer: &mut Writer, at_ms: u64) -> Entry {
     let entry = NewEntry { payload: &[Bytes::from_static(b"spans")], items: 7, owed: &owed };
     writer.unsynced = true;
     writer.journal.append(&[entry], at_ms, Durability::Written).unwrap()[0]
+}
+
+/// A disk with an entry of two days ago, of a pipeline that has been removed since.
+fn abandoned() -> SimFs {
+    let disk = SimFs::new(1);
+    let (_, mut writer) = start(&disk, Fsync::Always);
+    write(&mut writer, NOW_MS - 48 * HOUR_MS);
+    drop(writer);
+    disk
+}
+
+/// The items of the only orphan that wait, and those that were given up.
+fn orphaned(store: &Store) -> (u64, u64) {
+    let [orphan] = &*store.orphans else { panic!("{:?}", store.orphans) };
+    (orphan.backlog().items, orphan.books.snapshot().dropped.values().sum())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_waits_until_this_process_has_run_for_a_day() {
+    let disk = abandoned();
+    for _ in 0..2 {
+        // Each start begins to count anew.
+        let (store, mut writer) = start(&disk, Fsync::Always);
+        tokio::time::advance(ORPHANS_WAIT - SECOND).await;
+        writer.tidy();
+        writer.enforce_limits();
+        assert_eq!(orphaned(&store), (7, 0), "kept, however old it is");
+    }
+    let (store, mut writer) = start(&disk, Fsync::Always);
+    tokio::time::advance(ORPHANS_WAIT).await;
+    writer.tidy();
+    assert_eq!(orphaned(&store), (0, 7));
+    assert_eq!(store.journal.stats().segments, 0, "nothing is left of it");
+    let [orphan] = &*store.orphans else { panic!("{:?}", store.orphans) };
+    assert!(orphan.books.snapshot().balanced());
+}
+
+/// Nobody knows what it was allowed, so no amount is too much.
+#[tokio::test(start_paused = true)]
+async fn an_orphan_has_no_limit_in_bytes() {
+    let (store, _writer) = start(&abandoned(), Fsync::Always);
+    let limits = store.orphans[0].queue.as_ref().unwrap().limits;
+    assert_eq!(limits.max_bytes, u64::MAX);
+    assert!(store.orphans[0].may_drop_oldest(), "but for a full disk");
 }
 
 #[tokio::test(start_paused = true)]
