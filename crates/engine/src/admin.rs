@@ -99,7 +99,7 @@ fn health_page(intake: &Intake) -> Page {
     } else if intake.can_accept() {
         (StatusCode::OK, "ready")
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "full")
+        (StatusCode::SERVICE_UNAVAILABLE, "refusing")
     };
     page(status, "application/json", format!("{{\"status\":\"{word}\"}}\n"))
 }

@@ -81,6 +81,13 @@ impl Intake {
         !self.is_draining()
             && memory
             && self.pipelines.iter().any(|pipeline| pipeline.account.share.has_room_for(READY_BYTES))
+            && !self.needs_broken_store()
+    }
+
+    /// Nothing can be written, and every pipeline lags: no request would be delivered in time.
+    fn needs_broken_store(&self) -> bool {
+        self.store.as_ref().is_some_and(Store::has_failed_lately)
+            && self.pipelines.iter().all(|pipeline| pipeline.account.lags(self.spill_after))
     }
 
     /// Offers a validated request of `items` items to every pipeline and waits for the verdict. Dropping the future

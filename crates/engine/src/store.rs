@@ -37,6 +37,9 @@ const ORPHANS_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// After a failure the disk is tried again this much later; until then clients wait for delivery alone.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 
+/// For this much longer it counts as not working for the health check, if nothing is written meanwhile.
+const FAILURE_COUNTS: Duration = Duration::from_secs(10);
+
 /// Where blocking reads run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Io {
@@ -234,6 +237,13 @@ impl Store {
     /// Whether the last attempt to write failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.stats.tries_again_ms.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether it did so lately. Nothing is written without a request, so whoever gets none while this holds has to be
+    /// given another chance.
+    pub(crate) fn has_failed_lately(&self) -> bool {
+        let tries_again = Duration::from_millis(self.stats.tries_again_ms.load(Ordering::Relaxed));
+        self.has_failed() && self.clock.started.elapsed() < tries_again + FAILURE_COUNTS
     }
 }
 

@@ -76,6 +76,35 @@ async fn what_cannot_be_written_is_not_acknowledged() {
     dir.becomes_empty().await;
 }
 
+/// Ready means that a request would be taken.
+#[tokio::test]
+async fn without_a_disk_and_a_backend_it_is_not_ready() {
+    let (dir, sick, other) = (DataDir::new(), sink(DOWN).await, sink(DOWN).await);
+    let manifests = manifest("sick", sick.grpc) + &manifest("other", other.grpc);
+    let weir = Weir::start_under(&DEAF, &manifests, &arguments(dir.arg())).await;
+    send_all(weir.grpc, 0..10, 1000).await;
+    assert_eq!(http::get(weir.health, "/").await.status, 200);
+    weir.limit_files(Some(0));
+    assert_eq!(acknowledged(10, &send(weir.grpc, 10..11, 1000).await), Vec::<u64>::new());
+    let health = http::get(weir.health, "/").await;
+    assert_eq!((health.status, health.text().as_str()), (503, "{\"status\":\"refusing\"}\n"));
+
+    other.set_faults(faults("{}"));
+    eventually("a backend that takes everything is enough", async || {
+        // With the disk still failing.
+        acknowledged(11, &send(weir.grpc, 11..12, 1000).await);
+        assert_eq!(Scrape::of(weir.metrics).await.get("weir_journal_failed"), 1.0);
+        http::get(weir.health, "/").await.status == 200
+    })
+    .await;
+
+    other.set_faults(faults(DOWN));
+    weir.limit_files(None);
+    let client = Grpc::connect(weir.grpc).await;
+    eventually("the journal is back", async || client.export(&request(12, 1000)).await.code == OK).await;
+    assert_eq!(http::get(weir.health, "/").await.status, 200);
+}
+
 /// The journal is not needed while backends take everything.
 #[tokio::test]
 async fn healthy_backends_do_not_need_the_disk() {

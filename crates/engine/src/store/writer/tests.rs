@@ -3,7 +3,7 @@
 use weir_journal::{Durability, Fs, Options};
 use weir_testkit::{Operation, SimFs};
 
-use super::super::{Io, Opened, Store};
+use super::super::{FAILURE_COUNTS, Io, Opened, Store};
 use super::*;
 use crate::account::Queue;
 use crate::obligation::Obligation;
@@ -102,6 +102,18 @@ async fn a_sync_of_its_own_is_timed() {
         let (_, buckets) = store.stats.syncs.read();
         assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), syncs, "{fsync:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_forgotten_when_nobody_tries_again() {
+    let (store, mut writer) = start(&SimFs::new(1), Fsync::Always);
+    assert!(!store.has_failed_lately());
+    writer.failed("a test", 1);
+    assert!(store.has_failed_lately() && !store.is_working());
+    tokio::time::advance(TRY_AGAIN).await;
+    assert!(store.has_failed_lately() && store.is_working());
+    tokio::time::advance(FAILURE_COUNTS).await;
+    assert!(!store.has_failed_lately() && store.has_failed());
 }
 
 #[test]
