@@ -102,6 +102,11 @@ impl Account {
         self.queue.as_ref().map(Queue::backlog).unwrap_or_default()
     }
 
+    /// Age of the oldest data in the backlog.
+    pub(crate) fn backlog_age(&self, now_ms: u64) -> Duration {
+        self.backlog().oldest_ms.map_or(Duration::ZERO, |oldest| Duration::from_millis(now_ms.saturating_sub(oldest)))
+    }
+
     /// Whether losing data of the backlog is worth a log line now; the metrics count each item.
     pub(crate) fn may_report_loss(&self) -> bool {
         let mut reported = self.loss_reported.lock().unwrap_or_else(PoisonError::into_inner);

@@ -42,6 +42,9 @@ pub(crate) fn render(metrics: &Arc<Metrics>) -> Result<String, fmt::Error> {
     Ok(out)
 }
 
+const PENDING_BYTES: &str =
+    "Bytes in the backlog and waiting to be sent; without a data directory, also parked and on the wire";
+
 type Labels = Vec<(&'static str, String)>;
 
 /// A pipeline and a copy of its books.
@@ -89,13 +92,11 @@ impl Metrics {
     }
 
     fn pipelines(&self, writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
-        let bytes =
-            rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), load(&pipeline.stats.pending_bytes) as f64));
-        writer.gauges("weir_pipeline_pending_bytes", "Bytes queued, parked or on the wire", bytes)?;
+        let bytes = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), pipeline.pending_bytes() as f64));
+        writer.gauges("weir_pipeline_pending_bytes", PENDING_BYTES, bytes)?;
         let held = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), pipeline.account.share.held() as f64));
         writer.gauges("weir_pipeline_held_bytes", "Bytes kept in memory after their client got its OK", held)?;
-        let ages =
-            rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), pipeline.oldest_age(self.epoch).as_secs_f64()));
+        let ages = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), pipeline.oldest_age().as_secs_f64()));
         writer.gauges("weir_pipeline_oldest_age_seconds", "Age of the oldest item not finished", ages)?;
         let parked = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), load(&pipeline.stats.parked) as f64));
         writer.gauges("weir_pipeline_parked_batches", "Batches that wait for their next attempt", parked)?;

@@ -55,7 +55,7 @@ pub(crate) struct Stats {
     pub(crate) retries: AtomicU64,
     /// Bytes that wait in memory to be sent for the first time.
     pub(crate) queued_bytes: AtomicU64,
-    /// Bytes queued, parked or in flight.
+    /// Bytes in memory: queued, parked or in flight.
     pub(crate) pending_bytes: AtomicU64,
     /// Arrival of the oldest item not finished, in milliseconds after the engine's start; `u64::MAX` when none.
     pub(crate) oldest_ms: AtomicU64,
@@ -92,6 +92,7 @@ pub(crate) struct Pipeline {
     pub(crate) account: Arc<Account>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) batch_bytes: usize,
+    clock: Clock,
     inbox: mpsc::UnboundedSender<Command>,
 }
 
@@ -129,7 +130,7 @@ impl Pipeline {
             clock,
         });
         let task = delivery.run(commands);
-        (Self { exporter_id, account, stats, batch_bytes: limits.batch_bytes, inbox }, task)
+        (Self { exporter_id, account, stats, batch_bytes: limits.batch_bytes, clock, inbox }, task)
     }
 
     /// The name of its resource.
@@ -158,11 +159,21 @@ impl Pipeline {
         let _ = self.inbox.send(Command::Drain(deadline));
     }
 
-    /// Age of the oldest item not finished.
-    pub(crate) fn oldest_age(&self, epoch: Instant) -> Duration {
-        match self.stats.oldest_ms.load(Ordering::Relaxed) {
+    /// Age of the oldest item not finished, in memory or on disk.
+    pub(crate) fn oldest_age(&self) -> Duration {
+        let in_memory = match self.stats.oldest_ms.load(Ordering::Relaxed) {
             u64::MAX => Duration::ZERO,
-            ms => epoch.elapsed().saturating_sub(Duration::from_millis(ms)),
+            ms => self.clock.started.elapsed().saturating_sub(Duration::from_millis(ms)),
+        };
+        in_memory.max(self.account.backlog_age(self.clock.now_ms()))
+    }
+
+    /// Bytes of what is not finished. With a journal that is its backlog and what waits in memory for its turn: what is
+    /// parked or on the wire is in the backlog, or will be in a moment.
+    pub(crate) fn pending_bytes(&self) -> u64 {
+        match self.account.queue {
+            Some(_) => self.account.backlog().bytes + self.stats.queued_bytes.load(Ordering::Relaxed),
+            None => self.stats.pending_bytes.load(Ordering::Relaxed),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Labels, Row, Writer, load, pipeline_labels, queue_labels};
+use super::{Labels, PENDING_BYTES, Row, Writer, load, pipeline_labels, queue_labels};
 use crate::account::Account;
 use crate::store::Store;
 
@@ -25,9 +25,7 @@ fn backlogs(writer: &mut Writer<'_>, store: &Store, rows: &[Row<'_>]) -> fmt::Re
     let limit = gauge(&|account| account.queue.as_ref().map_or(0.0, |queue| queue.limits.max_bytes as f64));
     writer.gauges("weir_pipeline_backlog_limit_bytes", "What the backlog may hold", limit)?;
     let now_ms = store.clock.now_ms();
-    let age = |account: &Account| {
-        account.backlog().oldest_ms.map_or(0.0, |oldest| now_ms.saturating_sub(oldest) as f64 / 1000.0)
-    };
+    let age = |account: &Account| account.backlog_age(now_ms).as_secs_f64();
     let help = "Age of the oldest data in the backlog";
     writer.gauges("weir_pipeline_backlog_oldest_age_seconds", help, gauge(&age))?;
     let recovered = rows.iter().map(|(pipeline, books)| (pipeline_labels(pipeline), books.recovered));
@@ -79,17 +77,10 @@ fn recovery(writer: &mut Writer<'_>, store: &Store) -> fmt::Result {
     writer.gauges("weir_journal_recovery_truncated_bytes", help, one(truncated))
 }
 
-/// Size and capacity of the queue as the field's dashboards know it: with a journal its backlog on disk, and what is on
-/// its way in memory.
+/// Size and capacity of the queue as the field's dashboards know it.
 pub(super) fn queue(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
-    let size = rows.iter().map(|(pipeline, _)| {
-        let memory = match pipeline.account.queue {
-            Some(_) => load(&pipeline.stats.queued_bytes),
-            None => load(&pipeline.stats.pending_bytes),
-        };
-        (queue_labels(pipeline), (memory + pipeline.account.backlog().bytes) as f64)
-    });
-    writer.gauges("otelcol_exporter_queue_size", "Bytes queued, parked or on the wire, and in the backlog", size)?;
+    let size = rows.iter().map(|(pipeline, _)| (queue_labels(pipeline), pipeline.pending_bytes() as f64));
+    writer.gauges("otelcol_exporter_queue_size", PENDING_BYTES, size)?;
     let capacity = rows.iter().map(|(pipeline, _)| {
         let limit = pipeline.account.queue.as_ref().map(|queue| queue.limits.max_bytes as f64);
         (queue_labels(pipeline), limit.unwrap_or(pipeline.account.share.limit() as f64))

@@ -17,6 +17,8 @@ mod data_dir;
 #[cfg(test)]
 mod directories;
 #[cfg(test)]
+mod figures;
+#[cfg(test)]
 mod full_disk;
 #[cfg(test)]
 mod isolation;
