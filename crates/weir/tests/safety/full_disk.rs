@@ -1,23 +1,23 @@
 //! A disk that takes no more: what is acknowledged is safe all the same, and what cannot be kept is not acknowledged.
 //!
 //! Two real ways to get there. A limit on the size of files that the process may write makes writes fail for any user
-//! on any system; a small file system, mounted where only the child process sees it, is really full. The latter needs
-//! the right to mount (root, or user namespaces); where there is none, these cases say so on standard error.
+//! on any system; a small file system (`disk.rs`) is really full.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::clients::{SPANS, ids, is_polite, request, send, send_all, send_singly};
 use crate::data_dir::DataDir;
+use crate::disk::{Disk, HASTY};
+use crate::support::eventually;
 use crate::support::gateway::{DOWN, arrived, faults, sink};
 use crate::support::grpc::{Answer, Grpc, OK};
 use crate::support::http::{self, PROTOBUF};
 use crate::support::metrics::{Scrape, whole};
 use crate::support::process::{DEAF, Weir, manifest};
-use crate::support::{eventually, warn};
 
 fn arguments(dir: &str) -> [&str; 4] {
-    ["--data-dir", dir, "--spill-after", "10ms"]
+    ["--data-dir", dir, HASTY[0], HASTY[1]]
 }
 
 /// The ids of the requests from `first` on that were answered OK; every other answer is a refusal with a hint.
@@ -142,42 +142,6 @@ async fn writes_cut_short_by_the_disk_are_not_acknowledged() {
     dir.becomes_empty().await;
 }
 
-/// A data directory on a file system of its own, which exists for one process and ends with it.
-struct SmallDisk {
-    dir: DataDir,
-    wrapper: Vec<String>,
-}
-
-impl SmallDisk {
-    /// `None`, and said so, where nothing can be mounted.
-    async fn new(mebibytes: u32) -> Option<Self> {
-        let dir = DataDir::new();
-        for privileges in [&["--mount"][..], &["--mount", "--user", "--map-root-user"]] {
-            let script = format!("mount -t tmpfs -o size={mebibytes}m weir {} && exec \"$0\" \"$@\"", dir.arg());
-            let wrapper = [&["unshare"], privileges, &["sh", "-c", &script]].concat();
-            let mut probe = tokio::process::Command::new(wrapper[0]);
-            let probe = probe.args(&wrapper[1..]).arg("true").output().await;
-            if probe.is_ok_and(|output| output.status.success()) {
-                let wrapper = wrapper.into_iter().map(str::to_owned).collect();
-                return Some(Self { dir, wrapper });
-            }
-        }
-        warn("no small disk was tested: this user may not mount one, not even with `unshare`");
-        None
-    }
-
-    async fn start(&self, manifests: &str) -> Weir {
-        let wrapper: Vec<&str> = self.wrapper.iter().map(String::as_str).collect();
-        Weir::start_under(&wrapper, manifests, &arguments(self.dir.arg())).await
-    }
-
-    /// The directory as the process sees it.
-    fn seen_by(&self, weir: &Weir) -> PathBuf {
-        let root = PathBuf::from(format!("/proc/{}/root", weir.pid().as_raw_nonzero()));
-        root.join(self.dir.path().strip_prefix("/").unwrap())
-    }
-}
-
 /// Takes all the room that is left.
 fn fill(dir: &Path) -> PathBuf {
     let path = dir.join("somebody else's");
@@ -190,7 +154,7 @@ fn fill(dir: &Path) -> PathBuf {
 /// The backlog that is too large for the disk loses its oldest; nobody else notices.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backlog_larger_than_the_disk_loses_its_oldest() {
-    let Some(disk) = SmallDisk::new(100).await else { return };
+    let Some(disk) = Disk::small(100).await else { return };
     let (sick, healthy) = (sink(DOWN).await, sink("{}").await);
     let manifests = manifest("sick", sick.grpc) + &manifest("healthy", healthy.grpc);
     let weir = disk.start(&manifests).await;
@@ -218,7 +182,7 @@ async fn a_backlog_larger_than_the_disk_loses_its_oldest() {
 async fn a_disk_filled_by_others_refuses_and_recovers() {
     let refuse = "metadata:\n  annotations:\n    weir.dev/backlog-overflow: refuse\n";
     for annotations in ["metadata:\n", refuse] {
-        let Some(disk) = SmallDisk::new(64).await else { return };
+        let Some(disk) = Disk::small(64).await else { return };
         let sink = sink(DOWN).await;
         let manifest = manifest("backend", sink.grpc).replace("metadata:\n", annotations);
         let weir = disk.start(&manifest).await;

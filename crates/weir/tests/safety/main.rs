@@ -4,7 +4,8 @@
 //! Each case ends with three questions: did everything arrive that a client got OK for, do the books balance, and is
 //! the data directory empty when nothing is owed any more? How the journal works is not known here.
 //!
-//! `WEIR_KILL_CYCLES=1000` makes the loop of `kill_loop.rs` that long; it has 100 cycles otherwise.
+//! Some need the right to mount: see `disk.rs`. `WEIR_KILL_CYCLES=1000` makes the loop of `kill_loop.rs` that long; it
+//! has 100 cycles otherwise.
 
 #[cfg(test)]
 mod clients;
@@ -16,6 +17,8 @@ mod damage;
 mod data_dir;
 #[cfg(test)]
 mod directories;
+#[cfg(test)]
+mod disk;
 #[cfg(test)]
 mod figures;
 #[cfg(test)]
@@ -30,6 +33,8 @@ mod limits;
 mod names;
 #[cfg(test)]
 mod poison;
+#[cfg(test)]
+mod read_only;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]
