@@ -157,11 +157,11 @@ impl Recovered {
 
     /// Takes a segment into the index.
     fn adopt(&mut self, fs: &dyn Fs, files: &Files, end: End) {
-        let Survey { mut segment, items, oldest_ms: _, ledgers, lost, names, truncated_bytes, durable_end, damage } =
-            Survey::read(files, end, false);
-        self.recovery.truncated_bytes += truncated_bytes;
-        segment.frayed = !damage.is_empty();
-        damage.into_iter().for_each(|report| self.report(report));
+        let survey = Survey::read(files, end, false);
+        let Survey { mut segment, items, ledgers, lost, names, durable_end, end_unread, .. } = survey;
+        self.recovery.truncated_bytes += survey.truncated_bytes;
+        segment.frayed = !survey.damage.is_empty();
+        survey.damage.into_iter().for_each(|report| self.report(report));
         let ids = self.register(names, |number| ledgers.contains_key(number) || lost.contains_key(number));
         for (number, Lost { loss, runs }) in lost {
             if let Some(id) = ids.get(&number) {
@@ -175,7 +175,10 @@ impl Recovered {
         let mut acks = AckFile::recovered(files, numbers, extent);
         let tail = durable_end..extent.end;
         self.settle(Found { fs, files, end, tail }, &mut segment, &mut acks);
-        self.previous = Previous { id: files.id, extent };
+        // The next segment must not say where this one ends when that is not known.
+        if !end_unread {
+            self.previous = Previous { id: files.id, extent };
+        }
         self.acks.insert(files.id, acks);
         self.index.segments.insert(files.id, segment);
         for (number, ledger) in ledgers {
@@ -206,7 +209,7 @@ impl Recovered {
             }
         }
         // What is cut off may be what tells damage from a write that was under way: first that has to be certain.
-        if segment.frayed && matches!(end, End::Torn) {
+        if segment.frayed && !segment.keep && matches!(end, End::Torn) {
             settled = settled.and_then(|()| acks.note_extent(fs));
         }
         if !segment.keep {

@@ -29,6 +29,8 @@ pub(crate) struct Files {
     pub(crate) ack_length: u64,
     pub(crate) has_ack_file: bool,
     pub(crate) ack_head_is_sound: bool,
+    /// The file of completions cannot be read now.
+    pub(crate) acks_unread: bool,
     /// What is wrong with the file of completions.
     ack_fault: Option<String>,
 }
@@ -74,6 +76,8 @@ pub(crate) struct Survey {
     pub(crate) truncated_bytes: u64,
     /// Up to here the segment was durable when its last group was written.
     pub(crate) durable_end: u64,
+    /// Something could not be read that may tell where the segment ends.
+    pub(crate) end_unread: bool,
     pub(crate) damage: Vec<DamageReport>,
 }
 
@@ -114,6 +118,7 @@ impl Files {
                     ack_length: acks.bytes.len() as u64,
                     has_ack_file: has_acks,
                     ack_head_is_sound: ack_head == Ok(usable),
+                    acks_unread: acks.fault.is_some(),
                     ack_fault: acks.fault,
                 };
                 files.read_records(&acks.bytes);
@@ -194,6 +199,8 @@ impl Survey {
             names: BTreeMap::new(),
             truncated_bytes: 0,
             durable_end: files.length,
+            // The file of completions says it where no other segment does.
+            end_unread: files.acks_unread && !matches!(end, End::Known(_)),
             damage: Vec::new(),
         };
         survey.report_files(files);
@@ -206,10 +213,18 @@ impl Survey {
                     survey.durable_end = tail.durable_end;
                     (tail.end, true)
                 }
-                None => (files.length, verify),
+                None => {
+                    survey.end_unread = true;
+                    let what = "where it ends cannot be read now; the file is kept".to_owned();
+                    survey.report(files.id, (0, 0), None, what);
+                    (files.length, verify)
+                }
             },
         };
         let tail = survey.walk(files, until, verify);
+        let tail_unread = tail.as_ref().is_some_and(|tail| tail.unreadable.is_some());
+        survey.end_unread |= tail_unread && !matches!(end, End::Known(_));
+        survey.segment.keep |= survey.end_unread;
         survey.close(files.id, end, tail);
         survey.name_queues(files);
         survey

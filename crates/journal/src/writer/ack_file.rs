@@ -23,6 +23,8 @@ pub(crate) struct AckFile {
     headless: bool,
     /// Where the last record ends.
     end: u64,
+    /// What is in the file could not be read: it stays, and records go behind it.
+    unread: bool,
     /// Something unfinished lies behind the end.
     dirty: bool,
     /// How far the segment goes, when it is complete.
@@ -35,8 +37,8 @@ impl AckFile {
     /// That of a new segment: an empty file.
     pub(crate) fn new(head: FileHead) -> Self {
         let (numbers, unnamed, end) = (BTreeMap::new(), Vec::new(), FILE_HEAD as u64);
-        let (extent, extent_is_noted) = (None, false);
-        Self { head, numbers, unnamed, exists: true, headless: true, end, dirty: false, extent, extent_is_noted }
+        let (unread, dirty, extent, extent_is_noted) = (false, false, None, false);
+        Self { head, numbers, unnamed, exists: true, headless: true, end, unread, dirty, extent, extent_is_noted }
     }
 
     /// That of a segment that was found.
@@ -49,6 +51,7 @@ impl AckFile {
             exists: files.has_ack_file,
             headless: !files.ack_head_is_sound,
             end: files.acks.end,
+            unread: files.acks_unread,
             dirty: files.acks.torn_bytes > 0 || files.ack_length > files.acks.end,
             extent: Some(extent),
             extent_is_noted: files.acks.extent == Some(extent),
@@ -140,6 +143,10 @@ impl AckFile {
     fn append(&mut self, fs: &dyn Fs, records: &[u8]) -> io::Result<()> {
         let name = FileKind::Acks.name(self.head.id);
         let file = self.open(fs, &name)?;
+        if self.unread {
+            self.end = file.len()?.next_multiple_of(8).max(self.end);
+            self.unread = false;
+        }
         if self.dirty {
             file.truncate(self.end)?;
             self.dirty = false;

@@ -3,7 +3,7 @@
 use weir_journal::{Fs as _, Loss, ReadError};
 use weir_testkit::{Faults, Operation, SimFs};
 
-use crate::fixture::{SEGMENT, append, options, payloads, recover, small, start};
+use crate::fixture::{ACKS, SEGMENT, append, options, payloads, recover, small, start};
 
 /// What cannot be read is put off, not lost: the others come first.
 #[test]
@@ -72,6 +72,55 @@ fn a_segment_cannot_be_read_on_opening() {
         let fs = SimFs::with_files(1, &fs.files());
         assert_eq!(recover(&fs).payloads["b"], payloads(&all), "after {failing} failures");
     }
+}
+
+/// What is written after a start that could not read everything does not tell that the rest was never there.
+#[test]
+fn what_could_not_be_read_on_opening_is_there_later() {
+    let (fs, all) = small();
+    for seed in 0..200 {
+        let fs = SimFs::with_files(seed, &fs.files());
+        fs.set_faults(Faults { read: 3, ..Faults::default() });
+        let (mut writer, journal, _) = start(&fs, 4096);
+        fs.set_faults(Faults::default());
+        let queue = journal.queue("b");
+        let later = append(&mut writer, &[b"later".to_vec()], &[queue]);
+        let mut expected = payloads(&all);
+        if seed % 2 == 0 {
+            expected.push(b"later".to_vec());
+        } else {
+            // When the next segment goes, the one before it says itself how far it goes.
+            assert!(journal.complete(queue, &later[0]));
+        }
+        writer.tidy().unwrap();
+        assert_eq!(recover(&fs).payloads["b"], expected, "seed {seed}");
+    }
+}
+
+/// Completions that cannot be read are not overwritten by others.
+#[test]
+fn completions_cannot_be_read_on_opening() {
+    let (fs, all) = small();
+    let complete = |fs: &SimFs, number: usize, read_faults| {
+        fs.set_faults(Faults { read: read_faults, ..Faults::default() });
+        let (mut writer, journal, recovery) = start(fs, 4096);
+        fs.set_faults(Faults::default());
+        // Without the segment, nothing.
+        let is_completed = journal.complete(journal.queue("a"), &all[number].entry);
+        writer.tidy().unwrap();
+        (is_completed, recovery)
+    };
+    assert!(complete(&fs, 1, 0).0);
+    let mut unread = 0;
+    for seed in 0..50 {
+        let fs = SimFs::with_files(seed, &fs.files());
+        let (is_completed, recovery) = complete(&fs, 2, 3);
+        unread += recovery.damage.iter().filter(|report| report.file == ACKS).count();
+        let left = recover(&fs).payloads.remove("a").unwrap();
+        assert!(!left.contains(&all[1].payload), "seed {seed}");
+        assert_eq!(left.contains(&all[2].payload), !is_completed, "seed {seed}");
+    }
+    assert!(unread > 0);
 }
 
 /// Whoever removes files under a running gateway takes the data; it is told, and goes on.
