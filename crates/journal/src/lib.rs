@@ -22,7 +22,8 @@
 //! its bytes all the same. After a failed sync nothing is known about what was written since the last good one, and a
 //! later sync that succeeds proves nothing: so it is never tried again, the file is given up, and the next append begins
 //! with a new one, whose head says how far the old one is good. The failed group is owed to nobody; its client was told
-//! so. It can come back only if the machine dies as well, before the file's cutting is on disk.
+//! so. It is cut off the file, and can come back only if that fails, too, or the machine dies before the cut is on disk.
+//! A read that fails loses nothing: what cannot be read now is there once it can be, if need be after the next start.
 //!
 //! *The disk forgets or lies.* Any byte of any file may change, any file may be cut short or vanish. No damaged byte is
 //! ever handed out. Opening never fails for damage and never repairs by guessing: entries that are intact survive,
@@ -32,6 +33,9 @@
 //!
 //! *Somebody else.* A second process is kept out by a lock. A directory that is removed while it is used makes the next
 //! append fail. A copy of a directory in use can be opened.
+//!
+//! *Any of this while recovering.* Recovery may die at any point, and what it tries to change may fail or find no room:
+//! it uses and reports what it found all the same, and the next one finds no less.
 //!
 //! Not promised: that a completed entry never comes back. Completions are written down by [`Writer::tidy`] and not
 //! synced, so after power loss (or a kill before the next tidy) entries are delivered again. At least once, never less.

@@ -109,6 +109,8 @@ struct Disk {
     name_changes: Vec<NameChange>,
     faults: Faults,
     fail_next: VecDeque<(Operation, i32)>,
+    /// How many faults met each kind of operation.
+    failures: BTreeMap<Operation, u64>,
     capacity: Option<u64>,
     descriptors: Option<usize>,
     operations: u64,
@@ -152,6 +154,7 @@ impl SimFs {
             name_changes: Vec::new(),
             faults: Faults::default(),
             fail_next: VecDeque::new(),
+            failures: BTreeMap::new(),
             capacity: None,
             descriptors: None,
             operations: 0,
@@ -192,9 +195,19 @@ impl SimFs {
         self.disk().fail_next.push_back((operation, ENOSPC));
     }
 
+    /// How many operations of this kind have failed so far, but for want of room or by a crash.
+    pub fn failures(&self, operation: Operation) -> u64 {
+        self.disk().failures.get(&operation).copied().unwrap_or(0)
+    }
+
     /// How many files can be open at once.
     pub fn set_descriptors(&self, count: usize) {
         self.disk().descriptors = Some(count);
+    }
+
+    /// How many bytes all files have together.
+    pub fn used(&self) -> u64 {
+        self.disk().used()
     }
 
     /// How many bytes all files can have together.
@@ -310,15 +323,18 @@ impl Disk {
     }
 
     fn fate(&mut self, operation: Operation, one_in: u32) -> Fate {
+        let Some(code) = self.fault(operation, one_in) else { return Fate::Happens };
+        *self.failures.entry(operation).or_default() += 1;
+        Fate::Fails(io::Error::from_raw_os_error(code))
+    }
+
+    /// The error that meets an operation, if one does.
+    fn fault(&mut self, operation: Operation, one_in: u32) -> Option<i32> {
         if let Some(at) = self.fail_next.iter().position(|(failing, _)| *failing == operation) {
-            let code = self.fail_next.remove(at).map_or(EIO, |(_, code)| code);
-            return Fate::Fails(io::Error::from_raw_os_error(code));
+            return self.fail_next.remove(at).map(|(_, code)| code);
         }
-        if one_in > 0 && self.rng.u32(..one_in) == 0 {
-            let code = if operation == Operation::Write && self.rng.bool() { ENOSPC } else { EIO };
-            return Fate::Fails(io::Error::from_raw_os_error(code));
-        }
-        Fate::Happens
+        let fails = one_in > 0 && self.rng.u32(..one_in) == 0;
+        fails.then(|| if operation == Operation::Write && self.rng.bool() { ENOSPC } else { EIO })
     }
 
     fn alive(&self) -> io::Result<()> {

@@ -8,7 +8,7 @@ use weir_journal::{Backlog, Entry, Loss};
 /// What was promised for an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Safety {
-    /// The append failed, or never returned.
+    /// The append failed, or has not returned.
     Refused,
     /// A kill leaves it.
     Written,
@@ -25,7 +25,7 @@ pub(crate) enum Debt {
         taken: bool,
         pinned: bool,
     },
-    /// Completed; `noted`: before a tidy that returned.
+    /// Completed, or refused; `noted`: before a tidy that returned, or cut off. Only power loss brings that back.
     Done {
         noted: bool,
     },
@@ -35,6 +35,8 @@ pub(crate) struct Item {
     pub(crate) payload: Vec<u8>,
     pub(crate) items: u32,
     pub(crate) written_ms: u64,
+    /// Which process appended it.
+    pub(crate) process: u32,
     pub(crate) safety: Safety,
     pub(crate) debts: BTreeMap<usize, Debt>,
     /// Queues that completed it once. When it came back after power loss, that may be remembered again after another: a
@@ -50,8 +52,19 @@ impl fmt::Debug for Item {
     }
 }
 
-/// How a life ended.
+/// What became of the bytes of a refused group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// They are gone.
+    Durably,
+    /// The disk may have them yet.
+    Written,
+    /// They may be there: cutting failed, or the process died first.
+    Failed,
+}
+
+/// How lives ended: the worst of several deaths counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Death {
     Kill,
     PowerLoss,
@@ -76,6 +89,17 @@ impl Item {
     pub(crate) fn complete(&mut self, queue: usize) {
         self.debts.insert(queue, Debt::Done { noted: false });
         self.completed.insert(queue);
+    }
+
+    /// Nobody is owed it; it may be found as far as it was not cut off.
+    pub(crate) fn refuse(&mut self, cut: Cut) {
+        match cut {
+            Cut::Durably => self.debts.clear(),
+            Cut::Written | Cut::Failed => {
+                let done = Debt::Done { noted: cut == Cut::Written };
+                self.debts.values_mut().for_each(|debt| *debt = done);
+            }
+        }
     }
 
     pub(crate) fn set_taken(&mut self, queue: usize, now: bool) {

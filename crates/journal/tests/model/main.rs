@@ -1,20 +1,26 @@
 //! Random use of the journal against a plain model, with a crash at every operation that changes the disk.
 //!
 //! Every scenario is run once to the end and then again and again, each time with a crash at another operation; what is
-//! there afterwards must be what the model says, and so it goes on for two more lives. The seed is printed:
-//! `WEIR_JOURNAL_SEED=<seed>` runs that scenario alone, and `WEIR_JOURNAL_CRASH=<operation>` with that crash alone.
-//! `WEIR_JOURNAL_POINTS=<number>` changes how many crashes there are.
+//! there afterwards must be what the model says, and so it goes on for two more lives. Between two lives, recovery is
+//! itself met by crashes, a full disk or a failing one.
+//!
+//! The lives are always the same, so that a change is what makes the test fail; but for one fresh scenario per style. The
+//! seed of what fails is printed: `WEIR_JOURNAL_SEED=<seed>` runs that scenario alone, and
+//! `WEIR_JOURNAL_CRASH=<operation>` with that crash alone. `WEIR_JOURNAL_POINTS=<number>` changes how many crashes there
+//! are, not counting those of recovery, and `WEIR_JOURNAL_LIVES=<seed>` where the seeds begin.
 
 #![expect(clippy::unwrap_used, reason = "clippy knows test functions, not the helpers they share")]
 
 mod book;
 mod world;
 
+use std::ops::RangeInclusive;
+
 use fastrand::Rng;
 use world::{Style, World};
 
 /// Crash points of a run, over all styles.
-const CRASH_POINTS: u64 = 12_000;
+const CRASH_POINTS: u64 = 10_200;
 const STYLES: u64 = 6;
 
 #[test]
@@ -47,33 +53,41 @@ fn full_and_failing_disk() {
     explore(Style { written: true, faults: true, full: true });
 }
 
+/// How many crashes there were.
+#[derive(Debug, Default)]
+struct Points {
+    life: u64,
+    recovery: u64,
+}
+
 #[expect(clippy::print_stdout, reason = "shown when a test fails, or when asked for")]
 fn explore(style: Style) {
+    let mut points = Points::default();
     if let Some(seed) = number("WEIR_JOURNAL_SEED") {
         let crashes = number("WEIR_JOURNAL_CRASH").map(|crash| crash..=crash);
-        run_scenario(style, seed, crashes);
-        return;
+        return run_scenario(style, seed, crashes, &mut points);
     }
-    // Always the same lives, so that a change is what makes the test fail; `WEIR_JOURNAL_LIVES` begins elsewhere.
     let mut seeds = Rng::with_seed(number("WEIR_JOURNAL_LIVES").unwrap_or(1));
-    let mut points = 0;
-    while points < number("WEIR_JOURNAL_POINTS").unwrap_or(CRASH_POINTS) / STYLES {
-        points += run_scenario(style, seeds.u64(..), None);
+    while points.life < number("WEIR_JOURNAL_POINTS").unwrap_or(CRASH_POINTS) / STYLES {
+        run_scenario(style, seeds.u64(..), None, &mut points);
     }
-    println!("{points} crash points");
+    println!("{points:?}");
+    let fresh = fastrand::u64(..);
+    println!("fresh: WEIR_JOURNAL_SEED={fresh}");
+    run_scenario(style, fresh, None, &mut points);
 }
 
-/// Runs one scenario with a crash at each of its operations; how many these were.
-fn run_scenario(style: Style, seed: u64, crashes: Option<std::ops::RangeInclusive<u64>>) -> u64 {
-    let operations = run(style, seed, None);
+/// Runs one scenario to its end and then with a crash at each of its operations.
+fn run_scenario(style: Style, seed: u64, crashes: Option<RangeInclusive<u64>>, points: &mut Points) {
+    let operations = run(style, seed, None, points);
     for crash in crashes.unwrap_or(1..=operations) {
-        run(style, seed, Some(crash));
+        run(style, seed, Some(crash), points);
+        points.life += 1;
     }
-    operations
 }
 
-/// Three lives; the first ends with the crash.
-fn run(style: Style, seed: u64, crash: Option<u64>) -> u64 {
+/// Three lives; the first ends with the crash. How many operations it had.
+fn run(style: Style, seed: u64, crash: Option<u64>, points: &mut Points) -> u64 {
     let _told = Told { seed, crash };
     let mut world = World::new(style, seed);
     world.live(crash);
@@ -85,6 +99,7 @@ fn run(style: Style, seed: u64, crash: Option<u64>) -> u64 {
     world.live(None);
     world.reopen();
     world.finish();
+    points.recovery += world.recovery_crashes;
     operations
 }
 
@@ -99,7 +114,12 @@ impl Drop for Told {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let crash = self.crash.map(|crash| format!("WEIR_JOURNAL_CRASH={crash} ")).unwrap_or_default();
-            eprintln!("to replay: WEIR_JOURNAL_SEED={} {crash}cargo test -p weir-journal --test model", self.seed);
+            let thread = std::thread::current();
+            let test = thread.name().unwrap_or_default();
+            let Self { seed, .. } = self;
+            eprintln!(
+                "to replay: WEIR_JOURNAL_SEED={seed} {crash}cargo test -p weir-journal --test model {test} -- --exact"
+            );
         }
     }
 }

@@ -1,20 +1,24 @@
 //! A journal, its disk and its model, and random things to do with them.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod reopen;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fastrand::Rng;
 use weir_journal::{
-    Backlog, Depth, Durability, Entry, Fs as _, Journal, Loss, NewEntry, Options, Owed, QueueId, Recovery, Writer,
-    inspect, open,
+    Backlog, Durability, Entry, Fs as _, Journal, Loss, NewEntry, Options, Owed, QueueId, Recovery, Writer, open,
 };
-use weir_testkit::{Faults, SimFs};
+use weir_testkit::{Faults, Operation, SimFs};
 
-use crate::book::{Book, Death, Debt, Item, Safety};
+use crate::book::{Book, Cut, Debt, Item, Safety};
 
 const QUEUES: usize = 3;
 const ACTIONS: u32 = 40;
+/// In one of so many.
+const FAULTS: Faults = Faults { short: 6, read: 0, write: 30, sync: 30, other: 30 };
+const READ_FAULTS: u32 = 15;
 
 /// What makes life hard.
 #[derive(Debug, Clone, Copy)]
@@ -23,13 +27,6 @@ pub(crate) struct Style {
     pub(crate) written: bool,
     pub(crate) faults: bool,
     pub(crate) full: bool,
-}
-
-impl Style {
-    /// Entries may be damaged, or come and go, that were written and whose sync failed.
-    fn doubts(self) -> bool {
-        self.faults && self.written
-    }
 }
 
 pub(crate) struct World {
@@ -42,7 +39,15 @@ pub(crate) struct World {
     book: Book,
     now_ms: u64,
     options: Options,
+    /// Crashes that met recovery.
+    pub(crate) recovery_crashes: u64,
+    /// Processes so far.
+    process: u32,
     lost_power: bool,
+    /// Entries may be damaged, or come and go, that were written and could not be synced.
+    doubts: bool,
+    /// In this life some reads fail.
+    reads_fail: bool,
 }
 
 impl World {
@@ -63,7 +68,11 @@ impl World {
             book: Book::default(),
             now_ms: 1_000_000,
             options,
+            recovery_crashes: 0,
+            process: 0,
             lost_power: false,
+            doubts: style.faults && style.written,
+            reads_fail: false,
         }
     }
 
@@ -76,9 +85,8 @@ impl World {
         if let Some(crash) = crash {
             self.fs.crash_at(self.fs.operations() + crash);
         }
-        if self.style.faults {
-            self.fs.set_faults(Faults { short: 6, read: 0, write: 30, sync: 30, other: 30 });
-        }
+        self.reads_fail = self.style.faults && self.rng.bool();
+        self.set_faults(self.reads_fail);
         if self.style.full {
             self.fs.set_capacity(Some(40 << 10));
         }
@@ -88,6 +96,12 @@ impl World {
                 return;
             }
             self.check_counters();
+        }
+    }
+
+    fn set_faults(&self, reads_fail: bool) {
+        if self.style.faults {
+            self.fs.set_faults(Faults { read: if reads_fail { READ_FAULTS } else { 0 }, ..FAULTS });
         }
     }
 
@@ -120,16 +134,14 @@ impl World {
             let debts = owed.iter().map(debt).collect();
             let items = self.rng.u32(..50);
             // Refused until it is answered otherwise: it may be found after a crash, and need not be.
-            let (payload_bytes, safety) = (payload.clone(), Safety::Refused);
-            let written_ms = self.now_ms;
-            let completed = BTreeSet::new();
             self.book.all.push(Item {
-                payload: payload_bytes,
+                payload: payload.clone(),
                 items,
-                written_ms,
-                safety,
+                written_ms: self.now_ms,
+                process: self.process,
+                safety: Safety::Refused,
                 debts,
-                completed,
+                completed: BTreeSet::new(),
                 entry: None,
             });
             let cut = self.rng.usize(..=payload.len());
@@ -138,19 +150,33 @@ impl World {
         }
         let group: Vec<NewEntry<'_>> =
             requests.iter().map(|(payload, items, owed)| NewEntry { payload, items: *items, owed }).collect();
+        self.append_group(first, &group);
+    }
+
+    /// Appends what is in the book from `first` on.
+    fn append_group(&mut self, first: usize, group: &[NewEntry<'_>]) {
         let written = self.style.written && self.rng.bool();
         let (durability, safety) =
             if written { (Durability::Written, Safety::Written) } else { (Durability::Synced, Safety::Synced) };
-        let result = self.writer.append(&group, self.now_ms, durability);
+        let failures = || [Operation::Truncate, Operation::Sync].map(|operation| self.fs.failures(operation));
+        let [truncations, syncs] = failures();
+        let result = self.writer.append(group, self.now_ms, durability);
+        let [truncations_since, syncs_since] = failures();
+        let items = self.book.all[first..].iter_mut();
         match result {
             Ok(entries) => {
-                assert_eq!(entries.len(), count);
-                for (item, entry) in self.book.all[first..].iter_mut().zip(entries) {
-                    (item.safety, item.entry) = (safety, Some(entry));
-                }
+                assert_eq!(entries.len(), group.len());
+                items.zip(entries).for_each(|(item, entry)| (item.safety, item.entry) = (safety, Some(entry)));
             }
-            // Nobody is owed it, but for a crash.
-            Err(_) => self.book.all[first..].iter_mut().for_each(|item| item.debts.values_mut().for_each(refuse)),
+            Err(_) => {
+                let is_cut = truncations_since == truncations && !self.fs.has_crashed();
+                let cut = match (is_cut, syncs_since == syncs) {
+                    (true, true) => Cut::Durably,
+                    (true, false) => Cut::Written,
+                    (false, _) => Cut::Failed,
+                };
+                items.for_each(|item| item.refuse(cut));
+            }
         }
     }
 
@@ -176,17 +202,20 @@ impl World {
     fn take(&mut self, queue: usize) {
         let max_bytes = self.rng.usize(..3000);
         let untaken = self.book.untaken(queue);
-        // Reading fails only when the disk is gone.
         let Ok(chunk) = self.journal.take(self.queues[queue], max_bytes) else {
-            assert!(self.fs.has_crashed());
+            assert!(self.fs.has_crashed() || self.reads_fail);
             return;
         };
         let bytes: usize = chunk.entries.iter().map(|(_, range)| range.len()).sum();
         assert!(bytes <= max_bytes || chunk.entries.len() == 1);
         assert_eq!(chunk.entries.is_empty(), untaken.is_empty());
         assert_eq!(chunk.damaged, Loss::default());
-        for ((entry, range), number) in chunk.entries.iter().zip(untaken) {
-            assert_eq!(self.book.find(&chunk.buffer[range.clone()]), number, "oldest first");
+        let mut untaken = untaken.into_iter();
+        for (entry, range) in &chunk.entries {
+            let number = self.book.find(&chunk.buffer[range.clone()]);
+            // What cannot be read is put off.
+            let expected = if self.reads_fail { untaken.find(|next| *next == number) } else { untaken.next() };
+            assert_eq!(expected, Some(number), "oldest first");
             self.check_entry(number, entry);
             self.book.all[number].set_taken(queue, true);
         }
@@ -213,7 +242,7 @@ impl World {
         if self.rng.u32(..4) == 0 {
             match self.journal.read(&entry) {
                 Ok(payload) => assert_eq!(payload, self.book.all[number].payload),
-                Err(error) => assert!(self.fs.has_crashed(), "{error}"),
+                Err(error) => assert!(self.fs.has_crashed() || self.reads_fail, "{error}"),
             }
         }
         assert!(self.journal.complete(id, &entry));
@@ -240,7 +269,10 @@ impl World {
         let bytes = self.book.backlog(queue).bytes;
         let max_bytes = if self.rng.bool() { self.rng.u64(..=bytes) } else { u64::MAX };
         let not_before_ms = if self.rng.bool() { self.now_ms - self.rng.u64(..5000) } else { 0 };
+        // How much goes of what cannot be read is not exact.
+        self.set_faults(false);
         let loss = self.journal.evict(self.queues[queue], max_bytes, not_before_ms);
+        self.set_faults(self.reads_fail);
         if !self.fs.has_crashed() {
             assert_eq!(loss, self.book.evict(queue, max_bytes, not_before_ms));
         }
@@ -266,128 +298,6 @@ impl World {
         }
     }
 
-    /// Dies and comes back: by a crash if there was one, or as a process that just ends.
-    pub(crate) fn reopen(&mut self) {
-        let death = if self.rng.bool() { Death::Kill } else { Death::PowerLoss };
-        self.fs.crash();
-        self.fs = match death {
-            Death::Kill => self.fs.after_kill(),
-            Death::PowerLoss => self.fs.after_power_loss(),
-        };
-        self.fs.set_capacity(None);
-        self.lost_power |= death == Death::PowerLoss;
-        self.options.seed = self.rng.u64(..);
-        let looked = inspect(&self.fs, Depth::Payloads).unwrap();
-        let (writer, journal, recovery) = open(Arc::new(self.fs.clone()), self.options).unwrap();
-        (self.writer, self.journal) = (writer, journal);
-        self.check_report(&recovery, death);
-        let mut backlogs: Vec<(String, Backlog)> =
-            recovery.queues.iter().map(|(_, name, backlog)| (name.clone(), *backlog)).collect();
-        backlogs.sort_by(|(one, _), (other, _)| one.cmp(other));
-        if !self.style.doubts() {
-            let seen: Vec<_> = looked.queues.into_iter().map(|queue| (queue.name, queue.backlog)).collect();
-            assert_eq!(seen, backlogs, "inspection sees what recovery sees");
-        }
-        self.check_idempotence(&recovery);
-        self.queues = register(&self.journal, &mut self.rng);
-        let unsynced = self.unsynced();
-        let found = (0..QUEUES).flat_map(|queue| self.check_queue(queue, death)).collect();
-        self.check_prefix(&unsynced, &found);
-        self.settle_safety(&found);
-        self.check_counters();
-    }
-
-    fn check_report(&self, recovery: &Recovery, death: Death) {
-        if self.style.doubts() {
-            return;
-        }
-        assert_eq!(recovery.lost, []);
-        for report in &recovery.damage {
-            let unsynced = report.file.ends_with(".ack") && (death == Death::PowerLoss || self.lost_power);
-            assert!(unsynced, "nothing is damaged: {report:?} {death:?} {:?}", self.fs.files().keys());
-        }
-    }
-
-    /// JOURNAL-4
-    fn check_idempotence(&self, recovery: &Recovery) {
-        let (_, _, again) = open(Arc::new(self.fs.after_kill()), self.options).unwrap();
-        assert_eq!(again.queues, recovery.queues);
-        assert_eq!(again.truncated_bytes, 0, "what is torn was cut off: {recovery:?} {again:?}");
-        let is_known = |report| recovery.damage.contains(report);
-        assert!(self.style.doubts() || again.damage.iter().all(is_known), "damage is told or mended, it never grows");
-    }
-
-    /// JOURNAL-1, JOURNAL-2, JOURNAL-3
-    fn check_queue(&mut self, queue: usize, death: Death) -> Vec<usize> {
-        let before = self.journal.backlog(self.queues[queue]);
-        let (found, damaged) = self.drain(queue);
-        assert!(found.keys().is_sorted());
-        assert_eq!(before.entries, found.len() as u64 + damaged.entries);
-        assert!(self.style.doubts() || damaged == Loss::default());
-        for (number, item) in self.book.all.iter_mut().enumerate() {
-            let Some(entry) = found.get(&number) else {
-                assert!(!item.must_survive(queue, death), "item {number} of queue {queue} is lost: {item:?}");
-                item.forget(queue, self.style.doubts());
-                continue;
-            };
-            assert!(item.may_be_found(queue, death), "item {number} is back for queue {queue}: {item:?}");
-            item.entry = Some(*entry);
-            item.debts.insert(queue, Debt::Open { taken: true, pinned: false });
-        }
-        for (number, entry) in &found {
-            self.check_entry(*number, entry);
-            if self.rng.u32(..3) > 0 {
-                assert!(self.journal.release(self.queues[queue], entry));
-                self.book.all[*number].debts.insert(queue, Debt::Open { taken: false, pinned: false });
-            }
-        }
-        found.into_keys().collect()
-    }
-
-    /// What was found was synced when the journal was opened; on a failing disk only as far as that is known.
-    fn settle_safety(&mut self, found: &BTreeSet<usize>) {
-        let safety = if self.style.doubts() { Safety::Doubtful } else { Safety::Synced };
-        for number in found {
-            let item = &mut self.book.all[*number];
-            if item.safety != Safety::Synced {
-                item.safety = safety;
-            }
-        }
-    }
-
-    /// Takes everything there is.
-    fn drain(&mut self, queue: usize) -> (BTreeMap<usize, Entry>, Loss) {
-        let (mut found, mut damaged, mut last) = (BTreeMap::new(), Loss::default(), None);
-        loop {
-            let chunk = self.journal.take(self.queues[queue], self.rng.usize(..3000)).unwrap();
-            damaged.entries += chunk.damaged.entries;
-            for (entry, range) in &chunk.entries {
-                let number = self.book.find(&chunk.buffer[range.clone()]);
-                assert!(last.is_none_or(|last| last < number), "oldest first, and each once");
-                last = Some(number);
-                self.book.all[number].entry = None;
-                found.insert(number, *entry);
-            }
-            if chunk.entries.is_empty() {
-                return (found, damaged);
-            }
-        }
-    }
-
-    /// Entries that power loss may take, oldest first.
-    fn unsynced(&self) -> Vec<usize> {
-        let is_open = |item: &Item| (0..QUEUES).any(|queue| item.is_open(queue));
-        let numbered = self.book.all.iter().enumerate();
-        let unsynced = numbered.filter(|(_, item)| item.safety == Safety::Written && is_open(item));
-        unsynced.map(|(number, _)| number).collect()
-    }
-
-    /// Of what was not synced, the first up to some point are there.
-    fn check_prefix(&self, unsynced: &[usize], found: &BTreeSet<usize>) {
-        let is_prefix = unsynced.iter().is_sorted_by_key(|number| !found.contains(number));
-        assert!(self.style.doubts() || is_prefix, "{unsynced:?} {found:?}");
-    }
-
     /// Completes everything: nothing stays behind.
     pub(crate) fn finish(&mut self) {
         for queue in 0..QUEUES {
@@ -408,7 +318,7 @@ impl World {
     /// Of what was in doubt, the names of its queues may be lost and the entries not.
     fn finish_nameless(&mut self) {
         for (queue, name) in self.journal.queues() {
-            assert!(name.starts_with("traces/") || self.style.doubts() && name.starts_with("?/"));
+            assert!(name.starts_with("traces/") || self.doubts && name.starts_with("?/"));
             loop {
                 let chunk = self.journal.take(queue, usize::MAX).unwrap();
                 for (entry, range) in &chunk.entries {
@@ -421,10 +331,6 @@ impl World {
             }
         }
     }
-}
-
-fn refuse(debt: &mut Debt) {
-    *debt = Debt::Done { noted: false };
 }
 
 /// In any order: ids are not what a queue is.
