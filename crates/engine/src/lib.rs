@@ -80,7 +80,7 @@ pub enum StartError {
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// The journal cannot be opened.
-    #[error("cannot open the journal: {0}")]
+    #[error(transparent)]
     Journal(#[from] weir_journal::OpenError),
     /// No thread for the journal's writer.
     #[error("cannot start the thread that writes the journal: {0}")]

@@ -4,7 +4,7 @@ use std::io;
 
 /// Why a journal cannot be opened. Damage is no reason: it is reported in [`Recovery`](crate::Recovery).
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open the journal: cannot {action}: {source}")]
+#[error("cannot open the journal: cannot {action}")]
 pub struct OpenError {
     /// What was tried.
     pub action: String,

@@ -35,7 +35,7 @@ pub enum LockError {
         holder: Option<u32>,
     },
     /// The system does not let us.
-    #[error("cannot {action} {path}: {source}")]
+    #[error("cannot {action} {path}")]
     Io {
         /// What was tried.
         action: &'static str,
