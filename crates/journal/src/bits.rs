@@ -1,59 +1,79 @@
-//! A growing set of small numbers, one bit each.
+//! A set of numbers, one bit each where they lie close together.
 
-/// The set. Numbers beyond its end are not in it.
+use std::collections::BTreeMap;
+
+/// The set: words by their place, those without a bit left out. So it takes no more memory than what was put in stands
+/// for on disk, whatever the numbers are.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Bits {
-    words: Vec<u64>,
+    words: BTreeMap<u32, u64>,
 }
 
 impl Bits {
     /// Whether it was not there before.
     pub(crate) fn insert(&mut self, index: u32) -> bool {
-        let (word, bit) = split(index);
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
-        }
-        let new = self.words[word] & bit == 0;
-        self.words[word] |= bit;
+        let (at, bit) = split(index);
+        let word = self.words.entry(at).or_default();
+        let new = *word & bit == 0;
+        *word |= bit;
         new
     }
 
     /// Whether it was there before.
     pub(crate) fn remove(&mut self, index: u32) -> bool {
-        let (word, bit) = split(index);
-        let Some(word) = self.words.get_mut(word) else { return false };
+        let (at, bit) = split(index);
+        let Some(word) = self.words.get_mut(&at) else { return false };
         let old = *word & bit != 0;
         *word &= !bit;
+        if *word == 0 {
+            self.words.remove(&at);
+        }
         old
     }
 
     pub(crate) fn contains(&self, index: u32) -> bool {
-        let (word, bit) = split(index);
-        self.words.get(word).is_some_and(|word| word & bit != 0)
+        let (at, bit) = split(index);
+        self.word(at) & bit != 0
     }
 
     /// The least number of the set that is at least `from` and not in `except`.
     pub(crate) fn next_except(&self, from: u32, except: &Self) -> Option<u32> {
         let (start, _) = split(from);
-        let mut mask = u64::MAX << (from % 64);
-        for (at, word) in self.words.iter().enumerate().skip(start) {
-            let left = word & !except.words.get(at).copied().unwrap_or(0) & mask;
-            if left != 0 {
-                return u32::try_from(at * 64).ok().map(|base| base + left.trailing_zeros());
-            }
-            mask = u64::MAX;
-        }
-        None
+        self.words.range(start..).find_map(|(at, word)| {
+            let mask = if *at == start { u64::MAX << (from % 64) } else { u64::MAX };
+            let left = word & !except.word(*at) & mask;
+            (left != 0).then(|| at * 64 + left.trailing_zeros())
+        })
     }
 
     /// The least number of the set that is at least `from`.
     pub(crate) fn next(&self, from: u32) -> Option<u32> {
         self.next_except(from, &Self::default())
     }
+
+    /// Where the run of consecutive numbers that are in the set and not in `except`, and that begins with `first`, ends;
+    /// at `limit` at the latest.
+    pub(crate) fn run_end_except(&self, first: u32, limit: u32, except: &Self) -> u32 {
+        let mut end = first;
+        while end < limit {
+            let (at, _) = split(end);
+            let left = (self.word(at) & !except.word(at)) >> (end % 64);
+            let run = left.trailing_ones();
+            end = end.saturating_add(run);
+            if run == 0 || !end.is_multiple_of(64) {
+                break;
+            }
+        }
+        end.min(limit)
+    }
+
+    fn word(&self, at: u32) -> u64 {
+        self.words.get(&at).copied().unwrap_or(0)
+    }
 }
 
-fn split(index: u32) -> (usize, u64) {
-    ((index / 64) as usize, 1 << (index % 64))
+fn split(index: u32) -> (u32, u64) {
+    (index / 64, 1 << (index % 64))
 }
 
 #[cfg(test)]
@@ -78,5 +98,29 @@ mod tests {
         assert!(set.remove(63) && !set.remove(63) && !set.remove(100_000));
         assert!(!set.contains(63) && set.contains(200) && !set.contains(100_000));
         assert_eq!(set.next(1), Some(64));
+    }
+
+    #[test]
+    fn runs_end_where_a_number_is_missing() {
+        let (mut set, mut other) = (Bits::default(), Bits::default());
+        assert!((10..200).all(|index| set.insert(index)));
+        assert_eq!([set.run_end_except(10, 1000, &other), set.run_end_except(63, 1000, &other)], [200, 200]);
+        assert_eq!([set.run_end_except(10, 150, &other), set.run_end_except(200, 300, &other)], [150, 200]);
+        other.insert(128);
+        assert_eq!([set.run_end_except(10, 1000, &other), set.run_end_except(128, 1000, &other)], [128, 128]);
+        set.insert(u32::MAX);
+        assert_eq!(set.run_end_except(u32::MAX, u32::MAX, &other), u32::MAX);
+    }
+
+    /// A number takes no room for those before it, nor one that was removed.
+    #[test]
+    fn numbers_far_apart_take_little_room() {
+        let mut set = Bits::default();
+        for index in [0, 76_000_000, u32::MAX] {
+            assert!(set.insert(index));
+        }
+        assert_eq!((set.words.len(), set.next(1), set.next(76_000_001)), (3, Some(76_000_000), Some(u32::MAX)));
+        assert!(set.remove(0) && set.remove(u32::MAX));
+        assert_eq!(set.words.len(), 1);
     }
 }

@@ -121,9 +121,6 @@ impl Ledger {
     /// The first untaken entry from `index` on, and the end of the run of untaken entries that it begins.
     pub(crate) fn untaken_run(&self, index: u32) -> Option<(u32, u32)> {
         let first = self.owed.next_except(index, &self.taken)?;
-        let is_untaken = |index: &u32| self.owed.contains(*index) && !self.taken.contains(*index);
-        let longest = first.saturating_add(MAX_RUN);
-        let end = (first..longest).find(|index| !is_untaken(index));
-        Some((first, end.unwrap_or(longest)))
+        Some((first, self.owed.run_end_except(first, first.saturating_add(MAX_RUN), &self.taken)))
     }
 }
