@@ -285,7 +285,10 @@ fn report(recovery: &Recovery, took: Duration) {
     }
     if recovery.truncated_bytes > 0 {
         let bytes = recovery.truncated_bytes;
-        tracing::info!(bytes, "removed an unfinished write from the end of the journal: it was never acknowledged");
+        tracing::warn!(
+            bytes,
+            "cut off the end of the journal, which is not whole: a write that was under way when the process or the machine died, or damage that cannot be told from one"
+        );
     }
     let entries: u64 = recovery.queues.iter().map(|(.., backlog)| backlog.entries).sum();
     if entries > 0 {

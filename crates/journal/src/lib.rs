@@ -27,9 +27,10 @@
 //!
 //! *The disk forgets or lies.* Any byte of any file may change, any file may be cut short or vanish. No damaged byte is
 //! ever handed out. Opening never fails for damage and never repairs by guessing: entries that are intact survive,
-//! the others are counted and reported, and files that make no sense stay where they are. Only at the end of the last
-//! segment damage cannot be told from a write that was under way, unless a later frame says that the place was durable
-//! before; there everything from the first invalid byte on is cut off and counted as truncated.
+//! the others are counted and reported, and files that make no sense stay where they are. Only after a kill or a power
+//! loss, and at the end of the last segment, damage cannot be told from a write that was under way, unless a later frame
+//! says that the place was durable before; there everything from the first invalid byte on is cut off and counted as
+//! truncated. After an orderly end ([`Writer::finish`]) it is known how far the segment goes.
 //!
 //! *Somebody else.* A second process is kept out by a lock. A directory that is removed while it is used makes the next
 //! append fail. A copy of a directory in use can be opened.

@@ -147,7 +147,7 @@ pub struct Recovery {
     pub queues: Vec<(QueueId, String, Backlog)>,
     /// What queues were owed and cannot be read. It is owed no more.
     pub lost: Vec<(QueueId, Loss)>,
-    /// Bytes cut off the end: a write that was under way when the process died. Nobody was told they are safe.
+    /// Bytes cut off the end: a write that was under way when the process died, or damage that cannot be told from one.
     pub truncated_bytes: u64,
     /// Everything that is wrong otherwise.
     pub damage: Vec<DamageReport>,

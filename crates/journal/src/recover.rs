@@ -170,15 +170,18 @@ impl Recovered {
             }
         }
         let found = Extent { end: segment.end, items, entries: segment.entries };
-        let extent = if let End::Known(extent) = end { extent } else { found };
+        let extent = match end {
+            End::Known(extent) => Some(extent),
+            // Where it ends is seen by who can read it.
+            _ if end_unread => None,
+            _ => Some(found),
+        };
         let numbers = ids.iter().map(|(number, id)| (*id, *number)).collect();
         let mut acks = AckFile::recovered(files, numbers, extent);
-        let tail = durable_end..extent.end;
+        let tail = durable_end..extent.unwrap_or(found).end;
         self.settle(Found { fs, files, end, tail }, &mut segment, &mut acks);
         // The next segment must not say where this one ends when that is not known.
-        if !end_unread {
-            self.previous = Previous { id: files.id, extent };
-        }
+        self.previous = extent.map_or(self.previous, |extent| Previous { id: files.id, extent });
         self.acks.insert(files.id, acks);
         self.index.segments.insert(files.id, segment);
         for (number, ledger) in ledgers {

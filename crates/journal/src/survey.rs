@@ -384,7 +384,7 @@ impl Tail {
     fn find(file: &dyn File, seal: Seal, length: u64) -> Option<Self> {
         let mut walk = Walk::new(file, seal, Place::START, length);
         let mut suspects = VecDeque::new();
-        let (mut content_end, mut durable_end) = (FILE_HEAD as u64, FILE_HEAD as u64);
+        let mut content_end = FILE_HEAD as u64;
         while let Some(step) = walk.step() {
             match step {
                 Step::Queue { .. } => content_end = walk.place().offset,
@@ -394,17 +394,17 @@ impl Tail {
                     content_end = content_end.max(gap.content_end);
                 }
                 Step::Entry(found) => {
-                    durable_end = durable_end.max(u64::from(found.head.durable_end));
-                    while suspects.front().is_some_and(|suspect| *suspect < durable_end) {
-                        suspects.pop_front();
-                    }
                     if !walk.is_sound(&found).ok()? {
                         suspects.push_back(found.offset);
                     }
                     content_end = found.end();
                 }
             }
+            while suspects.front().is_some_and(|suspect| *suspect < walk.durable_end()) {
+                suspects.pop_front();
+            }
         }
+        let durable_end = walk.durable_end().max(FILE_HEAD as u64);
         let end = suspects.front().copied().unwrap_or(walk.place().offset);
         Some(Self { end, durable_end: durable_end.min(end), torn_bytes: content_end.saturating_sub(end) })
     }

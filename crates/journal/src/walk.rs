@@ -79,6 +79,7 @@ pub(crate) struct Walk<'a> {
     end: u64,
     window: Window,
     owed: Vec<u16>,
+    durable_end: u64,
     unreadable: Option<io::Error>,
 }
 
@@ -86,7 +87,7 @@ impl<'a> Walk<'a> {
     /// A walk from `place` to `end`.
     pub(crate) fn new(file: &'a dyn File, seal: Seal, place: Place, end: u64) -> Self {
         let window = Window { reach: SMALL, ..Window::default() };
-        Self { file, seal, place, end, window, owed: Vec::new(), unreadable: None }
+        Self { file, seal, place, end, window, owed: Vec::new(), durable_end: 0, unreadable: None }
     }
 
     /// Where it is, and which entry it expects next.
@@ -97,6 +98,12 @@ impl<'a> Walk<'a> {
     /// The queues that are owed the entry of the last step, by number.
     pub(crate) fn owed(&self) -> &[u16] {
         &self.owed
+    }
+
+    /// Up to where the segment was durable once, by what any head that was met says, whatever became of the rest of its
+    /// frame.
+    pub(crate) fn durable_end(&self) -> u64 {
+        self.durable_end
     }
 
     /// The next step; none at the end.
@@ -134,6 +141,7 @@ impl<'a> Walk<'a> {
     fn frame(&mut self, offset: u64) -> Option<FrameHead> {
         let seal = self.seal;
         let head = FrameHead::decode(self.view(offset, FRAME_HEAD)?, seal)?;
+        self.durable_end = self.durable_end.max(u64::from(head.durable_end));
         let fits = offset + head.frame_bytes() <= self.end;
         // Each entry takes at least its head, so a greater index cannot be.
         let possible = u64::from(head.index) <= offset / FRAME_HEAD as u64;

@@ -99,6 +99,20 @@ impl Writer {
         deleted.and(written)
     }
 
+    /// The orderly end: makes everything durable, tidies, and writes down how far the last segment goes. No segment
+    /// follows to say that, and without it damage there could not be told from a write that was under way. An append
+    /// afterwards begins a new segment.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let synced = self.sync();
+        let tidied = self.tidy();
+        if let Some(active) = self.active.take() {
+            self.seal(&active);
+        }
+        let last = self.acks.get_mut(&self.previous.id);
+        let noted = last.map_or(Ok(()), |acks| acks.note_extent(&*self.fs));
+        synced.and(tidied).and(noted)
+    }
+
     /// The room there is.
     pub fn space(&self) -> io::Result<Space> {
         self.fs.space()

@@ -73,7 +73,7 @@ fn recovery(writer: &mut Writer<'_>, store: &Store) -> fmt::Result {
     let took = store.recovered.took.as_secs_f64();
     writer.gauges("weir_journal_recovery_seconds", "Time to read the journal at the start", one(took))?;
     let truncated = store.recovered.truncated_bytes as f64;
-    let help = "Bytes of an unfinished, unacknowledged write that were removed at the start";
+    let help = "Bytes removed at the start: an unfinished write, or damage that cannot be told from one";
     writer.gauges("weir_journal_recovery_truncated_bytes", help, one(truncated))
 }
 

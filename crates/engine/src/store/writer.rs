@@ -109,6 +109,9 @@ impl Writer {
         }
         self.sync();
         self.tidy();
+        if let Err(error) = self.journal.finish() {
+            tracing::warn!(%error, "cannot close the journal in good order; the next start finds it as after a kill");
+        }
     }
 
     /// Puts pieces on disk and tells their obligations.

@@ -42,7 +42,7 @@ impl AckFile {
     }
 
     /// That of a segment that was found.
-    pub(crate) fn recovered(files: &Files, numbers: BTreeMap<QueueId, u16>, extent: Extent) -> Self {
+    pub(crate) fn recovered(files: &Files, numbers: BTreeMap<QueueId, u16>, extent: Option<Extent>) -> Self {
         let is_unnamed = |(_, number): &(&QueueId, &u16)| !files.acks.names.contains_key(number);
         let unnamed = numbers.iter().filter(is_unnamed).map(|(queue, _)| *queue).collect();
         Self {
@@ -53,8 +53,8 @@ impl AckFile {
             end: files.acks.end,
             unread: files.acks_unread,
             dirty: files.acks.torn_bytes > 0 || files.ack_length > files.acks.end,
-            extent: Some(extent),
-            extent_is_noted: files.acks.extent == Some(extent),
+            extent,
+            extent_is_noted: files.acks.extent.is_some(),
             numbers,
         }
     }

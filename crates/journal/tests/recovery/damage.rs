@@ -7,7 +7,8 @@ use weir_journal::{Durability, Loss, NewEntry, Options, Owed, open};
 use weir_testkit::{Operation, SimFs};
 
 use crate::fixture::{
-    ACKS, FILE_HEAD, Files, Found, SEGMENT, Written, append, payloads, recover, recover_files, sealed, small, start,
+    ACKS, FILE_HEAD, FRAME_HEAD, Files, Found, SEGMENT, Written, append, filled, finished, offset, payloads, recover,
+    recover_files, sealed, small, start,
 };
 
 /// Ways to change a byte.
@@ -246,6 +247,98 @@ fn damage_before_a_torn_tail() {
     }
 }
 
+/// A head tells what was durable whatever became of the rest of its frame.
+#[test]
+fn damage_before_a_torn_tail_of_which_a_head_is_left() {
+    let (fs, all) = small();
+    let mut files = cut(fs.files(), &all);
+    let bytes = files.get_mut(SEGMENT).unwrap();
+    bytes[all[2].payload_at()] ^= 1;
+    // The list of queues of the one, the head of the other.
+    bytes[all[4].frame.start + FRAME_HEAD] ^= 1;
+    bytes[all[5].frame.start + 5] ^= 1;
+    check_damage_before_tail(&files, &[0, 1, 3], &all);
+    // The file ends within a frame.
+    files = cut(fs.files(), &all);
+    let bytes = files.get_mut(SEGMENT).unwrap();
+    bytes[all[2].payload_at()] ^= 1;
+    bytes.truncate(all[4].payload_at());
+    check_damage_before_tail(&files, &[0, 1, 3], &all);
+}
+
+/// A name is a frame as others are.
+#[test]
+fn damage_before_a_torn_tail_of_which_a_name_is_left() {
+    let fs = SimFs::new(1);
+    let (mut writer, journal, all) = filled(&fs);
+    let last = append(&mut writer, &[b"last".to_vec()], &[journal.queue("c")]);
+    let mut files = fs.files();
+    let bytes = files.get_mut(SEGMENT).unwrap();
+    bytes[all[4].payload_at()] ^= 1;
+    bytes[offset(&last[0]) + 5] ^= 1;
+    check_damage_before_tail(&files, &[0, 1, 2, 3, 5], &all);
+}
+
+/// Of all entries these are left, one is lost, and the tail is cut off.
+#[track_caller]
+fn check_damage_before_tail(files: &Files, left: &[usize], all: &[Written]) {
+    let found = recover_files(files);
+    check_queues(&found, &payloads(left.iter().map(|number| &all[*number])), 0);
+    assert!(found.recovery.truncated_bytes > 0);
+    let lost: Vec<_> = found.recovery.lost.iter().map(|(_, loss)| (loss.entries, loss.items)).collect();
+    assert_eq!(lost, [(1, 7), (1, 7)]);
+}
+
+/// After an orderly end nothing can have been under way: what is damaged is counted, to the entry.
+#[test]
+fn any_byte_after_an_orderly_end() {
+    let (fs, all) = finished();
+    let files = fs.files();
+    assert_eq!(files[SEGMENT].len(), all.last().unwrap().frame.end, "reserved room is given back");
+    at_every_byte(&files, SEGMENT, |offset, damaged| {
+        let found = recover_files(damaged);
+        let hit = all.iter().find(|written| written.covers(offset));
+        let survives = |written: &&Written| hit.is_none_or(|hit| written.frame.start != hit.frame.start);
+        check_queues(&found, &payloads(all.iter().filter(survives)), offset);
+        assert_eq!(found.recovery.truncated_bytes, 0, "at {offset}");
+        let told = entries_reported(&found) + found.damaged.entries;
+        assert_eq!(told > 0, hit.is_some(), "at {offset}");
+    });
+    for length in FILE_HEAD..files[SEGMENT].len() {
+        let mut damaged = files.clone();
+        damaged.get_mut(SEGMENT).unwrap().truncate(length);
+        let found = recover_files(&damaged);
+        let intact: Vec<&Written> = all.iter().filter(|written| written.frame.end <= length).collect();
+        check_queues(&found, &payloads(intact.iter().copied()), length);
+        let items: u64 = found.recovery.damage.iter().filter_map(|report| report.items).sum();
+        let lost = (all.len() - intact.len()) as u64;
+        assert_eq!((entries_reported(&found), items, found.recovery.truncated_bytes), (lost, 7 * lost, 0), "{length}");
+    }
+}
+
+/// Whatever the end does when the machine dies, nothing is lost; and what ends goes on elsewhere.
+#[test]
+fn an_orderly_end_that_is_cut_short() {
+    for crash in 1.. {
+        let fs = SimFs::new(crash);
+        let (mut writer, journal, all) = filled(&fs);
+        fs.crash_at(fs.operations() + crash);
+        let ended = writer.finish();
+        for disk in [fs.after_kill(), fs.after_power_loss()] {
+            let found = recover(&disk);
+            check_queues(&found, &payloads(&all), usize::try_from(crash).unwrap());
+            assert_eq!((found.recovery.damage, found.recovery.lost), (vec![], vec![]));
+        }
+        if !fs.has_crashed() {
+            ended.unwrap();
+            fs.crash_at(0);
+            append(&mut writer, &[b"goes on".to_vec()], &[journal.queue("a")]);
+            assert!(fs.files().contains_key("0000000000000002.seg"), "nothing is written behind the end");
+            return assert!(crash > 3);
+        }
+    }
+}
+
 /// When the next segment goes first, the one before it says itself how far it goes: what is damaged then is not taken for
 /// a write that was under way, and what follows is not cut off.
 #[test]
@@ -348,7 +441,7 @@ fn a_journal_in_a_payload() {
     let files = fs.files();
     for entry in entries {
         let mut damaged = files.clone();
-        damaged.get_mut(SEGMENT).unwrap()[crate::fixture::offset(&entry) + 5] ^= 1;
+        damaged.get_mut(SEGMENT).unwrap()[offset(&entry) + 5] ^= 1;
         let found = recover_files(&damaged);
         assert_eq!((found.payloads["a"].len(), entries_reported(&found)), (3, 1));
         assert_eq!(

@@ -1,12 +1,15 @@
 //! Journals to be damaged, and what is left of them.
 
 use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_journal::{Durability, Entry, Journal, Loss, NewEntry, Options, Owed, QueueId, Recovery, Writer, open};
-use weir_testkit::SimFs;
+use weir_journal::{
+    Durability, Entry, File, Fs, Journal, Loss, NewEntry, Options, Owed, QueueId, Recovery, Space, Writer, open,
+};
+use weir_testkit::{Operation, SimFs};
 
 pub(crate) const SEGMENT: &str = "0000000000000001.seg";
 pub(crate) const ACKS: &str = "0000000000000001.ack";
@@ -62,10 +65,24 @@ pub(crate) fn append(writer: &mut Writer, payloads: &[Vec<u8>], queues: &[QueueI
     writer.append(&group, 1_700_000_000_000, Durability::Synced).unwrap()
 }
 
-/// One segment: three groups of two entries, each owed to `a` and `b`.
+/// One segment: three groups of two entries, each owed to `a` and `b`; then the process is killed.
 pub(crate) fn small() -> (SimFs, Vec<Written>) {
     let fs = SimFs::new(1);
-    let (mut writer, journal, _) = start(&fs, 4096);
+    let (_, _, all) = filled(&fs);
+    (fs, all)
+}
+
+/// The same segment, ended in good order.
+pub(crate) fn finished() -> (SimFs, Vec<Written>) {
+    let fs = SimFs::new(1);
+    let (mut writer, _, all) = filled(&fs);
+    writer.finish().unwrap();
+    (fs, all)
+}
+
+/// The same segment, which may go on.
+pub(crate) fn filled(fs: &SimFs) -> (Writer, Arc<Journal>, Vec<Written>) {
+    let (mut writer, journal, _) = start(fs, 4096);
     let queues = [journal.queue("a"), journal.queue("b")];
     let mut all = Vec::new();
     for group in 0..3 {
@@ -73,8 +90,7 @@ pub(crate) fn small() -> (SimFs, Vec<Written>) {
         let entries = append(&mut writer, &payloads, &queues);
         all.extend(entries.into_iter().zip(payloads).map(|(entry, payload)| (usize::from(group), entry, payload)));
     }
-    drop((writer, journal));
-    (fs, all.into_iter().map(written).collect())
+    (writer, journal, all.into_iter().map(written).collect())
 }
 
 fn written((group, entry, payload): (usize, Entry, Vec<u8>)) -> Written {
@@ -126,4 +142,79 @@ pub(crate) fn payloads<'a>(written: impl IntoIterator<Item = &'a Written>) -> Ve
 /// Opens a copy of these files.
 pub(crate) fn recover_files(files: &Files) -> Found {
     recover(&SimFs::with_files(3, files))
+}
+
+/// A disk on which one file cannot be read from some byte on.
+#[derive(Debug)]
+pub(crate) struct BadDisk {
+    pub(crate) fs: SimFs,
+    pub(crate) file: &'static str,
+    pub(crate) from: u64,
+}
+
+impl Fs for BadDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.fs.list()
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.fs.create(name)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let file = self.fs.open(name)?;
+        Ok(if name == self.file { Arc::new(BadFile { file, fs: self.fs.clone(), from: self.from }) } else { file })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.fs.remove(name)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.fs.sync_dir()
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        self.fs.space()
+    }
+}
+
+#[derive(Debug)]
+struct BadFile {
+    file: Arc<dyn File>,
+    fs: SimFs,
+    from: u64,
+}
+
+impl File for BadFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if offset + buffer.len() as u64 > self.from {
+            self.fs.fail_next(Operation::Read);
+        }
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        self.file.write_at(parts, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.file.allocate(bytes)
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.file.truncate(bytes)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn is_linked(&self) -> io::Result<bool> {
+        self.file.is_linked()
+    }
 }

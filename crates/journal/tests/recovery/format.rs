@@ -46,6 +46,10 @@ const GOLDEN_ACKS: &[&str] = &[
     "574a41a54e7aab60 0200010001000000 0000000001000000",
 ];
 
+/// Added by an orderly end: the segment goes to byte 416 and has 21 items in 3 entries.
+const GOLDEN_EXTENT: &[&str] =
+    &["574a41a550a73cb7 0300000001000000 a001000000000000 1500000000000000 0300000000000000"];
+
 fn bytes(golden: &[&str]) -> Vec<u8> {
     let digits: Vec<u8> = golden.concat().bytes().filter(|digit| *digit != b' ').collect();
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
@@ -65,6 +69,9 @@ fn what_is_written() {
     assert_eq!(files[SEGMENT][..segment.len()], segment);
     assert!(files[SEGMENT].len() == 4096 && files[SEGMENT][segment.len()..].iter().all(|byte| *byte == 0));
     assert_eq!(files[ACKS], bytes(GOLDEN_ACKS));
+    writer.finish().unwrap();
+    assert_eq!(fs.files()[SEGMENT], segment);
+    assert_eq!(fs.files()[ACKS], [bytes(GOLDEN_ACKS), bytes(GOLDEN_EXTENT)].concat());
 }
 
 #[test]
@@ -72,6 +79,17 @@ fn what_is_read() {
     let golden = [(SEGMENT.to_owned(), bytes(GOLDEN_SEGMENT)), (ACKS.to_owned(), bytes(GOLDEN_ACKS))];
     let found = recover_files(&Files::from(golden));
     assert_eq!(found.payloads.keys().collect::<Vec<_>>(), ["b"], "traces/a is owed nothing");
+    assert_eq!(found.payloads["b"], [Vec::new(), b"third".to_vec()]);
+    assert_eq!((found.recovery.damage.len(), found.recovery.truncated_bytes), (0, 0));
+}
+
+/// What lies behind the extent does not count.
+#[test]
+fn what_is_read_of_an_extent() {
+    let acks = [bytes(GOLDEN_ACKS), bytes(GOLDEN_EXTENT)].concat();
+    let mut segment = bytes(GOLDEN_SEGMENT);
+    segment.extend([7; 64]);
+    let found = recover_files(&Files::from([(SEGMENT.to_owned(), segment), (ACKS.to_owned(), acks)]));
     assert_eq!(found.payloads["b"], [Vec::new(), b"third".to_vec()]);
     assert_eq!((found.recovery.damage.len(), found.recovery.truncated_bytes), (0, 0));
 }

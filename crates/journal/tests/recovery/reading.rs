@@ -1,9 +1,11 @@
 //! Disks that cannot be read for a while, or only in part.
 
-use weir_journal::{Fs as _, Loss, ReadError};
+use std::sync::Arc;
+
+use weir_journal::{Backlog, Fs as _, Loss, ReadError, open};
 use weir_testkit::{Faults, Operation, SimFs};
 
-use crate::fixture::{ACKS, SEGMENT, append, options, payloads, recover, small, start};
+use crate::fixture::{ACKS, BadDisk, SEGMENT, append, finished, options, payloads, recover, small, start};
 
 /// What cannot be read is put off, not lost: the others come first.
 #[test]
@@ -121,6 +123,39 @@ fn completions_cannot_be_read_on_opening() {
         assert_eq!(left.contains(&all[2].payload), !is_completed, "seed {seed}");
     }
     assert!(unread > 0);
+}
+
+/// Where the last segment ends is not known as long as its end cannot be read: nobody says that it ends before.
+#[test]
+fn the_end_cannot_be_read_on_opening() {
+    let (fs, all) = small();
+    for from in [81, all[3].frame.start as u64] {
+        let fs = SimFs::with_files(1, &fs.files());
+        let bad = BadDisk { fs: fs.clone(), file: SEGMENT, from };
+        let (mut writer, journal, recovery) = open(Arc::new(bad), options(4096)).unwrap();
+        assert!(recovery.damage.iter().any(|report| report.what.contains("cannot be read")), "{recovery:?}");
+        append(&mut writer, &[b"later".to_vec()], &[journal.queue("c")]);
+        writer.finish().unwrap();
+        drop((writer, journal));
+        let found = recover(&fs);
+        assert_eq!(found.payloads["b"], payloads(&all), "from {from}");
+        assert_eq!(found.payloads["c"], [b"later"]);
+    }
+}
+
+/// What cannot be read may be how far the segment goes: nothing is cut off.
+#[test]
+fn an_extent_cannot_be_read_on_opening() {
+    let (fs, all) = finished();
+    assert!(fs.flip(SEGMENT, all[4].payload_at(), 1));
+    let before = fs.files();
+    let bad = BadDisk { fs: fs.clone(), file: ACKS, from: 0 };
+    let (_, _, recovery) = open(Arc::new(bad), options(4096)).unwrap();
+    assert!(recovery.truncated_bytes > 0, "as after a kill");
+    assert_eq!(fs.files(), before);
+    let found = recover(&fs);
+    assert_eq!((found.recovery.truncated_bytes, found.damaged.entries), (0, 2));
+    assert_eq!(found.payloads["a"].len(), all.len() - 1);
 }
 
 /// Whoever removes files under a running gateway takes the data; it is told, and goes on.
