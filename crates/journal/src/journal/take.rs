@@ -325,19 +325,25 @@ impl Taking<'_> {
 
     fn lose(&self, next: Place, items: Option<u64>, bytes: u64) {
         let mut index = self.journal.index();
-        // Without their heads, entries count for what the others of the segment count for.
-        let ledger = index.get(self.queue).and_then(|queue| queue.ledgers.get(&self.want.segment));
-        let average = ledger.map(Ledger::average).unwrap_or_default();
+        let average = self.average(&index);
         let average = Loss { items: items.unwrap_or(average.items), ..average };
         let place = (self.want.place.offset, bytes);
         self.give_up(&mut index, self.want.first..next.index, average, place, "no valid frame; skipped");
         self.advance(&mut index, next);
     }
 
+    /// Without their heads, entries count for what the others of the segment count for.
+    fn average(&self, index: &Index) -> Loss {
+        let ledger = index.get(self.queue).and_then(|queue| queue.ledgers.get(&self.want.segment));
+        ledger.map(Ledger::average).unwrap_or_default()
+    }
+
     fn lose_segment(&self) {
         let mut index = self.journal.index();
-        let lost = index.settle_segment(self.queue, self.want.segment);
-        self.report(&mut index, lost, (0, 0), "the file is gone; it was removed by somebody else");
+        let average = self.average(&index);
+        let what = "the file is gone; it was removed by somebody else";
+        // Who has taken an entry will see for themselves, and account for it.
+        self.give_up(&mut index, 0..u32::MAX, average, (0, 0), what);
     }
 
     /// Completes untaken entries that cannot be read and never will.

@@ -175,6 +175,29 @@ fn a_file_vanishes_while_it_is_used() {
     assert_eq!(journal.stats().damage.entries, 6);
 }
 
+/// Who has taken an entry of a file that vanished meets that when reading it: it is not told to others as well.
+#[test]
+fn a_file_vanishes_with_entries_that_are_taken() {
+    let (fs, all) = small();
+    let (mut writer, journal, _) = start(&fs, 4096);
+    let queue = journal.queue("a");
+    let taken = journal.take(queue, 60).unwrap().entries;
+    assert_eq!(taken.len(), 2);
+    assert!(journal.pin(queue, &taken[0].0));
+    fs.remove(SEGMENT).unwrap();
+    let chunk = journal.take(queue, usize::MAX).unwrap();
+    assert_eq!((chunk.entries.len(), chunk.damaged.entries, chunk.damaged.items), (0, 4, 28));
+    assert_eq!(journal.backlog(queue).entries, 2);
+    for (entry, _) in &taken {
+        assert!(matches!(journal.read(entry), Err(ReadError::Gone { .. })));
+        assert!(journal.complete(queue, entry), "it is nobody else's");
+    }
+    assert_eq!((journal.backlog(queue), journal.stats().damage.entries), (Backlog::default(), 4));
+    assert_eq!(journal.evict(journal.queue("b"), 0, 0).entries, all.len() as u64);
+    writer.tidy().unwrap();
+    assert_eq!(fs.list().unwrap(), Vec::<String>::new());
+}
+
 /// Heads that rot while the journal is open: what they led to is lost, the rest is found.
 #[test]
 fn a_head_rots_while_it_is_used() {
