@@ -15,8 +15,8 @@ pub(crate) const MAX_NAME: usize = 1024;
 /// Offsets are 32 bits, so no segment is longer.
 pub(crate) const MAX_SEGMENT: u64 = u32::MAX as u64 & !7;
 
-/// No journal lives so long; a file with a greater id is none of ours, and leaves room for those to come.
-const MAX_ID: u64 = 1 << 62;
+/// No journal lives so long: a file with a greater id is none of ours, and none is created.
+pub(crate) const MAX_ID: u64 = 1 << 62;
 
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"WJF\xA5");
 const QUEUE: u8 = 1;

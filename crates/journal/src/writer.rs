@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::acks::Run;
-use crate::format::{FileHead, FileKind, MAX_SEGMENT, Previous};
+use crate::format::{FileHead, FileKind, MAX_ID, MAX_SEGMENT, Previous};
 use crate::fs::{Fs, Space};
 use crate::group::{self, Group};
 use crate::index::Segment;
@@ -150,6 +150,11 @@ impl Writer {
 
     fn create(&mut self, now_ms: u64) -> Result<Active, AppendError> {
         let id = self.next_id;
+        if id > MAX_ID {
+            // The next start would not know it for a segment.
+            let source = io::Error::other("numbers of segments end before; move the file with the greatest one away");
+            return Err(AppendError::Io { action: "create", file: FileKind::Segment.name(id), source });
+        }
         self.next_id += 1;
         let head = FileHead { id, nonce: nonce(self.seed, id), created_ms: now_ms, previous: self.previous };
         let active = Active::create(&*self.fs, &head, self.segment_bytes)?;

@@ -424,6 +424,24 @@ fn files_of_others() {
     names.iter().for_each(|name| assert_eq!(fs.files()[*name], b"theirs"));
 }
 
+/// A file with a number that leaves no room behind it: what could not be found again is refused.
+#[test]
+fn the_last_number() {
+    for (name, appended) in [("4000000000000000.seg", 0), ("3fffffffffffffff.seg", 1)] {
+        let fs = SimFs::with_files(1, &Files::from([(name.to_owned(), vec![1; 200])]));
+        let (mut writer, journal, recovery) = start(&fs, 4096);
+        assert_eq!(recovery.damage.len(), 1, "{name}");
+        let queue = journal.queue("a");
+        let payload = [Bytes::from(vec![1; 3000])];
+        let group = [NewEntry { payload: &payload, items: 7, owed: &[Owed { queue, taken: false }] }];
+        for number in 0..3 {
+            let result = writer.append(&group, 1, Durability::Synced);
+            assert_eq!(result.is_ok(), number < appended, "{name} {result:?}");
+        }
+        assert_eq!(recover(&fs).payloads.values().flatten().count(), appended, "{name}");
+    }
+}
+
 /// Frames inside a payload are no frames, be they of another journal or of this very segment.
 #[test]
 fn a_journal_in_a_payload() {
