@@ -1,4 +1,4 @@
-//! What is owed to whom, in memory: one bit per entry and queue, and sums.
+//! What is owed to whom, in memory: some bits per entry and queue, and sums.
 //!
 //! An entry that many bytes of disk stand for costs some bits here, so tens of gigabytes of backlog fit in some
 //! megabytes. It knows no files; whoever holds its lock does nothing else.
