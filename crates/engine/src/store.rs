@@ -283,6 +283,13 @@ fn report(recovery: &Recovery, took: Duration) {
     for damage in &recovery.damage {
         tracing::error!(?damage, "the journal is damaged; what is readable is used");
     }
+    if !recovery.orphans.is_empty() {
+        let files = recovery.orphans.join(", ");
+        tracing::info!(
+            files,
+            "removed files of completions whose segments are gone: everything in them was delivered, unless somebody removed them"
+        );
+    }
     if recovery.truncated_bytes > 0 {
         let bytes = recovery.truncated_bytes;
         tracing::warn!(

@@ -296,10 +296,10 @@ impl Index {
         done.map(|(id, _)| *id).collect()
     }
 
-    /// Counts a damaged place.
+    /// Counts damage.
     pub(crate) fn report(&mut self, report: &DamageReport) {
         let Damage { places, bytes, entries, items } = &mut self.damage;
-        *places += 1;
+        *places = places.saturating_add(report.places);
         // What is lost is said by files, which may say anything.
         *bytes = bytes.saturating_add(report.bytes);
         *entries = entries.saturating_add(report.entries.unwrap_or(0));

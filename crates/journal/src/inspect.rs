@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use crate::acks::Cursor;
 use crate::format::FileKind;
 use crate::fs::Fs;
 use crate::index::{Ledger, Segment};
 use crate::journal::read_payload;
 use crate::model::{Backlog, DamageReport, Entry, Loss};
 use crate::recover::{Listing, Seen};
+use crate::reports::Reports;
 use crate::survey::{Files, Survey};
 use crate::walk::{Place, Step, Walk};
 
@@ -31,7 +33,9 @@ pub struct Inspection {
     pub segments: Vec<SegmentReport>,
     /// The queues that are owed something, sorted by name.
     pub queues: Vec<QueueReport>,
-    /// Everything that is wrong.
+    /// Bytes that a start would cut off: a write that is, or was, under way, or damage that cannot be told from one.
+    pub truncated_bytes: u64,
+    /// Everything that is wrong otherwise.
     pub damage: Vec<DamageReport>,
 }
 
@@ -70,76 +74,99 @@ pub struct Exported {
     pub items: u64,
     /// Their payload bytes.
     pub bytes: u64,
-    /// What stood in the way.
+    /// What is missing: entries of this queue that are damaged, and places of which it is not known whose entries were
+    /// there.
     pub damage: Vec<DamageReport>,
+    /// What else is wrong, and costs nothing here.
+    pub elsewhere: Vec<DamageReport>,
 }
 
 /// Looks at a journal.
 pub fn inspect(fs: &dyn Fs, depth: Depth) -> io::Result<Inspection> {
     let mut inspection = Inspection::default();
     let mut queues = BTreeMap::new();
-    visit(fs, depth, &mut inspection.damage, &mut |files, survey| {
-        inspection.segments.push(report_segment(files, survey));
+    let mut damage = Reports::default();
+    let unusable = visit(fs, depth, &mut |files, survey| {
+        inspection.segments.push(report_segment(files, &survey));
+        inspection.truncated_bytes += survey.truncated_bytes;
         for (number, ledger) in &survey.ledgers {
             if let Some(name) = survey.names.get(number) {
                 add(queues.entry(name.clone()).or_default(), &survey.segment, ledger);
             }
         }
+        damage.append(survey.damage);
+        damage.append(survey.unsound);
         Ok(())
     })?;
+    damage.append(unusable);
+    inspection.damage = damage.into_list();
     inspection.queues = queues.into_iter().map(|(name, backlog)| QueueReport { name, backlog }).collect();
     Ok(inspection)
 }
 
 /// Hands out every payload still owed to `queue`, oldest first. What is damaged is reported and skipped.
 pub fn export(fs: &dyn Fs, queue: &str, each: &mut dyn FnMut(&Entry, &[u8]) -> io::Result<()>) -> io::Result<Exported> {
-    let mut exported = Exported::default();
-    let mut damage = Vec::new();
-    visit(fs, Depth::Headers, &mut damage, &mut |files, survey| {
-        let numbers = survey.names.iter().filter(|(_, name)| *name == queue).map(|(number, _)| *number);
-        for ledger in numbers.filter_map(|number| survey.ledgers.get(&number)) {
-            hand_out(files, survey.segment.end, ledger, &mut exported, each)?;
+    let mut export = Export { exported: Exported::default(), damage: Reports::default(), each };
+    let mut elsewhere = Reports::default();
+    let unusable = visit(fs, Depth::Headers, &mut |files, survey| {
+        for (number, _) in survey.names.iter().filter(|(_, name)| *name == queue) {
+            export.hand_out(files, &survey, *number)?;
+        }
+        for report in survey.damage.into_list() {
+            // Whose entries are lost is not known where their heads are.
+            let list = if report.entries == Some(0) { &mut elsewhere } else { &mut export.damage };
+            list.push(report);
         }
         Ok(())
     })?;
-    exported.damage.splice(..0, damage);
-    Ok(exported)
+    export.damage.append(unusable);
+    let (damage, elsewhere) = (export.damage.into_list(), elsewhere.into_list());
+    Ok(Exported { damage, elsewhere, ..export.exported })
 }
 
-fn hand_out(
-    files: &Files,
-    end: u64,
-    ledger: &Ledger,
-    exported: &mut Exported,
-    each: &mut dyn FnMut(&Entry, &[u8]) -> io::Result<()>,
-) -> io::Result<()> {
-    let seal = files.head.seal();
-    let mut walk = Walk::new(&*files.file, seal, Place::START, end);
-    while let Some(step) = walk.step() {
-        let Step::Entry(found) = step else { continue };
-        let Some(entry) = found.entry(files.id).filter(|entry| ledger.owes(entry.position.index)) else { continue };
-        let what = match read_payload(&*files.file, seal, &entry) {
-            Ok(Some(payload)) => {
-                each(&entry, &payload)?;
-                exported.entries += 1;
-                exported.items += u64::from(entry.items);
-                exported.bytes += u64::from(entry.payload_bytes);
-                continue;
+struct Export<'a> {
+    exported: Exported,
+    damage: Reports,
+    each: &'a mut dyn FnMut(&Entry, &[u8]) -> io::Result<()>,
+}
+
+impl Export<'_> {
+    /// What the queue with this number is owed of a segment, and was owed and is damaged.
+    fn hand_out(&mut self, files: &Files, survey: &Survey, number: u16) -> io::Result<()> {
+        let ledger = survey.ledgers.get(&number);
+        let mut lost = Cursor::new(survey.lost.get(&number).map_or(&[], |lost| &lost.runs));
+        let mut is_owed = |index| ledger.is_some_and(|ledger| ledger.owes(index)) || lost.contains(index);
+        let seal = files.head.seal();
+        let mut walk = Walk::new(&*files.file, seal, Place::START, survey.segment.end);
+        while let Some(step) = walk.step() {
+            let Step::Entry(found) = step else { continue };
+            let Some(entry) = found.entry(files.id).filter(|entry| is_owed(entry.position.index)) else { continue };
+            match read_payload(&*files.file, seal, &entry) {
+                Ok(Some(payload)) => {
+                    (self.each)(&entry, &payload)?;
+                    self.exported.entries += 1;
+                    self.exported.items += u64::from(entry.items);
+                    self.exported.bytes += u64::from(entry.payload_bytes);
+                }
+                Ok(None) => self.leave_out(&entry, "the payload's checksum does not match; the entry is left out"),
+                Err(error) => self.leave_out(&entry, &format!("the payload cannot be read: {error}")),
             }
-            Ok(None) => "the payload's checksum does not match; the entry is left out".to_owned(),
-            Err(error) => format!("the payload cannot be read: {error}"),
-        };
-        exported.damage.push(DamageReport {
-            file: FileKind::Segment.name(files.id),
-            segment: files.id,
-            offset: found.offset,
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, entry: &Entry, what: &str) {
+        self.damage.push(DamageReport {
+            file: FileKind::Segment.name(entry.position.segment),
+            segment: entry.position.segment,
+            offset: u64::from(entry.position.offset),
             bytes: u64::from(entry.payload_bytes),
+            places: 1,
             entries: Some(1),
             items: Some(u64::from(entry.items)),
-            what,
+            what: what.to_owned(),
         });
     }
-    Ok(())
 }
 
 fn report_segment(files: &Files, survey: &Survey) -> SegmentReport {
@@ -163,24 +190,17 @@ fn add(backlog: &mut Backlog, segment: &Segment, ledger: &Ledger) {
     backlog.oldest_ms = backlog.oldest_ms.or_else(|| segment.oldest_of(ledger));
 }
 
-/// Reads the segments one after the other.
-fn visit(
-    fs: &dyn Fs,
-    depth: Depth,
-    damage: &mut Vec<DamageReport>,
-    each: &mut dyn FnMut(&Files, &Survey) -> io::Result<()>,
-) -> io::Result<()> {
+/// Reads the segments one after the other; returns those that cannot be used.
+fn visit(fs: &dyn Fs, depth: Depth, each: &mut dyn FnMut(&Files, Survey) -> io::Result<()>) -> io::Result<Reports> {
     let listing = Listing::read(fs)?;
+    let mut unusable = Reports::default();
     listing.each(fs, |seen| match seen {
         Seen::Blank { .. } => Ok(()),
         Seen::Aside(report) => {
-            damage.push(report);
+            unusable.push(report);
             Ok(())
         }
-        Seen::Segment(files, end) => {
-            let mut survey = Survey::read(files, end, depth == Depth::Payloads);
-            damage.append(&mut survey.damage);
-            each(files, &survey)
-        }
-    })
+        Seen::Segment(files, end) => each(files, Survey::read(files, end, depth == Depth::Payloads)),
+    })?;
+    Ok(unusable)
 }

@@ -75,6 +75,7 @@ mod journal;
 mod model;
 mod os;
 mod recover;
+mod reports;
 mod survey;
 mod walk;
 mod writer;

@@ -132,6 +132,8 @@ pub struct DamageReport {
     pub offset: u64,
     /// How long it is.
     pub bytes: u64,
+    /// How many places this is: more than one only at the end of a long list, where the rest is summed up.
+    pub places: u64,
     /// Entries lost with it, where that is known.
     pub entries: Option<u64>,
     /// Items lost with it, where that is known.
@@ -151,4 +153,7 @@ pub struct Recovery {
     pub truncated_bytes: u64,
     /// Everything that is wrong otherwise.
     pub damage: Vec<DamageReport>,
+    /// Files of completions that were removed because their segment is gone: completed, when the process died before it
+    /// could remove both, or taken by somebody else.
+    pub orphans: Vec<String>,
 }

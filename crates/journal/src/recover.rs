@@ -12,6 +12,7 @@ use crate::format::{Extent, FileKind, Previous};
 use crate::fs::{File, Fs, read_full, write_full};
 use crate::index::{Index, Segment};
 use crate::model::{DamageReport, Loss, QueueId, Recovery};
+use crate::reports::Reports;
 use crate::survey::{End, Files, Lost, Survey, Unusable};
 use crate::writer::AckFile;
 
@@ -23,6 +24,7 @@ const REWRITE: usize = 256 << 10;
 pub(crate) struct Recovered {
     pub(crate) index: Index,
     pub(crate) recovery: Recovery,
+    damage: Reports,
     pub(crate) acks: BTreeMap<u64, AckFile>,
     pub(crate) next_id: u64,
     pub(crate) previous: Previous,
@@ -76,14 +78,14 @@ impl Listing {
     pub(crate) fn each<E>(&self, fs: &dyn Fs, mut visit: impl FnMut(Seen<'_>) -> Result<(), E>) -> Result<(), E> {
         let (mut before, mut last_id) = (None, None);
         for (id, has_acks) in &self.segments {
-            match Files::open(fs, *id, *has_acks) {
+            match Files::open(fs, *id) {
                 Ok(Ok(files)) => {
                     if let Some(before) = before.take() {
                         visit(Seen::Segment(&before, end(&before, Some(&files), last_id)))?;
                     }
                     before = Some(files);
                 }
-                Ok(Err(Unusable::Aside(report))) => visit(Seen::Aside(report))?,
+                Ok(Err(Unusable::Aside(report) | Unusable::Headless(report))) => visit(Seen::Aside(report))?,
                 Ok(Err(Unusable::Blank)) => {
                     visit(Seen::Blank { id: *id, has_acks: *has_acks })?;
                     continue;
@@ -126,7 +128,11 @@ pub(crate) fn recover(fs: &dyn Fs) -> Result<Recovered, OpenError> {
     let Ok(()) = visited;
     // They may be what tells how far their segments go, should power loss bring these back.
     if listing.orphans.is_empty() || fs.sync_dir().is_ok() {
-        listing.orphans.iter().for_each(|id| recovered.remove(fs, FileKind::Acks, *id));
+        for id in &listing.orphans {
+            if recovered.remove(fs, FileKind::Acks, *id) {
+                recovered.recovery.orphans.push(FileKind::Acks.name(*id));
+            }
+        }
     }
     recovered.summarize();
     Ok(recovered)
@@ -135,18 +141,30 @@ pub(crate) fn recover(fs: &dyn Fs) -> Result<Recovered, OpenError> {
 impl Recovered {
     fn report(&mut self, report: DamageReport) {
         self.index.report(&report);
-        self.recovery.damage.push(report);
+        self.damage.push(report);
     }
 
     fn trouble(&mut self, kind: FileKind, id: u64, what: String) {
         let file = kind.name(id);
-        self.report(DamageReport { file, segment: id, offset: 0, bytes: 0, entries: None, items: None, what });
+        self.report(DamageReport {
+            file,
+            segment: id,
+            offset: 0,
+            bytes: 0,
+            places: 1,
+            entries: Some(0),
+            items: Some(0),
+            what,
+        });
     }
 
-    fn remove(&mut self, fs: &dyn Fs, kind: FileKind, id: u64) {
-        if let Err(error) = fs.remove(&kind.name(id)) {
+    /// Whether it is gone.
+    fn remove(&mut self, fs: &dyn Fs, kind: FileKind, id: u64) -> bool {
+        let removed = fs.remove(&kind.name(id));
+        if let Err(error) = &removed {
             self.trouble(kind, id, format!("is not needed any more and cannot be removed: {error}"));
         }
+        removed.is_ok()
     }
 
     fn remove_if(&mut self, exists: bool, fs: &dyn Fs, id: u64) {
@@ -158,10 +176,11 @@ impl Recovered {
     /// Takes a segment into the index.
     fn adopt(&mut self, fs: &dyn Fs, files: &Files, end: End) {
         let survey = Survey::read(files, end, false);
-        let Survey { mut segment, items, ledgers, lost, names, durable_end, end_unread, .. } = survey;
+        let Survey { mut segment, items, ledgers, lost, names, durable_end, end_unread, mut damage, .. } = survey;
         self.recovery.truncated_bytes += survey.truncated_bytes;
-        segment.frayed = !survey.damage.is_empty();
-        survey.damage.into_iter().for_each(|report| self.report(report));
+        damage.append(survey.unsound);
+        segment.frayed = !damage.is_empty();
+        damage.into_list().into_iter().for_each(|report| self.report(report));
         let ids = self.register(names, |number| ledgers.contains_key(number) || lost.contains_key(number));
         for (number, Lost { loss, runs }) in lost {
             if let Some(id) = ids.get(&number) {
@@ -236,6 +255,7 @@ impl Recovered {
     fn summarize(&mut self) {
         let queues = (0u16..).map(QueueId).zip(&self.index.queues);
         let owed = queues.map(|(id, queue)| (id, queue.name.clone(), self.index.backlog(id)));
+        self.recovery.damage = std::mem::take(&mut self.damage).into_list();
         self.recovery.queues = owed.filter(|(_, _, backlog)| backlog.entries > 0).collect();
     }
 }

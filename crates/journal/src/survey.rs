@@ -11,6 +11,7 @@ use crate::format::{Extent, FILE_HEAD, FileHead, FileKind, FrameHead, HeadFault,
 use crate::fs::{File, Fs, read_full};
 use crate::index::{Ledger, Segment};
 use crate::model::{DamageReport, Entry, Loss, Position};
+use crate::reports::Reports;
 use crate::walk::{Found, Gap, Place, Step, Walk, is_blank};
 
 /// No longer file of completions is read: many times what the entries of the longest segment could need.
@@ -40,6 +41,8 @@ pub(crate) struct Files {
 pub(crate) enum Unusable {
     /// No frame was ever acknowledged in it.
     Blank,
+    /// Its head is damaged; it stays as it is.
+    Headless(DamageReport),
     /// It stays as it is.
     Aside(DamageReport),
 }
@@ -78,12 +81,24 @@ pub(crate) struct Survey {
     pub(crate) durable_end: u64,
     /// Something could not be read that may tell where the segment ends.
     pub(crate) end_unread: bool,
-    pub(crate) damage: Vec<DamageReport>,
+    pub(crate) damage: Reports,
+    /// Entries whose payload is damaged, or cannot be read.
+    pub(crate) unsound: Reports,
 }
 
 impl Files {
     /// Opens a segment. Errors are those of a file that has vanished.
-    pub(crate) fn open(fs: &dyn Fs, id: u64, has_acks: bool) -> io::Result<Result<Self, Unusable>> {
+    pub(crate) fn open(fs: &dyn Fs, id: u64) -> io::Result<Result<Self, Unusable>> {
+        let seen = Self::look(fs, id)?;
+        let is_headless = match &seen {
+            Ok(files) => files.head_damaged,
+            Err(unusable) => matches!(unusable, Unusable::Headless(_)),
+        };
+        // A file that is being created gets its head after its name, and before anything else: by now it has one.
+        if is_headless { Self::look(fs, id) } else { Ok(seen) }
+    }
+
+    fn look(fs: &dyn Fs, id: u64) -> io::Result<Result<Self, Unusable>> {
         let name = FileKind::Segment.name(id);
         let file = match fs.open(&name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
@@ -97,16 +112,16 @@ impl Files {
         });
         let (length, head, file) = match opened {
             Ok(opened) => opened,
-            Err(error) => return Ok(Err(aside(id, 0, format!("it cannot be read: {error}")))),
+            Err(error) => return Ok(Err(Unusable::Aside(aside(id, 0, format!("it cannot be read: {error}"))))),
         };
-        let acks = if has_acks { read_acks(fs, id) } else { AckFile::default() };
+        let acks = AckFile::read(fs, id);
+        // Whoever deletes a segment does so when nobody is owed it, which its completions need not say; and removes it
+        // before these.
+        if matches!(file.is_linked(), Ok(false)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let ack_head = FileHead::decode(&acks.bytes, FileKind::Acks, id);
-        let usable = match (head, ack_head) {
-            (Ok(head), _) => Ok(head),
-            (Err(_), Ok(head)) => Ok(head),
-            (Err(fault), Err(_)) => Err(fault),
-        };
-        Ok(match usable {
+        Ok(match head.or(ack_head) {
             Ok(usable) => {
                 let mut files = Self {
                     id,
@@ -116,7 +131,7 @@ impl Files {
                     head_damaged: head.is_err(),
                     acks: Acks { end: FILE_HEAD as u64, ..Acks::default() },
                     ack_length: acks.bytes.len() as u64,
-                    has_ack_file: has_acks,
+                    has_ack_file: acks.exists,
                     ack_head_is_sound: ack_head == Ok(usable),
                     acks_unread: acks.fault.is_some(),
                     ack_fault: acks.fault,
@@ -124,13 +139,7 @@ impl Files {
                 files.read_records(&acks.bytes);
                 Ok(files)
             }
-            Err(HeadFault::Version(version)) => {
-                Err(aside(id, length, format!("its format version {version} is not known to this version of weir")))
-            }
-            Err(HeadFault::Damaged) => match is_blank(&*file, length) {
-                Ok(true) => Err(Unusable::Blank),
-                _ => Err(aside(id, length, "its head is damaged".to_owned())),
-            },
+            Err(_) => Err(unusable(&*file, id, length, head.err())),
         })
     }
 
@@ -152,38 +161,58 @@ impl Files {
     }
 }
 
+/// What is in a file of completions.
 #[derive(Default)]
 struct AckFile {
+    exists: bool,
     bytes: Vec<u8>,
+    /// Why it cannot be read.
     fault: Option<String>,
 }
 
-fn read_acks(fs: &dyn Fs, id: u64) -> AckFile {
-    let read = fs.open(&FileKind::Acks.name(id)).and_then(|file| {
-        let length = usize::try_from(file.len()?.min(MAX_ACKS)).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; length];
-        let filled = read_full(&*file, &mut bytes, 0)?;
-        bytes.truncate(filled);
-        Ok(bytes)
-    });
-    match read {
-        Ok(bytes) => AckFile { bytes, fault: None },
-        // Completed meanwhile.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => AckFile::default(),
-        Err(error) => AckFile { bytes: Vec::new(), fault: Some(format!("it cannot be read: {error}")) },
+impl AckFile {
+    fn read(fs: &dyn Fs, id: u64) -> Self {
+        let read = fs.open(&FileKind::Acks.name(id)).and_then(|file| {
+            let length = usize::try_from(file.len()?.min(MAX_ACKS)).unwrap_or(usize::MAX);
+            let mut bytes = vec![0; length];
+            let filled = read_full(&*file, &mut bytes, 0)?;
+            bytes.truncate(filled);
+            Ok(bytes)
+        });
+        match read {
+            Ok(bytes) => Self { exists: true, bytes, fault: None },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::default(),
+            Err(error) => {
+                let fault = format!("it cannot be read: {error}");
+                Self { exists: true, bytes: Vec::new(), fault: Some(fault) }
+            }
+        }
     }
 }
 
-fn aside(id: u64, bytes: u64, why: String) -> Unusable {
-    Unusable::Aside(DamageReport {
+/// What becomes of a segment without a sound head of a version that is known.
+fn unusable(file: &dyn File, id: u64, length: u64, fault: Option<HeadFault>) -> Unusable {
+    if let Some(HeadFault::Version(version)) = fault {
+        let why = format!("its format version {version} is not known to this version of weir");
+        return Unusable::Aside(aside(id, length, why));
+    }
+    match is_blank(file, length) {
+        Ok(true) => Unusable::Blank,
+        _ => Unusable::Headless(aside(id, length, "its head is damaged".to_owned())),
+    }
+}
+
+fn aside(id: u64, bytes: u64, why: String) -> DamageReport {
+    DamageReport {
         file: FileKind::Segment.name(id),
         segment: id,
         offset: 0,
         bytes,
+        places: 1,
         entries: None,
         items: None,
         what: format!("{why}; the file is left where it is and not used"),
-    })
+    }
 }
 
 impl Survey {
@@ -201,7 +230,8 @@ impl Survey {
             durable_end: files.length,
             // The file of completions says it where no other segment does.
             end_unread: files.acks_unread && !matches!(end, End::Known(_)),
-            damage: Vec::new(),
+            damage: Reports::default(),
+            unsound: Reports::default(),
         };
         survey.report_files(files);
         let (until, verify) = match end {
@@ -216,7 +246,7 @@ impl Survey {
                 None => {
                     survey.end_unread = true;
                     let what = "where it ends cannot be read now; the file is kept".to_owned();
-                    survey.report(files.id, (0, 0), None, what);
+                    survey.damage.push(report(files.id, (0, 0), None, what));
                     (files.length, verify)
                 }
             },
@@ -234,7 +264,8 @@ impl Survey {
         let segment = files.id;
         let mut report = |kind: FileKind, offset, bytes, what: String| {
             let file = kind.name(segment);
-            self.damage.push(DamageReport { file, segment, offset, bytes, entries: None, items: None, what });
+            let (entries, items) = (Some(0), Some(0));
+            self.damage.push(DamageReport { file, segment, offset, bytes, places: 1, entries, items, what });
         };
         if files.head_damaged {
             let what = "the head of the segment is damaged; that of its file of completions is used";
@@ -304,7 +335,8 @@ impl Survey {
         };
         let Position { segment, index: _, offset } = entry.position;
         let lost = Some((1, u64::from(entry.items)));
-        self.report(segment, (u64::from(offset), u64::from(entry.payload_bytes)), lost, what);
+        let place = (u64::from(offset), u64::from(entry.payload_bytes));
+        self.unsound.push(report(segment, place, lost, what));
     }
 
     fn report_gap(&mut self, segment: u64, gap: Gap) {
@@ -315,7 +347,7 @@ impl Survey {
             }
             None => "no valid frame; skipped".to_owned(),
         };
-        self.report(segment, (gap.from, gap.to - gap.from), gap.lost, what);
+        self.damage.push(report(segment, (gap.from, gap.to - gap.from), gap.lost, what));
     }
 
     /// Judges what follows the last frame.
@@ -349,21 +381,22 @@ impl Survey {
         for number in nameless {
             let name = format!("?/{id:016x}/{number}");
             let what = format!("the name of queue {number} is lost; what it is owed is kept under the name {name}");
-            self.report(id, (0, 0), Some((0, 0)), what);
+            self.damage.push(report(id, (0, 0), Some((0, 0)), what));
             self.names.insert(number, name);
         }
     }
+}
 
-    fn report(&mut self, segment: u64, (offset, bytes): (u64, u64), lost: Option<(u32, u64)>, what: String) {
-        self.damage.push(DamageReport {
-            file: FileKind::Segment.name(segment),
-            segment,
-            offset,
-            bytes,
-            entries: lost.map(|(entries, _)| u64::from(entries)),
-            items: lost.map(|(_, items)| items),
-            what,
-        });
+fn report(segment: u64, (offset, bytes): (u64, u64), lost: Option<(u32, u64)>, what: String) -> DamageReport {
+    DamageReport {
+        file: FileKind::Segment.name(segment),
+        segment,
+        offset,
+        bytes,
+        places: 1,
+        entries: lost.map(|(entries, _)| u64::from(entries)),
+        items: lost.map(|(_, items)| items),
+        what,
     }
 }
 

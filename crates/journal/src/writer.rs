@@ -46,7 +46,7 @@ pub struct Writer {
 
 impl Writer {
     pub(crate) fn new(fs: Arc<dyn Fs>, options: Options, journal: Arc<Journal>, recovered: Recovered) -> Self {
-        let Recovered { index: _, recovery: _, acks, next_id, previous } = recovered;
+        let Recovered { acks, next_id, previous, .. } = recovered;
         let Options { segment_bytes, seed } = options;
         // A group begins before this, so that its offsets fit.
         let segment_bytes = segment_bytes.clamp(MIN_SEGMENT, MAX_SEGMENT / 4);

@@ -1,13 +1,17 @@
 //! Readers on several threads beside the writer: each entry is completed once, whoever hands what back in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use bytes::Bytes;
 use fastrand::Rng;
-use weir_journal::{Backlog, Durability, Journal, NewEntry, Options, Owed, QueueId, open};
+use weir_journal::{
+    Backlog, Depth, Durability, File, Fs, Journal, NewEntry, Options, Owed, QueueId, Space, Writer, export, inspect,
+    open,
+};
 use weir_testkit::SimFs;
 
 const ENTRIES: u64 = 20_000;
@@ -49,6 +53,85 @@ fn nothing_is_lost_or_completed_twice() {
     assert_eq!(journal.stats().segments, 0);
 }
 
+/// Entries that are written, and looks that are taken, at least while that goes on.
+const WATCHED: u64 = 3000;
+const LOOKS: u64 = 500;
+/// Entries that wait at any time.
+const WAITING: usize = 5;
+
+/// Segments come and go all the time while somebody looks; nothing seems to be wrong, missing, or back.
+#[test]
+fn looking_on() {
+    let (fs, turns) = (SimFs::new(1), Arc::new(Turns::default()));
+    let disk = |side| TurnFs { fs: fs.clone(), side: Side { turns: Arc::clone(&turns), number: side } };
+    let (writer, journal, _) = open(Arc::new(disk(0)), Options { segment_bytes: 4096, seed: 1 }).expect("a sound disk");
+    let progress = Progress::default();
+    turns.taken.store(true, Ordering::SeqCst);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _end = EndOfTurns(&turns);
+            progress.write(writer, &journal, &turns);
+        });
+        let _end = EndOfTurns(&turns);
+        while turns.taken.load(Ordering::SeqCst) {
+            progress.look(&disk(1));
+            progress.looks.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+}
+
+/// Of entries that are numbered from 1: how many are appended, completed at most, and completed and written down.
+#[derive(Default)]
+struct Progress {
+    appended: AtomicU64,
+    completed: AtomicU64,
+    noted: AtomicU64,
+    looks: AtomicU64,
+}
+
+impl Progress {
+    /// Until there was enough to see and somebody has looked often enough, or cannot look any more.
+    fn write(&self, mut writer: Writer, journal: &Journal, turns: &Turns) {
+        let (queue, mut dice) = (journal.queue("a"), Rng::with_seed(1));
+        let mut waiting = VecDeque::new();
+        let mut number = 0;
+        let is_enough = |number| number >= WATCHED && self.looks.load(Ordering::SeqCst) >= LOOKS;
+        while turns.taken.load(Ordering::SeqCst) && !is_enough(number) {
+            number += 1;
+            let payload = [Bytes::copy_from_slice(&number.to_le_bytes()), Bytes::from(vec![1; dice.usize(500..2000)])];
+            let group = [NewEntry { payload: &payload, items: 1, owed: &[Owed { queue, taken: false }] }];
+            let entries = writer.append(&group, number, Durability::Written).expect("a disk without faults");
+            self.appended.store(number, Ordering::SeqCst);
+            waiting.extend(entries);
+            let stay = if dice.u32(..20) == 0 { 0 } else { WAITING };
+            for entry in waiting.drain(..waiting.len().saturating_sub(stay)) {
+                self.completed.fetch_add(1, Ordering::SeqCst);
+                assert!(journal.complete(queue, &entry));
+            }
+            writer.tidy().expect("a disk without faults");
+            self.noted.store(self.completed.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+    }
+
+    fn look(&self, fs: &dyn Fs) {
+        let noted = self.noted.load(Ordering::SeqCst);
+        let appended = self.appended.load(Ordering::SeqCst);
+        let mut seen = Vec::new();
+        let exported = export(fs, "a", &mut |_, payload| {
+            seen.extend(payload.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)));
+            Ok(())
+        });
+        let completed = self.completed.load(Ordering::SeqCst);
+        let exported = exported.expect("a disk without faults");
+        assert_eq!((exported.damage, exported.elsewhere), (vec![], vec![]));
+        assert!(seen.is_sorted() && seen.iter().all(|number| *number > noted), "{seen:?} after {noted} were done");
+        let missing = (completed + 1..=appended.min(completed + WAITING as u64)).find(|number| !seen.contains(number));
+        assert!(missing.is_none(), "{missing:?} of {seen:?}");
+        let looked = inspect(fs, Depth::Payloads).expect("a disk without faults");
+        assert_eq!(looked.damage, vec![]);
+    }
+}
+
 struct Reader<'a> {
     journal: &'a Journal,
     queue: QueueId,
@@ -82,5 +165,121 @@ impl Reader<'_> {
                 *self.seen.lock().expect("no reader panicked").entry(number).or_default() += 1;
             }
         }
+    }
+}
+
+/// Two threads that use a disk by turns, so that each meets whatever the other leaves half done.
+#[derive(Debug, Default)]
+struct Turns {
+    taken: AtomicBool,
+    count: [AtomicU64; 2],
+}
+
+#[derive(Debug, Clone)]
+struct Side {
+    turns: Arc<Turns>,
+    number: usize,
+}
+
+/// The other one goes on alone, after a panic too.
+struct EndOfTurns<'a>(&'a Turns);
+
+impl Drop for EndOfTurns<'_> {
+    fn drop(&mut self) {
+        self.0.taken.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Side {
+    /// Every other time, by chance, waits until the other one has come to its next operation.
+    fn turn(&self) {
+        let Turns { taken, count } = &*self.turns;
+        let (own, other) = (&count[self.number], &count[1 - self.number]);
+        let before = other.load(Ordering::SeqCst);
+        own.fetch_add(1, Ordering::SeqCst);
+        let waits = fastrand::bool();
+        while waits && taken.load(Ordering::SeqCst) && other.load(Ordering::SeqCst) == before {
+            thread::yield_now();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct TurnFs {
+    fs: SimFs,
+    side: Side,
+}
+
+#[derive(Debug)]
+struct TurnFile {
+    file: Arc<dyn File>,
+    side: Side,
+}
+
+impl TurnFs {
+    fn file(&self, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(TurnFile { file, side: self.side.clone() })
+    }
+}
+
+impl Fs for TurnFs {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.side.turn();
+        self.fs.list()
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.side.turn();
+        self.fs.create(name).map(|file| self.file(file))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.side.turn();
+        self.fs.open(name).map(|file| self.file(file))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.side.turn();
+        self.fs.remove(name)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.fs.sync_dir()
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        self.fs.space()
+    }
+}
+
+impl File for TurnFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.side.turn();
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        self.side.turn();
+        self.file.write_at(parts, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.file.allocate(bytes)
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.file.truncate(bytes)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn is_linked(&self) -> io::Result<bool> {
+        self.file.is_linked()
     }
 }

@@ -365,7 +365,7 @@ impl Taking<'_> {
         let segment = self.want.segment;
         let (entries, items) = (Some(lost.entries), Some(lost.items));
         let (file, what) = (FileKind::Segment.name(segment), what.to_owned());
-        index.report(&DamageReport { file, segment, offset, bytes, entries, items, what });
+        index.report(&DamageReport { file, segment, offset, bytes, places: 1, entries, items, what });
         if let Some(queue) = index.get_mut(self.queue) {
             queue.unreported.add(lost);
         }

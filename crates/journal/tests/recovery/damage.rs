@@ -175,7 +175,9 @@ fn a_file_that_is_gone() {
     let acks = files.remove(ACKS).unwrap();
     check_queues(&recover_files(&files), &payloads(&all), 0);
     let orphan = SimFs::with_files(1, &Files::from([(ACKS.to_owned(), acks)]));
-    assert!(recover(&orphan).payloads.is_empty());
+    let found = recover(&orphan);
+    assert!(found.payloads.is_empty());
+    assert_eq!((found.recovery.orphans, found.recovery.damage), (vec![ACKS.to_owned()], vec![]), "it is told");
     assert!(orphan.files().is_empty(), "completions of nothing are removed");
 }
 
@@ -360,6 +362,22 @@ fn any_byte_of_a_segment_that_outlives_the_next_one() {
         check_queues(&found, &payloads(all.iter().filter(survives)), offset);
         assert_eq!(found.recovery.truncated_bytes, 0, "at {offset}");
     });
+}
+
+/// However many places are damaged, all are counted and a list of them stays short.
+#[test]
+fn thousands_of_damaged_places() {
+    let fs = SimFs::new(1);
+    let (mut writer, journal, _) = start(&fs, 1 << 20);
+    let entries = append(&mut writer, &vec![b"one of many".to_vec(); 6000], &[journal.queue("a")]);
+    writer.finish().unwrap();
+    drop((writer, journal));
+    assert!(entries.iter().step_by(2).all(|entry| fs.flip(SEGMENT, offset(entry) + 9, 1)));
+    let (_, journal, recovery) = start(&fs, 1 << 20);
+    assert!(recovery.damage.len() < 1100, "{}", recovery.damage.len());
+    assert_eq!(recovery.damage.iter().filter_map(|report| report.entries).sum::<u64>(), 3000);
+    let damage = journal.stats().damage;
+    assert_eq!((damage.places, damage.entries, damage.items), (3000, 3000, 7 * 3000));
 }
 
 /// Names of queues are in both files; without either, what is owed is kept under a name of its own.

@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use weir_journal::{DamageReport, Depth, Entry};
+use weir_journal::{Depth, Entry, Exported};
 use weir_otlp::{Error, Limits, traces_to_json};
 
 use super::{ExportArgs, Format, Journal, report, unreadable};
@@ -33,12 +33,12 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let exported = weir_journal::export(&journal.fs, &queue, &mut |entry, payload| export.entry(entry, payload));
     journal.fs.clear();
     let written = match exported {
-        Ok(exported) => export.out.finish().map(|()| exported.damage),
+        Ok(exported) => export.out.finish().map(|()| exported),
         Err(error) if export.write_failed => Err(error),
         Err(error) => return Err(error).with_context(|| unreadable(&journal.path)),
     };
     match written {
-        Ok(damage) => Ok(export.summarise(&queue, &damage)),
+        Ok(exported) => Ok(export.summarise(&queue, &exported)),
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => Err(error).with_context(|| match &args.output {
@@ -113,9 +113,13 @@ impl Export {
     }
 
     /// Says what was exported, and what was not.
-    fn summarise(&self, queue: &str, damage: &[DamageReport]) -> ExitCode {
+    fn summarise(&self, queue: &str, exported: &Exported) -> ExitCode {
+        let Exported { damage, elsewhere, .. } = exported;
         for report in damage {
             tracing::error!("damaged and left out: {}", report::place(report));
+        }
+        for report in elsewhere {
+            tracing::warn!("damaged, but nothing is missing here for it: {}", report::place(report));
         }
         if self.unknown_fields > 0 {
             tracing::warn!(
@@ -123,7 +127,7 @@ impl Export {
                 "fields that this version has no names for are not in the JSON; --format protobuf has them"
             );
         }
-        let left_out = self.refused + damage.len() as u64;
+        let left_out = self.refused + report::places(damage);
         tracing::info!(pipeline = queue, entries = self.entries, items = self.items, left_out, "exported");
         if left_out == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }

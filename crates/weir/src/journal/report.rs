@@ -10,7 +10,7 @@ use weir_journal::{DamageReport, Inspection, QueueReport, SegmentReport};
 /// Prints everything as tables.
 pub(super) fn human(out: &mut impl Write, path: &Path, inspection: &Inspection) -> io::Result<()> {
     let mut out = BufWriter::new(out);
-    let Inspection { segments, queues, damage } = inspection;
+    let Inspection { segments, queues, truncated_bytes, damage } = inspection;
     let now_ms = now_ms();
     writeln!(
         out,
@@ -37,13 +37,14 @@ pub(super) fn human(out: &mut impl Write, path: &Path, inspection: &Inspection) 
         table(&mut out, ["segment", "size", "entries", "owed", "oldest", "newest"], segments.iter().map(row))?;
     }
     writeln!(out)?;
+    note_truncated(&mut out, *truncated_bytes)?;
     list_damage(&mut out, damage)?;
     out.flush()
 }
 
 /// Prints everything as one JSON object.
 pub(super) fn json(out: &mut impl Write, path: &Path, inspection: &Inspection) -> io::Result<()> {
-    let Inspection { segments, queues, damage } = inspection;
+    let Inspection { segments, queues, truncated_bytes, damage } = inspection;
     let now_ms = now_ms();
     let pipeline = |QueueReport { name, backlog }: &QueueReport| {
         let age_ms = backlog.oldest_ms.map(|oldest_ms| now_ms.saturating_sub(oldest_ms));
@@ -64,6 +65,7 @@ pub(super) fn json(out: &mut impl Write, path: &Path, inspection: &Inspection) -
         "disk_bytes": disk_bytes(segments),
         "pipelines": queues.iter().map(pipeline).collect::<Vec<_>>(),
         "segments": segments.iter().map(segment).collect::<Vec<_>>(),
+        "truncated_bytes": truncated_bytes,
         "damage": damage.iter().map(damage_json).collect::<Vec<_>>(),
     });
     writeln!(out, "{report:#}")
@@ -72,25 +74,40 @@ pub(super) fn json(out: &mut impl Write, path: &Path, inspection: &Inspection) -
 /// Prints what the checksums say.
 pub(super) fn verdict(out: &mut impl Write, path: &Path, inspection: &Inspection) -> io::Result<()> {
     let mut out = BufWriter::new(out);
-    let Inspection { segments, queues: _, damage } = inspection;
+    let Inspection { segments, queues: _, truncated_bytes, damage } = inspection;
     let entries: u64 = segments.iter().map(|segment| segment.entries).sum();
     let (segments, entries) = (count(segments.len(), "segment"), count(entries, "entry"));
     writeln!(out, "{}: {entries} in {segments} checked", path.display())?;
+    note_truncated(&mut out, *truncated_bytes)?;
     list_damage(&mut out, damage)?;
     out.flush()
+}
+
+/// Says what a start would cut off. Beside a gateway that is writing there is nothing wrong with it.
+fn note_truncated(out: &mut impl Write, truncated_bytes: u64) -> io::Result<()> {
+    if truncated_bytes == 0 {
+        return Ok(());
+    }
+    let what = "an unfinished write, or damage that cannot be told from one";
+    writeln!(out, "note: {} at the end: {what}", count(truncated_bytes, "byte"))
 }
 
 fn list_damage(out: &mut impl Write, damage: &[DamageReport]) -> io::Result<()> {
     if damage.is_empty() {
         return writeln!(out, "no damage");
     }
-    writeln!(out, "damage: {}", count(damage.len(), "place"))?;
+    writeln!(out, "damage: {}", count(places(damage), "place"))?;
     damage.iter().try_for_each(|report| writeln!(out, "  {}", place(report)))
+}
+
+/// How many places these reports are about.
+pub(super) fn places(damage: &[DamageReport]) -> u64 {
+    damage.iter().map(|report| report.places).sum()
 }
 
 /// One damaged place in a line.
 pub(super) fn place(report: &DamageReport) -> String {
-    let DamageReport { file, segment: _, offset, bytes, entries, items, what } = report;
+    let DamageReport { file, segment: _, offset, bytes, places: _, entries, items, what } = report;
     let mut lost = count(*bytes, "byte");
     for (number, noun) in [(entries, "entry"), (items, "item")] {
         if let Some(number) = number {
@@ -102,7 +119,7 @@ pub(super) fn place(report: &DamageReport) -> String {
 }
 
 fn damage_json(report: &DamageReport) -> Value {
-    let DamageReport { file, segment: _, offset, bytes, entries, items, what } = report;
+    let DamageReport { file, segment: _, offset, bytes, places: _, entries, items, what } = report;
     json!({ "file": file, "offset": offset, "bytes": bytes, "entries": entries, "items": items, "what": what })
 }
 

@@ -72,9 +72,15 @@ impl DataDir {
         writer.tidy().unwrap();
     }
 
-    /// Ends the writing.
+    /// Ends the writing, as a kill does.
     pub(crate) fn close(&mut self) {
         self.open = None;
+    }
+
+    /// Ends the writing in good order.
+    pub(crate) fn finish(&mut self) {
+        let (mut writer, _) = self.open.take().unwrap();
+        writer.finish().unwrap();
     }
 
     /// The segments, oldest first.

@@ -172,3 +172,22 @@ fn what_has_no_name_in_json_is_told() {
     assert_eq!((ended.code, json_ids(&ended).0), (Some(0), 1), "{}", ended.err);
     assert!(ended.err.contains("\"fields\":1") && ended.err.contains("--format protobuf"), "{}", ended.err);
 }
+
+/// Damage that costs the pipeline nothing is told, and nothing is missing.
+#[test]
+fn what_is_damaged_elsewhere_is_not_missing_here() {
+    let mut dir = DataDir::new(1 << 20);
+    dir.append_payload(&["traces/b"], 0, b"of somebody else".to_vec());
+    let first = dir.append(&["traces/a"], 0);
+    dir.append(&["traces/a", "traces/b"], 0);
+    dir.complete("traces/a", &first);
+    dir.close();
+    dir.damage(&dir.segments()[0], "of somebody else");
+    dir.damage(&dir.segments()[0].with_extension("ack"), "traces/a");
+    let ended = dir.weir("export", &["--pipeline", "a"]);
+    assert_eq!((ended.code, json_ids(&ended)), (Some(0), (1, (21..=30).collect())), "{}", ended.err);
+    assert!(ended.err.contains("\"left_out\":0") && ended.err.contains("nothing is missing here"), "{}", ended.err);
+    let ended = dir.weir("export", &["--pipeline", "b"]);
+    assert_eq!((ended.code, json_ids(&ended).0), (Some(1), 1), "{}", ended.err);
+    assert!(ended.err.contains("\"left_out\":1") && ended.err.contains("checksum"), "{}", ended.err);
+}

@@ -138,3 +138,26 @@ fn damage_everybody_sees_is_in_every_report() {
     assert!(people.code == Some(0) && people.text().contains(file) && people.text().contains("damage: "), "{people:?}");
     assert_eq!(dir.weir("verify", &[]).code, Some(1));
 }
+
+/// After a kill, damage in what was written last cannot be told from a write that was under way; after an orderly end it
+/// can.
+#[test]
+fn the_end_of_a_journal() {
+    for killed in [true, false] {
+        let mut dir = three_entries();
+        dir.append_payload(&["traces/a"], 0, b"the last one".to_vec());
+        if killed {
+            dir.close()
+        } else {
+            dir.finish()
+        }
+        dir.damage(&dir.segments()[0], "the last one");
+        let verify = dir.weir("verify", &[]);
+        let (truncated, code) = if killed { (80, 0) } else { (0, 1) };
+        assert_eq!((verify.code, inspected(&dir)["truncated_bytes"].as_u64()), (Some(code), Some(truncated)));
+        let note = "note: 80 bytes at the end: an unfinished write, or damage that cannot be told from one\nno damage";
+        let damage = "(12 bytes, 1 entry, 10 items): the payload's checksum does not match";
+        assert_eq!((verify.text().contains(note), verify.text().contains(damage)), (killed, !killed), "{verify:?}");
+        assert_eq!(dir.weir("inspect", &[]).text().contains(note), killed);
+    }
+}
