@@ -14,7 +14,7 @@ use crate::acks::Run;
 use crate::format::{FRAME_HEAD, FileKind, FrameHead, Kind, Seal};
 use crate::fs::{File, Fs, read_full};
 use crate::index::Index;
-use crate::model::{Backlog, Chunk, Entry, Loss, Position, QueueId, Stats};
+use crate::model::{Backlog, Chunk, DamageReport, Entry, Loss, Position, QueueId, Stats};
 
 /// The shared handle.
 #[derive(Debug)]
@@ -64,7 +64,19 @@ impl Journal {
         let seal = self.index().segments.get(&segment).map(|segment| segment.seal).ok_or_else(|| place.gone())?;
         let file = self.open_segment(segment).map_err(|error| place.failed(error))?;
         let payload = read_payload(&*file, seal, entry).map_err(|error| place.failed(error))?;
-        payload.ok_or_else(|| place.damaged())
+        payload.ok_or_else(|| {
+            self.index().report(&DamageReport {
+                file: FileKind::Segment.name(segment),
+                segment,
+                offset: u64::from(offset),
+                bytes: u64::from(entry.payload_bytes),
+                places: 1,
+                entries: Some(1),
+                items: Some(u64::from(entry.items)),
+                what: "the payload's checksum does not match; the entry cannot be delivered".to_owned(),
+            });
+            place.damaged()
+        })
     }
 
     /// Whether `queue` is still owed the entry.

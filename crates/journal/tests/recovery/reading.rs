@@ -280,3 +280,17 @@ fn only_a_segment_that_nobody_needs_is_given_up() {
     assert_eq!(journal.evict_segment(&may_lose), [], "one is dear, one is being delivered in parts");
     assert_eq!(journal.evict_segment(&|_| true).len(), 2, "the first");
 }
+
+#[test]
+fn damage_met_by_whoever_has_taken_the_entry_is_counted() {
+    let fs = SimFs::new(1);
+    let (mut writer, journal, _) = start(&fs, 4096);
+    let queue = journal.queue("a");
+    append(&mut writer, &[vec![1; 300]], &[queue]);
+    let entry = journal.take(queue, 1000).unwrap().entries.remove(0).0;
+    assert!(journal.read(&entry).is_ok() && journal.stats().damage.places == 0);
+    assert!(fs.flip(SEGMENT, fs.files()[SEGMENT].iter().rposition(|byte| *byte == 1).unwrap(), 4));
+    assert!(matches!(journal.read(&entry), Err(ReadError::Damaged { .. })));
+    let damage = journal.stats().damage;
+    assert_eq!((damage.places, damage.entries, damage.items, damage.bytes), (1, 1, 7, 300));
+}

@@ -51,10 +51,9 @@ impl Delivery {
             self.retries.first_attempt(Instant::now());
         }
         batch.pieces.extend(fetched);
-        for at in damaged.into_iter().rev() {
-            bodies.remove(at);
-            batch.pieces.remove(at).obligation.finish(&Fate::Dropped(DropReason::JournalDamaged));
-        }
+        let lost: Vec<Piece> = damaged.iter().rev().map(|at| batch.pieces.remove(*at)).collect();
+        damaged.iter().rev().for_each(|at| drop(bodies.remove(*at)));
+        self.lose(&lost);
         batch.measure();
         match end {
             End::Outcome(outcome) => {
@@ -65,6 +64,18 @@ impl Delivery {
             End::NothingToTake => self.backlog = self.account().backlog().untaken_entries > 0,
             End::NothingOwed => {}
             End::Unread(cause) => self.unread(batch, &cause),
+        }
+    }
+
+    /// The disk gave back other bytes than were written, or the file is gone.
+    fn lose(&mut self, pieces: &[Piece]) {
+        let items = finish(pieces, &Fate::Dropped(DropReason::JournalDamaged));
+        if items > 0 {
+            tracing::error!(
+                pipeline = self.account().name,
+                items,
+                "the journal is damaged: data of the backlog is lost"
+            );
         }
     }
 
