@@ -152,10 +152,7 @@ enum Command {
 
 /// What a pipeline's queue is called in the journal.
 pub(crate) fn queue_name(pipeline: &weir_plan::Pipeline) -> String {
-    let signal = match pipeline.signal {
-        weir_plan::Signal::Traces => "traces",
-    };
-    format!("{signal}/{}", pipeline.name)
+    format!("{}/{}", pipeline.signal.name(), pipeline.name)
 }
 
 /// A journal that was opened, before there are pipelines.

@@ -2,18 +2,30 @@
 //!
 //! It stands between configuration and engine so that neither knows the other: `weir-resources` compiles documents
 //! to a [`Plan`], `weir-engine` runs one. It must not know YAML, custom resources, sockets or the file system. Every
-//! value in a plan is final; the one default that is known here is that of [`Backlog`], which every pipeline has.
+//! value in a plan is final; defaults are known here only of what every pipeline has.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 use std::time::Duration;
 
+mod enrichment;
+mod input;
+mod processing;
+
+pub use enrichment::{Cluster, Enrichment, Metadata, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
+pub use input::{Input, Namespaces};
+pub use processing::{Filter, Processing, Temporality, Transform};
+
 /// Everything a process runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// Pipelines in the order in which their documents were read. Names are unique per signal.
     pub pipelines: Vec<Pipeline>,
+    /// What is added to every request before pipelines see it.
+    pub enrichment: Enrichment,
+    /// What is known of the cluster's pods, when that does not come from the cluster itself.
+    pub metadata: Metadata,
 }
 
 /// The kind of telemetry a pipeline takes.
@@ -21,6 +33,24 @@ pub struct Plan {
 pub enum Signal {
     /// Spans.
     Traces,
+    /// Metric data points.
+    Metrics,
+    /// Log records.
+    Logs,
+}
+
+impl Signal {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Traces, Self::Metrics, Self::Logs];
+
+    /// `traces`, `metrics` or `logs`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Metrics => "metrics",
+            Self::Logs => "logs",
+        }
+    }
 }
 
 /// One pipeline: what it takes and where that goes.
@@ -30,6 +60,10 @@ pub struct Pipeline {
     pub signal: Signal,
     /// `metadata.name` of the resource it came from.
     pub name: String,
+    /// Which telemetry it takes.
+    pub input: Input,
+    /// What happens to it on the way.
+    pub processing: Processing,
     /// Its backend.
     pub output: Output,
     /// How much it keeps of what its backend has not taken.
@@ -70,6 +104,12 @@ impl Default for Backlog {
 }
 
 impl Pipeline {
+    /// A pipeline that takes everything of its signal and sends it on as it is.
+    pub fn new(signal: Signal, name: impl Into<String>, output: Output) -> Self {
+        let (input, processing, backlog) = (Input::default(), Processing::default(), Backlog::default());
+        Self { signal, name: name.into(), input, processing, output, backlog }
+    }
+
     /// The exporter label of its metrics, for example `otlp_grpc/tracepipeline-backend`.
     pub fn exporter_id(&self) -> String {
         let transport = match self.output.protocol {
@@ -78,6 +118,8 @@ impl Pipeline {
         };
         let kind = match self.signal {
             Signal::Traces => "tracepipeline",
+            Signal::Metrics => "metricpipeline",
+            Signal::Logs => "logpipeline",
         };
         format!("{transport}/{kind}-{}", self.name)
     }

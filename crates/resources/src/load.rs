@@ -89,7 +89,7 @@ impl Loader<'_> {
             self.findings
                 .push(Diagnostic::error(&place, "no pipeline is defined").expected("at least one TracePipeline"));
         }
-        Plan { pipelines }
+        Plan { pipelines, ..Plan::default() }
     }
 
     /// Reads one document of one of `kinds`.

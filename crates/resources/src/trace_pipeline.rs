@@ -35,7 +35,7 @@ impl TracePipeline {
     pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<Pipeline> {
         let output = otlp_output::compile(self.output.as_ref()?, SIGNAL_PATH, resolver)?;
         let name = self.metadata.name.value.clone();
-        Some(Pipeline { signal: Signal::Traces, name, output, backlog: self.backlog })
+        Some(Pipeline { backlog: self.backlog, ..Pipeline::new(Signal::Traces, name, output) })
     }
 }
 

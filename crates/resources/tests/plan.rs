@@ -64,20 +64,19 @@ fn secret_ref(key: &str) -> String {
 
 #[test]
 fn the_least_gets_the_defaults() {
-    let expected = Pipeline {
-        signal: Signal::Traces,
-        backlog: Backlog::default(),
-        name: "backend".to_owned(),
-        output: Output {
-            protocol: Protocol::Grpc,
-            endpoint: Endpoint { host: "127.0.0.1".to_owned(), port: 14317, path: String::new() },
-            compression: Compression::Gzip,
-            headers: Vec::new(),
-            oauth2: None,
-            tls: None,
-        },
+    let output = Output {
+        protocol: Protocol::Grpc,
+        endpoint: Endpoint { host: "127.0.0.1".to_owned(), port: 14317, path: String::new() },
+        compression: Compression::Gzip,
+        headers: Vec::new(),
+        oauth2: None,
+        tls: None,
     };
-    assert_eq!(plan(include_str!("../../../examples/quickstart.yaml")), Plan { pipelines: vec![expected] });
+    let expected = Pipeline::new(Signal::Traces, "backend", output);
+    assert_eq!(
+        plan(include_str!("../../../examples/quickstart.yaml")),
+        Plan { pipelines: vec![expected], ..Plan::default() }
+    );
 }
 
 #[test]
@@ -112,11 +111,11 @@ fn the_full_example_uses_every_field() {
         }),
         tls: Some(Tls::default()),
     };
-    let pipeline =
-        |name: &str, output, backlog| Pipeline { signal: Signal::Traces, name: name.to_owned(), output, backlog };
+    let pipeline = |name: &str, output, backlog| Pipeline { backlog, ..Pipeline::new(Signal::Traces, name, output) };
     let backlog = backlog(20 << 30, 72 * 60 * 60, Overflow::Refuse);
     let expected = Plan {
         pipelines: vec![pipeline("grpc-backend", grpc, backlog), pipeline("http-backend", http, Backlog::default())],
+        ..Plan::default()
     };
     assert_eq!(plan(include_str!("../../../examples/full.yaml")), expected);
 }

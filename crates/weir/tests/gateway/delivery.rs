@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use tokio::time::Instant;
-use weir_plan::{Backlog, Compression, Header, OAuth2, Output, Pipeline, Protocol, Secret, Signal, Tls};
+use weir_plan::{Compression, Header, OAuth2, Output, Pipeline, Protocol, Secret, Signal, Tls};
 
 use crate::support::backend::{Backend, Say};
 use crate::support::gateway::{Gateway, arrived, closed_port, faults, output, pipeline, settings, sink};
@@ -17,7 +17,7 @@ use crate::support::{eventually, payload};
 const UNAUTHENTICATED: u16 = 16;
 
 fn through(output: Output) -> Vec<Pipeline> {
-    vec![Pipeline { signal: Signal::Traces, name: "backend".into(), output, backlog: Backlog::default() }]
+    vec![Pipeline::new(Signal::Traces, "backend", output)]
 }
 
 /// Sends `count` spans in one request; the answer is OK.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weir_engine::{Addresses, Engine, Settings, Snapshot};
 use weir_loadtest::sink::faults::Faults;
 use weir_loadtest::sink::{Sink, SinkArgs};
-use weir_plan::{Backlog, Compression, Endpoint, Output, Pipeline, Plan, Protocol, Signal};
+use weir_plan::{Compression, Endpoint, Output, Pipeline, Plan, Protocol, Signal};
 
 use super::grpc::{self, Grpc};
 use super::metrics::Scrape;
@@ -24,8 +24,7 @@ pub(crate) fn settings() -> Settings {
 
 /// An uncompressed gRPC pipeline to a local backend.
 pub(crate) fn pipeline(name: &str, backend: SocketAddr) -> Pipeline {
-    let output = output(backend, Protocol::Grpc);
-    Pipeline { signal: Signal::Traces, name: name.into(), output, backlog: Backlog::default() }
+    Pipeline::new(Signal::Traces, name, output(backend, Protocol::Grpc))
 }
 
 /// An uncompressed output to a local backend.
@@ -50,7 +49,7 @@ impl Gateway {
     }
 
     pub(crate) async fn with(pipelines: Vec<Pipeline>, settings: Settings) -> Self {
-        let engine = Engine::start(&Plan { pipelines }, settings).await.unwrap();
+        let engine = Engine::start(&Plan { pipelines, ..Plan::default() }, settings).await.unwrap();
         let at = engine.addresses();
         Self { engine, at }
     }
