@@ -16,7 +16,15 @@ trap stop EXIT
 if [ "$(nproc)" -ge 2 ]; then ours=(taskset -c 0) theirs=(taskset -c 1); else ours=() theirs=(); fi
 metrics=127.0.0.1:28888
 figure() { curl -s "http://$metrics/metrics" | awk -v name="$1" '$1 == name || index($1, name "{") == 1 { sum += $2 } END { printf "%.6f", sum }'; }
-until_at_most() { for _ in $(seq 600); do awk -v a="$(figure "$1")" -v b="$2" 'BEGIN { exit !(a <= b) }' && return; sleep 0.1; done; echo "$1 did not fall to $2 in a minute" >&2; exit 1; }
+# Waits until the figure is what the condition on x says.
+until_figure() {
+    for _ in $(seq 1200); do
+        awk -v x="$(figure "$1")" "BEGIN { exit !($2) }" && return
+        sleep 0.1
+    done
+    echo "$1 is still $(figure "$1") after two minutes, not $2" >&2
+    exit 1
+}
 per() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.0f", a / b / 1e6 }'; }
 
 manifest() { printf 'apiVersion: telemetry.kyma-project.io/v1beta1\nkind: TracePipeline\nmetadata:\n  name: backend\n  annotations:\n    weir.dev/backlog-max-bytes: 40Gi\nspec:\n  output:\n    otlp:\n      compression: none\n      endpoint:\n        value: http://127.0.0.1:24318\n'; }
@@ -46,12 +54,11 @@ echo "written:                              $(per "$spilled" "$seconds") MB/s, $
 read_before=$(figure weir_journal_read_back_bytes_total)
 "${theirs[@]}" "$weir" sink --grpc-port 24318 --http-port 0 --control-port 0 > "$out/sink.log" 2>&1 &
 pids+=($!)
-until_at_most weir_pipeline_pending_items 0
+until_figure weir_pipeline_pending_items 'x == 0'
 read_back=$(awk -v a="$(figure weir_journal_read_back_bytes_total)" -v b="$read_before" 'BEGIN { print a - b }')
 echo "read back and delivered:              $(per "$read_back" "$(awk -v a="$(figure otelcol_process_cpu_seconds_total)" -v b="$cpu" 'BEGIN { print a - b }')") MB per CPU second"
 echo "resident memory:                      $(per "$(figure otelcol_process_memory_rss)" 1) MB"
-for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-wait
+stop
 pids=()
 rm -rf "$out/data"
 
@@ -63,7 +70,7 @@ rss_before=$(figure otelcol_process_memory_rss)
 "${theirs[@]}" "$weir" load traces --endpoint 127.0.0.1:24317 --max --concurrency 256 --attributes 5 --attribute-bytes 16 --duration 1h --retry > "$out/load.log" 2>&1 &
 load=$!
 pids+=("$load")
-for _ in $(seq 1200); do awk -v a="$(figure weir_pipeline_parked_batches)" 'BEGIN { exit !(a >= 10000) }' && break; sleep 0.1; done
+until_figure weir_pipeline_parked_batches 'x >= 10000'
 kill "$load"
 sleep 10
 cpu=$(figure otelcol_process_cpu_seconds_total)

@@ -9,21 +9,21 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use weir_journal::{Backlog, Entry, Journal, QueueId};
-use weir_plan::Overflow;
+use weir_plan::{Overflow, Signal};
 
 use crate::books::{Books, DropReason, Fate};
+use crate::seldom::Seldom;
 use crate::share::Share;
 
 /// A backlog that is this full slows clients down as far as it goes.
 const FULL_PRESSURE: f64 = 0.5;
-/// A loss or a failure that goes on is logged this often.
-pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(30);
 
 /// What the parts of the engine share of one pipeline.
 #[derive(Debug)]
 pub(crate) struct Account {
-    /// The name of the pipeline's resource.
-    pub(crate) name: String,
+    /// Signal and name of the pipeline, for example `traces/backend`: what its queue in the journal is called.
+    pub(crate) id: String,
+    pub(crate) signal: Signal,
     pub(crate) books: Books,
     pub(crate) share: Share,
     /// `None` when data is held in memory only.
@@ -36,8 +36,7 @@ pub(crate) struct Account {
     delivery_ms: AtomicU64,
     /// The backend takes no larger requests than this, as far as is known: larger entries would only have to be split.
     request_bytes: AtomicUsize,
-    /// When a loss was last logged.
-    loss_reported: Mutex<Option<Instant>>,
+    loss_reported: Mutex<Seldom>,
 }
 
 /// A pipeline's queue in the journal.
@@ -74,10 +73,11 @@ impl Queue {
 }
 
 impl Account {
-    pub(crate) fn new(name: String, share: Share, queue: Option<Queue>) -> Self {
+    pub(crate) fn new(id: String, signal: Signal, share: Share, queue: Option<Queue>) -> Self {
         let (books, queue_filled) = (Books::default(), Notify::new());
         Self {
-            name,
+            id,
+            signal,
             books,
             share,
             queue,
@@ -109,13 +109,14 @@ impl Account {
 
     /// Whether losing data of the backlog is worth a log line now; the metrics count each item.
     pub(crate) fn may_report_loss(&self) -> bool {
-        let mut reported = self.loss_reported.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let due = reported.is_none_or(|at| now.duration_since(at) >= REPORT_EVERY);
-        if due {
-            *reported = Some(now);
+        self.loss_reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now())
+    }
+
+    /// The disk gave back other bytes than were written, or none: items of the backlog are lost, and in the books.
+    pub(crate) fn report_damage(&self, items: u64) {
+        if items > 0 && self.may_report_loss() {
+            tracing::error!(pipeline = self.id, items, "the journal is damaged: data of the backlog is lost");
         }
-        due
     }
 
     /// Waiting for the pipeline is hardly of use: it holds older data, and what it is given now would take longer than

@@ -22,13 +22,12 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use weir_plan::{Compression, Endpoint, Output, Protocol};
+use weir_plan::{Compression, Endpoint, Output, Protocol, Signal};
 
 use crate::budget::{Budget, Permit};
 use crate::codec;
 use crate::status::Code;
 use body::Chunks;
-pub(crate) use grpc::EXPORT_TRACES;
 
 /// A request that has no answer after this long is tried again. Long, because a slow backend that does take the data
 /// makes every early retry a duplicate.
@@ -121,13 +120,13 @@ pub(crate) struct Exporter {
 
 impl Exporter {
     /// Prepares a backend; connects when there is something to send.
-    pub(crate) fn new(pipeline: &str, output: &Output, encode: Budget) -> Result<Self, SetupError> {
+    pub(crate) fn new(pipeline: &str, signal: Signal, output: &Output, encode: Budget) -> Result<Self, SetupError> {
         let fail = |cause: String| SetupError { pipeline: pipeline.into(), cause };
         let config = tls::client_config(output.tls.as_ref()).map_err(fail)?;
         let headers = headers(output).map_err(fail)?;
         let oauth2 = output.oauth2.as_ref().map(oauth2::Tokens::new).transpose().map_err(fail)?;
         let client = client(output.protocol, config);
-        let uri = uri(output);
+        let uri = uri(signal, output);
         let (protocol, compression) = (output.protocol, output.compression);
         Ok(Self { client, protocol, compression, uri, headers, oauth2, encode })
     }
@@ -283,11 +282,11 @@ fn client(protocol: Protocol, config: rustls::ClientConfig) -> HttpClient {
         .build(connector)
 }
 
-fn uri(output: &Output) -> String {
+fn uri(signal: Signal, output: &Output) -> String {
     let Endpoint { host, port, path } = &output.endpoint;
     let scheme = if output.tls.is_some() { "https" } else { "http" };
     let path = match output.protocol {
-        Protocol::Grpc => grpc::EXPORT_TRACES,
+        Protocol::Grpc => signal.grpc_method(),
         Protocol::Http => path,
     };
     if host.contains(':') {

@@ -1,4 +1,4 @@
-//! All pipelines, as requests see them: each request is fanned out to every pipeline. What then becomes of it, until its
+//! All pipelines, as requests see them: each request is fanned out to every pipeline of its signal. What then becomes of it, until its
 //! client is answered, is in `intake/receipt.rs`. Decoding and transports are not known here.
 
 mod receipt;
@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use weir_plan::Signal;
 
 use crate::books::Snapshot;
 use crate::budget::Budget;
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::store::Store;
-use receipt::{Receipt, retry_after};
+use receipt::{Offer, Receipt, retry_after};
 
 /// The gateway is ready when a request of this size would be taken.
 const READY_BYTES: usize = 4096;
@@ -90,41 +91,49 @@ impl Intake {
             && self.pipelines.iter().all(|pipeline| pipeline.account.lags(self.spill_after))
     }
 
-    /// Offers a validated request of `items` items to every pipeline and waits for the verdict. Dropping the future
-    /// (the client went away) decides at once; it changes nothing about what is owed.
-    pub(crate) async fn accept(&self, body: Bytes, items: u64) -> Verdict {
-        let Some(pieces) = self.cut(body, items) else { return Verdict::Refused(retry_after()) };
-        let receipt = self.offer(&pieces);
+    /// Whether there is a pipeline for this signal.
+    pub(crate) fn serves(&self, signal: Signal) -> bool {
+        self.of(signal).next().is_some()
+    }
+
+    fn of(&self, signal: Signal) -> impl Iterator<Item = &Arc<Pipeline>> {
+        self.pipelines.iter().filter(move |pipeline| pipeline.signal() == signal)
+    }
+
+    /// Offers a validated request of `items` items to every pipeline of its signal and waits for the verdict. Dropping the
+    /// future (the client went away) decides at once; it changes nothing about what is owed.
+    pub(crate) async fn accept(&self, signal: Signal, body: Bytes, items: u64) -> Verdict {
+        let Some(pieces) = self.cut(signal, body, items) else { return Verdict::Refused(retry_after()) };
+        let receipt = self.offer(signal, &pieces);
         drop(pieces);
         receipt.verdict().await
     }
 
     /// One piece, unless the request is larger than some backend takes. `None`: no memory for the pieces' copies.
-    fn cut(&self, body: Bytes, items: u64) -> Option<Vec<(Bytes, u64)>> {
+    fn cut(&self, signal: Signal, body: Bytes, items: u64) -> Option<Vec<(Bytes, u64)>> {
         let limit = self.pipelines.iter().map(|pipeline| pipeline.batch_bytes).min().unwrap_or(usize::MAX);
         if body.len() <= limit {
             return Some(vec![(body, items)]);
         }
-        let parts = weir_otlp::cut_traces(&body, limit);
+        let parts = weir_otlp::cut(signal, &body, limit);
         parts
             .into_iter()
             .map(|part| Some((self.budget.pay_for_copy(&body, part.bytes)?, u64::from(part.items))))
             .collect()
     }
 
-    fn offer(&self, pieces: &[(Bytes, u64)]) -> Receipt<'_> {
+    fn offer(&self, signal: Signal, pieces: &[(Bytes, u64)]) -> Receipt<'_> {
         let ticket = Arc::new(Ticket::default());
-        let mut claims = Vec::with_capacity(pieces.len() * self.pipelines.len());
-        for pipeline in &self.pipelines {
-            for (body, items) in pieces {
-                claims.push(Obligation::new(body.clone(), *items, &ticket, &pipeline.account));
-            }
-        }
-        let receipt = Receipt { intake: self, ticket, claims, pieces: pieces.len(), decided: false };
+        let offer = |pipeline: &Arc<Pipeline>| {
+            let claim =
+                |(body, items): &(Bytes, u64)| Obligation::new(body.clone(), *items, &ticket, &pipeline.account);
+            Offer { pipeline: Arc::clone(pipeline), claims: pieces.iter().map(claim).collect() }
+        };
+        let offers: Vec<_> = self.of(signal).map(offer).collect();
         // Only now: a pipeline must not finish the first claim while the ticket does not know of the last.
-        receipt.claims_by_pipeline().for_each(|(pipeline, claims)| {
+        for Offer { pipeline, claims } in &offers {
             claims.iter().for_each(|claim| pipeline.take(Arc::clone(claim)));
-        });
-        receipt
+        }
+        Receipt { intake: self, ticket, offers, decided: false }
     }
 }

@@ -28,6 +28,7 @@ mod pipeline;
 mod process;
 mod receive;
 mod rejected;
+mod seldom;
 pub mod settings;
 mod share;
 #[cfg(test)]
@@ -260,7 +261,12 @@ fn accounts(plan: &Plan, division: Division, opened: Option<&Opened>, clock: Clo
             id: opened.journal.queue(&store::queue_name(pipeline)),
             limits: pipeline.backlog,
         });
-        Arc::new(Account::new(pipeline.name.clone(), Share::new(division.share, clock.started), queue))
+        Arc::new(Account::new(
+            store::queue_name(pipeline),
+            pipeline.signal,
+            Share::new(division.share, clock.started),
+            queue,
+        ))
     };
     plan.pipelines.iter().map(account).collect()
 }
@@ -269,7 +275,7 @@ fn accounts(plan: &Plan, division: Division, opened: Option<&Opened>, clock: Clo
 fn exporters(plan: &Plan, division: Division) -> Result<Vec<(String, Exporter)>, SetupError> {
     let exporter = |pipeline: &weir_plan::Pipeline| {
         let id = pipeline.exporter_id();
-        let exporter = Exporter::new(&id, &pipeline.output, Budget::for_encoding(division.encode))?;
+        let exporter = Exporter::new(&id, pipeline.signal, &pipeline.output, Budget::for_encoding(division.encode))?;
         Ok((id, exporter))
     };
     plan.pipelines.iter().map(exporter).collect()

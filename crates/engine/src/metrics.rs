@@ -12,6 +12,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
+use weir_plan::Signal;
 
 use crate::books::Snapshot;
 use crate::budget::Budget;
@@ -19,7 +20,7 @@ use crate::histogram::Histogram;
 use crate::intake::Intake;
 use crate::pipeline::Pipeline;
 use crate::process;
-use crate::receive::{REASONS, ReceiverStats};
+use crate::receive::{BySignal, Counters, REASONS, ReceiverStats};
 
 /// Everything there is to read.
 #[derive(Debug)]
@@ -70,14 +71,17 @@ impl Metrics {
     fn receivers(&self, writer: &mut Writer<'_>) -> fmt::Result {
         let transports = [("grpc", &self.receivers.grpc), ("http", &self.receivers.http)];
         let labels = |transport: &str| vec![("receiver", "otlp".to_owned()), ("transport", transport.to_owned())];
-        let accepted = transports.iter().map(|(name, counters)| (labels(name), load(&counters.accepted)));
-        writer.counters("otelcol_receiver_accepted_spans", "Spans answered OK", accepted)?;
-        let refused = transports.iter().map(|(name, counters)| (labels(name), load(&counters.refused)));
-        writer.counters(
-            "otelcol_receiver_refused_spans",
-            "Spans whose client was asked to send them again",
-            refused,
-        )?;
+        for signal in Signal::ALL {
+            let items = items(signal);
+            let of = |counters: fn(&Counters) -> &BySignal| {
+                transports.map(|(name, of)| (labels(name), load(&counters(of)[signal as usize])))
+            };
+            let name = format!("otelcol_receiver_accepted_{items}");
+            writer.counters(&name, "Items answered OK", of(|counters| &counters.accepted))?;
+            let name = format!("otelcol_receiver_refused_{items}");
+            let help = "Items whose client was asked to send them again";
+            writer.counters(&name, help, of(|counters| &counters.refused))?;
+        }
         let refusals = transports.iter().flat_map(|(name, counters)| {
             REASONS.iter().zip(&counters.refusals).map(move |(reason, count)| {
                 (vec![("transport", (*name).to_owned()), ("reason", (*reason).to_owned())], load(count))
@@ -130,12 +134,24 @@ impl Metrics {
 }
 
 fn exporters(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
-    let sent = rows.iter().map(|(pipeline, books)| (exporter_labels(pipeline), books.delivered));
-    writer.counters("otelcol_exporter_sent_spans", "Spans the backend took", sent)?;
-    let failed = rows.iter().map(|(pipeline, books)| (exporter_labels(pipeline), books.rejected.values().sum()));
-    writer.counters("otelcol_exporter_send_failed_spans", "Spans the backend refused for good", failed)?;
-    let dropped = rows.iter().map(|(pipeline, books)| (exporter_labels(pipeline), books.dropped.values().sum()));
-    writer.counters("otelcol_exporter_enqueue_failed_spans", "Spans given up for want of room", dropped)?;
+    for signal in Signal::ALL {
+        let items = items(signal);
+        let of = |read: fn(&Snapshot) -> u64| {
+            let rows = rows.iter().filter(|(pipeline, _)| pipeline.signal() == signal);
+            rows.map(|(pipeline, books)| (exporter_labels(pipeline), read(books))).collect::<Vec<_>>()
+        };
+        let sent = of(|books| books.delivered);
+        if sent.is_empty() {
+            continue;
+        }
+        writer.counters(&format!("otelcol_exporter_sent_{items}"), "Items the backend took", sent)?;
+        let failed = of(|books| books.rejected.values().sum());
+        let name = format!("otelcol_exporter_send_failed_{items}");
+        writer.counters(&name, "Items the backend refused for good", failed)?;
+        let dropped = of(|books| books.dropped.values().sum());
+        let name = format!("otelcol_exporter_enqueue_failed_{items}");
+        writer.counters(&name, "Items given up for want of room", dropped)?;
+    }
     journal::queue(writer, rows)?;
     let flying = rows.iter().map(|(pipeline, _)| (queue_labels(pipeline), load(&pipeline.stats.in_flight) as f64));
     writer.gauges("otelcol_exporter_in_flight_requests", "Requests to the backend without an answer", flying)
@@ -177,16 +193,27 @@ fn books(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
     writer.counters("weir_books_mismatches", "Entries that did not add up: bugs", of(|books| books.mismatches))
 }
 
+/// What the field calls the items of a signal in the names of metrics.
+fn items(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Traces => "spans",
+        Signal::Metrics => "metric_points",
+        Signal::Logs => "log_records",
+    }
+}
+
 fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
 fn pipeline_labels(pipeline: &Pipeline) -> Labels {
-    vec![("pipeline", pipeline.name().to_owned())]
+    vec![("pipeline", pipeline.name().to_owned()), ("signal", pipeline.signal().name().to_owned())]
 }
 
 fn labels_with(pipeline: &Pipeline, name: &'static str, value: &str) -> Labels {
-    vec![("pipeline", pipeline.name().to_owned()), (name, value.to_owned())]
+    let mut labels = pipeline_labels(pipeline);
+    labels.push((name, value.to_owned()));
+    labels
 }
 
 fn exporter_labels(pipeline: &Pipeline) -> Labels {
@@ -194,7 +221,7 @@ fn exporter_labels(pipeline: &Pipeline) -> Labels {
 }
 
 fn queue_labels(pipeline: &Pipeline) -> Labels {
-    vec![("exporter", pipeline.exporter_id.clone()), ("data_type", "traces".to_owned())]
+    vec![("exporter", pipeline.exporter_id.clone()), ("data_type", pipeline.signal().name().to_owned())]
 }
 
 /// Writes metric families.

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::sync::Notify;
 use weir_journal::{Entry, QueueId};
+use weir_plan::Signal;
 
 pub(crate) use stored::{LoadError, Stored};
 
@@ -124,6 +125,11 @@ impl Obligation {
 
     fn make(items: u64, bytes: usize, ticket: Option<Arc<Ticket>>, account: &Arc<Account>, phase: Phase) -> Arc<Self> {
         Arc::new(Self { items, bytes, ticket, account: Arc::clone(account), phase: Mutex::new(phase) })
+    }
+
+    /// What kind of items it holds.
+    pub(crate) fn signal(&self) -> Signal {
+        self.account.signal
     }
 
     /// Items in the piece.

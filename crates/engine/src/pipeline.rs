@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use weir_plan::Signal;
 
 pub(crate) use samples::{Sample, Samples};
 
@@ -133,9 +134,14 @@ impl Pipeline {
         (Self { exporter_id, account, stats, batch_bytes: limits.batch_bytes, clock, inbox }, task)
     }
 
-    /// The name of its resource.
+    /// The signal it takes.
+    pub(crate) fn signal(&self) -> Signal {
+        self.account.signal
+    }
+
+    /// The name of its resource, which is unique for its signal.
     pub(crate) fn name(&self) -> &str {
-        &self.account.name
+        self.account.id.split_once('/').map_or(&self.account.id, |(_, name)| name)
     }
 
     /// Gives the pipeline something to deliver.

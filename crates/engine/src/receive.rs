@@ -16,10 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ::http::{HeaderMap, Request, Response};
+use ::http::{HeaderMap, Request, Response, StatusCode};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use weir_otlp::Limits;
+use weir_plan::Signal;
 
 pub(crate) use refusal::{REASONS, Reason, Refusal};
 use reply::Reply;
@@ -43,13 +44,16 @@ pub(crate) enum Transport {
     Http,
 }
 
+/// A counter for each signal, in the order of [`Signal::ALL`].
+pub(crate) type BySignal = [AtomicU64; Signal::ALL.len()];
+
 /// What receivers count, per transport.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Items answered OK.
-    pub(crate) accepted: AtomicU64,
+    pub(crate) accepted: BySignal,
     /// Items answered with a request to send them again.
-    pub(crate) refused: AtomicU64,
+    pub(crate) refused: BySignal,
     /// Requests refused, by [`REASONS`].
     pub(crate) refusals: [AtomicU64; REASONS.len()],
 }
@@ -81,6 +85,7 @@ enum Format {
 
 /// A message as it was read: what it is, and the permit that pays for it.
 struct Received {
+    signal: Signal,
     bytes: Vec<u8>,
     permit: Permit,
     encoding: Encoding,
@@ -106,6 +111,15 @@ impl Receiver {
         })
     }
 
+    /// Refuses what no pipeline is there for, before any of it is read: a client that is told so can tell its user.
+    fn check_wanted(&self, signal: Signal) -> Result<(), Refusal> {
+        if self.intake.serves(signal) {
+            return Ok(());
+        }
+        let message = format!("no pipeline for {} is configured", signal.name());
+        Err(Refusal::unsupported(StatusCode::NOT_FOUND, message))
+    }
+
     /// Takes room for a body of `declared` bytes before any of it is buffered.
     async fn admit(&self, declared: usize) -> Result<Permit, Refusal> {
         if declared > self.max_request_bytes {
@@ -116,18 +130,19 @@ impl Receiver {
 
     /// From a received message to the verdict about its data.
     async fn ingest(&self, received: Received, transport: Transport) -> Result<(), Refusal> {
+        let signal = received.signal;
         let (body, items) = self.decode(received)?;
         if items == 0 {
             return Ok(());
         }
         let counters = self.stats.of(transport);
-        match self.intake.accept(body, items).await {
+        match self.intake.accept(signal, body, items).await {
             Verdict::Secured => {
-                counters.accepted.fetch_add(items, Ordering::Relaxed);
+                counters.accepted[signal as usize].fetch_add(items, Ordering::Relaxed);
                 Ok(())
             }
             Verdict::Refused(retry_after) => {
-                counters.refused.fetch_add(items, Ordering::Relaxed);
+                counters.refused[signal as usize].fetch_add(items, Ordering::Relaxed);
                 let draining = self.intake.is_draining();
                 Err(if draining { Refusal::draining(retry_after) } else { Refusal::full(retry_after) })
             }
@@ -136,7 +151,7 @@ impl Receiver {
 
     /// Valid protobuf bytes that carry their own permit, and how many items are in them.
     fn decode(&self, received: Received) -> Result<(Bytes, u64), Refusal> {
-        let Received { mut bytes, mut permit, encoding, format } = received;
+        let Received { signal, mut bytes, mut permit, encoding, format } = received;
         if encoding != Encoding::Identity {
             let limits = InflateLimits { bytes: self.max_request_bytes, ratio: MAX_RATIO };
             bytes = codec::inflate(encoding, &bytes, limits, &mut permit)?;
@@ -149,9 +164,9 @@ impl Receiver {
             if !permit.grow(room) {
                 return Err(Refusal::no_memory());
             }
-            bytes = weir_otlp::traces_from_json(&bytes, &limits, room).map_err(Refusal::malformed)?;
+            bytes = weir_otlp::from_json(signal, &bytes, &limits, room).map_err(Refusal::malformed)?;
         }
-        let counts = weir_otlp::validate_traces(&bytes, &limits).map_err(Refusal::malformed)?;
+        let counts = weir_otlp::validate(signal, &bytes, &limits).map_err(Refusal::malformed)?;
         Ok((budget::charge(bytes, permit), u64::from(counts.items)))
     }
 

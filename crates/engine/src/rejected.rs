@@ -5,11 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use crate::intake::Intake;
-use crate::pipeline::Sample;
+use crate::pipeline::{Pipeline, Sample};
 
 #[derive(Debug, Serialize)]
 struct Rejected<'a> {
     pipeline: &'a str,
+    signal: &'static str,
     /// Milliseconds since the Unix epoch.
     unix_ms: u64,
     code: &'a str,
@@ -23,15 +24,16 @@ struct Rejected<'a> {
 
 /// One JSON document: the newest first within each pipeline.
 pub(crate) fn render(intake: &Intake) -> Result<String, serde_json::Error> {
-    let pipelines = intake.pipelines().iter().map(|pipeline| (pipeline.name(), pipeline.stats.samples.list()));
-    let samples: Vec<(&str, Vec<Sample>)> = pipelines.collect();
+    let pipelines = intake.pipelines().iter().map(|pipeline| (&**pipeline, pipeline.stats.samples.list()));
+    let samples: Vec<(&Pipeline, Vec<Sample>)> = pipelines.collect();
     let rejected = samples.iter().flat_map(|(pipeline, samples)| samples.iter().map(|sample| entry(pipeline, sample)));
     serde_json::to_string_pretty(&rejected.collect::<Vec<_>>()).map(|text| text + "\n")
 }
 
-fn entry<'a>(pipeline: &'a str, sample: &'a Sample) -> Rejected<'a> {
+fn entry<'a>(pipeline: &'a Pipeline, sample: &'a Sample) -> Rejected<'a> {
     Rejected {
-        pipeline,
+        pipeline: pipeline.name(),
+        signal: pipeline.signal().name(),
         unix_ms: sample.at_ms,
         code: &sample.code,
         message: &sample.message,

@@ -15,6 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weir_journal::{Durability, Fs, Journal, Options, Recovery};
+use weir_plan::Signal;
 
 use crate::account::{Account, Queue};
 use crate::histogram::Histogram;
@@ -260,7 +261,10 @@ fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &[Arc<Acc
         let limits =
             weir_plan::Backlog { max_bytes: u64::MAX, max_age: Duration::MAX, ..weir_plan::Backlog::default() };
         let queue = Queue { journal: Arc::clone(journal), id: *id, limits };
-        Arc::new(Account::new(name.clone(), Share::new(0, Instant::now()), Some(queue)))
+        // Another kind of queue is of another version of Weir; nothing of it is sent, so its signal does not matter.
+        let of = |signal: &Signal| name.strip_prefix(signal.name()).is_some_and(|rest| rest.starts_with('/'));
+        let signal = Signal::ALL.into_iter().find(of).unwrap_or(Signal::Traces);
+        Arc::new(Account::new(name.clone(), signal, Share::new(0, Instant::now()), Some(queue)))
     };
     strangers.map(orphan).collect()
 }

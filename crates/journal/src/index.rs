@@ -44,7 +44,7 @@ pub(crate) struct Segment {
     /// Completions that are not written down yet.
     pub(crate) pending: BTreeMap<QueueId, Vec<Run>>,
     pub(crate) disk_bytes: u64,
-    /// Not all of it could be read, but may be later; or it may come back although it was removed: it stays.
+    /// Not all of it could be read, but may be later: it stays.
     pub(crate) keep: bool,
     /// The segment before it.
     pub(crate) previous: u64,

@@ -148,24 +148,15 @@ impl Export<'_> {
                     self.exported.items += u64::from(entry.items);
                     self.exported.bytes += u64::from(entry.payload_bytes);
                 }
-                Ok(None) => self.leave_out(&entry, "the payload's checksum does not match; the entry is left out"),
-                Err(error) => self.leave_out(&entry, &format!("the payload cannot be read: {error}")),
+                Ok(None) => self.leave_out(&entry, DamageReport::UNSOUND.to_owned()),
+                Err(error) => self.leave_out(&entry, format!("the payload cannot be read: {error}")),
             }
         }
         Ok(())
     }
 
-    fn leave_out(&mut self, entry: &Entry, what: &str) {
-        self.damage.push(DamageReport {
-            file: FileKind::Segment.name(entry.position.segment),
-            segment: entry.position.segment,
-            offset: u64::from(entry.position.offset),
-            bytes: u64::from(entry.payload_bytes),
-            places: 1,
-            entries: Some(1),
-            items: Some(u64::from(entry.items)),
-            what: what.to_owned(),
-        });
+    fn leave_out(&mut self, entry: &Entry, what: String) {
+        self.damage.push(DamageReport::of_entry(entry, what));
     }
 }
 

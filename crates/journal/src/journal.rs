@@ -65,16 +65,7 @@ impl Journal {
         let file = self.open_segment(segment).map_err(|error| place.failed(error))?;
         let payload = read_payload(&*file, seal, entry).map_err(|error| place.failed(error))?;
         payload.ok_or_else(|| {
-            self.index().report(&DamageReport {
-                file: FileKind::Segment.name(segment),
-                segment,
-                offset: u64::from(offset),
-                bytes: u64::from(entry.payload_bytes),
-                places: 1,
-                entries: Some(1),
-                items: Some(u64::from(entry.items)),
-                what: "the payload's checksum does not match; the entry cannot be delivered".to_owned(),
-            });
+            self.index().report(&DamageReport::of_entry(entry, DamageReport::UNSOUND.to_owned()));
             place.damaged()
         })
     }

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use crate::format::FileKind;
+
 /// A name that is owed entries, as a number that is valid for this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueId(pub(crate) u16);
@@ -140,6 +142,26 @@ pub struct DamageReport {
     pub items: Option<u64>,
     /// What is wrong, and what was done about it.
     pub what: String,
+}
+
+impl DamageReport {
+    /// What is said of an entry whose bytes are not what was written.
+    pub(crate) const UNSOUND: &str = "the payload's checksum does not match; the entry cannot be delivered";
+
+    /// An entry that is damaged, or cannot be read.
+    pub(crate) fn of_entry(entry: &Entry, what: String) -> Self {
+        let Position { segment, index: _, offset } = entry.position;
+        Self {
+            file: FileKind::Segment.name(segment),
+            segment,
+            offset: u64::from(offset),
+            bytes: u64::from(entry.payload_bytes),
+            places: 1,
+            entries: Some(1),
+            items: Some(u64::from(entry.items)),
+            what,
+        }
+    }
 }
 
 /// What was found on opening.

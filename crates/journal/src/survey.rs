@@ -329,14 +329,11 @@ impl Survey {
         }
         let what = match sound {
             Ok(true) => return,
-            Ok(false) => "the payload's checksum does not match; the entry cannot be delivered".to_owned(),
+            Ok(false) => DamageReport::UNSOUND.to_owned(),
             // It may be readable when its turn comes.
             Err(error) => format!("the payload cannot be read now: {error}"),
         };
-        let Position { segment, index: _, offset } = entry.position;
-        let lost = Some((1, u64::from(entry.items)));
-        let place = (u64::from(offset), u64::from(entry.payload_bytes));
-        self.unsound.push(report(segment, place, lost, what));
+        self.unsound.push(DamageReport::of_entry(entry, what));
     }
 
     fn report_gap(&mut self, segment: u64, gap: Gap) {

@@ -268,19 +268,11 @@ impl Writer {
     }
 
     /// A power loss may bring a file back that was removed. Bytes behind its end that were never acknowledged would then
-    /// be taken for data, if the next segment, which says where the end is, was removed meanwhile.
+    /// be taken for data, if the next segment, which says where the end is, was removed meanwhile. Until this succeeds the
+    /// segment is remembered, and the next one is not removed without a note.
     fn never_to_return(&self, id: u64) -> io::Result<()> {
-        if self.journal.index().segments.get(&id).is_none_or(|segment| !segment.frayed) {
-            return Ok(());
-        }
-        let synced = self.fs.sync_dir();
-        if synced.is_err()
-            && let Some(segment) = self.journal.index().segments.get_mut(&id)
-        {
-            // A second try would prove nothing. As long as it is remembered, the next one is not removed without a note.
-            segment.keep = true;
-        }
-        synced
+        let is_frayed = self.journal.index().segments.get(&id).is_some_and(|segment| segment.frayed);
+        if is_frayed { self.fs.sync_dir() } else { Ok(()) }
     }
 
     /// A segment says how far the one before it goes. If that one stays longer, it has to say so itself.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use weir_otlp::build::Encoder;
-use weir_otlp::{Limits, cut_traces, traces_from_json, traces_to_json, validate_traces};
+use weir_otlp::{Limits, Signal, cut, from_json, to_json, validate};
 
 const SPANS: usize = 512;
 const ROUND: Duration = Duration::from_millis(200);
@@ -38,15 +38,17 @@ fn main() -> io::Result<()> {
     for shape in &SHAPES {
         let request = request(shape);
         writeln!(out, "{} ({} bytes per span)", shape.name, request.len() / SPANS)?;
-        let rate = best_rate(request.len(), || drop(black_box(validate_traces(black_box(&request), &limits))));
+        let rate = best_rate(request.len(), || drop(black_box(validate(Signal::Traces, black_box(&request), &limits))));
         writeln!(out, "  validate      {rate:6.2} GB/s")?;
         let bytes = Bytes::from(request.clone());
-        let rate = best_rate(request.len(), || drop(black_box(cut_traces(black_box(&bytes), request.len() / 4))));
+        let rate =
+            best_rate(request.len(), || drop(black_box(cut(Signal::Traces, black_box(&bytes), request.len() / 4))));
         writeln!(out, "  cut in four   {rate:6.2} GB/s")?;
-        let rate = best_rate(request.len(), || drop(black_box(traces_to_json(black_box(&request), &limits))));
+        let rate = best_rate(request.len(), || drop(black_box(to_json(Signal::Traces, black_box(&request), &limits))));
         writeln!(out, "  to JSON       {rate:6.2} GB/s")?;
         let json = json(shape);
-        let rate = best_rate(json.len(), || drop(black_box(traces_from_json(black_box(&json), &limits, 1 << 30))));
+        let rate =
+            best_rate(json.len(), || drop(black_box(from_json(Signal::Traces, black_box(&json), &limits, 1 << 30))));
         writeln!(out, "  from JSON     {rate:6.2} GB/s of JSON")?;
     }
     Ok(())

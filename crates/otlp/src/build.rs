@@ -51,6 +51,11 @@ impl Encoder {
         self.put_varint(value);
     }
 
+    /// A `sint32` field.
+    pub fn sint32(&mut self, number: u32, value: i32) {
+        self.varint(number, u64::from((value << 1 ^ value >> 31).cast_unsigned()));
+    }
+
     /// A `fixed64`, `sfixed64` or `double` field.
     pub fn fixed64(&mut self, number: u32, bits: u64) {
         self.key(number, WireType::Fixed64);

@@ -82,7 +82,8 @@ impl<'a> Message<'a> {
         self.fields().filter(move |field| field.number == number)
     }
 
-    fn inner(self, field: &Field<'a>) -> Option<Self> {
+    /// The message in a field of this one, when that is length-delimited.
+    pub fn inner(self, field: &Field<'a>) -> Option<Self> {
         field.body().map(|_| Self { bytes: &self.bytes[..field.end], start: field.body_start(), key: field.start })
     }
 }

@@ -3,6 +3,7 @@
 //! It knows the wire format and nothing of OTLP: which field is a message is decided by whoever calls it. Groups are
 //! refused. It never panics and never allocates (WIRE-1); every length is checked before it is used (WIRE-5).
 
+use crate::common::low_u32;
 use crate::error::{Fault, Problem};
 
 /// How a field is encoded on the wire.
@@ -199,6 +200,12 @@ impl<'a> Cursor<'a> {
         self.offset += N;
         Ok(array)
     }
+}
+
+/// The number in the varint of a `sint32`.
+pub fn unzigzag(value: u64) -> i32 {
+    let value = low_u32(value);
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
 #[cold]

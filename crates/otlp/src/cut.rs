@@ -1,8 +1,9 @@
 //! Takes requests apart: to fit a backend's size limit, or in two halves when a backend says "too large".
 //!
-//! All signals share the shape request > resource > scope > item, so this module knows three field numbers and nothing
-//! else. Every field that is not a child of that chain (resource, scope, schema url, unknown fields) is context and
-//! stands in each part again (WIRE-3). It expects validated bytes; of others it keeps what it can read.
+//! All signals share the shape request > resource > scope > item, in which a metric is one level more, so this module
+//! knows the field numbers of that chain and nothing else. Every field that is not a child of it (resource, scope,
+//! schema url, the name of a metric, unknown fields) is context and stands in each part again (WIRE-3). It expects
+//! validated bytes; of others it keeps what it can read.
 
 use std::borrow::Cow;
 
@@ -10,30 +11,29 @@ use bytes::Bytes;
 
 use crate::build::{Encoder, varint_len};
 use crate::cursor::{Field, Fields};
-
-/// Field numbers of the children at each level: resource data in a request, scope data in those, items in those.
-const CHAIN: [u32; 3] = [1, 2, 2];
+use crate::signal::{Chain, Signal};
 
 /// A request cut from a larger one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// The request; shares the memory of the original wherever it is a contiguous piece of it.
     pub bytes: Bytes,
-    /// Items (spans) in it.
+    /// Items (spans, data points, log records) in it.
     pub items: u32,
 }
 
-/// Cuts a valid traces request (or several, one after the other) into requests of at most `max_bytes` each.
+/// Cuts a valid request (or several, one after the other) into requests of at most `max_bytes` each.
 ///
 /// Whole resources stay contiguous pieces of the original. A resource larger than the limit is cut inside, its context
-/// repeated in each part. A part is larger than the limit only where cutting cannot help: it is a single span, or the
+/// repeated in each part. A part is larger than the limit only where cutting cannot help: it is a single item, or the
 /// context alone takes more than half of the limit and repeating it would multiply the data. So all parts together take
 /// at most about four times the memory of the request for each level that is cut, and in practice hardly more than it.
-pub fn cut_traces(bytes: &Bytes, max_bytes: usize) -> Vec<Part> {
+pub fn cut(signal: Signal, bytes: &Bytes, max_bytes: usize) -> Vec<Part> {
+    let chain = signal.chain();
     if bytes.len() <= max_bytes {
-        return vec![Part { bytes: bytes.clone(), items: count(bytes, &CHAIN) }];
+        return vec![Part { bytes: bytes.clone(), items: count(bytes, chain) }];
     }
-    let mut cutter = Cutter { request: bytes, max_bytes, start: 0, items: 0, parts: Vec::new() };
+    let mut cutter = Cutter { request: bytes, chain, max_bytes, start: 0, items: 0, parts: Vec::new() };
     let mut end = 0;
     for field in Fields::new(bytes) {
         cutter.add(&field);
@@ -43,27 +43,28 @@ pub fn cut_traces(bytes: &Bytes, max_bytes: usize) -> Vec<Part> {
     cutter.parts
 }
 
-/// Cuts a valid traces request into two with the same number of spans each (the second has one more if it is odd);
-/// `None` when there are fewer than two spans.
-pub fn halve_traces(bytes: &Bytes) -> Option<(Part, Part)> {
-    let items = count(bytes, &CHAIN);
+/// Cuts a valid request into two with the same number of items each (the second has one more if it is odd); `None` when
+/// there are fewer than two items.
+pub fn halve(signal: Signal, bytes: &Bytes) -> Option<(Part, Part)> {
+    let chain = signal.chain();
+    let items = count(bytes, chain);
     let wanted = items / 2;
     if wanted == 0 {
         return None;
     }
     let mut taken = 0;
     let field = Fields::new(bytes).find(|field| {
-        let inside = count_field(field, &CHAIN);
+        let inside = count_field(field, chain);
         let last = taken + inside >= wanted;
         taken += if last { 0 } else { inside };
         last
     })?;
-    let (left, right) = if taken + count_field(&field, &CHAIN) == wanted {
+    let (left, right) = if taken + count_field(&field, chain) == wanted {
         (bytes.slice(..field.end), bytes.slice(field.end..))
     } else {
         let mut halves = Halves::default();
         halves.left.raw(&bytes[..field.start]);
-        halves.split(&field, &CHAIN[1..], wanted - taken);
+        halves.split(&field, &chain[1..], wanted - taken);
         halves.right.raw(&bytes[field.end..]);
         (halves.left.into_bytes().into(), halves.right.into_bytes().into())
     };
@@ -71,14 +72,14 @@ pub fn halve_traces(bytes: &Bytes) -> Option<(Part, Part)> {
 }
 
 /// Items in a message whose children are at `chain`.
-fn count(bytes: &[u8], chain: &[u32]) -> u32 {
+fn count(bytes: &[u8], chain: &[&[u32]]) -> u32 {
     Fields::new(bytes).map(|field| count_field(&field, chain)).sum()
 }
 
 /// Items in a field of a message whose children are at `chain`.
-fn count_field(field: &Field<'_>, chain: &[u32]) -> u32 {
+fn count_field(field: &Field<'_>, chain: &[&[u32]]) -> u32 {
     match (chain, field.body()) {
-        ([number, deeper @ ..], Some(body)) if *number == field.number => {
+        ([numbers, deeper @ ..], Some(body)) if numbers.contains(&field.number) => {
             if deeper.is_empty() {
                 1
             } else {
@@ -92,6 +93,7 @@ fn count_field(field: &Field<'_>, chain: &[u32]) -> u32 {
 /// Gathers top-level fields into contiguous parts.
 struct Cutter<'a> {
     request: &'a Bytes,
+    chain: Chain,
     max_bytes: usize,
     /// Where the part being gathered begins, and what it holds.
     start: usize,
@@ -106,11 +108,11 @@ impl<'a> Cutter<'a> {
         }
         if field.end - field.start > self.max_bytes {
             let mut pieces = Vec::new();
-            cut_field(self.request, field, &CHAIN, self.max_bytes, &mut pieces);
+            cut_field(self.request, field, self.chain, self.max_bytes, &mut pieces);
             self.parts.extend(pieces.into_iter().map(|piece| piece.into_part(self.request)));
             self.start = field.end;
         } else {
-            self.items += count_field(field, &CHAIN);
+            self.items += count_field(field, self.chain);
         }
     }
 
@@ -142,10 +144,10 @@ impl Piece<'_> {
 }
 
 /// Cuts one field of `message`, whose children are at `chain`, into fields of at most `max` bytes where possible.
-fn cut_field<'a>(message: &'a [u8], field: &Field<'a>, chain: &[u32], max: usize, out: &mut Vec<Piece<'a>>) {
+fn cut_field<'a>(message: &'a [u8], field: &Field<'a>, chain: &[&[u32]], max: usize, out: &mut Vec<Piece<'a>>) {
     let whole = || Piece { bytes: message[field.start..field.end].into(), items: count_field(field, chain) };
-    let ([number, deeper @ ..], Some(body)) = (chain, field.body()) else { return out.push(whole()) };
-    if field.end - field.start <= max || *number != field.number || deeper.is_empty() {
+    let ([numbers, deeper @ ..], Some(body)) = (chain, field.body()) else { return out.push(whole()) };
+    if field.end - field.start <= max || !numbers.contains(&field.number) || deeper.is_empty() {
         return out.push(whole());
     }
     let context = context(body, deeper);
@@ -183,12 +185,12 @@ fn pack(number: u32, context: &[u8], children: &[Piece<'_>], room: usize, out: &
     }
 }
 
-fn is_child(field: &Field<'_>, chain: &[u32]) -> bool {
-    chain.first() == Some(&field.number) && field.body().is_some()
+fn is_child(field: &Field<'_>, chain: &[&[u32]]) -> bool {
+    chain.first().is_some_and(|numbers| numbers.contains(&field.number)) && field.body().is_some()
 }
 
 /// The fields of a message that are not children, in their order.
-fn context(body: &[u8], chain: &[u32]) -> Vec<u8> {
+fn context(body: &[u8], chain: &[&[u32]]) -> Vec<u8> {
     let mut context = Vec::new();
     for field in Fields::new(body).filter(|field| !is_child(field, chain)) {
         context.extend_from_slice(&body[field.start..field.end]);
@@ -205,7 +207,7 @@ struct Halves {
 
 impl Halves {
     /// Splits one field, whose children are at `chain`, so that `wanted` items of it go left.
-    fn split(&mut self, field: &Field<'_>, chain: &[u32], wanted: u32) {
+    fn split(&mut self, field: &Field<'_>, chain: &[&[u32]], wanted: u32) {
         let body = field.body().unwrap_or_default();
         let (left, right) = (self.left.open(field.number, body.len()), self.right.open(field.number, body.len()));
         let mut missing = wanted;

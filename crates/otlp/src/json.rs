@@ -11,24 +11,20 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use crate::build::Encoder;
 use crate::error::Error;
 use crate::limits::{Limits, Tally};
-use crate::schema::{self, Field, Kind, Message};
+use crate::schema::{Field, Kind, Message};
+use crate::signal::Signal;
 
 mod scalar;
 mod write;
 
-pub use write::{Json, traces_to_json};
+pub use write::{Json, to_json};
 
-/// Translates an `ExportTraceServiceRequest` from JSON to protobuf that passes [`crate::validate_traces`] with the
-/// same limits. The result takes at most `max_output` bytes. While it grows, its buffer may be
+/// Translates an export request from JSON to protobuf that passes [`crate::validate`] with the same limits. The result takes at most `max_output` bytes. While it grows, its buffer may be
 /// twice that and one string more.
 ///
 /// # Errors
 /// [`Error::Json`] with line, column and JSON path of the first problem.
-pub fn traces_from_json(input: &[u8], limits: &Limits, max_output: usize) -> Result<Vec<u8>, Error> {
-    from_json(&schema::traces::REQUEST, input, limits, max_output)
-}
-
-fn from_json(root: &'static Message, input: &[u8], limits: &Limits, max_output: usize) -> Result<Vec<u8>, Error> {
+pub fn from_json(signal: Signal, input: &[u8], limits: &Limits, max_output: usize) -> Result<Vec<u8>, Error> {
     let mut writer = Writer {
         out: Encoder::with_capacity(input.len().min(max_output) / 2),
         max_output,
@@ -37,7 +33,8 @@ fn from_json(root: &'static Message, input: &[u8], limits: &Limits, max_output: 
         path: Vec::new(),
     };
     let mut json = serde_json::Deserializer::from_slice(input);
-    let read = MessageSeed { writer: &mut writer, message: root }.deserialize(&mut json).and_then(|()| json.end());
+    let read =
+        MessageSeed { writer: &mut writer, message: signal.schema() }.deserialize(&mut json).and_then(|()| json.end());
     match read {
         Ok(()) => Ok(writer.out.into_bytes()),
         Err(error) => Err(writer.error(&error)),
@@ -108,8 +105,8 @@ impl<'de> Visitor<'de> for MessageSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        // Fields seen so far, a bit per field number.
-        let mut seen = 0u32;
+        // Fields seen so far, a bit per field number; and messages written, which nothing else of a oneof may follow.
+        let (mut seen, mut written) = (0u32, 0u32);
         while let Some(name) = map.next_key_seed(NameSeed(self.message))? {
             let Some(field) = name else {
                 map.next_value::<IgnoredAny>()?;
@@ -120,7 +117,13 @@ impl<'de> Visitor<'de> for MessageSeed<'_> {
                 return Err(A::Error::custom("second occurrence of a field"));
             }
             seen |= 1 << field.number;
-            map.next_value_seed(FieldSeed { writer: &mut *self.writer, field })?;
+            let has_value = map.next_value_seed(FieldSeed { writer: &mut *self.writer, field })?;
+            if has_value && !field.repeated && matches!(field.kind, Kind::Message(_)) {
+                if written & self.message.rivals(field) != 0 {
+                    return Err(A::Error::custom("second member of a oneof"));
+                }
+                written |= 1 << field.number;
+            }
             self.writer.path.pop();
         }
         Ok(())
@@ -150,43 +153,43 @@ impl Visitor<'_> for NameSeed {
     }
 }
 
-/// Reads what stands after a field name: null, a value, or an array of values.
+/// Reads what stands after a field name: null, a value, or an array of values. Tells whether it was more than null.
 struct FieldSeed<'w> {
     writer: &'w mut Writer,
     field: &'static Field,
 }
 
 impl<'de> DeserializeSeed<'de> for FieldSeed<'_> {
-    type Value = ();
+    type Value = bool;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
         deserializer.deserialize_option(self)
     }
 }
 
 impl<'de> Visitor<'de> for FieldSeed<'_> {
-    type Value = ();
+    type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.field.repeated { "an array" } else { "a value" })
     }
 
-    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
-        Ok(())
+    fn visit_unit<E: serde::de::Error>(self) -> Result<bool, E> {
+        Ok(false)
     }
 
-    fn visit_none<E: serde::de::Error>(self) -> Result<(), E> {
-        Ok(())
+    fn visit_none<E: serde::de::Error>(self) -> Result<bool, E> {
+        Ok(false)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
         if self.field.repeated {
             return deserializer.deserialize_seq(self);
         }
-        ValueSeed { writer: self.writer, field: self.field }.deserialize(deserializer)
+        ValueSeed { writer: self.writer, field: self.field }.deserialize(deserializer).map(|()| true)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
         for index in 0.. {
             self.writer.path.push(Step::Index(index));
             let value = ValueSeed { writer: &mut *self.writer, field: self.field };
@@ -196,7 +199,7 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
                 break;
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 

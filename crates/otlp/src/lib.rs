@@ -1,8 +1,8 @@
 //! OTLP as bytes: validate, count, cut, edit and translate telemetry without decoding it into objects.
 //!
 //! The three OTLP export requests share one shape, so almost everything a pipeline does is a walk over tags and
-//! lengths. Merging requests is concatenation; [`cut_traces`] takes them apart again; [`splice`] edits them in place;
-//! [`validate_traces`] decides in one walk whether bytes may enter a queue at all.
+//! lengths. Merging requests is concatenation; [`cut`] takes them apart again; [`splice`] edits them in place;
+//! [`validate`] decides in one walk whether bytes may enter a queue at all.
 //!
 //! This crate must not know async code, sockets, files or a protobuf library (prost is the oracle in its tests).
 //!
@@ -22,18 +22,20 @@ mod cut;
 mod error;
 mod json;
 mod limits;
+pub mod logs;
+pub mod metrics;
 mod response;
 mod schema;
+mod signal;
 pub mod splice;
 pub mod status;
 pub mod traces;
 mod validate;
 
-pub use cut::{Part, cut_traces, halve_traces};
+pub use cut::{Part, cut, halve};
 pub use error::{Error, Fault, Problem};
-pub use json::{Json, traces_from_json, traces_to_json};
+pub use json::{Json, from_json, to_json};
 pub use limits::{Counts, Limits};
-pub use response::{
-    PartialSuccess, partial_success, partial_success_from_json, traces_response, traces_response_to_json,
-};
-pub use validate::validate_traces;
+pub use response::{PartialSuccess, partial_success, partial_success_from_json, response, response_to_json};
+pub use signal::Signal;
+pub use validate::validate;

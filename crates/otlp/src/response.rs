@@ -8,6 +8,7 @@ use serde::de::Error as _;
 use crate::build::Encoder;
 use crate::cursor::{Cursor, Value, fault};
 use crate::error::{Error, Fault, Problem};
+use crate::signal::Signal;
 
 /// What a backend took only in part, or a warning when nothing was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -49,8 +50,8 @@ pub fn partial_success_from_json(text: &[u8]) -> Result<Option<PartialSuccess>, 
     Ok(success.unless_empty())
 }
 
-/// Encodes an `ExportTraceServiceResponse`.
-pub fn traces_response(partial: Option<&PartialSuccess>) -> Vec<u8> {
+/// Encodes the answer to an export request of any signal.
+pub fn response(partial: Option<&PartialSuccess>) -> Vec<u8> {
     let mut response = Encoder::default();
     if let Some(PartialSuccess { rejected, message }) = partial {
         let partial = response.open(1, message.len() + 16);
@@ -61,12 +62,12 @@ pub fn traces_response(partial: Option<&PartialSuccess>) -> Vec<u8> {
     response.into_bytes()
 }
 
-/// An `ExportTraceServiceResponse` in JSON.
-pub fn traces_response_to_json(partial: Option<&PartialSuccess>) -> String {
+/// The answer to an export request in JSON.
+pub fn response_to_json(signal: Signal, partial: Option<&PartialSuccess>) -> String {
     match partial {
         None => "{}".to_owned(),
         Some(PartialSuccess { rejected, message }) => serde_json::json!({
-            "partialSuccess": { "rejectedSpans": rejected.to_string(), "errorMessage": message }
+            "partialSuccess": { signal.rejected_in_json(): rejected.to_string(), "errorMessage": message }
         })
         .to_string(),
     }

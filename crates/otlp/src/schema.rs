@@ -8,6 +8,8 @@
 use crate::cursor::{Cursor, Value, WireType};
 
 pub(crate) mod common;
+pub(crate) mod logs;
+pub(crate) mod metrics;
 pub(crate) mod traces;
 
 /// Field numbers from here on are unknown to every OTLP message.
@@ -22,8 +24,8 @@ pub(crate) struct Message {
     fields: &'static [Field],
     /// Field number to index in `fields`.
     index: [u8; NUMBERS],
-    /// Whether the fields are the members of one oneof.
-    oneof: bool,
+    /// Numbers of the fields that are the members of a oneof, a bit each. No message has two of them.
+    oneof: u32,
 }
 
 /// What a message counts as.
@@ -67,12 +69,18 @@ pub(crate) enum Kind {
     Uint32,
     /// `int64`
     Int64,
+    /// `uint64`
+    Uint64,
+    /// `sint32`: zigzag
+    Sint32,
     /// An enum and the names of its values, in the order of their numbers from 0.
     Enum(&'static [&'static str]),
     /// `fixed32`
     Fixed32,
     /// `fixed64`
     Fixed64,
+    /// `sfixed64`
+    Sfixed64,
     /// `double`
     Double,
     /// `string`
@@ -90,8 +98,10 @@ impl Kind {
     #[inline]
     pub(crate) const fn wire(self) -> WireType {
         match self {
-            Self::Bool | Self::Int32 | Self::Uint32 | Self::Int64 | Self::Enum(_) => WireType::Varint,
-            Self::Fixed64 | Self::Double => WireType::Fixed64,
+            Self::Bool | Self::Int32 | Self::Uint32 | Self::Int64 | Self::Uint64 | Self::Sint32 | Self::Enum(_) => {
+                WireType::Varint
+            }
+            Self::Fixed64 | Self::Sfixed64 | Self::Double => WireType::Fixed64,
             Self::Fixed32 => WireType::Fixed32,
             Self::String | Self::Bytes | Self::Id | Self::Message(_) => WireType::Len,
         }
@@ -106,6 +116,13 @@ impl Field {
     const fn repeated(self) -> Self {
         Self { repeated: true, ..self }
     }
+
+    /// Whether its values may stand together in one length-delimited field: repeated numbers. Protobuf demands that
+    /// readers take both forms.
+    #[inline]
+    pub(crate) fn may_be_packed(&self) -> bool {
+        self.repeated && !matches!(self.kind.wire(), WireType::Len)
+    }
 }
 
 impl Message {
@@ -119,11 +136,17 @@ impl Message {
             index[fields[at].number as usize] = entry;
             at += 1;
         }
-        Self { role, fields, index, oneof: false }
+        Self { role, fields, index, oneof: 0 }
     }
 
-    const fn oneof(self) -> Self {
-        Self { oneof: true, ..self }
+    const fn oneof(self, members: &[u32]) -> Self {
+        let mut oneof = 0;
+        let mut at = 0;
+        while at < members.len() {
+            oneof |= 1 << members[at];
+            at += 1;
+        }
+        Self { oneof, ..self }
     }
 
     /// The fields, at most [`NUMBERS`].
@@ -136,9 +159,12 @@ impl Message {
         self.index.get(number as usize).map(|entry| usize::from(*entry)).filter(|index| *index < self.fields.len())
     }
 
-    /// Whether the fields are the members of one oneof: at most one has a value, the last one on the wire.
-    pub(crate) fn is_oneof(&self) -> bool {
-        self.oneof
+    /// The fields that cannot have a value beside `field`, itself included, a bit each: the members of its oneof, of
+    /// which the last one on the wire counts.
+    #[inline]
+    pub(crate) fn rivals(&self, field: &Field) -> u32 {
+        let own = 1 << field.number;
+        if self.oneof & own == 0 { own } else { self.oneof }
     }
 
     /// The field with this number.

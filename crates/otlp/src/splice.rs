@@ -15,6 +15,7 @@ use crate::cursor::{Field, Fields};
 use crate::error::Error;
 use crate::limits::DEPTH_CEILING;
 use crate::schema::{self, Kind};
+use crate::signal::Signal;
 
 /// One change to a message.
 #[derive(Debug, Clone)]
@@ -49,16 +50,16 @@ impl<'a> Edit<'a> {
     }
 }
 
-/// Applies edits, given in any order, to a valid traces request. Edits of one place are applied in the order given.
+/// Applies edits, given in any order, to a valid request. Edits of one place are applied in the order given.
 ///
 /// # Errors
 /// [`Error::Edit`] when edits overlap, or when one does not name a message of this request and whole fields in it.
-pub fn splice_traces(request: &[u8], mut edits: Vec<Edit<'_>>) -> Result<Vec<u8>, Error> {
+pub fn splice(signal: Signal, request: &[u8], mut edits: Vec<Edit<'_>>) -> Result<Vec<u8>, Error> {
     // At one place the innermost message comes first, since it ends there while the outer ones go on.
     edits.sort_by_key(|edit| (edit.range.start, Reverse(edit.message.start), edit.range.end));
     let added: usize = edits.iter().map(|edit| edit.fields.len()).sum();
     let mut splicer = Splicer { request, out: Encoder::with_capacity(request.len() + added + 16) };
-    splicer.message(&schema::traces::REQUEST, 0..request.len(), &edits, 0)?;
+    splicer.message(signal.schema(), 0..request.len(), &edits, 0)?;
     Ok(splicer.out.into_bytes())
 }
 

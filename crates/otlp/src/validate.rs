@@ -4,21 +4,18 @@
 //! it refuses what protobuf runtimes would have to merge (WIRE-4). It does not judge meaning: an empty trace id or an
 //! end before its start is the business of whoever reads the span.
 
-use crate::cursor::{Cursor, Key, fault};
+use crate::cursor::{Cursor, Key, WireType, fault};
 use crate::error::{Error, Fault, Problem};
 use crate::limits::{Counts, Limits, Tally};
-use crate::schema::{Kind, Message, Role, traces};
+use crate::schema::{Field, Kind, Message, Role};
+use crate::signal::Signal;
 
-/// Validates an `ExportTraceServiceRequest`, or several of them one after the other, and counts what is in it.
+/// Validates an export request, or several of them one after the other, and counts what is in it.
 ///
 /// # Errors
 /// [`Error::Wire`] with the offset and the field path of the first problem.
-pub fn validate_traces(bytes: &[u8], limits: &Limits) -> Result<Counts, Error> {
-    validate(&traces::REQUEST, bytes, limits)
-}
-
-/// [`validate_traces`] for any signal.
-pub(crate) fn validate(root: &'static Message, bytes: &[u8], limits: &Limits) -> Result<Counts, Error> {
+pub fn validate(signal: Signal, bytes: &[u8], limits: &Limits) -> Result<Counts, Error> {
+    let root = signal.schema();
     let mut walk = Walk { bytes, tally: Tally::new(limits) };
     match walk.message(root, 0..bytes.len(), 0) {
         Ok(()) => Ok(walk.tally.counts),
@@ -44,14 +41,18 @@ impl Walk<'_> {
                 continue;
             };
             if field.kind.wire() != key.wire {
-                return Err(fault(Problem::WireType, start));
+                if !(field.may_be_packed() && key.wire == WireType::Len) {
+                    return Err(fault(Problem::WireType, start));
+                }
+                packed(field, &mut cursor, self.bytes)?;
+                continue;
             }
             let Kind::Message(inner) = field.kind else {
                 scalar(field.kind, key, &mut cursor)?;
                 continue;
             };
             if !field.repeated {
-                if seen & 1 << field.number != 0 {
+                if seen & message.rivals(field) != 0 {
                     return Err(fault(Problem::Duplicate, start));
                 }
                 seen |= 1 << field.number;
@@ -64,6 +65,16 @@ impl Walk<'_> {
             self.message(inner, cursor.offset() - body.len()..cursor.offset(), depth + 1)?;
         }
     }
+}
+
+/// Checks numbers that stand together: whole ones, up to the end.
+fn packed(field: &Field, cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<(), Fault> {
+    let length = cursor.len_delimited()?.len();
+    let mut numbers = Cursor::starting_at(&bytes[..cursor.offset()], cursor.offset() - length);
+    while numbers.offset() < cursor.offset() {
+        numbers.value(field.kind.wire())?;
+    }
+    Ok(())
 }
 
 #[inline]

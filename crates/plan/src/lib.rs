@@ -16,6 +16,7 @@ mod processing;
 pub use enrichment::{Cluster, Enrichment, Metadata, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
 pub use input::{Input, Namespaces};
 pub use processing::{Filter, Processing, Temporality, Transform};
+pub use weir_otlp::Signal;
 
 /// Everything a process runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,31 +27,6 @@ pub struct Plan {
     pub enrichment: Enrichment,
     /// What is known of the cluster's pods, when that does not come from the cluster itself.
     pub metadata: Metadata,
-}
-
-/// The kind of telemetry a pipeline takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Signal {
-    /// Spans.
-    Traces,
-    /// Metric data points.
-    Metrics,
-    /// Log records.
-    Logs,
-}
-
-impl Signal {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Traces, Self::Metrics, Self::Logs];
-
-    /// `traces`, `metrics` or `logs`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Traces => "traces",
-            Self::Metrics => "metrics",
-            Self::Logs => "logs",
-        }
-    }
 }
 
 /// One pipeline: what it takes and where that goes.

@@ -3,5 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod sim_fs;
+mod watched;
 
 pub use sim_fs::{Faults, Operation, SimFs};
+pub use watched::{Call, Watched};

@@ -15,10 +15,9 @@
 //! later. Of the operation that the kill met, any part has happened.
 //!
 //! **Failing operations** ([`Faults`], [`SimFs::fail_next`], [`SimFs::set_capacity`]): writes and reads are short; a
-//! write fails having written any part of its bytes; the disk is full; too many
-//! files are open ([`SimFs::set_descriptors`]). A failed sync leaves each write since the last
-//! one durable, torn or lost *for good*: the system thinks it has tried, and a later sync that succeeds brings nothing
-//! back, although readers still see it. A failed sync of the directory makes some of the changes durable, and the others
+//! write fails having written any part of its bytes; the disk is full; too many files are open
+//! ([`SimFs::set_descriptors`]). A failed sync leaves each write since the last one durable, torn or lost *for good*:
+//! the system thinks it has tried, and a later sync that succeeds brings nothing back, although readers still see it. A failed sync of the directory makes some of the changes durable, and the others
 //! wait for the next one: file systems keep names in a log, and drop nothing of that and go on. A failed truncation may
 //! have happened.
 //!

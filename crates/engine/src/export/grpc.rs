@@ -9,9 +9,6 @@ use http::HeaderMap;
 use super::{Answer, Outcome, RetryKind};
 use crate::status::Code;
 
-/// The method that takes traces.
-pub(crate) const EXPORT_TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
-
 /// Reads an answer. Retryable codes are those of the OTLP specification ("OTLP/gRPC Throttling", "Failures").
 pub(super) fn outcome(answer: &Answer) -> Outcome {
     let Some(code) = code(answer) else { return without_status(answer) };

@@ -24,13 +24,25 @@ const ROOM_CHECK: Duration = Duration::from_millis(20);
 /// The least part of `spill_after` that a client waits: a backend that has just come back gets its chance.
 const LEAST_PATIENCE: f64 = 0.1;
 
+/// What one pipeline gets of a request.
+pub(super) struct Offer {
+    pub(super) pipeline: Arc<Pipeline>,
+    /// One for each piece of the request.
+    pub(super) claims: Vec<Arc<Obligation>>,
+}
+
+impl Offer {
+    /// What it would cost to hold what is open.
+    fn open_cost(&self) -> usize {
+        self.claims.iter().map(|claim| claim.waiting_cost()).sum()
+    }
+}
+
 /// The claims of one waiting client.
 pub(super) struct Receipt<'a> {
     pub(super) intake: &'a Intake,
     pub(super) ticket: Arc<Ticket>,
-    /// `pieces` claims for each pipeline, in the pipelines' order.
-    pub(super) claims: Vec<Arc<Obligation>>,
-    pub(super) pieces: usize,
+    pub(super) offers: Vec<Offer>,
     /// What is to become of it is settled; only the answer may be missing.
     pub(super) decided: bool,
 }
@@ -58,11 +70,10 @@ impl Receipt<'_> {
     /// only serves to slow the clients down, the more the fuller the backlogs are.
     fn patience(&self) -> Duration {
         let spill_after = self.intake.spill_after;
-        let pipelines = &self.intake.pipelines;
-        if self.intake.store.is_none() || !pipelines.iter().all(|pipeline| pipeline.account.lags(spill_after)) {
+        if self.intake.store.is_none() || !self.pipelines().all(|pipeline| pipeline.account.lags(spill_after)) {
             return spill_after;
         }
-        let pressure = pipelines.iter().map(|pipeline| pipeline.account.pressure()).fold(0.0, f64::max);
+        let pressure = self.pipelines().map(|pipeline| pipeline.account.pressure()).fold(0.0, f64::max);
         spill_after.mul_f64(pressure.max(LEAST_PATIENCE))
     }
 
@@ -91,8 +102,9 @@ impl Receipt<'_> {
         !self.waits_for_drain()
             && self.ticket.any_done()
             && self
-                .claims_by_pipeline()
-                .all(|(pipeline, claims)| open_cost(claims) == 0 || pipeline.account.lags(self.intake.spill_after))
+                .offers
+                .iter()
+                .all(|offer| offer.open_cost() == 0 || offer.pipeline.account.lags(self.intake.spill_after))
     }
 
     /// Without a journal, what is not delivered before the process ends is lost: then there is no haste.
@@ -105,15 +117,17 @@ impl Receipt<'_> {
     fn put(&mut self, store: &Store) -> bool {
         self.decided = true;
         let anyone_well = self.anyone_well();
-        let rooms = self.claims_by_pipeline().map(|(pipeline, claims)| {
-            let open = open_cost(claims);
-            pipeline.account.room_for(open, open == 0 || may_drop(pipeline, anyone_well))
+        let rooms = self.offers.iter().map(|offer| {
+            let open = offer.open_cost();
+            offer.pipeline.account.room_for(open, open == 0 || may_drop(&offer.pipeline, anyone_well))
         });
         let Some(_rooms) = rooms.collect::<Option<Vec<_>>>() else { return false };
-        let mut deposits = Vec::with_capacity(self.claims.len());
+        let mut deposits = Vec::new();
+        let pieces = self.offers.iter().map(|offer| offer.claims.len()).max().unwrap_or_default();
         // Piece by piece, so that the claims to the same bytes follow each other.
-        for piece in 0..self.pieces {
-            self.claims.iter().skip(piece).step_by(self.pieces).for_each(|claim| claim.deposit(&mut deposits));
+        for piece in 0..pieces {
+            let claims = self.offers.iter().filter_map(|offer| offer.claims.get(piece));
+            claims.for_each(|claim| claim.deposit(&mut deposits));
         }
         if !deposits.is_empty() {
             store.put(deposits);
@@ -136,15 +150,15 @@ impl Receipt<'_> {
         if self.intake.store.is_some() {
             return true;
         }
-        let waits = |(pipeline, claims): (&Arc<Pipeline>, &[Arc<Obligation>])| {
-            let open = open_cost(claims);
-            open > 0 && !pipeline.account.share.is_stalled() && !pipeline.account.share.has_room_for(open)
+        let waits = |offer: &Offer| {
+            let (open, share) = (offer.open_cost(), &offer.pipeline.account.share);
+            open > 0 && !share.is_stalled() && !share.has_room_for(open)
         };
-        self.claims_by_pipeline().any(waits) && !self.anyone_well()
+        self.offers.iter().any(waits) && !self.anyone_well()
     }
 
     fn anyone_well(&self) -> bool {
-        self.intake.pipelines.iter().any(|pipeline| pipeline.account.is_well())
+        self.pipelines().any(|pipeline| pipeline.account.is_well())
     }
 
     /// Answers now, from memory: hold what is open where there is room. Where there is none, a pipeline's own oldest data
@@ -159,9 +173,9 @@ impl Receipt<'_> {
             return self.withdraw();
         }
         let anyone_well = self.anyone_well();
-        let places: Vec<Place<'_>> = self.claims_by_pipeline().map(Place::find).collect();
+        let places: Vec<Place<'_>> = self.offers.iter().map(Place::find).collect();
         let taken = places.iter().any(|place| place.reserved);
-        if taken && places.iter().all(|place| place.reserved || may_drop(place.pipeline, anyone_well)) {
+        if taken && places.iter().all(|place| place.reserved || may_drop(&place.offer.pipeline, anyone_well)) {
             places.iter().for_each(Place::hold);
         } else {
             places.iter().for_each(Place::release);
@@ -173,7 +187,7 @@ impl Receipt<'_> {
     /// Gives everything that is still open back to the client.
     fn withdraw(&mut self) -> Verdict {
         self.decided = true;
-        self.claims.iter().for_each(|claim| claim.withdraw());
+        self.offers.iter().flat_map(|offer| &offer.claims).for_each(|claim| claim.withdraw());
         self.answer()
     }
 
@@ -181,8 +195,9 @@ impl Receipt<'_> {
         if self.ticket.was_withdrawn() { Verdict::Refused(retry_after()) } else { Verdict::Secured }
     }
 
-    pub(super) fn claims_by_pipeline(&self) -> impl Iterator<Item = (&Arc<Pipeline>, &[Arc<Obligation>])> {
-        self.intake.pipelines.iter().zip(self.claims.chunks(self.pieces.max(1)))
+    /// Those that take the request.
+    fn pipelines(&self) -> impl Iterator<Item = &Arc<Pipeline>> {
+        self.offers.iter().map(|offer| &offer.pipeline)
     }
 
     /// The client went away unanswered: what it sent is kept all the same where that costs nothing.
@@ -207,34 +222,33 @@ fn may_drop(pipeline: &Pipeline, anyone_well: bool) -> bool {
 
 /// Room in one pipeline's share for what is open of a request.
 struct Place<'a> {
-    pipeline: &'a Pipeline,
-    claims: &'a [Arc<Obligation>],
+    offer: &'a Offer,
     open: usize,
     /// There was room (or nothing is open), and it is taken.
     reserved: bool,
 }
 
 impl<'a> Place<'a> {
-    fn find((pipeline, claims): (&'a Arc<Pipeline>, &'a [Arc<Obligation>])) -> Self {
-        let open = open_cost(claims);
-        let reserved = open == 0 || pipeline.account.share.reserve(open);
-        Self { pipeline, claims, open, reserved }
+    fn find(offer: &'a Offer) -> Self {
+        let open = offer.open_cost();
+        let reserved = open == 0 || offer.pipeline.account.share.reserve(open);
+        Self { offer, open, reserved }
     }
 
     /// Gives the room back.
     fn release(&self) {
         if self.reserved {
-            self.pipeline.account.share.remove(self.open);
+            self.offer.pipeline.account.share.remove(self.open);
         }
     }
 
     /// Holds what is still open; without room, at the cost of the pipeline's own oldest data.
     fn hold(&self) {
-        let share = &self.pipeline.account.share;
+        let share = &self.offer.pipeline.account.share;
         if !self.reserved {
             share.add(self.open);
         }
-        let held: usize = self.claims.iter().map(|claim| claim.hold()).sum();
+        let held: usize = self.offer.claims.iter().map(|claim| claim.hold()).sum();
         // Some of it may have been delivered since, or cut into parts with a little overhead.
         if held > self.open {
             share.add(held - self.open);
@@ -242,7 +256,7 @@ impl<'a> Place<'a> {
             share.remove(self.open - held);
         }
         if !self.reserved {
-            self.pipeline.evict();
+            self.offer.pipeline.evict();
         }
     }
 }
@@ -253,10 +267,6 @@ impl Drop for Receipt<'_> {
             self.conclude();
         }
     }
-}
-
-fn open_cost(claims: &[Arc<Obligation>]) -> usize {
-    claims.iter().map(|claim| claim.waiting_cost()).sum()
 }
 
 pub(super) fn retry_after() -> Duration {

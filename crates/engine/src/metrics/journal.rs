@@ -14,9 +14,8 @@ pub(super) fn journal(writer: &mut Writer<'_>, store: &Store, rows: &[Row<'_>]) 
 }
 
 fn backlogs(writer: &mut Writer<'_>, store: &Store, rows: &[Row<'_>]) -> fmt::Result {
-    let accounts: Vec<&Account> = rows.iter().map(|(pipeline, _)| &*pipeline.account).collect();
     let gauge = |read: &dyn Fn(&Account) -> f64| -> Vec<(Labels, f64)> {
-        accounts.iter().map(|account| (vec![("pipeline", account.name.clone())], read(account))).collect()
+        rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), read(&pipeline.account))).collect()
     };
     let bytes = gauge(&|account| account.backlog().bytes as f64);
     writer.gauges("weir_pipeline_backlog_bytes", "Bytes in the journal that the backend has not taken", bytes)?;
@@ -31,13 +30,13 @@ fn backlogs(writer: &mut Writer<'_>, store: &Store, rows: &[Row<'_>]) -> fmt::Re
     let recovered = rows.iter().map(|(pipeline, books)| (pipeline_labels(pipeline), books.recovered));
     writer.counters("weir_pipeline_recovered_items", "Items found in the journal at the start", recovered)?;
     let orphans = store.orphans.iter();
-    let orphaned = orphans.map(|orphan| (vec![("queue", orphan.name.clone())], orphan.backlog().items as f64));
+    let orphaned = orphans.map(|orphan| (vec![("queue", orphan.id.clone())], orphan.backlog().items as f64));
     let help = "Items in the journal whose pipeline is not configured";
     writer.gauges("weir_journal_orphaned_items", help, orphaned)?;
     let dropped = store
         .orphans
         .iter()
-        .map(|orphan| (vec![("queue", orphan.name.clone())], orphan.books.snapshot().dropped.values().sum::<u64>()));
+        .map(|orphan| (vec![("queue", orphan.id.clone())], orphan.books.snapshot().dropped.values().sum::<u64>()));
     writer.counters("weir_journal_orphaned_dropped_items", "Of these, items that were given up", dropped)
 }
 

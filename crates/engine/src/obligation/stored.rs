@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use weir_journal::{Entry, ReadError};
+use weir_plan::Signal;
 
 use crate::account::Account;
 
@@ -120,12 +121,12 @@ impl Stored {
             ReadError::Gone { .. } if self.is_owed(account) => LoadError::Damaged,
             ReadError::Gone { .. } => LoadError::Gone,
         })?;
-        self.part_of(bytes.into())
+        self.part_of(account.signal, bytes.into())
     }
 
-    fn part_of(&self, mut bytes: Bytes) -> Result<Bytes, LoadError> {
+    fn part_of(&self, signal: Signal, mut bytes: Bytes) -> Result<Bytes, LoadError> {
         for halving in 0..self.part.halvings {
-            let (first, second) = weir_otlp::halve_traces(&bytes).ok_or(LoadError::Damaged)?;
+            let (first, second) = weir_otlp::halve(signal, &bytes).ok_or(LoadError::Damaged)?;
             bytes = if self.part.way >> halving & 1 == 0 { first.bytes } else { second.bytes };
         }
         Ok(bytes)

@@ -12,7 +12,7 @@ const NOW_MS: u64 = 1_000;
 
 fn in_memory() -> (Arc<Ticket>, Arc<Account>) {
     let share = Share::new(100_000, tokio::time::Instant::now());
-    (Arc::default(), Arc::new(Account::new("backend".into(), share, None)))
+    (Arc::default(), Arc::new(Account::new("backend".into(), Signal::Traces, share, None)))
 }
 
 fn on_disk() -> (Arc<Ticket>, Arc<Account>, Writer) {
@@ -21,7 +21,7 @@ fn on_disk() -> (Arc<Ticket>, Arc<Account>, Writer) {
     let id = journal.queue("traces/backend");
     let queue = Queue { journal, id, limits: weir_plan::Backlog::default() };
     let share = Share::new(100_000, tokio::time::Instant::now());
-    (Arc::default(), Arc::new(Account::new("backend".into(), share, Some(queue))), writer)
+    (Arc::default(), Arc::new(Account::new("backend".into(), Signal::Traces, share, Some(queue))), writer)
 }
 
 fn journal(account: &Account) -> &Journal {

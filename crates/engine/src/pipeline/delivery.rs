@@ -385,7 +385,7 @@ impl Delivery {
             }
         }
         if lost > 0 {
-            let pipeline = &self.account().name;
+            let pipeline = &self.account().id;
             tracing::error!(pipeline, items = lost, "stopped before the backend took acknowledged data held in memory");
         }
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::queue::Piece;
 use crate::account::Account;
-use crate::books::{DropReason, Fate};
+use crate::books::DropReason;
 use crate::budget::{self, Permit};
 use crate::export::{Backend, Outcome};
 use crate::obligation::{LoadError, Obligation, Source};
@@ -123,8 +123,8 @@ impl Crew {
         };
         if chunk.damaged.items > 0 {
             let items = chunk.damaged.items;
-            tracing::error!(pipeline = self.account.name, items, "the journal is damaged: data of the backlog is lost");
-            self.account.books.finish_held(items, &Fate::Dropped(DropReason::JournalDamaged));
+            self.account.lost(items, DropReason::JournalDamaged);
+            self.account.report_damage(items);
         }
         if chunk.entries.is_empty() {
             return Landed::grounded(End::NothingToTake);

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::seldom::Seldom;
+
 /// While a request is under way, the next one leaves when at least this much waits for it ...
 const WORTHWHILE_BYTES: usize = 256 * 1024;
 /// ... or when the oldest has waited this long for each request under way. So small requests merge while the backend
@@ -33,9 +35,6 @@ pub(super) const HINT_MAX: Duration = Duration::from_secs(600);
 /// in five thousand answers, and then rests for half a second.
 const DOWN_AFTER: u32 = 24;
 
-/// Failing requests are logged this often per backend; the metrics count each.
-const LOG_EVERY: Duration = Duration::from_secs(30);
-
 /// State of one backend's pacing.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
@@ -44,8 +43,8 @@ pub(super) struct Pace {
     streak: u32,
     /// Failures before a success, on average: what a streak has to exceed to say something.
     usual_streak: f64,
-    complained: Option<Instant>,
-    loss_reported: Option<Instant>,
+    complained: Seldom,
+    loss_reported: Seldom,
 }
 
 /// Closed before a backend that cannot be reached or takes nothing: offering it more data would only read the backlog in
@@ -118,28 +117,20 @@ impl Pace {
         1.0 + STEPS_AHEAD_OF_BACKEND + f64::from(self.streak) / (1.0 + self.usual_streak)
     }
 
-    /// Whether a request that has to be tried again is worth a log line: not more often than every [`LOG_EVERY`].
+    /// Whether a request that has to be tried again is worth a log line now.
     pub(super) fn may_complain(&mut self, now: Instant) -> bool {
-        is_due(&mut self.complained, now)
+        self.complained.is_due(now)
     }
 
     /// The same for data that the backend refused for good, so that neither hides the other.
     pub(super) fn may_report_loss(&mut self, now: Instant) -> bool {
-        is_due(&mut self.loss_reported, now)
+        self.loss_reported.is_due(now)
     }
 
     /// The backend answered; returns true when it had been out of reach.
     pub(super) fn reached(&mut self) -> bool {
         self.gate.take_if(|gate| gate.unreachable).is_some()
     }
-}
-
-fn is_due(last: &mut Option<Instant>, now: Instant) -> bool {
-    let due = last.is_none_or(|at| now.duration_since(at) >= LOG_EVERY);
-    if due {
-        *last = Some(now);
-    }
-    due
 }
 
 /// When data that began to wait at `oldest` may leave, with `bytes` waiting and `in_flight` requests under way.

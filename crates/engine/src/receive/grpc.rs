@@ -1,4 +1,4 @@
-//! OTLP/gRPC: unary calls over HTTP/2, as far as one method needs it.
+//! OTLP/gRPC: unary calls over HTTP/2, as far as one method for each signal needs it.
 //!
 //! The message length is known from its five-byte prefix, so the memory for it is taken before it is buffered; a gRPC
 //! library would buffer first.
@@ -7,17 +7,17 @@ use base64::Engine as _;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use weir_plan::Signal;
 
 use super::body::BodyReader;
 use super::reply::Reply;
 use super::{Format, Received, Receiver, Refusal, Transport};
 use crate::codec::Encoding;
-use crate::export::EXPORT_TRACES;
 
 /// Encodings that clients may compress with.
 const ACCEPTED: &str = "identity,gzip,zstd,snappy";
 
-/// An empty ExportTraceServiceResponse as a gRPC message.
+/// An empty export response as a gRPC message.
 const EMPTY_MESSAGE: &[u8] = &[0; 5];
 
 pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>) -> Response<Reply> {
@@ -36,10 +36,12 @@ pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>) -> R
 
 async fn read(receiver: &Receiver, request: Request<Incoming>) -> Result<Received, Refusal> {
     let (head, body) = request.into_parts();
-    if head.uri.path() != EXPORT_TRACES {
-        let message = format!("unknown method {}; this gateway serves {EXPORT_TRACES}", head.uri.path());
+    let Some(signal) = Signal::ALL.into_iter().find(|signal| signal.grpc_method() == head.uri.path()) else {
+        let methods = Signal::ALL.map(Signal::grpc_method).join(", ");
+        let message = format!("unknown method {}; this gateway serves {methods}", head.uri.path());
         return Err(Refusal::unsupported(StatusCode::NOT_FOUND, message));
-    }
+    };
+    receiver.check_wanted(signal)?;
     let encoding = encoding(&head.headers)?;
     let mut body = BodyReader::new(body, receiver.body_timeout);
     let mut prefix = [0; 5];
@@ -63,7 +65,7 @@ async fn read(receiver: &Receiver, request: Request<Incoming>) -> Result<Receive
     if !body.is_at_end().await? {
         return Err(Refusal::malformed("more than one message in a unary call"));
     }
-    Ok(Received { bytes, permit, encoding, format: Format::Protobuf })
+    Ok(Received { signal, bytes, permit, encoding, format: Format::Protobuf })
 }
 
 fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {

@@ -1,29 +1,30 @@
-//! OTLP/HTTP: `POST /v1/traces` with protobuf or JSON.
+//! OTLP/HTTP: `POST /v1/traces`, `/v1/metrics` or `/v1/logs` with protobuf or JSON.
 
 use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use weir_plan::Signal;
 
 use super::body::BodyReader;
 use super::reply::Reply;
 use super::{Format, Received, Receiver, Refusal, Transport};
 use crate::codec::Encoding;
 
-/// The path that takes traces.
-const TRACES: &str = "/v1/traces";
-
 pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>) -> Response<Reply> {
     let (head, body) = request.into_parts();
     // Errors before the content type is known are answered in protobuf, the default encoding of OTLP/HTTP.
     let format = format(&head.headers);
     let result = match read(receiver, &head, format, body).await {
-        Ok(received) => receiver.ingest(received, Transport::Http).await,
+        Ok(received) => {
+            let signal = received.signal;
+            receiver.ingest(received, Transport::Http).await.map(|()| signal)
+        }
         Err(refusal) => Err(refusal),
     };
     let format = format.unwrap_or(Format::Protobuf);
     match result {
-        Ok(()) => success(format),
+        Ok(signal) => success(signal, format),
         Err(refusal) => {
             receiver.count_refusal(Transport::Http, refusal.reason);
             failure(&refusal, format)
@@ -32,10 +33,11 @@ pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>) -> R
 }
 
 async fn read(receiver: &Receiver, head: &Parts, format: Option<Format>, body: Incoming) -> Result<Received, Refusal> {
-    if head.uri.path() != TRACES {
-        let message = format!("nothing is served at {}; traces are taken at {TRACES}", head.uri.path());
+    let Some(signal) = Signal::ALL.into_iter().find(|signal| signal.http_path() == head.uri.path()) else {
+        let paths = Signal::ALL.map(Signal::http_path).join(", ");
+        let message = format!("nothing is served at {}; telemetry is taken at {paths}", head.uri.path());
         return Err(Refusal::unsupported(StatusCode::NOT_FOUND, message));
-    }
+    };
     if head.method != Method::POST {
         let message = format!("{} is not allowed here; use POST", head.method);
         return Err(Refusal::unsupported(StatusCode::METHOD_NOT_ALLOWED, message));
@@ -44,6 +46,7 @@ async fn read(receiver: &Receiver, head: &Parts, format: Option<Format>, body: I
         let message = "content-type must be application/x-protobuf or application/json".to_owned();
         return Err(Refusal::unsupported(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     };
+    receiver.check_wanted(signal)?;
     let encoding = encoding(&head.headers)?;
     let mut body = BodyReader::new(body, receiver.body_timeout);
     let (bytes, permit) = match content_length(&head.headers) {
@@ -57,7 +60,7 @@ async fn read(receiver: &Receiver, head: &Parts, format: Option<Format>, body: I
             (body.read_to_end(receiver.max_request_bytes, &mut permit).await?, permit)
         }
     };
-    Ok(Received { bytes, permit, encoding, format })
+    Ok(Received { signal, bytes, permit, encoding, format })
 }
 
 fn format(headers: &HeaderMap) -> Option<Format> {
@@ -86,10 +89,10 @@ fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn success(format: Format) -> Response<Reply> {
+fn success(signal: Signal, format: Format) -> Response<Reply> {
     match format {
-        Format::Protobuf => response(StatusCode::OK, format, weir_otlp::traces_response(None)),
-        Format::Json => response(StatusCode::OK, format, weir_otlp::traces_response_to_json(None).into_bytes()),
+        Format::Protobuf => response(StatusCode::OK, format, weir_otlp::response(None)),
+        Format::Json => response(StatusCode::OK, format, weir_otlp::response_to_json(signal, None).into_bytes()),
     }
 }
 

@@ -47,6 +47,6 @@ fn find(body: &[u8]) -> Vec<u64> {
 #[test]
 fn what_is_encoded_is_valid_and_found_again() {
     let body = encode(&[1, 22, 333], 100);
-    assert_eq!(weir_otlp::validate_traces(&body, &weir_otlp::Limits::default()).unwrap().items, 3);
+    assert_eq!(weir_otlp::validate(weir_otlp::Signal::Traces, &body, &weir_otlp::Limits::default()).unwrap().items, 3);
     assert_eq!(decode(&[body]), [1, 22, 333]);
 }

@@ -9,7 +9,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use weir_journal::Fs;
-use weir_plan::Overflow;
+use weir_plan::{Overflow, Signal};
 use weir_testkit::{Faults, SimFs};
 
 use super::backend::{Mood, Scripted, is_poison};
@@ -238,7 +238,7 @@ impl World {
         }
         let store = process.intake.store().unwrap();
         for orphan in &*store.orphans {
-            self.enter(number_of(&orphan.name), &orphan.books.snapshot());
+            self.enter(number_of(&orphan.id), &orphan.books.snapshot());
         }
         self.totals.spilled += store.stats.spilled_bytes.load(Ordering::Relaxed);
         self.totals.failed_writes += store.stats.failures.load(Ordering::Relaxed);
@@ -316,7 +316,7 @@ impl Process {
             let name = name_of(number);
             let id = opened.journal.queue(&name);
             let queue = Queue { journal: Arc::clone(&opened.journal), id, limits: world.limits[number] };
-            Arc::new(Account::new(name, Share::new(MEMORY, clock.started), Some(queue)))
+            Arc::new(Account::new(name, Signal::Traces, Share::new(MEMORY, clock.started), Some(queue)))
         };
         let configured: Vec<_> = (0..world.backends.len()).filter(|number| Some(*number) != missing).collect();
         let accounts: Vec<_> = configured.iter().copied().map(account).collect();
@@ -330,7 +330,7 @@ impl Process {
         let mut pipelines = Vec::new();
         for (account, number) in accounts.into_iter().zip(&configured) {
             let backend = &world.backends[*number];
-            let id = account.name.clone();
+            let id = account.id.clone();
             let (pipeline, delivery) = Pipeline::new(id, account, Arc::new(backend.clone()), common.clone());
             deliveries.spawn(delivery);
             pipelines.push(Arc::new(pipeline));
@@ -372,7 +372,7 @@ async fn client(intake: Arc<Intake>, ledger: Arc<Ledger>, (budget, pipelines): (
         if let Some(permit) = budget.try_take(body.len()) {
             let body: Bytes = budget::charge(body.into(), permit);
             let patience = Duration::from_millis(if dice.u8(..8) == 0 { dice.u64(1..500) } else { 600_000 });
-            match tokio::time::timeout(patience, intake.accept(body, count)).await {
+            match tokio::time::timeout(patience, intake.accept(Signal::Traces, body, count)).await {
                 Ok(Verdict::Secured) => {
                     ledger.acknowledged.lock().unwrap().extend(ids.into_iter().map(|id| (id, pipelines)));
                 }

@@ -16,9 +16,10 @@ use tokio::time::{Instant, MissedTickBehavior};
 use weir_journal::{AppendError, Entry, NewEntry, Owed, QueueId};
 
 use super::{Clock, Command, ORPHANS_WAIT, StoreStats, TRY_AGAIN};
-use crate::account::{Account, REPORT_EVERY};
+use crate::account::Account;
 use crate::books::DropReason;
 use crate::obligation::Deposit;
+use crate::seldom::Seldom;
 use crate::settings::Fsync;
 
 /// Bytes written together at most, so that nobody waits long for others; an entry that is larger is written alone.
@@ -58,9 +59,8 @@ pub(crate) struct Writer {
     parts: Parts,
     /// Written since the last sync (`fsync: interval`).
     unsynced: bool,
-    /// When a failure to write, and one to tidy up, was last logged.
-    reported: Option<Instant>,
-    untidiness_reported: Option<Instant>,
+    failure_reported: Seldom,
+    untidiness_reported: Seldom,
 }
 
 /// One entry to be: pieces, and who is owed them.
@@ -78,7 +78,14 @@ struct Draft {
 
 impl Writer {
     pub(super) fn new(journal: weir_journal::Writer, commands: mpsc::UnboundedReceiver<Command>, parts: Parts) -> Self {
-        Self { journal, commands, parts, unsynced: false, reported: None, untidiness_reported: None }
+        Self {
+            journal,
+            commands,
+            parts,
+            unsynced: false,
+            failure_reported: Seldom::default(),
+            untidiness_reported: Seldom::default(),
+        }
     }
 
     /// Runs until it is told to close, or every [`super::Store`] is gone.
@@ -107,8 +114,6 @@ impl Writer {
         while let Ok(late) = self.commands.try_recv() {
             late.deposits().for_each(|deposit| deposit.obligation.withdraw());
         }
-        self.sync();
-        self.tidy();
         if let Err(error) = self.journal.finish() {
             tracing::warn!(%error, "cannot close the journal in good order; the next start finds it as after a kill");
         }
@@ -167,7 +172,7 @@ impl Writer {
         let started = self.parts.clock.started;
         let again = started.elapsed() + TRY_AGAIN;
         stats.tries_again_ms.store(u64::try_from(again.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        if may_report(&mut self.reported) {
+        if self.failure_reported.is_due(Instant::now()) {
             tracing::error!(
                 cause,
                 entries,
@@ -192,7 +197,7 @@ impl Writer {
         self.expire();
         if let Err(error) = self.journal.tidy() {
             self.parts.stats.tidy_failures.fetch_add(1, Ordering::Relaxed);
-            if may_report(&mut self.untidiness_reported) {
+            if self.untidiness_reported.is_due(Instant::now()) {
                 tracing::warn!(
                     %error,
                     "cannot write down what was delivered or delete what is done with; it is tried again, and a start \
@@ -277,19 +282,9 @@ impl Writer {
     }
 }
 
-/// Whether a failure that goes on is worth a log line now; the metrics count each.
-fn may_report(reported: &mut Option<Instant>) -> bool {
-    let now = Instant::now();
-    let due = reported.is_none_or(|at| now.duration_since(at) >= REPORT_EVERY);
-    if due {
-        *reported = Some(now);
-    }
-    due
-}
-
 fn report_loss(account: &Account, items: u64, why: &str) {
     if items > 0 && account.may_report_loss() {
-        let pipeline = &account.name;
+        let pipeline = &account.id;
         tracing::warn!(pipeline, items, "gave up the oldest data of a backlog: it {why}");
     }
 }

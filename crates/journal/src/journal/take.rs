@@ -298,8 +298,7 @@ impl Taking<'_> {
             let number = entry.position.index;
             if !sound {
                 let place = (u64::from(entry.position.offset), payload.len() as u64);
-                let what = "the payload's checksum does not match; the entry cannot be delivered";
-                self.give_up(&mut index, number..number + 1, Loss::of(&entry), place, what);
+                self.give_up(&mut index, number..number + 1, Loss::of(&entry), place, DamageReport::UNSOUND);
             } else if index.take(self.queue, segment, number) {
                 entries.push((entry, payload));
             }

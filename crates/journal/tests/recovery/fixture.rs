@@ -1,15 +1,12 @@
 //! Journals to be damaged, and what is left of them.
 
 use std::collections::BTreeMap;
-use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_journal::{
-    Durability, Entry, File, Fs, Journal, Loss, NewEntry, Options, Owed, QueueId, Recovery, Space, Writer, open,
-};
-use weir_testkit::{Operation, SimFs};
+use weir_journal::{Durability, Entry, Journal, Loss, NewEntry, Options, Owed, QueueId, Recovery, Writer, open};
+use weir_testkit::{Operation, SimFs, Watched};
 
 pub(crate) const SEGMENT: &str = "0000000000000001.seg";
 pub(crate) const ACKS: &str = "0000000000000001.ack";
@@ -144,77 +141,12 @@ pub(crate) fn recover_files(files: &Files) -> Found {
     recover(&SimFs::with_files(3, files))
 }
 
-/// A disk on which one file cannot be read from some byte on.
-#[derive(Debug)]
-pub(crate) struct BadDisk {
-    pub(crate) fs: SimFs,
-    pub(crate) file: &'static str,
-    pub(crate) from: u64,
-}
-
-impl Fs for BadDisk {
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.fs.list()
-    }
-
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.fs.create(name)
-    }
-
-    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let file = self.fs.open(name)?;
-        Ok(if name == self.file { Arc::new(BadFile { file, fs: self.fs.clone(), from: self.from }) } else { file })
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.fs.remove(name)
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.fs.sync_dir()
-    }
-
-    fn space(&self) -> io::Result<Space> {
-        self.fs.space()
-    }
-}
-
-#[derive(Debug)]
-struct BadFile {
-    file: Arc<dyn File>,
-    fs: SimFs,
-    from: u64,
-}
-
-impl File for BadFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        if offset + buffer.len() as u64 > self.from {
-            self.fs.fail_next(Operation::Read);
+/// A view of the disk on which one file cannot be read from some byte on.
+pub(crate) fn bad_disk(fs: &SimFs, file: &'static str, from: u64) -> Watched {
+    let disk = fs.clone();
+    Watched::new(fs.clone(), move |call| {
+        if call.operation == Operation::Read && call.file == file && call.end > from {
+            disk.fail_next(Operation::Read);
         }
-        self.file.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        self.file.write_at(parts, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.file.allocate(bytes)
-    }
-
-    fn truncate(&self, bytes: u64) -> io::Result<()> {
-        self.file.truncate(bytes)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn is_linked(&self) -> io::Result<bool> {
-        self.file.is_linked()
-    }
+    })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_journal::{Backlog, Fs as _, Loss, ReadError, open};
 use weir_testkit::{Faults, Operation, SimFs};
 
-use crate::fixture::{ACKS, BadDisk, SEGMENT, append, finished, options, payloads, recover, small, start};
+use crate::fixture::{ACKS, SEGMENT, append, bad_disk, finished, options, payloads, recover, small, start};
 
 /// What cannot be read is put off, not lost: the others come first.
 #[test]
@@ -131,7 +131,7 @@ fn the_end_cannot_be_read_on_opening() {
     let (fs, all) = small();
     for from in [81, all[3].frame.start as u64] {
         let fs = SimFs::with_files(1, &fs.files());
-        let bad = BadDisk { fs: fs.clone(), file: SEGMENT, from };
+        let bad = bad_disk(&fs, SEGMENT, from);
         let (mut writer, journal, recovery) = open(Arc::new(bad), options(4096)).unwrap();
         assert!(recovery.damage.iter().any(|report| report.what.contains("cannot be read")), "{recovery:?}");
         append(&mut writer, &[b"later".to_vec()], &[journal.queue("c")]);
@@ -149,7 +149,7 @@ fn an_extent_cannot_be_read_on_opening() {
     let (fs, all) = finished();
     assert!(fs.flip(SEGMENT, all[4].payload_at(), 1));
     let before = fs.files();
-    let bad = BadDisk { fs: fs.clone(), file: ACKS, from: 0 };
+    let bad = bad_disk(&fs, ACKS, 0);
     let (_, _, recovery) = open(Arc::new(bad), options(4096)).unwrap();
     assert!(recovery.truncated_bytes > 0, "as after a kill");
     assert_eq!(fs.files(), before);

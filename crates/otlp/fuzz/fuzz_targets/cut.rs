@@ -4,17 +4,17 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use weir_otlp::{Limits, cut_traces, halve_traces, validate_traces};
+use weir_otlp::{Limits, Signal, cut, halve, validate};
 
 fuzz_target!(|input: (u16, &[u8])| {
     let (max, bytes) = input;
     let request = Bytes::copy_from_slice(bytes);
-    let parts = cut_traces(&request, usize::from(max));
-    let halves = halve_traces(&request);
+    let parts = cut(Signal::Traces, &request, usize::from(max));
+    let halves = halve(Signal::Traces, &request);
     let limits = Limits::default();
-    let Ok(counts) = validate_traces(bytes, &limits) else { return };
+    let Ok(counts) = validate(Signal::Traces, bytes, &limits) else { return };
     let check = |bytes: &[u8], items: u32| {
-        assert_eq!(validate_traces(bytes, &limits).map(|counts| counts.items), Ok(items));
+        assert_eq!(validate(Signal::Traces, bytes, &limits).map(|counts| counts.items), Ok(items));
     };
     parts.iter().for_each(|part| check(&part.bytes, part.items));
     assert_eq!(parts.iter().map(|part| part.items).sum::<u32>(), counts.items);

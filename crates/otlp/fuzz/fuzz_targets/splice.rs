@@ -4,12 +4,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_otlp::splice::{Edit, splice_traces};
-use weir_otlp::{Limits, traces, validate_traces};
+use weir_otlp::splice::{Edit, splice};
+use weir_otlp::{Limits, Signal, traces, validate};
 
 fuzz_target!(|input: (u64, &[u8])| {
     let (choices, bytes) = input;
-    assert_eq!(splice_traces(bytes, Vec::new()).as_deref(), Ok(bytes));
+    assert_eq!(splice(Signal::Traces, bytes, Vec::new()).as_deref(), Ok(bytes));
     let mut edits = Vec::new();
     let (mut index, mut kept) = (0u32, 0u32);
     for resource in traces::resource_spans(bytes) {
@@ -26,10 +26,10 @@ fuzz_target!(|input: (u64, &[u8])| {
             }
         }
     }
-    let spliced = splice_traces(bytes, edits);
+    let spliced = splice(Signal::Traces, bytes, edits);
     let limits = Limits::default();
-    if validate_traces(bytes, &limits).is_ok() {
+    if validate(Signal::Traces, bytes, &limits).is_ok() {
         let spliced = spliced.expect("edits made from views fit the request");
-        assert_eq!(validate_traces(&spliced, &limits).map(|counts| counts.items), Ok(kept));
+        assert_eq!(validate(Signal::Traces, &spliced, &limits).map(|counts| counts.items), Ok(kept));
     }
 });

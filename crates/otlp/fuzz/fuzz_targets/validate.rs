@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
-use weir_otlp::{Error, Limits, Problem, partial_success, status, traces, validate_traces};
+use weir_otlp::{Error, Limits, Problem, Signal, partial_success, status, traces, validate};
 
 fuzz_target!(|bytes: &[u8]| {
     drop(partial_success(bytes));
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
         span.attributes().for_each(|attribute| drop((attribute.key(), attribute.value())));
     }
     let limits = Limits { max_depth: 99, max_items: u32::MAX };
-    match (validate_traces(bytes, &limits), ExportTraceServiceRequest::decode(bytes)) {
+    match (validate(Signal::Traces, bytes, &limits), ExportTraceServiceRequest::decode(bytes)) {
         (Ok(counts), Ok(request)) => {
             let scopes = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
             let spans: usize = scopes.map(|scope| scope.spans.len()).sum();

@@ -35,6 +35,9 @@ impl ScalarVisitor<'_> {
             }
             Kind::Uint32 => self.out.varint(number, u64::from(u32::try_from(value).ok()?)),
             Kind::Int64 => self.out.varint(number, i64::try_from(value).ok()?.cast_unsigned()),
+            Kind::Uint64 => self.out.varint(number, u64::try_from(value).ok()?),
+            Kind::Sint32 => self.out.sint32(number, i32::try_from(value).ok()?),
+            Kind::Sfixed64 => self.out.fixed64(number, i64::try_from(value).ok()?.cast_unsigned()),
             Kind::Fixed32 => self.out.fixed32(number, u32::try_from(value).ok()?),
             Kind::Fixed64 => self.out.fixed64(number, u64::try_from(value).ok()?),
             Kind::Bool | Kind::Double | Kind::String | Kind::Bytes | Kind::Id | Kind::Message(_) => return None,
@@ -70,7 +73,14 @@ impl ScalarVisitor<'_> {
                 let value = names.iter().position(|name| *name == text).and_then(|value| i128::try_from(value).ok());
                 return value.or_else(|| text.parse().ok()).and_then(|value| self.integer(value));
             }
-            Kind::Int32 | Kind::Uint32 | Kind::Int64 | Kind::Fixed32 | Kind::Fixed64 => {
+            Kind::Int32
+            | Kind::Uint32
+            | Kind::Sint32
+            | Kind::Int64
+            | Kind::Uint64
+            | Kind::Fixed32
+            | Kind::Fixed64
+            | Kind::Sfixed64 => {
                 return match text.parse() {
                     Ok(value) => self.integer(value),
                     Err(_) => self.float(double(text)?),
@@ -98,10 +108,10 @@ impl Visitor<'_> for ScalarVisitor<'_> {
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.field.kind {
             Kind::Bool => "true or false",
-            Kind::Int32 => "a 32-bit integer",
+            Kind::Int32 | Kind::Sint32 => "a 32-bit integer",
             Kind::Uint32 | Kind::Fixed32 => "an unsigned 32-bit integer",
-            Kind::Int64 => "a 64-bit integer",
-            Kind::Fixed64 => "an unsigned 64-bit integer",
+            Kind::Int64 | Kind::Sfixed64 => "a 64-bit integer",
+            Kind::Uint64 | Kind::Fixed64 => "an unsigned 64-bit integer",
             Kind::Enum(_) => "the number or name of an enum value",
             Kind::Double => "a number",
             Kind::String => "a string",

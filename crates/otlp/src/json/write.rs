@@ -9,10 +9,11 @@ use base64::prelude::BASE64_STANDARD;
 
 use serde::Serialize;
 
-use crate::cursor::{Fields, Value};
+use crate::cursor::{Cursor, Fields, Value, unzigzag};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::schema::{self, Field, Kind, Message};
+use crate::signal::Signal;
 use crate::status::low_i32;
 use crate::validate::validate;
 
@@ -26,20 +27,15 @@ pub struct Json {
     pub unknown_fields: u64,
 }
 
-/// Translates an `ExportTraceServiceRequest`, or several of them one after the other, from protobuf to JSON.
-/// [`crate::traces_from_json`] reads it back to the same values.
+/// Translates an export request, or several of them one after the other, from protobuf to JSON. [`crate::from_json`] reads it back to the same values.
 ///
 /// # Errors
-/// [`Error::Wire`] when [`crate::validate_traces`] refuses the bytes.
-pub fn traces_to_json(bytes: &[u8], limits: &Limits) -> Result<Json, Error> {
-    to_json(&schema::traces::REQUEST, bytes, limits)
-}
-
-fn to_json(root: &'static Message, bytes: &[u8], limits: &Limits) -> Result<Json, Error> {
+/// [`Error::Wire`] when [`crate::validate`] refuses the bytes.
+pub fn to_json(signal: Signal, bytes: &[u8], limits: &Limits) -> Result<Json, Error> {
     // From here on every field is what its definition says, and nesting has an end.
-    validate(root, bytes, limits)?;
+    validate(signal, bytes, limits)?;
     let mut writer = Writer { out: Vec::with_capacity(bytes.len() * 2), unknown_fields: 0 };
-    writer.message(root, bytes);
+    writer.message(signal.schema(), bytes);
     Ok(Json { text: writer.out, unknown_fields: writer.unknown_fields })
 }
 
@@ -76,8 +72,11 @@ impl Writer {
                 self.unknown_fields += 1;
                 continue;
             };
-            if message.is_oneof() {
-                found = [None; schema::NUMBERS];
+            let known = &message.fields()[index];
+            for (other, value) in message.fields().iter().zip(&mut found) {
+                if message.rivals(known) & 1 << other.number != 0 {
+                    *value = None;
+                }
             }
             found[index] = Some(field.value);
         }
@@ -87,10 +86,26 @@ impl Writer {
     fn array(&mut self, field: &'static Field, body: &[u8]) {
         self.out.push(b'[');
         for element in Fields::new(body).filter(|element| element.number == field.number) {
-            self.separate(b'[');
-            self.value(field.kind, element.value);
+            match element.value {
+                Value::Len(numbers) if field.may_be_packed() => self.packed(field.kind, numbers),
+                value => self.element(field.kind, value),
+            }
         }
         self.out.push(b']');
+    }
+
+    fn packed(&mut self, kind: Kind, numbers: &[u8]) {
+        let mut cursor = Cursor::new(numbers);
+        while cursor.offset() < numbers.len() {
+            // Not after validation.
+            let Ok(value) = cursor.value(kind.wire()) else { return };
+            self.element(kind, value);
+        }
+    }
+
+    fn element(&mut self, kind: Kind, value: Value<'_>) {
+        self.separate(b'[');
+        self.value(kind, value);
     }
 
     /// A comma, unless this is the first after `open`. No value ends with an opening bracket.
@@ -109,7 +124,10 @@ impl Writer {
             (Kind::Bool, Value::Varint(value)) => self.serialize(&(value != 0)),
             (Kind::Int32 | Kind::Enum(_), Value::Varint(value)) => self.serialize(&low_i32(value)),
             (Kind::Uint32, Value::Varint(value)) => self.serialize(&low_i32(value).cast_unsigned()),
+            (Kind::Sint32, Value::Varint(value)) => self.serialize(&unzigzag(value)),
             (Kind::Int64, Value::Varint(value)) => self.quoted(value.cast_signed().to_string().as_bytes()),
+            (Kind::Uint64, Value::Varint(value)) => self.quoted(value.to_string().as_bytes()),
+            (Kind::Sfixed64, Value::Fixed64(bits)) => self.quoted(bits.cast_signed().to_string().as_bytes()),
             (Kind::Fixed32, Value::Fixed32(value)) => self.serialize(&value),
             (Kind::Fixed64, Value::Fixed64(value)) => self.quoted(value.to_string().as_bytes()),
             (Kind::Double, Value::Fixed64(bits)) => self.double(f64::from_bits(bits)),

@@ -15,7 +15,7 @@ pub(crate) static ANY_VALUE: Message = Message::new(
         Field::new(8, "string_value_strindex", "stringValueStrindex", Kind::Int32),
     ],
 )
-.oneof();
+.oneof(&[1, 2, 3, 4, 5, 6, 7, 8]);
 
 static ARRAY_VALUE: Message =
     Message::new(Role::Part, &[Field::new(1, "values", "values", Kind::Message(&ANY_VALUE)).repeated()]);

@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message as _;
 use weir_otlp::build::Encoder;
-use weir_otlp::{Error, Problem, validate_traces};
+use weir_otlp::{Error, Problem, Signal, validate};
 
 use crate::generate::{damaged, request};
 use crate::model::{LIMITS, assert_same, counts, decode, through_views};
@@ -14,7 +14,7 @@ use crate::model::{LIMITS, assert_same, counts, decode, through_views};
 #[track_caller]
 fn check_against_prost(bytes: &[u8]) {
     let theirs = ExportTraceServiceRequest::decode(bytes);
-    match (validate_traces(bytes, &LIMITS), theirs) {
+    match (validate(Signal::Traces, bytes, &LIMITS), theirs) {
         (Ok(ours), Ok(theirs)) => {
             assert_eq!(ours, counts(&theirs));
             assert_same(&through_views(bytes), &theirs);
@@ -43,7 +43,7 @@ fn every_change_of_one_byte_is_judged_as_prost_does() {
     request.close(scope_spans);
     request.close(resource_spans);
     let request = request.into_bytes();
-    assert_eq!(validate_traces(&request, &LIMITS).unwrap().items, 1);
+    assert_eq!(validate(Signal::Traces, &request, &LIMITS).unwrap().items, 1);
     for (at, byte) in (0..request.len()).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
         let mut changed = request.clone();
         changed[at] = byte;
@@ -55,7 +55,7 @@ proptest! {
     #[test]
     fn generated_requests_are_accepted_with_equal_values(request in request()) {
         let bytes = request.encode_to_vec();
-        prop_assert_eq!(validate_traces(&bytes, &LIMITS).unwrap(), counts(&request));
+        prop_assert_eq!(validate(Signal::Traces, &bytes, &LIMITS).unwrap(), counts(&request));
         assert_same(&through_views(&bytes), &request);
     }
 
@@ -64,7 +64,7 @@ proptest! {
         let bytes: Vec<u8> = requests.iter().flat_map(|request| request.encode_to_vec()).collect();
         let resource_spans = requests.into_iter().flat_map(|request| request.resource_spans).collect();
         let request = ExportTraceServiceRequest { resource_spans };
-        prop_assert_eq!(validate_traces(&bytes, &LIMITS).unwrap(), counts(&request));
+        prop_assert_eq!(validate(Signal::Traces, &bytes, &LIMITS).unwrap(), counts(&request));
         assert_same(&decode(&bytes), &request);
     }
 
@@ -79,7 +79,7 @@ proptest! {
 
     #[test]
     fn errors_point_into_the_request(bytes in damaged(request().prop_map(|request| request.encode_to_vec()))) {
-        if let Err(Error::Wire { offset, path, .. }) = validate_traces(&bytes, &LIMITS) {
+        if let Err(Error::Wire { offset, path, .. }) = validate(Signal::Traces, &bytes, &LIMITS) {
             prop_assert!(offset < bytes.len());
             prop_assert!(!path.is_empty());
         }

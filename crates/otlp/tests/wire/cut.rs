@@ -5,8 +5,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message as _;
 use weir_otlp::cursor::Fields;
-use weir_otlp::splice::{Edit, splice_traces};
-use weir_otlp::{Part, cut_traces, halve_traces, traces, validate_traces};
+use weir_otlp::splice::{Edit, splice};
+use weir_otlp::{Part, Signal, cut, halve, traces, validate};
 
 use crate::generate::request;
 use crate::model::LIMITS;
@@ -45,7 +45,7 @@ fn request_with_unknown_fields() -> impl Strategy<Value = Bytes> {
                 edits.extend(scope.spans().map(|span| Edit::append(span.0, unknown[3])));
             }
         }
-        splice_traces(&bytes, edits).unwrap().into()
+        splice(Signal::Traces, &bytes, edits).unwrap().into()
     })
 }
 
@@ -54,7 +54,7 @@ fn check_parts(request: &Bytes, parts: &[Part]) {
     let together: Vec<u8> = parts.iter().flat_map(|part| part.bytes.to_vec()).collect();
     assert_eq!(placed_spans(&together), placed_spans(request));
     for part in parts {
-        assert_eq!(validate_traces(&part.bytes, &LIMITS).unwrap().items, part.items);
+        assert_eq!(validate(Signal::Traces, &part.bytes, &LIMITS).unwrap().items, part.items);
     }
 }
 
@@ -69,7 +69,7 @@ fn context_of(part: &[u8]) -> usize {
 proptest! {
     #[test]
     fn parts_hold_every_span_in_its_context(request in request_with_unknown_fields(), max in 0..3000usize) {
-        let parts = cut_traces(&request, max);
+        let parts = cut(Signal::Traces, &request, max);
         check_parts(&request, &parts);
         for part in parts.iter().filter(|part| part.bytes.len() > max) {
             // Headers of three messages stand beside the context.
@@ -80,8 +80,8 @@ proptest! {
 
     #[test]
     fn halves_are_even(request in request_with_unknown_fields()) {
-        let items = validate_traces(&request, &LIMITS).unwrap().items;
-        match halve_traces(&request) {
+        let items = validate(Signal::Traces, &request, &LIMITS).unwrap().items;
+        match halve(Signal::Traces, &request) {
             None => prop_assert!(items < 2),
             Some((left, right)) => {
                 prop_assert_eq!((left.items, right.items), (items / 2, items - items / 2));
@@ -93,8 +93,8 @@ proptest! {
     #[test]
     fn arbitrary_bytes_do_not_panic(bytes in vec(any::<u8>(), 0..300), max in 0..100usize) {
         let bytes = Bytes::from(bytes);
-        cut_traces(&bytes, max);
-        halve_traces(&bytes);
+        cut(Signal::Traces, &bytes, max);
+        halve(Signal::Traces, &bytes);
     }
 }
 
@@ -107,19 +107,19 @@ fn even_request(count: usize) -> (Bytes, usize) {
 #[test]
 fn whole_resources_are_slices_of_the_request() {
     let (request, one) = even_request(10);
-    let parts = cut_traces(&request, 3 * one + 1);
+    let parts = cut(Signal::Traces, &request, 3 * one + 1);
     assert_eq!(parts.iter().map(|part| part.items).collect::<Vec<_>>(), [6, 6, 6, 2]);
     for (index, part) in parts.iter().enumerate() {
         assert_eq!(part.bytes.as_ptr(), request[index * 3 * one..].as_ptr(), "part {index} was copied");
     }
-    let (left, right) = halve_traces(&request).unwrap();
+    let (left, right) = halve(Signal::Traces, &request).unwrap();
     assert_eq!((left.bytes.as_ptr(), right.bytes.as_ptr()), (request.as_ptr(), request[5 * one..].as_ptr()));
 }
 
 #[test]
 fn a_request_that_fits_is_one_part() {
     let (request, one) = even_request(2);
-    assert_eq!(cut_traces(&request, 2 * one), [Part { bytes: request, items: 4 }]);
+    assert_eq!(cut(Signal::Traces, &request, 2 * one), [Part { bytes: request, items: 4 }]);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_large_resource_is_cut_between_its_spans() {
     request.bytes(1, &resource.into_bytes());
     let request = Bytes::from(request.into_bytes());
 
-    let parts = cut_traces(&request, 200);
+    let parts = cut(Signal::Traces, &request, 200);
     check_parts(&request, &parts);
     assert!(parts.iter().all(|part| part.bytes.len() <= 200));
     // 200 bytes, less 33 of context and header, make room for 13 spans of 12 bytes.
@@ -156,18 +156,18 @@ fn a_single_large_span_is_its_own_part() {
     request.bytes(1, &resource.into_bytes());
     let request = Bytes::from(request.into_bytes());
 
-    let parts = cut_traces(&request, 100);
+    let parts = cut(Signal::Traces, &request, 100);
     check_parts(&request, &parts);
     assert_eq!(parts.iter().map(|part| part.items).collect::<Vec<_>>(), [1, 1, 1]);
     assert!(parts[1].bytes.len() > 100);
-    assert_eq!(halve_traces(&parts[1].bytes), None);
+    assert_eq!(halve(Signal::Traces, &parts[1].bytes), None);
 }
 
 /// Its length takes more bytes than it needs, so that it is too large while there is nothing in it to cut.
 #[test]
 fn a_resource_without_spans_is_kept() {
     let request = Bytes::from_static(b"\x0a\x84\x80\x80\x80\x80\x80\x80\x80\x80\x00\x1a\x02ab");
-    assert_eq!(cut_traces(&request, 12), [Part { bytes: request, items: 0 }]);
+    assert_eq!(cut(Signal::Traces, &request, 12), [Part { bytes: request, items: 0 }]);
 }
 
 /// What is repeated in each part must not multiply the data.
@@ -181,8 +181,8 @@ fn context_larger_than_half_of_the_limit_is_not_repeated() {
     let mut request = weir_otlp::build::Encoder::default();
     request.bytes(1, &resource.into_bytes());
     let request = Bytes::from(request.into_bytes());
-    assert_eq!(cut_traces(&request, 100).len(), 1);
-    let parts = cut_traces(&request, 200);
+    assert_eq!(cut(Signal::Traces, &request, 100).len(), 1);
+    let parts = cut(Signal::Traces, &request, 200);
     check_parts(&request, &parts);
     let total: usize = parts.iter().map(|part| part.bytes.len()).sum();
     assert!(total < 4 * request.len(), "{total} bytes made of {}", request.len());

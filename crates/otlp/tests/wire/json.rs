@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 use proptest::prelude::*;
-use weir_otlp::{Error, Limits, traces_from_json, validate_traces};
+use weir_otlp::{Error, Limits, Signal, from_json, validate};
 
 use crate::generate::{damaged, request};
 use crate::model::{LIMITS, assert_same, decode};
@@ -16,7 +16,7 @@ const MAX: usize = 1 << 20;
 
 #[track_caller]
 fn read(json: &str) -> ExportTraceServiceRequest {
-    match traces_from_json(json.as_bytes(), &LIMITS, MAX) {
+    match from_json(Signal::Traces, json.as_bytes(), &LIMITS, MAX) {
         Ok(bytes) => decode(&bytes),
         Err(error) => panic!("{error}"),
     }
@@ -39,7 +39,7 @@ fn value(json: &str) -> Option<Value> {
 #[track_caller]
 fn error(members: &str) -> String {
     let json = format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{}},{{{members}}}]}}]}}]}}"#);
-    traces_from_json(json.as_bytes(), &LIMITS, MAX).unwrap_err().to_string()
+    from_json(Signal::Traces, json.as_bytes(), &LIMITS, MAX).unwrap_err().to_string()
 }
 
 fn string(key: &str, value: &str) -> KeyValue {
@@ -197,16 +197,18 @@ fn null_is_the_default() {
 fn escapes_and_unicode_become_utf8() {
     assert_eq!(span(r#""name":"\u00e9\n\"\\\/ 日本 \ud83d\ude00""#).name, "é\n\"\\/ 日本 😀");
     assert!(error(r#""name":"\ud83d""#).contains("cannot read OTLP JSON"));
-    assert!(traces_from_json(b"{\"x\":\"\xff\"}", &LIMITS, MAX).is_ok(), "ignored text is not judged");
+    assert!(from_json(Signal::Traces, b"{\"x\":\"\xff\"}", &LIMITS, MAX).is_ok(), "ignored text is not judged");
     let bad = b"{\"resourceSpans\":[{\"schemaUrl\":\"\xff\"}]}";
-    assert!(traces_from_json(bad, &LIMITS, MAX).unwrap_err().to_string().contains("resourceSpans[0].schemaUrl"));
+    assert!(
+        from_json(Signal::Traces, bad, &LIMITS, MAX).unwrap_err().to_string().contains("resourceSpans[0].schemaUrl")
+    );
 }
 
 #[test]
 fn errors_say_where() {
     let json = "{\"resourceSpans\": [\n  {\"scopeSpans\": [{\"spans\": [{}, {\"traceId\": 5}]}]}\n]}";
     assert_eq!(
-        traces_from_json(json.as_bytes(), &LIMITS, MAX).unwrap_err().to_string(),
+        from_json(Signal::Traces, json.as_bytes(), &LIMITS, MAX).unwrap_err().to_string(),
         "cannot read OTLP JSON: invalid value: integer `5`, expected a string of hexadecimal digit pairs \
          at line 2 column 46 in resourceSpans[0].scopeSpans[0].spans[1].traceId"
     );
@@ -222,7 +224,7 @@ fn errors_say_where() {
         ("{\"resourceSpans\":[{", "EOF while parsing an object"),
     ];
     for (json, expected) in cases {
-        let error = traces_from_json(json.as_bytes(), &LIMITS, MAX).unwrap_err().to_string();
+        let error = from_json(Signal::Traces, json.as_bytes(), &LIMITS, MAX).unwrap_err().to_string();
         assert!(error.contains(expected), "{json}: {error}");
     }
 }
@@ -236,21 +238,21 @@ fn structure_and_size_are_limited() {
         format!(r#"{{"resourceSpans":[{{"resource":{{"attributes":[{{"value":{value}}}]}}}}]}}"#)
     };
     let limits = Limits::default();
-    assert!(traces_from_json(arrays(20).as_bytes(), &limits, MAX).is_ok());
-    let too_deep = traces_from_json(arrays(35).as_bytes(), &limits, MAX).unwrap_err().to_string();
+    assert!(from_json(Signal::Traces, arrays(20).as_bytes(), &limits, MAX).is_ok());
+    let too_deep = from_json(Signal::Traces, arrays(35).as_bytes(), &limits, MAX).unwrap_err().to_string();
     assert!(too_deep.contains("messages nested deeper than 64"), "{too_deep}");
-    assert!(traces_from_json(arrays(100_000).as_bytes(), &LIMITS, MAX).is_err());
-    assert!(traces_from_json("{\"a\":[".repeat(100_000).as_bytes(), &LIMITS, MAX).is_err());
+    assert!(from_json(Signal::Traces, arrays(100_000).as_bytes(), &LIMITS, MAX).is_err());
+    assert!(from_json(Signal::Traces, "{\"a\":[".repeat(100_000).as_bytes(), &LIMITS, MAX).is_err());
 
     let spans = format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{}{{}}]}}]}}]}}"#, "{},".repeat(9));
     let limits = |max_items| Limits { max_items, ..Limits::default() };
-    assert!(traces_from_json(spans.as_bytes(), &limits(10), MAX).is_ok());
-    let error = traces_from_json(spans.as_bytes(), &limits(9), MAX).unwrap_err().to_string();
+    assert!(from_json(Signal::Traces, spans.as_bytes(), &limits(10), MAX).is_ok());
+    let error = from_json(Signal::Traces, spans.as_bytes(), &limits(9), MAX).unwrap_err().to_string();
     assert!(error.contains("more than 9 items") && error.contains("spans[9]"), "{error}");
 
-    let bytes = traces_from_json(spans.as_bytes(), &limits(10), MAX).unwrap();
-    assert!(traces_from_json(spans.as_bytes(), &limits(10), bytes.len()).is_ok());
-    let error = traces_from_json(spans.as_bytes(), &limits(10), bytes.len() - 1).unwrap_err().to_string();
+    let bytes = from_json(Signal::Traces, spans.as_bytes(), &limits(10), MAX).unwrap();
+    assert!(from_json(Signal::Traces, spans.as_bytes(), &limits(10), bytes.len()).is_ok());
+    let error = from_json(Signal::Traces, spans.as_bytes(), &limits(10), bytes.len() - 1).unwrap_err().to_string();
     assert!(error.contains(&format!("more than {} bytes as protobuf", bytes.len() - 1)), "{error}");
 }
 
@@ -365,8 +367,8 @@ proptest! {
         let mut request = request;
         // A NaN keeps no payload in JSON.
         let json = write::request(&request);
-        let bytes = traces_from_json(json.as_bytes(), &LIMITS, usize::MAX).unwrap();
-        validate_traces(&bytes, &LIMITS).unwrap();
+        let bytes = from_json(Signal::Traces, json.as_bytes(), &LIMITS, usize::MAX).unwrap();
+        validate(Signal::Traces, &bytes, &LIMITS).unwrap();
         let mut read = decode(&bytes);
         forget_nan_payloads(&mut request);
         forget_nan_payloads(&mut read);
@@ -408,10 +410,10 @@ proptest! {
         json in damaged(request().prop_map(|request| write::request(&request).into_bytes())),
         max in 0..5000usize,
     ) {
-        match traces_from_json(&json, &LIMITS, max) {
+        match from_json(Signal::Traces, &json, &LIMITS, max) {
             Ok(bytes) => {
                 prop_assert!(bytes.len() <= max);
-                prop_assert!(validate_traces(&bytes, &LIMITS).is_ok());
+                prop_assert!(validate(Signal::Traces, &bytes, &LIMITS).is_ok());
             }
             Err(Error::Json { line, .. }) => prop_assert!(line > 0),
             Err(error) => prop_assert!(false, "not a JSON error: {error}"),

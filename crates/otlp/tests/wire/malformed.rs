@@ -6,7 +6,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message as _;
 use weir_otlp::build::Encoder;
-use weir_otlp::{Error, Limits, Problem, validate_traces};
+use weir_otlp::{Error, Limits, Problem, Signal, validate};
 
 /// A request with one span that has these bytes.
 fn with_span(span: &[u8]) -> Vec<u8> {
@@ -25,7 +25,7 @@ fn check(span: &[u8], problem: Problem, offset: usize, path: &str) {
     let request = with_span(span);
     let body = request.len() - span.len();
     assert_eq!(
-        validate_traces(&request, &Limits::default()),
+        validate(Signal::Traces, &request, &Limits::default()),
         Err(Error::Wire { problem, offset: body + offset, path: format!("resource_spans.scope_spans.{path}") })
     );
 }
@@ -62,7 +62,7 @@ fn strings_must_be_utf8_and_bytes_need_not() {
     check(b"\x5a\x03\x12\x01\xfe", Problem::Utf8, 4, "spans.events.name");
     check(b"\x7a\x03\x12\x01\xfe", Problem::Utf8, 4, "spans.status.message");
     let bytes_in_bytes_fields = with_span(b"\x0a\x01\xff\x4a\x08\x0a\x01k\x12\x03\x3a\x01\xc0");
-    assert_eq!(validate_traces(&bytes_in_bytes_fields, &Limits::default()).unwrap().items, 1);
+    assert_eq!(validate(Signal::Traces, &bytes_in_bytes_fields, &Limits::default()).unwrap().items, 1);
 }
 
 /// Bytes at every position of words that the ASCII check reads at once.
@@ -80,7 +80,7 @@ fn a_bad_byte_is_found_wherever_it_is() {
             attribute.close(value);
             attribute.close(open);
             let request = with_span(&attribute.into_bytes());
-            let error = validate_traces(&request, &Limits::default()).unwrap_err();
+            let error = validate(Signal::Traces, &request, &Limits::default()).unwrap_err();
             let offset = request.len() - length + at;
             assert!(matches!(error, Error::Wire { problem: Problem::Utf8, offset: found, .. } if found == offset));
         }
@@ -90,7 +90,7 @@ fn a_bad_byte_is_found_wherever_it_is() {
 #[test]
 fn overlong_but_valid_varints_are_accepted_as_prost_accepts_them() {
     let request = with_span(b"\xaa\x00\x83\x80\x00abc\xb0\x80\x80\x00\x82\x80\x80\x80\x80\x80\x80\x80\x80\x00");
-    assert_eq!(validate_traces(&request, &Limits::default()).unwrap().items, 1);
+    assert_eq!(validate(Signal::Traces, &request, &Limits::default()).unwrap().items, 1);
     let span =
         ExportTraceServiceRequest::decode(&request[..]).unwrap().resource_spans[0].scope_spans[0].spans[0].clone();
     assert_eq!((span.name.as_str(), span.kind), ("abc", 2));
@@ -115,7 +115,7 @@ fn nesting_is_limited() {
     let depth_of = |values: u32| 4 + 2 * (values - 1) + 1;
     for values in [1, 2, 10, 40, 47] {
         let request = nested(values).encode_to_vec();
-        let limit = |max_depth| validate_traces(&request, &Limits { max_depth, ..Limits::default() });
+        let limit = |max_depth| validate(Signal::Traces, &request, &Limits { max_depth, ..Limits::default() });
         assert_eq!(limit(depth_of(values)).unwrap().items, 1, "{values} values");
         let error = limit(depth_of(values) - 1).unwrap_err();
         assert!(matches!(error, Error::Wire { problem: Problem::Depth(_), .. }), "{values} values: {error}");
@@ -127,7 +127,7 @@ fn no_limit_goes_beyond_what_backends_accept() {
     let generous = Limits { max_depth: u32::MAX, ..Limits::default() };
     for values in 1..200 {
         let request = nested(values).encode_to_vec();
-        let accepted = validate_traces(&request, &generous).is_ok();
+        let accepted = validate(Signal::Traces, &request, &generous).is_ok();
         assert_eq!(accepted, values <= 48, "{values} values");
         assert!(!accepted || ExportTraceServiceRequest::decode(&request[..]).is_ok(), "{values} values");
     }
@@ -137,14 +137,17 @@ fn no_limit_goes_beyond_what_backends_accept() {
 fn counts_are_limited() {
     let limits = Limits { max_items: 3, ..Limits::default() };
     let three = with_span(b"").repeat(3);
-    assert_eq!(validate_traces(&three, &limits).unwrap().items, 3);
+    assert_eq!(validate(Signal::Traces, &three, &limits).unwrap().items, 3);
     let four = with_span(b"").repeat(4);
     let problem = Problem::Items(3);
     // The fourth resource is refused before its span is seen.
     let offset = three.len();
-    assert_eq!(validate_traces(&four, &limits), Err(Error::Wire { problem, offset, path: "resource_spans".into() }));
+    assert_eq!(
+        validate(Signal::Traces, &four, &limits),
+        Err(Error::Wire { problem, offset, path: "resource_spans".into() })
+    );
     let spans_in_one_scope = b"\x0a\x0a\x12\x08\x12\x00\x12\x00\x12\x00\x12\x00";
-    let error = validate_traces(spans_in_one_scope, &limits).unwrap_err();
+    let error = validate(Signal::Traces, spans_in_one_scope, &limits).unwrap_err();
     assert_eq!(
         error.to_string(),
         "cannot read OTLP protobuf: more than 3 items at byte 10 in resource_spans.scope_spans.spans"

@@ -8,14 +8,13 @@ use proptest::prelude::*;
 use prost::Message as _;
 use weir_otlp::status::{self, Status};
 use weir_otlp::{
-    Error, PartialSuccess, Problem, partial_success, partial_success_from_json, traces_response,
-    traces_response_to_json,
+    Error, PartialSuccess, Problem, Signal, partial_success, partial_success_from_json, response, response_to_json,
 };
 
 #[test]
 fn an_empty_response_is_full_success() {
-    assert_eq!(traces_response(None), b"");
-    assert_eq!(traces_response_to_json(None), "{}");
+    assert_eq!(response(None), b"");
+    assert_eq!(response_to_json(Signal::Traces, None), "{}");
     assert_eq!(partial_success(b""), Ok(None));
     assert_eq!(partial_success(b"\x0a\x00"), Ok(None));
     assert_eq!(partial_success(b"\x7a\x01x"), Ok(None), "an unknown field");
@@ -57,14 +56,14 @@ fn malformed_responses_are_errors() {
 proptest! {
     #[test]
     fn partial_success_agrees_with_prost(rejected in any::<i64>(), message in "\\PC{0,200}") {
-        let response = ExportTraceServiceResponse {
+        let theirs = ExportTraceServiceResponse {
             partial_success: Some(ExportTracePartialSuccess { rejected_spans: rejected, error_message: message.clone() }),
         };
         let ours = PartialSuccess { rejected, message };
-        prop_assert_eq!(ExportTraceServiceResponse::decode(&traces_response(Some(&ours))[..]).unwrap(), response.clone());
+        prop_assert_eq!(ExportTraceServiceResponse::decode(&response(Some(&ours))[..]).unwrap(), theirs.clone());
         let expected = (ours != PartialSuccess::default()).then_some(ours.clone());
-        prop_assert_eq!(partial_success(&response.encode_to_vec()), Ok(expected.clone()));
-        let json = traces_response_to_json(Some(&ours));
+        prop_assert_eq!(partial_success(&theirs.encode_to_vec()), Ok(expected.clone()));
+        let json = response_to_json(Signal::Traces, Some(&ours));
         prop_assert_eq!(partial_success_from_json(json.as_bytes()), Ok(expected));
     }
 

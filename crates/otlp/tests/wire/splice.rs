@@ -5,8 +5,8 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use proptest::prelude::*;
 use prost::Message as _;
 use weir_otlp::build::Encoder;
-use weir_otlp::splice::{Edit, splice_traces};
-use weir_otlp::{Error, traces, validate_traces};
+use weir_otlp::splice::{Edit, splice};
+use weir_otlp::{Error, Signal, traces, validate};
 
 use crate::generate::{damaged, request};
 use crate::model::{LIMITS, assert_same, decode};
@@ -29,7 +29,7 @@ proptest! {
         prop::collection::vec(any::<u8>(), 0..200),
         request().prop_map(|request| request.encode_to_vec()),
     ]) {
-        prop_assert_eq!(splice_traces(&bytes, Vec::new()).unwrap(), bytes);
+        prop_assert_eq!(splice(Signal::Traces, &bytes, Vec::new()).unwrap(), bytes);
     }
 
     /// Enrichment, filter and transformation at once: an attribute is added to each resource, spans are dropped, and
@@ -68,8 +68,8 @@ proptest! {
                 }
             }
         }
-        let spliced = splice_traces(&bytes, edits).unwrap();
-        validate_traces(&spliced, &LIMITS).unwrap();
+        let spliced = splice(Signal::Traces, &bytes, edits).unwrap();
+        validate(Signal::Traces, &spliced, &LIMITS).unwrap();
         assert_same(&decode(&spliced), &expected);
     }
 
@@ -80,7 +80,7 @@ proptest! {
             edits.extend(resource.resource().map(|resource| Edit::append(resource.0, &b"\x10\x01"[..])));
             edits.extend(resource.scope_spans().map(|scope| Edit::remove(resource.0, scope.0)));
         }
-        drop(splice_traces(&bytes, edits));
+        drop(splice(Signal::Traces, &bytes, edits));
     }
 }
 
@@ -113,7 +113,7 @@ fn what_is_not_edited_keeps_its_bytes() {
         Edit::append(resource_spans.resource().unwrap().0, &b"\x10\x01"[..]),
     ];
     let expected = small_request(&[unknown, &long[..], b"\x10\x01"].concat(), &[overlong]);
-    assert_eq!(splice_traces(&request, edits).unwrap(), expected);
+    assert_eq!(splice(Signal::Traces, &request, edits).unwrap(), expected);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn edits_at_one_place_go_to_their_own_message() {
         Edit::append(span.0, &b"\x2a\x01n"[..]),
     ];
     let expected = b"\x0a\x0f\x12\x0a\x12\x05\x30\x01\x2a\x01n\x1a\x01s\x1a\x01r";
-    assert_eq!(splice_traces(request, edits).unwrap(), expected);
+    assert_eq!(splice(Signal::Traces, request, edits).unwrap(), expected);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn edits_that_do_not_fit_are_refused() {
     let span = scope.spans().next().unwrap();
     let status = span.status().unwrap();
     let check = |edits: Vec<Edit<'_>>, reason: &str| {
-        let error = splice_traces(&request, edits).unwrap_err();
+        let error = splice(Signal::Traces, &request, edits).unwrap_err();
         assert!(matches!(error, Error::Edit { .. }) && error.to_string().contains(reason), "{error}");
     };
     check(vec![Edit::remove(scope.0, span.0), Edit::remove(scope.0, span.0)], "overlaps");

@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Sta
 use proptest::prelude::*;
 use prost::Message as _;
 use weir_otlp::build::Encoder;
-use weir_otlp::{Json, Limits, traces_from_json, traces_to_json, validate_traces};
+use weir_otlp::{Json, Limits, Signal, from_json, to_json, validate};
 
 use crate::generate::{damaged, request};
 use crate::json::forget_nan_payloads;
@@ -17,7 +17,7 @@ use crate::model::{LIMITS, assert_same, decode};
 
 #[track_caller]
 fn json(bytes: &[u8]) -> (String, u64) {
-    let Json { text, unknown_fields } = traces_to_json(bytes, &LIMITS).unwrap();
+    let Json { text, unknown_fields } = to_json(Signal::Traces, bytes, &LIMITS).unwrap();
     (String::from_utf8(text).unwrap(), unknown_fields)
 }
 
@@ -169,13 +169,16 @@ fn what_is_not_valid_is_refused_as_ever() {
         (with_span(b"\x7a\x00\x7a\x00"), LIMITS),
         (with_span(b""), limits),
     ] {
-        assert_eq!(traces_to_json(&bytes, &limits).unwrap_err(), validate_traces(&bytes, &limits).unwrap_err());
+        assert_eq!(
+            to_json(Signal::Traces, &bytes, &limits).unwrap_err(),
+            validate(Signal::Traces, &bytes, &limits).unwrap_err()
+        );
     }
 }
 
 #[test]
 fn a_payload_as_sdks_write_it_comes_back() {
-    let bytes = traces_from_json(include_bytes!("sdk.json"), &LIMITS, usize::MAX).unwrap();
+    let bytes = from_json(Signal::Traces, include_bytes!("sdk.json"), &LIMITS, usize::MAX).unwrap();
     let (text, _) = json(&bytes);
     let ours: serde_json::Value = serde_json::from_str(&text).unwrap();
     let span = &ours["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
@@ -183,7 +186,7 @@ fn a_payload_as_sdks_write_it_comes_back() {
     assert_eq!(span["startTimeUnixNano"], "1727701200000000001");
     assert_eq!(span["attributes"][1]["value"]["intValue"], "500");
     assert_eq!(span["events"][0]["attributes"][0]["value"]["stringValue"], "card declined \"again\" \u{1F4B3}");
-    assert_eq!(traces_from_json(text.as_bytes(), &LIMITS, usize::MAX).unwrap().len(), bytes.len());
+    assert_eq!(from_json(Signal::Traces, text.as_bytes(), &LIMITS, usize::MAX).unwrap().len(), bytes.len());
 }
 
 #[test]
@@ -198,8 +201,8 @@ fn nesting_up_to_the_limit_comes_back() {
         vec![ResourceSpans { resource, scope_spans: vec![ScopeSpans::default()], ..ResourceSpans::default() }];
     let bytes = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
     let limits = Limits::default();
-    let text = traces_to_json(&bytes, &limits).unwrap().text;
-    assert_eq!(traces_from_json(&text, &limits, usize::MAX).unwrap(), bytes);
+    let text = to_json(Signal::Traces, &bytes, &limits).unwrap().text;
+    assert_eq!(from_json(Signal::Traces, &text, &limits, usize::MAX).unwrap(), bytes);
 }
 
 /// What comes back from JSON means the same, as far as prost knows: it is of the same OTLP.
@@ -207,7 +210,7 @@ fn nesting_up_to_the_limit_comes_back() {
 fn assert_comes_back(bytes: &[u8]) {
     let (text, _) = json(bytes);
     assert!(!text.contains('\n'));
-    let mut read = decode(&traces_from_json(text.as_bytes(), &LIMITS, usize::MAX).unwrap());
+    let mut read = decode(&from_json(Signal::Traces, text.as_bytes(), &LIMITS, usize::MAX).unwrap());
     let mut original = decode(bytes);
     forget_nan_payloads(&mut original);
     forget_nan_payloads(&mut read);
@@ -227,9 +230,9 @@ proptest! {
     /// Damage that leaves a request valid makes fields occur twice, out of order, unknown.
     #[test]
     fn damaged_requests_are_refused_or_come_back(bytes in damaged(request().prop_map(|request| request.encode_to_vec()))) {
-        match validate_traces(&bytes, &LIMITS) {
+        match validate(Signal::Traces, &bytes, &LIMITS) {
             Ok(_) => assert_comes_back(&bytes),
-            Err(error) => prop_assert_eq!(traces_to_json(&bytes, &LIMITS), Err(error)),
+            Err(error) => prop_assert_eq!(to_json(Signal::Traces, &bytes, &LIMITS), Err(error)),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use weir_journal::{Depth, Entry, Exported};
-use weir_otlp::{Error, Limits, traces_to_json};
+use weir_otlp::{Error, Limits, Signal, to_json};
 
 use super::{ExportArgs, Format, Journal, report, unreadable};
 
@@ -84,7 +84,7 @@ impl Export {
 
     fn entry(&mut self, entry: &Entry, payload: &[u8]) -> io::Result<()> {
         let written = match self.format {
-            Format::Json => match traces_to_json(payload, &LIMITS) {
+            Format::Json => match to_json(Signal::Traces, payload, &LIMITS) {
                 Ok(json) => {
                     self.unknown_fields += json.unknown_fields;
                     self.out.write(&[&json.text, b"\n"])

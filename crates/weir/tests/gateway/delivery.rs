@@ -119,7 +119,7 @@ async fn tls_with_a_wrong_authority_keeps_the_data() {
     let gateway = Gateway::start(over_tls(&backend, Protocol::Grpc, tls)).await;
     export(&gateway, 1, 3).await;
     eventually("it is tried again", async || {
-        gateway.scrape().await.get("weir_pipeline_retries_total{pipeline=\"backend\"}") >= 2.0
+        gateway.scrape().await.get("weir_pipeline_retries_total{pipeline=\"backend\",signal=\"traces\"}") >= 2.0
     })
     .await;
     let books = gateway.books("backend");
@@ -270,7 +270,8 @@ async fn a_refusal_for_good_is_counted_by_its_code() {
         gateway.settle().await;
         let books = gateway.books("backend");
         assert_eq!((books.accepted, books.rejected[name]), (10, 10));
-        let metric = format!("weir_pipeline_rejected_items_total{{pipeline=\"backend\",code=\"{name}\"}}");
+        let metric =
+            format!("weir_pipeline_rejected_items_total{{pipeline=\"backend\",signal=\"traces\",code=\"{name}\"}}");
         assert_eq!(gateway.scrape().await.get(&metric), 10.0);
         assert_eq!(backend.captured().len(), requests, "{name}");
     }

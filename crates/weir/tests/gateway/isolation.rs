@@ -40,7 +40,7 @@ async fn dead_and_stalled_pipelines_do_not_touch_the_healthy_one() {
         assert_eq!(answer.code, OK, "request {number}: {answer:?}");
         let scrape = gateway.scrape().await;
         for name in ["dead", "stalled"] {
-            let held = scrape.get(&format!("weir_pipeline_held_bytes{{pipeline=\"{name}\"}}"));
+            let held = scrape.get(&format!("weir_pipeline_held_bytes{{pipeline=\"{name}\",signal=\"traces\"}}"));
             assert!(held <= share + size, "{name} holds {held} bytes of {share}");
         }
     }
@@ -51,7 +51,8 @@ async fn dead_and_stalled_pipelines_do_not_touch_the_healthy_one() {
     assert_eq!((books.accepted, books.delivered, books.dropped.len()), (sent, sent, 0));
     for name in ["dead", "stalled"] {
         eventually("it is within its share", async || {
-            gateway.scrape().await.get(&format!("weir_pipeline_held_bytes{{pipeline=\"{name}\"}}")) <= share
+            gateway.scrape().await.get(&format!("weir_pipeline_held_bytes{{pipeline=\"{name}\",signal=\"traces\"}}"))
+                <= share
         })
         .await;
         let books = gateway.books(name);
@@ -157,7 +158,7 @@ async fn small_requests_kept_by_a_dead_pipeline_leave_room_for_the_others() {
     // What is on its way when the last span arrives takes its memory along.
     eventually("little more is used than what is held", async || {
         let scrape = gateway.scrape().await;
-        let held = scrape.get("weir_pipeline_held_bytes{pipeline=\"dead\"}");
+        let held = scrape.get("weir_pipeline_held_bytes{pipeline=\"dead\",signal=\"traces\"}");
         scrape.get("weir_memory_used_bytes") <= held * 1.25
     })
     .await;

@@ -27,16 +27,16 @@ async fn the_names_and_values_of_a_known_traffic() {
         (format!("otelcol_exporter_queue_size{{{sent},data_type=\"traces\"}}"), 0.0),
         (format!("otelcol_exporter_queue_size{{{dead},data_type=\"traces\"}}"), bytes),
         (format!("otelcol_exporter_in_flight_requests{{{sent},data_type=\"traces\"}}"), 0.0),
-        ("weir_pipeline_pending_items{pipeline=\"dead\"}".to_owned(), 12.0),
-        ("weir_pipeline_held_bytes{pipeline=\"dead\"}".to_owned(), bytes + 2.0 * 1024.0),
+        ("weir_pipeline_pending_items{pipeline=\"dead\",signal=\"traces\"}".to_owned(), 12.0),
+        ("weir_pipeline_held_bytes{pipeline=\"dead\",signal=\"traces\"}".to_owned(), bytes + 2.0 * 1024.0),
         ("weir_receiver_refused_requests_total{transport=\"grpc\",reason=\"malformed\"}".to_owned(), 1.0),
-        ("weir_books_mismatches_total{pipeline=\"ok\"}".to_owned(), 0.0),
+        ("weir_books_mismatches_total{pipeline=\"ok\",signal=\"traces\"}".to_owned(), 0.0),
         ("weir_receiver_connections".to_owned(), 1.0),
     ] {
         assert_eq!(scrape.get(&sample), expected, "{sample}");
     }
     assert!(scrape.get(&format!("otelcol_exporter_queue_capacity{{{dead},data_type=\"traces\"}}")) > bytes);
-    assert!(scrape.get("weir_pipeline_oldest_age_seconds{pipeline=\"dead\"}") > 0.0);
+    assert!(scrape.get("weir_pipeline_oldest_age_seconds{pipeline=\"dead\",signal=\"traces\"}") > 0.0);
     assert!(scrape.get("weir_memory_used_bytes") >= bytes, "held data is paid for");
     assert!(scrape.get("weir_memory_budget_bytes") > 0.0);
     assert!(scrape.get("otelcol_process_memory_rss") > 1e6);

@@ -94,7 +94,7 @@ async fn flood(arguments: &[&str]) -> Tally {
     }
     let scrape = Scrape::of(weir.metrics).await;
     for name in ["one", "two"] {
-        let pipeline = format!("{{pipeline=\"{name}\"}}");
+        let pipeline = format!("{{pipeline=\"{name}\",signal=\"traces\"}}");
         let figure = |metric: &str| scrape.get(&format!("{metric}{pipeline}"));
         assert_eq!(figure("weir_books_mismatches_total"), 0.0);
         assert_eq!(figure("weir_pipeline_accepted_items_total"), figure("weir_pipeline_pending_items"), "none dropped");

@@ -54,7 +54,8 @@ async fn one_damaged_request_costs_itself_and_is_reported() {
     let scrape = Scrape::of(weir.metrics).await;
     let books = scrape.books("backend");
     assert_eq!((books.recovered, books.dropped), (REQUESTS * SPANS, SPANS), "{books:?}");
-    let counted = "weir_pipeline_dropped_items_total{pipeline=\"backend\",reason=\"journal_damaged\"}";
+    let counted =
+        "weir_pipeline_dropped_items_total{pipeline=\"backend\",signal=\"traces\",reason=\"journal_damaged\"}";
     assert_eq!(scrape.get(counted), SPANS as f64);
     assert_eq!(scrape.get("weir_journal_damaged_items_total"), SPANS as f64);
     assert!(scrape.get("weir_journal_damaged_bytes_total") > 0.0);

@@ -163,7 +163,8 @@ async fn a_backlog_larger_than_the_disk_loses_its_oldest() {
     send_all(weir.grpc, 0..requests, 100_000).await;
     eventually("the healthy pipeline has everything", async || arrived(&healthy) == ids(0..requests)).await;
     let scrape = Scrape::of(weir.metrics).await;
-    let dropped = scrape.get("weir_pipeline_dropped_items_total{pipeline=\"sick\",reason=\"disk_full\"}");
+    let dropped =
+        scrape.get("weir_pipeline_dropped_items_total{pipeline=\"sick\",signal=\"traces\",reason=\"disk_full\"}");
     let dropped = whole(dropped);
     let books = scrape.books("sick");
     assert!(dropped > 0 && books.pending > 0 && books.dropped == dropped, "{books:?}");

@@ -208,7 +208,7 @@ async fn annotations_set_the_limits() {
     send_all(weir.grpc, 0..REQUESTS, PADDING).await;
     let scrape = Scrape::of(weir.metrics).await;
     assert_eq!(scrape.figure("weir_pipeline_backlog_limit_bytes", "sick"), LIMIT as f64);
-    let dropped = "weir_pipeline_dropped_items_total{pipeline=\"sick\",reason=\"backlog_full\"}";
+    let dropped = "weir_pipeline_dropped_items_total{pipeline=\"sick\",signal=\"traces\",reason=\"backlog_full\"}";
     assert_eq!(whole(scrape.get(dropped)), scrape.books("sick").dropped);
     let told = weir
         .logs()

@@ -65,7 +65,7 @@ impl Scrape {
 
     /// A sample of `pipeline`.
     pub(crate) fn figure(&self, metric: &str, pipeline: &str) -> f64 {
-        self.get(&format!("{metric}{{pipeline=\"{pipeline}\"}}"))
+        self.get(&format!("{metric}{{pipeline=\"{pipeline}\",signal=\"traces\"}}"))
     }
 
     /// The books of a pipeline; they balance (promise P4).

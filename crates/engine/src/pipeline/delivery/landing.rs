@@ -36,7 +36,7 @@ impl Delivery {
         let (id, landed) = match ended {
             Ok((id, landed)) => (id, Some(landed)),
             Err(error) => {
-                let pipeline = &self.account().name;
+                let pipeline = &self.account().id;
                 tracing::error!(pipeline, %error, "a send task panicked: this is a bug in weir");
                 (error.id(), None)
             }
@@ -53,7 +53,7 @@ impl Delivery {
         batch.pieces.extend(fetched);
         let lost: Vec<Piece> = damaged.iter().rev().map(|at| batch.pieces.remove(*at)).collect();
         damaged.iter().rev().for_each(|at| drop(bodies.remove(*at)));
-        self.lose(&lost);
+        self.account().report_damage(finish(&lost, &Fate::Dropped(DropReason::JournalDamaged)));
         batch.measure();
         match end {
             End::Outcome(outcome) => {
@@ -67,23 +67,11 @@ impl Delivery {
         }
     }
 
-    /// The disk gave back other bytes than were written, or the file is gone.
-    fn lose(&mut self, pieces: &[Piece]) {
-        let items = finish(pieces, &Fate::Dropped(DropReason::JournalDamaged));
-        if items > 0 {
-            tracing::error!(
-                pipeline = self.account().name,
-                items,
-                "the journal is damaged: data of the backlog is lost"
-            );
-        }
-    }
-
     /// The disk does not give what is owed: that is not the backend's fault, and it is tried again after a pause.
     fn unread(&mut self, mut batch: Batch, cause: &str) {
         let now = Instant::now();
         if self.pace.may_complain(now) {
-            tracing::error!(pipeline = self.account().name, cause, "cannot read the backlog; it is tried again");
+            tracing::error!(pipeline = self.account().id, cause, "cannot read the backlog; it is tried again");
         }
         if batch.pieces.is_empty() {
             self.reads_again = Some(now + READ_PAUSE);
@@ -120,7 +108,7 @@ impl Delivery {
             self.pace.succeeded();
         }
         if verdict != Verdict::Silent && self.pace.reached() {
-            tracing::info!(pipeline = self.account().name, "backend can be reached again");
+            tracing::info!(pipeline = self.account().id, "backend can be reached again");
         }
     }
 
@@ -136,7 +124,7 @@ impl Delivery {
             self.account().books.correct_partial(rejected.min(entered));
         }
         if (rejected > 0 || !message.is_empty()) && self.pace.may_report_loss(Instant::now()) {
-            let pipeline = &self.account().name;
+            let pipeline = &self.account().id;
             tracing::warn!(pipeline, rejected, cause = message, "backend took a request only in part");
         }
     }
@@ -165,7 +153,7 @@ impl Delivery {
     }
 
     fn complain(&mut self, kind: RetryKind, cause: &str, now: Instant) {
-        let pipeline = self.parts.crew.account.name.as_str();
+        let pipeline = self.parts.crew.account.id.as_str();
         if kind == RetryKind::Unreachable {
             if self.pace.cannot_reach(now) {
                 tracing::warn!(pipeline, cause, "backend cannot be reached; data is kept and tried again");
@@ -181,7 +169,7 @@ impl Delivery {
         let bytes = answered.batch.bytes;
         let learned = (bytes / 2).max(MIN_BATCH_BYTES);
         if learned < self.batch_bytes {
-            let pipeline = &self.account().name;
+            let pipeline = &self.account().id;
             let cause = message;
             tracing::warn!(pipeline, bytes, learned, cause, "backend found a request too large; sending less at once");
             self.batch_bytes = learned;
@@ -225,7 +213,7 @@ impl Delivery {
         let Answered { batch, bodies } = answered;
         let items = batch.items();
         if self.pace.may_report_loss(Instant::now()) {
-            let pipeline = &self.account().name;
+            let pipeline = &self.account().id;
             tracing::warn!(pipeline, code, cause = message, items, "backend refused data for good");
         }
         self.account().share.progressed();
@@ -258,7 +246,7 @@ fn split_piece(piece: &Piece, body: &Bytes, budget: &Budget) -> Split {
     if !piece.obligation.is_owed() {
         return Split::Halves(Vec::new());
     }
-    let Some((first, second)) = weir_otlp::halve_traces(body) else { return Split::SingleItem };
+    let Some((first, second)) = weir_otlp::halve(piece.obligation.signal(), body) else { return Split::SingleItem };
     let paid = [&first, &second].map(|part| budget.pay_for_copy(body, part.bytes.clone()));
     let [Some(first_bytes), Some(second_bytes)] = paid else { return Split::NoMemory };
     let halves = [(first_bytes, u64::from(first.items)), (second_bytes, u64::from(second.items))];
