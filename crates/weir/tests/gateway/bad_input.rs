@@ -189,9 +189,11 @@ async fn grpc_calls_that_are_not_otlp_are_refused_with_the_right_code() {
     let compressed = frame(&payload::compress("gzip", &message), true);
     let mut flag_7 = framed.clone();
     flag_7[0] = 7;
+    let profiles = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
     let logs = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
     let cases = [
-        ("another method", client.call(logs, None, framed.clone()).await, UNIMPLEMENTED, "TraceService/Export"),
+        ("another method", client.call(profiles, None, framed.clone()).await, UNIMPLEMENTED, "TraceService/Export"),
+        ("no pipeline", client.call(logs, None, framed.clone()).await, UNIMPLEMENTED, "no pipeline for logs"),
         ("an encoding nobody has", client.call(EXPORT_TRACES, Some("br"), framed.clone()).await, UNIMPLEMENTED, "gzip"),
         ("two messages", client.call(EXPORT_TRACES, None, framed.repeat(2)).await, INVALID_ARGUMENT, "more than one"),
         (
