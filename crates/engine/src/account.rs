@@ -37,6 +37,8 @@ pub(crate) struct Account {
     /// The backend takes no larger requests than this, as far as is known: larger entries would only have to be split.
     request_bytes: AtomicUsize,
     loss_reported: Mutex<Seldom>,
+    /// Since when it has no pipeline: process time, see [`Account::orphan`].
+    orphaned_at: Mutex<Option<Duration>>,
 }
 
 /// A pipeline's queue in the journal.
@@ -44,8 +46,12 @@ pub(crate) struct Account {
 pub(crate) struct Queue {
     pub(crate) journal: Arc<Journal>,
     pub(crate) id: QueueId,
-    pub(crate) limits: weir_plan::Backlog,
+    limits: Mutex<weir_plan::Backlog>,
 }
+
+/// Of an orphan: its own limits went with its configuration, so that only the writer ends its wait, or a full disk.
+const ORPHANS_LIMITS: weir_plan::Backlog =
+    weir_plan::Backlog { max_bytes: u64::MAX, max_age: Duration::MAX, overflow: Overflow::DropOldest };
 
 /// Room in a backlog; given back with the value.
 #[derive(Debug)]
@@ -61,6 +67,24 @@ impl Drop for Room<'_> {
 }
 
 impl Queue {
+    pub(crate) fn new(journal: Arc<Journal>, id: QueueId, limits: weir_plan::Backlog) -> Self {
+        Self { journal, id, limits: Mutex::new(limits) }
+    }
+
+    /// The queue of a pipeline that is not configured.
+    pub(crate) fn of_orphan(journal: Arc<Journal>, id: QueueId) -> Self {
+        Self::new(journal, id, ORPHANS_LIMITS)
+    }
+
+    /// What it may hold.
+    pub(crate) fn limits(&self) -> weir_plan::Backlog {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_limits(&self, limits: weir_plan::Backlog) {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
     /// What the pipeline is owed on disk.
     pub(crate) fn backlog(&self) -> Backlog {
         self.journal.backlog(self.id)
@@ -68,7 +92,7 @@ impl Queue {
 
     /// Of the limit in bytes, what is taken: 0 is empty, 1 is full.
     fn fullness(&self) -> f64 {
-        self.backlog().bytes as f64 / self.limits.max_bytes.max(1) as f64
+        self.backlog().bytes as f64 / self.limits().max_bytes.max(1) as f64
     }
 }
 
@@ -86,7 +110,30 @@ impl Account {
             delivery_ms: AtomicU64::new(0),
             request_bytes: AtomicUsize::new(usize::MAX),
             loss_reported: Mutex::default(),
+            orphaned_at: Mutex::default(),
         }
+    }
+
+    /// The pipeline is not configured any more, from `at` on (time since the start of the process).
+    pub(crate) fn orphan(&self, at: Duration) {
+        *self.orphaned_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+        if let Some(queue) = &self.queue {
+            queue.set_limits(ORPHANS_LIMITS);
+        }
+    }
+
+    /// The pipeline is configured, with these limits.
+    pub(crate) fn adopt(&self, share: usize, backlog: weir_plan::Backlog) {
+        *self.orphaned_at.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.share.set_limit(share);
+        if let Some(queue) = &self.queue {
+            queue.set_limits(backlog);
+        }
+    }
+
+    /// When it lost its pipeline; `None` while it has one.
+    pub(crate) fn orphaned_at(&self) -> Option<Duration> {
+        *self.orphaned_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets the pipeline take `entry` out of its queue.
@@ -142,6 +189,12 @@ impl Account {
         self.request_bytes.load(Ordering::Relaxed)
     }
 
+    /// Another backend: nothing is known of what it takes.
+    pub(crate) fn takes_anything(&self) {
+        self.request_bytes.store(usize::MAX, Ordering::Relaxed);
+        self.delivery_ms.store(0, Ordering::Relaxed);
+    }
+
     /// The backend takes no larger requests.
     pub(crate) fn takes_at_most(&self, bytes: usize) {
         self.request_bytes.fetch_min(bytes, Ordering::Relaxed);
@@ -164,7 +217,7 @@ impl Account {
         let (bytes, queue) = (bytes as u64, self.queue.as_ref()?);
         let fits = |depositing: u64| {
             let taken = queue.backlog().bytes + depositing;
-            let room = anyway || taken == 0 || taken + bytes <= queue.limits.max_bytes;
+            let room = anyway || taken == 0 || taken + bytes <= queue.limits().max_bytes;
             room.then_some(depositing + bytes)
         };
         let taken = self.depositing.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok();
@@ -183,7 +236,7 @@ impl Account {
 
     /// Whether the user allows the oldest data to be given up for new data.
     pub(crate) fn may_drop_oldest(&self) -> bool {
-        self.queue.as_ref().is_none_or(|queue| queue.limits.overflow == Overflow::DropOldest)
+        self.queue.as_ref().is_none_or(|queue| queue.limits().overflow == Overflow::DropOldest)
     }
 
     /// Gives up the oldest of the backlog until it holds at most `max_bytes` and nothing from before `not_before_ms`;

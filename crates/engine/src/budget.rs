@@ -4,7 +4,7 @@
 //! is dropped, so the ledger cannot disagree with what is in memory. It does not know what the bytes are for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +22,7 @@ const MAX_WAITING: u32 = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     room: Arc<Semaphore>,
-    capacity: usize,
+    capacity: Arc<AtomicUsize>,
     waiting: Arc<AtomicU32>,
     max_waiting: u32,
 }
@@ -39,7 +39,7 @@ impl Budget {
     pub(crate) fn new(capacity: usize) -> Self {
         let capacity = capacity.min(Semaphore::MAX_PERMITS);
         let room = Arc::new(Semaphore::new(capacity));
-        Self { room, capacity, waiting: Arc::default(), max_waiting: MAX_WAITING }
+        Self { room, capacity: Arc::new(AtomicUsize::new(capacity)), waiting: Arc::default(), max_waiting: MAX_WAITING }
     }
 
     /// A ledger for work that already holds its input and may wait for its output, however many wait.
@@ -49,12 +49,33 @@ impl Budget {
 
     /// All bytes there are.
     pub(crate) fn capacity(&self) -> usize {
-        self.capacity
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// From now on there are `capacity` bytes. What is taken beyond that goes when it is given back. One caller at a time.
+    pub(crate) fn resize(&self, capacity: usize) {
+        let capacity = capacity.min(Semaphore::MAX_PERMITS);
+        let before = self.capacity.swap(capacity, Ordering::Relaxed);
+        self.room.add_permits(capacity.saturating_sub(before));
+        let mut excess = before.saturating_sub(capacity);
+        if excess == 0 {
+            return;
+        }
+        let room = Arc::clone(&self.room);
+        // First come, first served: nobody who asks later is served before the excess is gone.
+        tokio::spawn(async move {
+            while excess > 0 {
+                let part = u32::try_from(excess).unwrap_or(u32::MAX);
+                let Ok(permit) = room.acquire_many(part).await else { return };
+                permit.forget();
+                excess -= part as usize;
+            }
+        });
     }
 
     /// Bytes taken now.
     pub(crate) fn used(&self) -> usize {
-        self.capacity.saturating_sub(self.room.available_permits())
+        self.capacity().saturating_sub(self.room.available_permits())
     }
 
     /// Takes `bytes` (and their overhead) at once, or `None` if there is no room.
@@ -81,7 +102,7 @@ impl Budget {
         }
         let _waiting = Waiting::enter(&self.waiting, self.max_waiting)?;
         let want = u32::try_from(bytes.saturating_add(OVERHEAD_BYTES)).ok()?;
-        if want as usize > self.capacity {
+        if want as usize > self.capacity() {
             return None;
         }
         let acquire = Arc::clone(&self.room).acquire_many_owned(want);

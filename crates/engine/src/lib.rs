@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod accounts;
 mod admin;
 mod books;
 mod budget;
@@ -25,6 +26,7 @@ mod intake;
 mod metrics;
 mod obligation;
 mod pipeline;
+mod pipelines;
 mod process;
 mod receive;
 mod rejected;
@@ -42,22 +44,23 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use weir_plan::Plan;
 
 pub use books::Snapshot;
 pub use export::SetupError;
+pub use pipelines::Changes;
 pub use settings::Settings;
 
-use account::{Account, Queue};
+use account::Account;
+use accounts::Accounts;
 use budget::Budget;
-use export::Exporter;
 use intake::Intake;
-use pipeline::{Common, Limits, Pipeline};
+use pipeline::Common;
+use pipelines::Pipelines;
 use receive::{Receiver, ReceiverStats, Server, ServerLimits};
 use settings::{Division, LAST_ANSWERS, LAST_WRITES};
-use share::Share;
 use store::{Clock, Io, Opened, Store};
 
 /// Why an engine did not start.
@@ -105,11 +108,10 @@ pub struct Addresses {
 #[derive(Debug)]
 pub struct Engine {
     addresses: Addresses,
-    settings: Settings,
+    pipelines: Pipelines,
     intake: Arc<Intake>,
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<()>>,
-    deliveries: JoinSet<()>,
     writer: Option<JoinHandle<()>>,
     endpoints: Vec<JoinHandle<()>>,
 }
@@ -123,18 +125,12 @@ impl Engine {
         let division = Division::new(&settings, plan.pipelines.len());
         let budget = Budget::new(division.payloads);
         let opened = open_journal(&settings, clock)?;
-        let accounts = accounts(plan, division, opened.as_ref(), clock);
-        let exporters = exporters(plan, division)?;
+        let accounts = Arc::new(Accounts::new(accounts(plan, division, opened.as_ref(), clock)));
         let (store, writer) = start_writer(opened, &accounts, &settings, clock)?;
-        let common = Common { limits: limits(division), budget: budget.clone(), store: store.clone(), clock };
-        let mut deliveries = JoinSet::new();
-        let mut pipelines = Vec::with_capacity(accounts.len());
-        for (account, (id, exporter)) in accounts.into_iter().zip(exporters) {
-            let (pipeline, delivery) = Pipeline::new(id, account, Arc::new(exporter), common.clone());
-            deliveries.spawn(delivery);
-            pipelines.push(Arc::new(pipeline));
-        }
-        let intake = Arc::new(Intake::new(pipelines, budget.clone(), settings.spill_after, store));
+        let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone()));
+        let common = Common { limits: pipelines::limits(division), budget: budget.clone(), store, clock };
+        let mut pipelines = Pipelines::new(settings, common, accounts, Arc::clone(&intake));
+        pipelines.apply(plan)?;
         let receivers = Arc::new(ReceiverStats::default());
         let metrics = Arc::new(metrics::Metrics {
             intake: Arc::clone(&intake),
@@ -142,21 +138,29 @@ impl Engine {
             receivers: Arc::clone(&receivers),
             epoch: clock.started,
         });
+        let settings = &pipelines.settings;
         let receiver = Arc::new(Receiver {
             intake: Arc::clone(&intake),
             budget,
             stats: receivers,
-            max_request_bytes: max_request_bytes(&settings, division),
             body_timeout: settings.body_timeout,
         });
         let (stop, stopped) = watch::channel(false);
-        let server = Server::new(receiver, ServerLimits::new(&settings, division.connections), stopped);
+        let server = Server::new(receiver, ServerLimits::new(settings, division.connections), stopped);
         let servers = vec![tokio::spawn(server.clone().serve(sockets.grpc)), tokio::spawn(server.serve(sockets.http))];
         let endpoints = vec![
             tokio::spawn(admin::Endpoint::Metrics(metrics).serve(sockets.metrics)),
             tokio::spawn(admin::Endpoint::Health(Arc::clone(&intake)).serve(sockets.health)),
         ];
-        Ok(Self { addresses, settings, intake, stop, servers, deliveries, writer, endpoints })
+        Ok(Self { addresses, pipelines, intake, stop, servers, writer, endpoints })
+    }
+
+    /// Makes the pipelines what `plan` says, while requests are served.
+    ///
+    /// # Errors
+    /// When a backend cannot be set up; then nothing has changed.
+    pub fn reload(&mut self, plan: &Plan) -> Result<Changes, SetupError> {
+        self.pipelines.apply(plan)
     }
 
     /// Where it listens.
@@ -179,7 +183,7 @@ impl Engine {
             }
         };
         tokio::select! {
-            _ = self.deliveries.join_next() => {}
+            () = self.pipelines.failed() => {}
             () = writer => self.writer = None,
         }
     }
@@ -187,10 +191,10 @@ impl Engine {
     /// Stops accepting, delivers what is here within the drain timeout or leaves it in the journal, answers what it can
     /// neither deliver nor keep as refused, and returns the final books.
     pub async fn shutdown(mut self) -> Vec<(String, Snapshot)> {
-        let deadline = Instant::now() + self.settings.drain_timeout;
+        let deadline = Instant::now() + self.pipelines.settings.drain_timeout;
         self.intake.drain(deadline);
         self.stop.send_replace(true);
-        self.intake.pipelines().iter().for_each(|pipeline| pipeline.drain(deadline));
+        self.pipelines.drain(deadline);
         for task in self.servers {
             // Connections that hang beyond the deadline are cut.
             let abort = task.abort_handle();
@@ -198,8 +202,7 @@ impl Engine {
                 abort.abort();
             }
         }
-        // Deliveries end by themselves at the deadline.
-        while self.deliveries.join_next().await.is_some() {}
+        self.pipelines.ended().await;
         if let (Some(store), Some(writer)) = (self.intake.store(), self.writer) {
             // What was delivered is noted, so that it is not sent again after the next start.
             store.close();
@@ -240,64 +243,25 @@ impl Sockets {
     }
 }
 
-/// The largest request taken: one that no pipeline could hold would have to be refused for ever.
-fn max_request_bytes(settings: &Settings, division: Division) -> usize {
-    let (wish, limit) = (settings.max_request_bytes, division.largest_request());
-    if wish > limit {
-        tracing::warn!(wish, limit, "requests are limited to what each pipeline can hold; more memory allows more");
-    }
-    wish.min(limit)
-}
-
 fn open_journal(settings: &Settings, clock: Clock) -> Result<Option<Opened>, StartError> {
     let open = |journal: &settings::Journal| Opened::open(Arc::clone(&journal.fs), clock);
     Ok(settings.journal.as_ref().map(open).transpose()?)
 }
 
 fn accounts(plan: &Plan, division: Division, opened: Option<&Opened>, clock: Clock) -> Vec<Arc<Account>> {
-    let account = |pipeline: &weir_plan::Pipeline| {
-        let queue = opened.map(|opened| Queue {
-            journal: Arc::clone(&opened.journal),
-            id: opened.journal.queue(&store::queue_name(pipeline)),
-            limits: pipeline.backlog,
-        });
-        Arc::new(Account::new(
-            store::queue_name(pipeline),
-            pipeline.signal,
-            Share::new(division.share, clock.started),
-            queue,
-        ))
-    };
-    plan.pipelines.iter().map(account).collect()
-}
-
-/// All backends before any task: a plan that cannot be set up must not leave tasks behind.
-fn exporters(plan: &Plan, division: Division) -> Result<Vec<(String, Exporter)>, SetupError> {
-    let exporter = |pipeline: &weir_plan::Pipeline| {
-        let id = pipeline.exporter_id();
-        let exporter = Exporter::new(&id, pipeline.signal, &pipeline.output, Budget::for_encoding(division.encode))?;
-        Ok((id, exporter))
-    };
-    plan.pipelines.iter().map(exporter).collect()
-}
-
-/// Pieces of one pipeline that wait for their next attempt: 8 MB.
-const PARKED_PIECES: usize = 32 * 1024;
-
-fn limits(division: Division) -> Limits {
-    let Division { batch_bytes, in_flight: in_flight_bytes, read_back: read_back_bytes, .. } = division;
-    Limits { batch_bytes, in_flight_bytes, read_back_bytes, parked_pieces: PARKED_PIECES }
+    let journal = opened.map(|opened| &opened.journal);
+    plan.pipelines.iter().map(|planned| pipelines::account(planned, division, journal, clock.started)).collect()
 }
 
 /// The journal's writer waits for the disk all the time, so it has a thread of its own.
 fn start_writer(
     opened: Option<Opened>,
-    accounts: &[Arc<Account>],
+    accounts: &Arc<Accounts>,
     settings: &Settings,
     clock: Clock,
 ) -> Result<(Option<Store>, Option<JoinHandle<()>>), StartError> {
     let (Some(opened), Some(journal)) = (opened, &settings.journal) else { return Ok((None, None)) };
-    let (store, writer) = Store::new(opened, accounts, Io::Threads, clock, journal.fsync);
+    let (store, writer) = Store::new(opened, Arc::clone(accounts), Io::Threads, clock, journal.fsync);
     let (ended, end) = tokio::sync::oneshot::channel();
     // A runtime of its own: that of the program may end before the thread has noticed.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StartError::Thread)?;

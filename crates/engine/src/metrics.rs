@@ -54,8 +54,9 @@ type Row<'a> = (&'a Pipeline, Snapshot);
 impl Collector for Metrics {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut writer = Writer { encoder };
+        let pipelines = self.intake.pipelines();
         let rows: Vec<Row<'_>> =
-            self.intake.pipelines().iter().map(|pipeline| (&**pipeline, pipeline.account.books.snapshot())).collect();
+            pipelines.iter().map(|pipeline| (&**pipeline, pipeline.account.books.snapshot())).collect();
         self.receivers(&mut writer)?;
         exporters(&mut writer, &rows)?;
         books(&mut writer, &rows)?;

@@ -14,7 +14,7 @@ mod retry_budget;
 mod samples;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -83,6 +83,10 @@ enum Command {
     Evict,
     /// Deliver what is here until the deadline, then give the rest up and end.
     Drain(Instant),
+    /// Work within other limits.
+    Adjust(Limits),
+    /// Send to this backend from now on.
+    SendTo(Arc<dyn Backend>),
 }
 
 /// The side of a pipeline that requests see.
@@ -92,7 +96,7 @@ pub(crate) struct Pipeline {
     pub(crate) exporter_id: String,
     pub(crate) account: Arc<Account>,
     pub(crate) stats: Arc<Stats>,
-    pub(crate) batch_bytes: usize,
+    batch_bytes: Arc<AtomicUsize>,
     clock: Clock,
     inbox: mpsc::UnboundedSender<Command>,
 }
@@ -131,7 +135,34 @@ impl Pipeline {
             clock,
         });
         let task = delivery.run(commands);
-        (Self { exporter_id, account, stats, batch_bytes: limits.batch_bytes, clock, inbox }, task)
+        let batch_bytes = Arc::new(AtomicUsize::new(limits.batch_bytes));
+        (Self { exporter_id, account, stats, batch_bytes, clock, inbox }, task)
+    }
+
+    /// The same pipeline with another backend.
+    pub(crate) fn sending_to(&self, exporter_id: String, backend: Arc<dyn Backend>) -> Self {
+        // A task that has ended sends nothing.
+        let _ = self.inbox.send(Command::SendTo(backend));
+        Self {
+            exporter_id,
+            account: Arc::clone(&self.account),
+            stats: Arc::clone(&self.stats),
+            batch_bytes: Arc::clone(&self.batch_bytes),
+            clock: self.clock,
+            inbox: self.inbox.clone(),
+        }
+    }
+
+    /// There are more pipelines now, or fewer.
+    pub(crate) fn adjust(&self, limits: Limits) {
+        self.batch_bytes.store(limits.batch_bytes, Ordering::Relaxed);
+        // As above.
+        let _ = self.inbox.send(Command::Adjust(limits));
+    }
+
+    /// The largest piece it takes.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        self.batch_bytes.load(Ordering::Relaxed)
     }
 
     /// The signal it takes.

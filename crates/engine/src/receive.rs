@@ -98,7 +98,6 @@ pub(crate) struct Receiver {
     pub(crate) intake: Arc<Intake>,
     pub(crate) budget: Budget,
     pub(crate) stats: Arc<ReceiverStats>,
-    pub(crate) max_request_bytes: usize,
     pub(crate) body_timeout: Duration,
 }
 
@@ -120,10 +119,15 @@ impl Receiver {
         Err(Refusal::unsupported(StatusCode::NOT_FOUND, message))
     }
 
+    fn max_request_bytes(&self) -> usize {
+        self.intake.max_request_bytes()
+    }
+
     /// Takes room for a body of `declared` bytes before any of it is buffered.
     async fn admit(&self, declared: usize) -> Result<Permit, Refusal> {
-        if declared > self.max_request_bytes {
-            return Err(Refusal::too_large(declared, self.max_request_bytes));
+        let limit = self.max_request_bytes();
+        if declared > limit {
+            return Err(Refusal::too_large(declared, limit));
         }
         self.budget.take(declared, ADMIT_PATIENCE).await.ok_or_else(Refusal::no_memory)
     }
@@ -153,14 +157,14 @@ impl Receiver {
     fn decode(&self, received: Received) -> Result<(Bytes, u64), Refusal> {
         let Received { signal, mut bytes, mut permit, encoding, format } = received;
         if encoding != Encoding::Identity {
-            let limits = InflateLimits { bytes: self.max_request_bytes, ratio: MAX_RATIO };
+            let limits = InflateLimits { bytes: self.max_request_bytes(), ratio: MAX_RATIO };
             bytes = codec::inflate(encoding, &bytes, limits, &mut permit)?;
             permit.shrink_to(bytes.capacity());
         }
         let limits = Limits::default();
         if format == Format::Json {
             // Every field costs its name in JSON: protobuf is shorter, but for some negative enum values.
-            let room = bytes.len().saturating_add(bytes.len() / 4).min(self.max_request_bytes);
+            let room = bytes.len().saturating_add(bytes.len() / 4).min(self.max_request_bytes());
             if !permit.grow(room) {
                 return Err(Refusal::no_memory());
             }

@@ -24,8 +24,9 @@ struct Rejected<'a> {
 
 /// One JSON document: the newest first within each pipeline.
 pub(crate) fn render(intake: &Intake) -> Result<String, serde_json::Error> {
-    let pipelines = intake.pipelines().iter().map(|pipeline| (&**pipeline, pipeline.stats.samples.list()));
-    let samples: Vec<(&Pipeline, Vec<Sample>)> = pipelines.collect();
+    let pipelines = intake.pipelines();
+    let samples: Vec<(&Pipeline, Vec<Sample>)> =
+        pipelines.iter().map(|pipeline| (&**pipeline, pipeline.stats.samples.list())).collect();
     let rejected = samples.iter().flat_map(|(pipeline, samples)| samples.iter().map(|sample| entry(pipeline, sample)));
     serde_json::to_string_pretty(&rejected.collect::<Vec<_>>()).map(|text| text + "\n")
 }

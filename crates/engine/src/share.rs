@@ -14,7 +14,7 @@ const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// One pipeline's share, in bytes.
 #[derive(Debug)]
 pub(crate) struct Share {
-    limit: usize,
+    limit: AtomicUsize,
     held: AtomicUsize,
     epoch: Instant,
     /// When the backend last took something, in milliseconds after the epoch.
@@ -23,7 +23,7 @@ pub(crate) struct Share {
 
 impl Share {
     pub(crate) fn new(limit: usize, epoch: Instant) -> Self {
-        Self { limit, held: AtomicUsize::new(0), epoch, progress_ms: AtomicU64::new(0) }
+        Self { limit: AtomicUsize::new(limit), held: AtomicUsize::new(0), epoch, progress_ms: AtomicU64::new(0) }
     }
 
     /// The backend took something.
@@ -39,7 +39,12 @@ impl Share {
     }
 
     pub(crate) fn limit(&self) -> usize {
-        self.limit
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// There are more pipelines now, or fewer.
+    pub(crate) fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
     pub(crate) fn held(&self) -> usize {
@@ -48,23 +53,23 @@ impl Share {
 
     /// Whether `bytes` more would still be within the share.
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        self.held().saturating_add(bytes) <= self.limit
+        self.held().saturating_add(bytes) <= self.limit()
     }
 
     /// Takes `bytes` if they fit.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
-        let fits = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        let fits = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit());
         self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
     }
 
     /// Whether its own oldest must go.
     pub(crate) fn is_over(&self) -> bool {
-        self.held() > self.limit
+        self.held() > self.limit()
     }
 
     /// Little is held: the pipeline could do with more.
     pub(crate) fn is_well(&self) -> bool {
-        self.held() <= self.limit / 8
+        self.held() <= self.limit() / 8
     }
 
     /// The pipeline is behind: it holds data whose clients could not wait for its backend.

@@ -18,6 +18,7 @@ use weir_journal::{Durability, Fs, Journal, Options, Recovery};
 use weir_plan::Signal;
 
 use crate::account::{Account, Queue};
+use crate::accounts::Accounts;
 use crate::histogram::Histogram;
 use crate::obligation::Deposit;
 use crate::settings::Fsync;
@@ -137,8 +138,8 @@ pub(crate) struct Store {
     pub(crate) io: Io,
     pub(crate) clock: Clock,
     pub(crate) recovered: Recovered,
-    /// Queues of the journal that belong to no pipeline of the plan.
-    pub(crate) orphans: Arc<[Arc<Account>]>,
+    /// Everybody who is owed something, pipelines that are not configured included.
+    pub(crate) accounts: Arc<Accounts>,
     inbox: mpsc::UnboundedSender<Command>,
 }
 
@@ -184,29 +185,24 @@ impl Opened {
 }
 
 impl Store {
-    /// The store of these pipelines, and its writer, to be run by the owner.
-    pub(crate) fn new(opened: Opened, accounts: &[Arc<Account>], io: Io, clock: Clock, fsync: Fsync) -> (Self, Writer) {
+    /// The store of these pipelines, and its writer, to be run by the owner. Queues that belong to none of them are added to
+    /// the accounts.
+    pub(crate) fn new(opened: Opened, accounts: Arc<Accounts>, io: Io, clock: Clock, fsync: Fsync) -> (Self, Writer) {
         let Opened { journal, recovery, took, writer } = opened;
         let recovered = Recovered { took, truncated_bytes: recovery.truncated_bytes };
-        let orphans = find_orphans(&journal, &recovery, accounts);
-        let everyone = accounts.iter().chain(orphans.iter());
-        enter_recovered(&recovery, everyone.clone());
+        find_orphans(&journal, &recovery, &accounts);
+        enter_recovered(&recovery, &accounts.all());
         let stats = Arc::<StoreStats>::default();
         let (inbox, commands) = mpsc::unbounded_channel();
-        let accounts = everyone.cloned().collect();
-        let writer = Writer::new(
-            writer,
-            commands,
-            writer::Parts {
-                accounts,
-                orphans: Arc::clone(&orphans),
-                journal: Arc::clone(&journal),
-                stats: Arc::clone(&stats),
-                clock,
-                fsync,
-            },
-        );
-        (Self { journal, stats, io, clock, recovered, orphans, inbox }, writer)
+        let parts = writer::Parts {
+            accounts: Arc::clone(&accounts),
+            journal: Arc::clone(&journal),
+            stats: Arc::clone(&stats),
+            clock,
+            fsync,
+        };
+        let writer = Writer::new(writer, commands, parts);
+        (Self { journal, stats, io, clock, recovered, accounts, inbox }, writer)
     }
 
     /// Puts pieces on disk. Each obligation is told: [`Obligation::secure`](crate::obligation::Obligation::secure) or
@@ -245,10 +241,11 @@ impl Store {
     }
 }
 
-fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &[Arc<Account>]) -> Arc<[Arc<Account>]> {
-    let known: Vec<_> = accounts.iter().filter_map(|account| account.queue.as_ref()).map(|queue| queue.id).collect();
-    let strangers = recovery.queues.iter().filter(|(id, _, backlog)| !known.contains(id) && backlog.entries > 0);
-    let orphan = |(id, name, backlog): &(weir_journal::QueueId, String, weir_journal::Backlog)| {
+fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &Accounts) {
+    for (id, name, backlog) in &recovery.queues {
+        if backlog.entries == 0 || accounts.find(name).is_some() {
+            continue;
+        }
         let (items, bytes) = (backlog.items, backlog.bytes);
         tracing::warn!(
             queue = name,
@@ -257,20 +254,18 @@ fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &[Arc<Acc
             "the journal holds data for a pipeline that is not configured; it is kept until this process has run for a \
              day, in case the pipeline returns"
         );
-        // Its own limits went with its configuration: only the writer ends its wait, or a full disk.
-        let limits =
-            weir_plan::Backlog { max_bytes: u64::MAX, max_age: Duration::MAX, ..weir_plan::Backlog::default() };
-        let queue = Queue { journal: Arc::clone(journal), id: *id, limits };
+        let queue = Queue::of_orphan(Arc::clone(journal), *id);
         // Another kind of queue is of another version of Weir; nothing of it is sent, so its signal does not matter.
         let of = |signal: &Signal| name.strip_prefix(signal.name()).is_some_and(|rest| rest.starts_with('/'));
         let signal = Signal::ALL.into_iter().find(of).unwrap_or(Signal::Traces);
-        Arc::new(Account::new(name.clone(), signal, Share::new(0, Instant::now()), Some(queue)))
-    };
-    strangers.map(orphan).collect()
+        let account = Account::new(name.clone(), signal, Share::new(0, Instant::now()), Some(queue));
+        account.orphan(Duration::ZERO);
+        accounts.add(Arc::new(account));
+    }
 }
 
 /// Takes the backlog into the books.
-fn enter_recovered<'a>(recovery: &Recovery, accounts: impl Iterator<Item = &'a Arc<Account>>) {
+fn enter_recovered(recovery: &Recovery, accounts: &[Arc<Account>]) {
     for account in accounts {
         let Some(queue) = &account.queue else { continue };
         let backlog = recovery.queues.iter().find(|(id, ..)| *id == queue.id).map(|(.., backlog)| backlog.items);

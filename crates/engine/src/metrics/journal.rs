@@ -21,7 +21,7 @@ fn backlogs(writer: &mut Writer<'_>, store: &Store, rows: &[Row<'_>]) -> fmt::Re
     writer.gauges("weir_pipeline_backlog_bytes", "Bytes in the journal that the backend has not taken", bytes)?;
     let items = gauge(&|account| account.backlog().items as f64);
     writer.gauges("weir_pipeline_backlog_items", "Items in the journal that the backend has not taken", items)?;
-    let limit = gauge(&|account| account.queue.as_ref().map_or(0.0, |queue| queue.limits.max_bytes as f64));
+    let limit = gauge(&|account| account.queue.as_ref().map_or(0.0, |queue| queue.limits().max_bytes as f64));
     writer.gauges("weir_pipeline_backlog_limit_bytes", "What the backlog may hold", limit)?;
     let now_ms = store.clock.now_ms();
     let age = |account: &Account| account.backlog_age(now_ms).as_secs_f64();
@@ -29,12 +29,11 @@ fn backlogs(writer: &mut Writer<'_>, store: &Store, rows: &[Row<'_>]) -> fmt::Re
     writer.gauges("weir_pipeline_backlog_oldest_age_seconds", help, gauge(&age))?;
     let recovered = rows.iter().map(|(pipeline, books)| (pipeline_labels(pipeline), books.recovered));
     writer.counters("weir_pipeline_recovered_items", "Items found in the journal at the start", recovered)?;
-    let orphans = store.orphans.iter();
-    let orphaned = orphans.map(|orphan| (vec![("queue", orphan.id.clone())], orphan.backlog().items as f64));
+    let orphans = store.accounts.orphans();
+    let orphaned = orphans.iter().map(|orphan| (vec![("queue", orphan.id.clone())], orphan.backlog().items as f64));
     let help = "Items in the journal whose pipeline is not configured";
     writer.gauges("weir_journal_orphaned_items", help, orphaned)?;
-    let dropped = store
-        .orphans
+    let dropped = orphans
         .iter()
         .map(|orphan| (vec![("queue", orphan.id.clone())], orphan.books.snapshot().dropped.values().sum::<u64>()));
     writer.counters("weir_journal_orphaned_dropped_items", "Of these, items that were given up", dropped)
@@ -81,7 +80,7 @@ pub(super) fn queue(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
     let size = rows.iter().map(|(pipeline, _)| (queue_labels(pipeline), pipeline.pending_bytes() as f64));
     writer.gauges("otelcol_exporter_queue_size", PENDING_BYTES, size)?;
     let capacity = rows.iter().map(|(pipeline, _)| {
-        let limit = pipeline.account.queue.as_ref().map(|queue| queue.limits.max_bytes as f64);
+        let limit = pipeline.account.queue.as_ref().map(|queue| queue.limits().max_bytes as f64);
         (queue_labels(pipeline), limit.unwrap_or(pipeline.account.share.limit() as f64))
     });
     writer.gauges("otelcol_exporter_queue_capacity", "Bytes the pipeline may hold", capacity)

@@ -26,6 +26,7 @@ use super::{Command, Limits, Stats};
 use crate::account::Account;
 use crate::books::{DropReason, Fate};
 use crate::budget::{Budget, Permit};
+use crate::export::Backend;
 use crate::obligation::Source;
 use crate::store::Clock;
 
@@ -185,7 +186,30 @@ impl Delivery {
                 self.draining = Some(deadline);
                 self.parked.hurry(Instant::now());
             }
+            Command::Adjust(limits) => self.adjust(limits),
+            Command::SendTo(backend) => self.send_to(backend),
         }
+    }
+
+    fn adjust(&mut self, limits: Limits) {
+        // What a backend has taught stays.
+        let taught = self.batch_bytes < self.parts.limits.batch_bytes;
+        self.batch_bytes = if taught { self.batch_bytes.min(limits.batch_bytes) } else { limits.batch_bytes };
+        self.parts.read_back.resize(limits.read_back_bytes);
+        self.parts.limits = limits;
+    }
+
+    /// Whatever was learned was of another backend, and what waits for that one need not wait for this.
+    fn send_to(&mut self, backend: Arc<dyn Backend>) {
+        let now = Instant::now();
+        self.parts.crew.backend = backend;
+        self.batch_bytes = self.parts.limits.batch_bytes;
+        self.account().takes_anything();
+        self.pace = Pace::default();
+        self.concurrency = Concurrency::new(MAX_IN_FLIGHT);
+        self.retries = RetryBudget::new(now);
+        self.bisect = Bisect::default();
+        self.parked.hurry(now);
     }
 
     /// Sends as long as there is a slot and something worth sending.

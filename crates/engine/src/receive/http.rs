@@ -57,7 +57,7 @@ async fn read(receiver: &Receiver, head: &Parts, format: Option<Format>, body: I
         }
         None => {
             let mut permit = receiver.admit(0).await?;
-            (body.read_to_end(receiver.max_request_bytes, &mut permit).await?, permit)
+            (body.read_to_end(receiver.max_request_bytes(), &mut permit).await?, permit)
         }
     };
     Ok(Received { signal, bytes, permit, encoding, format })

@@ -15,9 +15,10 @@ use weir_testkit::{Faults, SimFs};
 use super::backend::{Mood, Scripted, is_poison};
 use super::payload;
 use crate::account::{Account, Queue};
+use crate::accounts::Accounts;
 use crate::books::Snapshot;
 use crate::budget::{self, Budget};
-use crate::intake::{Intake, Verdict};
+use crate::intake::{Intake, Route, Verdict};
 use crate::pipeline::{Common, Limits, Pipeline};
 use crate::settings::Fsync;
 use crate::share::Share;
@@ -237,7 +238,7 @@ impl World {
             self.enter(number, &books);
         }
         let store = process.intake.store().unwrap();
-        for orphan in &*store.orphans {
+        for orphan in store.accounts.orphans() {
             self.enter(number_of(&orphan.id), &orphan.books.snapshot());
         }
         self.totals.spilled += store.stats.spilled_bytes.load(Ordering::Relaxed);
@@ -315,29 +316,31 @@ impl Process {
         let account = |number| {
             let name = name_of(number);
             let id = opened.journal.queue(&name);
-            let queue = Queue { journal: Arc::clone(&opened.journal), id, limits: world.limits[number] };
+            let queue = Queue::new(Arc::clone(&opened.journal), id, world.limits[number]);
             Arc::new(Account::new(name, Signal::Traces, Share::new(MEMORY, clock.started), Some(queue)))
         };
         let configured: Vec<_> = (0..world.backends.len()).filter(|number| Some(*number) != missing).collect();
         let accounts: Vec<_> = configured.iter().copied().map(account).collect();
-        let (store, writer) = Store::new(opened, &accounts, Io::InPlace, clock, world.fsync);
+        let everyone = Arc::new(Accounts::new(accounts.clone()));
+        let (store, writer) = Store::new(opened, everyone, Io::InPlace, clock, world.fsync);
         let budget = Budget::new(MEMORY);
         let (in_flight_bytes, read_back_bytes) = (MEMORY / 2, MEMORY);
         let limits =
             Limits { batch_bytes: BATCH_BYTES, in_flight_bytes, read_back_bytes, parked_pieces: PARKED_PIECES };
         let common = Common { limits, budget: budget.clone(), store: Some(store.clone()), clock };
         let mut deliveries = JoinSet::new();
-        let mut pipelines = Vec::new();
+        let mut routes = Vec::new();
         for (account, number) in accounts.into_iter().zip(&configured) {
             let backend = &world.backends[*number];
             let id = account.id.clone();
             let (pipeline, delivery) = Pipeline::new(id, account, Arc::new(backend.clone()), common.clone());
             deliveries.spawn(delivery);
-            pipelines.push(Arc::new(pipeline));
+            routes.push(Route { pipeline: Arc::new(pipeline) });
         }
         let mut writers = JoinSet::new();
         writers.spawn(writer.run());
-        let intake = Arc::new(Intake::new(pipelines, budget.clone(), Duration::from_millis(250), Some(store)));
+        let intake = Arc::new(Intake::new(budget.clone(), Duration::from_millis(250), Some(store)));
+        intake.set_routes(routes, MEMORY);
         let pipelines = configured.iter().fold(0, |mask, number| mask | 1 << number);
         Self { intake, budget, pipelines, deliveries: Mutex::new(deliveries), writer: Mutex::new(writers) }
     }

@@ -17,6 +17,7 @@ use weir_journal::{AppendError, Entry, NewEntry, Owed, QueueId};
 
 use super::{Clock, Command, ORPHANS_WAIT, StoreStats, TRY_AGAIN};
 use crate::account::Account;
+use crate::accounts::Accounts;
 use crate::books::DropReason;
 use crate::obligation::Deposit;
 use crate::seldom::Seldom;
@@ -43,9 +44,7 @@ const EVICTIONS: usize = 4;
 /// What the writer is made of.
 #[derive(Debug)]
 pub(super) struct Parts {
-    pub(super) accounts: Vec<Arc<Account>>,
-    /// Of these, those that belong to no pipeline.
-    pub(super) orphans: Arc<[Arc<Account>]>,
+    pub(super) accounts: Arc<Accounts>,
     pub(super) journal: Arc<weir_journal::Journal>,
     pub(super) stats: Arc<StoreStats>,
     pub(super) clock: Clock,
@@ -210,34 +209,37 @@ impl Writer {
     /// Gives up what is older than its pipeline allows.
     fn expire(&self) {
         let now_ms = self.parts.clock.now_ms();
-        for account in &self.parts.accounts {
+        for account in self.parts.accounts.all() {
             let Some(queue) = &account.queue else { continue };
-            let max_age_ms = u64::try_from(queue.limits.max_age.as_millis()).unwrap_or(u64::MAX);
+            let max_age_ms = u64::try_from(queue.limits().max_age.as_millis()).unwrap_or(u64::MAX);
             let not_before_ms = now_ms.saturating_sub(max_age_ms);
             if queue.backlog().oldest_ms.is_some_and(|oldest| oldest < not_before_ms) {
                 let items = account.evict_backlog(u64::MAX, not_before_ms, DropReason::BacklogAge);
-                report_loss(account, items, "is older than weir.dev/backlog-max-age allows");
+                report_loss(&account, items, "is older than weir.dev/backlog-max-age allows");
             }
         }
-        if self.parts.clock.elapsed() >= ORPHANS_WAIT {
-            self.give_up_orphans();
-        }
+        self.give_up_orphans();
     }
 
     fn give_up_orphans(&self) {
-        for orphan in self.parts.orphans.iter().filter(|orphan| orphan.backlog().entries > 0) {
-            let items = orphan.evict_backlog(0, u64::MAX, DropReason::BacklogAge);
-            report_loss(orphan, items, "is of a pipeline that has not been configured for a day");
+        let now = self.parts.clock.elapsed();
+        let waited = |orphan: &Arc<Account>| orphan.orphaned_at().is_some_and(|at| now >= at + ORPHANS_WAIT);
+        for orphan in self.parts.accounts.orphans().iter().filter(|orphan| waited(orphan)) {
+            if orphan.backlog().entries > 0 {
+                let items = orphan.evict_backlog(0, u64::MAX, DropReason::BacklogAge);
+                report_loss(orphan, items, "is of a pipeline that has not been configured for a day");
+            }
         }
     }
 
     /// Keeps every backlog within its limit in bytes. One that refuses instead of dropping may be over it by what was
     /// written together with the last that there was room for: that has been acknowledged.
     fn enforce_limits(&self) {
-        for account in self.parts.accounts.iter().filter(|account| account.may_drop_oldest()) {
+        for account in self.parts.accounts.all().iter().filter(|account| account.may_drop_oldest()) {
             let Some(queue) = &account.queue else { continue };
-            if queue.backlog().bytes > queue.limits.max_bytes {
-                let items = account.evict_backlog(queue.limits.max_bytes, 0, DropReason::BacklogFull);
+            let max_bytes = queue.limits().max_bytes;
+            if queue.backlog().bytes > max_bytes {
+                let items = account.evict_backlog(max_bytes, 0, DropReason::BacklogFull);
                 report_loss(account, items, "is more than weir.dev/backlog-max-bytes allows");
             }
         }
@@ -267,9 +269,10 @@ impl Writer {
 
     /// Whether there was a segment that could go.
     fn evict_segment(&self) -> bool {
+        let accounts = self.parts.accounts.all();
         let account = |id| {
             let owns = |account: &&Arc<Account>| account.queue.as_ref().is_some_and(|queue| queue.id == id);
-            self.parts.accounts.iter().find(owns)
+            accounts.iter().find(owns)
         };
         let may_lose = |id| account(id).is_some_and(|account| account.may_drop_oldest());
         let losses = self.parts.journal.evict_segment(&may_lose);

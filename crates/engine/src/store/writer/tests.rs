@@ -18,7 +18,7 @@ const NOW_MS: u64 = 1_700_000_000_000;
 fn start(disk: &SimFs, fsync: Fsync) -> (Store, Writer) {
     let fs: Arc<dyn Fs> = Arc::new(disk.clone());
     let clock = Clock::simulated(NOW_MS);
-    Store::new(Opened::open(fs, clock).unwrap(), &[], Io::InPlace, clock, fsync)
+    Store::new(Opened::open(fs, clock).unwrap(), Arc::default(), Io::InPlace, clock, fsync)
 }
 
 /// Writes an entry of seven items, owed to `shop`, as it would have been done at that time.
@@ -41,7 +41,8 @@ fn abandoned() -> SimFs {
 
 /// The items of the only orphan that wait, and those that were given up.
 fn orphaned(store: &Store) -> (u64, u64) {
-    let [orphan] = &*store.orphans else { panic!("{:?}", store.orphans) };
+    let orphans = store.accounts.orphans();
+    let [orphan] = &*orphans else { panic!("{orphans:?}") };
     (orphan.backlog().items, orphan.books.snapshot().dropped.values().sum())
 }
 
@@ -61,7 +62,8 @@ async fn an_orphan_waits_until_this_process_has_run_for_a_day() {
     writer.tidy();
     assert_eq!(orphaned(&store), (0, 7));
     assert_eq!(store.journal.stats().segments, 0, "nothing is left of it");
-    let [orphan] = &*store.orphans else { panic!("{:?}", store.orphans) };
+    let orphans = store.accounts.orphans();
+    let [orphan] = &*orphans else { panic!("{orphans:?}") };
     assert!(orphan.books.snapshot().balanced());
 }
 
@@ -69,9 +71,9 @@ async fn an_orphan_waits_until_this_process_has_run_for_a_day() {
 #[tokio::test(start_paused = true)]
 async fn an_orphan_has_no_limit_in_bytes() {
     let (store, _writer) = start(&abandoned(), Fsync::Always);
-    let limits = store.orphans[0].queue.as_ref().unwrap().limits;
-    assert_eq!(limits.max_bytes, u64::MAX);
-    assert!(store.orphans[0].may_drop_oldest(), "but for a full disk");
+    let orphan = &store.accounts.orphans()[0];
+    assert_eq!(orphan.queue.as_ref().unwrap().limits().max_bytes, u64::MAX);
+    assert!(orphan.may_drop_oldest(), "but for a full disk");
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,7 +124,8 @@ async fn a_failure_is_forgotten_when_nobody_tries_again() {
 fn small_pieces_become_one_entry_as_long_as_the_backend_takes_it() {
     let options = Options { segment_bytes: 1 << 20, seed: 1 };
     let (_, journal, _) = weir_journal::open(Arc::new(SimFs::new(1)), options).unwrap();
-    let queue = Queue { id: journal.queue("a"), journal, limits: weir_plan::Backlog::default() };
+    let id = journal.queue("a");
+    let queue = Queue::new(journal, id, weir_plan::Backlog::default());
     let account = Arc::new(Account::new("a".into(), Signal::Traces, Share::new(100_000, Instant::now()), Some(queue)));
     let ticket = Arc::default();
     let entries = |count: usize| {

@@ -1,0 +1,219 @@
+//! All pipelines of a running engine, and how a plan changes them.
+//!
+//! Only what differs is touched. A pipeline whose output changed goes on with another backend, one with other limits or
+//! rules with these; what is in flight, queued or in the journal stays where it is. One that is gone delivers what it
+//! can; the rest waits in the journal in case it comes back. Nothing is changed before everything is known to work.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use tokio::task::{Id, JoinSet};
+use tokio::time::Instant;
+use weir_plan::Plan;
+
+use crate::account::{Account, Queue};
+use crate::accounts::Accounts;
+use crate::budget::Budget;
+use crate::export::{Exporter, SetupError};
+use crate::intake::{Intake, Route};
+use crate::pipeline::{Common, Limits, Pipeline};
+use crate::settings::{Division, Settings};
+use crate::share::Share;
+use crate::store;
+
+/// Pieces of one pipeline that wait for their next attempt: 8 MB.
+const PARKED_PIECES: usize = 32 * 1024;
+
+/// What a plan changed. Names are those of journal queues: `traces/backend`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Pipelines that were not there before.
+    pub added: Vec<String>,
+    /// Pipelines that differ from before.
+    pub changed: Vec<String>,
+    /// Pipelines that are gone.
+    pub removed: Vec<String>,
+}
+
+impl Changes {
+    /// Whether there is any.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Pipelines {
+    pub(crate) settings: Settings,
+    pub(crate) common: Common,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) intake: Arc<Intake>,
+    running: BTreeMap<String, Running>,
+    /// One for each that runs, and for each that is leaving.
+    tasks: JoinSet<()>,
+    leaving: HashSet<Id>,
+}
+
+/// A pipeline as it runs.
+#[derive(Debug)]
+struct Running {
+    plan: weir_plan::Pipeline,
+    pipeline: Arc<Pipeline>,
+    /// Pays for what its exporters encode.
+    encode: Budget,
+    task: Id,
+}
+
+/// What has to be made for a pipeline of a plan; nothing if it has what it needs.
+type Made = Option<(Exporter, Budget)>;
+
+impl Pipelines {
+    pub(crate) fn new(settings: Settings, common: Common, accounts: Arc<Accounts>, intake: Arc<Intake>) -> Self {
+        let (running, tasks, leaving) = (BTreeMap::new(), JoinSet::new(), HashSet::new());
+        Self { settings, common, accounts, intake, running, tasks, leaving }
+    }
+
+    /// Makes the pipelines what `plan` says.
+    ///
+    /// # Errors
+    /// When a backend cannot be set up; then nothing has changed.
+    pub(crate) fn apply(&mut self, plan: &Plan) -> Result<Changes, SetupError> {
+        let division = Division::new(&self.settings, plan.pipelines.len());
+        let made =
+            plan.pipelines.iter().map(|pipeline| self.make(pipeline, division)).collect::<Result<Vec<_>, _>>()?;
+        let mut changes = Changes::default();
+        self.common.limits = limits(division);
+        self.common.budget.resize(division.payloads);
+        let mut routes = Vec::with_capacity(plan.pipelines.len());
+        for (planned, made) in plan.pipelines.iter().zip(made) {
+            let id = store::queue_name(planned);
+            match self.running.get_mut(&id) {
+                Some(running) => {
+                    if running.plan != *planned {
+                        changes.changed.push(id);
+                    }
+                    running.change(planned, made, division);
+                }
+                None => {
+                    self.add(planned, &id, made, division);
+                    changes.added.push(id);
+                }
+            }
+            if let Some(running) = self.running.get(&store::queue_name(planned)) {
+                routes.push(Route { pipeline: Arc::clone(&running.pipeline) });
+            }
+        }
+        self.intake.set_routes(routes, max_request_bytes(&self.settings, division));
+        changes.removed = self.remove_all_but(plan);
+        Ok(changes)
+    }
+
+    /// An exporter where one is needed.
+    fn make(&self, planned: &weir_plan::Pipeline, division: Division) -> Result<Made, SetupError> {
+        let running = self.running.get(&store::queue_name(planned));
+        if running.is_some_and(|running| running.plan.output == planned.output) {
+            return Ok(None);
+        }
+        let encode = running.map_or_else(|| Budget::for_encoding(division.encode), |running| running.encode.clone());
+        let exporter = Exporter::new(&planned.exporter_id(), planned.signal, &planned.output, encode.clone())?;
+        Ok(Some((exporter, encode)))
+    }
+
+    fn add(&mut self, planned: &weir_plan::Pipeline, id: &str, made: Made, division: Division) {
+        // One that is not running has been made.
+        let Some((exporter, encode)) = made else { return };
+        let account = self.accounts.find(id).unwrap_or_else(|| self.open_account(planned, division));
+        account.adopt(division.share, planned.backlog);
+        let (pipeline, delivery) =
+            Pipeline::new(planned.exporter_id(), account, Arc::new(exporter), self.common.clone());
+        let task = self.tasks.spawn(delivery).id();
+        let running = Running { plan: planned.clone(), pipeline: Arc::new(pipeline), encode, task };
+        self.running.insert(id.to_owned(), running);
+    }
+
+    fn open_account(&self, planned: &weir_plan::Pipeline, division: Division) -> Arc<Account> {
+        let journal = self.common.store.as_ref().map(|store| &store.journal);
+        let account = account(planned, division, journal, self.common.clock.started);
+        self.accounts.add(Arc::clone(&account));
+        account
+    }
+
+    fn remove_all_but(&mut self, plan: &Plan) -> Vec<String> {
+        let planned: HashSet<String> = plan.pipelines.iter().map(store::queue_name).collect();
+        let gone: Vec<String> = self.running.keys().filter(|id| !planned.contains(*id)).cloned().collect();
+        for id in &gone {
+            let Some(running) = self.running.remove(id) else { continue };
+            running.pipeline.drain(Instant::now() + self.settings.drain_timeout);
+            running.pipeline.account.orphan(self.common.clock.elapsed());
+            self.leaving.insert(running.task);
+            if running.pipeline.account.queue.is_none() {
+                self.accounts.forget(id);
+            }
+        }
+        gone
+    }
+
+    /// Resolves when a pipeline's task has ended although nobody asked it to.
+    pub(crate) async fn failed(&mut self) {
+        loop {
+            let ended = match self.tasks.join_next_with_id().await {
+                Some(Ok((id, ()))) => id,
+                Some(Err(error)) => error.id(),
+                // Nothing runs, so nothing can fail.
+                None => std::future::pending().await,
+            };
+            if !self.leaving.remove(&ended) {
+                return;
+            }
+        }
+    }
+
+    /// Tells all pipelines to finish by `deadline`.
+    pub(crate) fn drain(&self, deadline: Instant) {
+        self.running.values().for_each(|running| running.pipeline.drain(deadline));
+    }
+
+    /// Waits for all of them. Deliveries end by themselves at the deadline.
+    pub(crate) async fn ended(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Running {
+    fn change(&mut self, planned: &weir_plan::Pipeline, made: Made, division: Division) {
+        self.encode.resize(division.encode);
+        self.pipeline.account.adopt(division.share, planned.backlog);
+        self.pipeline.adjust(limits(division));
+        if let Some((exporter, _)) = made {
+            self.pipeline = Arc::new(self.pipeline.sending_to(planned.exporter_id(), Arc::new(exporter)));
+        }
+        self.plan = planned.clone();
+    }
+}
+
+/// A new account.
+pub(crate) fn account(
+    planned: &weir_plan::Pipeline,
+    division: Division,
+    journal: Option<&Arc<weir_journal::Journal>>,
+    epoch: Instant,
+) -> Arc<Account> {
+    let id = store::queue_name(planned);
+    let queue = journal.map(|journal| Queue::new(Arc::clone(journal), journal.queue(&id), planned.backlog));
+    Arc::new(Account::new(id, planned.signal, Share::new(division.share, epoch), queue))
+}
+
+pub(crate) fn limits(division: Division) -> Limits {
+    let Division { batch_bytes, in_flight: in_flight_bytes, read_back: read_back_bytes, .. } = division;
+    Limits { batch_bytes, in_flight_bytes, read_back_bytes, parked_pieces: PARKED_PIECES }
+}
+
+/// The largest request taken: one that no pipeline could hold would have to be refused for ever.
+fn max_request_bytes(settings: &Settings, division: Division) -> usize {
+    let (wish, limit) = (settings.max_request_bytes, division.largest_request());
+    if wish > limit {
+        tracing::warn!(wish, limit, "requests are limited to what each pipeline can hold; more memory allows more");
+    }
+    wish.min(limit)
+}
