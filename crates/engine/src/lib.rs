@@ -30,6 +30,7 @@ mod pipelines;
 mod process;
 mod receive;
 mod rejected;
+mod reloads;
 mod seldom;
 pub mod settings;
 mod share;
@@ -60,6 +61,7 @@ use intake::Intake;
 use pipeline::Common;
 use pipelines::Pipelines;
 use receive::{Receiver, ReceiverStats, Server, ServerLimits};
+use reloads::Reloads;
 use settings::{Division, LAST_ANSWERS, LAST_WRITES};
 use store::{Clock, Io, Opened, Store};
 
@@ -110,6 +112,7 @@ pub struct Engine {
     addresses: Addresses,
     pipelines: Pipelines,
     intake: Arc<Intake>,
+    reloads: Arc<Reloads>,
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<()>>,
     writer: Option<JoinHandle<()>>,
@@ -132,10 +135,12 @@ impl Engine {
         let mut pipelines = Pipelines::new(settings, common, accounts, Arc::clone(&intake));
         pipelines.apply(plan)?;
         let receivers = Arc::new(ReceiverStats::default());
+        let reloads = Arc::new(Reloads::default());
         let metrics = Arc::new(metrics::Metrics {
             intake: Arc::clone(&intake),
             budget: budget.clone(),
             receivers: Arc::clone(&receivers),
+            reloads: Arc::clone(&reloads),
             epoch: clock.started,
         });
         let settings = &pipelines.settings;
@@ -152,7 +157,7 @@ impl Engine {
             tokio::spawn(admin::Endpoint::Metrics(metrics).serve(sockets.metrics)),
             tokio::spawn(admin::Endpoint::Health(Arc::clone(&intake)).serve(sockets.health)),
         ];
-        Ok(Self { addresses, pipelines, intake, stop, servers, writer, endpoints })
+        Ok(Self { addresses, pipelines, intake, reloads, stop, servers, writer, endpoints })
     }
 
     /// Makes the pipelines what `plan` says, while requests are served.
@@ -160,7 +165,14 @@ impl Engine {
     /// # Errors
     /// When a backend cannot be set up; then nothing has changed.
     pub fn reload(&mut self, plan: &Plan) -> Result<Changes, SetupError> {
-        self.pipelines.apply(plan)
+        let changes = self.pipelines.apply(plan)?;
+        self.reloads.succeeded();
+        Ok(changes)
+    }
+
+    /// A new configuration was there and could not be used: whoever watches the metrics learns of it.
+    pub fn reload_failed(&self) {
+        self.reloads.failed();
     }
 
     /// Where it listens.

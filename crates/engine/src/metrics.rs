@@ -21,6 +21,7 @@ use crate::intake::Intake;
 use crate::pipeline::Pipeline;
 use crate::process;
 use crate::receive::{BySignal, Counters, REASONS, ReceiverStats};
+use crate::reloads::Reloads;
 
 /// Everything there is to read.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub(crate) struct Metrics {
     pub(crate) intake: Arc<Intake>,
     pub(crate) budget: Budget,
     pub(crate) receivers: Arc<ReceiverStats>,
+    pub(crate) reloads: Arc<Reloads>,
     pub(crate) epoch: Instant,
 }
 
@@ -64,6 +66,7 @@ impl Collector for Metrics {
         if let Some(store) = self.intake.store() {
             journal::journal(&mut writer, store, &rows)?;
         }
+        self.configuration(&mut writer)?;
         self.process(&mut writer)
     }
 }
@@ -113,6 +116,19 @@ impl Metrics {
         writer.gauges("weir_pipeline_concurrency_limit", help, limits)?;
         let latencies = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), &pipeline.stats.latency));
         writer.histograms("weir_backend_latency_seconds", "Time from a request to the backend to its answer", latencies)
+    }
+
+    fn configuration(&self, writer: &mut Writer<'_>) -> fmt::Result {
+        let reloads = &self.reloads;
+        let by_result = [("success", &reloads.successes), ("failure", &reloads.failures)]
+            .map(|(result, count)| (vec![("result", result.to_owned())], load(count)));
+        writer.counters("weir_config_reloads", "Changed configurations that were read, by result", by_result)?;
+        let current = f64::from(u8::from(reloads.is_current()));
+        let help = "0 while the files hold a configuration that cannot be used";
+        writer.gauges("weir_config_last_reload_successful", help, [(Labels::new(), current)])?;
+        let last = load(&reloads.last_success) as f64;
+        let help = "When the configuration that runs was taken up, in seconds since the Unix epoch";
+        writer.gauges("weir_config_last_reload_success_timestamp_seconds", help, [(Labels::new(), last)])
     }
 
     fn process(&self, writer: &mut Writer<'_>) -> fmt::Result {

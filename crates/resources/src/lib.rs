@@ -35,4 +35,4 @@ mod yaml;
 pub use diagnostic::{Diagnostic, Report, Severity};
 pub(crate) use load::Version;
 pub use load::{Loaded, load};
-pub use source::{MAX_FILE_BYTES, Source, read};
+pub use source::{MAX_FILE_BYTES, Source, Stamp, read, stamp};

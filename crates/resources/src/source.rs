@@ -5,6 +5,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::diagnostic::{Diagnostic, Findings, Place, Report};
@@ -42,6 +43,27 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Report> {
         }
     }
     if findings.has_errors() { Err(Report { diagnostics: findings.into_sorted() }) } else { Ok(sources) }
+}
+
+/// What says whether [`read`] would read the same again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamp(Vec<(PathBuf, Option<FileStamp>)>);
+
+/// Device, inode, size, and the times of the last change of content and of anything else.
+type FileStamp = (u64, u64, u64, [i64; 4]);
+
+/// Looks at the same files as [`read`], without reading them. Links are followed: a mounted `ConfigMap` changes by
+/// another target of a link.
+pub fn stamp(paths: &[PathBuf]) -> Stamp {
+    let files = paths.iter().flat_map(|path| {
+        let inside = if path.is_dir() { yaml_files(path).unwrap_or_default() } else { Vec::new() };
+        std::iter::once(path.clone()).chain(inside)
+    });
+    let of = |metadata: fs::Metadata| {
+        let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
+        (metadata.dev(), metadata.ino(), metadata.size(), times)
+    };
+    Stamp(files.map(|file| (fs::metadata(&file).ok().map(of), file)).map(|(stamp, file)| (file, stamp)).collect())
 }
 
 fn files_of(path: &Path, findings: &Findings) -> Vec<PathBuf> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use weir_plan::Plan;
-use weir_resources::{Diagnostic, Loaded, Source};
+use weir_resources::{Diagnostic, Loaded, Report, Source};
 
 use crate::cli::CheckArgs;
 
@@ -42,6 +42,13 @@ pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Option<Plan>> {
             Ok(None)
         }
     }
+}
+
+/// Loads a plan for a gateway that runs; warnings are logged.
+pub(crate) fn reload(paths: &[PathBuf]) -> Result<Plan, Report> {
+    let Loaded { plan, warnings } = weir_resources::load(&weir_resources::read(paths)?)?;
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    Ok(plan)
 }
 
 /// With source lines on a terminal, a line each elsewhere.

@@ -9,6 +9,7 @@ mod journal;
 mod limits;
 mod logging;
 mod run;
+mod watch;
 
 use std::io;
 use std::process::ExitCode;

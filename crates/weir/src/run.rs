@@ -1,25 +1,28 @@
 //! `weir run`: the gateway.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use weir_engine::{Engine, Settings, Snapshot, settings};
+use weir_engine::{Changes, Engine, Settings, Snapshot, settings};
 use weir_plan::Plan;
 
 use crate::check;
 use crate::cli::RunArgs;
 use crate::data_dir;
 use crate::limits;
+use crate::watch::Watch;
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
+    let runtime = runtime()?;
+    let watch = runtime.block_on(async { Watch::new(args.paths.clone()) })?;
     let Some(plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
     let settings = Settings { journal: data_dir::journal(&args)?, ..settings(&args)? };
     limits::raise_file_limit();
-    let runtime = runtime()?;
-    let code = runtime.block_on(serve(plan, settings));
+    let code = runtime.block_on(serve(plan, settings, watch));
     // A disk or a name server that hangs does not keep the process alive.
     runtime.shutdown_background();
     code
@@ -65,7 +68,7 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
     })
 }
 
-async fn serve(plan: Plan, settings: Settings) -> anyhow::Result<ExitCode> {
+async fn serve(plan: Plan, settings: Settings, mut watch: Watch) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     let memory = settings.memory;
     let mut engine = Engine::start(&plan, settings).await?;
@@ -80,11 +83,16 @@ async fn serve(plan: Plan, settings: Settings) -> anyhow::Result<ExitCode> {
     }
     let at = engine.addresses();
     tracing::info!(grpc = %at.grpc, http = %at.http, metrics = %at.metrics, health = %at.health, memory, "ready");
-    let code = tokio::select! {
-        () = signals.next() => ExitCode::SUCCESS,
-        () = engine.failed() => {
-            tracing::error!("a pipeline or the journal's writer ended by itself: this is a bug in weir, please report it");
-            ExitCode::FAILURE
+    let code = loop {
+        tokio::select! {
+            () = signals.next() => break ExitCode::SUCCESS,
+            () = engine.failed() => {
+                tracing::error!(
+                    "a pipeline or the journal's writer ended by itself: this is a bug in weir, please report it"
+                );
+                break ExitCode::FAILURE;
+            }
+            () = watch.changed() => reload(&mut engine, watch.paths()),
         }
     };
     tracing::info!("stopping: finishing what is under way; another signal ends at once");
@@ -95,6 +103,23 @@ async fn serve(plan: Plan, settings: Settings) -> anyhow::Result<ExitCode> {
         }
         () = signals.next() => bail!("ended by a second signal before everything under way was finished"),
     }
+}
+
+/// Takes up what the files say now. Where they are wrong, everything goes on as it is.
+fn reload(engine: &mut Engine, paths: &[PathBuf]) {
+    let findings = match check::reload(paths) {
+        Ok(plan) => match engine.reload(&plan) {
+            Ok(changes) => {
+                let Changes { added, changed, removed } = changes;
+                return tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
+            }
+            Err(error) => vec![error.to_string()],
+        },
+        Err(report) => report.diagnostics.iter().map(ToString::to_string).collect(),
+    };
+    engine.reload_failed();
+    findings.iter().for_each(|finding| tracing::error!("{finding}"));
+    tracing::error!(findings = findings.len(), "the new configuration is not used; the last good one goes on");
 }
 
 fn report((exporter, books): &(String, Snapshot)) {

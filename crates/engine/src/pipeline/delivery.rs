@@ -155,7 +155,8 @@ impl Delivery {
                     }
                     inbox.drain(..).for_each(|command| self.obey(command));
                 }
-                () = account.queue_filled.notified() => {
+                // While it drains, another task may have taken over the queue.
+                () = account.queue_filled.notified(), if self.draining.is_none() => {
                     self.backlog = account.backlog().untaken_entries > 0;
                     // What went to the journal leaves its places.
                     self.queue.trim();
@@ -170,6 +171,8 @@ impl Delivery {
         }
         self.give_up();
         self.publish();
+        // What was handed back here is for whoever takes over.
+        account.queue_filled.notify_one();
     }
 
     fn obey(&mut self, command: Command) {

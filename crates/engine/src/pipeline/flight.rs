@@ -1,11 +1,13 @@
 //! One request to the backend: brings its bytes together, from memory or from the journal, sends them, and reports what
 //! came of it. It decides nothing.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use weir_journal::ReadError;
 
 use super::queue::Piece;
 use crate::account::Account;
@@ -74,6 +76,32 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// A stretch of the backlog. When nobody is there any more to send it, the queue has it back.
+struct Taken {
+    fetched: Vec<Piece>,
+    /// Where each piece is in the buffer.
+    ranges: Vec<Range<usize>>,
+    buffer: Vec<u8>,
+}
+
+/// Takes up to `bytes` of the backlog; `None` without a journal.
+fn take(account: &Arc<Account>, bytes: usize) -> Option<Result<Taken, ReadError>> {
+    let queue = account.queue.as_ref()?;
+    let chunk = match queue.journal.take(queue.id, bytes) {
+        Ok(chunk) => chunk,
+        Err(error) => return Some(Err(error)),
+    };
+    if chunk.damaged.items > 0 {
+        let items = chunk.damaged.items;
+        account.lost(items, DropReason::JournalDamaged);
+        account.report_damage(items);
+    }
+    let since = Instant::now();
+    let piece = |entry| Piece { obligation: Obligation::stored(entry, account), since };
+    let (fetched, ranges) = chunk.entries.into_iter().map(|(entry, range)| (piece(entry), range)).unzip();
+    Some(Ok(Taken { fetched, ranges, buffer: chunk.buffer }))
+}
+
 impl Crew {
     /// Sends what is at `sources`; `permit` pays for what has to be read back.
     pub(super) async fn send(self, sources: Vec<Source>, permit: Option<Permit>) -> Landed {
@@ -112,34 +140,21 @@ impl Crew {
     /// Takes up to `bytes` of the pipeline's backlog and sends them.
     pub(super) async fn fetch(self, bytes: usize, permit: Permit) -> Landed {
         let account = Arc::clone(&self.account);
-        let take = move || account.queue.as_ref().map(|queue| queue.journal.take(queue.id, bytes));
         let turn = Turn(&self);
-        let taken = self.io.run(take).await.flatten();
+        let taken = self.io.run(move || take(&account, bytes)).await.flatten();
         drop(turn);
-        let chunk = match taken {
-            Some(Ok(chunk)) => chunk,
+        let Taken { fetched, ranges, buffer } = match taken {
+            Some(Ok(taken)) if !taken.fetched.is_empty() => taken,
             Some(Err(error)) => return Landed::grounded(End::Unread(error.to_string())),
-            None => return Landed::grounded(End::NothingToTake),
+            Some(Ok(_)) | None => return Landed::grounded(End::NothingToTake),
         };
-        if chunk.damaged.items > 0 {
-            let items = chunk.damaged.items;
-            self.account.lost(items, DropReason::JournalDamaged);
-            self.account.report_damage(items);
-        }
-        if chunk.entries.is_empty() {
-            return Landed::grounded(End::NothingToTake);
-        }
-        self.count_read(chunk.buffer.len());
-        let buffer = budget::charge(chunk.buffer, permit);
-        let since = Instant::now();
-        let (mut fetched, mut bodies) = (Vec::new(), Vec::new());
-        for (entry, range) in chunk.entries {
-            fetched.push(Piece { obligation: Obligation::stored(entry, &self.account), since });
-            bodies.push(buffer.slice(range));
-        }
+        self.count_read(buffer.len());
+        let buffer = budget::charge(buffer, permit);
+        let bodies: Vec<_> = ranges.into_iter().map(|range| buffer.slice(range)).collect();
         drop(buffer);
+        let sent = Instant::now();
         let outcome = self.backend.send(bodies.clone()).await;
-        Landed { end: End::Outcome(outcome), sent: since, fetched, bodies, damaged: Vec::new(), _permit: None }
+        Landed { end: End::Outcome(outcome), sent, fetched, bodies, damaged: Vec::new(), _permit: None }
     }
 
     fn count_read(&self, bytes: usize) {

@@ -36,6 +36,8 @@ mod poison;
 #[cfg(test)]
 mod read_only;
 #[cfg(test)]
+mod reload;
+#[cfg(test)]
 mod restart;
 #[cfg(test)]
 mod secured;

@@ -24,8 +24,11 @@ pub(crate) struct Weir {
     pub(crate) http: SocketAddr,
     pub(crate) metrics: SocketAddr,
     pub(crate) health: SocketAddr,
-    _directory: TempDir,
+    directory: TempDir,
 }
+
+/// The file with the manifests.
+const MANIFESTS: &str = "pipelines.yaml";
 
 /// A wrapper for a program that may exceed a limit on the size of files: the system ends it, unless it ignores a signal.
 pub(crate) const DEAF: [&str; 3] = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
@@ -54,7 +57,7 @@ impl Weir {
     /// The same by way of `wrapper`, a command that runs the command it is given.
     pub(crate) async fn start_under(wrapper: &[&str], manifests: &str, arguments: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
-        let file = directory.path().join("pipelines.yaml");
+        let file = directory.path().join(MANIFESTS);
         std::fs::write(&file, manifests).unwrap();
         let mut run = run(&file);
         run.args(data_dir(arguments)).args(arguments);
@@ -79,7 +82,14 @@ impl Weir {
         let ready = find().unwrap();
         let address = |name: &str| ready[name].as_str().unwrap().parse().unwrap();
         let (grpc, http, metrics, health) = (address("grpc"), address("http"), address("metrics"), address("health"));
-        Self { child, reader: Some(reader), logs, grpc, http, metrics, health, _directory: directory }
+        Self { child, reader: Some(reader), logs, grpc, http, metrics, health, directory }
+    }
+
+    /// Writes other manifests, as an editor does: a new file takes the place of the old one.
+    pub(crate) fn edit(&self, manifests: &str) {
+        let (file, new) = (self.directory.path().join(MANIFESTS), self.directory.path().join("new"));
+        std::fs::write(&new, manifests).unwrap();
+        std::fs::rename(new, file).unwrap();
     }
 
     pub(crate) fn pid(&self) -> Pid {

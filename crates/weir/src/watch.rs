@@ -1,0 +1,68 @@
+//! Configuration files, watched while the gateway runs.
+//!
+//! They are looked at a few times a second rather than subscribed to: that works the same for editors that replace files,
+//! for mounted Secrets and ConfigMaps, and on network file systems. A change is taken up when the files have stood still
+//! from one look to the next, so that a file is not read while it is being written.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use weir_resources::Stamp;
+
+/// Twice this, and the time to read the files, is what a change takes to have an effect.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Watches files.
+pub(crate) struct Watch {
+    paths: Vec<PathBuf>,
+    /// When they were read last.
+    read: Stamp,
+    /// When they were looked at last.
+    seen: Stamp,
+    ticks: Interval,
+    hangup: Signal,
+}
+
+impl Watch {
+    /// From now on; to be called before the files are read, so that no change is missed.
+    pub(crate) fn new(paths: Vec<PathBuf>) -> anyhow::Result<Self> {
+        let stamp = weir_resources::stamp(&paths);
+        let mut ticks = interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+        Ok(Self { paths, read: stamp.clone(), seen: stamp, ticks, hangup })
+    }
+
+    /// Resolves when the files have to be read again: they changed, or somebody asks for it with SIGHUP. May be dropped
+    /// and called again.
+    pub(crate) async fn changed(&mut self) {
+        loop {
+            let asked = tokio::select! {
+                _ = self.hangup.recv() => true,
+                _ = self.ticks.tick() => false,
+            };
+            let now = self.look().await;
+            let rests = now == self.seen;
+            self.seen = now;
+            if asked || (rests && self.seen != self.read) {
+                self.read = self.seen.clone();
+                return;
+            }
+        }
+    }
+
+    /// What the files are.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// A file system that hangs keeps no other task waiting.
+    async fn look(&self) -> Stamp {
+        let paths = self.paths.clone();
+        let look = tokio::task::spawn_blocking(move || weir_resources::stamp(&paths)).await;
+        look.unwrap_or_else(|_| self.seen.clone())
+    }
+}
