@@ -1,0 +1,180 @@
+//! Trees to programs: names are resolved, arguments checked, literals prepared.
+//!
+//! Whatever can be known to be wrong without an item is wrong here, with its place in the text (OTTL-2).
+
+use std::ops::Range;
+
+use crate::ast;
+use crate::context::{self, Context, LEVELS};
+use crate::error::Fault;
+use crate::program::{Expr, Lambda, LambdaBody, Statement, Target, Test};
+use crate::value::{Value, compare};
+
+mod arguments;
+mod names;
+
+/// Compiles everything of one group for one context.
+pub(crate) struct Compiler {
+    pub(crate) context: Context,
+    /// Whether a path may go without its context.
+    pub(crate) bare_paths: bool,
+    /// Literal keys per level, known at run time by their place here.
+    keys: [Vec<String>; LEVELS],
+    /// Parameters of the lambdas around; none for `_`.
+    locals: Vec<Option<String>>,
+}
+
+impl Compiler {
+    pub(crate) fn new(context: Context, bare_paths: bool) -> Self {
+        Self { context, bare_paths, keys: Default::default(), locals: Vec::new() }
+    }
+
+    /// How many literal keys there are per level.
+    pub(crate) fn slots(&self) -> [usize; LEVELS] {
+        self.keys.each_ref().map(Vec::len)
+    }
+
+    /// Compiles a statement.
+    pub(crate) fn statement(&mut self, statement: &ast::Statement) -> Result<Statement, Fault> {
+        let call = self.call(&statement.editor)?;
+        let test = match &statement.condition {
+            Some(condition) => self.test(condition)?,
+            None => Test::Literal(true),
+        };
+        Ok(Statement { call, test })
+    }
+
+    /// Compiles a condition.
+    pub(crate) fn test(&mut self, condition: &ast::Condition) -> Result<Test, Fault> {
+        Ok(match condition {
+            ast::Condition::Literal(value) => Test::Literal(*value),
+            ast::Condition::Call(call) => Test::Value(Expr::Call(Box::new(self.call(call)?))),
+            ast::Condition::Compare(comparison) => {
+                let left = self.value(&comparison.left)?;
+                let right = self.value(&comparison.right)?;
+                match (&left, &right) {
+                    (Expr::Literal(left), Expr::Literal(right)) => {
+                        Test::Literal(compare::compare(left, comparison.operator, right))
+                    }
+                    _ => Test::Compare { left, operator: comparison.operator, right },
+                }
+            }
+            ast::Condition::Not(inner) => match self.test(inner)? {
+                Test::Literal(value) => Test::Literal(!value),
+                test => Test::Not(Box::new(test)),
+            },
+            ast::Condition::And(all) => self.joined(all, false, Test::And)?,
+            ast::Condition::Or(all) => self.joined(all, true, Test::Or)?,
+        })
+    }
+
+    /// Joins tests; a literal that decides stands for all of them, another one for nothing.
+    fn joined(&mut self, all: &[ast::Condition], decides: bool, join: fn(Vec<Test>) -> Test) -> Result<Test, Fault> {
+        let mut tests = all.iter().map(|condition| self.test(condition)).collect::<Result<Vec<_>, _>>()?;
+        if tests.iter().any(|test| matches!(test, Test::Literal(value) if *value == decides)) {
+            return Ok(Test::Literal(decides));
+        }
+        tests.retain(|test| !matches!(test, Test::Literal(_)));
+        Ok(match tests.len() {
+            0 => Test::Literal(!decides),
+            1 => tests.remove(0),
+            _ => join(tests),
+        })
+    }
+
+    /// Compiles a value.
+    pub(crate) fn value(&mut self, value: &ast::Value) -> Result<Expr, Fault> {
+        Ok(match &value.kind {
+            ast::ValueKind::Nil => Expr::Literal(Value::Nil),
+            ast::ValueKind::Bool(value) => Expr::Literal(Value::Bool(*value)),
+            ast::ValueKind::Int(value) => Expr::Literal(Value::Int(*value)),
+            ast::ValueKind::Float(value) => Expr::Literal(Value::Double(*value)),
+            ast::ValueKind::String(text) => Expr::Literal(Value::text(text.clone())),
+            ast::ValueKind::Bytes(bytes) => Expr::Literal(Value::Bytes(bytes.clone().into())),
+            ast::ValueKind::Name(name) => Expr::Literal(Value::Int(self.enum_value(name, &value.range)?)),
+            ast::ValueKind::Path(path) => Expr::Path(self.path(path)?),
+            ast::ValueKind::Call(call) => Expr::Call(Box::new(self.call(call)?)),
+            ast::ValueKind::Negate(inner) => Expr::Negate(Box::new(self.value(inner)?)),
+            ast::ValueKind::Math(first, rest) => {
+                let first = Box::new(self.operand(first)?);
+                let rest = rest.iter().map(|(operator, value)| Ok((*operator, self.operand(value)?)));
+                Expr::Math(first, rest.collect::<Result<_, Fault>>()?)
+            }
+            ast::ValueKind::List(values) => {
+                let items = values.iter().map(|value| self.value(value)).collect::<Result<Vec<_>, _>>()?;
+                match items.iter().map(literal).collect() {
+                    Some(values) => Expr::Literal(Value::list(values)),
+                    None => Expr::List(items),
+                }
+            }
+            ast::ValueKind::Map(entries) => {
+                let items = entries.iter().map(|(key, value)| Ok((key.clone(), self.value(value)?)));
+                let items = items.collect::<Result<Vec<_>, Fault>>()?;
+                let literals = items.iter().map(|(key, value)| Some((key.clone().into(), literal(value)?)));
+                match literals.collect() {
+                    Some(entries) => Expr::Literal(Value::map(entries)),
+                    None => Expr::Map(items),
+                }
+            }
+            ast::ValueKind::Lambda(_) => {
+                return Err(Fault::new(
+                    value.range.clone(),
+                    "a lambda can only be passed to a function that takes one",
+                ));
+            }
+        })
+    }
+
+    /// A value to calculate with; a literal that is no number is refused.
+    fn operand(&mut self, value: &ast::Value) -> Result<Expr, Fault> {
+        match self.value(value)? {
+            Expr::Literal(literal) if !matches!(literal, Value::Int(_) | Value::Double(_)) => {
+                Err(Fault::new(value.range.clone(), format!("cannot calculate with a {}", literal.type_name())))
+            }
+            expr => Ok(expr),
+        }
+    }
+
+    fn enum_value(&self, name: &str, range: &Range<usize>) -> Result<i64, Fault> {
+        if let Some((_, value)) = context::enums(self.context).find(|(other, _)| *other == name) {
+            return Ok(value);
+        }
+        let fault = Fault::new(range.clone(), format!("unknown enum \"{name}\" in the context {}", self.context));
+        Err(fault.did_you_mean(name, context::enums(self.context).map(|(name, _)| name)))
+    }
+
+    /// Compiles a lambda that is called with so many arguments.
+    fn lambda(&mut self, lambda: &ast::Lambda, range: &Range<usize>, parameters: usize) -> Result<Lambda, Fault> {
+        if lambda.parameters.len() != parameters {
+            let message = format!("the lambda must have {parameters} parameters, not {}", lambda.parameters.len());
+            return Err(Fault::new(range.clone(), message));
+        }
+        let base = self.locals.len();
+        let names = lambda.parameters.iter().map(|(name, _)| (name != "_").then(|| name.clone()));
+        self.locals.extend(names);
+        let body = match &*lambda.body {
+            ast::LambdaBody::Value(value) => self.value(value).map(LambdaBody::Value),
+            ast::LambdaBody::Condition(condition) => self.test(condition).map(LambdaBody::Test),
+        };
+        self.locals.truncate(base);
+        Ok(Lambda { base, parameters, body: body? })
+    }
+
+    /// The number of a literal key of a map.
+    fn slot(&mut self, target: Target, keys: &[Expr]) -> Option<usize> {
+        let (Target::Map(level), Some(Expr::Literal(Value::String(key)))) = (target, keys.first()) else { return None };
+        let known = &mut self.keys[level.index()];
+        let slot = known.iter().position(|other| other == key);
+        Some(slot.unwrap_or_else(|| {
+            known.push(key.to_string());
+            known.len() - 1
+        }))
+    }
+}
+
+fn literal(expr: &Expr) -> Option<Value<'static>> {
+    match expr {
+        Expr::Literal(value) => Some(value.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,234 @@
+//! One message of the request and the changes made to it so far.
+//!
+//! The fields are looked at once, when something asks for one: attributes (or whatever the map of the message is) into
+//! one list, all others into another. Both lists are used again for the next message, so that an item costs no
+//! allocation. Statements read through the changes; only [`Draft::finish`] encodes them.
+
+use std::borrow::Cow;
+
+use weir_otlp::build::Encoder;
+use weir_otlp::cursor::{Field, Fields, Value as Raw};
+
+use crate::patch::{Patches, Place};
+use crate::value::{Entries, Value, wire};
+
+mod map;
+
+/// A value of a field that is not the map.
+#[derive(Debug, Clone)]
+pub(crate) enum Scalar<'a> {
+    /// A varint.
+    Varint(u64),
+    /// Eight bytes.
+    Fixed64(u64),
+    /// Four bytes.
+    Fixed32(u32),
+    /// A string, bytes, a message or packed numbers.
+    Len(Cow<'a, [u8]>),
+    /// Several messages.
+    Repeated(Vec<Cow<'a, [u8]>>),
+}
+
+impl<'a> Scalar<'a> {
+    pub(crate) fn of(raw: Raw<'a>) -> Self {
+        match raw {
+            Raw::Varint(value) => Self::Varint(value),
+            Raw::Fixed64(bits) => Self::Fixed64(bits),
+            Raw::Fixed32(bits) => Self::Fixed32(bits),
+            Raw::Len(body) => Self::Len(Cow::Borrowed(body)),
+        }
+    }
+
+    pub(crate) fn encode(&self, number: u32, out: &mut Encoder) {
+        match self {
+            Self::Varint(value) => out.varint(number, *value),
+            Self::Fixed64(bits) => out.fixed64(number, *bits),
+            Self::Fixed32(bits) => out.fixed32(number, *bits),
+            Self::Len(body) => out.bytes(number, body),
+            Self::Repeated(bodies) => bodies.iter().for_each(|body| out.bytes(number, body)),
+        }
+    }
+
+    /// Upper bound for the bytes this takes.
+    pub(crate) fn size(&self) -> usize {
+        const OVERHEAD: usize = 12;
+        match self {
+            Self::Varint(_) | Self::Fixed64(_) | Self::Fixed32(_) => OVERHEAD,
+            Self::Len(body) => body.len() + OVERHEAD,
+            Self::Repeated(bodies) => bodies.iter().map(|body| body.len() + OVERHEAD).sum(),
+        }
+    }
+}
+
+/// An entry of the map as it came.
+#[derive(Debug)]
+struct Entry<'a> {
+    key: &'a [u8],
+    /// Body of the `AnyValue`.
+    value: &'a [u8],
+    /// Where the field stands.
+    start: usize,
+    end: usize,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Kept,
+    Removed,
+    /// The value is this one of [`Draft::replaced`].
+    Replaced(usize),
+}
+
+/// Where a key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    /// Not looked for yet.
+    Unknown,
+    Absent,
+    Entry(usize),
+    Added(usize),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Draft<'a> {
+    /// Where the message is; none when it is absent.
+    place: Option<Place>,
+    /// Number of the field that is a map; 0 when there is none.
+    map: u32,
+    indexed: bool,
+    changed: bool,
+    fields: Vec<Field<'a>>,
+    /// New values of fields; none for a field that goes away.
+    changes: Vec<(u32, Option<Scalar<'a>>)>,
+    entries: Vec<Entry<'a>>,
+    replaced: Vec<Value<'a>>,
+    added: Entries<'a>,
+    /// Where the keys are that statements name as literals, each known by a number.
+    slots: Vec<Slot>,
+}
+
+impl<'a> Draft<'a> {
+    /// Makes room for the keys that statements name.
+    pub(crate) fn with_slots(slots: usize) -> Self {
+        Self { slots: vec![Slot::Unknown; slots], ..Self::default() }
+    }
+
+    /// Starts with another message. Nothing is read yet.
+    pub(crate) fn begin(&mut self, place: Option<Place>, map: u32) {
+        self.place = place;
+        self.map = map;
+        self.indexed = false;
+        if self.changed {
+            self.changed = false;
+            self.changes.clear();
+            self.replaced.clear();
+            self.added.clear();
+        }
+    }
+
+    /// Where the message is.
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// Whether anything was changed.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    fn index(&mut self, request: &'a [u8]) {
+        if self.indexed {
+            return;
+        }
+        self.indexed = true;
+        self.fields.clear();
+        self.entries.clear();
+        self.slots.fill(Slot::Unknown);
+        let Some(place) = self.place else { return };
+        for field in Fields::starting_at(&request[..place.end], place.start) {
+            match field.value {
+                Raw::Len(body) if field.number == self.map => {
+                    let (key, value) = wire::key_value(body);
+                    let Field { start, end, .. } = field;
+                    self.entries.push(Entry { key, value, start, end, state: State::Kept });
+                }
+                _ => self.fields.push(field),
+            }
+        }
+    }
+
+    /// The value of a field; of one that occurs twice the last.
+    pub(crate) fn scalar(&mut self, request: &'a [u8], number: u32) -> Option<Scalar<'a>> {
+        self.index(request);
+        match self.changes.iter().find(|(changed, _)| *changed == number) {
+            Some((_, scalar)) => scalar.clone(),
+            None => self.fields.iter().rfind(|field| field.number == number).map(|field| Scalar::of(field.value)),
+        }
+    }
+
+    /// All values of a repeated field.
+    pub(crate) fn repeated(&mut self, request: &'a [u8], number: u32) -> Vec<Scalar<'a>> {
+        self.index(request);
+        match self.changes.iter().find(|(changed, _)| *changed == number) {
+            Some((_, Some(Scalar::Repeated(bodies)))) => bodies.iter().cloned().map(Scalar::Len).collect(),
+            Some((_, scalar)) => scalar.iter().cloned().collect(),
+            None => {
+                let all = self.fields.iter().filter(|field| field.number == number);
+                all.map(|field| Scalar::of(field.value)).collect()
+            }
+        }
+    }
+
+    /// Gives a field a value, or takes it away.
+    pub(crate) fn set_scalar(&mut self, request: &'a [u8], number: u32, scalar: Option<Scalar<'a>>) {
+        self.index(request);
+        self.changed = true;
+        match self.changes.iter_mut().find(|(changed, _)| *changed == number) {
+            Some((_, old)) => *old = scalar,
+            None => self.changes.push((number, scalar)),
+        }
+    }
+
+    /// Encodes the changes; returns by how much the body grew. The message must be there.
+    pub(crate) fn finish(&mut self, place: Place, patches: &mut Patches) -> isize {
+        let mut grown = 0;
+        for entry in &self.entries {
+            let old = entry.start..entry.end;
+            match entry.state {
+                State::Kept => {}
+                State::Removed => grown += patches.remove(old),
+                State::Replaced(index) => {
+                    let key = std::str::from_utf8(entry.key).unwrap_or_default();
+                    let value = &self.replaced[index];
+                    grown += patches.replace(old, |out| wire::encode_key_value(self.map, key, value, out));
+                }
+            }
+        }
+        for (number, scalar) in &self.changes {
+            let mut scalar = scalar.as_ref();
+            for field in self.fields.iter().filter(|field| field.number == *number) {
+                grown += match scalar.take() {
+                    Some(scalar) => patches.replace(field.start..field.end, |out| scalar.encode(*number, out)),
+                    None => patches.remove(field.start..field.end),
+                };
+            }
+        }
+        grown + patches.replace(place.end..place.end, |out| self.encode_new(out))
+    }
+
+    /// Writes what was not there before.
+    pub(crate) fn encode_new(&self, out: &mut Encoder) {
+        for (number, scalar) in &self.changes {
+            if let Some(scalar) = scalar
+                && !self.fields.iter().any(|field| field.number == *number)
+            {
+                scalar.encode(*number, out);
+            }
+        }
+        for (key, value) in &self.added {
+            wire::encode_key_value(self.map, key, value, out);
+        }
+    }
+}

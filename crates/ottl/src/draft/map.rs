@@ -1,0 +1,130 @@
+//! The map of a message: attributes, metadata.
+
+use std::borrow::Cow;
+
+use super::{Draft, Entry, Slot, State};
+use crate::value::{Entries, Value, wire};
+
+impl<'a> Draft<'a> {
+    /// The value of a key. `slot` is the number of the key, when a statement names it as a literal.
+    pub(crate) fn get(&mut self, request: &'a [u8], key: &str, slot: Option<usize>) -> Option<Value<'a>> {
+        self.index(request);
+        match self.find(key, slot) {
+            Slot::Entry(index) => Some(self.value_of(&self.entries[index])),
+            Slot::Added(index) => Some(self.added[index].1.clone()),
+            Slot::Absent | Slot::Unknown => None,
+        }
+    }
+
+    /// Gives a key a value; returns the one it had, when that was made by an earlier statement.
+    pub(crate) fn put(
+        &mut self,
+        request: &'a [u8],
+        key: Cow<'a, str>,
+        slot: Option<usize>,
+        value: Value<'a>,
+    ) -> Option<Value<'a>> {
+        self.index(request);
+        self.changed = true;
+        match self.find(&key, slot) {
+            Slot::Entry(index) => self.replace(index, value),
+            Slot::Added(index) => Some(std::mem::replace(&mut self.added[index].1, value)),
+            Slot::Absent | Slot::Unknown => {
+                self.added.push((key, value));
+                self.forget_slots();
+                None
+            }
+        }
+    }
+
+    fn replace(&mut self, index: usize, value: Value<'a>) -> Option<Value<'a>> {
+        let entry = &mut self.entries[index];
+        match entry.state {
+            State::Replaced(index) => Some(std::mem::replace(&mut self.replaced[index], value)),
+            State::Kept | State::Removed => {
+                entry.state = State::Replaced(self.replaced.len());
+                self.replaced.push(value);
+                None
+            }
+        }
+    }
+
+    /// Removes a key, if it is there.
+    pub(crate) fn remove(&mut self, request: &'a [u8], key: &str) {
+        self.index(request);
+        match self.find(key, None) {
+            Slot::Entry(index) => self.entries[index].state = State::Removed,
+            Slot::Added(index) => drop(self.added.remove(index)),
+            Slot::Absent | Slot::Unknown => return,
+        }
+        self.changed = true;
+        self.forget_slots();
+    }
+
+    /// Removes the entries whose key is not to be kept.
+    pub(crate) fn retain(&mut self, request: &'a [u8], mut keeps: impl FnMut(&str) -> bool) {
+        self.index(request);
+        let mut removed = false;
+        for entry in self.entries.iter_mut().filter(|entry| entry.state != State::Removed) {
+            if !keeps(std::str::from_utf8(entry.key).unwrap_or_default()) {
+                entry.state = State::Removed;
+                removed = true;
+            }
+        }
+        let before = self.added.len();
+        self.added.retain(|(key, _)| keeps(key));
+        if removed || self.added.len() != before {
+            self.changed = true;
+            self.forget_slots();
+        }
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&mut self, request: &'a [u8]) -> usize {
+        self.index(request);
+        self.entries.iter().filter(|entry| entry.state != State::Removed).count() + self.added.len()
+    }
+
+    /// All entries.
+    pub(crate) fn all_entries(&mut self, request: &'a [u8]) -> Entries<'a> {
+        self.index(request);
+        let kept = self.entries.iter().filter(|entry| entry.state != State::Removed);
+        let key = |entry: &Entry<'a>| Cow::Borrowed(std::str::from_utf8(entry.key).unwrap_or_default());
+        let kept = kept.map(|entry| (key(entry), self.value_of(entry)));
+        kept.chain(self.added.iter().cloned()).collect()
+    }
+
+    /// Whether the entry is one of the message as it came.
+    fn value_of(&self, entry: &Entry<'a>) -> Value<'a> {
+        match entry.state {
+            State::Replaced(index) => self.replaced[index].clone(),
+            State::Kept | State::Removed => wire::any(entry.value),
+        }
+    }
+
+    fn find(&mut self, key: &str, slot: Option<usize>) -> Slot {
+        let known = slot.and_then(|slot| self.slots.get(slot)).copied();
+        if let Some(known) = known.filter(|known| *known != Slot::Unknown) {
+            return known;
+        }
+        let found = self.search(key);
+        if let Some(slot) = slot.and_then(|slot| self.slots.get_mut(slot)) {
+            *slot = found;
+        }
+        found
+    }
+
+    fn search(&self, key: &str) -> Slot {
+        let bytes = key.as_bytes();
+        let entry = self.entries.iter().position(|entry| entry.key == bytes && entry.state != State::Removed);
+        match entry {
+            Some(index) => Slot::Entry(index),
+            None => self.added.iter().position(|(other, _)| other == key).map_or(Slot::Absent, Slot::Added),
+        }
+    }
+
+    /// Entries moved or came: what was found before may be wrong.
+    fn forget_slots(&mut self) {
+        self.slots.fill(Slot::Unknown);
+    }
+}

@@ -1,0 +1,144 @@
+//! How implementations get at their arguments.
+//!
+//! The compiler made each argument what its parameter declares; asking for another form than declared is a mistake in
+//! the function, which fails as a [`Failure`] and shows in the tests.
+
+use std::borrow::Cow;
+
+use regex::Regex;
+
+use crate::pattern;
+use crate::program::{Argument, Arguments, Expr, Lambda, Path, Pattern};
+use crate::scene::Scene;
+use crate::value::{Failure, List, Map, Time, Value};
+
+const NOT_DECLARED: Failure = Failure::text("the argument is not of the declared form");
+
+impl Arguments {
+    fn at(&self, index: usize) -> &Argument {
+        self.0.get(index).unwrap_or(&Argument::Missing)
+    }
+
+    /// Whether an optional argument is there.
+    pub(crate) fn has(&self, index: usize) -> bool {
+        !matches!(self.at(index), Argument::Missing)
+    }
+
+    pub(crate) fn value<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+        match self.at(index) {
+            Argument::Value(expr) => scene.eval(expr),
+            Argument::Path(path) => scene.get(path),
+            _ => Err(NOT_DECLARED),
+        }
+    }
+
+    pub(crate) fn values<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Vec<Value<'a>>, Failure> {
+        self.expressions(index).iter().map(|expr| scene.eval(expr)).collect()
+    }
+
+    /// The expressions of a list of values.
+    pub(crate) fn expressions(&self, index: usize) -> &[Expr] {
+        match self.at(index) {
+            Argument::Values(values) => values,
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn path(&self, index: usize) -> Result<&Path, Failure> {
+        match self.at(index) {
+            Argument::Path(path) => Ok(path),
+            _ => Err(NOT_DECLARED),
+        }
+    }
+
+    pub(crate) fn lambda(&self, index: usize) -> Result<&Lambda, Failure> {
+        self.optional_lambda(index).ok_or(NOT_DECLARED)
+    }
+
+    pub(crate) fn optional_lambda(&self, index: usize) -> Option<&Lambda> {
+        match self.at(index) {
+            Argument::Lambda(lambda) => Some(lambda),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn text<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Cow<'a, str>, Failure> {
+        self.value(index, scene)?.into_text()
+    }
+
+    pub(crate) fn text_like<'a>(
+        &'a self,
+        index: usize,
+        scene: &mut Scene<'a>,
+    ) -> Result<Option<Cow<'a, str>>, Failure> {
+        Ok(self.value(index, scene)?.into_text_like())
+    }
+
+    pub(crate) fn int<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<i64, Failure> {
+        self.value(index, scene)?.into_int()
+    }
+
+    pub(crate) fn map<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Map<'a>, Failure> {
+        self.value(index, scene)?.into_map()
+    }
+
+    pub(crate) fn list<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<List<'a>, Failure> {
+        self.value(index, scene)?.into_list()
+    }
+
+    pub(crate) fn time<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Time, Failure> {
+        self.value(index, scene)?.into_time()
+    }
+
+    /// A string literal, if it is there.
+    pub(crate) fn literal_text(&self, index: usize) -> Option<&str> {
+        match self.at(index) {
+            Argument::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A list of string literals.
+    pub(crate) fn literal_texts(&self, index: usize) -> &[String] {
+        match self.at(index) {
+            Argument::Texts(texts) => texts,
+            _ => &[],
+        }
+    }
+
+    /// An integer literal, if it is there.
+    pub(crate) fn literal_int(&self, index: usize) -> Option<i64> {
+        match self.at(index) {
+            Argument::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// `true` or `false`, if it is there.
+    pub(crate) fn literal_bool(&self, index: usize) -> Option<bool> {
+        match self.at(index) {
+            Argument::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// A compiled pattern; one that is no literal is compiled now.
+    pub(crate) fn pattern<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Cow<'a, Regex>, Failure> {
+        match self.at(index) {
+            Argument::Pattern(Pattern::Ready(regex)) => Ok(Cow::Borrowed(&**regex)),
+            Argument::Pattern(Pattern::Dynamic(expr, syntax)) => {
+                let source = scene.eval(expr)?.into_text()?;
+                pattern::compile(&source, *syntax).map(Cow::Owned).map_err(Failure::new)
+            }
+            _ => Err(NOT_DECLARED),
+        }
+    }
+
+    /// The pattern, when it was compiled with the statement.
+    pub(crate) fn ready_pattern(&self, index: usize) -> Option<&Regex> {
+        match self.at(index) {
+            Argument::Pattern(Pattern::Ready(regex)) => Some(regex),
+            _ => None,
+        }
+    }
+}

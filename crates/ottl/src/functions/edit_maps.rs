@@ -1,0 +1,242 @@
+//! Editors of maps: keys removed, kept, merged, counted, shortened.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::{Function, Kind, MAP, STRING, function, optional, required};
+use crate::program::{Arguments, Syntax};
+use crate::scene::Scene;
+use crate::value::text::char_boundary;
+use crate::value::{Entries, Failure, Value};
+
+const TARGET: super::Parameter = required("target", Kind::MapPath);
+const PATTERN: super::Parameter = required("pattern", Kind::Pattern(Syntax::Regex));
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    function("delete_key", &[TARGET, required("key", STRING)], delete_key),
+    function("delete_matching_keys", &[TARGET, PATTERN], delete_matching_keys),
+    function("keep_keys", &[TARGET, required("keys", Kind::Values)], keep_keys),
+    function("keep_matching_keys", &[TARGET, PATTERN], keep_matching_keys),
+    function(
+        "merge_maps",
+        &[TARGET, required("source", MAP), required("strategy", Kind::OneOf(&["insert", "update", "upsert"]))],
+        merge_maps,
+    ),
+    function("limit", &[TARGET, required("limit", Kind::Int), required("priority_keys", Kind::Texts)], limit).checked(
+        |arguments| {
+            let priority = i64::try_from(arguments.literal_texts(2).len()).unwrap_or(i64::MAX);
+            match arguments.literal_int(1) {
+                Some(limit) if limit >= priority => Ok(()),
+                _ => Err("the limit must be at least the number of priority keys".to_owned()),
+            }
+        },
+    ),
+    function(
+        "truncate_all",
+        &[
+            TARGET,
+            required("limit", Kind::Int),
+            optional("utf8_safe", Kind::Bool),
+            optional("truncation_marker", Kind::Text),
+        ],
+        truncate_all,
+    )
+    .checked(|arguments| {
+        let marker = i64::try_from(arguments.literal_text(3).unwrap_or_default().len()).unwrap_or(i64::MAX);
+        match arguments.literal_int(1) {
+            Some(limit) if limit >= marker => Ok(()),
+            _ => Err("the limit must not be negative or less than the length of the marker".to_owned()),
+        }
+    }),
+    function(
+        "flatten",
+        &[
+            TARGET,
+            optional("prefix", Kind::Text),
+            optional("depth", Kind::Int),
+            optional("resolve_conflicts", Kind::Bool),
+        ],
+        flatten,
+    )
+    .checked(|arguments| match arguments.literal_int(2) {
+        Some(depth) if depth < 1 => Err("the depth must be at least 1".to_owned()),
+        _ => Ok(()),
+    }),
+    function("stringify_all", &[TARGET], stringify_all),
+    function("clear", &[TARGET], clear),
+];
+
+fn delete_key<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let key = arguments.text(1, scene)?;
+    scene.edit_map(arguments.path(0)?, |map| {
+        map.remove(&key);
+        Ok(())
+    })?;
+    Ok(Value::Nil)
+}
+
+fn delete_matching_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let pattern = arguments.pattern(1, scene)?;
+    scene.edit_map(arguments.path(0)?, |map| {
+        map.retain(|key| !pattern.is_match(key));
+        Ok(())
+    })?;
+    Ok(Value::Nil)
+}
+
+fn keep_matching_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let pattern = arguments.pattern(1, scene)?;
+    scene.edit_map(arguments.path(0)?, |map| {
+        map.retain(|key| pattern.is_match(key));
+        Ok(())
+    })?;
+    Ok(Value::Nil)
+}
+
+fn keep_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let keys = arguments.values(1, scene)?.into_iter().map(Value::into_text).collect::<Result<Vec<_>, _>>()?;
+    scene.edit_map(arguments.path(0)?, |map| {
+        map.retain(|key| keys.iter().any(|kept| kept == key));
+        Ok(())
+    })?;
+    Ok(Value::Nil)
+}
+
+fn merge_maps<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let source = arguments.map(1, scene)?.inall_entries();
+    let strategy = arguments.literal_text(2).unwrap_or_default();
+    scene.edit_map(arguments.path(0)?, |map| {
+        for (key, value) in source {
+            if strategy == "upsert" || map.contains(&key) == (strategy == "update") {
+                map.put(key, value)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Value::Nil)
+}
+
+fn limit<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let limit = usize::try_from(arguments.literal_int(1).unwrap_or_default()).unwrap_or(usize::MAX);
+    let priority = arguments.literal_texts(2);
+    scene.edit_map(arguments.path(0)?, |map| {
+        if map.len() <= limit {
+            return Ok(());
+        }
+        let mut kept = priority.iter().filter(|key| map.contains(key)).count();
+        map.retain(|key| {
+            let keep = priority.iter().any(|other| other == key);
+            let room = !keep && kept < limit;
+            kept += usize::from(room);
+            keep || room
+        });
+        Ok(())
+    })?;
+    Ok(Value::Nil)
+}
+
+fn truncate_all<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let limit = usize::try_from(arguments.literal_int(1).unwrap_or_default()).unwrap_or(usize::MAX);
+    let marker = arguments.literal_text(3).unwrap_or_default();
+    scene.edit_map(arguments.path(0)?, |map| {
+        for (key, value) in map.entries() {
+            let Value::String(text) = value else { continue };
+            if text.len() <= limit {
+                continue;
+            }
+            // Text is UTF-8 everywhere here, so that cutting inside a character is never an option.
+            let end = char_boundary(&text, limit.saturating_sub(marker.len()));
+            map.put(key, Value::text(format!("{}{marker}", &text[..end])))?;
+        }
+        Ok(())
+    })?;
+    Ok(Value::Nil)
+}
+
+fn stringify_all<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    scene.edit_map(arguments.path(0)?, |map| {
+        for (key, value) in map.entries() {
+            if !matches!(value, Value::String(_)) {
+                map.put(key, Value::String(value.into_any_text()))?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Value::Nil)
+}
+
+fn clear<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    scene.edit_map(arguments.path(0)?, |map| {
+        map.retain(|_| false);
+        Ok(())
+    })?;
+    Ok(Value::Nil)
+}
+
+fn flatten<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let mut flat = Flat {
+        entries: Entries::new(),
+        taken: HashMap::new(),
+        depth: arguments.literal_int(2).unwrap_or(i64::MAX),
+        resolve_conflicts: arguments.literal_bool(3).unwrap_or_default(),
+    };
+    scene.edit_map(arguments.path(0)?, |map| {
+        flat.map(map.entries(), arguments.literal_text(1).unwrap_or_default(), 0);
+        map.replace_all(flat.entries)
+    })?;
+    Ok(Value::Nil)
+}
+
+/// The entries of nested maps and lists at one level, their keys joined by dots.
+struct Flat<'a> {
+    entries: Entries<'a>,
+    /// How often a key occurred, when conflicts are resolved.
+    taken: HashMap<String, u64>,
+    depth: i64,
+    resolve_conflicts: bool,
+}
+
+impl<'a> Flat<'a> {
+    fn map(&mut self, entries: Entries<'a>, prefix: &str, depth: i64) {
+        for (key, value) in entries {
+            let key = if prefix.is_empty() { key.into_owned() } else { format!("{prefix}.{key}") };
+            self.value(key, value, depth);
+        }
+    }
+
+    fn value(&mut self, key: String, value: Value<'a>, depth: i64) {
+        match value {
+            Value::Map(map) if depth < self.depth => self.map(map.inall_entries(), &key, depth + 1),
+            Value::List(list) if depth < self.depth => {
+                let values = list.into_values().into_iter().enumerate();
+                values.for_each(|(index, value)| self.element(&key, index, value, depth + 1));
+            }
+            value => self.put(key, value),
+        }
+    }
+
+    fn element(&mut self, list: &str, index: usize, value: Value<'a>, depth: i64) {
+        match value {
+            Value::Map(_) | Value::List(_) if depth < self.depth => self.value(format!("{list}.{index}"), value, depth),
+            value if self.resolve_conflicts => self.put(list.to_owned(), value),
+            value => self.put(format!("{list}.{index}"), value),
+        }
+    }
+
+    fn put(&mut self, key: String, value: Value<'a>) {
+        if !self.resolve_conflicts {
+            return crate::scene::access::put(&mut self.entries, Cow::Owned(key), value);
+        }
+        let key = match self.taken.get_mut(&key) {
+            Some(count) => {
+                *count += 1;
+                format!("{key}.{}", *count - 1)
+            }
+            None => {
+                self.taken.insert(key.clone(), 0);
+                key
+            }
+        };
+        self.entries.push((Cow::Owned(key), value));
+    }
+}

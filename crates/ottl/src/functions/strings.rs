@@ -1,0 +1,153 @@
+//! Converters of text.
+
+use std::borrow::Cow;
+
+use super::{Function, INT, Kind, STRING, function, optional, required};
+use crate::program::{Arguments, Syntax};
+use crate::scene::Scene;
+use crate::value::text::char_boundary;
+use crate::value::{Failure, Value};
+
+const TARGET: super::Parameter = required("target", STRING);
+const PATTERN: super::Parameter = required("pattern", Kind::Pattern(Syntax::Regex));
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    function("IsMatch", &[required("target", Kind::Like), PATTERN], is_match),
+    function("HasPrefix", &[TARGET, required("prefix", STRING)], |arguments, scene| {
+        Ok(Value::Bool(arguments.text(0, scene)?.starts_with(&*arguments.text(1, scene)?)))
+    }),
+    function("HasSuffix", &[TARGET, required("suffix", STRING)], |arguments, scene| {
+        Ok(Value::Bool(arguments.text(0, scene)?.ends_with(&*arguments.text(1, scene)?)))
+    }),
+    function("Concat", &[required("vals", Kind::Values), required("delimiter", STRING)], concat),
+    function("Split", &[TARGET, required("delimiter", STRING)], split),
+    function(
+        "Substring",
+        &[TARGET, required("start", INT), required("length", INT), optional("utf8_safe", Kind::Bool)],
+        substring,
+    ),
+    function("ExtractPatterns", &[TARGET, PATTERN], extract_patterns).checked(|arguments| {
+        match arguments.ready_pattern(1) {
+            Some(regex) if regex.capture_names().flatten().next().is_none() => Err(NO_GROUPS.to_owned()),
+            _ => Ok(()),
+        }
+    }),
+    function(
+        "ConvertCase",
+        &[TARGET, required("to_case", Kind::OneOf(&["lower", "upper", "snake", "camel"]))],
+        |arguments, scene| convert_case(arguments, scene, arguments.literal_text(1).unwrap_or_default()),
+    ),
+    function("ToLowerCase", &[TARGET], |arguments, scene| convert_case(arguments, scene, "lower")),
+    function("ToUpperCase", &[TARGET], |arguments, scene| convert_case(arguments, scene, "upper")),
+    function("ToSnakeCase", &[TARGET], |arguments, scene| convert_case(arguments, scene, "snake")),
+    function("ToCamelCase", &[TARGET], |arguments, scene| convert_case(arguments, scene, "camel")),
+];
+
+const NO_GROUPS: &str = "the pattern must have at least one named group";
+
+fn is_match<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let pattern = arguments.pattern(1, scene)?;
+    let target = arguments.text_like(0, scene)?;
+    Ok(Value::Bool(target.is_some_and(|target| pattern.is_match(&target))))
+}
+
+fn concat<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let delimiter = arguments.text(1, scene)?;
+    let mut text = String::new();
+    for (index, expr) in arguments.expressions(0).iter().enumerate() {
+        if index > 0 {
+            text.push_str(&delimiter);
+        }
+        text.push_str(&scene.eval(expr)?.into_text_like().unwrap_or(Cow::Borrowed("<nil>")));
+        scene.check_length(text.len())?;
+    }
+    Ok(Value::text(text))
+}
+
+fn split<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let (text, delimiter) = (arguments.text(0, scene)?, arguments.text(1, scene)?);
+    let parts: Vec<Value<'a>> = if delimiter.is_empty() {
+        // Between characters, where Rust would also find empty parts at both ends.
+        text.chars().map(|char| Value::text(char.to_string())).collect()
+    } else {
+        text.split(&*delimiter).map(|part| Value::text(part.to_owned())).collect()
+    };
+    Ok(Value::list(parts))
+}
+
+fn substring<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let (start, length) = (arguments.int(1, scene)?, arguments.int(2, scene)?);
+    let text = arguments.text(0, scene)?;
+    let bounds = usize::try_from(start).ok().zip(usize::try_from(length).ok().filter(|length| *length > 0));
+    let range = bounds.and_then(|(start, length)| Some(start..start.checked_add(length)?));
+    let Some(range) = range.filter(|range| range.end <= text.len()) else {
+        return Err(Failure::new(format!("{length} bytes from {start} are not within a text of {}", text.len())));
+    };
+    // The reference may return half a character; text is UTF-8 here, so that halves at the ends are left out.
+    let end = char_boundary(&text, range.end);
+    let starts = (range.start..=end).find(|index| text.is_char_boundary(*index));
+    let start = starts.unwrap_or(end);
+    Ok(Value::text(text[start..end].to_owned()))
+}
+
+fn extract_patterns<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let pattern = arguments.pattern(1, scene)?;
+    if pattern.capture_names().flatten().next().is_none() {
+        return Err(Failure::text(NO_GROUPS));
+    }
+    let text = arguments.text(0, scene)?;
+    let Some(captures) = pattern.captures(&text) else { return Ok(Value::map(Vec::new())) };
+    let named = pattern.capture_names().flatten().map(|name| {
+        let value = captures.name(name).map_or("", |group| group.as_str());
+        (Cow::Owned(name.to_owned()), Value::text(value.to_owned()))
+    });
+    Ok(Value::map(named.collect()))
+}
+
+fn convert_case<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>, case: &str) -> Result<Value<'a>, Failure> {
+    let text = arguments.text(0, scene)?;
+    Ok(Value::text(match case {
+        "lower" => text.to_lowercase(),
+        "upper" => text.to_uppercase(),
+        "snake" => snake(&text),
+        _ => camel(&text),
+    }))
+}
+
+/// Words joined by underscores; a word starts where the case changes, at a number, and after space, dot and dash.
+fn snake(text: &str) -> String {
+    let chars: Vec<char> = text.trim().chars().collect();
+    let mut out = String::with_capacity(text.len() + 4);
+    for (index, char) in chars.iter().enumerate() {
+        let next = chars.get(index + 1);
+        let is_separator = matches!(char, ' ' | '_' | '-' | '.');
+        out.push(if is_separator { '_' } else { char.to_ascii_lowercase() });
+        let Some(next) = next.filter(|_| !is_separator) else { continue };
+        let changes = (char.is_ascii_lowercase() && (next.is_ascii_uppercase() || next.is_ascii_digit()))
+            || (char.is_ascii_uppercase() && next.is_ascii_digit())
+            || (char.is_ascii_digit() && next.is_ascii_alphabetic());
+        let acronym_ends = char.is_ascii_uppercase()
+            && next.is_ascii_uppercase()
+            && chars.get(index + 2).is_some_and(char::is_ascii_lowercase);
+        if changes || acronym_ends {
+            out.push('_');
+        }
+    }
+    out
+}
+
+/// Words without anything between them, each with a capital letter in front.
+fn camel(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut capital = true;
+    for char in text.trim().chars() {
+        match char {
+            '_' | ' ' | '-' | '.' => capital = true,
+            _ => {
+                out.push(if capital { char.to_ascii_uppercase() } else { char });
+                capital = char.is_ascii_digit();
+            }
+        }
+    }
+    out
+}

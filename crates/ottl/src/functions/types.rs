@@ -1,0 +1,90 @@
+//! Converters that ask for a type or convert to one.
+
+use super::{Function, Kind, function, required};
+use crate::context::{Context, Level};
+use crate::program::Arguments;
+use crate::scene::Scene;
+use crate::value::{Failure, Value};
+
+const TARGET: &[super::Parameter] = &[required("target", Kind::Any)];
+const LIKE: &[super::Parameter] = &[required("target", Kind::Like)];
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    function("IsString", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::String(_)))),
+    function("IsInt", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::Int(_)))),
+    function("IsBool", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::Bool(_)))),
+    function("IsDouble", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::Double(_)))),
+    function("IsMap", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::Map(_)))),
+    function("IsList", TARGET, |arguments, scene| {
+        is(arguments, scene, |value| match value {
+            Value::List(_) => true,
+            Value::Messages(messages) => messages.repeated,
+            _ => false,
+        })
+    }),
+    function("IsRootSpan", &[], is_root_span).only_in(&[Context::Span]),
+    function("Int", LIKE, |arguments, scene| {
+        Ok(arguments.value(0, scene)?.into_int_like()?.map_or(Value::Nil, Value::Int))
+    }),
+    function("Double", LIKE, |arguments, scene| {
+        Ok(arguments.value(0, scene)?.into_double_like()?.map_or(Value::Nil, Value::Double))
+    }),
+    function("Bool", LIKE, |arguments, scene| {
+        Ok(arguments.value(0, scene)?.into_bool_like()?.map_or(Value::Nil, Value::Bool))
+    }),
+    function("String", LIKE, |arguments, scene| Ok(arguments.text_like(0, scene)?.map_or(Value::Nil, Value::String))),
+    function("TraceID", TARGET, |arguments, scene| id(arguments, scene).map(Value::TraceId)),
+    function("SpanID", TARGET, |arguments, scene| id(arguments, scene).map(Value::SpanId)),
+    function("ParseJSON", &[required("target", super::STRING)], parse_json),
+];
+
+fn is<'a>(
+    arguments: &'a Arguments,
+    scene: &mut Scene<'a>,
+    matches: fn(&Value<'_>) -> bool,
+) -> Result<Value<'a>, Failure> {
+    Ok(Value::Bool(matches(&arguments.value(0, scene)?)))
+}
+
+fn is_root_span<'a>(_: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    const PARENT_SPAN_ID: u32 = 4;
+    let request = scene.request;
+    let parent = scene.draft(Level::Item).scalar(request, PARENT_SPAN_ID);
+    let is_set = |scalar| matches!(scalar, crate::draft::Scalar::Len(id) if id.iter().any(|byte| *byte != 0));
+    Ok(Value::Bool(!parent.is_some_and(is_set)))
+}
+
+/// An id from its bytes or from its hexadecimal digits.
+fn id<'a, const N: usize>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<[u8; N], Failure> {
+    let bytes = arguments.value(0, scene)?.into_bytes_like()?.unwrap_or_default();
+    if let Ok(id) = <[u8; N]>::try_from(bytes.as_ref()) {
+        return Ok(id);
+    }
+    let digits = crate::value::text::from_hex(&bytes).and_then(|bytes| <[u8; N]>::try_from(bytes).ok());
+    digits.ok_or_else(|| Failure::new(format!("an id must have {N} bytes or {} hexadecimal digits", N * 2)))
+}
+
+fn parse_json<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let text = arguments.text(0, scene)?;
+    scene.check_length(text.len())?;
+    let parsed: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| Failure::new(format!("cannot parse JSON: {error}")))?;
+    if !matches!(parsed, serde_json::Value::Array(_) | serde_json::Value::Object(_)) {
+        return Err(Failure::text("cannot parse JSON: it is neither an object nor an array"));
+    }
+    Ok(from_json(parsed))
+}
+
+/// A JSON value; every number is a double.
+fn from_json<'a>(json: serde_json::Value) -> Value<'a> {
+    match json {
+        serde_json::Value::Null => Value::Nil,
+        serde_json::Value::Bool(value) => Value::Bool(value),
+        serde_json::Value::Number(number) => Value::Double(number.as_f64().unwrap_or_default()),
+        serde_json::Value::String(text) => Value::text(text),
+        serde_json::Value::Array(values) => Value::list(values.into_iter().map(from_json).collect()),
+        serde_json::Value::Object(entries) => {
+            Value::map(entries.into_iter().map(|(key, value)| (key.into(), from_json(value))).collect())
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Changed bytes of a request, and the request put together with them.
+//!
+//! A walk leaves a message after everything in it, so it knows by how much the message grew: the new length is one
+//! more patch, and no second walk is needed. What no patch covers is copied as it is, unknown fields and lengths in
+//! more bytes than needed included.
+
+use std::ops::Range;
+
+use weir_otlp::build::{Encoder, varint_len};
+
+/// A field of the request that holds a message: key, length and body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Offset of the key.
+    pub(crate) key: usize,
+    /// Offset of the body.
+    pub(crate) start: usize,
+    /// Offset of the first byte after the body.
+    pub(crate) end: usize,
+}
+
+impl Place {
+    /// The whole field.
+    pub(crate) fn field(self) -> Range<usize> {
+        self.key..self.end
+    }
+}
+
+#[derive(Debug)]
+struct Patch {
+    /// Bytes of the request that go away.
+    old: Range<usize>,
+    /// Bytes of the arena that stand there instead.
+    new: Range<usize>,
+}
+
+/// Changes to one request.
+#[derive(Debug, Default)]
+pub(crate) struct Patches {
+    list: Vec<Patch>,
+    arena: Encoder,
+}
+
+impl Patches {
+    /// Replaces bytes of the request with what is written; returns by how much that is longer.
+    pub(crate) fn replace(&mut self, old: Range<usize>, write: impl FnOnce(&mut Encoder)) -> isize {
+        let start = self.arena.len();
+        write(&mut self.arena);
+        let new = start..self.arena.len();
+        let grown = new.len().cast_signed() - old.len().cast_signed();
+        if !(old.is_empty() && new.is_empty()) {
+            self.list.push(Patch { old, new });
+        }
+        grown
+    }
+
+    /// Removes bytes of the request; returns by how much it is longer, which is less than 0.
+    pub(crate) fn remove(&mut self, old: Range<usize>) -> isize {
+        if let Some(last) = self.list.last_mut()
+            && last.new.is_empty()
+            && last.old.end == old.start
+        {
+            last.old.end = old.end;
+            return -old.len().cast_signed();
+        }
+        self.replace(old, |_| {})
+    }
+
+    /// Where the list of changes ends now.
+    pub(crate) fn mark(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Forgets the changes made since the mark, which lie in `within`.
+    pub(crate) fn forget(&mut self, mark: usize, within: &Range<usize>) {
+        self.list.truncate(mark);
+        // A removal that began before the mark may have been extended into the range.
+        if let Some(last) = self.list.last_mut() {
+            last.old.end = last.old.end.min(within.start).max(last.old.start);
+        }
+    }
+
+    /// Whether nothing changes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Writes the new length of a message whose body grew; returns by how much the whole field grew.
+    pub(crate) fn resize(&mut self, request: &[u8], place: Place, grown: isize) -> isize {
+        if grown == 0 {
+            return 0;
+        }
+        let length = (place.end - place.start).saturating_add_signed(grown) as u64;
+        let key_length = request[place.key..].iter().take_while(|byte| **byte >= 0x80).count() + 1;
+        let old = place.key + key_length..place.start;
+        grown + self.replace(old, |arena| raw_varint(length, arena))
+    }
+
+    /// The request with all changes.
+    pub(crate) fn apply(mut self, request: &[u8]) -> Vec<u8> {
+        // Made innermost first, changes at one place are in the right order already; the sort is stable.
+        self.list.sort_by_key(|patch| (patch.old.start, patch.old.end));
+        let arena = self.arena.into_bytes();
+        let mut out = Vec::with_capacity(request.len() + arena.len());
+        let mut done = 0;
+        for Patch { old, new } in self.list {
+            out.extend_from_slice(&request[done.min(old.start)..old.start]);
+            out.extend_from_slice(&arena[new]);
+            done = done.max(old.end);
+        }
+        out.extend_from_slice(&request[done..]);
+        out
+    }
+}
+
+/// Writes a varint that belongs to no field.
+pub(crate) fn raw_varint(mut value: u64, arena: &mut Encoder) {
+    let mut bytes = [0; 10];
+    let length = varint_len(value);
+    for byte in &mut bytes[..length] {
+        *byte = (value & 0x7f).to_le_bytes()[0] | 0x80;
+        value >>= 7;
+    }
+    bytes[length - 1] &= 0x7f;
+    arena.raw(&bytes[..length]);
+}

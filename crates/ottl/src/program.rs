@@ -1,0 +1,159 @@
+//! Compiled statements and conditions: every name is resolved, every constant prepared.
+
+use std::fmt;
+
+use regex::Regex;
+
+use crate::ast::{Comparison, MathOperator};
+use crate::context::Level;
+use crate::functions::Function;
+use crate::paths::Field;
+use crate::value::{List, Map, Value};
+
+/// What computes a value.
+#[derive(Debug)]
+pub(crate) enum Expr {
+    Literal(Value<'static>),
+    Path(Path),
+    Call(Box<Call>),
+    Negate(Box<Expr>),
+    Math(Box<Expr>, Vec<(MathOperator, Expr)>),
+    List(Vec<Expr>),
+    Map(Vec<(String, Expr)>),
+}
+
+/// What decides.
+#[derive(Debug)]
+pub(crate) enum Test {
+    Literal(bool),
+    /// A value that must be a truth value.
+    Value(Expr),
+    Compare {
+        left: Expr,
+        operator: Comparison,
+        right: Expr,
+    },
+    Not(Box<Test>),
+    And(Vec<Test>),
+    Or(Vec<Test>),
+}
+
+/// A place in the telemetry.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) target: Target,
+    /// Keys after the path.
+    pub(crate) keys: Vec<Expr>,
+    /// Number of the first key among the literal keys of its level, when it is one.
+    pub(crate) slot: Option<usize>,
+}
+
+/// What a path leads to, before its keys.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Target {
+    /// The map of a message: attributes, metadata.
+    Map(Level),
+    /// A field of a message.
+    Field(Field),
+    /// The body of a log record.
+    Body,
+    /// The body of a log record as text.
+    BodyText,
+    /// What the statements of a group remember for one item.
+    Cache,
+    /// Position of a span event in its span.
+    EventIndex,
+    /// The type of a metric.
+    MetricType,
+    /// A parameter of a lambda, by its place on the stack.
+    Local(usize),
+}
+
+/// A function and its arguments.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) function: &'static Function,
+    pub(crate) arguments: Arguments,
+    /// Keys applied to the result.
+    pub(crate) keys: Vec<Expr>,
+}
+
+/// Arguments in the order of the parameters.
+#[derive(Debug)]
+pub(crate) struct Arguments(pub(crate) Vec<Argument>);
+
+/// An argument as its parameter wants it.
+#[derive(Debug)]
+pub(crate) enum Argument {
+    /// An optional argument that is not there.
+    Missing,
+    Value(Expr),
+    Values(Vec<Expr>),
+    Path(Path),
+    Pattern(Pattern),
+    Text(String),
+    Texts(Vec<String>),
+    Int(i64),
+    Bool(bool),
+    Lambda(Lambda),
+}
+
+/// A pattern: compiled with the statement when it is a literal.
+#[derive(Debug)]
+pub(crate) enum Pattern {
+    Ready(Box<Regex>),
+    Dynamic(Expr, Syntax),
+}
+
+/// How a pattern is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    /// A regular expression in Go's syntax.
+    Regex,
+    /// A glob of `gobwas/glob`, which matches the whole text.
+    Glob,
+}
+
+/// A function written in place, or a function passed on.
+#[derive(Debug)]
+pub(crate) struct Lambda {
+    /// Where its parameters start on the stack.
+    pub(crate) base: usize,
+    /// How many parameters it has.
+    pub(crate) parameters: usize,
+    pub(crate) body: LambdaBody,
+}
+
+/// What a lambda evaluates to.
+#[derive(Debug)]
+pub(crate) enum LambdaBody {
+    Value(Expr),
+    Test(Test),
+}
+
+/// Compiled statements or conditions of one group.
+pub(crate) struct Statement {
+    pub(crate) call: Call,
+    pub(crate) test: Test,
+}
+
+impl fmt::Debug for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.call.function.name)
+    }
+}
+
+impl Value<'static> {
+    /// The literal, lent to one evaluation.
+    pub(crate) fn lend(&self) -> Value<'_> {
+        match self {
+            Self::String(text) => Value::String(text.as_ref().into()),
+            Self::Bytes(bytes) => Value::Bytes(bytes.as_ref().into()),
+            Self::Map(Map::Tree(entries)) => {
+                Value::map(entries.iter().map(|(key, value)| (key.as_ref().into(), value.lend())).collect())
+            }
+            Self::List(List::Tree(values)) => Value::list(values.iter().map(Value::lend).collect()),
+            other => other.clone(),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What a statement sees: the messages around one item, the cache, the parameters of lambdas.
+
+use std::borrow::Cow;
+
+use crate::context::{LEVELS, Level, PointKind};
+use crate::draft::Draft;
+use crate::value::{Entries, Failure, Value};
+
+pub(crate) mod access;
+mod codec;
+pub(crate) mod eval;
+pub(crate) mod maps;
+
+/// See the module. It lives as long as one request is worked on.
+#[derive(Debug)]
+pub(crate) struct Scene<'a> {
+    pub(crate) request: &'a [u8],
+    drafts: [Draft<'a>; LEVELS],
+    /// Type of the current data point.
+    pub(crate) point: PointKind,
+    /// `Metric.data`: number of the member that is present; 0 when there is none.
+    pub(crate) data: u32,
+    /// Position of the current event or exemplar among its like.
+    pub(crate) leaf_index: i64,
+    pub(crate) cache: Entries<'a>,
+    /// Parameters of the lambdas that are being evaluated.
+    pub(crate) locals: Vec<Value<'a>>,
+    /// Nanoseconds since the Unix epoch, the same for the whole request.
+    pub(crate) now: i128,
+    /// Bytes that statements may still add.
+    budget: usize,
+}
+
+impl<'a> Scene<'a> {
+    /// A scene without any message. `slots` says how many literal keys the program has at each level.
+    pub(crate) fn new(request: &'a [u8], slots: &[usize; LEVELS], now: i128, budget: usize) -> Self {
+        Self {
+            request,
+            drafts: slots.map(Draft::with_slots),
+            point: PointKind::Number,
+            data: 0,
+            leaf_index: 0,
+            cache: Entries::new(),
+            locals: Vec::new(),
+            now,
+            budget,
+        }
+    }
+
+    /// The message of a level.
+    pub(crate) fn draft(&mut self, level: Level) -> &mut Draft<'a> {
+        &mut self.drafts[level.index()]
+    }
+
+    /// The entry of a message's map.
+    pub(crate) fn entry(&mut self, level: Level, key: &str, slot: Option<usize>) -> Option<Value<'a>> {
+        let request = self.request;
+        self.draft(level).get(request, key, slot)
+    }
+
+    /// Gives an entry of a message's map a value.
+    ///
+    /// # Errors
+    /// When the value cannot be stored, or the request would grow too much.
+    pub(crate) fn put_entry(
+        &mut self,
+        level: Level,
+        key: Cow<'a, str>,
+        slot: Option<usize>,
+        value: Value<'a>,
+    ) -> Result<(), Failure> {
+        self.charge(value.encoded_size()? + key.len())?;
+        let request = self.request;
+        let length = key.len();
+        if let Some(old) = self.draft(level).put(request, key, slot, value) {
+            self.credit(old.encoded_size()? + length);
+        }
+        Ok(())
+    }
+
+    /// Takes bytes from what statements may still add.
+    ///
+    /// # Errors
+    /// When there are not so many left.
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Failure> {
+        match self.budget.checked_sub(bytes) {
+            Some(rest) => {
+                self.budget = rest;
+                Ok(())
+            }
+            None => Err(Failure::text("the request would grow beyond its limit")),
+        }
+    }
+
+    /// Gives bytes back.
+    pub(crate) fn credit(&mut self, bytes: usize) {
+        self.budget = self.budget.saturating_add(bytes);
+    }
+
+    /// Fails when a value that is being made would be longer than all that may be added.
+    ///
+    /// # Errors
+    /// See above.
+    pub(crate) fn check_length(&self, bytes: usize) -> Result<(), Failure> {
+        if bytes > self.budget {
+            return Err(Failure::text("the value would be longer than the request may grow"));
+        }
+        Ok(())
+    }
+}

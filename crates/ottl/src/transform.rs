@@ -1,0 +1,112 @@
+//! Statements applied to a request.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::context::{Context, Signal};
+use crate::error::Error;
+use crate::group::{Group, Limits, Options, Tally};
+use crate::patch::Patches;
+use crate::scene::Scene;
+use crate::walk::Walk;
+
+/// A group of statements, executed one after the other for every item for which one of the conditions holds.
+///
+/// Two are equal when they were made from the same texts. A clone shares what was compiled.
+#[derive(Clone)]
+pub struct Transform {
+    options: Options,
+    conditions: Vec<String>,
+    statements: Vec<String>,
+    group: Arc<Group>,
+}
+
+/// What a [`Transform`] did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Transformed {
+    /// The request with the changes; none when nothing changed.
+    pub request: Option<Vec<u8>>,
+    /// One for each condition.
+    pub conditions: Vec<Tally>,
+    /// One for each statement.
+    pub statements: Vec<Tally>,
+}
+
+impl Transform {
+    /// Compiles statements and the conditions for all of them; no condition means always.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in the order of conditions and statements.
+    pub fn compile(
+        signal: Signal,
+        options: &Options,
+        conditions: &[String],
+        statements: &[String],
+    ) -> Result<Self, Vec<Error>> {
+        let group = Arc::new(Group::compile(signal, options, conditions, statements)?);
+        let (conditions, statements) = (conditions.to_vec(), statements.to_vec());
+        Ok(Self { options: options.clone(), conditions, statements, group })
+    }
+
+    /// The context the statements are executed in.
+    pub fn context(&self) -> Context {
+        self.group.context
+    }
+
+    /// Executes the statements for every item of a valid request. A statement that fails for an item is counted and
+    /// leaves the item as it is; the next statement goes on.
+    pub fn apply<'a>(&'a self, request: &'a [u8], limits: &Limits) -> Transformed {
+        let mut conditions = vec![Tally::default(); self.conditions.len()];
+        let mut statements = vec![Tally::default(); self.statements.len()];
+        let group = &*self.group;
+        let mut walk = Walk {
+            scene: group.scene(request, limits),
+            signal: group.signal,
+            context: group.context,
+            drops: false,
+            visit: |scene: &mut Scene<'a>| execute(group, scene, &mut conditions, &mut statements),
+            patches: Patches::default(),
+            dropped_items: 0,
+        };
+        walk.run();
+        let patches = walk.patches;
+        let request = (!patches.is_empty()).then(|| patches.apply(request));
+        Transformed { request, conditions, statements }
+    }
+}
+
+/// Executes the statements for what the scene shows, which is always kept.
+fn execute<'a>(group: &'a Group, scene: &mut Scene<'a>, conditions: &mut [Tally], statements: &mut [Tally]) -> bool {
+    if !group.conditions.is_empty() && !group.first_match(scene, conditions) {
+        return true;
+    }
+    for (statement, tally) in group.statements.iter().zip(statements) {
+        match scene.test(&statement.test) {
+            Ok(false) => continue,
+            Ok(true) => {}
+            Err(failure) => {
+                tally.failed(&failure);
+                continue;
+            }
+        }
+        match scene.call(&statement.call) {
+            Ok(_) => tally.matched += 1,
+            Err(failure) => tally.failed(&failure),
+        }
+    }
+    true
+}
+
+impl PartialEq for Transform {
+    fn eq(&self, other: &Self) -> bool {
+        (self.group.signal, &self.options, &self.conditions, &self.statements)
+            == (other.group.signal, &other.options, &other.conditions, &other.statements)
+    }
+}
+
+impl fmt::Debug for Transform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Transform");
+        debug.field("conditions", &self.conditions).field("statements", &self.statements).finish_non_exhaustive()
+    }
+}

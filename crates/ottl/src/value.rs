@@ -1,0 +1,230 @@
+//! Values while a statement runs: borrowed from the request where possible, read no further than they are looked at.
+
+use std::borrow::Cow;
+use std::fmt;
+
+pub(crate) mod compare;
+pub(crate) mod convert;
+pub(crate) mod math;
+pub(crate) mod text;
+pub(crate) mod wire;
+
+/// A value. `'a` is the request or the compiled program, whichever the value is part of.
+#[derive(Debug, Clone)]
+pub(crate) enum Value<'a> {
+    /// Nothing.
+    Nil,
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A floating point number.
+    Double(f64),
+    /// Text.
+    String(Cow<'a, str>),
+    /// Bytes.
+    Bytes(Cow<'a, [u8]>),
+    /// A map.
+    Map(Map<'a>),
+    /// A list.
+    List(List<'a>),
+    /// A point in time.
+    Time(Time),
+    /// Nanoseconds between two points in time.
+    Duration(i64),
+    /// A trace id; all zeros when it is absent.
+    TraceId([u8; 16]),
+    /// A span id; all zeros when it is absent.
+    SpanId([u8; 8]),
+    /// Messages that can be counted and copied but not looked into: events, links, a status.
+    Messages(Messages<'a>),
+}
+
+/// A point in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Time {
+    /// Nanoseconds since the Unix epoch. Years 1 to 9999 do not fit 64 bits.
+    pub(crate) unix_nano: i128,
+    /// Seconds east of UTC, for the functions that take a time apart.
+    pub(crate) offset: i32,
+}
+
+impl Time {
+    /// A time in UTC.
+    pub(crate) fn utc(unix_nano: i128) -> Self {
+        Self { unix_nano, offset: 0 }
+    }
+}
+
+/// A map: still the body of a `KeyValueList`, or taken apart.
+#[derive(Debug, Clone)]
+pub(crate) enum Map<'a> {
+    /// The body of a `KeyValueList`.
+    Wire(&'a [u8]),
+    /// Keys and values in order.
+    Tree(Entries<'a>),
+}
+
+/// Keys and values in order; a key that occurs twice means its first value.
+pub(crate) type Entries<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
+
+/// A list: still the body of an `ArrayValue`, or taken apart.
+#[derive(Debug, Clone)]
+pub(crate) enum List<'a> {
+    /// The body of an `ArrayValue`.
+    Wire(&'a [u8]),
+    /// The elements.
+    Tree(Vec<Value<'a>>),
+}
+
+/// Messages of one kind, as bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Messages<'a> {
+    /// What the messages are, in the words of the `.proto` files.
+    pub(crate) kind: &'static str,
+    /// Their bodies.
+    pub(crate) bodies: Vec<Cow<'a, [u8]>>,
+    /// Whether this is a list; a single message otherwise.
+    pub(crate) repeated: bool,
+}
+
+impl<'a> Value<'a> {
+    /// Text that was made just now.
+    pub(crate) fn text(text: impl Into<Cow<'a, str>>) -> Self {
+        Self::String(text.into())
+    }
+
+    /// A list of elements.
+    pub(crate) fn list(values: Vec<Self>) -> Self {
+        Self::List(List::Tree(values))
+    }
+
+    /// A map of entries.
+    pub(crate) fn map(entries: Entries<'a>) -> Self {
+        Self::Map(Map::Tree(entries))
+    }
+
+    /// Whether this is nothing.
+    pub(crate) fn is_nil(&self) -> bool {
+        matches!(self, Self::Nil)
+    }
+
+    /// What kind of value this is, for messages.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Nil => "nil",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Double(_) => "double",
+            Self::String(_) => "string",
+            Self::Bytes(_) => "bytes",
+            Self::Map(_) => "map",
+            Self::List(_) => "list",
+            Self::Time(_) => "time",
+            Self::Duration(_) => "duration",
+            Self::TraceId(_) => "trace id",
+            Self::SpanId(_) => "span id",
+            Self::Messages(messages) => messages.kind,
+        }
+    }
+
+    /// The element with this key or index.
+    ///
+    /// # Errors
+    /// When there is none, or the value has no elements.
+    pub(crate) fn index(&self, key: &Value<'_>) -> Result<Self, Failure> {
+        match (self, key) {
+            (Self::Map(map), Value::String(key)) => map.get(key).ok_or(Failure::text("key not found in map")),
+            (Self::List(list), Value::Int(index)) => list.get(*index),
+            (Self::Bytes(bytes), Value::Int(index)) => {
+                let byte = usize::try_from(*index).ok().and_then(|index| bytes.get(index));
+                byte.map(|byte| Self::Int(i64::from(*byte))).ok_or_else(|| out_of_bounds(*index))
+            }
+            (_, Value::String(_) | Value::Int(_)) => {
+                Err(Failure::new(format!("a {} cannot be indexed with a {}", self.type_name(), key.type_name())))
+            }
+            _ => Err(Failure::new(format!("a key must be a string or an int, not a {}", key.type_name()))),
+        }
+    }
+}
+
+/// An index beyond the ends of a list.
+pub(crate) fn out_of_bounds(index: i64) -> Failure {
+    Failure::new(format!("index {index} is out of bounds"))
+}
+
+impl<'a> Map<'a> {
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Wire(body) => wire::entries(body).count(),
+            Self::Tree(entries) => entries.len(),
+        }
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &str) -> Option<Value<'a>> {
+        match self {
+            Self::Wire(body) => wire::entries(body).find(|(other, _)| *other == key).map(|(_, value)| value),
+            Self::Tree(entries) => entries.iter().find(|(other, _)| other == key).map(|(_, value)| value.clone()),
+        }
+    }
+
+    /// The entries, taken apart one level deep.
+    pub(crate) fn inall_entries(self) -> Entries<'a> {
+        match self {
+            Self::Wire(body) => wire::entries(body).map(|(key, value)| (Cow::Borrowed(key), value)).collect(),
+            Self::Tree(entries) => entries,
+        }
+    }
+}
+
+impl<'a> List<'a> {
+    /// How many elements there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Wire(body) => wire::elements(body).count(),
+            Self::Tree(values) => values.len(),
+        }
+    }
+
+    /// The element at an index.
+    pub(crate) fn get(&self, index: i64) -> Result<Value<'a>, Failure> {
+        let position = usize::try_from(index).map_err(|_| out_of_bounds(index))?;
+        let found = match self {
+            Self::Wire(body) => wire::elements(body).nth(position),
+            Self::Tree(values) => values.get(position).cloned(),
+        };
+        found.ok_or_else(|| out_of_bounds(index))
+    }
+
+    /// The elements.
+    pub(crate) fn into_values(self) -> Vec<Value<'a>> {
+        match self {
+            Self::Wire(body) => wire::elements(body).collect(),
+            Self::Tree(values) => values,
+        }
+    }
+}
+
+/// Why a statement or a condition could not be evaluated for an item. The item stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure(Cow<'static, str>);
+
+impl Failure {
+    /// A message that is always the same; it costs nothing.
+    pub(crate) const fn text(message: &'static str) -> Self {
+        Self(Cow::Borrowed(message))
+    }
+
+    /// A message about the values met.
+    pub(crate) fn new(message: String) -> Self {
+        Self(Cow::Owned(message))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,110 @@
+//! Comparison rules: `pkg/ottl/compare.go`.
+//!
+//! Values of different kinds differ and are in no order; int and double are one kind. Nothing equals only nothing.
+
+use std::cmp::Ordering;
+
+use super::Value;
+use crate::ast::Comparison;
+
+/// Whether the values relate as the operator demands.
+pub(crate) fn compare(left: &Value<'_>, operator: Comparison, right: &Value<'_>) -> bool {
+    // Most conditions compare a text with a literal for equality, which needs no order.
+    if let (Value::String(left), Value::String(right)) = (left, right) {
+        return match operator {
+            Comparison::Equal => left == right,
+            Comparison::NotEqual => left != right,
+            _ => holds(operator, left.as_ref().cmp(right.as_ref())),
+        };
+    }
+    match order(left, right) {
+        Relation::Ordered(ordering) => holds(operator, ordering),
+        Relation::Equal(equal) => match operator {
+            Comparison::Equal => equal,
+            Comparison::NotEqual => !equal,
+            _ => false,
+        },
+        Relation::Number(left, right) => numbers(left, operator, right),
+        Relation::None => operator == Comparison::NotEqual,
+    }
+}
+
+/// Whether two values are equal by the rules of the language.
+pub(crate) fn equal(left: &Value<'_>, right: &Value<'_>) -> bool {
+    compare(left, Comparison::Equal, right)
+}
+
+/// How two values can be compared.
+enum Relation {
+    /// In every way.
+    Ordered(Ordering),
+    /// For equality only.
+    Equal(bool),
+    /// As floating point numbers.
+    Number(f64, f64),
+    /// Not at all.
+    None,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the language compares int and double as doubles")]
+fn order(left: &Value<'_>, right: &Value<'_>) -> Relation {
+    Relation::Ordered(match (left, right) {
+        (Value::Nil, Value::Nil) => Ordering::Equal,
+        (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
+        (Value::Int(left), Value::Int(right)) | (Value::Duration(left), Value::Duration(right)) => left.cmp(right),
+        (Value::Int(left), Value::Double(right)) => return Relation::Number(*left as f64, *right),
+        (Value::Double(left), Value::Int(right)) => return Relation::Number(*left, *right as f64),
+        (Value::Double(left), Value::Double(right)) => return Relation::Number(*left, *right),
+        (Value::Bytes(left), Value::Bytes(right)) => left.cmp(right),
+        (Value::Time(left), Value::Time(right)) => left.unix_nano.cmp(&right.unix_nano),
+        (Value::Map(_), Value::Map(_))
+        | (Value::List(_), Value::List(_))
+        | (Value::TraceId(_), Value::TraceId(_))
+        | (Value::SpanId(_), Value::SpanId(_)) => return Relation::Equal(same(left, right)),
+        _ => return Relation::None,
+    })
+}
+
+fn holds(operator: Comparison, ordering: Ordering) -> bool {
+    match operator {
+        Comparison::Equal => ordering.is_eq(),
+        Comparison::NotEqual => ordering.is_ne(),
+        Comparison::Less => ordering.is_lt(),
+        Comparison::LessOrEqual => ordering.is_le(),
+        Comparison::Greater => ordering.is_gt(),
+        Comparison::GreaterOrEqual => ordering.is_ge(),
+    }
+}
+
+#[expect(clippy::float_cmp, reason = "the language compares numbers exactly")]
+fn numbers(left: f64, operator: Comparison, right: f64) -> bool {
+    match operator {
+        Comparison::Equal => left == right,
+        Comparison::NotEqual => left != right,
+        Comparison::Less => left < right,
+        Comparison::LessOrEqual => left <= right,
+        Comparison::Greater => left > right,
+        Comparison::GreaterOrEqual => left >= right,
+    }
+}
+
+/// Whether two values are the same inside a list or a map, where int and double are two kinds.
+#[expect(clippy::float_cmp, reason = "the language compares numbers exactly")]
+fn same(left: &Value<'_>, right: &Value<'_>) -> bool {
+    match (left, right) {
+        (Value::Double(left), Value::Double(right)) => left == right,
+        (Value::Int(_), Value::Double(_)) | (Value::Double(_), Value::Int(_)) => false,
+        (Value::TraceId(left), Value::TraceId(right)) => left == right,
+        (Value::SpanId(left), Value::SpanId(right)) => left == right,
+        (Value::Map(left), Value::Map(right)) => {
+            let entries = left.clone().inall_entries();
+            entries.len() == right.len()
+                && entries.iter().all(|(key, value)| right.get(key).is_some_and(|other| same(value, &other)))
+        }
+        (Value::List(left), Value::List(right)) => {
+            let (left, right) = (left.clone().into_values(), right.clone().into_values());
+            left.len() == right.len() && left.iter().zip(&right).all(|(left, right)| same(left, right))
+        }
+        _ => equal(left, right),
+    }
+}

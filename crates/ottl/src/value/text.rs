@@ -1,0 +1,164 @@
+//! Values as text: hexadecimal digits, JSON, RFC 3339.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use super::{Time, Value};
+
+/// Bytes from hexadecimal digits of either case; none when a character is no digit or their number is odd.
+pub(crate) fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
+    let nibble = |digit: u8| u8::try_from(char::from(digit).to_digit(16)?).ok();
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|[high, low]| Some(nibble(*high)? << 4 | nibble(*low)?)).collect()
+}
+
+/// Bytes as hexadecimal digits in lower case.
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
+
+/// The last place at or before `index` where no character is cut.
+pub(crate) fn char_boundary(text: &str, index: usize) -> usize {
+    (0..=index.min(text.len())).rev().find(|index| text.is_char_boundary(*index)).unwrap_or_default()
+}
+
+/// A floating point number as Go's `encoding/json` writes it.
+pub(crate) fn double(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value < 0.0 { "-Inf" } else { "+Inf" }.to_owned();
+    }
+    let size = value.abs();
+    if size == 0.0 || (1e-6..1e21).contains(&size) {
+        return format!("{value}");
+    }
+    let text = format!("{value:e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) if !exponent.starts_with('-') => format!("{mantissa}e+{exponent}"),
+        _ => text,
+    }
+}
+
+/// Appends a value as JSON: keys in order, bytes in base64, as Go marshals the raw form of an `AnyValue`.
+pub(crate) fn json(value: &Value<'_>, out: &mut String) {
+    match value {
+        Value::Nil => out.push_str("null"),
+        Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+        Value::Int(value) | Value::Duration(value) => out.push_str(&value.to_string()),
+        Value::Double(value) => out.push_str(&double(*value)),
+        Value::String(text) => quoted(text, out),
+        Value::Bytes(bytes) => quoted(&BASE64_STANDARD.encode(bytes), out),
+        Value::Map(map) => {
+            let mut entries = map.clone().inall_entries();
+            entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+            let each = |(key, value): (_, _), out: &mut String| {
+                quoted(key, out);
+                out.push(':');
+                json(value, out);
+            };
+            joined(entries.iter().map(|(key, value)| (key.as_ref(), value)), ('{', '}'), out, each);
+        }
+        Value::List(list) => joined(list.clone().into_values().iter(), ('[', ']'), out, json),
+        Value::Time(time) => quoted(&rfc3339(*time), out),
+        Value::TraceId(id) => joined(id.iter(), ('[', ']'), out, |byte, out| out.push_str(&byte.to_string())),
+        Value::SpanId(id) => joined(id.iter(), ('[', ']'), out, |byte, out| out.push_str(&byte.to_string())),
+        Value::Messages(_) => out.push_str("{}"),
+    }
+}
+
+fn joined<T>(items: impl Iterator<Item = T>, marks: (char, char), out: &mut String, each: impl Fn(T, &mut String)) {
+    out.push(marks.0);
+    for (index, item) in items.enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        each(item, out);
+    }
+    out.push(marks.1);
+}
+
+fn quoted(text: &str, out: &mut String) {
+    out.push('"');
+    for char in text.chars() {
+        match char {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(char)));
+            }
+            _ => out.push(char),
+        }
+    }
+    out.push('"');
+}
+
+/// Year, month and day of a number of days since the Unix epoch, in the Gregorian calendar.
+pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
+    // Years start in March here, so that the leap day is the last of its year; an era has 400 years.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// A time as RFC 3339 with as many digits of a second as it has.
+pub(crate) fn rfc3339(time: Time) -> String {
+    const SECOND: i128 = 1_000_000_000;
+    let local = time.unix_nano + i128::from(time.offset) * SECOND;
+    let (seconds, nanos) = (super::math::clamped(local.div_euclid(SECOND)), local.rem_euclid(SECOND));
+    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    let mut text = format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
+    if nanos != 0 {
+        text.push_str(format!(".{nanos:09}").trim_end_matches('0'));
+    }
+    match time.offset {
+        0 => text.push('Z'),
+        offset => {
+            let minutes = offset.abs() / 60;
+            text.push_str(&format!("{}{:02}:{:02}", if offset < 0 { '-' } else { '+' }, minutes / 60, minutes % 60));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_go_does() {
+        let check = |value, text| assert_eq!(double(value), text);
+        check(1.0, "1");
+        check(0.1, "0.1");
+        check(-2.5e20, "-250000000000000000000");
+        check(1e21, "1e+21");
+        check(1.5e-7, "1.5e-7");
+        check(0.0, "0");
+    }
+
+    #[test]
+    fn dates_are_gregorian() {
+        assert_eq!(civil(-719_468), (0, 3, 1));
+        assert_eq!(civil(59), (1970, 3, 1));
+        assert_eq!(civil(2_932_896), (9999, 12, 31));
+        assert_eq!(rfc3339(Time::utc(1_709_210_096_789_000_000)), "2024-02-29T12:34:56.789Z");
+        assert_eq!(rfc3339(Time { unix_nano: 0, offset: -5400 }), "1969-12-31T22:30:00-01:30");
+    }
+}

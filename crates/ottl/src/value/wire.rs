@@ -1,0 +1,149 @@
+//! Values from and to `AnyValue` messages.
+
+use std::borrow::Cow;
+
+use weir_otlp::build::Encoder;
+use weir_otlp::common::{AnyValue, Message};
+use weir_otlp::cursor::{Fields, Value as Raw};
+
+use super::{Failure, List, Map, Value};
+
+/// The value in the body of an `AnyValue`.
+pub(crate) fn any(body: &[u8]) -> Value<'_> {
+    // Nearly every value is one short string; the rest goes the thorough way.
+    if let [0x0a, length, text @ ..] = body
+        && *length < 0x80
+        && usize::from(*length) == text.len()
+    {
+        return Value::String(Cow::Borrowed(std::str::from_utf8(text).unwrap_or_default()));
+    }
+    match AnyValue::of(Message::request(body)) {
+        AnyValue::Empty | AnyValue::StringIndex(_) => Value::Nil,
+        AnyValue::String(text) => Value::String(Cow::Borrowed(text)),
+        AnyValue::Bool(value) => Value::Bool(value),
+        AnyValue::Int(value) => Value::Int(value),
+        AnyValue::Double(value) => Value::Double(value),
+        AnyValue::Array(array) => Value::List(List::Wire(&body[array.0.range()])),
+        AnyValue::KeyValueList(list) => Value::Map(Map::Wire(&body[list.0.range()])),
+        AnyValue::Bytes(bytes) => Value::Bytes(Cow::Borrowed(bytes)),
+    }
+}
+
+/// Key and `AnyValue` body of the `KeyValue` with this body.
+pub(crate) fn key_value(body: &[u8]) -> (&[u8], &[u8]) {
+    if let [0x0a, key_length, rest @ ..] = body
+        && *key_length < 0x80
+        && let Some((key, [0x12, length, value @ ..])) = rest.split_at_checked(usize::from(*key_length))
+        && *length < 0x80
+        && usize::from(*length) == value.len()
+    {
+        return (key, value);
+    }
+    let (mut key, mut value) = (&[][..], &[][..]);
+    for field in Fields::new(body) {
+        match (field.number, field.value) {
+            (1, Raw::Len(body)) => key = body,
+            (2, Raw::Len(body)) => value = body,
+            _ => {}
+        }
+    }
+    (key, value)
+}
+
+/// Entries of a `KeyValueList` with this body.
+pub(crate) fn entries(body: &[u8]) -> impl Iterator<Item = (&str, Value<'_>)> {
+    bodies(body).map(|body| {
+        let (key, value) = key_value(body);
+        (std::str::from_utf8(key).unwrap_or_default(), any(value))
+    })
+}
+
+/// Elements of an `ArrayValue` with this body.
+pub(crate) fn elements(body: &[u8]) -> impl Iterator<Item = Value<'_>> {
+    bodies(body).map(any)
+}
+
+fn bodies(body: &[u8]) -> impl Iterator<Item = &[u8]> {
+    Fields::new(body).filter(|field| field.number == 1).filter_map(|field| field.body())
+}
+
+/// Deepest nesting of lists and maps in a value that is written; each level is two or three messages, and backends
+/// refuse more than a hundred.
+const MAX_DEPTH: u32 = 24;
+
+impl Value<'_> {
+    /// Whether an `AnyValue` can hold this, and an upper bound for the bytes it takes.
+    ///
+    /// # Errors
+    /// When it is a time, an id or another kind that `AnyValue` has no member for.
+    pub(crate) fn encoded_size(&self) -> Result<usize, Failure> {
+        self.size(0)
+    }
+
+    fn size(&self, depth: u32) -> Result<usize, Failure> {
+        const OVERHEAD: usize = 12;
+        if depth > MAX_DEPTH {
+            return Err(Failure::text("the value is nested too deep"));
+        }
+        let inner = match self {
+            Self::Nil | Self::Bool(_) | Self::Int(_) | Self::Double(_) => 0,
+            Self::String(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Map(Map::Wire(body)) | Self::List(List::Wire(body)) => body.len(),
+            Self::Map(Map::Tree(entries)) => {
+                let sizes = entries.iter().map(|(key, value)| Ok(key.len() + OVERHEAD + value.size(depth + 1)?));
+                sizes.sum::<Result<usize, Failure>>()?
+            }
+            Self::List(List::Tree(values)) => {
+                values.iter().map(|value| value.size(depth + 1)).sum::<Result<usize, Failure>>()?
+            }
+            Self::Time(_) | Self::Duration(_) | Self::TraceId(_) | Self::SpanId(_) | Self::Messages(_) => {
+                return Err(Failure::new(format!("a {} cannot be stored here", self.type_name())));
+            }
+        };
+        Ok(inner + OVERHEAD)
+    }
+
+    /// Writes the body of an `AnyValue`. Kinds that it cannot hold are written as nothing; they do not get here, see
+    /// [`encoded_size`](Self::encoded_size).
+    pub(crate) fn encode(&self, out: &mut Encoder) {
+        match self {
+            Self::String(text) => out.bytes(1, text.as_bytes()),
+            Self::Bool(value) => out.varint(2, u64::from(*value)),
+            Self::Int(value) => out.varint(3, value.cast_unsigned()),
+            Self::Double(value) => out.fixed64(4, value.to_bits()),
+            Self::List(List::Wire(body)) => out.bytes(5, body),
+            Self::List(List::Tree(values)) => {
+                let list = out.open(5, 0);
+                for value in values {
+                    let element = out.open(1, 0);
+                    value.encode(out);
+                    out.close(element);
+                }
+                out.close(list);
+            }
+            Self::Map(Map::Wire(body)) => out.bytes(6, body),
+            Self::Map(Map::Tree(entries)) => {
+                let map = out.open(6, 0);
+                for (key, value) in entries {
+                    encode_key_value(1, key, value, out);
+                }
+                out.close(map);
+            }
+            Self::Bytes(bytes) => out.bytes(7, bytes),
+            Self::Nil | Self::Time(_) | Self::Duration(_) | Self::TraceId(_) | Self::SpanId(_) | Self::Messages(_) => {}
+        }
+    }
+}
+
+/// Writes a `KeyValue` as the field `number`.
+pub(crate) fn encode_key_value(number: u32, key: &str, value: &Value<'_>, out: &mut Encoder) {
+    // A guess for the length that is right for short texts saves moving them.
+    let length = key.len() + value.encoded_size().unwrap_or_default();
+    let pair = out.open(number, length);
+    out.bytes(1, key.as_bytes());
+    let inner = out.open(2, length - key.len());
+    value.encode(out);
+    out.close(inner);
+    out.close(pair);
+}
