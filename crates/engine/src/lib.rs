@@ -60,7 +60,7 @@ use budget::Budget;
 use intake::Intake;
 use pipeline::Common;
 use pipelines::Pipelines;
-use receive::{Receiver, ReceiverStats, Server, ServerLimits};
+use receive::{Gate, Receiver, ReceiverStats, Server, ServerLimits};
 use reloads::Reloads;
 use settings::{Division, LAST_ANSWERS, LAST_WRITES};
 use store::{Clock, Io, Opened, Store};
@@ -82,6 +82,9 @@ pub enum StartError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A certificate or key for the OTLP ports cannot be used.
+    #[error("cannot secure the OTLP ports: {0}")]
+    Security(String),
     /// A backend cannot be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),
@@ -112,6 +115,7 @@ pub struct Engine {
     addresses: Addresses,
     pipelines: Pipelines,
     intake: Arc<Intake>,
+    receiver: Arc<Receiver>,
     reloads: Arc<Reloads>,
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<()>>,
@@ -122,6 +126,7 @@ pub struct Engine {
 impl Engine {
     /// Binds all ports and starts every pipeline of the plan.
     pub async fn start(plan: &Plan, settings: Settings) -> Result<Self, StartError> {
+        let gate = Gate::new(&settings.security).map_err(StartError::Security)?;
         let sockets = Sockets::bind(&settings).await?;
         let addresses = sockets.addresses;
         let clock = Clock::start();
@@ -147,17 +152,18 @@ impl Engine {
         let receiver = Arc::new(Receiver {
             intake: Arc::clone(&intake),
             budget,
+            gate,
             stats: receivers,
             body_timeout: settings.body_timeout,
         });
         let (stop, stopped) = watch::channel(false);
-        let server = Server::new(receiver, ServerLimits::new(settings, division.connections), stopped);
+        let server = Server::new(Arc::clone(&receiver), ServerLimits::new(settings, division.connections), stopped);
         let servers = vec![tokio::spawn(server.clone().serve(sockets.grpc)), tokio::spawn(server.serve(sockets.http))];
         let endpoints = vec![
             tokio::spawn(admin::Endpoint::Metrics(metrics).serve(sockets.metrics)),
             tokio::spawn(admin::Endpoint::Health(Arc::clone(&intake)).serve(sockets.health)),
         ];
-        Ok(Self { addresses, pipelines, intake, reloads, stop, servers, writer, endpoints })
+        Ok(Self { addresses, pipelines, intake, receiver, reloads, stop, servers, writer, endpoints })
     }
 
     /// Makes the pipelines what `plan` says, while requests are served.
@@ -168,6 +174,14 @@ impl Engine {
         let changes = self.pipelines.apply(plan)?;
         self.reloads.succeeded();
         Ok(changes)
+    }
+
+    /// Who may send from now on.
+    ///
+    /// # Errors
+    /// What is wrong with a certificate or key; then nothing has changed.
+    pub fn secure(&self, security: &settings::IngestSecurity) -> Result<(), String> {
+        self.receiver.gate.replace(security)
     }
 
     /// A new configuration was there and could not be used: whoever watches the metrics learns of it.

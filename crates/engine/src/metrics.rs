@@ -96,7 +96,10 @@ impl Metrics {
         writer.gauges("weir_receiver_connections", "Open client connections", connections)?;
         let refused = load(&self.receivers.connections_refused) as f64;
         let help = "Connections closed at the limit on their number";
-        writer.float_counter("weir_receiver_connections_refused", help, refused)
+        writer.float_counter("weir_receiver_connections_refused", help, refused)?;
+        let failed = load(&self.receivers.handshakes_failed) as f64;
+        let help = "Connections whose TLS handshake failed: no TLS, no trusted client certificate";
+        writer.float_counter("weir_receiver_tls_handshakes_failed", help, failed)
     }
 
     fn pipelines(&self, writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {

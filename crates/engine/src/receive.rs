@@ -4,6 +4,7 @@
 //! what was wrong and, when it is worth trying again, when. What happens to accepted data is the intake's business.
 
 mod body;
+mod gate;
 mod grpc;
 mod http;
 mod large_reads;
@@ -22,6 +23,7 @@ use hyper::body::Incoming;
 use weir_otlp::Limits;
 use weir_plan::Signal;
 
+pub(crate) use gate::Gate;
 pub(crate) use refusal::{REASONS, Reason, Refusal};
 use reply::Reply;
 pub(crate) use server::{Server, ServerLimits};
@@ -65,6 +67,8 @@ pub(crate) struct ReceiverStats {
     pub(crate) http: Counters,
     pub(crate) connections: AtomicU64,
     pub(crate) connections_refused: AtomicU64,
+    /// TLS handshakes that failed.
+    pub(crate) handshakes_failed: AtomicU64,
 }
 
 impl ReceiverStats {
@@ -97,6 +101,7 @@ struct Received {
 pub(crate) struct Receiver {
     pub(crate) intake: Arc<Intake>,
     pub(crate) budget: Budget,
+    pub(crate) gate: Gate,
     pub(crate) stats: Arc<ReceiverStats>,
     pub(crate) body_timeout: Duration,
 }
@@ -110,8 +115,10 @@ impl Receiver {
         })
     }
 
-    /// Refuses what no pipeline is there for, before any of it is read: a client that is told so can tell its user.
-    fn check_wanted(&self, signal: Signal) -> Result<(), Refusal> {
+    /// Refuses, before any of it is read, what may not be sent or what no pipeline is there for: a client that is told so
+    /// can tell its user.
+    fn check(&self, signal: Signal, headers: &HeaderMap) -> Result<(), Refusal> {
+        self.gate.check(headers)?;
         if self.intake.serves(signal) {
             return Ok(());
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_journal::Fs;
+use weir_plan::Secret;
 
 /// OTLP/gRPC's registered port.
 pub const GRPC_PORT: u16 = 4317;
@@ -56,6 +57,26 @@ pub struct Journal {
     pub fsync: Fsync,
 }
 
+/// Who may send to the OTLP ports. The default: everybody, in plain text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IngestSecurity {
+    /// Transport security.
+    pub tls: Option<IngestTls>,
+    /// Bearer tokens, one of which every request must carry; none when there are none.
+    pub tokens: Vec<Secret>,
+}
+
+/// TLS of the OTLP ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IngestTls {
+    /// PEM certificate chain of this gateway.
+    pub cert_pem: String,
+    /// PEM private key of this gateway.
+    pub key_pem: Secret,
+    /// PEM bundle of the authorities that clients must have a certificate of; `None` takes clients without one.
+    pub client_ca_pem: Option<String>,
+}
+
 /// A disk that hangs does not keep the process alive for longer than this.
 pub(crate) const LAST_WRITES: Duration = Duration::from_secs(5);
 
@@ -88,6 +109,8 @@ pub struct Settings {
     pub body_timeout: Duration,
     /// None: what no backend takes is held in memory only.
     pub journal: Option<Journal>,
+    /// Who may send.
+    pub security: IngestSecurity,
 }
 
 impl Default for Settings {
@@ -106,6 +129,7 @@ impl Default for Settings {
             max_connection_age: MAX_CONNECTION_AGE,
             body_timeout: BODY_TIMEOUT,
             journal: None,
+            security: IngestSecurity::default(),
         }
     }
 }

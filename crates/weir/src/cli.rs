@@ -148,6 +148,8 @@ pub(crate) struct RunArgs {
     /// How often, with --fsync interval: what a power loss may lose
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = limits::parse_duration)]
     pub(crate) fsync_interval: Duration,
+    #[command(flatten)]
+    pub(crate) ingest: IngestArgs,
     /// How long a client waits for delivery before its data is written to the data directory and answered OK
     #[arg(long, value_name = "DURATION", default_value = "250ms", value_parser = limits::parse_duration)]
     pub(crate) spill_after: Duration,
@@ -160,4 +162,22 @@ pub(crate) struct RunArgs {
     /// Age at which clients are asked to reconnect, give or take a tenth, so that they spread over instances
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = limits::parse_duration)]
     pub(crate) max_connection_age: Duration,
+}
+
+/// Who may send; everybody when nothing is given. The files are read again when they change.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Security of the OTLP ports")]
+pub(crate) struct IngestArgs {
+    /// PEM certificate chain of the OTLP ports; clients have to use TLS then
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// PEM private key for --tls-cert
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// PEM certificates of the authorities that clients must have a certificate of (mutual TLS)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+    /// Tokens, one per line, of which every request must carry one as `authorization: Bearer TOKEN`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bearer_token_file: Option<PathBuf>,
 }

@@ -9,6 +9,7 @@ mod journal;
 mod limits;
 mod logging;
 mod run;
+mod security;
 mod watch;
 
 use std::io;

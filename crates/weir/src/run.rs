@@ -10,19 +10,20 @@ use weir_engine::{Changes, Engine, Settings, Snapshot, settings};
 use weir_plan::Plan;
 
 use crate::check;
-use crate::cli::RunArgs;
+use crate::cli::{IngestArgs, RunArgs};
 use crate::data_dir;
 use crate::limits;
+use crate::security;
 use crate::watch::Watch;
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
-    let watch = runtime.block_on(async { Watch::new(args.paths.clone()) })?;
+    let watches = runtime.block_on(async { Watches::new(&args) })?;
     let Some(plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
     let settings = Settings { journal: data_dir::journal(&args)?, ..settings(&args)? };
     limits::raise_file_limit();
-    let code = runtime.block_on(serve(plan, settings, watch));
+    let code = runtime.block_on(serve(plan, settings, watches, &args.ingest));
     // A disk or a name server that hangs does not keep the process alive.
     runtime.shutdown_background();
     code
@@ -65,10 +66,24 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
         max_connection_age: args.max_connection_age,
         body_timeout: settings::BODY_TIMEOUT,
         journal: None,
+        security: security::read(&args.ingest)?,
     })
 }
 
-async fn serve(plan: Plan, settings: Settings, mut watch: Watch) -> anyhow::Result<ExitCode> {
+/// What is taken up again when it changes.
+struct Watches {
+    configuration: Watch,
+    security: Watch,
+}
+
+impl Watches {
+    fn new(args: &RunArgs) -> anyhow::Result<Self> {
+        let (configuration, security) = (args.paths.clone(), security::files(&args.ingest));
+        Ok(Self { configuration: Watch::new(configuration)?, security: Watch::new(security)? })
+    }
+}
+
+async fn serve(plan: Plan, settings: Settings, mut watches: Watches, ingest: &IngestArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     let memory = settings.memory;
     let mut engine = Engine::start(&plan, settings).await?;
@@ -92,7 +107,8 @@ async fn serve(plan: Plan, settings: Settings, mut watch: Watch) -> anyhow::Resu
                 );
                 break ExitCode::FAILURE;
             }
-            () = watch.changed() => reload(&mut engine, watch.paths()),
+            () = watches.configuration.changed() => reload(&mut engine, watches.configuration.paths()),
+            () = watches.security.changed(), if !watches.security.paths().is_empty() => secure(&engine, ingest),
         }
     };
     tracing::info!("stopping: finishing what is under way; another signal ends at once");
@@ -120,6 +136,17 @@ fn reload(engine: &mut Engine, paths: &[PathBuf]) {
     engine.reload_failed();
     findings.iter().for_each(|finding| tracing::error!("{finding}"));
     tracing::error!(findings = findings.len(), "the new configuration is not used; the last good one goes on");
+}
+
+/// Takes up what the certificate, key and token files say now.
+fn secure(engine: &Engine, args: &IngestArgs) {
+    let read = security::read(args).map_err(|error| format!("{error:#}"));
+    match read.and_then(|security| engine.secure(&security)) {
+        Ok(()) => tracing::info!("certificates and tokens of the OTLP ports are read again"),
+        Err(error) => {
+            tracing::error!(error, "cannot use the files that secure the OTLP ports; the old ones stay in use")
+        }
+    }
 }
 
 fn report((exporter, books): &(String, Snapshot)) {

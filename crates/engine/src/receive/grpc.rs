@@ -41,7 +41,7 @@ async fn read(receiver: &Receiver, request: Request<Incoming>) -> Result<Receive
         let message = format!("unknown method {}; this gateway serves {methods}", head.uri.path());
         return Err(Refusal::unsupported(StatusCode::NOT_FOUND, message));
     };
-    receiver.check_wanted(signal)?;
+    receiver.check(signal, &head.headers)?;
     let encoding = encoding(&head.headers)?;
     let mut body = BodyReader::new(body, receiver.body_timeout);
     let mut prefix = [0; 5];

@@ -1,6 +1,6 @@
 //! OTLP/HTTP: `POST /v1/traces`, `/v1/metrics` or `/v1/logs` with protobuf or JSON.
 
-use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -46,7 +46,7 @@ async fn read(receiver: &Receiver, head: &Parts, format: Option<Format>, body: I
         let message = "content-type must be application/x-protobuf or application/json".to_owned();
         return Err(Refusal::unsupported(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     };
-    receiver.check_wanted(signal)?;
+    receiver.check(signal, &head.headers)?;
     let encoding = encoding(&head.headers)?;
     let mut body = BodyReader::new(body, receiver.body_timeout);
     let (bytes, permit) = match content_length(&head.headers) {
@@ -107,6 +107,9 @@ fn failure(refusal: &Refusal, format: Format) -> Response<Reply> {
         // Whole seconds only: rounded up, so that nobody comes back too early.
         let seconds = wait.as_millis().div_ceil(1000);
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(u64::try_from(seconds).unwrap_or(u64::MAX)));
+    }
+    if refusal.status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     if refusal.status == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));

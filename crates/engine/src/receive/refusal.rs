@@ -19,11 +19,21 @@ pub(crate) enum Reason {
     SlowBody,
     Unsupported,
     Aborted,
+    Unauthenticated,
 }
 
 /// Label values, in the order of [`Reason`].
-pub(crate) const REASONS: [&str; 8] =
-    ["malformed", "too_large", "no_memory", "pipelines_full", "draining", "slow_body", "unsupported", "aborted"];
+pub(crate) const REASONS: [&str; 9] = [
+    "malformed",
+    "too_large",
+    "no_memory",
+    "pipelines_full",
+    "draining",
+    "slow_body",
+    "unsupported",
+    "aborted",
+    "unauthenticated",
+];
 
 /// A refusal as it is answered.
 #[derive(Debug)]
@@ -72,6 +82,11 @@ impl Refusal {
     pub(super) fn aborted(error: impl Display) -> Self {
         let message = format!("the request's body ended early: {error}");
         Self::lasting(Reason::Aborted, Code::CANCELLED, StatusCode::BAD_REQUEST, message)
+    }
+
+    /// The client does not say who it is in a way that is accepted.
+    pub(super) fn unauthenticated(message: &str) -> Self {
+        Self::lasting(Reason::Unauthenticated, Code::UNAUTHENTICATED, StatusCode::UNAUTHORIZED, message.to_owned())
     }
 
     /// Something this server does not do; `status` says which kind of thing to HTTP clients.

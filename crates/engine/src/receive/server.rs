@@ -13,6 +13,7 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -141,6 +142,20 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let activity = Arc::new(Activity::default());
         self.newcomers.add(&activity);
+        let stream = LargeReads::new(stream);
+        if !self.receiver.gate.wants_tls() {
+            return self.converse_over(stream, activity).await;
+        }
+        tokio::select! {
+            shaken = self.receiver.gate.shake_hands(stream) => match shaken {
+                Some(stream) => self.converse_over(stream, activity).await,
+                None => drop(self.receiver.stats.handshakes_failed.fetch_add(1, Ordering::Relaxed)),
+            },
+            () = activity.dismissed.notified() => {}
+        }
+    }
+
+    async fn converse_over(&self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static, activity: Arc<Activity>) {
         let service = {
             let (receiver, activity) = (Arc::clone(&self.receiver), Arc::clone(&activity));
             service_fn(move |request| {
@@ -154,7 +169,7 @@ impl Server {
             })
         };
         let builder = builder(self.limits.window);
-        let mut connection = Box::pin(builder.serve_connection(TokioIo::new(LargeReads::new(stream)), service));
+        let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             // Errors of a connection are its client's business; requests that matter were counted where they failed.
             _ = connection.as_mut() => return,

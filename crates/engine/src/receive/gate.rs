@@ -1,0 +1,183 @@
+//! Who may send: TLS, client certificates and bearer tokens on the OTLP ports. Open to everybody unless asked for.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use weir_plan::Secret;
+
+use super::Refusal;
+use crate::settings::{IngestSecurity, IngestTls};
+
+/// For a TLS handshake; whoever takes longer has nothing to send.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The rules as they are now; they can be replaced while connections are served.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    rules: RwLock<Arc<Rules>>,
+}
+
+#[derive(Debug)]
+struct Rules {
+    tls: Option<Tls>,
+    tokens: Vec<Secret>,
+}
+
+#[derive(Clone)]
+struct Tls(TlsAcceptor);
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+impl Gate {
+    pub(crate) fn new(security: &IngestSecurity) -> Result<Self, String> {
+        Ok(Self { rules: RwLock::new(Arc::new(rules(security)?)) })
+    }
+
+    /// Other rules for connections and requests from now on. On an error the old ones stay.
+    pub(crate) fn replace(&self, security: &IngestSecurity) -> Result<(), String> {
+        let rules = Arc::new(rules(security)?);
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        Ok(())
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether connections begin with a TLS handshake.
+    pub(super) fn wants_tls(&self) -> bool {
+        self.rules().tls.is_some()
+    }
+
+    /// The server's side of the handshake; `None` when it fails, which is the client's business.
+    pub(super) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> Option<TlsStream<S>> {
+        let Tls(acceptor) = self.rules().tls.clone()?;
+        let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await;
+        match shaken {
+            Ok(Ok(stream)) => Some(stream),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a client's TLS handshake failed");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Whether a request with these headers may be taken.
+    pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let rules = self.rules();
+        if rules.tokens.is_empty() {
+            return Ok(());
+        }
+        let given = headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
+        let Some(given) = given else { return Err(Refusal::unauthenticated("a bearer token is needed")) };
+        // All are compared, so that time tells nothing about which is nearest.
+        let known = rules.tokens.iter().fold(false, |known, token| known | same(token.reveal().as_bytes(), given));
+        if known { Ok(()) } else { Err(Refusal::unauthenticated("the bearer token is not one of those configured")) }
+    }
+}
+
+/// The token of an `authorization` header; its scheme is not case-sensitive (RFC 9110 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+}
+
+/// Compares in a time that depends on nothing but the lengths.
+fn same(expected: &[u8], given: &[u8]) -> bool {
+    let difference = expected.iter().zip(given).fold(0, |all, (expected, given)| all | (expected ^ given));
+    expected.len() == given.len() && std::hint::black_box(difference) == 0
+}
+
+fn rules(security: &IngestSecurity) -> Result<Rules, String> {
+    let tls = security.tls.as_ref().map(acceptor).transpose()?.map(Tls);
+    Ok(Rules { tls, tokens: security.tokens.clone() })
+}
+
+fn acceptor(tls: &IngestTls) -> Result<TlsAcceptor, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let builder = match &tls.client_ca_pem {
+        None => builder.with_no_client_auth(),
+        Some(pem) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(client_roots(pem)?), provider);
+            let verifier = verifier.build().map_err(|error| format!("cannot use the clients' CA: {error}"))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let chain = certificates(&tls.cert_pem).map_err(|error| format!("cannot read the certificate: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(tls.key_pem.reveal().as_bytes())
+        .map_err(|error| format!("cannot read the private key: {error}"))?;
+    let mut config = builder
+        .with_single_cert(chain, key)
+        .map_err(|error| format!("cannot use the certificate with the private key: {error}"))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn client_roots(pem: &str) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem).map_err(|error| format!("cannot read the clients' CA: {error}"))? {
+        roots.add(certificate).map_err(|error| format!("cannot use the clients' CA: {error}"))?;
+    }
+    Ok(roots)
+}
+
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    match chain {
+        Ok(chain) if chain.is_empty() => Err("there is no PEM block with a certificate in it".into()),
+        Ok(chain) => Ok(chain),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_token_is_the_token() {
+        let security = IngestSecurity { tls: None, tokens: vec![Secret::new("abc"), Secret::new("other")] };
+        let gate = Gate::new(&security).unwrap();
+        let check = |value: &str| {
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
+            gate.check(&headers).is_ok()
+        };
+        for value in ["Bearer abc", "bearer abc", "BEARER other", "Bearer  abc "] {
+            assert!(check(value), "{value}");
+        }
+        for value in ["abc", "Bearer", "Bearer ", "Bearer ab", "Bearer abcd", "Bearer ABC", "Basic abc", "Bearerabc"] {
+            assert!(!check(value), "{value}");
+        }
+        assert!(gate.check(&HeaderMap::new()).is_err());
+        gate.replace(&IngestSecurity::default()).unwrap();
+        assert!(gate.check(&HeaderMap::new()).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let tls = |cert_pem: &str, client_ca_pem: Option<&str>| {
+            let (cert_pem, client_ca_pem) = (cert_pem.to_owned(), client_ca_pem.map(str::to_owned));
+            let tls = Some(IngestTls { cert_pem, key_pem: Secret::new("key"), client_ca_pem });
+            Gate::new(&IngestSecurity { tls, tokens: Vec::new() }).unwrap_err()
+        };
+        assert_eq!(tls("x", None), "cannot read the certificate: there is no PEM block with a certificate in it");
+        assert!(tls("x", Some("y")).starts_with("cannot read the clients' CA"));
+    }
+}
