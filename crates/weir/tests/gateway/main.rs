@@ -12,6 +12,8 @@ mod delivery;
 #[cfg(test)]
 mod encodings;
 #[cfg(test)]
+mod ingest_security;
+#[cfg(test)]
 mod isolation;
 #[cfg(test)]
 mod metrics;

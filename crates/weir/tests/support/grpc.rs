@@ -25,6 +25,7 @@ pub(crate) const DEADLINE_EXCEEDED: u32 = 4;
 pub(crate) const RESOURCE_EXHAUSTED: u32 = 8;
 pub(crate) const UNIMPLEMENTED: u32 = 12;
 pub(crate) const UNAVAILABLE: u32 = 14;
+pub(crate) const UNAUTHENTICATED: u32 = 16;
 
 type Body = BoxBody<Bytes, Infallible>;
 

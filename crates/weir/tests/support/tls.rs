@@ -33,7 +33,12 @@ impl Authority {
 
     /// A client's certificate and key.
     pub(crate) fn identity(&self) -> Identity {
-        let (certificate, key) = self.certify("client");
+        self.identity_of("client")
+    }
+
+    /// The certificate and key of somebody with this name or address.
+    pub(crate) fn identity_of(&self, name: &str) -> Identity {
+        let (certificate, key) = self.certify(name);
         Identity { cert_pem: certificate.pem(), key_pem: Secret::new(key.serialize_pem()) }
     }
 
