@@ -18,9 +18,9 @@ pub struct Enrichment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ServiceEnrichment {
     /// The pod's labels, then its owner's name: only `service.name`.
-    #[default]
     KymaLegacy,
     /// The OpenTelemetry conventions: `service.namespace`, `.name`, `.version` and `.instance.id`.
+    #[default]
     Otel,
 }
 
@@ -60,7 +60,8 @@ pub struct Pod {
     pub namespace: String,
     /// `metadata.uid`
     pub uid: String,
-    /// `status.podIPs`; empty in the host's network, where the address says nothing about the pod.
+    /// `status.podIPs`; empty where the address says nothing about the pod: in the host's network, and once it has
+    /// ended.
     pub ips: Vec<IpAddr>,
     /// `metadata.labels`
     pub labels: BTreeMap<String, String>,
@@ -68,11 +69,11 @@ pub struct Pod {
     pub annotations: BTreeMap<String, String>,
     /// `spec.nodeName`
     pub node: Option<String>,
-    /// Labels of the node.
+    /// Labels of the node that become attributes (region, zone, type and architecture).
     pub node_labels: BTreeMap<String, String>,
     /// Its owners, the nearest first (a ReplicaSet is left out for the Deployment behind it).
     pub workloads: Vec<Workload>,
-    /// Names of its containers, and the images they run.
+    /// Names of its containers, and the images they run; init containers last.
     pub containers: Vec<(String, String)>,
 }
 

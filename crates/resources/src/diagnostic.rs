@@ -3,11 +3,14 @@
 //! It knows nothing about what is being checked. No secret value ever enters a [`Diagnostic`]; rendering takes care
 //! that none is quoted from the source text either.
 
+mod condition;
 mod render;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
+
+pub use condition::{PipelineRef, Reason};
 
 /// Diagnostics kept per load: a file that is wrong everywhere must not cost memory without end.
 const MAX_DIAGNOSTICS: usize = 1000;
@@ -53,6 +56,10 @@ pub struct Diagnostic {
     pub expected: String,
     /// Error or warning.
     pub severity: Severity,
+    /// The pipeline it belongs to; nothing for what is wrong with a file, or with another kind of document.
+    pub pipeline: Option<PipelineRef>,
+    /// The reason a condition `ConfigurationGenerated` would give for it; nothing for what an API server would refuse.
+    pub reason: Option<Reason>,
     width: usize,
     excerpt: Excerpt,
 }
@@ -76,6 +83,8 @@ impl Diagnostic {
             message,
             expected: String::new(),
             severity,
+            pipeline: None,
+            reason: None,
             width: place.width,
             excerpt: place.excerpt,
         }
@@ -89,6 +98,11 @@ impl Diagnostic {
 
     pub(crate) fn expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = expected.into();
+        self
+    }
+
+    pub(crate) fn reason(mut self, reason: Reason) -> Self {
+        self.reason = Some(reason);
         self
     }
 
@@ -223,6 +237,18 @@ impl Findings {
             kept.push(diagnostic);
         } else {
             self.more.set(self.more.get() + 1);
+        }
+    }
+
+    /// How many findings are kept: a mark for [`attribute`](Self::attribute).
+    pub(crate) fn mark(&self) -> usize {
+        self.kept.borrow().len()
+    }
+
+    /// Says of all findings since a mark which pipeline they belong to.
+    pub(crate) fn attribute(&self, mark: usize, pipeline: &PipelineRef) {
+        for diagnostic in self.kept.borrow_mut().iter_mut().skip(mark) {
+            diagnostic.pipeline = Some(pipeline.clone());
         }
     }
 

@@ -1,8 +1,8 @@
-//! Configuration: Kubernetes documents (`TracePipeline`, `Secret`) to a [`weir_plan::Plan`], or everything that is
-//! wrong with them.
+//! Configuration: Kubernetes documents (pipelines, `Telemetry`, `Secret`, and objects of a cluster) to a
+//! [`weir_plan::Plan`], or everything that is wrong with them.
 //!
-//! A text passes three stages: a tree with positions (`yaml`), checked documents (`trace_pipeline`, `otlp_output`,
-//! `secret`), and the plan. It must not know a Kubernetes client, the engine, sockets or the clock; the only I/O is
+//! A text passes three stages: a tree with positions (`yaml`), checked documents (`pipeline`, `telemetry`, `secret`,
+//! `cluster`), and the plan. It must not know a Kubernetes client, the engine, sockets or the clock; the only I/O is
 //! [`read`].
 //!
 //! Invariants:
@@ -10,29 +10,42 @@
 //! - **R2** Every diagnostic names a file, a line and a column.
 //! - **R3** No secret value (from a `Secret`, a header, a credential, a key) appears in a diagnostic, in its
 //!   rendering, or in any `Debug` output of this crate.
-//! - **R4** Nothing given is ignored: an unknown or unsupported field is an error, one without effect a warning.
+//! - **R4** Nothing given is ignored: an unknown field is an error, one without effect (or none yet) a warning. Objects
+//!   of a cluster, which are somebody else's, are the exception.
 //! - **R5** Any input ends in a plan or a report, in time and memory proportional to its size: depth, aliases, file
 //!   size and the number of diagnostics are bounded.
 
 #![forbid(unsafe_code)]
 
 mod backlog;
+mod certificate;
+mod cluster;
 mod diagnostic;
 mod endpoint;
+mod fluent_bit;
+mod input;
 mod load;
+mod log_pipeline;
+mod metric_pipeline;
 mod node;
 mod object;
 mod otlp_output;
 mod pem;
+mod pipeline;
 mod quantity;
+mod rules;
+mod runtime_metrics;
 mod secret;
+mod selector;
 mod source;
 mod suggest;
+mod telemetry;
+mod tls;
 mod trace_pipeline;
 mod value;
 mod yaml;
 
-pub use diagnostic::{Diagnostic, Report, Severity};
+pub use diagnostic::{Diagnostic, PipelineRef, Reason, Report, Severity};
 pub(crate) use load::Version;
 pub use load::{Loaded, load};
 pub use source::{MAX_FILE_BYTES, Source, Stamp, read, stamp};

@@ -1,35 +1,35 @@
 //! From texts to a plan: which document is of which kind, and what must be true of all of them together.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::rc::Rc;
+use std::time::SystemTime;
 
-use weir_plan::Plan;
+use weir_plan::{Enrichment, Plan, Signal};
 
-use crate::diagnostic::{Diagnostic, Excerpt, Findings, Place, Report, quoted};
+use crate::cluster::{self, Objects};
+use crate::diagnostic::{Diagnostic, Excerpt, Findings, PipelineRef, Place, Report, quoted};
 use crate::node::{Fields, Located, Node};
+use crate::pipeline::Pipeline;
 use crate::secret::Secrets;
 use crate::source::Source;
 use crate::suggest;
-use crate::trace_pipeline::TracePipeline;
+use crate::telemetry::{self, Telemetry};
 use crate::value::Resolver;
 use crate::yaml;
 
-/// Kinds that are read.
-const KINDS: &[&str] = &["TracePipeline", "Secret", "List"];
-
-/// Kinds that may be items of a list. A list within a list is nothing the API server prints.
-const ITEM_KINDS: &[&str] = &["TracePipeline", "Secret"];
-
-/// Kinds of the same API groups that will be read one day.
-const KINDS_TO_COME: &[&str] = &["MetricPipeline", "LogPipeline", "Telemetry"];
+/// Kinds of pipelines.
+const PIPELINES: &[(&str, Signal)] =
+    &[("TracePipeline", Signal::Traces), ("MetricPipeline", Signal::Metrics), ("LogPipeline", Signal::Logs)];
 
 const PIPELINE_VERSIONS: &[(&str, Version)] = &[
     ("telemetry.kyma-project.io/v1beta1", Version::V1Beta1),
     ("telemetry.kyma-project.io/v1alpha1", Version::V1Alpha1),
 ];
 
-/// Version of the pipeline API a document is written in.
+const TELEMETRY_VERSIONS: &[(&str, Version)] =
+    &[("operator.kyma-project.io/v1beta1", Version::V1Beta1), ("operator.kyma-project.io/v1alpha1", Version::V1Alpha1)];
+
+/// Version of an API a document is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
     /// Deprecated.
@@ -47,13 +47,13 @@ pub struct Loaded {
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Compiles configuration texts to a plan.
+/// Compiles configuration texts to a plan. Certificates are judged as of `now`.
 ///
 /// # Errors
-/// Everything that is wrong, in one report: syntax, unknown fields, types, rules, references.
-pub fn load(sources: &[Source]) -> Result<Loaded, Report> {
+/// Everything that is wrong, in one report: syntax, unknown fields, types, rules, references, certificates.
+pub fn load(sources: &[Source], now: SystemTime) -> Result<Loaded, Report> {
     let findings = Findings::default();
-    let plan = Loader { findings: &findings, secrets: Secrets::default(), traces: Vec::new() }.load(sources);
+    let plan = Loader::new(&findings).load(sources, now);
     let failed = findings.has_errors();
     let diagnostics = findings.into_sorted();
     if failed { Err(Report { diagnostics }) } else { Ok(Loaded { plan, warnings: diagnostics }) }
@@ -62,52 +62,104 @@ pub fn load(sources: &[Source]) -> Result<Loaded, Report> {
 struct Loader<'a> {
     findings: &'a Findings,
     secrets: Secrets,
-    traces: Vec<TracePipeline>,
+    pipelines: Vec<Pipeline>,
+    telemetry: Option<Telemetry>,
+    objects: Objects,
 }
 
-impl Loader<'_> {
-    fn load(mut self, sources: &[Source]) -> Plan {
-        for source in sources {
-            let documents = yaml::parse(&source.text);
-            let file: Rc<str> = source.name.as_str().into();
-            for yaml::SyntaxError { at, message } in documents.errors {
-                let yaml::At { line, column, width, .. } = at;
-                let field = String::new();
-                let place = Place { file: file.clone(), line, column, width, field, excerpt: Excerpt::Key };
-                self.findings.push(Diagnostic::error(&place, message));
-            }
-            for root in &documents.roots {
-                self.document(&Node::root(file.clone(), root, self.findings), KINDS);
-            }
-        }
-        self.check_names();
-        let resolver = Resolver { secrets: &self.secrets, findings: self.findings };
-        let pipelines: Vec<_> = self.traces.iter().filter_map(|pipeline| pipeline.compile(resolver)).collect();
-        if pipelines.is_empty() && !self.findings.has_errors() {
-            let file = sources.first().map_or("configuration", |source| source.name.as_str());
-            let place = Place::start_of(file);
-            self.findings
-                .push(Diagnostic::error(&place, "no pipeline is defined").expected("at least one TracePipeline"));
-        }
-        Plan { pipelines, ..Plan::default() }
+impl<'a> Loader<'a> {
+    fn new(findings: &'a Findings) -> Self {
+        let (secrets, objects) = (Secrets::default(), Objects::default());
+        Self { findings, secrets, pipelines: Vec::new(), telemetry: None, objects }
     }
 
-    /// Reads one document of one of `kinds`.
-    fn document(&mut self, node: &Node<'_>, kinds: &[&str]) {
+    fn load(mut self, sources: &[Source], now: SystemTime) -> Plan {
+        for source in sources {
+            self.read(source);
+        }
+        self.check_names();
+        let pipelines = self.compile(now);
+        if pipelines.is_empty() && !self.findings.has_errors() {
+            let file = sources.first().map_or("configuration", |source| source.name.as_str());
+            let message = match self.pipelines.as_slice() {
+                [] => "no pipeline is defined",
+                _ => "no pipeline is defined but those that are not active yet",
+            };
+            let expected = "at least one TracePipeline, MetricPipeline or LogPipeline";
+            self.findings.push(Diagnostic::error(&Place::start_of(file), message).expected(expected));
+        }
+        let (metadata, mut cluster) = self.objects.compile();
+        let enrichment = match self.telemetry {
+            Some(Telemetry { service, cluster_name, pod_labels, .. }) => {
+                cluster.name = cluster_name;
+                Enrichment { service, cluster, pod_labels }
+            }
+            None => Enrichment { cluster, ..Enrichment::default() },
+        };
+        Plan { pipelines, enrichment, metadata }
+    }
+
+    /// Reads all documents of a source.
+    fn read(&mut self, source: &Source) {
+        let documents = yaml::parse(&source.text);
+        let file: Rc<str> = source.name.as_str().into();
+        for yaml::SyntaxError { at, message } in documents.errors {
+            let yaml::At { line, column, width, .. } = at;
+            let field = String::new();
+            let place = Place { file: file.clone(), line, column, width, field, excerpt: Excerpt::Key };
+            self.findings.push(Diagnostic::error(&place, message));
+        }
+        for root in &documents.roots {
+            self.document(&Node::root(file.clone(), root, self.findings), true);
+        }
+    }
+
+    /// Reads one document, or an item of a list, which may be no list itself: the API server prints no such thing.
+    fn document(&mut self, node: &Node<'_>, lists: bool) {
         let Some(mut fields) = node.fields() else { return };
         let api_version = fields.required("apiVersion");
         let Some(kind) = fields.required("kind") else { return };
         let Some(name) = kind.string().map(|name| name.value) else { return };
-        match name.as_str() {
-            _ if !kinds.contains(&name.as_str()) => self.refuse(&kind, &name, kinds),
-            "TracePipeline" => {
-                let Some(version) = pipeline_version(api_version.as_ref(), &name) else { return };
-                self.traces.extend(TracePipeline::decode(fields, version));
+        let api_version = api_version.as_ref();
+        if let Some((_, signal)) = PIPELINES.iter().find(|(kind, _)| *kind == name) {
+            if let Some(version) = version(api_version, &name, PIPELINE_VERSIONS) {
+                self.pipeline(fields, *signal, version);
             }
-            "Secret" if is_core(api_version.as_ref(), &name) => self.secrets.add(fields),
-            "List" if is_core(api_version.as_ref(), &name) => self.list(fields),
-            _ => {}
+            return;
         }
+        if let Some((_, group)) = cluster::KINDS.iter().find(|(kind, _)| *kind == name) {
+            if is_version(api_version, &name, group) {
+                self.objects.add(&name, node);
+            }
+            return;
+        }
+        match name.as_str() {
+            "Telemetry" if version(api_version, &name, TELEMETRY_VERSIONS).is_some() => self.telemetry(fields),
+            "Secret" if is_version(api_version, &name, "v1") => self.secrets.add(fields),
+            "List" if lists && is_version(api_version, &name, "v1") => self.list(fields),
+            "Telemetry" | "Secret" => {}
+            "List" if lists => {}
+            _ => self.refuse(&kind, &name, lists),
+        }
+    }
+
+    fn pipeline(&mut self, fields: Fields<'_>, signal: Signal, version: Version) {
+        let mark = self.findings.mark();
+        let Some(pipeline) = Pipeline::decode(fields, signal, version) else { return };
+        self.findings.attribute(mark, &pipeline.reference());
+        self.pipelines.push(pipeline);
+    }
+
+    fn telemetry(&mut self, fields: Fields<'_>) {
+        let Some(telemetry) = telemetry::decode(fields) else { return };
+        let Some(first) = &self.telemetry else {
+            self.telemetry = Some(telemetry);
+            return;
+        };
+        let Located { value: name, place } = &telemetry.metadata.name;
+        let message =
+            format!("Telemetry {} is defined twice, first at {}", quoted(name), first.metadata.name.place.position());
+        self.findings.push(Diagnostic::error(place, message).value(name));
     }
 
     fn list(&mut self, mut fields: Fields<'_>) {
@@ -115,55 +167,66 @@ impl Loader<'_> {
         fields.ignore(&["metadata"]);
         fields.finish();
         for item in items.map(|items| items.list()).unwrap_or_default() {
-            self.document(&item, ITEM_KINDS);
+            self.document(&item, false);
         }
     }
 
-    fn refuse(&self, kind: &Node<'_>, name: &str, kinds: &[&str]) {
-        let (message, expected) = if KINDS_TO_COME.contains(&name) {
-            (format!("{name} is not yet supported"), suggest::one_of(kinds, ""))
-        } else {
-            (format!("{} is not a supported kind", kind.place().shown(name)), suggest::one_of(kinds, name))
-        };
-        self.findings.push(kind.error(message).value(name).expected(expected));
+    fn refuse(&self, kind: &Node<'_>, name: &str, lists: bool) {
+        let mut known: Vec<&str> = PIPELINES.iter().map(|(kind, _)| *kind).collect();
+        known.extend(["Telemetry", "Secret"]);
+        known.extend(cluster::KINDS.iter().map(|(kind, _)| *kind));
+        known.extend(lists.then_some("List"));
+        let message = format!("{} is not a supported kind", kind.place().shown(name));
+        self.findings.push(kind.error(message).value(name).expected(suggest::one_of(&known, name)));
     }
 
     /// Names are unique per kind.
     fn check_names(&self) {
-        let mut seen = HashMap::new();
-        for pipeline in &self.traces {
+        let mut seen: HashMap<PipelineRef, &Place> = HashMap::new();
+        for pipeline in &self.pipelines {
+            let reference = pipeline.reference();
+            let mark = self.findings.mark();
             let Located { value: name, place } = &pipeline.metadata.name;
             if let Some(namespace) = &pipeline.metadata.namespace {
-                let message = "the namespace has no effect: TracePipeline is cluster-scoped";
+                let message = format!("the namespace has no effect: {} is cluster-scoped", reference.kind());
                 self.findings.push(Diagnostic::warning(&namespace.place, message).value(&namespace.value));
             }
-            match seen.entry(name.as_str()) {
-                Entry::Vacant(vacant) => {
-                    vacant.insert(place);
-                }
-                Entry::Occupied(first) => {
-                    let message =
-                        format!("TracePipeline {} is defined twice, first at {}", quoted(name), first.get().position());
-                    self.findings.push(Diagnostic::error(place, message).value(name).expected("a unique name"));
-                }
+            if let Some(first) = seen.get(&reference) {
+                let kind = reference.kind();
+                let message = format!("{kind} {} is defined twice, first at {}", quoted(name), first.position());
+                self.findings.push(Diagnostic::error(place, message).value(name).expected("a unique name"));
             }
+            self.findings.attribute(mark, &reference);
+            seen.entry(reference).or_insert(place);
         }
+    }
+
+    fn compile(&self, now: SystemTime) -> Vec<weir_plan::Pipeline> {
+        let resolver = Resolver { secrets: &self.secrets, now, findings: self.findings };
+        let compile = |pipeline: &Pipeline| {
+            let mark = self.findings.mark();
+            let compiled = pipeline.compile(resolver);
+            self.findings.attribute(mark, &pipeline.reference());
+            compiled
+        };
+        self.pipelines.iter().filter_map(compile).collect()
     }
 }
 
-/// The version a pipeline is written in; reports an unknown one, and a deprecated one as a warning.
-fn pipeline_version(api_version: Option<&Node<'_>>, kind: &str) -> Option<Version> {
+/// The version a document is written in; reports an unknown one, and a deprecated one as a warning.
+fn version(api_version: Option<&Node<'_>>, kind: &str, versions: &[(&str, Version)]) -> Option<Version> {
     let node = api_version?;
-    let version = node.choice(&format!("version of {kind}"), PIPELINE_VERSIONS)?;
+    let version = node.choice(&format!("version of {kind}"), versions)?;
     if version == Version::V1Alpha1 {
-        let message = "telemetry.kyma-project.io/v1alpha1 is deprecated";
-        let diagnostic = Diagnostic::warning(&node.place(), message).expected("telemetry.kyma-project.io/v1beta1");
+        let group = node.string()?.value;
+        let current = group.replace("v1alpha1", "v1beta1");
+        let diagnostic = Diagnostic::warning(&node.place(), format!("{group} is deprecated")).expected(current);
         node.findings().push(diagnostic);
     }
     Some(version)
 }
 
-/// Whether a document is of the core API; reports it when it is not.
-fn is_core(api_version: Option<&Node<'_>>, kind: &str) -> bool {
-    api_version.and_then(|node| node.choice(&format!("version of {kind}"), &[("v1", ())])).is_some()
+/// Whether a document is of the only version its kind has; reports it when it is not.
+fn is_version(api_version: Option<&Node<'_>>, kind: &str, version: &str) -> bool {
+    api_version.and_then(|node| node.choice(&format!("version of {kind}"), &[(version, ())])).is_some()
 }

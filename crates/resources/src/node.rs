@@ -65,8 +65,9 @@ impl<'a> Node<'a> {
         Diagnostic::error(&self.place(), message)
     }
 
-    pub(crate) fn is_empty_list(&self) -> bool {
-        matches!(&self.yaml.content, Content::List(items) if items.is_empty())
+    /// Warns of a part that is read and checked, and does nothing yet.
+    pub(crate) fn warn_not_active(&self, what: &str) {
+        self.findings.push(Diagnostic::warning(&self.place().hidden(), format!("not active yet: {what}")));
     }
 
     pub(crate) fn string(&self) -> Option<Located<String>> {
@@ -100,6 +101,19 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// A whole number from 1.
+    pub(crate) fn positive_integer(&self) -> Option<u32> {
+        const EXPECTED: &str = "a whole number, at least 1";
+        match &self.yaml.content {
+            Content::Number(text) => {
+                let number = text.parse().ok().filter(|number| *number > 0);
+                number.or_else(|| self.wrong_scalar(EXPECTED))
+            }
+            Content::Text(_) | Content::Bool(_) => self.wrong_scalar(EXPECTED),
+            _ => self.wrong_type(EXPECTED),
+        }
+    }
+
     pub(crate) fn list(&self) -> Vec<Node<'a>> {
         let Content::List(items) = &self.yaml.content else {
             self.wrong_type::<()>("a list");
@@ -119,8 +133,13 @@ impl<'a> Node<'a> {
 
     /// A mapping with keys of the user's choice.
     pub(crate) fn map(&self) -> Vec<(&'a str, Node<'a>)> {
-        let Some(entries) = self.entries() else { return Vec::new() };
-        entries.iter().map(|entry| (entry.key.as_str(), self.child(entry))).collect()
+        self.map_of(|_| true)
+    }
+
+    /// Of a mapping with keys of the user's choice, those that are wanted.
+    pub(crate) fn map_of(&self, wanted: impl Fn(&str) -> bool) -> Vec<(&'a str, Node<'a>)> {
+        let entries = self.entries().unwrap_or_default().iter().filter(|entry| wanted(&entry.key));
+        entries.map(|entry| (entry.key.as_str(), self.child(entry))).collect()
     }
 
     /// A mapping with known fields.

@@ -9,6 +9,9 @@ use crate::node::{Fields, Located, Node};
 /// Longest object name (RFC 1123 subdomain), in bytes.
 const MAX_NAME_BYTES: usize = 253;
 
+/// Longest name of a namespace (RFC 1123 label), in bytes.
+const MAX_LABEL_BYTES: usize = 63;
+
 /// Metadata that `kubectl get -o yaml` prints and that configures nothing here.
 const SERVER_METADATA: &[&str] = &[
     "generateName",
@@ -67,10 +70,15 @@ pub(crate) fn name(node: &Node<'_>) -> Option<Located<String>> {
 }
 
 fn is_subdomain(name: &str) -> bool {
-    name.len() <= MAX_NAME_BYTES && name.split('.').all(is_label)
+    name.len() <= MAX_NAME_BYTES && name.split('.').all(is_part)
 }
 
-fn is_label(label: &str) -> bool {
+/// Whether a text can be the name of a namespace.
+pub(crate) fn is_label(text: &str) -> bool {
+    text.len() <= MAX_LABEL_BYTES && is_part(text)
+}
+
+fn is_part(label: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     !label.is_empty() && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
 }

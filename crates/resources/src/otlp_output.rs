@@ -5,13 +5,13 @@
 
 mod compile;
 mod headers;
-mod tls;
 
 use weir_plan::{Compression, Protocol};
 
 use crate::Version;
 use crate::diagnostic::{Diagnostic, Place};
-use crate::node::{Located, Node};
+use crate::node::{Fields, Located, Node};
+use crate::tls::{self, Tls};
 use crate::value::Value;
 
 pub(crate) use compile::compile;
@@ -35,7 +35,7 @@ pub(crate) struct OtlpOutput {
     headers: Vec<headers::Header>,
     basic: Option<Basic>,
     oauth2: Option<OAuth2>,
-    tls: tls::Tls,
+    tls: Tls,
 }
 
 struct Basic {
@@ -57,6 +57,13 @@ impl OtlpOutput {
     /// Reads `output.otlp`.
     pub(crate) fn decode(node: &Node<'_>, version: Version) -> Option<Self> {
         let mut fields = node.fields()?;
+        let output = Self::take(&mut fields, version);
+        fields.finish();
+        Some(output)
+    }
+
+    /// Takes the fields of an output from a mapping that may have more of them.
+    pub(crate) fn take(fields: &mut Fields<'_>, version: Version) -> Self {
         let endpoint = match fields.required("endpoint") {
             Some(node) => decode_endpoint(&node, version),
             None => Value::Invalid,
@@ -79,13 +86,11 @@ impl OtlpOutput {
         let authentication =
             fields.optional("authentication").map(|node| decode_authentication(&node.secret(), version));
         let (basic, oauth2) = authentication.unwrap_or_default();
-        let tls = fields.optional("tls").map(|node| tls::Tls::decode(&node, version)).unwrap_or_default();
-        fields.finish();
-
+        let tls = fields.optional("tls").map(|node| Tls::decode(&node, tls::NAMES, version)).unwrap_or_default();
         let headers = headers.unwrap_or_default();
         let output = Self { endpoint, protocol, path, compression, headers, basic, oauth2, tls };
-        output.check_together(node);
-        Some(output)
+        output.check_together(fields.node());
+        output
     }
 
     /// The rules between fields.

@@ -36,6 +36,9 @@ const SIZE_UNITS: &[(&str, u128)] = &[
 
 /// Units of time, in nanoseconds.
 const DURATION_UNITS: &[(&str, u128)] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
     ("ms", 1_000_000),
     ("s", 1_000_000_000),
     ("m", 60_000_000_000),
@@ -180,6 +183,9 @@ mod tests {
             (" 1.5s ", 1_500),
             ("1m0.5s", 60_500),
             ("500ms", 500),
+            ("1s500000us", 1_500),
+            ("2000000ns", 2),
+            ("3000µs", 3),
             ("0s", 0),
         ] {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text:?}");

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::diagnostic::{Diagnostic, Findings, Place};
+use crate::diagnostic::{Diagnostic, Findings, Place, Reason};
 use crate::node::{Fields, Located, Node};
 use crate::object;
 use crate::suggest;
@@ -70,7 +70,8 @@ impl Secrets {
             let message = format!(
                 "One or more referenced Secrets are missing: Secret '{name}' of Namespace '{namespace}' (for key '{key}')"
             );
-            findings.push(Diagnostic::error(place, message).expected("a Secret document in the given files"));
+            let diagnostic = Diagnostic::error(place, message).reason(Reason::ReferencedSecretMissing);
+            findings.push(diagnostic.expected("a Secret document in the given files"));
             return None;
         };
         if let Some(value) = secret.data.get(key) {
@@ -84,7 +85,7 @@ impl Secrets {
             [] => "a key of the Secret, which has none".to_owned(),
             keys => suggest::one_of(keys, key),
         };
-        findings.push(Diagnostic::error(place, message).expected(expected));
+        findings.push(Diagnostic::error(place, message).reason(Reason::ReferencedSecretMissing).expected(expected));
         None
     }
 }

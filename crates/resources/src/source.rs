@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::diagnostic::{Diagnostic, Findings, Place, Report};
 
-/// Largest configuration file, in bytes.
-pub const MAX_FILE_BYTES: u64 = 8 << 20;
+/// Largest configuration file, in bytes: enough for the pods of a large cluster.
+pub const MAX_FILE_BYTES: u64 = 32 << 20;
 
 /// One configuration text.
 #[derive(Clone, PartialEq, Eq)]

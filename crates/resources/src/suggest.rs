@@ -15,7 +15,8 @@ pub(crate) fn one_of(known: &[&str], given: &str) -> String {
     }
 }
 
-fn nearest<'a>(known: &[&'a str], given: &str) -> Option<&'a str> {
+/// The known name that was probably meant.
+pub(crate) fn nearest<'a>(known: &[&'a str], given: &str) -> Option<&'a str> {
     if given.chars().count() > MAX_CHARS {
         return None;
     }

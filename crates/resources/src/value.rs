@@ -2,6 +2,8 @@
 //!
 //! It knows where a value comes from and not what it is for.
 
+use std::time::SystemTime;
+
 use crate::Version;
 use crate::diagnostic::{Diagnostic, Findings, Place};
 use crate::node::{Fields, Located, Node};
@@ -88,6 +90,8 @@ impl Value {
 #[derive(Clone, Copy)]
 pub(crate) struct Resolver<'a> {
     pub(crate) secrets: &'a Secrets,
+    /// The time at which certificates are judged.
+    pub(crate) now: SystemTime,
     pub(crate) findings: &'a Findings,
 }
 

@@ -1,6 +1,6 @@
 //! Documents compile to exactly the plan they describe.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use weir_plan::{
     Backlog, Compression, Endpoint, Header, Identity, OAuth2, Output, Overflow, Pipeline, Plan, Protocol, Secret,
@@ -8,18 +8,38 @@ use weir_plan::{
 };
 use weir_resources::{Source, load};
 
+/// The day on which certificates are judged.
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_272_000)
+}
+
+const CA: &str = "-----BEGIN CERTIFICATE-----
+MIIBKTCB3KADAgECAhQvtmsdvzdVEjY/LRdXiDzWhoI2kDAFBgMrZXAwGjEYMBYG
+A1UEAwwPd2VpciBleGFtcGxlIENBMCAXDTI1MDEwMTAwMDAwMFoYDzIxMjUwMTAx
+MDAwMDAwWjAaMRgwFgYDVQQDDA93ZWlyIGV4YW1wbGUgQ0EwKjAFBgMrZXADIQA5
+eOfnJNh62X2KFDcRZVyznhts8tom9HoLR3sCTYnEy6MyMDAwHQYDVR0OBBYEFMJc
+3GMs/wpvWWVS8dm08sOlIHNTMA8GA1UdEwEB/wQFMAMBAf8wBQYDK2VwA0EADFk2
+nUiD2KwP7j8Uho69Nue5/QlE1LiBrlOaOQcmZ2Vb1FRECFWn002HY/qLs40FGDyl
+aePfGkz5s8VEFXU4CQ==
+-----END CERTIFICATE-----
+";
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----
-cmVwbGFjZSB0aGlzIGJ5IGEgcmVhbCBjZXJ0aWZpY2F0ZQ==
+MIHqMIGdoAMCAQICFF5xkTcKdef2cM6iZ44BBEIRJ5drMAUGAytlcDAaMRgwFgYD
+VQQDDA93ZWlyIGV4YW1wbGUgQ0EwIBcNMjUwMTAxMDAwMDAwWhgPMjEyNTAxMDEw
+MDAwMDBaMA8xDTALBgNVBAMMBHdlaXIwKjAFBgMrZXADIQBZhAaQUZHy1fppQto2
+DjamaH8ITDXfJQbCf+gQ3DEy7TAFBgMrZXADQQA/18cFUNKlh1YIr+lAh7poLVno
+gKvu/64DgnxUegn1sTVB4uUjhfgdunp9U/Apv8nvqNs/uS/HkjYCtWBcdggE
 -----END CERTIFICATE-----
 ";
 const KEY: &str = "-----BEGIN PRIVATE KEY-----
-cmVwbGFjZSB0aGlzIGJ5IGEgcmVhbCBrZXk=
+MFECAQEwBQYDK2VwBCIEIEdxYmx82MC4b4GpD+cdgTWI/m4McWX4hduL7W053hYH
+gSEAWYQGkFGR8tX6aULaNg42pmh/CEw13yUGwn/oENwxMu0=
 -----END PRIVATE KEY-----
 ";
 
 fn plan(text: &str) -> Plan {
     let source = Source { name: "x.yaml".to_owned(), text: text.to_owned() };
-    load(&[source]).unwrap_or_else(|report| panic!("{report}\n{text}")).plan
+    load(&[source], now()).unwrap_or_else(|report| panic!("{report}\n{text}")).plan
 }
 
 /// The output of a pipeline with these lines under `spec.output.otlp`.
@@ -93,7 +113,7 @@ fn the_full_example_uses_every_field() {
         oauth2: None,
         tls: Some(Tls {
             insecure_skip_verify: false,
-            ca_pem: Some(CERTIFICATE.to_owned()),
+            ca_pem: Some(CA.to_owned()),
             identity: Some(Identity { cert_pem: CERTIFICATE.to_owned(), key_pem: Secret::new(KEY) }),
         }),
     };
@@ -131,7 +151,7 @@ fn pipelines_keep_the_order_of_their_documents_over_files() {
         };
         Source { name: name.to_owned(), text: pipelines.iter().map(document).collect() }
     };
-    let loaded = load(&[file("b.yaml", &["z", "b"]), file("a.yaml", &["y", "a"])]).unwrap();
+    let loaded = load(&[file("b.yaml", &["z", "b"]), file("a.yaml", &["y", "a"])], now()).unwrap();
     let names: Vec<_> = loaded.plan.pipelines.iter().map(|pipeline| pipeline.name.as_str()).collect();
     assert_eq!(names, ["z", "b", "y", "a"]);
 }
@@ -172,9 +192,9 @@ fn tls_follows_scheme_and_insecure() {
     assert_eq!(tls("https://b:1", "{insecure: true}"), verified, "https:// is never weakened");
     let unverified = Tls { insecure_skip_verify: true, ..Tls::default() };
     assert_eq!(tls("b:1", "{insecureSkipVerify: true}"), Some(unverified));
-    let escaped = CERTIFICATE.trim_end().replace('\n', "\\n");
+    let escaped = CA.trim_end().replace('\n', "\\n");
     let ca = tls("b:1", &format!("{{ca: {{value: '{escaped}'}}}}")).unwrap().ca_pem.unwrap();
-    assert_eq!(ca, CERTIFICATE.trim_end(), "line breaks written as two characters");
+    assert_eq!(ca, CA.trim_end(), "line breaks written as two characters");
 }
 
 #[test]

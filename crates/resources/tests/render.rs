@@ -1,10 +1,17 @@
 //! Diagnostics as a person sees them.
 
+use std::time::{Duration, SystemTime};
+
+/// The day on which certificates are judged.
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_272_000)
+}
+
 use weir_resources::{Source, load};
 
 fn render(text: &str, color: bool) -> String {
     let report =
-        load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }]).expect_err("the text has mistakes");
+        load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }], now()).expect_err("the text has mistakes");
     report.iter().map(|diagnostic| diagnostic.render(text, color)).collect::<Vec<_>>().join("\n")
 }
 
@@ -86,7 +93,7 @@ fn control_characters_do_not_reach_the_terminal() {
 
 #[test]
 fn another_text_than_the_one_loaded_does_no_harm() {
-    let report = load(&[Source { name: "x.yaml".to_owned(), text: TEXT.to_owned() }]).unwrap_err();
+    let report = load(&[Source { name: "x.yaml".to_owned(), text: TEXT.to_owned() }], now()).unwrap_err();
     for text in ["", "\n", "short\n".repeat(20).as_str()] {
         for diagnostic in &report {
             assert!(diagnostic.render(text, false).contains("x.yaml:"));
@@ -97,7 +104,7 @@ fn another_text_than_the_one_loaded_does_no_harm() {
 #[test]
 fn endless_mistakes_are_counted_not_listed() {
     let many: String = (0..2500).map(|i| format!("field{i}: a\n")).collect();
-    let report = load(&[Source { name: "x.yaml".to_owned(), text: format!("{TEXT}{many}") }]).unwrap_err();
+    let report = load(&[Source { name: "x.yaml".to_owned(), text: format!("{TEXT}{many}") }], now()).unwrap_err();
     assert_eq!(report.diagnostics.len(), 1001);
     assert_eq!(report.diagnostics[1000].message, "1506 more problems are not shown");
 }

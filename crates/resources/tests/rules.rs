@@ -1,14 +1,20 @@
 //! Every rule of the configuration, as data: `cases/*.txt` hold texts and exactly what is reported about them.
 //!
 //! A case is `=== NAME`, the text, and after `=>` the expected lines (none: it loads without a word). In a case whose
-//! name starts with `otlp:` the text is what stands under `spec.output.otlp` of a pipeline in the current version
-//! (`alpha:` in the older one): its first line is line 8 and it is indented by 6. The Secret `default/backend` is
-//! always there.
+//! name starts with `otlp:` the text is what stands under `spec.output.otlp` of a TracePipeline in the current version
+//! (`alpha:` in the older one): its first line is line 8 and it is indented by 6. With `trace:`, `metric:`, `log:`
+//! (`metric-alpha:`, `log-alpha:`) or `telemetry:` it is what stands under `spec`: its first line is line 6 and it is
+//! indented by 2. The Secrets `default/backend` and `default/tls` are there in all these cases, and `$KEY` refers to a
+//! key of the latter.
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use weir_resources::{Source, load};
+
+/// 2026-06-01, the day on which certificates are judged.
+const NOW: Duration = Duration::from_secs(1_780_272_000);
 
 const SECRET: &str = "---
 apiVersion: v1
@@ -34,24 +40,49 @@ fn cases(file: &str) -> Vec<Case<'_>> {
     file.split("=== ").skip(1).map(parse).collect()
 }
 
+const CERTIFICATES: &str = include_str!("certificates.yaml");
+
+/// A pipeline with which a configuration is not empty.
+const PIPELINE: &str = "---
+apiVersion: telemetry.kyma-project.io/v1beta1
+kind: TracePipeline
+metadata: {name: other}
+spec: {output: {otlp: {endpoint: {value: 'a:1'}}}}
+";
+
 /// The text of a case as a whole file.
 fn document(case: &Case<'_>) -> String {
-    let version = match case.name.split_once(':') {
-        Some(("otlp", _)) => "v1beta1",
-        Some(("alpha", _)) => "v1alpha1",
+    let (kind, group, version, place) = match case.name.split_once(':') {
+        Some(("otlp", _)) => ("TracePipeline", "telemetry", "v1beta1", "  output:\n    otlp:\n"),
+        Some(("alpha", _)) => ("TracePipeline", "telemetry", "v1alpha1", "  output:\n    otlp:\n"),
+        Some(("trace", _)) => ("TracePipeline", "telemetry", "v1beta1", ""),
+        Some(("metric", _)) => ("MetricPipeline", "telemetry", "v1beta1", ""),
+        Some(("metric-alpha", _)) => ("MetricPipeline", "telemetry", "v1alpha1", ""),
+        Some(("log", _)) => ("LogPipeline", "telemetry", "v1beta1", ""),
+        Some(("log-alpha", _)) => ("LogPipeline", "telemetry", "v1alpha1", ""),
+        Some(("telemetry", _)) => ("Telemetry", "operator", "v1beta1", ""),
         _ => return case.text.to_owned(),
     };
+    let name = if kind == "Telemetry" { "default" } else { "x" };
+    let indent = if place.is_empty() { "  " } else { "      " };
     let mut document = format!(
-        "apiVersion: telemetry.kyma-project.io/{version}\nkind: TracePipeline\nmetadata:\n  name: x\nspec:\n  output:\n    otlp:\n"
+        "apiVersion: {group}.kyma-project.io/{version}\nkind: {kind}\nmetadata:\n  name: {name}\nspec:\n{place}"
     );
     for line in case.text.lines() {
-        document += &format!("      {line}\n");
+        document += &format!("{indent}{line}\n");
     }
-    document + SECRET
+    for key in
+        ["ec-cert", "ec-key", "cert-expired", "cert-soon", "cert", "ca-expired", "ca-soon", "ca", "other-key", "key"]
+    {
+        let reference = format!("{{valueFrom: {{secretKeyRef: {{name: tls, namespace: default, key: {key}}}}}}}");
+        document = document.replace(&format!("${key}"), &reference);
+    }
+    let other = if kind == "Telemetry" { PIPELINE } else { "" };
+    format!("{document}{SECRET}---\n{CERTIFICATES}{other}")
 }
 
 fn reported(text: String) -> Vec<String> {
-    let diagnostics = match load(&[Source { name: "x.yaml".to_owned(), text }]) {
+    let diagnostics = match load(&[Source { name: "x.yaml".to_owned(), text }], SystemTime::UNIX_EPOCH + NOW) {
         Ok(loaded) => loaded.warnings,
         Err(report) => report.diagnostics,
     };

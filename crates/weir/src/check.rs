@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use weir_plan::Plan;
 use weir_resources::{Diagnostic, Loaded, Report, Source};
@@ -32,7 +33,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Option<Plan>> {
             return Ok(None);
         }
     };
-    match weir_resources::load(&sources) {
+    match weir_resources::load(&sources, SystemTime::now()) {
         Ok(Loaded { plan, warnings }) => {
             print(&warnings, &sources)?;
             Ok(Some(plan))

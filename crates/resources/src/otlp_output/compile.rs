@@ -6,7 +6,7 @@ use http::Uri;
 use weir_plan::{Endpoint, Output, Protocol, Secret};
 
 use super::{Basic, OAuth2, OtlpOutput, headers};
-use crate::diagnostic::{Diagnostic, Place};
+use crate::diagnostic::{Diagnostic, Place, Reason};
 use crate::endpoint::{self, Address, Scheme};
 use crate::value::{Resolved, Resolver, Value};
 
@@ -53,7 +53,8 @@ impl Compiler<'_> {
         let place = if from_secret || endpoint::may_be_secret(text) { place.hidden() } else { place };
         for problem in problems {
             let message = format!("OTLP output endpoint invalid: {}: {}", problem.message, place.shown(text));
-            self.report(Diagnostic::error(&place, message).value(text).expected(problem.expected));
+            let diagnostic = Diagnostic::error(&place, message).reason(Reason::EndpointInvalid);
+            self.report(diagnostic.value(text).expected(problem.expected));
         }
         None
     }
@@ -87,7 +88,7 @@ impl Compiler<'_> {
         };
         let place = self.output.endpoint.place().unwrap_or(place).hidden();
         let message = format!("OTLP output endpoint invalid: {message}");
-        self.report(Diagnostic::error(&place, message).expected("https://"));
+        self.report(Diagnostic::error(&place, message).reason(Reason::EndpointInvalid).expected("https://"));
     }
 
     fn basic(&self, basic: &Basic) -> Option<weir_plan::Header> {

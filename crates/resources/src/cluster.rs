@@ -1,0 +1,155 @@
+//! Objects of a cluster (`Pod`, `Node`, `Namespace`, `ReplicaSet`, `Job`, `ConfigMap`) as `kubectl get -o yaml` prints
+//! them: what telemetry wants to know of the pod that sent it.
+//!
+//! They are other people's objects: only what is needed is read, and the rest is not looked at. What is read has to
+//! be of the right type. Their values are shown in no message, because nobody knows what else is in them.
+
+mod pod;
+
+use std::collections::{BTreeMap, HashMap};
+
+use weir_plan::{Cluster, Metadata, Workload, WorkloadKind};
+
+use crate::diagnostic::{Diagnostic, Place};
+use crate::node::{Fields, Located, Node};
+use pod::Pod;
+
+/// Kinds that are read here, and the versions of their APIs.
+pub(crate) const KINDS: &[(&str, &str)] = &[
+    ("Pod", "v1"),
+    ("Node", "v1"),
+    ("Namespace", "v1"),
+    ("ConfigMap", "v1"),
+    ("ReplicaSet", "apps/v1"),
+    ("Job", "batch/v1"),
+];
+
+/// The namespace of an object that names none, as for `kubectl apply`.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// The namespace whose identity stands for that of the cluster.
+const CLUSTER_NAMESPACE: &str = "kube-system";
+
+/// What a Gardener cluster says of itself, in [`CLUSTER_NAMESPACE`].
+const SHOOT_INFO: &str = "shoot-info";
+
+/// Labels of a node that become attributes.
+const NODE_LABELS: &[&str] = &[
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "node.kubernetes.io/instance-type",
+    "kubernetes.io/arch",
+];
+
+/// An object among all: kind, namespace, name.
+type Key = (String, String, String);
+
+/// All objects of a configuration.
+#[derive(Default)]
+pub(crate) struct Objects {
+    places: HashMap<Key, Place>,
+    pods: Vec<Pod>,
+    node_labels: HashMap<String, BTreeMap<String, String>>,
+    /// What stands behind a ReplicaSet or a Job.
+    owners: HashMap<Key, Workload>,
+    /// Of the cluster; its name is given elsewhere.
+    cluster: Cluster,
+}
+
+/// `metadata` of an object.
+struct ObjectMeta<'a> {
+    name: Located<String>,
+    namespace: String,
+    fields: Fields<'a>,
+}
+
+impl Objects {
+    /// Reads a document of one of [`KINDS`].
+    pub(crate) fn add(&mut self, kind: &str, document: &Node<'_>) {
+        let Some(mut document) = document.clone().secret().fields() else { return };
+        let Some(mut meta) = object_meta(&mut document) else { return };
+        let namespace = if matches!(kind, "Node" | "Namespace") { String::new() } else { meta.namespace.clone() };
+        let key = (kind.to_owned(), namespace, meta.name.value.clone());
+        if let Some(first) = self.places.get(&key) {
+            let message = format!("{kind} is defined twice, first at {}", first.position());
+            document.node().findings().push(Diagnostic::error(&meta.name.place, message));
+            return;
+        }
+        self.places.insert(key.clone(), meta.name.place.clone());
+        match kind {
+            "Pod" => self.pods.push(pod::decode(meta, &mut document)),
+            "Node" => {
+                let labels = strings(&mut meta.fields, "labels", |key| NODE_LABELS.contains(&key));
+                self.node_labels.insert(meta.name.value, labels);
+            }
+            "Namespace" if meta.name.value == CLUSTER_NAMESPACE => {
+                self.cluster.uid = text(&mut meta.fields, "uid");
+            }
+            "ConfigMap" if meta.name.value == SHOOT_INFO && meta.namespace == CLUSTER_NAMESPACE => {
+                self.cluster.cloud_provider = cloud_provider(&mut document);
+            }
+            "ReplicaSet" | "Job" => {
+                if let Some(owner) = owners(&mut meta.fields).into_iter().next() {
+                    self.owners.insert(key, owner);
+                }
+            }
+            // Namespaces and ConfigMaps of no interest.
+            _ => {}
+        }
+    }
+
+    /// What is known of pods, and of the cluster.
+    pub(crate) fn compile(self) -> (Metadata, Cluster) {
+        let Self { pods, node_labels, owners, cluster, .. } = self;
+        let pods = pods.into_iter().map(|pod| pod.compile(&node_labels, &owners)).collect();
+        (Metadata { pods }, cluster)
+    }
+}
+
+fn object_meta<'a>(document: &mut Fields<'a>) -> Option<ObjectMeta<'a>> {
+    let mut fields = document.required("metadata")?.fields()?;
+    let name = fields.required("name").and_then(|node| node.string());
+    let namespace = text(&mut fields, "namespace").unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+    Some(ObjectMeta { name: name?, namespace, fields })
+}
+
+/// A cloud under the name by which telemetry knows it.
+fn cloud_provider(config_map: &mut Fields<'_>) -> Option<String> {
+    let mut data = config_map.optional("data")?.fields()?;
+    let provider = text(&mut data, "provider")?;
+    Some(if provider == "openstack" { "sap".to_owned() } else { provider })
+}
+
+/// Owners that have an attribute.
+fn owners(metadata: &mut Fields<'_>) -> Vec<Workload> {
+    let references = metadata.optional("ownerReferences").map(|node| node.list()).unwrap_or_default();
+    references.iter().filter_map(owner).collect()
+}
+
+fn owner(reference: &Node<'_>) -> Option<Workload> {
+    let mut fields = reference.fields()?;
+    let (kind, name) = (text(&mut fields, "kind")?, text(&mut fields, "name")?);
+    Some(Workload { kind: workload_kind(&kind)?, name })
+}
+
+fn workload_kind(kind: &str) -> Option<WorkloadKind> {
+    Some(match kind {
+        "Deployment" => WorkloadKind::Deployment,
+        "ReplicaSet" => WorkloadKind::ReplicaSet,
+        "StatefulSet" => WorkloadKind::StatefulSet,
+        "DaemonSet" => WorkloadKind::DaemonSet,
+        "Job" => WorkloadKind::Job,
+        "CronJob" => WorkloadKind::CronJob,
+        _ => return None,
+    })
+}
+
+fn text(fields: &mut Fields<'_>, key: &'static str) -> Option<String> {
+    fields.optional(key).and_then(|node| node.string()).map(|text| text.value)
+}
+
+/// Takes those entries of a map of strings whose keys are wanted.
+fn strings(fields: &mut Fields<'_>, key: &'static str, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
+    let entries = fields.optional(key).map(|node| node.map_of(wanted)).unwrap_or_default();
+    entries.into_iter().filter_map(|(key, node)| Some((key.to_owned(), node.string()?.value))).collect()
+}

@@ -1,0 +1,106 @@
+//! `Pod`: what is read of it, and how it is joined with its node and its owners.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use weir_plan::{Workload, WorkloadKind};
+
+use super::{Key, ObjectMeta, owners, strings, text};
+use crate::diagnostic::Diagnostic;
+use crate::node::{Fields, Node};
+
+/// Annotations with which a pod says how its telemetry is to be named.
+const RESOURCE_ANNOTATIONS: &str = "resource.opentelemetry.io/";
+
+/// A pod that is not joined with other objects yet: `workloads` are its owners as it names them.
+pub(super) struct Pod(weir_plan::Pod);
+
+/// Reads the rest of a pod.
+pub(super) fn decode(meta: ObjectMeta<'_>, document: &mut Fields<'_>) -> Pod {
+    let ObjectMeta { name, namespace, fields: mut metadata } = meta;
+    let mut pod = weir_plan::Pod {
+        name: name.value,
+        namespace,
+        uid: text(&mut metadata, "uid").unwrap_or_default(),
+        labels: strings(&mut metadata, "labels", |_| true),
+        annotations: strings(&mut metadata, "annotations", |key| key.starts_with(RESOURCE_ANNOTATIONS)),
+        workloads: owners(&mut metadata),
+        ..weir_plan::Pod::default()
+    };
+    let mut host_network = false;
+    if let Some(mut spec) = document.optional("spec").and_then(|node| node.fields()) {
+        pod.node = text(&mut spec, "nodeName");
+        host_network = spec.optional("hostNetwork").and_then(|node| node.boolean()).unwrap_or(false);
+        pod.containers = containers(&mut spec);
+    }
+    if let Some(mut status) = document.optional("status").and_then(|node| node.fields()) {
+        let ips = ips(&mut status);
+        // A pod that has ended still names its address, which may be another pod's by now.
+        let ended = matches!(text(&mut status, "phase").as_deref(), Some("Succeeded" | "Failed"));
+        pod.ips = if host_network || ended { Vec::new() } else { ips };
+    }
+    Pod(pod)
+}
+
+impl Pod {
+    pub(super) fn compile(
+        self,
+        node_labels: &HashMap<String, BTreeMap<String, String>>,
+        owners: &HashMap<Key, Workload>,
+    ) -> weir_plan::Pod {
+        let Self(mut pod) = self;
+        if let Some(labels) = pod.node.as_ref().and_then(|node| node_labels.get(node)) {
+            pod.node_labels.clone_from(labels);
+        }
+        let behind = |kind: &str, workload: &Workload| {
+            owners.get(&(kind.to_owned(), pod.namespace.clone(), workload.name.clone())).cloned()
+        };
+        pod.workloads = pod
+            .workloads
+            .iter()
+            .flat_map(|workload| match workload.kind {
+                WorkloadKind::ReplicaSet => {
+                    [Some(behind("ReplicaSet", workload).unwrap_or_else(|| workload.clone())), None]
+                }
+                WorkloadKind::Job => [Some(workload.clone()), behind("Job", workload)],
+                _ => [Some(workload.clone()), None],
+            })
+            .flatten()
+            .collect();
+        pod
+    }
+}
+
+fn containers(spec: &mut Fields<'_>) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for key in ["containers", "initContainers"] {
+        for node in spec.optional(key).map(|node| node.list()).unwrap_or_default() {
+            let Some(mut fields) = node.fields() else { continue };
+            let (name, image) = (text(&mut fields, "name"), text(&mut fields, "image"));
+            all.extend(name.map(|name| (name, image.unwrap_or_default())));
+        }
+    }
+    all
+}
+
+/// `podIPs`, or `podIP` alone as older clusters have it.
+fn ips(status: &mut Fields<'_>) -> Vec<IpAddr> {
+    let listed = status.optional("podIPs").map(|node| node.list()).unwrap_or_default();
+    let mut nodes: Vec<Node<'_>> =
+        listed.iter().filter_map(|node| node.fields().and_then(|mut fields| fields.optional("ip"))).collect();
+    if nodes.is_empty() {
+        nodes.extend(status.optional("podIP"));
+    }
+    nodes.iter().filter_map(|node| ip(&node.clone().public())).collect()
+}
+
+fn ip(node: &Node<'_>) -> Option<IpAddr> {
+    let text = node.string().filter(|text| !text.value.is_empty())?;
+    let ip = text.value.parse().ok();
+    if ip.is_none() {
+        let message = format!("{} is not an IP address", text.place.shown(&text.value));
+        let diagnostic = Diagnostic::error(&text.place, message).value(&text.value);
+        node.findings().push(diagnostic.expected("an IPv4 or IPv6 address"));
+    }
+    ip
+}

@@ -1,0 +1,199 @@
+//! `LogPipeline`: the fields of its `spec`, and which of them go together.
+//!
+//! The input `runtime`, and everything that needs Fluent Bit, is checked here and does nothing yet.
+
+use weir_plan::{Input, Processing, Signal};
+
+use crate::Version;
+use crate::diagnostic::Diagnostic;
+use crate::fluent_bit::{self, FluentBit};
+use crate::input;
+use crate::node::Node;
+use crate::otlp_output::OtlpOutput;
+use crate::pipeline::{Output, Spec};
+use crate::rules::{self, Rules};
+use crate::selector;
+
+/// A field that only Fluent Bit understands.
+struct Legacy<'a> {
+    node: Node<'a>,
+    /// Its path in messages.
+    attribute: &'static str,
+    /// What is reported when it stands beside an OTLP output; nothing where another rule says it.
+    rule: Option<&'static str>,
+    /// What is missing as long as it does nothing; nothing where another field says it.
+    inactive: Option<&'static str>,
+}
+
+/// `input` as written.
+#[derive(Default)]
+struct LogInput<'a> {
+    /// Where container logs are asked for or turned off.
+    runtime: Option<(Node<'a>, bool)>,
+    otlp: Option<(Node<'a>, Input)>,
+}
+
+/// `output` as written.
+struct Outputs<'a> {
+    custom: Option<Node<'a>>,
+    http: Option<Node<'a>>,
+    otlp: Option<Node<'a>>,
+}
+
+/// Reads `spec` of the pipeline with this name. Nothing when it, or its output, was reported.
+pub(crate) fn decode(spec: &Node<'_>, version: Version, name: &str) -> Option<Spec> {
+    let mut fields = spec.fields()?;
+    let mut legacy = Vec::new();
+    let mut values = Vec::new();
+    let input = fields.optional("input").and_then(|node| decode_input(&node, version, &mut legacy)).unwrap_or_default();
+    for (attribute, rule) in [
+        ("filters", "filters are not supported with otlp output"),
+        ("files", "files not supported with otlp output"),
+        ("variables", "variables not supported with otlp output"),
+    ] {
+        let Some(node) = fields.optional(attribute) else { continue };
+        values.extend(fluent_bit::take(attribute, &node));
+        legacy.push(Legacy { node, attribute, rule: Some(rule), inactive: Some(attribute) });
+    }
+    let outputs = fields.required("output").and_then(|output| decode_outputs(&output, &mut legacy));
+    let Rules { transforms, filters, given } = rules::take(&mut fields, Signal::Logs);
+    fields.finish();
+
+    let processing = Processing { transforms, filters, ..Processing::default() };
+    let outputs = outputs?;
+    let output = if let Some(otlp) = &outputs.otlp {
+        refuse_legacy(&legacy);
+        warn_runtime(spec, &input, version);
+        OtlpOutput::decode(otlp, version).map(|otlp| Output::Otlp(Box::new(otlp)))
+    } else {
+        refuse_without_otlp(&input, &given);
+        warn_legacy(&legacy, name);
+        if let Some(custom) = &outputs.custom {
+            fluent_bit::check_output(custom);
+        }
+        let http = outputs.http.and_then(|http| fluent_bit::Http::decode(&http, version));
+        Some(Output::FluentBit(Box::new(FluentBit { values, http })))
+    };
+    Some(Spec { input: input.otlp.map(|(_, otlp)| otlp).unwrap_or_default(), processing, output: output? })
+}
+
+fn decode_outputs<'a>(output: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option<Outputs<'a>> {
+    let mut fields = output.fields()?;
+    let mut outputs = Outputs { custom: None, http: None, otlp: None };
+    for (key, slot) in [("custom", &mut outputs.custom), ("http", &mut outputs.http), ("otlp", &mut outputs.otlp)] {
+        *slot = fields.optional(key);
+    }
+    fields.finish();
+    for (node, attribute, inactive) in [
+        (&outputs.custom, "output.custom", "output.custom: this LogPipeline delivers nothing"),
+        (&outputs.http, "output.http", "output.http: this LogPipeline delivers nothing"),
+    ] {
+        let Some(node) = node.clone() else { continue };
+        legacy.push(Legacy { node: node.secret(), attribute, rule: None, inactive: Some(inactive) });
+    }
+    if [&outputs.custom, &outputs.http, &outputs.otlp].into_iter().flatten().count() == 1 {
+        return Some(outputs);
+    }
+    let message = "Exactly one output out of 'custom', 'http' or 'otlp' must be defined";
+    output.findings().push(output.error(message));
+    None
+}
+
+fn decode_input<'a>(input: &Node<'a>, version: Version, legacy: &mut Vec<Legacy<'a>>) -> Option<LogInput<'a>> {
+    let mut fields = input.fields()?;
+    let key = match version {
+        Version::V1Beta1 => "runtime",
+        Version::V1Alpha1 => "application",
+    };
+    let runtime = fields.optional(key).map(|node| {
+        let enabled = decode_runtime(&node, version, legacy);
+        (node, enabled)
+    });
+    let otlp = fields.optional("otlp").map(|node| {
+        let otlp = input::otlp(&node, version);
+        (node, otlp)
+    });
+    fields.finish();
+    Some(LogInput { runtime, otlp })
+}
+
+/// Whether the input is enabled.
+fn decode_runtime<'a>(runtime: &Node<'a>, version: Version, legacy: &mut Vec<Legacy<'a>>) -> bool {
+    let Some(mut fields) = runtime.fields() else { return true };
+    let enabled = fields.optional("enabled").and_then(|node| node.boolean()).unwrap_or(true);
+    if let Some(namespaces) = fields.optional("namespaces") {
+        match version {
+            Version::V1Beta1 => drop(selector::namespaces(&namespaces)),
+            Version::V1Alpha1 => selector::check_namespaces_with_system(&namespaces),
+        }
+    }
+    if let Some(containers) = fields.optional("containers") {
+        selector::check_containers(&containers);
+    }
+    fields.optional("keepOriginalBody").map(|node| node.boolean());
+    let [labels, annotations] = match version {
+        Version::V1Beta1 => [
+            ("input.runtime.dropLabels", "input.runtime.dropLabels is not supported with otlp output"),
+            ("input.runtime.keepAnnotations", "input.runtime.keepAnnotations is not supported with otlp output"),
+        ],
+        Version::V1Alpha1 => [
+            ("input.application.dropLabels", "input.application.dropLabels is not supported with otlp output"),
+            (
+                "input.application.keepAnnotations",
+                "input.application.keepAnnotations is not supported with otlp output",
+            ),
+        ],
+    };
+    for (key, (attribute, rule)) in [("dropLabels", labels), ("keepAnnotations", annotations)] {
+        let Some(node) = fields.optional(key) else { continue };
+        node.boolean();
+        legacy.push(Legacy { node, attribute, rule: Some(rule), inactive: None });
+    }
+    fields.finish();
+    enabled
+}
+
+/// With an OTLP output: nothing of Fluent Bit.
+fn refuse_legacy(legacy: &[Legacy<'_>]) {
+    for Legacy { node, rule, .. } in legacy {
+        if let Some(rule) = rule {
+            node.findings().push(Diagnostic::error(&node.place().hidden(), *rule));
+        }
+    }
+}
+
+/// Without an OTLP output: nothing that only the OTLP way has.
+fn refuse_without_otlp(input: &LogInput<'_>, rules: &[(&str, Node<'_>)]) {
+    if let Some((node, _)) = &input.otlp {
+        node.findings().push(node.error("otlp input is only supported with otlp output"));
+    }
+    for (key, node) in rules {
+        node.findings().push(node.error(format!("{key} is only supported with otlp output")));
+    }
+}
+
+fn warn_legacy(legacy: &[Legacy<'_>], name: &str) {
+    for Legacy { node, attribute, inactive, .. } in legacy {
+        let message = format!(
+            "LogPipeline '{name}' uses the attribute '{attribute}' which is based on the deprecated FluentBit technology stack"
+        );
+        let warning = Diagnostic::warning(&node.place().hidden(), message);
+        node.findings().push(warning.expected("a LogPipeline with output.otlp"));
+        if let Some(inactive) = inactive {
+            node.warn_not_active(inactive);
+        }
+    }
+}
+
+/// Container logs are wanted unless the document says that they are not.
+fn warn_runtime(spec: &Node<'_>, input: &LogInput<'_>, version: Version) {
+    let inactive = match version {
+        Version::V1Beta1 => "input.runtime: no container logs are collected (without 'enabled: false', it is on)",
+        Version::V1Alpha1 => "input.application: no container logs are collected (without 'enabled: false', it is on)",
+    };
+    match &input.runtime {
+        Some((_, false)) => {}
+        Some((node, true)) => node.warn_not_active(inactive),
+        None => spec.warn_not_active(inactive),
+    }
+}

@@ -1,0 +1,100 @@
+//! A pipeline of any kind: its document once it is read, and its part of the plan.
+//!
+//! The kinds differ in the fields of their `spec`, which are read in `trace_pipeline`, `metric_pipeline` and
+//! `log_pipeline`; all else is here.
+
+use weir_plan::{Backlog, Input, Processing, Signal};
+
+use crate::Version;
+use crate::backlog;
+use crate::diagnostic::PipelineRef;
+use crate::fluent_bit::FluentBit;
+use crate::node::{Fields, Node};
+use crate::object::{self, Metadata};
+use crate::otlp_output::{self, OtlpOutput};
+use crate::value::Resolver;
+use crate::{log_pipeline, metric_pipeline, trace_pipeline};
+
+/// Whether what telemetry itself causes in a service mesh is left out.
+const NOISE_FILTER: &[(&str, bool)] = &[("enabled", true), ("disabled", false)];
+
+/// A checked document.
+pub(crate) struct Pipeline {
+    pub(crate) signal: Signal,
+    pub(crate) metadata: Metadata,
+    /// Nothing when it was reported.
+    spec: Option<Spec>,
+    backlog: Backlog,
+}
+
+/// What the `spec` of a pipeline says. References are not followed yet.
+pub(crate) struct Spec {
+    pub(crate) input: Input,
+    pub(crate) processing: Processing,
+    pub(crate) output: Output,
+}
+
+/// Where a pipeline delivers to.
+pub(crate) enum Output {
+    /// An OTLP backend.
+    Otlp(Box<OtlpOutput>),
+    /// What only Fluent Bit could do so far; such a pipeline has no part in the plan.
+    FluentBit(Box<FluentBit>),
+}
+
+/// What our annotations on a pipeline say.
+struct Annotations {
+    backlog: Backlog,
+    drop_istio_noise: bool,
+}
+
+impl Pipeline {
+    /// Reads a document. Nothing comes back only for one without a valid name, which is reported.
+    pub(crate) fn decode(mut document: Fields<'_>, signal: Signal, version: Version) -> Option<Self> {
+        let mut annotations = Annotations { backlog: Backlog::default(), drop_istio_noise: true };
+        let metadata = object::metadata(&mut document, |found| annotations = decode_annotations(found));
+        let name = metadata.as_ref().map_or("", |metadata| &metadata.name.value);
+        let mut spec = document.required("spec").and_then(|spec| match signal {
+            Signal::Traces => trace_pipeline::decode(&spec, version),
+            Signal::Metrics => metric_pipeline::decode(&spec, version),
+            Signal::Logs => log_pipeline::decode(&spec, version, name),
+        });
+        document.ignore(&["status"]);
+        document.finish();
+        if let Some(spec) = &mut spec {
+            spec.input.drop_istio_noise = annotations.drop_istio_noise;
+        }
+        Some(Self { signal, metadata: metadata?, spec, backlog: annotations.backlog })
+    }
+
+    pub(crate) fn reference(&self) -> PipelineRef {
+        PipelineRef { signal: self.signal, name: self.metadata.name.value.clone() }
+    }
+
+    /// Follows references. `None` has been reported: as an error, or as not active yet.
+    pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<weir_plan::Pipeline> {
+        let Spec { input, processing, output } = self.spec.as_ref()?;
+        let output = match output {
+            Output::Otlp(output) => otlp_output::compile(output, &format!("/v1/{}", self.signal.name()), resolver)?,
+            Output::FluentBit(output) => {
+                output.check_references(resolver);
+                return None;
+            }
+        };
+        Some(weir_plan::Pipeline {
+            signal: self.signal,
+            name: self.metadata.name.value.clone(),
+            input: input.clone(),
+            processing: processing.clone(),
+            output,
+            backlog: self.backlog,
+        })
+    }
+}
+
+fn decode_annotations(annotations: &mut Fields<'_>) -> Annotations {
+    let noise_filter = annotations.optional("weir.dev/istio-noise-filter");
+    let drop_istio_noise =
+        noise_filter.and_then(|node: Node<'_>| node.public().choice("state of the noise filter", NOISE_FILTER));
+    Annotations { backlog: backlog::decode(annotations), drop_istio_noise: drop_istio_noise.unwrap_or(true) }
+}

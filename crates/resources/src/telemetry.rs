@@ -1,0 +1,150 @@
+//! `Telemetry` (group `operator.kyma-project.io`): what is added to all telemetry.
+//!
+//! The intervals of inputs that fetch metrics are checked here and do nothing yet; what once scaled gateways is
+//! deprecated and never will.
+
+use std::time::Duration;
+
+use weir_plan::{PodLabels, ServiceEnrichment};
+
+use crate::diagnostic::Diagnostic;
+use crate::node::{Fields, Node};
+use crate::object::{self, Metadata};
+use crate::quantity;
+
+/// The only one that counts.
+const NAME: &str = "default";
+
+const SERVICE_ENRICHMENTS: &[(&str, ServiceEnrichment)] =
+    &[("otel", ServiceEnrichment::Otel), ("kyma-legacy", ServiceEnrichment::KymaLegacy)];
+
+/// A checked document.
+pub(crate) struct Telemetry {
+    pub(crate) metadata: Metadata,
+    pub(crate) service: ServiceEnrichment,
+    pub(crate) cluster_name: Option<String>,
+    pub(crate) pod_labels: Vec<PodLabels>,
+}
+
+/// Reads a document. Nothing comes back for one that does not count, or has no valid name; both are reported.
+pub(crate) fn decode(mut document: Fields<'_>) -> Option<Telemetry> {
+    // The API's own default, for resources from before there was a choice.
+    let mut service = ServiceEnrichment::KymaLegacy;
+    let metadata = object::metadata(&mut document, |annotations| {
+        let node = annotations.optional("telemetry.kyma-project.io/service-enrichment");
+        service = node
+            .and_then(|node| node.public().choice("way to enrich services", SERVICE_ENRICHMENTS))
+            .unwrap_or(ServiceEnrichment::KymaLegacy);
+    });
+    let spec = document.optional("spec").and_then(|spec| decode_spec(&spec));
+    document.ignore(&["status"]);
+    let findings = document.node().findings();
+    document.finish();
+
+    let (cluster_name, pod_labels) = spec.unwrap_or_default();
+    let metadata = metadata?;
+    if metadata.name.value != NAME {
+        let message = format!("has no effect: only the Telemetry with the name {NAME:?} counts");
+        findings.push(Diagnostic::warning(&metadata.name.place, message).value(&metadata.name.value));
+        return None;
+    }
+    Some(Telemetry { metadata, service, cluster_name, pod_labels })
+}
+
+fn decode_spec(spec: &Node<'_>) -> Option<(Option<String>, Vec<PodLabels>)> {
+    let mut fields = spec.fields()?;
+    for key in ["trace", "log"] {
+        let Some(mut fields) = fields.optional(key).and_then(|node| node.fields()) else { continue };
+        take_gateway(&mut fields);
+        fields.finish();
+    }
+    if let Some(node) = fields.optional("metric") {
+        decode_metric(&node);
+    }
+    let enrichments = fields.optional("enrichments").and_then(|node| decode_enrichments(&node));
+    fields.finish();
+    enrichments
+}
+
+/// Takes `gateway`, which once set a number of replicas.
+fn take_gateway(fields: &mut Fields<'_>) {
+    let Some(mut gateway) = fields.optional("gateway").and_then(|node| node.fields()) else { return };
+    if let Some(node) = gateway.optional("scaling") {
+        let message = "is deprecated and has no effect";
+        node.findings().push(Diagnostic::warning(&node.place().hidden(), message));
+        check_scaling(&node);
+    }
+    gateway.finish();
+}
+
+fn check_scaling(node: &Node<'_>) {
+    let Some(mut fields) = node.fields() else { return };
+    fields.optional("type").map(|node| node.choice("type of scaling", &[("Static", ())]));
+    if let Some(mut fields) = fields.optional("static").and_then(|node| node.fields()) {
+        fields.optional("replicas").map(|node| node.positive_integer());
+        fields.finish();
+    }
+    fields.finish();
+}
+
+fn decode_metric(metric: &Node<'_>) {
+    let Some(mut fields) = metric.fields() else { return };
+    take_gateway(&mut fields);
+    take_interval(&mut fields);
+    for key in ["runtime", "prometheus", "istio"] {
+        let Some(mut fields) = fields.optional(key).and_then(|node| node.fields()) else { continue };
+        take_interval(&mut fields);
+        fields.finish();
+    }
+    fields.finish();
+}
+
+/// Takes `collectionInterval`.
+fn take_interval(fields: &mut Fields<'_>) {
+    let Some(node) = fields.optional("collectionInterval") else { return };
+    let Some(text) = node.string() else { return };
+    let unsigned = text.value.strip_prefix('-').unwrap_or(&text.value);
+    let (message, expected) = match quantity::duration(unsigned) {
+        Ok(interval) if interval > Duration::ZERO && unsigned.len() == text.value.len() => {
+            node.warn_not_active("collectionInterval: no metrics are fetched");
+            return;
+        }
+        Ok(_) => ("'collectionInterval' must be greater than 0".to_owned(), "a duration, for example 30s"),
+        Err(_) => (
+            format!("{} is not a duration", text.place.shown(&text.value)),
+            "numbers with the units h, m, s or ms, such as 30s or 1m30s",
+        ),
+    };
+    node.findings().push(Diagnostic::error(&text.place, message).value(&text.value).expected(expected));
+}
+
+fn decode_enrichments(enrichments: &Node<'_>) -> Option<(Option<String>, Vec<PodLabels>)> {
+    let mut fields = enrichments.fields()?;
+    let labels = fields.optional("extractPodLabels").map(|node| node.list()).unwrap_or_default();
+    let cluster_name = fields.optional("cluster").and_then(|node| {
+        let mut fields = node.fields()?;
+        let name = fields.optional("name").and_then(|node| node.string());
+        fields.finish();
+        name.map(|name| name.value).filter(|name| !name.is_empty())
+    });
+    fields.finish();
+    Some((cluster_name, labels.iter().filter_map(decode_pod_labels).collect()))
+}
+
+fn decode_pod_labels(node: &Node<'_>) -> Option<PodLabels> {
+    let mut fields = node.fields()?;
+    let mut text = |key| {
+        let text = fields.optional(key).and_then(|node| node.string());
+        text.map(|text| text.value).filter(|text| !text.is_empty())
+    };
+    let given = (text("key"), text("keyPrefix"));
+    fields.finish();
+    match given {
+        (Some(key), None) => Some(PodLabels::Key(key)),
+        (None, Some(prefix)) => Some(PodLabels::Prefix(prefix)),
+        _ => {
+            node.findings().push(node.error("Either 'key' or 'keyPrefix' must be specified"));
+            None
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Transport security of an output.
+
+use weir_plan::{Identity, Secret};
+
+use crate::Version;
+use crate::certificate::{self, Problem};
+use crate::diagnostic::{Diagnostic, Place, Reason};
+use crate::endpoint::Scheme;
+use crate::node::Node;
+use crate::pem;
+use crate::value::{Resolver, Value};
+
+/// How the two switches are called: plain text, and no verification.
+pub(crate) type Names = [&'static str; 2];
+
+/// Their names everywhere.
+pub(crate) const NAMES: Names = ["insecure", "insecureSkipVerify"];
+
+/// Their names in `output.http` of the older version.
+pub(crate) const HTTP_NAMES_V1ALPHA1: Names = ["disabled", "skipCertificateValidation"];
+
+/// `tls` as written.
+#[derive(Default)]
+pub(crate) struct Tls {
+    /// Where `insecure: true` stands.
+    pub(crate) insecure: Option<Place>,
+    insecure_skip_verify: bool,
+    ca: Option<Value>,
+    cert: Option<Value>,
+    key: Option<Value>,
+}
+
+/// PEM text that could be taken apart, and where it is given.
+struct Pem<T> {
+    text: String,
+    content: T,
+    place: Place,
+}
+
+impl Tls {
+    pub(crate) fn decode(node: &Node<'_>, [insecure, skip_verify]: Names, version: Version) -> Self {
+        let Some(mut fields) = node.fields() else { return Self::default() };
+        let insecure = fields.optional(insecure).filter(|node| node.boolean() == Some(true)).map(|node| node.place());
+        let insecure_skip_verify = fields.optional(skip_verify).and_then(|node| node.boolean());
+        let mut value = |key| fields.optional(key).map(|node| Value::decode(&node.secret(), version));
+        let (ca, cert, key) = (value("ca"), value("cert"), value("key"));
+        fields.finish();
+
+        let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_unset());
+        if given(&cert) != given(&key) {
+            node.findings().push(node.error("Can define either both 'cert' and 'key', or neither"));
+        }
+        let set = |value: Option<Value>| value.filter(|value| !value.is_unset());
+        let (ca, cert, key) = (set(ca), set(cert), set(key));
+        Self { insecure, insecure_skip_verify: insecure_skip_verify.unwrap_or(false), ca, cert, key }
+    }
+
+    /// Whether certificates are configured and meant to be used.
+    pub(crate) fn has_certificates(&self) -> bool {
+        self.insecure.is_none() && self.first_certificate().is_some()
+    }
+
+    fn first_certificate(&self) -> Option<&Value> {
+        self.ca.as_ref().or(self.cert.as_ref()).or(self.key.as_ref())
+    }
+
+    /// How the connection is secured; `None` is plain text. The scheme `https://` is never weakened.
+    pub(crate) fn compile(&self, scheme: Option<Scheme>, resolver: Resolver<'_>) -> Option<weir_plan::Tls> {
+        // Checked even where they are not used: a wrong certificate is a mistake in any case.
+        let ca_pem = self.ca(resolver);
+        let identity = self.identity(resolver);
+        let plain_because = match (scheme, &self.insecure) {
+            (Some(Scheme::Http), _) => Some("the endpoint's scheme is http://"),
+            (Some(Scheme::Https), Some(insecure)) => {
+                let message = "has no effect: the endpoint's scheme is https://";
+                resolver
+                    .findings
+                    .push(Diagnostic::warning(insecure, message).value("true").expected("false, or http://"));
+                None
+            }
+            (None, Some(_)) => Some("'insecure' is true"),
+            (_, None) => None,
+        };
+        if let Some(reason) = plain_because {
+            if let Some(place) = self.first_certificate().and_then(Value::place) {
+                let message = format!("certificates have no effect: {reason}");
+                resolver.findings.push(Diagnostic::warning(&place.hidden(), message));
+            }
+            return None;
+        }
+        Some(weir_plan::Tls { insecure_skip_verify: self.insecure_skip_verify, ca_pem, identity })
+    }
+
+    fn ca(&self, resolver: Resolver<'_>) -> Option<String> {
+        let Pem { text, content: bundle, place } = read(self.ca.as_ref()?, pem::certificates, resolver)?;
+        report(certificate::check_roots(&bundle, resolver.now), &place, resolver);
+        Some(text)
+    }
+
+    fn identity(&self, resolver: Resolver<'_>) -> Option<Identity> {
+        let cert = self.cert.as_ref().and_then(|cert| read(cert, pem::certificates, resolver));
+        let key = self.key.as_ref().and_then(|key| read(key, pem::private_key, resolver));
+        let (cert, key) = (cert?, key?);
+        report(certificate::check_chain(&cert.content, resolver.now), &cert.place, resolver);
+        report(certificate::check_key(&key.content, &cert.content), &key.place, resolver);
+        Some(Identity { cert_pem: cert.text, key_pem: Secret::new(key.text) })
+    }
+}
+
+fn read<T>(value: &Value, parse: fn(&str) -> Result<T, String>, resolver: Resolver<'_>) -> Option<Pem<T>> {
+    let resolved = resolver.resolve(value)?;
+    let (text, place) = (pem::normalized(&resolved.text), resolved.place.hidden());
+    match parse(&text) {
+        Ok(content) => Some(Pem { text, content, place }),
+        Err(problem) => {
+            let Problem { reason, message } = Problem::invalid(problem);
+            let expected = "PEM text (-----BEGIN ...-----) of the right kind";
+            resolver.findings.push(Diagnostic::error(&place, message).reason(reason).expected(expected));
+            None
+        }
+    }
+}
+
+/// Reports problems of certificates; one that is about to expire still works.
+fn report(problems: impl IntoIterator<Item = Problem>, place: &Place, resolver: Resolver<'_>) {
+    for Problem { reason, message } in problems {
+        let diagnostic = match reason {
+            Reason::TlsCertificateAboutToExpire => Diagnostic::warning(place, message),
+            _ => Diagnostic::error(place, message),
+        };
+        resolver.findings.push(diagnostic.reason(reason));
+    }
+}
