@@ -187,13 +187,13 @@ fn warn_legacy(legacy: &[Legacy<'_>], name: &str) {
 
 /// Container logs are wanted unless the document says that they are not.
 fn warn_runtime(spec: &Node<'_>, input: &LogInput<'_>, version: Version) {
-    let inactive = match version {
-        Version::V1Beta1 => "input.runtime: no container logs are collected (without 'enabled: false', it is on)",
-        Version::V1Alpha1 => "input.application: no container logs are collected (without 'enabled: false', it is on)",
+    let name = match version {
+        Version::V1Beta1 => "input.runtime",
+        Version::V1Alpha1 => "input.application",
     };
     match &input.runtime {
         Some((_, false)) => {}
-        Some((node, true)) => node.warn_not_active(inactive),
-        None => spec.warn_not_active(inactive),
+        Some((node, true)) => node.warn_not_active(&format!("{name}: no container logs are collected")),
+        None => spec.warn_not_active(&format!("{name}, which is on by default: no container logs are collected")),
     }
 }

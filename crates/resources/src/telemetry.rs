@@ -133,8 +133,10 @@ fn decode_enrichments(enrichments: &Node<'_>) -> Option<(Option<String>, Vec<Pod
 
 fn decode_pod_labels(node: &Node<'_>) -> Option<PodLabels> {
     let mut fields = node.fields()?;
+    let mut wrong = false;
     let mut text = |key| {
-        let text = fields.optional(key).and_then(|node| node.string());
+        let text = fields.optional(key)?.string();
+        wrong |= text.is_none();
         text.map(|text| text.value).filter(|text| !text.is_empty())
     };
     let given = (text("key"), text("keyPrefix"));
@@ -142,6 +144,7 @@ fn decode_pod_labels(node: &Node<'_>) -> Option<PodLabels> {
     match given {
         (Some(key), None) => Some(PodLabels::Key(key)),
         (None, Some(prefix)) => Some(PodLabels::Prefix(prefix)),
+        _ if wrong => None,
         _ => {
             node.findings().push(node.error("Either 'key' or 'keyPrefix' must be specified"));
             None

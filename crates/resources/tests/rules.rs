@@ -40,6 +40,22 @@ fn cases(file: &str) -> Vec<Case<'_>> {
     file.split("=== ").skip(1).map(parse).collect()
 }
 
+/// Keys of the Secret `default/tls`, longer ones first, because one may start with another.
+const KEYS: &[&str] = &[
+    "ec-cert",
+    "ec-key",
+    "cert-expired",
+    "cert-soon",
+    "cert",
+    "ca-expired",
+    "ca-soon",
+    "ca",
+    "other-key",
+    "key",
+    "bundle",
+    "chain",
+];
+
 const CERTIFICATES: &str = include_str!("certificates.yaml");
 
 /// A pipeline with which a configuration is not empty.
@@ -52,33 +68,46 @@ spec: {output: {otlp: {endpoint: {value: 'a:1'}}}}
 
 /// The text of a case as a whole file.
 fn document(case: &Case<'_>) -> String {
-    let (kind, group, version, place) = match case.name.split_once(':') {
-        Some(("otlp", _)) => ("TracePipeline", "telemetry", "v1beta1", "  output:\n    otlp:\n"),
-        Some(("alpha", _)) => ("TracePipeline", "telemetry", "v1alpha1", "  output:\n    otlp:\n"),
-        Some(("trace", _)) => ("TracePipeline", "telemetry", "v1beta1", ""),
-        Some(("metric", _)) => ("MetricPipeline", "telemetry", "v1beta1", ""),
-        Some(("metric-alpha", _)) => ("MetricPipeline", "telemetry", "v1alpha1", ""),
-        Some(("log", _)) => ("LogPipeline", "telemetry", "v1beta1", ""),
-        Some(("log-alpha", _)) => ("LogPipeline", "telemetry", "v1alpha1", ""),
-        Some(("telemetry", _)) => ("Telemetry", "operator", "v1beta1", ""),
+    let (kind, group, version, name) = match case.name.split_once(':') {
+        Some(("otlp", _)) => return output_document(case, "TracePipeline", "v1beta1"),
+        Some(("alpha", _)) => return output_document(case, "TracePipeline", "v1alpha1"),
+        Some(("trace", _)) => ("TracePipeline", "telemetry", "v1beta1", "x"),
+        Some(("metric", _)) => ("MetricPipeline", "telemetry", "v1beta1", "x"),
+        Some(("metric-alpha", _)) => ("MetricPipeline", "telemetry", "v1alpha1", "x"),
+        Some(("log", _)) => ("LogPipeline", "telemetry", "v1beta1", "x"),
+        Some(("log-alpha", _)) => ("LogPipeline", "telemetry", "v1alpha1", "x"),
+        Some(("telemetry", _)) => ("Telemetry", "operator", "v1beta1", "default"),
         _ => return case.text.to_owned(),
     };
-    let name = if kind == "Telemetry" { "default" } else { "x" };
-    let indent = if place.is_empty() { "  " } else { "      " };
+    let mut document =
+        format!("apiVersion: {group}.kyma-project.io/{version}\nkind: {kind}\nmetadata:\n  name: {name}\nspec:\n");
+    for line in case.text.lines() {
+        document += &format!("  {line}\n");
+    }
+    let other = if kind == "Telemetry" { PIPELINE } else { "" };
+    format!("{}{SECRET}---\n{CERTIFICATES}{other}", with_references(document))
+}
+
+/// A pipeline with the text of a case as its output.
+fn output_document(case: &Case<'_>, kind: &str, version: &str) -> String {
     let mut document = format!(
-        "apiVersion: {group}.kyma-project.io/{version}\nkind: {kind}\nmetadata:\n  name: {name}\nspec:\n{place}"
+        "apiVersion: telemetry.kyma-project.io/{version}\nkind: {kind}\nmetadata:\n  name: x\nspec:\n  output:\n    otlp:\n"
     );
     for line in case.text.lines() {
-        document += &format!("{indent}{line}\n");
+        document += &format!("      {line}\n");
     }
-    for key in
-        ["ec-cert", "ec-key", "cert-expired", "cert-soon", "cert", "ca-expired", "ca-soon", "ca", "other-key", "key"]
-    {
+    if kind == "LogPipeline" {
+        document += "  input: {runtime: {enabled: false}}\n";
+    }
+    format!("{}{SECRET}---\n{CERTIFICATES}", with_references(document))
+}
+
+fn with_references(mut document: String) -> String {
+    for key in KEYS {
         let reference = format!("{{valueFrom: {{secretKeyRef: {{name: tls, namespace: default, key: {key}}}}}}}");
         document = document.replace(&format!("${key}"), &reference);
     }
-    let other = if kind == "Telemetry" { PIPELINE } else { "" };
-    format!("{document}{SECRET}---\n{CERTIFICATES}{other}")
+    document
 }
 
 fn reported(text: String) -> Vec<String> {
@@ -104,6 +133,24 @@ fn every_rule_reports_what_it_says() {
             }
         }
     }
-    assert!(count > 90, "only {count} cases found");
+    assert!(count > 190, "only {count} cases found");
     assert!(failures.is_empty(), "these cases report something else now:\n{failures}");
+}
+
+#[test]
+fn an_output_follows_the_same_rules_in_every_kind() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let mut count = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        let file = fs::read_to_string(entry.unwrap().path()).unwrap();
+        for case in cases(&file).into_iter().filter(|case| case.name.starts_with("otlp:")) {
+            count += 1;
+            for kind in ["MetricPipeline", "LogPipeline"] {
+                let reported = reported(output_document(&case, kind, "v1beta1")).join("\n");
+                let reported = reported.replace("authentication, tls, temporality", "authentication, tls");
+                assert_eq!(reported, case.expected.join("\n"), "{kind}: {}", case.name);
+            }
+        }
+    }
+    assert!(count > 60, "only {count} cases found");
 }
