@@ -20,6 +20,7 @@
 mod backlog;
 mod certificate;
 mod cluster;
+mod convert;
 mod diagnostic;
 mod endpoint;
 mod fluent_bit;
@@ -45,7 +46,7 @@ mod trace_pipeline;
 mod value;
 mod yaml;
 
+pub use convert::{ConversionError, convert, is_convertible};
 pub use diagnostic::{Diagnostic, PipelineRef, Reason, Report, Severity};
-pub(crate) use load::Version;
-pub use load::{Loaded, load};
+pub use load::{Loaded, Version, load};
 pub use source::{MAX_FILE_BYTES, Source, Stamp, read, stamp};

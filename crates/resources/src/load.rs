@@ -31,11 +31,21 @@ const TELEMETRY_VERSIONS: &[(&str, Version)] =
 
 /// Version of an API a document is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Version {
+pub enum Version {
     /// Deprecated.
     V1Alpha1,
     /// Current.
     V1Beta1,
+}
+
+impl Version {
+    /// `v1alpha1` or `v1beta1`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1Alpha1 => "v1alpha1",
+            Self::V1Beta1 => "v1beta1",
+        }
+    }
 }
 
 /// A configuration that can be run.

@@ -1,0 +1,148 @@
+//! Conversion of documents between the two versions of their APIs, without loss.
+//!
+//! What a version cannot say is kept in an annotation, in the words of the version that can. Down and up again, or up
+//! and down again, therefore gives the very document there was before. When a document was edited in between, the edit
+//! wins, and only what it could not have touched is restored.
+//!
+//! It works on plain JSON and converts whatever it is given: whether a document is valid is not its matter.
+
+mod spec;
+
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+use crate::Version;
+
+/// The annotation: `apiVersion`, `kind` and `spec` in the version that can say all of it, as JSON. Other
+/// implementations of the API write the same, with more fields.
+const CONVERSION_DATA: &str = "telemetry.kyma-project.io/conversion-data";
+
+/// Why a document cannot be converted.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum ConversionError {
+    /// It is not of a kind that has two versions, or of neither of them.
+    #[error("cannot convert {kind:?} of {api_version:?}: it is no pipeline or Telemetry in v1alpha1 or v1beta1")]
+    Unknown {
+        /// `apiVersion`, empty when there is none.
+        api_version: String,
+        /// `kind`, empty when there is none.
+        kind: String,
+    },
+    /// `metadata`, or its `annotations`, is no object.
+    #[error("cannot convert the document: its {0} is not an object")]
+    NotAnObject(&'static str),
+    /// The annotation with what was kept cannot be read. Its content is not shown.
+    #[error("cannot convert the document: its annotation {CONVERSION_DATA} is not JSON")]
+    Data,
+}
+
+/// A kind that has two versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    TracePipeline,
+    MetricPipeline,
+    LogPipeline,
+    Telemetry,
+}
+
+impl Kind {
+    const ALL: [(Self, &'static str, &'static str); 4] = [
+        (Self::TracePipeline, "TracePipeline", "telemetry.kyma-project.io"),
+        (Self::MetricPipeline, "MetricPipeline", "telemetry.kyma-project.io"),
+        (Self::LogPipeline, "LogPipeline", "telemetry.kyma-project.io"),
+        (Self::Telemetry, "Telemetry", "operator.kyma-project.io"),
+    ];
+}
+
+/// What is kept of a document in the version it does not have.
+struct Kept {
+    api_version: String,
+    spec: Value,
+}
+
+/// Whether a document is of a kind that has two versions, and of one of them.
+pub fn is_convertible(document: &Value) -> bool {
+    resource(document).is_ok()
+}
+
+/// Converts a document to a version. One that is of this version comes back as it is.
+///
+/// Of `metadata`, only the annotation `telemetry.kyma-project.io/conversion-data` is changed: it is there when, and only
+/// when, the document could not be converted back without it. An empty map of annotations may disappear with it.
+///
+/// # Errors
+/// For a document of any other kind or version, one without `metadata`, and one whose annotation cannot be read.
+pub fn convert(mut document: Value, to: Version) -> Result<Value, ConversionError> {
+    let (kind, group, from) = resource(&document)?;
+    if from == to {
+        return Ok(document);
+    }
+    let (source_version, target_version) = (format!("{group}/{}", from.name()), format!("{group}/{}", to.name()));
+    let metadata = document["metadata"].as_object_mut().ok_or(ConversionError::NotAnObject("metadata"))?;
+    let kept = take_kept(metadata)?.filter(|kept| kept.api_version == target_version);
+    if let Some(source) = document.get("spec").cloned() {
+        let target = match kept {
+            Some(kept) => restored(kind, &source, kept.spec, from, to),
+            None => spec::convert(kind, source.clone(), to),
+        };
+        if spec::convert(kind, target.clone(), from) != source {
+            let data = json!({"apiVersion": source_version, "kind": document["kind"], "spec": source});
+            keep(&mut document, &data)?;
+        }
+        document["spec"] = target;
+    }
+    document["apiVersion"] = target_version.into();
+    Ok(document)
+}
+
+/// The kind of a document, its group and its version.
+fn resource(document: &Value) -> Result<(Kind, &'static str, Version), ConversionError> {
+    let text = |key| document.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let found = Kind::ALL.into_iter().find(|(_, name, _)| *name == kind).and_then(|(kind, _, group)| {
+        let version = api_version.strip_prefix(group)?.strip_prefix('/')?;
+        let version = [Version::V1Alpha1, Version::V1Beta1].into_iter().find(|known| known.name() == version)?;
+        Some((kind, group, version))
+    });
+    found.ok_or_else(|| ConversionError::Unknown { api_version: api_version.to_owned(), kind: kind.to_owned() })
+}
+
+/// The `spec` in the version `to`: what was kept of it when it still says the same as `source`, which is in the version
+/// `from`, and else `source` with what an edit of it cannot have meant.
+fn restored(kind: Kind, source: &Value, kept: Value, from: Version, to: Version) -> Value {
+    if spec::convert(kind, kept.clone(), from) == *source {
+        return kept;
+    }
+    let mut target = spec::convert(kind, source.clone(), to);
+    if to == Version::V1Beta1 {
+        spec::restore_compression(&mut target, &kept);
+    }
+    target
+}
+
+/// Takes the annotation from `metadata`.
+fn take_kept(metadata: &mut Map<String, Value>) -> Result<Option<Kept>, ConversionError> {
+    let Some(annotations) = metadata.get_mut("annotations").filter(|annotations| !annotations.is_null()) else {
+        return Ok(None);
+    };
+    let annotations = annotations.as_object_mut().ok_or(ConversionError::NotAnObject("metadata.annotations"))?;
+    let Some(data) = annotations.remove(CONVERSION_DATA) else { return Ok(None) };
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+    let data = data.as_str().ok_or(ConversionError::Data)?;
+    let mut data: Value = serde_json::from_str(data).map_err(|_| ConversionError::Data)?;
+    let api_version = data.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(data.get_mut("spec").map(|spec| Kept { api_version, spec: spec.take() }))
+}
+
+/// Puts the annotation into the metadata of a document.
+fn keep(document: &mut Value, data: &Value) -> Result<(), ConversionError> {
+    let annotations = &mut document["metadata"]["annotations"];
+    if annotations.is_null() {
+        *annotations = json!({});
+    }
+    let annotations = annotations.as_object_mut().ok_or(ConversionError::NotAnObject("metadata.annotations"))?;
+    annotations.insert(CONVERSION_DATA.to_owned(), data.to_string().into());
+    Ok(())
+}
