@@ -47,7 +47,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Option<Plan>> {
 
 /// Loads a plan for a gateway that runs; warnings are logged.
 pub(crate) fn reload(paths: &[PathBuf]) -> Result<Plan, Report> {
-    let Loaded { plan, warnings } = weir_resources::load(&weir_resources::read(paths)?)?;
+    let Loaded { plan, warnings } = weir_resources::load(&weir_resources::read(paths)?, SystemTime::now())?;
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(plan)
 }

@@ -64,10 +64,10 @@ fn down(kind: Kind, spec: &mut Value) {
     if let Some(otlp) = object_at(spec, "/output/otlp") {
         otlp.remove("compression");
     }
-    if let Some(otlp) = object_at(spec, "/input/otlp").filter(|_| kind != Kind::TracePipeline) {
-        if otlp.remove("enabled").and_then(|enabled| enabled.as_bool()) == Some(false) {
-            otlp.insert("disabled".to_owned(), true.into());
-        }
+    if let Some(otlp) = object_at(spec, "/input/otlp").filter(|_| kind != Kind::TracePipeline)
+        && otlp.remove("enabled").and_then(|enabled| enabled.as_bool()) == Some(false)
+    {
+        otlp.insert("disabled".to_owned(), true.into());
     }
     if kind != Kind::LogPipeline {
         return;
