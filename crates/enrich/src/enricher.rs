@@ -1,0 +1,213 @@
+//! The walk over a request that gathers all changes to it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_otlp::Signal;
+use weir_otlp::common::{Message, Resource, Scope};
+use weir_otlp::splice::Edit;
+use weir_plan::{Enrichment, ServiceEnrichment};
+
+use crate::access_log::{self, Marks};
+use crate::attributes::{OF_RESOURCE, texts};
+use crate::changes::{Changes, Left, NoRoom};
+use crate::facts::PodFacts;
+use crate::istio;
+use crate::pods::Pods;
+use crate::resource::{self, Sender};
+
+/// Knows what to add to requests.
+#[derive(Debug)]
+pub struct Enricher {
+    service: ServiceEnrichment,
+    pods: Arc<dyn Pods>,
+    /// About senders that are no known pods.
+    unknown: Arc<PodFacts>,
+}
+
+/// How a request came in.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    peer: Option<IpAddr>,
+    /// When, as the field of a log record.
+    observed: [u8; 9],
+}
+
+/// What happens to the spans and log records of Istio's proxies that record traffic of telemetry itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noise {
+    /// They stay.
+    Keep,
+    /// They are removed, and scopes and resources that are empty without them.
+    Drop,
+}
+
+impl Arrival {
+    /// A request from this address, if there is one, at this time, in nanoseconds since the Unix epoch.
+    pub fn new(peer: Option<IpAddr>, unix_nanos: u64) -> Self {
+        let mut observed = [0x59; 9];
+        observed[1..].copy_from_slice(&unix_nanos.to_le_bytes());
+        Self { peer: peer.map(|peer| peer.to_canonical()), observed }
+    }
+}
+
+impl Enricher {
+    /// Adds what `enrichment` says. The facts of `pods` must have been made with the same enrichment.
+    pub fn new(enrichment: &Enrichment, pods: Arc<dyn Pods>) -> Self {
+        Self { service: enrichment.service, pods, unknown: Arc::new(PodFacts::unknown(enrichment)) }
+    }
+
+    /// What changes in a valid request: enrichment and, if wanted, the removal of noise, which is decided on what the
+    /// resource says with enrichment. The edits take at most `max_bytes`; the request grows by no more than that.
+    ///
+    /// Whether two pipelines with different wishes about noise need different requests shows in [`Changes::noise`]: if
+    /// it is 0, they do not.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when `max_bytes` are too little.
+    pub fn edits<'a>(
+        &self,
+        signal: Signal,
+        request: &'a [u8],
+        arrival: &'a Arrival,
+        noise: Noise,
+        max_bytes: usize,
+    ) -> Result<Changes<'a>, NoRoom> {
+        let mut changes = Changes::new(max_bytes);
+        let walk = Walk { enricher: self, signal, request, arrival, noise };
+        for holder in Message::request(request).messages(1) {
+            walk.resource(&mut changes, holder)?;
+        }
+        Ok(changes)
+    }
+
+    /// What is known of the sender of a resource. The first of address, uid and peer that is given decides, also when
+    /// no pod is known by it: whoever forwards a resource is not the one it comes from.
+    fn facts(&self, resource: Option<Resource<'_>>, peer: Option<IpAddr>) -> Arc<PodFacts> {
+        const KEYS: [&str; 2] = ["k8s.pod.ip", "k8s.pod.uid"];
+        let pod = match resource.map_or([""; 2], |resource| texts(resource.0, OF_RESOURCE, KEYS)) {
+            ["", ""] => peer.and_then(|ip| self.pods.by_ip(ip)),
+            ["", uid] => self.pods.by_uid(uid),
+            [ip, _] => ip.parse::<IpAddr>().ok().and_then(|ip| self.pods.by_ip(ip.to_canonical())),
+        };
+        pod.unwrap_or_else(|| Arc::clone(&self.unknown))
+    }
+}
+
+/// One request under way. `ResourceSpans` and its sisters are called holders here: they hold a resource and its items.
+struct Walk<'e, 'a> {
+    enricher: &'e Enricher,
+    signal: Signal,
+    request: &'a [u8],
+    arrival: &'a Arrival,
+    noise: Noise,
+}
+
+impl<'a> Walk<'_, 'a> {
+    fn resource(&self, changes: &mut Changes<'a>, holder: Message<'a>) -> Result<(), NoRoom> {
+        let resource = holder.message(1).map(Resource);
+        let facts = self.enricher.facts(resource, self.arrival.peer);
+        let sender = Sender { request: self.request, resource, facts: &facts };
+        let left = changes.inside(Message::request(self.request), holder, |changes| {
+            let mut proxied = false;
+            let left = self.scopes(changes, holder, &sender, &mut proxied)?;
+            if let Some(field) = resource::enriched(&sender, self.enricher.service, self.drops_service(proxied)) {
+                replace(changes, holder, resource.map(|resource| resource.0), field)?;
+            }
+            Ok(left)
+        })?;
+        changes.noise += left.gone;
+        Ok(())
+    }
+
+    fn drops_service(&self, proxied: bool) -> bool {
+        proxied && self.enricher.service == ServiceEnrichment::Otel
+    }
+
+    /// Looks at items, as far as there is a rule for them.
+    fn scopes(
+        &self,
+        changes: &mut Changes<'a>,
+        holder: Message<'a>,
+        sender: &Sender<'_>,
+        proxied: &mut bool,
+    ) -> Result<Left, NoRoom> {
+        let mut left = Left::default();
+        for scope in holder.messages(2) {
+            left += match self.signal {
+                Signal::Traces if self.noise == Noise::Drop => {
+                    changes.inside(holder, scope, |changes| spans(changes, scope, sender, proxied))?
+                }
+                Signal::Traces if self.enricher.service == ServiceEnrichment::Otel => {
+                    *proxied = *proxied || scope.messages(2).any(istio::is_proxy_span);
+                    Left::default()
+                }
+                Signal::Traces | Signal::Metrics => Left::default(),
+                Signal::Logs => changes.inside(holder, scope, |changes| self.records(changes, scope, sender))?,
+            };
+        }
+        Ok(left)
+    }
+
+    fn records(&self, changes: &mut Changes<'a>, scope: Message<'a>, sender: &Sender<'_>) -> Result<Left, NoRoom> {
+        let mut left = Left::default();
+        let mut access_logs = false;
+        for record in scope.messages(2) {
+            let marks = Marks::of(record);
+            if marks.istio && self.noise == Noise::Drop && istio::is_noise_record(record, sender) {
+                changes.push(Edit::remove(scope, record), 0)?;
+                left.gone += 1;
+                continue;
+            }
+            left.kept += 1;
+            let observed = if marks.observed { &[][..] } else { &self.arrival.observed };
+            if marks.istio {
+                access_logs = true;
+                replace(changes, scope, Some(record), access_log::record(self.request, record, observed))?;
+            } else if !marks.observed {
+                changes.push(Edit::append(record, observed), observed.len())?;
+            }
+        }
+        if access_logs {
+            let own = scope.message(1);
+            replace(changes, scope, own, access_log::scope(self.request, own.map(Scope)))?;
+        }
+        Ok(left)
+    }
+}
+
+/// Removes noise from the spans of a scope, and tells whether any of them is from Istio's proxy.
+fn spans(
+    changes: &mut Changes<'_>,
+    scope: Message<'_>,
+    sender: &Sender<'_>,
+    proxied: &mut bool,
+) -> Result<Left, NoRoom> {
+    let mut left = Left::default();
+    for span in scope.messages(2) {
+        let proxy = istio::is_proxy_span(span);
+        *proxied |= proxy;
+        if proxy && istio::is_noise_span(span, sender) {
+            changes.push(Edit::remove(scope, span), 0)?;
+            left.gone += 1;
+        } else {
+            left.kept += 1;
+        }
+    }
+    Ok(left)
+}
+
+/// Puts an encoded field in the place of a message, or at the end of its holder when there is none.
+fn replace<'a>(
+    changes: &mut Changes<'a>,
+    holder: Message<'a>,
+    message: Option<Message<'a>>,
+    field: Vec<u8>,
+) -> Result<(), NoRoom> {
+    let added = field.len();
+    let edit = match message {
+        Some(message) => Edit::replace(holder, message, field),
+        None => Edit::append(holder, field),
+    };
+    changes.push(edit, added)
+}

@@ -1,0 +1,100 @@
+//! Noise: what Istio's proxies record about traffic that telemetry itself causes.
+//!
+//! Source: the Kyma processor `istio_noise_filter`. Two of its rules are read as they are meant: a gateway's access
+//! logs are also known by its DaemonSet, which the gateway has become, and addresses of the gateway must be addresses
+//! of the namespace `kyma-system`, not of one whose name starts like it.
+
+use weir_otlp::common::Message;
+
+use crate::attributes::{self, OF_LOG_RECORD, OF_SPAN, texts};
+use crate::resource::Sender;
+
+const NAMESPACE: &str = "kyma-system";
+const GATEWAYS: [&str; 4] =
+    ["telemetry-log-gateway", "telemetry-metric-gateway", "telemetry-trace-gateway", "telemetry-otlp-gateway"];
+const METRIC_AGENT: &str = "telemetry-metric-agent";
+const AGENTS: [&str; 3] = ["telemetry-log-agent", METRIC_AGENT, "telemetry-fluent-bit"];
+
+const PROBED_HOST_PREFIX: &str = "healthz.";
+const PROBED_PATH: &str = "/healthz/ready";
+
+/// Whether a span was made by Istio's proxy.
+#[inline]
+pub(crate) fn is_proxy_span(span: Message<'_>) -> bool {
+    attributes::is(span, OF_SPAN, "component", "proxy")
+}
+
+/// Whether a span of Istio's proxy is noise.
+pub(crate) fn is_noise_span(span: Message<'_>, sender: &Sender<'_>) -> bool {
+    const KEYS: [&str; 5] =
+        ["istio.canonical_service", "http.method", "upstream_cluster.name", "http.url", "user_agent"];
+    let [service, method, cluster, url, user_agent] = texts(span, OF_SPAN, KEYS);
+    let (inbound, outbound) = (cluster.starts_with("inbound|"), cluster.starts_with("outbound|"));
+    let namespace = sender.text("k8s.namespace.name");
+
+    let component = namespace == NAMESPACE && is_component(service);
+    let push = method == "POST" && outbound && is_gateway_url(url);
+    let scrape = method == "GET" && inbound && is_scraper(user_agent);
+    let probe = namespace == "istio-system"
+        && service == "istio-ingressgateway"
+        && method == "GET"
+        && outbound
+        && is_probed_url(url);
+    component || push || scrape || probe
+}
+
+/// Whether an access log record of Istio's proxy is noise.
+pub(crate) fn is_noise_record(record: Message<'_>, sender: &Sender<'_>) -> bool {
+    const KEYS: [&str; 5] =
+        ["server.address", "http.request.method", "http.direction", "user_agent.original", "url.path"];
+    let [server, method, direction, user_agent, path] = texts(record, OF_LOG_RECORD, KEYS);
+    let get = method == "GET";
+
+    let component = sender.text("k8s.namespace.name") == NAMESPACE
+        && (is_component(sender.text("k8s.daemonset.name")) || GATEWAYS.contains(&sender.text("k8s.deployment.name")));
+    let push = is_gateway_host(server.split_once(':').map_or(server, |(host, _)| host));
+    let scrape = get && direction == "inbound" && is_scraper(user_agent);
+    let probe = get && direction == "outbound" && server.starts_with(PROBED_HOST_PREFIX) && path.ends_with(PROBED_PATH);
+    component || push || scrape || probe
+}
+
+/// Whether a metric may hold noise.
+pub(crate) fn is_istio_metric(name: &str) -> bool {
+    name.starts_with("istio_")
+}
+
+/// Whether a data point of such a metric is noise; `number` is the field of its attributes.
+pub(crate) fn is_noise_point(point: Message<'_>, number: u32) -> bool {
+    let [source, destination] = texts(point, number, ["source_workload", "destination_workload"]);
+    source == METRIC_AGENT || GATEWAYS.contains(&destination)
+}
+
+fn is_component(name: &str) -> bool {
+    GATEWAYS.contains(&name) || AGENTS.contains(&name)
+}
+
+/// Whether the metric agent or the vmagent of Kyma's monitoring asks.
+fn is_scraper(user_agent: &str) -> bool {
+    user_agent.starts_with("kyma-otelcol/") || user_agent.starts_with("vm_promscrape")
+}
+
+/// `http(s)://` and an OTLP port of a gateway.
+fn is_gateway_url(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.rsplit_once(':').is_some_and(|(host, port)| matches!(port, "4317" | "4318") && is_gateway_host(host))
+}
+
+/// The gateway's service, or one of its old services, in Kyma's namespace, by its name in the cluster, short or long.
+fn is_gateway_host(host: &str) -> bool {
+    let Some(rest) = host.strip_prefix("telemetry-otlp") else { return false };
+    let old = ["-logs", "-metrics", "-traces"].iter().find_map(|signal| rest.strip_prefix(signal));
+    let rest = old.unwrap_or(rest).strip_prefix('.').and_then(|rest| rest.strip_prefix(NAMESPACE));
+    rest.is_some_and(|domain| domain.is_empty() || domain.starts_with('.'))
+}
+
+/// `https://healthz.<domain>/healthz/ready`
+fn is_probed_url(url: &str) -> bool {
+    let domain = url.strip_prefix("https://").and_then(|rest| rest.strip_prefix(PROBED_HOST_PREFIX));
+    domain.and_then(|rest| rest.find(PROBED_PATH)).is_some_and(|length| length > 0)
+}

@@ -1,0 +1,147 @@
+//! A resource merged with what is known of its sender.
+
+use weir_otlp::build::Encoder;
+use weir_otlp::common::{AnyValue, KeyValue, Resource};
+use weir_plan::ServiceEnrichment;
+
+use crate::attributes::{OF_RESOURCE, is_empty, text, texts};
+use crate::facts::{Attribute, PodFacts};
+use crate::service;
+
+/// What a resource says, and what is known of whoever sent it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sender<'a> {
+    pub(crate) request: &'a [u8],
+    pub(crate) resource: Option<Resource<'a>>,
+    pub(crate) facts: &'a PodFacts,
+}
+
+impl<'a> Sender<'a> {
+    /// What the resource says itself.
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = KeyValue<'a>> + use<'a> {
+        self.resource.into_iter().flat_map(Resource::attributes)
+    }
+
+    /// The string that the enriched resource has for `key`; empty when there is none.
+    pub(crate) fn text(&self, key: &str) -> &'a str {
+        let [own] = self.resource.map_or([""], |resource| texts(resource.0, OF_RESOURCE, [key]));
+        if own.is_empty() { self.facts.get(key).unwrap_or_default() } else { own }
+    }
+}
+
+/// Whether an attribute is for Kyma's own components and none of the user's business.
+pub(crate) fn is_internal(key: &str) -> bool {
+    key.starts_with("kyma.")
+}
+
+/// The enriched resource, as the field of its holder; `None` when nothing changes.
+///
+/// `proxied` says that Istio's proxy speaks for the service, whose word on `service.*` does not count.
+pub(crate) fn enriched(sender: &Sender<'_>, mode: ServiceEnrichment, proxied: bool) -> Option<Vec<u8>> {
+    let extras = service::attributes(sender, mode);
+    let mut merge = Merge::new(sender.facts, &extras, mode, proxied);
+    let mut changes = false;
+    for attribute in sender.attributes() {
+        changes |= merge.note(attribute);
+    }
+    changes |= merge.wanted.iter().any(Wanted::is_missing);
+    changes.then(|| merge.write(sender))
+}
+
+/// What becomes of a resource's own attributes beside those it shall have.
+struct Merge<'a> {
+    /// In the order of their keys.
+    wanted: Vec<Wanted<'a>>,
+    mode: ServiceEnrichment,
+    proxied: bool,
+}
+
+/// An attribute that a resource shall have.
+struct Wanted<'a> {
+    attribute: &'a Attribute,
+    own: Own,
+}
+
+/// What a resource says itself of an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Own {
+    Nothing,
+    Empty,
+    Value,
+}
+
+impl Wanted<'_> {
+    fn is_missing(&self) -> bool {
+        self.own == Own::Nothing || self.replaces_empty()
+    }
+
+    fn replaces_empty(&self) -> bool {
+        self.own == Own::Empty && !self.attribute.value.is_empty()
+    }
+}
+
+impl<'a> Merge<'a> {
+    fn new(facts: &'a PodFacts, extras: &'a [Attribute], mode: ServiceEnrichment, proxied: bool) -> Self {
+        let all = facts.attributes().iter().chain(extras);
+        let mut wanted: Vec<_> = all.map(|attribute| Wanted { attribute, own: Own::Nothing }).collect();
+        wanted.sort_by(|left, right| left.attribute.key.cmp(&right.attribute.key));
+        Self { wanted, mode, proxied }
+    }
+
+    fn find(&self, key: &str) -> Option<usize> {
+        self.wanted.binary_search_by(|wanted| wanted.attribute.key.as_str().cmp(key)).ok()
+    }
+
+    /// Takes note of an attribute the resource has; whether it must go.
+    fn note(&mut self, attribute: KeyValue<'_>) -> bool {
+        let (key, value) = (attribute.key(), attribute.value());
+        let index = self.find(key);
+        if self.is_overruled(key, value, index) {
+            return true;
+        }
+        if let Some(index) = index {
+            let own = &mut self.wanted[index].own;
+            *own = (*own).max(if is_empty(value) { Own::Empty } else { Own::Value });
+        }
+        false
+    }
+
+    /// Whether the resource's own word does not count. A value that would be replaced by the same one stays in its
+    /// place (ENRICH-2).
+    fn is_overruled(&self, key: &str, value: AnyValue<'_>, wanted: Option<usize>) -> bool {
+        if is_internal(key) {
+            return true;
+        }
+        let doubtful = key.starts_with("service.")
+            && (self.proxied || key == "service.name" && service::is_unknown(value, self.mode));
+        let same = |index: usize| text(value) == self.wanted[index].attribute.value;
+        doubtful && !wanted.is_some_and(same)
+    }
+
+    /// Whether an attribute stays, once all are known.
+    fn keeps(&self, attribute: KeyValue<'_>) -> bool {
+        let (key, value) = (attribute.key(), attribute.value());
+        let index = self.find(key);
+        let replaced = is_empty(value) && index.is_some_and(|index| self.wanted[index].replaces_empty());
+        !replaced && !self.is_overruled(key, value, index)
+    }
+
+    fn write(&self, sender: &Sender<'_>) -> Vec<u8> {
+        let missing = || self.wanted.iter().filter(|wanted| wanted.is_missing());
+        let own = sender.resource.map_or(0, |resource| resource.0.range().len());
+        let body = own + missing().map(|wanted| wanted.attribute.field.len()).sum::<usize>();
+        let mut out = Encoder::with_capacity(body + 10);
+        let open = out.open(1, body);
+        if let Some(Resource(message)) = sender.resource {
+            for field in message.fields() {
+                let attribute = message.inner(&field).filter(|_| field.number == OF_RESOURCE).map(KeyValue);
+                if attribute.is_none_or(|attribute| self.keeps(attribute)) {
+                    out.raw(&sender.request[field.start..field.end]);
+                }
+            }
+        }
+        missing().for_each(|wanted| out.raw(&wanted.attribute.field));
+        out.close(open);
+        out.into_bytes()
+    }
+}
