@@ -75,6 +75,13 @@ impl Encoder {
         self.raw(body);
     }
 
+    /// A packed repeated field of varints.
+    pub fn packed_varints(&mut self, number: u32, values: &[u64]) {
+        self.key(number, WireType::Len);
+        self.put_varint(values.iter().map(|value| varint_len(*value) as u64).sum());
+        values.iter().for_each(|value| self.put_varint(*value));
+    }
+
     /// Opens a message field whose body will be about `expected` bytes long; a good guess saves moving the body.
     pub fn open(&mut self, number: u32, expected: usize) -> Open {
         self.key(number, WireType::Len);

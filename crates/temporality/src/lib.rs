@@ -1,0 +1,121 @@
+//! Cumulative to delta: metrics that count since the start of their process become what was added since the last point.
+//!
+//! A [`Converter`] remembers the last point of each series and rewrites requests on their bytes: what it does not
+//! convert stays as it was sent, unknown fields included. The rules are those of the `cumulativetodelta` processor of
+//! the OpenTelemetry Collector, with `initial_value: auto`; `docs/temporality.md` tells them to users, with the places
+//! where we differ.
+//!
+//! This crate must not know async code, sockets, files, pipelines or the clock: time is a parameter.
+//!
+//! Invariants, cited in code and tests:
+//! - **DELTA-1** what a series was given since its first point is the sum of its deltas, those owed included: no request
+//!   that was refused and undone, in whatever order, is lost or counted twice, while the series is remembered.
+//! - **DELTA-2** no point is ever counted twice because its series was forgotten: a series is only taken for a new one
+//!   when it started after everything that was forgotten was last seen.
+//! - **DELTA-3** what is remembered takes at most `Limits::max_bytes`; what leaves for want of memory is counted.
+//! - **DELTA-4** every data point of a request is converted, passed on or dropped, and counted as such.
+
+#![forbid(unsafe_code)]
+
+mod convert;
+mod counts;
+mod exponential;
+mod histogram;
+mod identity;
+mod point;
+mod series;
+mod snapshot;
+mod undo;
+mod value;
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+pub use counts::{Counts, Dropped, Forgotten, Passed};
+pub use snapshot::SnapshotError;
+pub use undo::{Undo, Undone};
+use weir_otlp::Error;
+
+use crate::series::Store;
+
+/// What a converter may remember.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Memory of all series. A series of a sum takes about 96 bytes, one of a histogram 150 and 8 more per bucket.
+    /// Default 64 MiB: 700,000 sums.
+    pub max_bytes: usize,
+    /// How long a series is remembered after its last point, by the caller's clock. Default 1 h.
+    pub max_staleness: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_bytes: 64 << 20, max_staleness: Duration::from_secs(3600) }
+    }
+}
+
+/// The last point of every series, and what to make of the next one.
+#[derive(Debug)]
+pub struct Converter {
+    store: Store,
+}
+
+/// A request after conversion.
+#[derive(Debug)]
+pub struct Converted<'a> {
+    /// The request; borrowed when nothing in it was to be converted, and empty when all of it was dropped.
+    pub request: Cow<'a, [u8]>,
+    /// What became of its points.
+    pub counts: Counts,
+    /// Takes the conversion back, should the request be refused. Dropped once the request is accepted.
+    pub undo: Undo,
+}
+
+impl Converter {
+    /// A converter that knows no series. `now` is in nanoseconds since the Unix epoch, like all times here: a series
+    /// that started later is a new one, and its first point is a delta already.
+    pub fn new(limits: Limits, now: u64) -> Self {
+        Self { store: Store::new(limits, now) }
+    }
+
+    /// Converts the cumulative sums and histograms of a valid request to delta temporality.
+    ///
+    /// # Errors
+    /// Those of [`weir_otlp::splice::splice`], for bytes that are not a valid request; nothing is remembered of them.
+    pub fn convert<'a>(&mut self, request: &'a [u8], now: u64) -> Result<Converted<'a>, Error> {
+        convert::convert(&mut self.store, request, now)
+    }
+
+    /// Takes back the conversion of a request that was refused in the end, so that the client can send it again
+    /// (DELTA-1). A series that stands where the conversion left it goes back; to one that has moved on since, the
+    /// delta is owed, and added to its next one.
+    pub fn undo(&mut self, undo: Undo) -> Undone {
+        self.store.undo(undo)
+    }
+
+    /// Series remembered.
+    pub fn series(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Bytes that they take, at most `Limits::max_bytes` (DELTA-3).
+    pub fn bytes(&self) -> usize {
+        self.store.bytes()
+    }
+
+    /// All that is remembered, for [`Converter::restore`] in the next process. To be taken when no request is under
+    /// way and no more will be converted.
+    pub fn snapshot(&self) -> Vec<u8> {
+        snapshot::encode(&self.store)
+    }
+
+    /// A converter that goes on where `snapshot` was taken; series not seen for longer than `Limits::max_staleness` are
+    /// forgotten. A snapshot serves once: restored again after more was converted, it would have that delivered twice.
+    /// The caller deletes it before the first conversion.
+    ///
+    /// # Errors
+    /// [`SnapshotError`] when the bytes are damaged or not a snapshot of this version.
+    pub fn restore(snapshot: &[u8], limits: Limits, now: u64) -> Result<Self, SnapshotError> {
+        Ok(Self { store: snapshot::decode(snapshot, limits, now)? })
+    }
+}

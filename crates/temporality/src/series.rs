@@ -1,0 +1,244 @@
+//! The last point of every series, what is owed to some, and what is forgotten when.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::mem;
+
+use hashlink::LinkedHashMap;
+use hashlink::linked_hash_map::Entry;
+
+use crate::Limits;
+use crate::counts::{Counts, Forgotten};
+use crate::identity::{BuildIdHasher, SeriesId};
+use crate::undo::{Advance, Step, Undo, Undone};
+use crate::value::Value;
+
+/// What a series takes: its id, its last point, the two links of the list, and its share of the table, which is least
+/// full, and there twice, when it has just grown.
+pub(crate) const SERIES_BYTES: usize =
+    size_of::<SeriesId>() + size_of::<Series>() + 2 * size_of::<usize>() + 4 * size_of::<usize>();
+
+/// What is owed to a series takes as much as another series, or less.
+pub(crate) const OWED_BYTES: usize = SERIES_BYTES;
+
+/// The last point of a series.
+#[derive(Debug)]
+pub(crate) struct Series {
+    /// Its time, nanoseconds since the Unix epoch.
+    pub(crate) time: u64,
+    /// Its value.
+    pub(crate) value: Value,
+    /// When it came, by the caller's clock.
+    pub(crate) seen: u64,
+}
+
+/// A cumulative point of a series.
+#[derive(Debug)]
+pub(crate) struct Observation {
+    /// When counting began; 0 when unknown.
+    pub(crate) start: u64,
+    /// When it was measured.
+    pub(crate) time: u64,
+    /// What was counted.
+    pub(crate) value: Value,
+}
+
+/// All series, the least recently seen one first.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) limits: Limits,
+    pub(crate) series: LinkedHashMap<SeriesId, Series, BuildIdHasher>,
+    /// Deltas that were not delivered, of series that are in `series`.
+    pub(crate) owed: HashMap<SeriesId, Value, BuildIdHasher>,
+    bytes: usize,
+    /// A series that is not known and started then or later was never seen before (DELTA-2): this is after the start
+    /// of the converter, and after the last sight of everything that was forgotten.
+    pub(crate) known_from: u64,
+    /// The latest time the caller told.
+    pub(crate) now: u64,
+}
+
+impl Store {
+    pub(crate) fn new(limits: Limits, now: u64) -> Self {
+        Self {
+            limits,
+            series: LinkedHashMap::with_hasher(BuildIdHasher::default()),
+            owed: HashMap::with_hasher(BuildIdHasher::default()),
+            bytes: 0,
+            known_from: now,
+            now,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A clock that is set back stands still here, so that the order of sight remains one of time.
+    pub(crate) fn set_now(&mut self, now: u64) {
+        self.now = self.now.max(now);
+    }
+
+    /// Makes `point` the last one of its series. Returns the start time and the value of the delta that it is, or
+    /// `None` when it is none and was counted as dropped.
+    pub(crate) fn advance(
+        &mut self,
+        id: SeriesId,
+        point: Observation,
+        counts: &mut Counts,
+        undo: &mut Undo,
+    ) -> Option<(u64, Value)> {
+        let now = self.now;
+        let (time, heap) = (point.time, point.value.heap_bytes());
+        // A series that is known to be new counted nothing at its start: its first point is a delta like any other.
+        let is_new = point.start >= self.known_from && point.start != 0 && point.start < time;
+        let series = match self.series.entry(id) {
+            Entry::Occupied(mut entry) => match time.cmp(&entry.get().time) {
+                Ordering::Greater => {
+                    entry.to_back();
+                    entry.into_mut()
+                }
+                Ordering::Equal => {
+                    entry.to_back();
+                    entry.get_mut().seen = now;
+                    counts.dropped.duplicate += 1;
+                    return None;
+                }
+                // Not a sight of the series: one whose clock was set back begins anew when it has become stale.
+                Ordering::Less => {
+                    counts.dropped.out_of_order += 1;
+                    return None;
+                }
+            },
+            Entry::Vacant(entry) if is_new => {
+                self.bytes += SERIES_BYTES;
+                entry.insert(Series { time: point.start, value: Value::Zero, seen: now })
+            }
+            Entry::Vacant(entry) => {
+                counts.dropped.first += 1;
+                self.bytes += SERIES_BYTES + heap;
+                undo.steps.push(Step::Advanced(Advance { id, time, previous: None, delta: Value::Zero }));
+                entry.insert(Series { time, value: point.value, seen: now });
+                return None;
+            }
+        };
+        series.seen = now;
+        let change = point.value.since(&series.value);
+        let start = mem::replace(&mut series.time, time);
+        let previous = mem::replace(&mut series.value, point.value);
+        self.bytes = self.bytes + heap - previous.heap_bytes();
+        let delta = counts.changed(change);
+        let own = delta.clone().unwrap_or(Value::Zero);
+        undo.steps.push(Step::Advanced(Advance { id, time, previous: Some((start, previous)), delta: own }));
+        let mut delta = delta?;
+        self.settle(id, &mut delta, &mut counts.forgotten, undo);
+        Some((start, delta))
+    }
+
+    /// Adds to a delta what its series is owed.
+    fn settle(&mut self, id: SeriesId, delta: &mut Value, forgotten: &mut Forgotten, undo: &mut Undo) {
+        // Nearly always there is nothing owed to anybody.
+        if self.owed.is_empty() {
+            return;
+        }
+        let Some(owed) = self.take_owed(id) else { return };
+        if delta.add(&owed) {
+            undo.steps.push(Step::Settled { id, owed });
+        } else {
+            forgotten.owed += 1;
+        }
+    }
+
+    fn take_owed(&mut self, id: SeriesId) -> Option<Value> {
+        let owed = self.owed.remove(&id)?;
+        self.bytes -= OWED_BYTES + owed.heap_bytes();
+        Some(owed)
+    }
+
+    /// Remembers that a delta was not delivered; false when it cannot be delivered later either.
+    fn owe(&mut self, id: SeriesId, delta: Value) -> bool {
+        if !self.series.contains_key(&id) {
+            return false;
+        }
+        let Some(owed) = self.owed.get_mut(&id) else {
+            self.bytes += OWED_BYTES + delta.heap_bytes();
+            self.owed.insert(id, delta);
+            return true;
+        };
+        let before = owed.heap_bytes();
+        let added = owed.add(&delta);
+        self.bytes = self.bytes + owed.heap_bytes() - before;
+        added
+    }
+
+    /// Forgets what was not seen for long, and the least recently seen while there is too much (DELTA-3).
+    pub(crate) fn forget(&mut self, forgotten: &mut Forgotten) {
+        let staleness = u64::try_from(self.limits.max_staleness.as_nanos()).unwrap_or(u64::MAX);
+        let stale_before = self.now.saturating_sub(staleness);
+        while let Some((_, oldest)) = self.series.front() {
+            let count = if oldest.seen < stale_before {
+                &mut forgotten.stale
+            } else if self.bytes > self.limits.max_bytes {
+                &mut forgotten.memory
+            } else {
+                return;
+            };
+            *count += 1;
+            let Some((id, series)) = self.series.pop_front() else { return };
+            self.bytes -= SERIES_BYTES + series.value.heap_bytes();
+            self.known_from = self.known_from.max(series.seen.saturating_add(1));
+            forgotten.owed += u64::from(self.take_owed(id).is_some());
+        }
+    }
+
+    /// Puts back a series as it was, as the one most recently seen.
+    pub(crate) fn put_back(&mut self, id: SeriesId, series: Series, owed: Option<Value>) {
+        self.bytes += SERIES_BYTES + series.value.heap_bytes();
+        if let Some(before) = self.series.insert(id, series) {
+            self.bytes -= SERIES_BYTES + before.value.heap_bytes();
+        }
+        if let Some(owed) = owed {
+            self.owe(id, owed);
+        }
+    }
+
+    pub(crate) fn undo(&mut self, undo: Undo) -> Undone {
+        let mut undone = Undone::default();
+        for step in undo.steps.into_iter().rev() {
+            match step {
+                Step::Advanced(advance) => self.take_back(advance, &mut undone),
+                Step::Settled { id, owed } => self.owe_again(id, owed, &mut undone),
+            }
+        }
+        undone
+    }
+
+    fn take_back(&mut self, advance: Advance, undone: &mut Undone) {
+        let Advance { id, time, previous, delta } = advance;
+        let Some(series) = self.series.get_mut(&id).filter(|series| series.time == time) else {
+            self.owe_again(id, delta, undone);
+            return;
+        };
+        undone.restored += 1;
+        let Some((time, value)) = previous else {
+            self.bytes -= SERIES_BYTES + series.value.heap_bytes();
+            undone.lost += u64::from(self.take_owed(id).is_some());
+            self.series.remove(&id);
+            return;
+        };
+        self.bytes = self.bytes + value.heap_bytes() - series.value.heap_bytes();
+        (series.time, series.value) = (time, value);
+    }
+
+    fn owe_again(&mut self, id: SeriesId, delta: Value, undone: &mut Undone) {
+        if delta == Value::Zero {
+            return;
+        }
+        let count = if self.owe(id, delta) { &mut undone.owed } else { &mut undone.lost };
+        *count += 1;
+    }
+}

@@ -1,0 +1,132 @@
+//! All series as bytes, and back: what a converter knows survives an orderly restart.
+//!
+//! ```text
+//! "WTMP"  version (1 byte)  XXH3-128 of the body (16 bytes, little endian)  body
+//! body    { 1: known from (fixed64)  2: repeated series }
+//! series  { 1, 2: id, low and high half  3: time  4: seen (fixed64)  5: value  6: owed }
+//! value   { 1: int  2: double (fixed64)  3: histogram  4: exponential histogram }; nothing for zero
+//! ```
+//! The body is protobuf, written and read with the tools of `weir-otlp`; the series stand in the order of their last
+//! sight. A histogram has the field numbers of its data point, and a hash in the place of its bounds.
+
+use twox_hash::XxHash3_128;
+use weir_otlp::build::Encoder;
+use weir_otlp::common::Message;
+use weir_otlp::cursor::Value as Wire;
+use weir_otlp::metrics::{ExponentialHistogramDataPoint, HistogramDataPoint};
+
+use crate::Limits;
+use crate::counts::Forgotten;
+use crate::exponential::Exponential;
+use crate::histogram::Histogram;
+use crate::identity::SeriesId;
+use crate::series::{Series, Store};
+use crate::value::Value;
+
+const MAGIC: &[u8] = b"WTMP";
+const VERSION: u8 = 1;
+/// Field with the hash of the bounds; data points have none of this number.
+const BOUNDS: u32 = 15;
+
+/// Why bytes are not a snapshot that can be restored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// They are something else.
+    #[error("cannot read the snapshot of metric series: it does not begin with \"WTMP\"")]
+    Magic,
+    /// They were written by another version of this crate.
+    #[error("cannot read the snapshot of metric series: its version is {0}, not {VERSION}")]
+    Version(u8),
+    /// They have changed since they were written, or end early.
+    #[error("cannot read the snapshot of metric series: its checksum is wrong")]
+    Checksum,
+}
+
+pub(crate) fn encode(store: &Store) -> Vec<u8> {
+    let mut body = Encoder::with_capacity(64 * store.len());
+    body.fixed64(1, store.known_from);
+    for (id, series) in &store.series {
+        let open = body.open(2, 64);
+        let [low, high] = halves(id.0);
+        body.fixed64(1, low);
+        body.fixed64(2, high);
+        body.fixed64(3, series.time);
+        body.fixed64(4, series.seen);
+        encode_value(5, &series.value, &mut body);
+        if let Some(owed) = store.owed.get(id) {
+            encode_value(6, owed, &mut body);
+        }
+        body.close(open);
+    }
+    let body = body.into_bytes();
+    [MAGIC, &[VERSION], &XxHash3_128::oneshot(&body).to_le_bytes(), &body].concat()
+}
+
+pub(crate) fn decode(snapshot: &[u8], limits: Limits, now: u64) -> Result<Store, SnapshotError> {
+    let rest = snapshot.strip_prefix(MAGIC).ok_or(SnapshotError::Magic)?;
+    let (version, rest) = rest.split_first().ok_or(SnapshotError::Checksum)?;
+    if *version != VERSION {
+        return Err(SnapshotError::Version(*version));
+    }
+    let (checksum, body) = rest.split_first_chunk().ok_or(SnapshotError::Checksum)?;
+    if XxHash3_128::oneshot(body) != u128::from_le_bytes(*checksum) {
+        return Err(SnapshotError::Checksum);
+    }
+    let body = Message::request(body);
+    let mut store = Store::new(limits, now);
+    store.known_from = body.fixed64(1);
+    for message in body.messages(2) {
+        let id = SeriesId(u128::from(message.fixed64(2)) << 64 | u128::from(message.fixed64(1)));
+        // Seen later than now is seen by a clock that has been set back since.
+        let seen = message.fixed64(4).min(now);
+        let value = message.message(5).map_or(Value::Zero, decode_value);
+        store.put_back(id, Series { time: message.fixed64(3), value, seen }, message.message(6).map(decode_value));
+        store.forget(&mut Forgotten::default());
+    }
+    Ok(store)
+}
+
+fn halves(id: u128) -> [u64; 2] {
+    let mut halves = [0; 2];
+    for (half, bytes) in halves.iter_mut().zip(id.to_le_bytes().as_chunks().0) {
+        *half = u64::from_le_bytes(*bytes);
+    }
+    halves
+}
+
+fn encode_value(number: u32, value: &Value, out: &mut Encoder) {
+    let open = out.open(number, 9);
+    match value {
+        Value::Zero => {}
+        Value::Int(value) => out.fixed64(1, value.cast_unsigned()),
+        Value::Double(value) => out.fixed64(2, value.to_bits()),
+        Value::Histogram(histogram) => {
+            let open = out.open(3, 64);
+            value.write(out);
+            out.fixed64(BOUNDS, histogram.bounds);
+            out.close(open);
+        }
+        Value::Exponential(_) => {
+            let open = out.open(4, 256);
+            value.write(out);
+            out.close(open);
+        }
+    }
+    out.close(open);
+}
+
+fn decode_value(message: Message<'_>) -> Value {
+    let member = message.fields().last();
+    let histogram = |message: Message<'_>| {
+        let read = Histogram::read(HistogramDataPoint(message));
+        Value::Histogram(Box::new(Histogram { bounds: message.fixed64(BOUNDS), ..read }))
+    };
+    let exponential = |message| Value::Exponential(Box::new(Exponential::read(ExponentialHistogramDataPoint(message))));
+    member.map_or(Value::Zero, |field| match (field.number, field.value) {
+        (1, Wire::Fixed64(bits)) => Value::Int(bits.cast_signed()),
+        (2, Wire::Fixed64(bits)) => Value::Double(f64::from_bits(bits)),
+        (3, _) => message.inner(&field).map_or(Value::Zero, histogram),
+        (4, _) => message.inner(&field).map_or(Value::Zero, exponential),
+        _ => Value::Zero,
+    })
+}

@@ -1,0 +1,63 @@
+//! What it takes to take a conversion back.
+
+use crate::identity::SeriesId;
+use crate::value::Value;
+
+/// Takes one conversion back, once: `Converter::undo`.
+#[derive(Debug, Default)]
+pub struct Undo {
+    /// In the order in which they were done.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// A change to a series.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// A point became its last one.
+    Advanced(Advance),
+    /// What it was owed went with its delta.
+    Settled {
+        /// The series.
+        id: SeriesId,
+        /// What it was owed.
+        owed: Value,
+    },
+}
+
+/// How a point changed its series.
+#[derive(Debug)]
+pub(crate) struct Advance {
+    /// The series.
+    pub(crate) id: SeriesId,
+    /// Time of the point. While the conversion can be undone, a series at this time is where the point left it: the
+    /// time of a series only goes up, or back by an undo.
+    pub(crate) time: u64,
+    /// Time and value of the series before; `None` when the point was its first.
+    pub(crate) previous: Option<(u64, Value)>,
+    /// The delta that the point became; zero when it was dropped.
+    pub(crate) delta: Value,
+}
+
+/// What became of the points of a conversion that was undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Undone {
+    /// Series that are back where they were.
+    pub restored: u64,
+    /// Deltas that will be added to the next one of their series.
+    pub owed: u64,
+    /// Deltas that are lost, as their series was forgotten meanwhile, or its buckets have changed.
+    pub lost: u64,
+}
+
+impl Undo {
+    /// Bytes that it takes until it is dropped.
+    pub fn bytes(&self) -> usize {
+        let heap = |step: &Step| match step {
+            Step::Advanced(Advance { previous, delta, .. }) => {
+                previous.as_ref().map_or(0, |(_, value)| value.heap_bytes()) + delta.heap_bytes()
+            }
+            Step::Settled { owed, .. } => owed.heap_bytes(),
+        };
+        self.steps.capacity() * size_of::<Step>() + self.steps.iter().map(heap).sum::<usize>()
+    }
+}

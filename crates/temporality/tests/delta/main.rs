@@ -1,0 +1,8 @@
+//! The rules of conversion, told by requests that prost writes and reads.
+
+mod buckets;
+mod model;
+mod passing;
+mod rules;
+mod snapshot;
+mod undo;
