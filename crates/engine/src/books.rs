@@ -57,8 +57,8 @@ pub struct Snapshot {
     pub recovered: u64,
     /// Taken by the backend.
     pub delivered: u64,
-    /// Removed on the user's request (no filter exists yet).
-    pub filtered: u64,
+    /// Removed on the user's request, by reason: `filter`, `istio_noise`, `temporality`.
+    pub filtered: BTreeMap<&'static str, u64>,
     /// Given up, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
     /// Refused by the backend for good, by its code.
@@ -84,7 +84,10 @@ impl Snapshot {
     }
 
     fn finished(&self) -> u64 {
-        self.delivered + self.filtered + self.dropped.values().sum::<u64>() + self.rejected.values().sum::<u64>()
+        self.delivered
+            + self.filtered.values().sum::<u64>()
+            + self.dropped.values().sum::<u64>()
+            + self.rejected.values().sum::<u64>()
     }
 }
 
@@ -114,6 +117,13 @@ impl Books {
     /// Items entered the pipeline with their client unanswered.
     pub(crate) fn arrive(&self, items: u64) {
         self.lock().waiting += items;
+    }
+
+    /// Items of an accepted request were removed on the user's request.
+    pub(crate) fn filter(&self, reason: &'static str, items: u64) {
+        let mut ledger = self.lock();
+        ledger.accepted += items;
+        *ledger.filtered.entry(reason).or_default() += items;
     }
 
     /// Waiting items became ours to keep.

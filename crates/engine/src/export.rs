@@ -94,7 +94,7 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
 
 /// A backend cannot be set up as planned.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot set up the backend of pipeline {pipeline}: {cause}")]
+#[error("cannot set up pipeline {pipeline}: {cause}")]
 pub struct SetupError {
     /// Exporter id of the pipeline.
     pub pipeline: String,

@@ -1,7 +1,9 @@
 //! All pipelines, as requests see them: each request is fanned out to every pipeline of its signal. What then becomes of it, until its
 //! client is answered, is in `intake/receipt.rs`. Decoding and transports are not known here.
 
+mod prepare;
 mod receipt;
+mod select;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -9,38 +11,73 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use weir_enrich::{Enricher, StaticPods};
 use weir_plan::Signal;
 
 use crate::books::Snapshot;
 use crate::budget::Budget;
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
+use crate::rules::{NoMemory, Processed, Rules, Taken};
 use crate::store::Store;
+use prepare::{Enriched, Unprepared};
 use receipt::{Offer, Receipt, retry_after};
+
+pub(crate) use prepare::Arrived;
+pub(crate) use select::Selection;
 
 /// The gateway is ready when a request of this size would be taken.
 const READY_BYTES: usize = 4096;
 
 /// The answer to a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Every pipeline has delivered or holds the data.
     Secured,
     /// No pipeline can take it; the client shall try again after this long.
     Refused(Duration),
+    /// It can only be taken in smaller parts.
+    TooLarge(String),
 }
 
 /// The way of a request into one pipeline.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) selection: Selection,
+    /// None: it takes requests as they are.
+    pub(crate) rules: Option<Arc<Rules>>,
+}
+
+/// All ways of requests, as one plan has them.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    pub(crate) enricher: Enricher,
+    pub(crate) routes: Vec<Route>,
+}
+
+impl Routes {
+    /// No pipelines, and nothing to add.
+    fn empty() -> Self {
+        let enricher = Enricher::new(&weir_plan::Enrichment::default(), Arc::new(StaticPods::default()));
+        Self { enricher, routes: Vec::new() }
+    }
+
+    fn of(&self, signal: Signal) -> impl Iterator<Item = &Route> {
+        self.routes.iter().filter(move |route| route.pipeline.signal() == signal)
+    }
+
+    /// Whether some pipeline wants what others call noise.
+    fn keeps_noise(&self, signal: Signal) -> bool {
+        self.of(signal).any(|route| route.selection.otlp && !route.selection.drop_noise)
+    }
 }
 
 /// All pipelines, as requests see them.
 #[derive(Debug)]
 pub(crate) struct Intake {
     /// Replaced as a whole when the plan changes; each request sees one state of it.
-    routes: RwLock<Arc<[Route]>>,
+    routes: RwLock<Arc<Routes>>,
     max_request_bytes: AtomicUsize,
     budget: Budget,
     spill_after: Duration,
@@ -52,17 +89,17 @@ pub(crate) struct Intake {
 impl Intake {
     /// Without pipelines as yet: nothing is served.
     pub(crate) fn new(budget: Budget, spill_after: Duration, store: Option<Store>) -> Self {
-        let (routes, max_request_bytes) = (RwLock::new(Arc::from([])), AtomicUsize::new(0));
+        let (routes, max_request_bytes) = (RwLock::new(Arc::new(Routes::empty())), AtomicUsize::new(0));
         Self { routes, max_request_bytes, budget, spill_after, store, drain_deadline: OnceLock::new() }
     }
 
     /// From now on requests of up to `max_request_bytes` go these ways.
-    pub(crate) fn set_routes(&self, routes: Vec<Route>, max_request_bytes: usize) {
+    pub(crate) fn set_routes(&self, routes: Routes, max_request_bytes: usize) {
         self.max_request_bytes.store(max_request_bytes, Ordering::Relaxed);
-        *self.routes.write().unwrap_or_else(PoisonError::into_inner) = routes.into();
+        *self.routes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(routes);
     }
 
-    fn routes(&self) -> Arc<[Route]> {
+    pub(crate) fn routes(&self) -> Arc<Routes> {
         Arc::clone(&self.routes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -76,7 +113,7 @@ impl Intake {
     }
 
     pub(crate) fn pipelines(&self) -> Vec<Arc<Pipeline>> {
-        self.routes().iter().map(|route| Arc::clone(&route.pipeline)).collect()
+        self.routes().routes.iter().map(|route| Arc::clone(&route.pipeline)).collect()
     }
 
     /// The books of every pipeline, by exporter id.
@@ -114,49 +151,91 @@ impl Intake {
 
     /// Whether there is a pipeline for this signal.
     pub(crate) fn serves(&self, signal: Signal) -> bool {
-        of(&self.routes(), signal).next().is_some()
+        self.routes().of(signal).next().is_some()
     }
 
-    /// Offers a validated request of `items` items to every pipeline of its signal and waits for the verdict. Dropping the
-    /// future (the client went away) decides at once; it changes nothing about what is owed.
-    pub(crate) async fn accept(&self, signal: Signal, body: Bytes, items: u64) -> Verdict {
-        let routes = self.routes();
-        let limit = of(&routes, signal).map(|pipeline| pipeline.batch_bytes()).min().unwrap_or(usize::MAX);
-        let Some(pieces) = self.cut(signal, body, items, limit) else { return Verdict::Refused(retry_after()) };
-        let receipt = self.offer(of(&routes, signal), &pieces);
-        drop(pieces);
+    /// Offers a valid request to every pipeline of its signal and waits for the verdict. Dropping the future (the client
+    /// went away) decides at once; it changes nothing about what is owed.
+    pub(crate) async fn accept(&self, arrived: Arrived) -> Verdict {
+        let receipt = match self.prepare(arrived) {
+            Ok(receipt) => receipt,
+            Err(Unprepared::NoMemory) => return Verdict::Refused(retry_after()),
+            Err(Unprepared::TooLarge(message)) => return Verdict::TooLarge(message),
+        };
         receipt.verdict().await
     }
 
-    /// One piece, unless the request is larger than some backend takes. `None`: no memory for the pieces' copies.
-    fn cut(&self, signal: Signal, body: Bytes, items: u64, limit: usize) -> Option<Vec<(Bytes, u64)>> {
-        if body.len() <= limit {
-            return Some(vec![(body, items)]);
+    /// Enriches, selects and processes, and offers what comes of it.
+    fn prepare(&self, arrived: Arrived) -> Result<Receipt<'_>, Unprepared> {
+        let (routes, signal) = (self.routes(), arrived.signal);
+        let limit = routes.of(signal).map(|route| route.pipeline.batch_bytes()).min().unwrap_or(usize::MAX);
+        let enriched = Enriched::new(arrived, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
+        let mut cuts = Cuts { signal, limit, budget: &self.budget, done: Vec::new() };
+        let mut offers = Vec::new();
+        for route in routes.of(signal) {
+            let Some(processed) = enriched.select(&route.selection, route.rules.as_deref(), &self.budget)? else {
+                continue;
+            };
+            // What was converted before this is given back with the receipt, should this one fail.
+            offers.push(Prepared::new(route, processed, &mut cuts)?);
         }
-        let parts = weir_otlp::cut(signal, &body, limit);
-        parts
-            .into_iter()
-            .map(|part| Some((self.budget.pay_for_copy(&body, part.bytes)?, u64::from(part.items))))
-            .collect()
+        Ok(self.offer(offers))
     }
 
-    fn offer<'p>(&self, pipelines: impl Iterator<Item = &'p Arc<Pipeline>>, pieces: &[(Bytes, u64)]) -> Receipt<'_> {
+    fn offer(&self, prepared: Vec<Prepared>) -> Receipt<'_> {
         let ticket = Arc::new(Ticket::default());
-        let offer = |pipeline: &Arc<Pipeline>| {
-            let claim =
-                |(body, items): &(Bytes, u64)| Obligation::new(body.clone(), *items, &ticket, &pipeline.account);
-            Offer { pipeline: Arc::clone(pipeline), claims: pieces.iter().map(claim).collect() }
+        let offer = |prepared: Prepared| {
+            let Prepared { pipeline, pieces, filtered, taken } = prepared;
+            let claim = |(body, items): (Bytes, u64)| Obligation::new(body, items, &ticket, &pipeline.account);
+            let claims = pieces.into_iter().map(claim).collect();
+            Offer { pipeline, claims, filtered, taken }
         };
-        let offers: Vec<_> = pipelines.map(offer).collect();
+        let offers: Vec<_> = prepared.into_iter().map(offer).collect();
         // Only now: a pipeline must not finish the first claim while the ticket does not know of the last.
-        for Offer { pipeline, claims } in &offers {
+        for Offer { pipeline, claims, .. } in &offers {
             claims.iter().for_each(|claim| pipeline.take(Arc::clone(claim)));
         }
         Receipt { intake: self, ticket, offers, decided: false }
     }
 }
 
-/// The pipelines that take a signal.
-fn of(routes: &[Route], signal: Signal) -> impl Iterator<Item = &Arc<Pipeline>> {
-    routes.iter().map(|route| &route.pipeline).filter(move |pipeline| pipeline.signal() == signal)
+/// What a pipeline will be offered.
+struct Prepared {
+    pipeline: Arc<Pipeline>,
+    pieces: Vec<(Bytes, u64)>,
+    filtered: Vec<(&'static str, u64)>,
+    taken: Option<Taken>,
+}
+
+impl Prepared {
+    fn new(route: &Route, processed: Processed, cuts: &mut Cuts<'_>) -> Result<Self, Unprepared> {
+        let Processed { body, items, filtered, taken } = processed;
+        let pieces = if items > 0 { cuts.pieces(&body, items)? } else { Vec::new() };
+        Ok(Self { pipeline: Arc::clone(&route.pipeline), pieces, filtered, taken })
+    }
+}
+
+/// Requests larger than some backend takes, in pieces; those of the same bytes are cut once.
+struct Cuts<'a> {
+    signal: Signal,
+    limit: usize,
+    budget: &'a Budget,
+    done: Vec<(Bytes, Vec<(Bytes, u64)>)>,
+}
+
+impl Cuts<'_> {
+    fn pieces(&mut self, body: &Bytes, items: u64) -> Result<Vec<(Bytes, u64)>, NoMemory> {
+        if body.len() <= self.limit {
+            return Ok(vec![(body.clone(), items)]);
+        }
+        let same = |(other, _): &&(Bytes, Vec<_>)| other.as_ptr() == body.as_ptr() && other.len() == body.len();
+        if let Some((_, pieces)) = self.done.iter().find(same) {
+            return Ok(pieces.clone());
+        }
+        let parts = weir_otlp::cut(self.signal, body, self.limit).into_iter();
+        let paid = parts.map(|part| Some((self.budget.pay_for_copy(body, part.bytes)?, u64::from(part.items))));
+        let pieces: Vec<_> = paid.collect::<Option<_>>().ok_or(NoMemory)?;
+        self.done.push((body.clone(), pieces.clone()));
+        Ok(pieces)
+    }
 }

@@ -31,6 +31,7 @@ mod process;
 mod receive;
 mod rejected;
 mod reloads;
+mod rules;
 mod seldom;
 pub mod settings;
 mod share;

@@ -2,6 +2,7 @@
 //! what these lack. Values are read from their owners at scrape time; nothing is registered twice, nothing is global.
 
 mod journal;
+mod rules;
 
 use std::fmt;
 use std::sync::Arc;
@@ -66,6 +67,7 @@ impl Collector for Metrics {
         if let Some(store) = self.intake.store() {
             journal::journal(&mut writer, store, &rows)?;
         }
+        rules::rules(&mut writer, &self.intake.routes())?;
         self.configuration(&mut writer)?;
         self.process(&mut writer)
     }
@@ -183,11 +185,10 @@ fn books(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
         |read: fn(&Snapshot) -> u64| rows.iter().map(move |(pipeline, books)| (pipeline_labels(pipeline), read(books)));
     writer.counters("weir_pipeline_accepted_items", "Items taken over from clients", of(|books| books.accepted))?;
     writer.counters("weir_pipeline_delivered_items", "Items the backend took", of(|books| books.delivered))?;
-    writer.counters(
-        "weir_pipeline_filtered_items",
-        "Items removed by the pipeline's filters",
-        of(|books| books.filtered),
-    )?;
+    let filtered = rows.iter().flat_map(|(pipeline, books)| {
+        books.filtered.iter().map(|(reason, count)| (labels_with(pipeline, "reason", reason), *count))
+    });
+    writer.counters("weir_pipeline_filtered_items", "Items removed on the user's request, by reason", filtered)?;
     let dropped = rows.iter().flat_map(|(pipeline, books)| {
         books.dropped.iter().map(|(reason, count)| (labels_with(pipeline, "reason", reason), *count))
     });

@@ -194,6 +194,15 @@ impl Obligation {
         }
     }
 
+    /// Whether the client was told to send it again, or a part of it.
+    pub(crate) fn was_withdrawn(&self) -> bool {
+        match &*self.lock() {
+            Phase::Withdrawn => true,
+            Phase::Split(parts) => parts.iter().any(|part| part.was_withdrawn()),
+            Phase::Waiting { .. } | Phase::Storing | Phase::Held(_) | Phase::Stored(_) | Phase::Done => false,
+        }
+    }
+
     /// What it would cost to hold the piece if the client were answered now.
     pub(crate) fn waiting_cost(&self) -> usize {
         match &*self.lock() {

@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
+use weir_enrich::{Enricher, StaticPods};
 use weir_plan::Plan;
 
 use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
 use crate::budget::Budget;
 use crate::export::{Exporter, SetupError};
-use crate::intake::{Intake, Route};
+use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, Pipeline};
+use crate::rules::Rules;
 use crate::settings::{Division, Settings};
 use crate::share::Share;
 use crate::store;
@@ -82,11 +84,12 @@ impl Pipelines {
         let division = Division::new(&self.settings, plan.pipelines.len());
         let made =
             plan.pipelines.iter().map(|pipeline| self.make(pipeline, division)).collect::<Result<Vec<_>, _>>()?;
+        let rules = self.compile(plan)?;
         let mut changes = Changes::default();
         self.common.limits = limits(division);
         self.common.budget.resize(division.payloads);
         let mut routes = Vec::with_capacity(plan.pipelines.len());
-        for (planned, made) in plan.pipelines.iter().zip(made) {
+        for ((planned, made), rules) in plan.pipelines.iter().zip(made).zip(rules) {
             let id = store::queue_name(planned);
             match self.running.get_mut(&id) {
                 Some(running) => {
@@ -101,12 +104,33 @@ impl Pipelines {
                 }
             }
             if let Some(running) = self.running.get(&store::queue_name(planned)) {
-                routes.push(Route { pipeline: Arc::clone(&running.pipeline) });
+                let (pipeline, selection) = (Arc::clone(&running.pipeline), Selection::new(&planned.input));
+                routes.push(Route { pipeline, selection, rules });
             }
         }
+        let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
+        let routes = Routes { enricher: Enricher::new(&plan.enrichment, pods), routes };
         self.intake.set_routes(routes, max_request_bytes(&self.settings, division));
         changes.removed = self.remove_all_but(plan);
         Ok(changes)
+    }
+
+    /// The rules of every pipeline. What a converter remembers goes over to the one that takes its place.
+    fn compile(&self, plan: &Plan) -> Result<Vec<Option<Arc<Rules>>>, SetupError> {
+        let (before, unix_nanos) = (self.intake.routes(), self.common.clock.now_ms().saturating_mul(1_000_000));
+        let compile = |planned: &weir_plan::Pipeline| {
+            let id = store::queue_name(planned);
+            let route = before.routes.iter().find(|route| route.pipeline.account.id == id);
+            let before = route.and_then(|route| route.rules.as_deref());
+            let unchanged = self.running.get(&id).is_some_and(|running| running.plan.processing == planned.processing);
+            if let Some(route) = route.filter(|_| unchanged) {
+                return Ok(route.rules.clone());
+            }
+            let rules = Rules::compile(planned.signal, &planned.processing, before, unix_nanos);
+            let fail = |cause| SetupError { pipeline: planned.exporter_id(), cause };
+            Ok(rules.map_err(fail)?.map(Arc::new))
+        };
+        plan.pipelines.iter().map(compile).collect()
     }
 
     /// An exporter where one is needed.

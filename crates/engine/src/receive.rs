@@ -13,9 +13,10 @@ mod reply;
 mod server;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::http::{HeaderMap, Request, Response, StatusCode};
 use bytes::Bytes;
@@ -30,7 +31,7 @@ pub(crate) use server::{Server, ServerLimits};
 
 use crate::budget::{self, Budget, Permit};
 use crate::codec::{self, Encoding, InflateLimits};
-use crate::intake::{Intake, Verdict};
+use crate::intake::{Arrived, Intake, Verdict};
 
 /// How long a request may wait for room in the memory budget before it is refused.
 const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
@@ -90,6 +91,7 @@ enum Format {
 /// A message as it was read: what it is, and the permit that pays for it.
 struct Received {
     signal: Signal,
+    peer: Option<IpAddr>,
     bytes: Vec<u8>,
     permit: Permit,
     encoding: Encoding,
@@ -108,10 +110,14 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     /// Answers one request; never fails, a refusal is an answer too.
-    async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
+    async fn handle(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Option<IpAddr>,
+    ) -> Result<Response<Reply>, Infallible> {
         Ok(match transport(request.headers()) {
-            Transport::Grpc => grpc::answer(&self, request).await,
-            Transport::Http => http::answer(&self, request).await,
+            Transport::Grpc => grpc::answer(&self, request, peer).await,
+            Transport::Http => http::answer(&self, request, peer).await,
         })
     }
 
@@ -141,17 +147,19 @@ impl Receiver {
 
     /// From a received message to the verdict about its data.
     async fn ingest(&self, received: Received, transport: Transport) -> Result<(), Refusal> {
-        let signal = received.signal;
+        let (signal, peer) = (received.signal, received.peer);
         let (body, items) = self.decode(received)?;
         if items == 0 {
             return Ok(());
         }
         let counters = self.stats.of(transport);
-        match self.intake.accept(signal, body, items).await {
+        let arrived = Arrived { signal, body, items, peer, unix_nanos: unix_nanos() };
+        match self.intake.accept(arrived).await {
             Verdict::Secured => {
                 counters.accepted[signal as usize].fetch_add(items, Ordering::Relaxed);
                 Ok(())
             }
+            Verdict::TooLarge(message) => Err(Refusal::too_large_to_process(message)),
             Verdict::Refused(retry_after) => {
                 counters.refused[signal as usize].fetch_add(items, Ordering::Relaxed);
                 let draining = self.intake.is_draining();
@@ -162,7 +170,7 @@ impl Receiver {
 
     /// Valid protobuf bytes that carry their own permit, and how many items are in them.
     fn decode(&self, received: Received) -> Result<(Bytes, u64), Refusal> {
-        let Received { signal, mut bytes, mut permit, encoding, format } = received;
+        let Received { signal, mut bytes, mut permit, encoding, format, peer: _ } = received;
         if encoding != Encoding::Identity {
             let limits = InflateLimits { bytes: self.max_request_bytes(), ratio: MAX_RATIO };
             bytes = codec::inflate(encoding, &bytes, limits, &mut permit)?;
@@ -184,6 +192,12 @@ impl Receiver {
     fn count_refusal(&self, transport: Transport, reason: Reason) {
         self.stats.of(transport).refusals[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Now, in nanoseconds since the Unix epoch.
+fn unix_nanos() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn transport(headers: &HeaderMap) -> Transport {

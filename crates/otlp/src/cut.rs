@@ -31,7 +31,7 @@ pub struct Part {
 pub fn cut(signal: Signal, bytes: &Bytes, max_bytes: usize) -> Vec<Part> {
     let chain = signal.chain();
     if bytes.len() <= max_bytes {
-        return vec![Part { bytes: bytes.clone(), items: count(bytes, chain) }];
+        return vec![Part { bytes: bytes.clone(), items: count_at(bytes, chain) }];
     }
     let mut cutter = Cutter { request: bytes, chain, max_bytes, start: 0, items: 0, parts: Vec::new() };
     let mut end = 0;
@@ -47,7 +47,7 @@ pub fn cut(signal: Signal, bytes: &Bytes, max_bytes: usize) -> Vec<Part> {
 /// there are fewer than two items.
 pub fn halve(signal: Signal, bytes: &Bytes) -> Option<(Part, Part)> {
     let chain = signal.chain();
-    let items = count(bytes, chain);
+    let items = count_at(bytes, chain);
     let wanted = items / 2;
     if wanted == 0 {
         return None;
@@ -71,8 +71,13 @@ pub fn halve(signal: Signal, bytes: &Bytes) -> Option<(Part, Part)> {
     Some((Part { bytes: left, items: wanted }, Part { bytes: right, items: items - wanted }))
 }
 
+/// Items in a valid request.
+pub fn count(signal: Signal, request: &[u8]) -> u32 {
+    count_at(request, signal.chain())
+}
+
 /// Items in a message whose children are at `chain`.
-fn count(bytes: &[u8], chain: &[&[u32]]) -> u32 {
+fn count_at(bytes: &[u8], chain: &[&[u32]]) -> u32 {
     Fields::new(bytes).map(|field| count_field(&field, chain)).sum()
 }
 
@@ -83,7 +88,7 @@ fn count_field(field: &Field<'_>, chain: &[&[u32]]) -> u32 {
             if deeper.is_empty() {
                 1
             } else {
-                count(body, deeper)
+                count_at(body, deeper)
             }
         }
         _ => 0,

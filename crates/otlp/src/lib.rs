@@ -32,7 +32,7 @@ pub mod status;
 pub mod traces;
 mod validate;
 
-pub use cut::{Part, cut, halve};
+pub use cut::{Part, count, cut, halve};
 pub use error::{Error, Fault, Problem};
 pub use json::{Json, from_json, to_json};
 pub use limits::{Counts, Limits};

@@ -65,6 +65,15 @@ pub struct Forgotten {
 }
 
 impl Counts {
+    /// Adds the counts of another request.
+    pub fn add(&mut self, other: &Self) {
+        let Self { converted, passed, dropped, forgotten } = self;
+        *converted += other.converted;
+        passed.add(&other.passed);
+        dropped.add(&other.dropped);
+        forgotten.add(&other.forgotten);
+    }
+
     /// Counts a point of a known series as converted or dropped, by how it differs from the one before.
     pub(crate) fn changed(&mut self, change: Change) -> Option<Value> {
         let count = match change {
@@ -81,6 +90,16 @@ impl Counts {
 }
 
 impl Passed {
+    fn add(&mut self, other: &Self) {
+        let Self { gauge, summary, delta, unspecified, non_monotonic, not_finite } = self;
+        *gauge += other.gauge;
+        *summary += other.summary;
+        *delta += other.delta;
+        *unspecified += other.unspecified;
+        *non_monotonic += other.non_monotonic;
+        *not_finite += other.not_finite;
+    }
+
     /// The counts with a name for each reason.
     pub fn by_reason(&self) -> [(&'static str, u64); 6] {
         let Self { gauge, summary, delta, unspecified, non_monotonic, not_finite } = *self;
@@ -100,7 +119,26 @@ impl Passed {
     }
 }
 
+impl Forgotten {
+    fn add(&mut self, other: &Self) {
+        let Self { stale, memory, owed } = self;
+        *stale += other.stale;
+        *memory += other.memory;
+        *owed += other.owed;
+    }
+}
+
 impl Dropped {
+    fn add(&mut self, other: &Self) {
+        let Self { first, duplicate, out_of_order, reset, mismatched, no_value } = self;
+        *first += other.first;
+        *duplicate += other.duplicate;
+        *out_of_order += other.out_of_order;
+        *reset += other.reset;
+        *mismatched += other.mismatched;
+        *no_value += other.no_value;
+    }
+
     /// The counts with a name for each reason.
     pub fn by_reason(&self) -> [(&'static str, u64); 6] {
         let Self { first, duplicate, out_of_order, reset, mismatched, no_value } = *self;

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::{Intake, Verdict};
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
+use crate::rules::Taken;
 use crate::store::Store;
 
 /// What refused clients are asked to wait at least; as much again is added at random so that they do not return at once.
@@ -29,9 +30,27 @@ pub(super) struct Offer {
     pub(super) pipeline: Arc<Pipeline>,
     /// One for each piece of the request.
     pub(super) claims: Vec<Arc<Obligation>>,
+    /// Items that its rules removed, by reason.
+    pub(super) filtered: Vec<(&'static str, u64)>,
+    /// What its rules remember of the request.
+    pub(super) taken: Option<Taken>,
 }
 
 impl Offer {
+    /// The request is answered. What rules removed is in the books once the client does not keep it any more.
+    fn settle(&mut self, refused: bool) {
+        if !refused {
+            let books = &self.pipeline.account.books;
+            self.filtered.drain(..).for_each(|(reason, items)| books.filter(reason, items));
+        }
+        // Of a refused request, what was delivered here all the same must not be converted again when it returns.
+        if let Some(taken) = self.taken.take()
+            && !self.claims.iter().any(|claim| claim.was_withdrawn())
+        {
+            taken.keep();
+        }
+    }
+
     /// What it would cost to hold what is open.
     fn open_cost(&self) -> usize {
         self.claims.iter().map(|claim| claim.waiting_cost()).sum()
@@ -191,8 +210,10 @@ impl Receipt<'_> {
         self.answer()
     }
 
-    fn answer(&self) -> Verdict {
-        if self.ticket.was_withdrawn() { Verdict::Refused(retry_after()) } else { Verdict::Secured }
+    fn answer(&mut self) -> Verdict {
+        let refused = self.ticket.was_withdrawn();
+        self.offers.iter_mut().for_each(|offer| offer.settle(refused));
+        if refused { Verdict::Refused(retry_after()) } else { Verdict::Secured }
     }
 
     /// Those that take the request.
@@ -203,7 +224,9 @@ impl Receipt<'_> {
     /// The client went away unanswered: what it sent is kept all the same where that costs nothing.
     fn conclude(&mut self) {
         match self.intake.store.as_ref().filter(|store| store.is_working() && !self.ticket.is_secured()) {
-            Some(store) if self.put(store) => {}
+            Some(store) if self.put(store) => {
+                self.answer();
+            }
             Some(_) => {
                 self.withdraw();
             }

@@ -3,6 +3,8 @@
 //! The message length is known from its five-byte prefix, so the memory for it is taken before it is buffered; a gRPC
 //! library would buffer first.
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -20,8 +22,8 @@ const ACCEPTED: &str = "identity,gzip,zstd,snappy";
 /// An empty export response as a gRPC message.
 const EMPTY_MESSAGE: &[u8] = &[0; 5];
 
-pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>) -> Response<Reply> {
-    let result = match read(receiver, request).await {
+pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>, peer: Option<IpAddr>) -> Response<Reply> {
+    let result = match read(receiver, request, peer).await {
         Ok(received) => receiver.ingest(received, Transport::Grpc).await,
         Err(refusal) => Err(refusal),
     };
@@ -34,7 +36,7 @@ pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>) -> R
     }
 }
 
-async fn read(receiver: &Receiver, request: Request<Incoming>) -> Result<Received, Refusal> {
+async fn read(receiver: &Receiver, request: Request<Incoming>, peer: Option<IpAddr>) -> Result<Received, Refusal> {
     let (head, body) = request.into_parts();
     let Some(signal) = Signal::ALL.into_iter().find(|signal| signal.grpc_method() == head.uri.path()) else {
         let methods = Signal::ALL.map(Signal::grpc_method).join(", ");
@@ -65,7 +67,7 @@ async fn read(receiver: &Receiver, request: Request<Incoming>) -> Result<Receive
     if !body.is_at_end().await? {
         return Err(Refusal::malformed("more than one message in a unary call"));
     }
-    Ok(Received { signal, bytes, permit, encoding, format: Format::Protobuf })
+    Ok(Received { signal, peer, bytes, permit, encoding, format: Format::Protobuf })
 }
 
 fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {

@@ -1,5 +1,7 @@
 //! OTLP/HTTP: `POST /v1/traces`, `/v1/metrics` or `/v1/logs` with protobuf or JSON.
 
+use std::net::IpAddr;
+
 use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -11,11 +13,11 @@ use super::reply::Reply;
 use super::{Format, Received, Receiver, Refusal, Transport};
 use crate::codec::Encoding;
 
-pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>) -> Response<Reply> {
+pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>, peer: Option<IpAddr>) -> Response<Reply> {
     let (head, body) = request.into_parts();
     // Errors before the content type is known are answered in protobuf, the default encoding of OTLP/HTTP.
     let format = format(&head.headers);
-    let result = match read(receiver, &head, format, body).await {
+    let result = match read(receiver, &head, format, body, peer).await {
         Ok(received) => {
             let signal = received.signal;
             receiver.ingest(received, Transport::Http).await.map(|()| signal)
@@ -32,7 +34,13 @@ pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>) -> R
     }
 }
 
-async fn read(receiver: &Receiver, head: &Parts, format: Option<Format>, body: Incoming) -> Result<Received, Refusal> {
+async fn read(
+    receiver: &Receiver,
+    head: &Parts,
+    format: Option<Format>,
+    body: Incoming,
+    peer: Option<IpAddr>,
+) -> Result<Received, Refusal> {
     let Some(signal) = Signal::ALL.into_iter().find(|signal| signal.http_path() == head.uri.path()) else {
         let paths = Signal::ALL.map(Signal::http_path).join(", ");
         let message = format!("nothing is served at {}; telemetry is taken at {paths}", head.uri.path());
@@ -60,7 +68,7 @@ async fn read(receiver: &Receiver, head: &Parts, format: Option<Format>, body: I
             (body.read_to_end(receiver.max_request_bytes(), &mut permit).await?, permit)
         }
     };
-    Ok(Received { signal, bytes, permit, encoding, format })
+    Ok(Received { signal, peer, bytes, permit, encoding, format })
 }
 
 fn format(headers: &HeaderMap) -> Option<Format> {

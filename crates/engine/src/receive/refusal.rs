@@ -61,6 +61,12 @@ impl Refusal {
         Self::lasting(Reason::TooLarge, Code::RESOURCE_EXHAUSTED, StatusCode::PAYLOAD_TOO_LARGE, message)
     }
 
+    /// What has to be added to it does not fit.
+    pub(super) fn too_large_to_process(message: String) -> Self {
+        let message = format!("request too large: {message}; send smaller batches");
+        Self::lasting(Reason::TooLarge, Code::RESOURCE_EXHAUSTED, StatusCode::PAYLOAD_TOO_LARGE, message)
+    }
+
     pub(super) fn no_memory() -> Self {
         let message = "the memory budget is used up; try again".to_owned();
         Self::passing(Reason::NoMemory, message, MEMORY_RETRY_AFTER.mul_f64(1.0 + fastrand::f64()))

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -101,8 +101,8 @@ impl Server {
 
     async fn admit(&self, accepted: io::Result<(TcpStream, SocketAddr)>, connections: &mut JoinSet<()>) {
         let stats = &self.receiver.stats;
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok((stream, peer)) => (stream, peer.ip()),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -119,7 +119,7 @@ impl Server {
         stats.connections.fetch_add(1, Ordering::Relaxed);
         let server = self.clone();
         connections.spawn(async move {
-            server.converse(stream).await;
+            server.converse(stream, peer).await;
             server.receiver.stats.connections.fetch_sub(1, Ordering::Relaxed);
             drop(permit);
         });
@@ -137,30 +137,35 @@ impl Server {
     }
 
     /// Serves one connection to its end.
-    async fn converse(&self, stream: TcpStream) {
+    async fn converse(&self, stream: TcpStream, peer: IpAddr) {
         // Without it answers wait for acknowledgements; a socket that cannot be set is about to fail anyway.
         let _ = stream.set_nodelay(true);
         let activity = Arc::new(Activity::default());
         self.newcomers.add(&activity);
         let stream = LargeReads::new(stream);
         if !self.receiver.gate.wants_tls() {
-            return self.converse_over(stream, activity).await;
+            return self.converse_over(stream, peer, activity).await;
         }
         tokio::select! {
             shaken = self.receiver.gate.shake_hands(stream) => match shaken {
-                Some(stream) => self.converse_over(stream, activity).await,
+                Some(stream) => self.converse_over(stream, peer, activity).await,
                 None => drop(self.receiver.stats.handshakes_failed.fetch_add(1, Ordering::Relaxed)),
             },
             () = activity.dismissed.notified() => {}
         }
     }
 
-    async fn converse_over(&self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static, activity: Arc<Activity>) {
+    async fn converse_over(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        peer: IpAddr,
+        activity: Arc<Activity>,
+    ) {
         let service = {
             let (receiver, activity) = (Arc::clone(&self.receiver), Arc::clone(&activity));
             service_fn(move |request| {
                 let busy = activity.begin();
-                let answer = Arc::clone(&receiver).handle(request);
+                let answer = Arc::clone(&receiver).handle(request, Some(peer));
                 async move {
                     let answer = answer.await;
                     drop(busy);

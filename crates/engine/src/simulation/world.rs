@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use weir_enrich::{Enricher, StaticPods};
 use weir_journal::Fs;
 use weir_plan::{Overflow, Signal};
 use weir_testkit::{Faults, SimFs};
@@ -18,7 +19,7 @@ use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
 use crate::books::Snapshot;
 use crate::budget::{self, Budget};
-use crate::intake::{Intake, Route, Verdict};
+use crate::intake::{Arrived, Intake, Route, Routes, Selection, Verdict};
 use crate::pipeline::{Common, Limits, Pipeline};
 use crate::settings::Fsync;
 use crate::share::Share;
@@ -335,12 +336,15 @@ impl Process {
             let id = account.id.clone();
             let (pipeline, delivery) = Pipeline::new(id, account, Arc::new(backend.clone()), common.clone());
             deliveries.spawn(delivery);
-            routes.push(Route { pipeline: Arc::new(pipeline) });
+            let selection = Selection::new(&weir_plan::Input::default());
+            routes.push(Route { pipeline: Arc::new(pipeline), selection, rules: None });
         }
         let mut writers = JoinSet::new();
         writers.spawn(writer.run());
         let intake = Arc::new(Intake::new(budget.clone(), Duration::from_millis(250), Some(store)));
-        intake.set_routes(routes, MEMORY);
+        let pods = Arc::new(StaticPods::default());
+        let enricher = Enricher::new(&weir_plan::Enrichment::default(), pods);
+        intake.set_routes(Routes { enricher, routes }, MEMORY);
         let pipelines = configured.iter().fold(0, |mask, number| mask | 1 << number);
         Self { intake, budget, pipelines, deliveries: Mutex::new(deliveries), writer: Mutex::new(writers) }
     }
@@ -375,11 +379,18 @@ async fn client(intake: Arc<Intake>, ledger: Arc<Ledger>, (budget, pipelines): (
         if let Some(permit) = budget.try_take(body.len()) {
             let body: Bytes = budget::charge(body.into(), permit);
             let patience = Duration::from_millis(if dice.u8(..8) == 0 { dice.u64(1..500) } else { 600_000 });
-            match tokio::time::timeout(patience, intake.accept(Signal::Traces, body, count)).await {
+            match tokio::time::timeout(
+                patience,
+                intake.accept(Arrived { signal: Signal::Traces, body, items: count, peer: None, unix_nanos: 0 }),
+            )
+            .await
+            {
                 Ok(Verdict::Secured) => {
                     ledger.acknowledged.lock().unwrap().extend(ids.into_iter().map(|id| (id, pipelines)));
                 }
-                Ok(Verdict::Refused(_)) => drop(ledger.refused.fetch_add(count, Ordering::Relaxed)),
+                Ok(Verdict::Refused(_) | Verdict::TooLarge(_)) => {
+                    ledger.refused.fetch_add(count, Ordering::Relaxed);
+                }
                 Err(_) => {}
             }
         }

@@ -1,0 +1,123 @@
+//! From a request as it arrived to what each pipeline gets of it: enrichment once for all, then per pipeline selection
+//! and rules. Everything that is made on the way is paid for from the budget.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use weir_enrich::{Arrival, Enricher, Noise};
+use weir_plan::Signal;
+
+use super::select::{Selected, Selection};
+use crate::budget::{self, Budget};
+use crate::rules::{NoMemory, Processed, Rules};
+
+/// Room for what enrichment adds to a request, beside once its size.
+const LEAST_ROOM: usize = 64 << 10;
+
+/// A valid request.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrived {
+    pub(crate) signal: Signal,
+    /// Carries its permit.
+    pub(crate) body: Bytes,
+    pub(crate) items: u64,
+    /// Who sent it, as far as the network knows.
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) unix_nanos: u64,
+}
+
+/// Why a request cannot be prepared.
+#[derive(Debug)]
+pub(crate) enum Unprepared {
+    /// Not now.
+    NoMemory,
+    /// Never, unless it is sent in smaller parts.
+    TooLarge(String),
+}
+
+impl From<NoMemory> for Unprepared {
+    fn from(_: NoMemory) -> Self {
+        Self::NoMemory
+    }
+}
+
+/// A request with what is known of its sender.
+#[derive(Debug)]
+pub(super) struct Enriched {
+    arrived: Arrived,
+    /// Without the noise of a service mesh, and how many items that takes away.
+    quiet: (Bytes, u64),
+    /// With it, for whoever wants it.
+    whole: Bytes,
+}
+
+impl Enriched {
+    /// `keeps_noise`: some pipeline wants it.
+    pub(super) fn new(
+        arrived: Arrived,
+        enricher: &Enricher,
+        keeps_noise: bool,
+        budget: &Budget,
+    ) -> Result<Self, Unprepared> {
+        let (quiet, noise) = enrich(&arrived, enricher, Noise::Drop, budget)?;
+        let whole =
+            if noise > 0 && keeps_noise { enrich(&arrived, enricher, Noise::Keep, budget)?.0 } else { quiet.clone() };
+        // From here on the bytes that arrived are not needed; what was made of them may be the same ones.
+        let arrived = Arrived { body: Bytes::new(), ..arrived };
+        Ok(Self { arrived, quiet: (quiet, noise), whole })
+    }
+
+    /// What one pipeline gets of it; `None` when it takes nothing.
+    pub(super) fn select(
+        &self,
+        selection: &Selection,
+        rules: Option<&Rules>,
+        budget: &Budget,
+    ) -> Result<Option<Processed>, Unprepared> {
+        if !selection.otlp {
+            return Ok(None);
+        }
+        let (body, noise) = if selection.drop_noise { &self.quiet } else { &(self.whole.clone(), 0) };
+        let (signal, items) = (self.arrived.signal, self.arrived.items - noise);
+        let (body, items) = match selection.of(signal, body) {
+            Selected::Nothing => return Ok(None),
+            Selected::All => (body.clone(), items),
+            Selected::Parts(parts, items) => (join(body, &parts, budget)?, items),
+        };
+        let mut processed = match rules {
+            Some(rules) if items > 0 => rules.apply(body, items, budget, self.arrived.unix_nanos)?,
+            _ => Processed { body, items, filtered: Vec::new(), taken: None },
+        };
+        if *noise > 0 {
+            processed.filtered.push(("istio_noise", *noise));
+        }
+        Ok(Some(processed))
+    }
+}
+
+/// The enriched bytes, and how many items were removed as noise.
+fn enrich(arrived: &Arrived, enricher: &Enricher, noise: Noise, budget: &Budget) -> Result<(Bytes, u64), Unprepared> {
+    let Arrived { signal, body, peer, unix_nanos, .. } = arrived;
+    let arrival = Arrival::new(*peer, *unix_nanos);
+    let room = body.len() + LEAST_ROOM;
+    let too_large = |error: &dyn std::fmt::Display| Unprepared::TooLarge(error.to_string());
+    let changes = enricher.edits(*signal, body, &arrival, noise, room).map_err(|error| too_large(&error))?;
+    let removed = u64::from(changes.noise);
+    if changes.edits.is_empty() {
+        return Ok((body.clone(), 0));
+    }
+    let permit = budget.try_take(body.len() + room).ok_or(Unprepared::NoMemory)?;
+    let made = weir_otlp::splice::splice(*signal, body, changes.edits).map_err(|error| too_large(&error))?;
+    Ok((budget::charge(made, permit), removed))
+}
+
+/// Parts of a request as one: a slice of it where they are one piece.
+fn join(body: &Bytes, parts: &[std::ops::Range<usize>], budget: &Budget) -> Result<Bytes, Unprepared> {
+    if let [part] = parts {
+        return Ok(body.slice(part.clone()));
+    }
+    let permit = budget.try_take(parts.iter().map(ExactSizeIterator::len).sum()).ok_or(Unprepared::NoMemory)?;
+    let mut joined = Vec::with_capacity(parts.iter().map(ExactSizeIterator::len).sum());
+    parts.iter().for_each(|part| joined.extend_from_slice(&body[part.clone()]));
+    Ok(budget::charge(joined, permit))
+}

@@ -1,0 +1,272 @@
+//! What one pipeline does to the requests it takes: transforms, filters, temporality, in this order.
+//!
+//! Rules are compiled once for a plan. What they did is counted for each statement and condition; the first cause of
+//! errors is logged now and then, since `error_mode` is always `ignore`. Whose data it is, and what becomes of it
+//! afterwards, is not known here.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use weir_ottl::{Filter, Limits, Options, Tally, Transform};
+use weir_plan::{Processing, Signal, Temporality};
+use weir_temporality::{Converter, Undo};
+
+use crate::budget::{self, Budget, Permit};
+use crate::seldom::Seldom;
+
+/// Statements may make a request twice as large, and small ones a little larger than that.
+const LEAST_GROWTH: usize = 64 << 10;
+
+/// The rules of one pipeline.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    signal: Signal,
+    pub(crate) transforms: Vec<Counted<Transform>>,
+    pub(crate) filters: Vec<Counted<Filter>>,
+    pub(crate) delta: Option<Delta>,
+    reported: Mutex<Seldom>,
+}
+
+/// A group of rules, and what became of each of them.
+#[derive(Debug)]
+pub(crate) struct Counted<R> {
+    rule: R,
+    pub(crate) conditions: Vec<RuleStats>,
+    pub(crate) statements: Vec<RuleStats>,
+}
+
+/// How often a statement or condition applied, or failed.
+#[derive(Debug, Default)]
+pub(crate) struct RuleStats {
+    pub(crate) matched: AtomicU64,
+    pub(crate) errors: AtomicU64,
+}
+
+/// The converter of a pipeline whose backend wants deltas.
+#[derive(Debug)]
+pub(crate) struct Delta {
+    converter: Arc<Mutex<Converter>>,
+    pub(crate) counts: Mutex<weir_temporality::Counts>,
+}
+
+/// A conversion. It is taken back unless somebody [keeps](Taken::keep) it: then the client will send the request again.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    converter: Arc<Mutex<Converter>>,
+    undo: Option<Undo>,
+}
+
+/// A request after the rules.
+#[derive(Debug)]
+pub(crate) struct Processed {
+    /// Empty when nothing is left of it.
+    pub(crate) body: Bytes,
+    pub(crate) items: u64,
+    /// Items removed, by reason.
+    pub(crate) filtered: Vec<(&'static str, u64)>,
+    /// To be kept once the request is accepted.
+    pub(crate) taken: Option<Taken>,
+}
+
+/// There is not enough memory for the changed request.
+#[derive(Debug)]
+pub(crate) struct NoMemory;
+
+impl Rules {
+    /// Compiles the rules of a pipeline; `None` when there are none. A converter goes on from `before`.
+    ///
+    /// # Errors
+    /// What is wrong with a rule. Configuration is checked before it gets here.
+    pub(crate) fn compile(
+        signal: Signal,
+        processing: &Processing,
+        before: Option<&Self>,
+        unix_nanos: u64,
+    ) -> Result<Option<Self>, String> {
+        if *processing == Processing::default() {
+            return Ok(None);
+        }
+        let own = signal;
+        let signal = match own {
+            Signal::Traces => weir_ottl::Signal::Traces,
+            Signal::Metrics => weir_ottl::Signal::Metrics,
+            Signal::Logs => weir_ottl::Signal::Logs,
+        };
+        let transform = |rule: &weir_plan::Transform| {
+            let options = Options::transform(signal);
+            let transform = Transform::compile(signal, &options, &rule.conditions, &rule.statements);
+            transform.map(|transform| Counted::new(transform, rule.conditions.len(), rule.statements.len()))
+        };
+        let filter = |rule: &weir_plan::Filter| {
+            let filter = Filter::compile(signal, &Options::filter(signal), &rule.conditions);
+            filter.map(|filter| Counted::new(filter, rule.conditions.len(), 0))
+        };
+        let fail =
+            |errors: Vec<weir_ottl::Error>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        let transforms = processing.transforms.iter().map(transform).collect::<Result<_, _>>().map_err(fail)?;
+        let filters = processing.filters.iter().map(filter).collect::<Result<_, _>>().map_err(fail)?;
+        let delta = (processing.temporality == Temporality::Delta)
+            .then(|| Delta::new(before.and_then(|rules| rules.delta.as_ref()), unix_nanos));
+        Ok(Some(Self { signal: own, transforms, filters, delta, reported: Mutex::default() }))
+    }
+
+    /// Applies the rules to a valid request of `items` items. What is made is paid for from `budget`.
+    pub(crate) fn apply(
+        &self,
+        body: Bytes,
+        items: u64,
+        budget: &Budget,
+        unix_nanos: u64,
+    ) -> Result<Processed, NoMemory> {
+        let growth = if self.transforms.is_empty() { 0 } else { body.len().max(LEAST_GROWTH) };
+        // The request as it comes out of one step is still there while the next one makes another.
+        let copies = if self.steps() > 1 { 2 } else { 1 };
+        let permit = budget.try_take((body.len() + growth) * copies).ok_or(NoMemory)?;
+        let limits = Limits { now_unix_nano: unix_nanos, max_growth: growth };
+        let mut work = Work { body, made: None, items, filtered: Vec::new() };
+        self.transform(&mut work, &limits);
+        self.filter(&mut work, &limits);
+        let taken = self.delta.as_ref().and_then(|delta| delta.convert(&mut work, unix_nanos));
+        let Work { body, made, items, filtered } = work;
+        Ok(Processed { body: paid(body, made, permit), items, filtered, taken })
+    }
+
+    fn steps(&self) -> usize {
+        self.transforms.len() + self.filters.len() + usize::from(self.delta.is_some())
+    }
+
+    fn transform(&self, work: &mut Work, limits: &Limits) {
+        for (number, group) in self.transforms.iter().enumerate() {
+            let done = group.rule.apply(work.bytes(), limits);
+            self.count("transform", number, &group.conditions, &done.conditions);
+            self.count("transform", number, &group.statements, &done.statements);
+            let Some(request) = done.request else { continue };
+            if self.signal == Signal::Metrics {
+                // Statements split and join data points.
+                work.items = u64::from(weir_otlp::count(self.signal, &request));
+            }
+            work.made = Some(request);
+        }
+    }
+
+    fn filter(&self, work: &mut Work, limits: &Limits) {
+        for (number, group) in self.filters.iter().enumerate() {
+            let done = group.rule.apply(work.bytes(), limits);
+            self.count("filter", number, &group.conditions, &done.conditions);
+            work.remove("filter", done.dropped_items);
+            work.made = done.request.or(work.made.take());
+        }
+    }
+
+    fn count(&self, kind: &'static str, number: usize, stats: &[RuleStats], tallies: &[Tally]) {
+        for (index, (stats, tally)) in stats.iter().zip(tallies).enumerate() {
+            stats.matched.fetch_add(tally.matched, Ordering::Relaxed);
+            stats.errors.fetch_add(tally.errors, Ordering::Relaxed);
+            let Some(cause) = &tally.first_error else { continue };
+            if self.reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {
+                let (signal, errors) = (self.signal.name(), tally.errors);
+                tracing::warn!(
+                    signal,
+                    kind,
+                    number,
+                    index,
+                    errors,
+                    cause,
+                    "a rule fails for some items, which stay as they are"
+                );
+            }
+        }
+    }
+}
+
+impl<R> Counted<R> {
+    fn new(rule: R, conditions: usize, statements: usize) -> Self {
+        let stats = |count| std::iter::repeat_with(RuleStats::default).take(count).collect();
+        Self { rule, conditions: stats(conditions), statements: stats(statements) }
+    }
+}
+
+/// A request under way through the rules.
+struct Work {
+    /// As it came.
+    body: Bytes,
+    /// As it is now, if it has changed.
+    made: Option<Vec<u8>>,
+    items: u64,
+    filtered: Vec<(&'static str, u64)>,
+}
+
+impl Work {
+    fn bytes(&self) -> &[u8] {
+        self.made.as_deref().unwrap_or(&self.body)
+    }
+
+    fn remove(&mut self, reason: &'static str, items: u64) {
+        self.items = self.items.saturating_sub(items);
+        if items > 0 {
+            self.filtered.push((reason, items));
+        }
+    }
+}
+
+/// What was made carries the permit; what was not made costs nothing.
+fn paid(body: Bytes, made: Option<Vec<u8>>, permit: Permit) -> Bytes {
+    match made {
+        None => body,
+        Some(made) => budget::charge(made, permit),
+    }
+}
+
+impl Delta {
+    fn new(before: Option<&Self>, unix_nanos: u64) -> Self {
+        let converter = before.map_or_else(
+            || Arc::new(Mutex::new(Converter::new(weir_temporality::Limits::default(), unix_nanos))),
+            |before| Arc::clone(&before.converter),
+        );
+        let counts = before.map(|before| *before.counts.lock().unwrap_or_else(PoisonError::into_inner));
+        Self { converter, counts: Mutex::new(counts.unwrap_or_default()) }
+    }
+
+    /// Series that are remembered.
+    pub(crate) fn series(&self) -> usize {
+        self.converter.lock().unwrap_or_else(PoisonError::into_inner).series()
+    }
+
+    fn convert(&self, work: &mut Work, unix_nanos: u64) -> Option<Taken> {
+        let mut converter = self.converter.lock().unwrap_or_else(PoisonError::into_inner);
+        let converted = match converter.convert(work.bytes(), unix_nanos) {
+            Ok(converted) => converted,
+            Err(error) => {
+                tracing::error!(%error, "cannot convert metrics to delta temporality: this is a bug in weir");
+                return None;
+            }
+        };
+        drop(converter);
+        let (counts, undo) = (converted.counts, converted.undo);
+        let made = match converted.request {
+            std::borrow::Cow::Owned(request) => Some(request),
+            std::borrow::Cow::Borrowed(_) => None,
+        };
+        work.made = made.or(work.made.take());
+        work.remove("temporality", counts.dropped.total());
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&counts);
+        Some(Taken { converter: Arc::clone(&self.converter), undo: Some(undo) })
+    }
+}
+
+impl Taken {
+    /// The request is accepted.
+    pub(crate) fn keep(mut self) {
+        self.undo = None;
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some(undo) = self.undo.take() {
+            self.converter.lock().unwrap_or_else(PoisonError::into_inner).undo(undo);
+        }
+    }
+}
