@@ -25,6 +25,7 @@ mod diagnostic;
 mod endpoint;
 mod fluent_bit;
 mod input;
+mod json;
 mod load;
 mod log_pipeline;
 mod metric_pipeline;
@@ -48,5 +49,6 @@ mod yaml;
 
 pub use convert::{ConversionError, convert, is_convertible};
 pub use diagnostic::{Diagnostic, PipelineRef, Reason, Report, Severity};
+pub use json::documents;
 pub use load::{Loaded, Version, load};
 pub use source::{MAX_FILE_BYTES, Source, Stamp, read, stamp};

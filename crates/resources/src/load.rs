@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use weir_plan::{Enrichment, Plan, Signal};
 
 use crate::cluster::{self, Objects};
-use crate::diagnostic::{Diagnostic, Excerpt, Findings, PipelineRef, Place, Report, quoted};
+use crate::diagnostic::{Diagnostic, Findings, PipelineRef, Place, Report, quoted};
 use crate::node::{Fields, Located, Node};
 use crate::pipeline::Pipeline;
 use crate::secret::Secrets;
@@ -113,11 +113,8 @@ impl<'a> Loader<'a> {
     fn read(&mut self, source: &Source) {
         let documents = yaml::parse(&source.text);
         let file: Rc<str> = source.name.as_str().into();
-        for yaml::SyntaxError { at, message } in documents.errors {
-            let yaml::At { line, column, width, .. } = at;
-            let field = String::new();
-            let place = Place { file: file.clone(), line, column, width, field, excerpt: Excerpt::Key };
-            self.findings.push(Diagnostic::error(&place, message));
+        for error in documents.errors {
+            self.findings.push(Diagnostic::syntax(&file, error));
         }
         for root in &documents.roots {
             self.document(&Node::root(file.clone(), root, self.findings), true);

@@ -53,7 +53,7 @@ pub(crate) fn reload(paths: &[PathBuf]) -> Result<Plan, Report> {
 }
 
 /// With source lines on a terminal, a line each elsewhere.
-fn print(diagnostics: &[Diagnostic], sources: &[Source]) -> io::Result<()> {
+pub(crate) fn print(diagnostics: &[Diagnostic], sources: &[Source]) -> io::Result<()> {
     let mut out = io::stderr().lock();
     let texts: HashMap<&str, &str> =
         sources.iter().map(|source| (source.name.as_str(), source.text.as_str())).collect();

@@ -68,6 +68,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Validate configuration files: every error at once, exit code 1 if there is any
     Check(CheckArgs),
+    /// Rewrite pipelines and Telemetry in another version of their API, without loss
+    Convert(ConvertArgs),
     /// Look into a data directory: what waits on disk, is it sound, and get it out
     Journal(crate::journal::JournalArgs),
     /// Be a backend: count what arrives, and misbehave on request
@@ -99,6 +101,33 @@ pub(crate) struct CheckArgs {
     pub(crate) paths: Vec<PathBuf>,
 }
 
+const CONVERT_EXAMPLES: &str = "\
+Examples:
+  weir convert old.yaml --to v1beta1
+  weir convert old/ --to v1beta1 | kubectl apply -f -
+
+Every document is printed, as JSON, Secrets included; those of other kinds are not changed.";
+
+#[derive(Args, Debug)]
+#[command(after_help = CONVERT_EXAMPLES)]
+pub(crate) struct ConvertArgs {
+    /// YAML files, or directories of them
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The version to write
+    #[arg(long, value_enum, value_name = "VERSION")]
+    pub(crate) to: ApiVersion,
+}
+
+/// A version of the pipeline API.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ApiVersion {
+    /// Deprecated
+    V1alpha1,
+    /// Current
+    V1beta1,
+}
+
 const RUN_EXAMPLES: &str = "\
 Examples:
   weir run examples/quickstart.yaml
@@ -115,7 +144,7 @@ ends at once.";
 #[derive(Args, Debug)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// YAML files with TracePipeline and Secret documents, or directories of them
+    /// YAML files with pipelines, Secrets and whatever else belongs to them, or directories of such files
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) paths: Vec<PathBuf>,
     /// Address to listen on; 0.0.0.0 for all

@@ -4,6 +4,7 @@
 
 mod check;
 mod cli;
+mod convert;
 mod data_dir;
 mod journal;
 mod limits;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::check(&args),
+        Command::Convert(args) => convert::convert(&args),
         Command::Journal(args) => journal::run(&args),
         Command::Sink(args) => weir_loadtest::sink::run(args),
         Command::Load(args) => weir_loadtest::load::run(args),

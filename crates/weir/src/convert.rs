@@ -1,0 +1,61 @@
+//! `weir convert`: documents in another version of their API.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::Value;
+use weir_resources::{Source, Version};
+
+use crate::check;
+use crate::cli::{ApiVersion, ConvertArgs};
+
+/// Prints all documents, converted where they have versions. Nothing is printed unless all can be.
+pub(crate) fn convert(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
+    let to = match args.to {
+        ApiVersion::V1alpha1 => Version::V1Alpha1,
+        ApiVersion::V1beta1 => Version::V1Beta1,
+    };
+    let sources = match weir_resources::read(&args.paths) {
+        Ok(sources) => sources,
+        Err(report) => {
+            check::print(&report.diagnostics, &[])?;
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let mut converted = Vec::new();
+    for source in &sources {
+        match weir_resources::documents(source) {
+            Ok(documents) => converted.extend(convert_all(source, documents, to)?),
+            Err(report) => {
+                check::print(&report.diagnostics, &sources)?;
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+    }
+    let mut out = io::stdout().lock();
+    for document in converted {
+        writeln!(out, "---\n{document:#}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn convert_all(source: &Source, documents: Vec<Value>, to: Version) -> anyhow::Result<Vec<Value>> {
+    let convert = |document| convert_one(document, to).with_context(|| source.name.clone());
+    documents.into_iter().map(convert).collect()
+}
+
+/// A document, or each item of a list.
+fn convert_one(mut document: Value, to: Version) -> anyhow::Result<Value> {
+    if weir_resources::is_convertible(&document) {
+        return Ok(weir_resources::convert(document, to)?);
+    }
+    if document.get("kind").is_some_and(|kind| kind == "List")
+        && let Some(items) = document.get_mut("items").and_then(Value::as_array_mut)
+    {
+        for item in items {
+            *item = convert_one(item.take(), to)?;
+        }
+    }
+    Ok(document)
+}
