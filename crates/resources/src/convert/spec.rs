@@ -40,8 +40,8 @@ fn up(kind: Kind, spec: &mut Value) {
     }
     if let Some(otlp) = object_at(spec, "/input/otlp").filter(|_| kind != Kind::TracePipeline) {
         // Given in any case, so that the newer version need not know the default of the older.
-        let disabled = otlp.remove("disabled").and_then(|disabled| disabled.as_bool());
-        otlp.insert("enabled".to_owned(), (!disabled.unwrap_or(false)).into());
+        let disabled = otlp.remove("disabled") == Some(Value::Bool(true));
+        otlp.insert("enabled".to_owned(), (!disabled).into());
     }
     if kind != Kind::LogPipeline {
         return;
@@ -65,7 +65,7 @@ fn down(kind: Kind, spec: &mut Value) {
         otlp.remove("compression");
     }
     if let Some(otlp) = object_at(spec, "/input/otlp").filter(|_| kind != Kind::TracePipeline)
-        && otlp.remove("enabled").and_then(|enabled| enabled.as_bool()) == Some(false)
+        && otlp.remove("enabled") == Some(Value::Bool(false))
     {
         otlp.insert("disabled".to_owned(), true.into());
     }

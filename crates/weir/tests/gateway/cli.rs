@@ -83,6 +83,22 @@ async fn check_reports_every_error_at_once() {
 }
 
 #[tokio::test]
+async fn convert_goes_down_and_up_again() {
+    let newer = good().replace("compression: none", "compression: zstd");
+    let (_directory, path) = file(&newer);
+    let down = weir(&["convert", path.to_str().unwrap(), "--to", "v1alpha1"]).await;
+    assert_eq!(down.code, Some(0), "{}", down.err);
+    assert!(down.out.contains("telemetry.kyma-project.io/v1alpha1"), "{}", down.out);
+    let (_directory, path) = file(&down.out);
+    let up = weir(&["convert", path.to_str().unwrap(), "--to", "v1beta1"]).await;
+    assert!(up.out.contains("\"compression\": \"zstd\"") && !up.out.contains("conversion-data"), "{}", up.out);
+
+    let (_directory, path) = file("a: [\n");
+    let ended = weir(&["convert", path.to_str().unwrap(), "--to", "v1beta1"]).await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
+}
+
+#[tokio::test]
 async fn run_refuses_what_check_refuses() {
     let (_directory, path) = file(BAD);
     let ended = end(run(&path)).await;

@@ -1,25 +1,17 @@
 //! What pipelines of every kind, `Telemetry` and objects of a cluster become in the plan, and what findings know.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use weir_plan::{
-    Backlog, Cluster, Enrichment, Filter, Input, Namespaces, Pipeline, Plan, Pod, PodLabels, Processing,
-    ServiceEnrichment, Signal, Temporality, Transform, Workload, WorkloadKind,
+    Backlog, Cluster, Compression, Endpoint, Enrichment, Filter, Input, Metadata, Namespaces, Output, Pipeline, Plan,
+    PodLabels, Processing, Protocol, ServiceEnrichment, Signal, Temporality, Tls, Transform,
 };
 use weir_resources::{Loaded, PipelineRef, Reason, Report, Severity, Source, load};
 
-/// The day on which certificates are judged.
-fn now() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_272_000)
-}
+use crate::{now, plan, with_pipeline};
 
 fn try_load(text: &str) -> Result<Loaded, Report> {
     load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }], now())
-}
-
-fn plan(text: &str) -> Plan {
-    try_load(text).unwrap_or_else(|report| panic!("{report}\n{text}")).plan
 }
 
 /// A pipeline of this kind with the fields of its `spec` in braces, its output left out.
@@ -174,114 +166,9 @@ spec: {output: {otlp: {endpoint: {value: 'b:1'}}}, input: {runtime: {enabled: fa
     assert!(warnings.len() == 2 && warnings.iter().all(|warning| warning.pipeline == old), "{warnings:?}");
 }
 
-/// A pipeline and this document.
-fn with_pipeline(document: &str) -> String {
-    format!(
-        "{document}\n---\napiVersion: telemetry.kyma-project.io/v1beta1\nkind: TracePipeline\nmetadata: {{name: x}}\n\
-         spec: {{output: {{otlp: {{endpoint: {{value: 'b:1'}}}}}}}}\n"
-    )
-}
-
-#[test]
-fn telemetry_says_how_to_enrich() {
-    let enrichment = |metadata: &str, spec: &str| {
-        plan(&with_pipeline(&format!(
-            "apiVersion: operator.kyma-project.io/v1beta1\nkind: Telemetry\nmetadata: {metadata}\nspec: {spec}"
-        )))
-        .enrichment
-    };
-    let annotated = |value: &str| {
-        format!("{{name: default, annotations: {{telemetry.kyma-project.io/service-enrichment: {value}}}}}")
-    };
-    assert_eq!(enrichment(&annotated("otel"), "{}").service, ServiceEnrichment::Otel);
-    assert_eq!(enrichment(&annotated("kyma-legacy"), "{}").service, ServiceEnrichment::KymaLegacy);
-    assert_eq!(enrichment("{name: default}", "").service, ServiceEnrichment::KymaLegacy);
-    assert_eq!(enrichment("{name: other}", "{enrichments: {cluster: {name: a}}}"), Enrichment::default());
-    assert_eq!(plan(&with_pipeline("")).enrichment.service, ServiceEnrichment::Otel, "no Telemetry at all");
-
-    let spec = "{enrichments: {cluster: {name: prod}, extractPodLabels: [{key: team}, {keyPrefix: app/}]}}";
-    let expected = Enrichment {
-        service: ServiceEnrichment::Otel,
-        cluster: Cluster { name: Some("prod".to_owned()), ..Cluster::default() },
-        pod_labels: vec![PodLabels::Key("team".to_owned()), PodLabels::Prefix("app/".to_owned())],
-    };
-    assert_eq!(enrichment(&annotated("otel"), spec), expected);
-}
-
-fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
-    entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
-
-fn workload(kind: WorkloadKind, name: &str) -> Workload {
-    Workload { kind, name: name.to_owned() }
-}
-
-const OBJECTS: &str = include_str!("cluster.yaml");
-
-#[test]
-fn objects_of_a_cluster_become_metadata() {
-    let plan = plan(&with_pipeline(OBJECTS));
-    let cluster = Cluster {
-        name: None,
-        uid: Some("5f2a8c0e-7d1b-4f3a-9a6e-1c2d3e4f5a6b".to_owned()),
-        cloud_provider: Some("sap".to_owned()),
-    };
-    assert_eq!(plan.enrichment.cluster, cluster);
-
-    let node_labels = map(&[
-        ("kubernetes.io/arch", "amd64"),
-        ("node.kubernetes.io/instance-type", "m5.large"),
-        ("topology.kubernetes.io/region", "eu-central-1"),
-        ("topology.kubernetes.io/zone", "eu-central-1a"),
-    ]);
-    let cart = Pod {
-        name: "cart-7d9c5b6f4-x2x8p".to_owned(),
-        namespace: "shop".to_owned(),
-        uid: "0b5d1f0e-98d2-4e5a-8c43-6a7c1ce9a001".to_owned(),
-        ips: vec!["10.96.3.17".parse().unwrap(), "fd00::311".parse().unwrap()],
-        labels: map(&[("app.kubernetes.io/name", "cart"), ("pod-template-hash", "7d9c5b6f4")]),
-        annotations: map(&[("resource.opentelemetry.io/service.name", "shopping-cart")]),
-        node: Some("node-1".to_owned()),
-        node_labels: node_labels.clone(),
-        workloads: vec![workload(WorkloadKind::Deployment, "cart")],
-        containers: [("cart", "registry.example.com/cart:1.4.2"), ("proxy", "proxy:2"), ("init", "busybox")]
-            .map(|(name, image)| (name.to_owned(), image.to_owned()))
-            .to_vec(),
-    };
-    let pods = plan.metadata.pods;
-    assert_eq!(pods[0], cart);
-    let workloads: Vec<_> = pods.iter().map(|pod| (pod.name.as_str(), pod.workloads.as_slice())).collect();
-    use WorkloadKind::{CronJob, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet};
-    assert_eq!(
-        workloads,
-        [
-            ("cart-7d9c5b6f4-x2x8p", [workload(Deployment, "cart")].as_slice()),
-            ("bare-6c4-a", &[workload(ReplicaSet, "bare-6c4")]),
-            ("report-29-b", &[workload(Job, "report-29"), workload(CronJob, "report")]),
-            ("once-c", &[workload(Job, "once")]),
-            ("db-0", &[workload(StatefulSet, "db")]),
-            ("agent-d", &[workload(DaemonSet, "agent")]),
-            ("alone", &[]),
-        ]
-    );
-    let ips: Vec<_> = pods.iter().map(|pod| pod.ips.len()).collect();
-    assert_eq!(ips, [2, 1, 0, 1, 1, 0, 0], "none once a pod has ended, in the host's network, and before there is one");
-    assert_eq!(pods[6].namespace, "default");
-}
-
-#[test]
-fn objects_may_come_from_files_of_their_own() {
-    let file = |name: &str, text: &str| Source { name: name.to_owned(), text: text.to_owned() };
-    let (pipelines, pods) = (with_pipeline(""), OBJECTS);
-    let sources = [file("pods.yaml", pods), file("pipelines.yaml", &pipelines)];
-    let loaded = load(&sources, now()).unwrap();
-    assert_eq!(loaded.plan.metadata.pods.len(), 7);
-    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
-}
-
 #[test]
 fn findings_know_their_pipeline_and_their_reason() {
-    let certificates = include_str!("certificates.yaml");
+    let certificates = include_str!("../certificates.yaml");
     let text = format!(
         "apiVersion: telemetry.kyma-project.io/v1beta1
 kind: TracePipeline
@@ -360,7 +247,7 @@ fn certificates_are_judged_at_the_time_given() {
     let text = with_pipeline("").replace(
         "endpoint: {value: 'b:1'}",
         "endpoint: {value: 'b:1'}, tls: {ca: {valueFrom: {secretKeyRef: {name: tls, namespace: default, key: ca-soon}}}}",
-    ) + "---\n" + include_str!("certificates.yaml");
+    ) + "---\n" + include_str!("../certificates.yaml");
     let source = [Source { name: "x.yaml".to_owned(), text }];
     // Valid until 2026-06-10 00:00:00.
     let end = now() + Duration::from_secs(9 * 24 * 60 * 60);
@@ -371,4 +258,69 @@ fn certificates_are_judged_at_the_time_given() {
     assert_eq!(warnings(end - two_weeks), 1);
     assert_eq!(warnings(end), 1);
     assert!(load(&source, end + second).is_err());
+}
+
+/// A backend at an address, with TLS and the default of everything else.
+fn backend(host: &str) -> Output {
+    Output {
+        protocol: Protocol::Grpc,
+        endpoint: Endpoint { host: host.to_owned(), port: 4317, path: String::new() },
+        compression: Compression::Gzip,
+        headers: Vec::new(),
+        oauth2: None,
+        tls: Some(Tls::default()),
+    }
+}
+
+fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
+    texts.map(str::to_owned).to_vec()
+}
+
+#[test]
+fn the_example_for_metrics() {
+    let pipeline = Pipeline {
+        input: Input { namespaces: except(&["sandbox"]), drop_istio_noise: false, ..Input::default() },
+        processing: Processing {
+            transforms: vec![Transform {
+                conditions: texts(["IsMatch(metric.name, \"^http_.*\")"]),
+                statements: texts(["set(datapoint.attributes[\"team\"], \"shop\")"]),
+            }],
+            filters: vec![Filter {
+                conditions: texts([
+                    "metric.type == METRIC_DATA_TYPE_SUMMARY",
+                    "datapoint.attributes[\"http.route\"] == \"/healthz\"",
+                ]),
+            }],
+            temporality: Temporality::Delta,
+        },
+        backlog: Backlog { max_bytes: 20 << 30, ..Backlog::default() },
+        ..Pipeline::new(Signal::Metrics, "backend", backend("metrics.example.com"))
+    };
+    let enrichment = Enrichment {
+        service: ServiceEnrichment::Otel,
+        cluster: Cluster { name: Some("production".to_owned()), ..Cluster::default() },
+        pod_labels: vec![PodLabels::Key("team".to_owned()), PodLabels::Prefix("app.kubernetes.io/".to_owned())],
+    };
+    let expected = Plan { pipelines: vec![pipeline], enrichment, metadata: Metadata::default() };
+    assert_eq!(plan(include_str!("../../../../examples/metrics.yaml")), expected);
+}
+
+#[test]
+fn the_example_for_logs() {
+    let pipeline = Pipeline {
+        input: Input { namespaces: only(&["shop", "payment"]), ..Input::default() },
+        processing: Processing {
+            transforms: vec![Transform {
+                conditions: Vec::new(),
+                statements: texts(["set(log.severity_text, \"INFO\") where log.severity_text == \"\""]),
+            }],
+            filters: vec![Filter {
+                conditions: texts(["log.severity_number < SEVERITY_NUMBER_INFO", "IsMatch(log.body, \".*healthz.*\")"]),
+            }],
+            temporality: Temporality::Preserve,
+        },
+        ..Pipeline::new(Signal::Logs, "backend", backend("logs.example.com"))
+    };
+    let expected = Plan { pipelines: vec![pipeline], ..Plan::default() };
+    assert_eq!(plan(include_str!("../../../../examples/logs.yaml")), expected);
 }

@@ -2,18 +2,21 @@
 
 use std::collections::HashSet;
 
-use std::time::{Duration, SystemTime};
-
 use weir_resources::{Loaded, Report, Source, load, read};
 
-/// The day on which certificates are judged.
-fn now() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_272_000)
-}
+use crate::now;
 
 /// A configuration with this password wherever a secret can stand, in block style, flow style and block scalars.
-const SECRETS: &str = include_str!("secrets.yaml");
-const FULL: &str = include_str!("../../../examples/full.yaml");
+const SECRETS: &str = include_str!("../secrets.yaml");
+
+/// Between them, every field of every kind.
+const FULL: [&str; 5] = [
+    include_str!("../../../../examples/full.yaml"),
+    include_str!("../../../../examples/metrics.yaml"),
+    include_str!("../../../../examples/logs.yaml"),
+    include_str!("../../../../examples/fluent-bit.yaml"),
+    include_str!("../../../../examples/pods.yaml"),
+];
 
 fn load_text(text: &str) -> Result<Loaded, Report> {
     load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }], now())
@@ -54,8 +57,10 @@ impl Random {
 
 #[test]
 fn every_truncation_ends_in_a_plan_or_a_position() {
-    for (end, _) in FULL.char_indices() {
-        shown(&FULL[..end]);
+    for text in FULL {
+        for (end, _) in text.char_indices() {
+            shown(&text[..end]);
+        }
     }
 }
 
@@ -67,8 +72,8 @@ fn mutations_end_in_a_plan_or_a_position() {
         "`", "\\", "\r",
     ];
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    for _ in 0..3000 {
-        let mut text: Vec<char> = FULL.chars().collect();
+    for round in 0..3000 {
+        let mut text: Vec<char> = FULL[round % FULL.len()].chars().collect();
         for _ in 0..=random.below(4) {
             let at = random.below(text.len());
             match random.below(3) {

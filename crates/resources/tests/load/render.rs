@@ -1,13 +1,8 @@
 //! Diagnostics as a person sees them.
 
-use std::time::{Duration, SystemTime};
-
-/// The day on which certificates are judged.
-fn now() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_272_000)
-}
-
 use weir_resources::{Source, load};
+
+use crate::now;
 
 fn render(text: &str, color: bool) -> String {
     let report =

@@ -1,17 +1,14 @@
 //! Documents compile to exactly the plan they describe.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use weir_plan::{
-    Backlog, Compression, Endpoint, Header, Identity, OAuth2, Output, Overflow, Pipeline, Plan, Protocol, Secret,
-    Signal, Tls,
+    Backlog, Compression, Endpoint, Filter, Header, Identity, OAuth2, Output, Overflow, Pipeline, Plan, Processing,
+    Protocol, Secret, Signal, Tls, Transform,
 };
 use weir_resources::{Source, load};
 
-/// The day on which certificates are judged.
-fn now() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_272_000)
-}
+use crate::{now, plan};
 
 const CA: &str = "-----BEGIN CERTIFICATE-----
 MIIBKTCB3KADAgECAhQvtmsdvzdVEjY/LRdXiDzWhoI2kDAFBgMrZXAwGjEYMBYG
@@ -36,11 +33,6 @@ MFECAQEwBQYDK2VwBCIEIEdxYmx82MC4b4GpD+cdgTWI/m4McWX4hduL7W053hYH
 gSEAWYQGkFGR8tX6aULaNg42pmh/CEw13yUGwn/oENwxMu0=
 -----END PRIVATE KEY-----
 ";
-
-fn plan(text: &str) -> Plan {
-    let source = Source { name: "x.yaml".to_owned(), text: text.to_owned() };
-    load(&[source], now()).unwrap_or_else(|report| panic!("{report}\n{text}")).plan
-}
 
 /// The output of a pipeline with these lines under `spec.output.otlp`.
 fn output(otlp: &str) -> Output {
@@ -94,7 +86,7 @@ fn the_least_gets_the_defaults() {
     };
     let expected = Pipeline::new(Signal::Traces, "backend", output);
     assert_eq!(
-        plan(include_str!("../../../examples/quickstart.yaml")),
+        plan(include_str!("../../../../examples/quickstart.yaml")),
         Plan { pipelines: vec![expected], ..Plan::default() }
     );
 }
@@ -131,13 +123,17 @@ fn the_full_example_uses_every_field() {
         }),
         tls: Some(Tls::default()),
     };
-    let pipeline = |name: &str, output, backlog| Pipeline { backlog, ..Pipeline::new(Signal::Traces, name, output) };
-    let backlog = backlog(20 << 30, 72 * 60 * 60, Overflow::Refuse);
-    let expected = Plan {
-        pipelines: vec![pipeline("grpc-backend", grpc, backlog), pipeline("http-backend", http, Backlog::default())],
-        ..Plan::default()
+    let transform = Transform {
+        conditions: vec!["resource.attributes[\"k8s.namespace.name\"] == \"shop\"".to_owned()],
+        statements: vec!["set(span.attributes[\"team\"], \"shop\")".to_owned()],
     };
-    assert_eq!(plan(include_str!("../../../examples/full.yaml")), expected);
+    let filter = Filter { conditions: vec!["IsMatch(span.attributes[\"url.path\"], \"^/healthz\")".to_owned()] };
+    let processing = Processing { transforms: vec![transform], filters: vec![filter], ..Processing::default() };
+    let backlog = backlog(20 << 30, 72 * 60 * 60, Overflow::Refuse);
+    let grpc = Pipeline { backlog, processing, ..Pipeline::new(Signal::Traces, "grpc-backend", grpc) };
+    let http = Pipeline::new(Signal::Traces, "http-backend", http);
+    let expected = Plan { pipelines: vec![grpc, http], ..Plan::default() };
+    assert_eq!(plan(include_str!("../../../../examples/full.yaml")), expected);
 }
 
 #[test]
@@ -252,6 +248,6 @@ fn values_come_from_secrets() {
 
 #[test]
 fn older_version_means_the_same() {
-    let text = include_str!("../../../examples/three-pipelines.yaml");
+    let text = include_str!("../../../../examples/three-pipelines.yaml");
     assert_eq!(plan(&text.replace("v1beta1", "v1alpha1")), plan(text));
 }

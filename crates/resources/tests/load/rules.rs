@@ -9,12 +9,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use weir_resources::{Source, load};
 
-/// 2026-06-01, the day on which certificates are judged.
-const NOW: Duration = Duration::from_secs(1_780_272_000);
+use crate::now;
 
 const SECRET: &str = "---
 apiVersion: v1
@@ -56,7 +54,7 @@ const KEYS: &[&str] = &[
     "chain",
 ];
 
-const CERTIFICATES: &str = include_str!("certificates.yaml");
+const CERTIFICATES: &str = include_str!("../certificates.yaml");
 
 /// A pipeline with which a configuration is not empty.
 const PIPELINE: &str = "---
@@ -111,7 +109,7 @@ fn with_references(mut document: String) -> String {
 }
 
 fn reported(text: String) -> Vec<String> {
-    let diagnostics = match load(&[Source { name: "x.yaml".to_owned(), text }], SystemTime::UNIX_EPOCH + NOW) {
+    let diagnostics = match load(&[Source { name: "x.yaml".to_owned(), text }], now()) {
         Ok(loaded) => loaded.warnings,
         Err(report) => report.diagnostics,
     };

@@ -1,0 +1,115 @@
+//! What `Telemetry` and objects of a cluster become in the plan.
+
+use std::collections::BTreeMap;
+
+use weir_plan::{Cluster, Enrichment, Plan, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
+use weir_resources::{Source, load};
+
+use crate::{now, plan, with_pipeline};
+
+#[test]
+fn telemetry_says_how_to_enrich() {
+    let enrichment = |metadata: &str, spec: &str| {
+        plan(&with_pipeline(&format!(
+            "apiVersion: operator.kyma-project.io/v1beta1\nkind: Telemetry\nmetadata: {metadata}\nspec: {spec}"
+        )))
+        .enrichment
+    };
+    let annotated = |value: &str| {
+        format!("{{name: default, annotations: {{telemetry.kyma-project.io/service-enrichment: {value}}}}}")
+    };
+    assert_eq!(enrichment(&annotated("otel"), "{}").service, ServiceEnrichment::Otel);
+    assert_eq!(enrichment(&annotated("kyma-legacy"), "{}").service, ServiceEnrichment::KymaLegacy);
+    assert_eq!(enrichment("{name: default}", "").service, ServiceEnrichment::KymaLegacy);
+    assert_eq!(enrichment("{name: other}", "{enrichments: {cluster: {name: a}}}"), Enrichment::default());
+    assert_eq!(plan(&with_pipeline("")).enrichment.service, ServiceEnrichment::Otel, "no Telemetry at all");
+
+    let spec = "{enrichments: {cluster: {name: prod}, extractPodLabels: [{key: team}, {keyPrefix: app/}]}}";
+    let expected = Enrichment {
+        service: ServiceEnrichment::Otel,
+        cluster: Cluster { name: Some("prod".to_owned()), ..Cluster::default() },
+        pod_labels: vec![PodLabels::Key("team".to_owned()), PodLabels::Prefix("app/".to_owned())],
+    };
+    assert_eq!(enrichment(&annotated("otel"), spec), expected);
+}
+
+fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+    entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn workload(kind: WorkloadKind, name: &str) -> Workload {
+    Workload { kind, name: name.to_owned() }
+}
+
+const OBJECTS: &str = include_str!("../cluster.yaml");
+
+#[test]
+fn objects_of_a_cluster_become_metadata() {
+    let plan = plan(&with_pipeline(OBJECTS));
+    let cluster = Cluster {
+        name: None,
+        uid: Some("5f2a8c0e-7d1b-4f3a-9a6e-1c2d3e4f5a6b".to_owned()),
+        cloud_provider: Some("sap".to_owned()),
+    };
+    assert_eq!(plan.enrichment.cluster, cluster);
+
+    let node_labels = map(&[
+        ("kubernetes.io/arch", "amd64"),
+        ("node.kubernetes.io/instance-type", "m5.large"),
+        ("topology.kubernetes.io/region", "eu-central-1"),
+        ("topology.kubernetes.io/zone", "eu-central-1a"),
+    ]);
+    let cart = Pod {
+        name: "cart-7d9c5b6f4-x2x8p".to_owned(),
+        namespace: "shop".to_owned(),
+        uid: "0b5d1f0e-98d2-4e5a-8c43-6a7c1ce9a001".to_owned(),
+        ips: vec!["10.96.3.17".parse().unwrap(), "fd00::311".parse().unwrap()],
+        labels: map(&[("app.kubernetes.io/name", "cart"), ("pod-template-hash", "7d9c5b6f4")]),
+        annotations: map(&[("resource.opentelemetry.io/service.name", "shopping-cart")]),
+        node: Some("node-1".to_owned()),
+        node_labels: node_labels.clone(),
+        workloads: vec![workload(WorkloadKind::Deployment, "cart")],
+        containers: [("cart", "registry.example.com/cart:1.4.2"), ("proxy", "proxy:2"), ("init", "busybox")]
+            .map(|(name, image)| (name.to_owned(), image.to_owned()))
+            .to_vec(),
+    };
+    let pods = plan.metadata.pods;
+    assert_eq!(pods[0], cart);
+    let workloads: Vec<_> = pods.iter().map(|pod| (pod.name.as_str(), pod.workloads.as_slice())).collect();
+    use WorkloadKind::{CronJob, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet};
+    assert_eq!(
+        workloads,
+        [
+            ("cart-7d9c5b6f4-x2x8p", [workload(Deployment, "cart")].as_slice()),
+            ("bare-6c4-a", &[workload(ReplicaSet, "bare-6c4")]),
+            ("report-29-b", &[workload(Job, "report-29"), workload(CronJob, "report")]),
+            ("once-c", &[workload(Job, "once")]),
+            ("db-0", &[workload(StatefulSet, "db")]),
+            ("agent-d", &[workload(DaemonSet, "agent")]),
+            ("alone", &[]),
+        ]
+    );
+    let ips: Vec<_> = pods.iter().map(|pod| pod.ips.len()).collect();
+    assert_eq!(ips, [2, 1, 0, 1, 1, 0, 0], "none once a pod has ended, in the host's network, and before there is one");
+    assert_eq!(pods[6].namespace, "default");
+}
+
+#[test]
+fn objects_may_come_from_files_of_their_own() {
+    let file = |name: &str, text: &str| Source { name: name.to_owned(), text: text.to_owned() };
+    let (pipelines, pods) = (with_pipeline(""), OBJECTS);
+    let sources = [file("pods.yaml", pods), file("pipelines.yaml", &pipelines)];
+    let loaded = load(&sources, now()).unwrap();
+    assert_eq!(loaded.plan.metadata.pods.len(), 7);
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+}
+
+#[test]
+fn the_example_for_pods() {
+    let Plan { pipelines, enrichment, metadata } = plan(include_str!("../../../../examples/pods.yaml"));
+    assert_eq!(pipelines.len(), 1);
+    assert_eq!(enrichment.cluster.cloud_provider.as_deref(), Some("aws"));
+    let pod = &metadata.pods[0];
+    assert_eq!(pod.workloads, [workload(WorkloadKind::Deployment, "cart")]);
+    assert_eq!((pod.node_labels.len(), pod.labels.len(), pod.annotations.len()), (4, 2, 1));
+}

@@ -1,0 +1,32 @@
+//! The examples that ship with the project load, without a warning but for what is not active yet.
+
+use std::path::PathBuf;
+
+use weir_resources::{load, read};
+
+use crate::now;
+
+fn examples() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+#[test]
+fn every_example_loads_without_warnings() {
+    let sources = read(&[examples()]).unwrap();
+    assert!(sources.len() >= 7, "examples are missing");
+    for source in sources {
+        let name = source.name.clone();
+        let loaded = load(&[source], now()).unwrap_or_else(|report| panic!("{name}:\n{report}"));
+        assert!(loaded.warnings.is_empty() || name.ends_with("fluent-bit.yaml"), "{name}: {:?}", loaded.warnings);
+    }
+}
+
+#[test]
+fn pipelines_for_fluent_bit_are_warned_of_and_left_out() {
+    let loaded = load(&read(&[examples().join("fluent-bit.yaml")]).unwrap(), now()).unwrap();
+    let names: Vec<_> = loaded.plan.pipelines.iter().map(|pipeline| pipeline.name.as_str()).collect();
+    assert_eq!(names, ["otlp"]);
+    let inactive = loaded.warnings.iter().filter(|warning| warning.message.starts_with("not active yet: "));
+    let fields: Vec<_> = inactive.map(|warning| warning.field.as_str()).collect();
+    assert_eq!(fields, ["spec.filters", "spec.files", "spec.variables", "spec.output.http", "spec.output.custom"]);
+}

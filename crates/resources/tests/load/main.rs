@@ -1,0 +1,34 @@
+//! Configurations as a user writes them, and what becomes of them.
+
+mod convert;
+mod enrichment;
+mod examples;
+mod plan;
+mod render;
+mod robust;
+mod rules;
+mod signals;
+
+use std::time::{Duration, SystemTime};
+
+use weir_plan::Plan;
+use weir_resources::{Source, load};
+
+/// 2026-06-01, the day on which certificates are judged.
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_272_000)
+}
+
+/// The plan of a configuration in one file.
+fn plan(text: &str) -> Plan {
+    let source = Source { name: "x.yaml".to_owned(), text: text.to_owned() };
+    load(&[source], now()).unwrap_or_else(|report| panic!("{report}\n{text}")).plan
+}
+
+/// A pipeline and this document.
+fn with_pipeline(document: &str) -> String {
+    format!(
+        "{document}\n---\napiVersion: telemetry.kyma-project.io/v1beta1\nkind: TracePipeline\nmetadata: {{name: x}}\n\
+         spec: {{output: {{otlp: {{endpoint: {{value: 'b:1'}}}}}}}}\n"
+    )
+}
