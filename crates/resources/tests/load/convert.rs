@@ -17,11 +17,11 @@ fn document(kind: &str, version: Version, spec: &Value) -> Value {
 }
 
 fn down(document: &Value) -> Value {
-    convert(document.clone(), Version::V1Alpha1).unwrap()
+    convert(document.clone(), Version::V1Alpha1).expect("it is a resource with versions")
 }
 
 fn up(document: &Value) -> Value {
-    convert(document.clone(), Version::V1Beta1).unwrap()
+    convert(document.clone(), Version::V1Beta1).expect("it is a resource with versions")
 }
 
 /// Two specs that say the same, each in its version, with no need for an annotation.

@@ -166,80 +166,90 @@ spec: {output: {otlp: {endpoint: {value: 'b:1'}}}, input: {runtime: {enabled: fa
     assert!(warnings.len() == 2 && warnings.iter().all(|warning| warning.pipeline == old), "{warnings:?}");
 }
 
+/// Kind, `spec`, and what is found in it.
+type Case = (&'static str, &'static str, &'static [(Option<Reason>, Severity)]);
+
+const FINDINGS: &[Case] = &[
+    ("TracePipeline", "{output: {otlp: {endpoint: {value: b}}}}", &[(Some(Reason::EndpointInvalid), Severity::Error)]),
+    (
+        "MetricPipeline",
+        "{output: {otlp: {endpoint: {valueFrom: {secretKeyRef: {name: a, namespace: b, key: c}}}}}}",
+        &[(Some(Reason::ReferencedSecretMissing), Severity::Error)],
+    ),
+    (
+        "MetricPipeline",
+        "{output: {otlp: {endpoint: {valueFrom: {secretKeyRef: {name: tls, namespace: default, key: c}}}}}}",
+        &[(Some(Reason::ReferencedSecretMissing), Severity::Error)],
+    ),
+    (
+        "LogPipeline",
+        "{output: {otlp: {endpoint: {value: 'b:1'}}}, input: {runtime: {enabled: false}}, filter: [{conditions: ['']}]}",
+        &[(Some(Reason::OttlSpecInvalid), Severity::Error)],
+    ),
+    (
+        "MetricPipeline",
+        "{output: {otlp: {endpoint: {value: 'b:1'}}}, input: {runtime: {enabled: true, additionalMetrics: [a]}}}",
+        &[(None, Severity::Warning), (Some(Reason::RuntimeAdditionalMetricInvalid), Severity::Error)],
+    ),
+    (
+        "TracePipeline",
+        "{output: {otlp: {endpoint: {value: 'b:1'}, tls: {ca: {valueFrom: {secretKeyRef: {name: tls, namespace: default, key: ca-expired}}}}}}}",
+        &[(Some(Reason::TlsCertificateExpired), Severity::Error)],
+    ),
+    (
+        "TracePipeline",
+        "{output: {otlp: {endpoint: {value: 'b:1'}, tls: {ca: {valueFrom: {secretKeyRef: {name: tls, namespace: default, key: ca-soon}}}}}}}",
+        &[(Some(Reason::TlsCertificateAboutToExpire), Severity::Warning)],
+    ),
+    (
+        "LogPipeline",
+        "{output: {http: {host: {value: a}, tls: {ca: {value: a}}}}}",
+        &[
+            (None, Severity::Warning),
+            (None, Severity::Warning),
+            (Some(Reason::TlsConfigurationInvalid), Severity::Error),
+        ],
+    ),
+    ("TracePipeline", "{outputs: {}, output: {otlp: {endpoint: {value: 'b:1'}}}}", &[(None, Severity::Error)]),
+];
+
 #[test]
 fn findings_know_their_pipeline_and_their_reason() {
-    let certificates = include_str!("../certificates.yaml");
-    let text = format!(
-        "apiVersion: telemetry.kyma-project.io/v1beta1
-kind: TracePipeline
-metadata: {{name: address}}
-spec: {{output: {{otlp: {{endpoint: {{value: b}}}}}}}}
----
-apiVersion: telemetry.kyma-project.io/v1beta1
-kind: MetricPipeline
-metadata: {{name: secret}}
-spec: {{output: {{otlp: {{endpoint: {{valueFrom: {{secretKeyRef: {{name: a, namespace: b, key: c}}}}}}}}}}}}
----
-apiVersion: telemetry.kyma-project.io/v1beta1
-kind: MetricPipeline
-metadata: {{name: key}}
-spec: {{output: {{otlp: {{endpoint: {{valueFrom: {{secretKeyRef: {{name: tls, namespace: default, key: c}}}}}}}}}}}}
----
-apiVersion: telemetry.kyma-project.io/v1beta1
-kind: LogPipeline
-metadata: {{name: rule}}
-spec: {{output: {{otlp: {{endpoint: {{value: 'b:1'}}}}}}, input: {{runtime: {{enabled: false}}}}, filter: [{{conditions: ['']}}]}}
----
-apiVersion: telemetry.kyma-project.io/v1beta1
-kind: MetricPipeline
-metadata: {{name: metric}}
-spec: {{output: {{otlp: {{endpoint: {{value: 'b:1'}}}}}}, input: {{runtime: {{enabled: true, additionalMetrics: [a]}}}}}}
----
-apiVersion: telemetry.kyma-project.io/v1beta1
-kind: TracePipeline
-metadata: {{name: expired}}
-spec: {{output: {{otlp: {{endpoint: {{value: 'b:1'}}, tls: {{ca: {{valueFrom: {{secretKeyRef: {{name: tls, namespace: default, key: ca-expired}}}}}}}}}}}}}}
----
-apiVersion: telemetry.kyma-project.io/v1beta1
-kind: TracePipeline
-metadata: {{name: soon}}
-spec: {{output: {{otlp: {{endpoint: {{value: 'b:1'}}, tls: {{ca: {{valueFrom: {{secretKeyRef: {{name: tls, namespace: default, key: ca-soon}}}}}}}}}}}}}}
----
-apiVersion: telemetry.kyma-project.io/v1beta1
-kind: TracePipeline
-metadata: {{name: tls}}
-spec: {{output: {{otlp: {{endpoint: {{value: 'b:1'}}, tls: {{ca: {{value: a}}}}}}}}}}
----
-apiVersion: telemetry.kyma-project.io/v1beta1
-kind: TracePipeline
-metadata: {{name: field}}
-spec: {{outputs: {{}}, output: {{otlp: {{endpoint: {{value: 'b:1'}}}}}}}}
----
-kind: nothing
----
-{certificates}"
-    );
-    let report = try_load(&text).unwrap_err();
+    let mut text = String::new();
+    let mut expected = Vec::new();
+    for (number, (kind, spec, findings)) in FINDINGS.iter().enumerate() {
+        text += &format!(
+            "---\napiVersion: telemetry.kyma-project.io/v1beta1\nkind: {kind}\nmetadata: {{name: p{number}}}\nspec: {spec}\n"
+        );
+        let pipeline = format!("{kind} p{number}");
+        expected.extend(findings.iter().map(|(reason, severity)| (Some(pipeline.clone()), *reason, *severity)));
+    }
+    text += "---\napiVersion: nothing\n---\n";
+    expected.push((None, None, Severity::Error));
+    let report = try_load(&(text + include_str!("../certificates.yaml"))).unwrap_err();
     let found: Vec<_> = report
         .iter()
-        .map(|found| (found.pipeline.as_ref().map(ToString::to_string), found.reason.map(Reason::name), found.severity))
+        .map(|found| (found.pipeline.as_ref().map(ToString::to_string), found.reason, found.severity))
         .collect();
-    let of = |pipeline: &str, reason| (Some(pipeline.to_owned()), reason, Severity::Error);
-    let expected = [
-        of("TracePipeline address", Some("EndpointInvalid")),
-        of("MetricPipeline secret", Some("ReferencedSecretMissing")),
-        of("MetricPipeline key", Some("ReferencedSecretMissing")),
-        of("LogPipeline rule", Some("OTTLSpecInvalid")),
-        (Some("MetricPipeline metric".to_owned()), None, Severity::Warning),
-        of("MetricPipeline metric", Some("RuntimeAdditionalMetricInvalid")),
-        of("TracePipeline expired", Some("TLSCertificateExpired")),
-        (Some("TracePipeline soon".to_owned()), Some("TLSCertificateAboutToExpire"), Severity::Warning),
-        of("TracePipeline tls", Some("TLSConfigurationInvalid")),
-        of("TracePipeline field", None),
-        (None, None, Severity::Error),
-        (None, None, Severity::Error),
-    ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn reasons_have_their_published_names() {
+    let names: Vec<_> =
+        FINDINGS.iter().flat_map(|(.., findings)| findings.iter().filter_map(|found| found.0)).collect();
+    let names: Vec<_> = names.into_iter().map(Reason::name).collect();
+    let expected = [
+        "EndpointInvalid",
+        "ReferencedSecretMissing",
+        "ReferencedSecretMissing",
+        "OTTLSpecInvalid",
+        "RuntimeAdditionalMetricInvalid",
+        "TLSCertificateExpired",
+        "TLSCertificateAboutToExpire",
+        "TLSConfigurationInvalid",
+    ];
+    assert_eq!(names, expected);
 }
 
 #[test]
