@@ -95,6 +95,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads the next field; `None` at the end of the message. After an error the cursor must not be used further.
+    #[inline]
     pub fn next_field(&mut self) -> Result<Option<Field<'a>>, Fault> {
         let start = self.offset;
         let Some(key) = self.key()? else { return Ok(None) };
@@ -233,6 +234,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = Field<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Field<'a>> {
         match self.0.next_field() {
             Ok(field) => field,
