@@ -133,18 +133,46 @@ impl<'a> Walk<'_, 'a> {
         proxied: &mut bool,
     ) -> Result<Left, NoRoom> {
         let mut left = Left::default();
+        if !self.has_rules_for_items(holder) {
+            return Ok(left);
+        }
         for scope in holder.messages(2) {
-            left += match self.signal {
-                Signal::Traces if self.noise == Noise::Drop => {
-                    changes.inside(holder, scope, |changes| spans(changes, scope, sender, proxied))?
-                }
-                Signal::Traces if self.enricher.service == ServiceEnrichment::Otel => {
-                    *proxied = *proxied || scope.messages(2).any(istio::is_proxy_span);
-                    Left::default()
-                }
-                Signal::Traces | Signal::Metrics => Left::default(),
-                Signal::Logs => changes.inside(holder, scope, |changes| self.records(changes, scope, sender))?,
-            };
+            left += changes.inside(holder, scope, |changes| match self.signal {
+                Signal::Traces => self.spans(changes, scope, sender, proxied),
+                Signal::Logs => self.records(changes, scope, sender),
+                Signal::Metrics => Ok(Left::default()),
+            })?;
+        }
+        Ok(left)
+    }
+
+    fn has_rules_for_items(&self, holder: Message<'_>) -> bool {
+        let looks_for_proxies = self.noise == Noise::Drop || self.enricher.service == ServiceEnrichment::Otel;
+        match self.signal {
+            Signal::Traces => looks_for_proxies && istio::may_have_proxy_spans(&self.request[holder.range()]),
+            Signal::Logs => true,
+            Signal::Metrics => false,
+        }
+    }
+
+    /// Removes noise from the spans of a scope, and tells whether any of them is from Istio's proxy.
+    fn spans(
+        &self,
+        changes: &mut Changes<'a>,
+        scope: Message<'a>,
+        sender: &Sender<'_>,
+        proxied: &mut bool,
+    ) -> Result<Left, NoRoom> {
+        let mut left = Left::default();
+        for span in scope.messages(2) {
+            let proxy = istio::is_proxy_span(span);
+            *proxied |= proxy;
+            if proxy && self.noise == Noise::Drop && istio::is_noise_span(span, sender) {
+                changes.push(Edit::remove(scope, span), 0)?;
+                left.gone += 1;
+            } else {
+                left.kept += 1;
+            }
         }
         Ok(left)
     }
@@ -174,27 +202,6 @@ impl<'a> Walk<'_, 'a> {
         }
         Ok(left)
     }
-}
-
-/// Removes noise from the spans of a scope, and tells whether any of them is from Istio's proxy.
-fn spans(
-    changes: &mut Changes<'_>,
-    scope: Message<'_>,
-    sender: &Sender<'_>,
-    proxied: &mut bool,
-) -> Result<Left, NoRoom> {
-    let mut left = Left::default();
-    for span in scope.messages(2) {
-        let proxy = istio::is_proxy_span(span);
-        *proxied |= proxy;
-        if proxy && istio::is_noise_span(span, sender) {
-            changes.push(Edit::remove(scope, span), 0)?;
-            left.gone += 1;
-        } else {
-            left.kept += 1;
-        }
-    }
-    Ok(left)
 }
 
 /// Puts an encoded field in the place of a message, or at the end of its holder when there is none.
