@@ -28,10 +28,11 @@ pub(crate) fn texts<'a, const N: usize>(message: Message<'a>, number: u32, keys:
     found.map(Option::unwrap_or_default)
 }
 
-/// Whether the first attribute `key` in field `number` of a message is this string.
-pub(crate) fn is(message: Message<'_>, number: u32, key: &str, value: &str) -> bool {
+/// The value of the first attribute `key` in field `number` of a message.
+pub(crate) fn first<'a>(message: Message<'a>, number: u32, key: &str) -> Option<AnyValue<'a>> {
     let mut fields = message.fields().filter(|field| field.number == number);
-    fields.find(|field| is_key(message, field, key)).is_some_and(|field| is_text(message, &field, value))
+    let field = fields.find(|field| is_key(message, field, key))?;
+    Some(KeyValue(message.inner(&field)?).value())
 }
 
 /// Whether the attribute in this field has this string for its value.

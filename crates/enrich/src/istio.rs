@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use weir_otlp::common::Message;
 
-use crate::attributes::{self, OF_LOG_RECORD, OF_SPAN, texts};
+use crate::attributes::{OF_LOG_RECORD, OF_SPAN, first, text, texts};
 use crate::resource::Sender;
 
 const NAMESPACE: &str = "kyma-system";
@@ -33,7 +33,7 @@ pub(crate) fn may_have_proxy_spans(bytes: &[u8]) -> bool {
 
 /// Whether a span was made by Istio's proxy.
 pub(crate) fn is_proxy_span(span: Message<'_>) -> bool {
-    attributes::is(span, OF_SPAN, COMPONENT, "proxy")
+    first(span, OF_SPAN, COMPONENT).is_some_and(|component| text(component) == "proxy")
 }
 
 /// Whether a span of Istio's proxy is noise.

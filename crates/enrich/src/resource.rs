@@ -4,7 +4,7 @@ use weir_otlp::build::Encoder;
 use weir_otlp::common::{AnyValue, KeyValue, Resource};
 use weir_plan::ServiceEnrichment;
 
-use crate::attributes::{OF_RESOURCE, is_empty, text, texts};
+use crate::attributes::{OF_RESOURCE, first, is_empty, text};
 use crate::facts::{Attribute, PodFacts};
 use crate::service;
 
@@ -22,10 +22,14 @@ impl<'a> Sender<'a> {
         self.resource.into_iter().flat_map(Resource::attributes)
     }
 
+    /// What the resource says itself of `key`, if that says something.
+    pub(crate) fn own(&self, key: &str) -> Option<AnyValue<'a>> {
+        first(self.resource?.0, OF_RESOURCE, key).filter(|value| !is_empty(*value))
+    }
+
     /// The string that the enriched resource has for `key`; empty when there is none.
     pub(crate) fn text(&self, key: &str) -> &'a str {
-        let [own] = self.resource.map_or([""], |resource| texts(resource.0, OF_RESOURCE, [key]));
-        if own.is_empty() { self.facts.get(key).unwrap_or_default() } else { own }
+        self.own(key).map_or_else(|| self.facts.get(key).unwrap_or_default(), text)
     }
 }
 

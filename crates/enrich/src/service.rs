@@ -3,10 +3,10 @@
 //! Sources: the Kyma processor `service_enrichment` for the legacy mode, the Collector's `k8s_attributes` processor for
 //! the OpenTelemetry mode.
 
-use weir_otlp::common::{AnyValue, KeyValue};
+use weir_otlp::common::AnyValue;
 use weir_plan::ServiceEnrichment;
 
-use crate::attributes::{OF_RESOURCE, is_empty, text, texts};
+use crate::attributes::{OF_RESOURCE, text, texts};
 use crate::facts::Attribute;
 use crate::resource::Sender;
 
@@ -32,8 +32,7 @@ pub(crate) fn is_unknown(name: AnyValue<'_>, mode: ServiceEnrichment) -> bool {
 
 /// The name of a service that has none: from the pod's labels, then its owner, then the pod.
 fn legacy_name(sender: &Sender<'_>) -> Option<Attribute> {
-    let own = sender.attributes().find(|attribute| attribute.key() == "service.name").map(KeyValue::value);
-    let own = own.filter(|name| !is_empty(*name));
+    let own = sender.own("service.name");
     if own.is_some_and(|name| !is_unknown(name, ServiceEnrichment::KymaLegacy)) {
         return None;
     }

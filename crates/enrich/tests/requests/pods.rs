@@ -1,0 +1,145 @@
+//! What telemetry gets from the cluster and the pod it comes from.
+
+use weir_plan::{Enrichment, Pod, PodLabels, ServiceEnrichment, WorkloadKind};
+
+use crate::support::{Pairs, cart, enriched_resource, full_enrichment, strings, workload};
+
+const LEGACY: ServiceEnrichment = ServiceEnrichment::KymaLegacy;
+
+const ALL: Pairs<'_> = &[
+    ("cloud.availability_zone", "eu-1a"),
+    ("cloud.provider", "sap"),
+    ("cloud.region", "eu-1"),
+    ("host.arch", "amd64"),
+    ("host.type", "m5.large"),
+    ("k8s.cluster.name", "prod"),
+    ("k8s.cluster.uid", "uid-of-kube-system"),
+    ("k8s.deployment.name", "cart"),
+    ("k8s.namespace.name", "shop"),
+    ("k8s.node.name", "node-1"),
+    ("k8s.pod.label.a.b/c", "d"),
+    ("k8s.pod.label.team", "blue"),
+    ("k8s.pod.name", "cart-5d9c-x2x4z"),
+    ("service.name", "cart"),
+];
+
+/// What the resource of a single pod gets.
+fn gets(enrichment: &Enrichment, pod: &Pod) -> Vec<(String, String)> {
+    enriched_resource(enrichment, std::slice::from_ref(pod), &[], Some("10.0.0.1"))
+}
+
+fn has(attributes: &[(String, String)], key: &str, value: Option<&str>) {
+    let found = attributes.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_str());
+    assert_eq!(found, value, "{key} in {attributes:?}");
+}
+
+#[test]
+fn everything_that_is_known_is_added() {
+    assert_eq!(gets(&full_enrichment(LEGACY), &cart()), strings::<Vec<_>>(ALL));
+}
+
+#[test]
+fn pods_are_found_by_address_then_uid_then_peer() {
+    let other = Pod {
+        name: "other".into(),
+        uid: "uid-of-other".into(),
+        ips: vec!["10.0.0.2".parse().unwrap()],
+        ..Pod::default()
+    };
+    let pods = [cart(), other];
+    let cart = Some("cart-5d9c-x2x4z");
+    let cases: [(Pairs<'_>, Option<&str>, Option<&str>); 13] = [
+        (&[("k8s.pod.ip", "10.0.0.1"), ("k8s.pod.uid", "uid-of-other")], Some("10.0.0.2"), cart),
+        (&[("k8s.pod.ip", "fd00:0::1")], None, cart),
+        (&[("k8s.pod.ip", "::ffff:10.0.0.1")], None, cart),
+        (&[("k8s.pod.uid", "uid-of-cart")], Some("10.0.0.2"), cart),
+        (&[("k8s.pod.ip", ""), ("k8s.pod.uid", "uid-of-cart")], Some("10.0.0.2"), cart),
+        (&[], Some("10.0.0.2"), Some("other")),
+        (&[], Some("::ffff:10.0.0.1"), cart),
+        (&[("k8s.pod.ip", ""), ("k8s.pod.uid", "")], Some("10.0.0.1"), cart),
+        // The first that is given decides, even if it leads nowhere.
+        (&[("k8s.pod.ip", "10.0.0.9"), ("k8s.pod.uid", "uid-of-cart")], Some("10.0.0.1"), None),
+        (&[("k8s.pod.ip", "not an address")], Some("10.0.0.1"), None),
+        (&[("k8s.pod.uid", "nobody")], Some("10.0.0.1"), None),
+        (&[], Some("10.0.0.9"), None),
+        (&[], None, None),
+    ];
+    for (own, peer, name) in cases {
+        has(&enriched_resource(&full_enrichment(LEGACY), &pods, own, peer), "k8s.pod.name", name);
+    }
+}
+
+#[test]
+fn without_a_pod_only_the_cluster_is_added() {
+    let added = enriched_resource(&full_enrichment(LEGACY), &[], &[("service.name", "mine")], None);
+    let expected: Pairs<'_> = &[
+        ("cloud.provider", "sap"),
+        ("k8s.cluster.name", "prod"),
+        ("k8s.cluster.uid", "uid-of-kube-system"),
+        ("service.name", "mine"),
+    ];
+    assert_eq!(added, strings::<Vec<_>>(expected));
+}
+
+/// ENRICH-1
+#[test]
+fn own_attributes_win_unless_they_say_nothing() {
+    for (key, _) in ALL {
+        let enriched = enriched_resource(&full_enrichment(LEGACY), &[cart()], &[(key, "mine")], Some("10.0.0.1"));
+        has(&enriched, key, Some("mine"));
+        assert_eq!(enriched.len(), ALL.len());
+        let enriched = enriched_resource(&full_enrichment(LEGACY), &[cart()], &[(key, "")], Some("10.0.0.1"));
+        assert_eq!(enriched, strings::<Vec<_>>(ALL), "{key}");
+    }
+}
+
+#[test]
+fn owners_give_their_names() {
+    let cases: [(&[(WorkloadKind, &str)], &str); 6] = [
+        (&[(WorkloadKind::Deployment, "w")], "k8s.deployment.name"),
+        (&[(WorkloadKind::StatefulSet, "w")], "k8s.statefulset.name"),
+        (&[(WorkloadKind::DaemonSet, "w")], "k8s.daemonset.name"),
+        (&[(WorkloadKind::Job, "w")], "k8s.job.name"),
+        (&[(WorkloadKind::Job, "w-29000000"), (WorkloadKind::CronJob, "w")], "k8s.cronjob.name"),
+        (&[(WorkloadKind::Job, "w"), (WorkloadKind::CronJob, "other")], "k8s.job.name"),
+    ];
+    for (owners, key) in cases {
+        let workloads = owners.iter().map(|(kind, name)| workload(*kind, name)).collect();
+        has(&gets(&full_enrichment(LEGACY), &Pod { workloads, ..cart() }), key, Some("w"));
+    }
+    let workloads = vec![workload(WorkloadKind::ReplicaSet, "w")];
+    let added = gets(&full_enrichment(LEGACY), &Pod { workloads, ..cart() });
+    has(&added, "k8s.replicaset.name", None);
+    has(&added, "k8s.deployment.name", None);
+}
+
+#[test]
+fn labels_are_picked_by_their_keys() {
+    let labels =
+        [("team", ""), ("team.x", "1"), ("a.b", "2"), ("a.bc", "3"), ("x.a.b", "4"), ("aXb", "5"), (".*", "6")];
+    let pod = Pod { labels: strings(&labels), ..cart() };
+    let pod_labels = vec![PodLabels::Key("team".into()), PodLabels::Prefix("a.b".into()), PodLabels::Key("a*".into())];
+    let added = gets(&Enrichment { pod_labels, ..Enrichment::default() }, &pod);
+    let labels: Vec<_> = added.iter().filter(|(key, _)| key.starts_with("k8s.pod.label.")).cloned().collect();
+    let expected = [("k8s.pod.label.a.b", "2"), ("k8s.pod.label.a.bc", "3"), ("k8s.pod.label.team", "")];
+    assert_eq!(labels, strings::<Vec<_>>(&expected));
+}
+
+#[test]
+fn internal_attributes_go() {
+    let own: Pairs<'_> = &[
+        ("kyma.input.name", "otlp"),
+        ("kyma.x", ""),
+        ("kyma", "stays"),
+        ("my.kyma.x", "stays"),
+        ("service.name", "mine"),
+    ];
+    assert_eq!(enriched_resource(&Enrichment::default(), &[], own, None), strings::<Vec<_>>(&own[2..]));
+}
+
+#[test]
+fn a_pod_of_which_little_is_known_gives_little() {
+    let pod = Pod { name: "p".into(), ips: vec!["10.0.0.1".parse().unwrap()], ..Pod::default() };
+    let expected: Pairs<'_> = &[("k8s.pod.name", "p"), ("service.name", "p")];
+    assert_eq!(gets(&Enrichment::default(), &pod), strings::<Vec<_>>(expected));
+}
