@@ -96,6 +96,9 @@ impl<'a> Pass<'a, '_> {
         let Some(kind) = self.convertible(data) else { return true };
         let common = common.with_metric(kind, metric);
         let message = data.message();
+        if self.written.is_empty() {
+            self.written = Encoder::with_capacity(self.request.len());
+        }
         let from = self.written.len();
         let open = self.written.open(kind.metric_field(), message.range().len());
         let (mut points, mut left) = (0, 0);

@@ -1,6 +1,7 @@
 //! Validation and views against prost, on generated, damaged and arbitrary bytes.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message as _;
@@ -52,6 +53,14 @@ fn every_change_of_one_byte_is_judged_as_prost_does() {
 }
 
 proptest! {
+    #[test]
+    fn packed_numbers_are_what_prost_reads(bucket_counts in vec(any::<u64>(), 1..40)) {
+        let mut out = Encoder::default();
+        out.packed_varints(2, &bucket_counts);
+        let buckets = Buckets::decode(&out.into_bytes()[..]).unwrap();
+        prop_assert_eq!(buckets, Buckets { offset: 0, bucket_counts });
+    }
+
     #[test]
     fn generated_requests_are_accepted_with_equal_values(request in request()) {
         let bytes = request.encode_to_vec();

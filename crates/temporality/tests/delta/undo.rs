@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 
-use opentelemetry_proto::tonic::metrics::v1::HistogramDataPoint;
+use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+use opentelemetry_proto::tonic::metrics::v1::{ExponentialHistogramDataPoint, HistogramDataPoint};
 use proptest::prelude::*;
 use prost::Message as _;
 use weir_temporality::{Converted, Converter, Undo, Undone};
 
-use crate::model::{converter, histogram, int, metric, metrics, one, request, sum, tell};
+use crate::model::{converter, exponential, histogram, int, metric, metrics, one, request, sum, tell, told};
 
 fn convert(converter: &mut Converter, request: &[u8], expected: &str) -> Undo {
     let converted = converter.convert(request, 110).expect("a valid request");
@@ -77,6 +78,57 @@ fn what_a_histogram_is_owed_goes_with_the_same_buckets_only() {
         let converted = converter.convert(&next, 140).unwrap();
         assert_eq!((tell(&converted).as_str(), converted.counts.forgotten.owed), (expected, lost));
     }
+}
+
+/// An exponential histogram that began at 101, with positive values only.
+fn positive(time: u64, scale: i32, offset: i32, counts: &[u64]) -> Vec<u8> {
+    exponential(ExponentialHistogramDataPoint {
+        start_time_unix_nano: 101,
+        time_unix_nano: time,
+        count: counts.iter().sum(),
+        scale,
+        positive: Some(Buckets { offset, bucket_counts: counts.to_vec() }),
+        ..ExponentialHistogramDataPoint::default()
+    })
+}
+
+/// Converts four points, of which the first is refused after the second, and tells what the last became.
+fn last_of_four(points: [Vec<u8>; 4]) -> String {
+    let mut converter = converter();
+    let [refused, second, third, fourth] = points;
+    let refused = converter.convert(&refused, 110).expect("a valid request").undo;
+    converter.convert(&second, 120).expect("a valid request");
+    assert_eq!(converter.undo(refused), Undone { owed: 1, ..Undone::default() });
+    converter.convert(&third, 130).expect("a valid request");
+    told(&mut converter, &fourth, 140)
+}
+
+#[test]
+fn what_an_exponential_histogram_is_owed_is_added_at_the_coarser_scale() {
+    assert_eq!(
+        last_of_four([
+            positive(110, 2, -2, &[1, 2]),
+            positive(120, 2, -2, &[1, 2, 0, 1]),
+            // A duplicate: the owed goes with the next.
+            positive(120, 2, -2, &[1, 2, 0, 1]),
+            positive(140, 0, -1, &[3, 1, 4]),
+        ]),
+        "120..140 +7 scale 0 zero 0 within 0 positive -1[3, 0, 4]"
+    );
+}
+
+#[test]
+fn buckets_far_from_one_another_are_added_at_a_scale_that_has_room_for_both() {
+    let high = i32::MAX - 9;
+    let told = last_of_four([
+        positive(110, 0, i32::MIN, &[5]),
+        positive(120, 0, high, &[1]),
+        positive(120, 0, high, &[1]),
+        positive(140, 0, high, &[3]),
+    ]);
+    let (head, buckets) = told.split_once(" positive ").expect("positive buckets");
+    assert_eq!(head, "120..140 +7 scale -24 zero 0 within 0");
+    assert!(buckets.starts_with("-128[5, 0, ") && buckets.ends_with(", 0, 2]"), "{buckets}");
 }
 
 /// DELTA-2 comes before DELTA-1 when both cannot be had.
