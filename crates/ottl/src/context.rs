@@ -2,16 +2,7 @@
 
 use std::fmt;
 
-/// What a request carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Signal {
-    /// Spans.
-    Traces,
-    /// Metrics.
-    Metrics,
-    /// Log records.
-    Logs,
-}
+use weir_otlp::Signal;
 
 /// What a statement is evaluated for, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

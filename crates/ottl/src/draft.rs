@@ -99,6 +99,8 @@ pub(crate) struct Draft<'a> {
     map: u32,
     indexed: bool,
     changed: bool,
+    /// Upper bound for the bytes that the changes take when they are encoded.
+    pending: usize,
     fields: Vec<Field<'a>>,
     /// New values of fields; none for a field that goes away.
     changes: Vec<(u32, Option<Scalar<'a>>)>,
@@ -122,6 +124,7 @@ impl<'a> Draft<'a> {
         self.indexed = false;
         if self.changed {
             self.changed = false;
+            self.pending = 0;
             self.changes.clear();
             self.replaced.clear();
             self.added.clear();
@@ -131,6 +134,11 @@ impl<'a> Draft<'a> {
     /// Where the message is.
     pub(crate) fn place(&self) -> Option<Place> {
         self.place
+    }
+
+    /// Upper bound for the bytes that the changes take when they are encoded.
+    pub(crate) fn pending(&self) -> usize {
+        self.pending
     }
 
     /// Whether anything was changed.
@@ -185,8 +193,12 @@ impl<'a> Draft<'a> {
     pub(crate) fn set_scalar(&mut self, request: &'a [u8], number: u32, scalar: Option<Scalar<'a>>) {
         self.index(request);
         self.changed = true;
+        self.pending += scalar.as_ref().map_or(0, Scalar::size);
         match self.changes.iter_mut().find(|(changed, _)| *changed == number) {
-            Some((_, old)) => *old = scalar,
+            Some((_, old)) => {
+                self.pending -= old.as_ref().map_or(0, Scalar::size);
+                *old = scalar;
+            }
             None => self.changes.push((number, scalar)),
         }
     }

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::context::{Context, Signal};
+use crate::context::Context;
 use crate::error::Error;
 use crate::group::{Group, Limits, Options, Tally};
 use crate::patch::Patches;
 use crate::scene::Scene;
 use crate::walk::Walk;
+use weir_otlp::Signal;
 
 /// Conditions of which one is enough to drop an item, or a whole metric, scope or resource when that is the context.
 ///

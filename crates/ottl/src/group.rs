@@ -1,13 +1,14 @@
 //! A group of statements and conditions: compiled together, evaluated together.
 
 use crate::compile::Compiler;
-use crate::context::{Context, LEVELS, Signal};
+use crate::context::{Context, LEVELS};
 use crate::error::{Error, Fault, Origin};
 use crate::infer::{Hints, NoContext};
 use crate::parser;
 use crate::program::{Statement, Test};
 use crate::scene::Scene;
 use crate::value::Failure;
+use weir_otlp::Signal;
 
 /// How paths are read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 
 use crate::ast::{Call, Condition, LambdaBody, Path, Statement, Value, ValueKind};
-use crate::context::{self, Context, Signal};
+use crate::context::{self, Context};
 use crate::functions;
+use weir_otlp::Signal;
 
 /// What the texts of a group mention.
 #[derive(Debug, Default)]

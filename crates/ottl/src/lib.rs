@@ -40,9 +40,10 @@ mod transform;
 mod value;
 mod walk;
 
-pub use context::{Context, Signal};
+pub use context::Context;
 pub use error::{Error, Origin};
 pub use filter::{Filter, Filtered};
 pub use functions::{Signature, signatures};
 pub use group::{Limits, Options, Tally};
 pub use transform::{Transform, Transformed};
+pub use weir_otlp::Signal;

@@ -69,41 +69,28 @@ impl<'a> Scene<'a> {
         slot: Option<usize>,
         value: Value<'a>,
     ) -> Result<(), Failure> {
-        self.charge(value.encoded_size()? + key.len())?;
-        let request = self.request;
-        let length = key.len();
-        if let Some(old) = self.draft(level).put(request, key, slot, value) {
-            self.credit(old.encoded_size()? + length);
-        }
+        self.check_length(value.encoded_size()? + key.len())?;
+        self.change(level, |draft, request| draft.put(request, key, slot, value));
         Ok(())
     }
 
-    /// Takes bytes from what statements may still add.
-    ///
-    /// # Errors
-    /// When there are not so many left.
-    pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Failure> {
-        match self.budget.checked_sub(bytes) {
-            Some(rest) => {
-                self.budget = rest;
-                Ok(())
-            }
-            None => Err(Failure::text("the request would grow beyond its limit")),
-        }
+    /// Changes a message, and keeps account of what that adds to the request.
+    pub(crate) fn change(&mut self, level: Level, change: impl FnOnce(&mut Draft<'a>, &'a [u8])) {
+        let request = self.request;
+        let draft = self.draft(level);
+        let before = draft.pending();
+        change(draft, request);
+        let after = draft.pending();
+        self.budget = (self.budget + before).saturating_sub(after);
     }
 
-    /// Gives bytes back.
-    pub(crate) fn credit(&mut self, bytes: usize) {
-        self.budget = self.budget.saturating_add(bytes);
-    }
-
-    /// Fails when a value that is being made would be longer than all that may be added.
+    /// Fails when a value would be longer than all that may still be added.
     ///
     /// # Errors
     /// See above.
     pub(crate) fn check_length(&self, bytes: usize) -> Result<(), Failure> {
         if bytes > self.budget {
-            return Err(Failure::text("the value would be longer than the request may grow"));
+            return Err(Failure::text("the request would grow beyond its limit"));
         }
         Ok(())
     }

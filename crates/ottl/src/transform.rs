@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::context::{Context, Signal};
+use crate::context::Context;
 use crate::error::Error;
 use crate::group::{Group, Limits, Options, Tally};
 use crate::patch::Patches;
 use crate::scene::Scene;
 use crate::walk::Walk;
+use weir_otlp::Signal;
 
 /// A group of statements, executed one after the other for every item for which one of the conditions holds.
 ///

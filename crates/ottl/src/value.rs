@@ -171,7 +171,7 @@ impl<'a> Map<'a> {
     }
 
     /// The entries, taken apart one level deep.
-    pub(crate) fn inall_entries(self) -> Entries<'a> {
+    pub(crate) fn into_entries(self) -> Entries<'a> {
         match self {
             Self::Wire(body) => wire::entries(body).map(|(key, value)| (Cow::Borrowed(key), value)).collect(),
             Self::Tree(entries) => entries,

@@ -5,9 +5,10 @@
 
 use weir_otlp::cursor::Fields;
 
-use crate::context::{Context, Level, PointKind, Signal};
+use crate::context::{Context, Level, PointKind};
 use crate::patch::{Patches, Place};
 use crate::scene::Scene;
+use weir_otlp::Signal;
 
 /// Number of the resource in `ResourceSpans` and its like, and of the scope in `ScopeSpans` and its like.
 const HEAD: u32 = 1;

@@ -16,36 +16,34 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Gives a key a value; returns the one it had, when that was made by an earlier statement.
-    pub(crate) fn put(
-        &mut self,
-        request: &'a [u8],
-        key: Cow<'a, str>,
-        slot: Option<usize>,
-        value: Value<'a>,
-    ) -> Option<Value<'a>> {
+    /// Gives a key a value.
+    pub(crate) fn put(&mut self, request: &'a [u8], key: Cow<'a, str>, slot: Option<usize>, value: Value<'a>) {
         self.index(request);
         self.changed = true;
+        self.pending += size(key.len(), &value);
         match self.find(&key, slot) {
-            Slot::Entry(index) => self.replace(index, value),
-            Slot::Added(index) => Some(std::mem::replace(&mut self.added[index].1, value)),
+            Slot::Entry(index) => {
+                self.drop_replaced(index);
+                self.entries[index].state = State::Replaced(self.replaced.len());
+                self.replaced.push(value);
+            }
+            Slot::Added(index) => {
+                let old = std::mem::replace(&mut self.added[index].1, value);
+                self.pending -= size(key.len(), &old);
+            }
             Slot::Absent | Slot::Unknown => {
                 self.added.push((key, value));
                 self.forget_slots();
-                None
             }
         }
     }
 
-    fn replace(&mut self, index: usize, value: Value<'a>) -> Option<Value<'a>> {
-        let entry = &mut self.entries[index];
-        match entry.state {
-            State::Replaced(index) => Some(std::mem::replace(&mut self.replaced[index], value)),
-            State::Kept | State::Removed => {
-                entry.state = State::Replaced(self.replaced.len());
-                self.replaced.push(value);
-                None
-            }
+    /// Forgets the value that an earlier statement gave an entry.
+    fn drop_replaced(&mut self, index: usize) {
+        let entry = &self.entries[index];
+        if let State::Replaced(index) = entry.state {
+            let old = std::mem::replace(&mut self.replaced[index], Value::Nil);
+            self.pending -= size(entry.key.len(), &old);
         }
     }
 
@@ -53,8 +51,14 @@ impl<'a> Draft<'a> {
     pub(crate) fn remove(&mut self, request: &'a [u8], key: &str) {
         self.index(request);
         match self.find(key, None) {
-            Slot::Entry(index) => self.entries[index].state = State::Removed,
-            Slot::Added(index) => drop(self.added.remove(index)),
+            Slot::Entry(index) => {
+                self.drop_replaced(index);
+                self.entries[index].state = State::Removed;
+            }
+            Slot::Added(index) => {
+                let (key, old) = self.added.remove(index);
+                self.pending -= size(key.len(), &old);
+            }
             Slot::Absent | Slot::Unknown => return,
         }
         self.changed = true;
@@ -65,15 +69,24 @@ impl<'a> Draft<'a> {
     pub(crate) fn retain(&mut self, request: &'a [u8], mut keeps: impl FnMut(&str) -> bool) {
         self.index(request);
         let mut removed = false;
-        for entry in self.entries.iter_mut().filter(|entry| entry.state != State::Removed) {
-            if !keeps(std::str::from_utf8(entry.key).unwrap_or_default()) {
-                entry.state = State::Removed;
+        for index in 0..self.entries.len() {
+            let entry = &self.entries[index];
+            if entry.state != State::Removed && !keeps(std::str::from_utf8(entry.key).unwrap_or_default()) {
+                self.drop_replaced(index);
+                self.entries[index].state = State::Removed;
                 removed = true;
             }
         }
-        let before = self.added.len();
-        self.added.retain(|(key, _)| keeps(key));
-        if removed || self.added.len() != before {
+        let pending = &mut self.pending;
+        self.added.retain(|(key, value)| {
+            let keep = keeps(key);
+            if !keep {
+                *pending -= size(key.len(), value);
+                removed = true;
+            }
+            keep
+        });
+        if removed {
             self.changed = true;
             self.forget_slots();
         }
@@ -127,4 +140,9 @@ impl<'a> Draft<'a> {
     fn forget_slots(&mut self) {
         self.slots.fill(Slot::Unknown);
     }
+}
+
+/// Upper bound for the bytes that an entry takes.
+fn size(key: usize, value: &Value<'_>) -> usize {
+    key + value.encoded_size().unwrap_or_default()
 }

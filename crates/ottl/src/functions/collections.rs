@@ -12,11 +12,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("Len", &[required("target", Kind::Any)], len),
     function("ContainsValue", &[required("target", LIST), required("item", Kind::Any)], contains_value),
     function("Keys", &[required("target", MAP)], |arguments, scene| {
-        let entries = arguments.map(0, scene)?.inall_entries();
+        let entries = arguments.map(0, scene)?.into_entries();
         Ok(Value::list(entries.into_iter().map(|(key, _)| Value::String(key)).collect()))
     }),
     function("Values", &[required("target", MAP)], |arguments, scene| {
-        let entries = arguments.map(0, scene)?.inall_entries();
+        let entries = arguments.map(0, scene)?.into_entries();
         Ok(Value::list(entries.into_iter().map(|(_, value)| value).collect()))
     }),
     function("Any", &[SOURCE, PREDICATE], |arguments, scene| quantifier(arguments, scene, true)),
@@ -58,9 +58,7 @@ fn contains_value<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result
 /// Keys or indexes, and values.
 fn pairs<'a>(source: Value<'a>) -> Result<Vec<(Value<'a>, Value<'a>)>, Failure> {
     match source {
-        Value::Map(map) => {
-            Ok(map.inall_entries().into_iter().map(|(key, value)| (Value::String(key), value)).collect())
-        }
+        Value::Map(map) => Ok(map.into_entries().into_iter().map(|(key, value)| (Value::String(key), value)).collect()),
         Value::List(list) => {
             let values = list.into_values().into_iter();
             Ok((0..).zip(values).map(|(index, value)| (Value::Int(index), value)).collect())

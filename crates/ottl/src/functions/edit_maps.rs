@@ -103,7 +103,7 @@ fn keep_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Valu
 }
 
 fn merge_maps<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let source = arguments.map(1, scene)?.inall_entries();
+    let source = arguments.map(1, scene)?.into_entries();
     let strategy = arguments.literal_text(2).unwrap_or_default();
     scene.edit_map(arguments.path(0)?, |map| {
         for (key, value) in source {
@@ -206,7 +206,7 @@ impl<'a> Flat<'a> {
 
     fn value(&mut self, key: String, value: Value<'a>, depth: i64) {
         match value {
-            Value::Map(map) if depth < self.depth => self.map(map.inall_entries(), &key, depth + 1),
+            Value::Map(map) if depth < self.depth => self.map(map.into_entries(), &key, depth + 1),
             Value::List(list) if depth < self.depth => {
                 let values = list.into_values().into_iter().enumerate();
                 values.for_each(|(index, value)| self.element(&key, index, value, depth + 1));

@@ -138,7 +138,7 @@ fn replace_all_patterns<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> 
     let replacement = Replacement::of(arguments, 3, scene)?;
     let keys = arguments.literal_text(1) == Some("key");
     // What changes is found first: while the map is being edited no function can be called.
-    let entries = scene.get(arguments.path(0)?)?.into_map()?.inall_entries();
+    let entries = scene.get(arguments.path(0)?)?.into_map()?.into_entries();
     let mut changed = Vec::with_capacity(entries.len());
     let mut any = false;
     for (key, value) in entries {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Scene, codec};
+use crate::context::Level;
 use crate::draft::Scalar;
 use crate::paths::{Codec, Field};
 use crate::program::{Expr, Path, Target};
@@ -100,7 +101,7 @@ impl<'a> Scene<'a> {
 
     fn body(&mut self) -> Value<'a> {
         let request = self.request;
-        match self.draft(crate::context::Level::Item).scalar(request, BODY) {
+        match self.draft(Level::Item).scalar(request, BODY) {
             Some(Scalar::Len(Cow::Borrowed(body))) => wire::any(body),
             Some(Scalar::Len(Cow::Owned(body))) => owned(wire::any(&body)),
             _ => Value::Nil,
@@ -142,7 +143,6 @@ impl<'a> Scene<'a> {
 
     /// The number of a field in the current message; 0 when that has no such field.
     fn number(&self, field: Field) -> u32 {
-        use crate::context::Level;
         match field.level {
             Level::Point => field.numbers[self.point.index()],
             // Gauges and summaries have data points only, histograms no `is_monotonic`.
@@ -208,7 +208,7 @@ impl<'a> Scene<'a> {
             (Value::Map(map), key) => {
                 let key = key.into_text()?;
                 let inner = self.changed(map.get(&key).unwrap_or(Value::Nil), rest, value)?;
-                let mut entries = map.inall_entries();
+                let mut entries = map.into_entries();
                 put(&mut entries, key, inner);
                 Ok(Value::map(entries))
             }
@@ -243,21 +243,20 @@ impl<'a> Scene<'a> {
             Target::Map(level) => {
                 let entries = match value {
                     Value::Nil => Entries::new(),
-                    value => value.into_map()?.inall_entries(),
+                    value => value.into_map()?.into_entries(),
                 };
-                let size = Value::map(entries.clone()).encoded_size()?;
-                self.charge(size)?;
-                let request = self.request;
-                let draft = self.draft(level);
-                draft.retain(request, |_| false);
-                for (key, value) in entries {
-                    draft.put(request, key, None, value);
-                }
+                let value = Value::map(entries);
+                self.check_length(value.encoded_size()?)?;
+                let entries = value.into_map()?.into_entries();
+                self.change(level, |draft, request| {
+                    draft.retain(request, |_| false);
+                    entries.into_iter().for_each(|(key, value)| draft.put(request, key, None, value));
+                });
                 Ok(())
             }
             Target::Cache => {
                 self.check_length(value.encoded_size()?)?;
-                self.cache = value.into_map()?.inall_entries();
+                self.cache = value.into_map()?.into_entries();
                 Ok(())
             }
             Target::Body => self.set_body(&value),
@@ -268,12 +267,11 @@ impl<'a> Scene<'a> {
     }
 
     fn set_body(&mut self, value: &Value<'a>) -> Result<(), Failure> {
-        self.charge(value.encoded_size()?)?;
+        self.check_length(value.encoded_size()?)?;
         let mut out = weir_otlp::build::Encoder::default();
         value.encode(&mut out);
         let scalar = (!value.is_nil()).then(|| Scalar::Len(Cow::Owned(out.into_bytes())));
-        let request = self.request;
-        self.draft(crate::context::Level::Item).set_scalar(request, BODY, scalar);
+        self.change(Level::Item, |draft, request| draft.set_scalar(request, BODY, scalar));
         Ok(())
     }
 
@@ -282,7 +280,7 @@ impl<'a> Scene<'a> {
         if number == 0 {
             return match field.level {
                 // As in the reference, a metric without this property stays as it is.
-                crate::context::Level::Data => Ok(()),
+                Level::Data => Ok(()),
                 _ => Err(Failure::text("data points of this type have no such field")),
             };
         }
@@ -296,12 +294,13 @@ impl<'a> Scene<'a> {
                 scalar.as_ref(),
             ))));
         }
-        self.charge(scalar.as_ref().map_or(0, Scalar::size))?;
-        let draft = self.draft(field.level);
-        if let Codec::ValueDouble(other) | Codec::ValueInt(other) = field.codec {
-            draft.set_scalar(request, other, None);
-        }
-        draft.set_scalar(request, number, scalar);
+        self.check_length(scalar.as_ref().map_or(0, Scalar::size))?;
+        self.change(field.level, |draft, request| {
+            if let Codec::ValueDouble(other) | Codec::ValueInt(other) = field.codec {
+                draft.set_scalar(request, other, None);
+            }
+            draft.set_scalar(request, number, scalar);
+        });
         Ok(())
     }
 }
@@ -324,7 +323,7 @@ pub(crate) fn owned<'a>(value: Value<'_>) -> Value<'a> {
         Value::String(text) => Value::String(Cow::Owned(text.into_owned())),
         Value::Bytes(bytes) => Value::Bytes(Cow::Owned(bytes.into_owned())),
         Value::Map(map) => {
-            let entries = map.inall_entries().into_iter();
+            let entries = map.into_entries().into_iter();
             Value::map(entries.map(|(key, value)| (Cow::Owned(key.into_owned()), owned(value))).collect())
         }
         Value::List(list) => Value::list(list.into_values().into_iter().map(owned).collect()),

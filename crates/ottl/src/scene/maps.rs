@@ -40,8 +40,7 @@ impl<'a> MapEditor<'_, 'a> {
     pub(crate) fn remove(&mut self, key: &str) {
         match self {
             Self::Message(scene, level) => {
-                let request = scene.request;
-                scene.draft(*level).remove(request, key);
+                scene.change(*level, |draft, request| draft.remove(request, key));
             }
             Self::Entries(entries) => {
                 if let Some(index) = entries.iter().position(|(other, _)| other == key) {
@@ -55,8 +54,7 @@ impl<'a> MapEditor<'_, 'a> {
     pub(crate) fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) {
         match self {
             Self::Message(scene, level) => {
-                let request = scene.request;
-                scene.draft(*level).retain(request, keeps);
+                scene.change(*level, |draft, request| draft.retain(request, keeps));
             }
             Self::Entries(entries) => entries.retain(|(key, _)| keeps(key)),
         }
@@ -110,7 +108,7 @@ impl<'a> Scene<'a> {
         if let (Target::Map(level), []) = (path.target, &path.keys[..]) {
             return edit(&mut MapEditor::Message(self, level));
         }
-        let mut entries = self.get(path)?.into_map()?.inall_entries();
+        let mut entries = self.get(path)?.into_map()?.into_entries();
         edit(&mut MapEditor::Entries(&mut entries))?;
         self.set(path, Value::map(entries))
     }

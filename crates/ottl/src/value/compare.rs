@@ -97,7 +97,7 @@ fn same(left: &Value<'_>, right: &Value<'_>) -> bool {
         (Value::TraceId(left), Value::TraceId(right)) => left == right,
         (Value::SpanId(left), Value::SpanId(right)) => left == right,
         (Value::Map(left), Value::Map(right)) => {
-            let entries = left.clone().inall_entries();
+            let entries = left.clone().into_entries();
             entries.len() == right.len()
                 && entries.iter().all(|(key, value)| right.get(key).is_some_and(|other| same(value, &other)))
         }

@@ -56,7 +56,7 @@ pub(crate) fn json(value: &Value<'_>, out: &mut String) {
         Value::String(text) => quoted(text, out),
         Value::Bytes(bytes) => quoted(&BASE64_STANDARD.encode(bytes), out),
         Value::Map(map) => {
-            let mut entries = map.clone().inall_entries();
+            let mut entries = map.clone().into_entries();
             entries.sort_by(|(left, _), (right, _)| left.cmp(right));
             let each = |(key, value): (_, _), out: &mut String| {
                 quoted(key, out);

@@ -1,0 +1,229 @@
+//! Whole requests: what is dropped, counted, limited and left alone.
+
+use serde_json::{Value, json};
+use weir_otlp::{from_json, to_json};
+use weir_ottl::{Context, Filter, Filtered, Limits, Options, Origin, Signal, Transform, signatures};
+
+use crate::plain::{from_otlp, to_otlp};
+use crate::table::LIMITS;
+
+fn request(signal: Signal, plain: &Value) -> Vec<u8> {
+    from_json(signal, to_otlp(plain).to_string().as_bytes(), &weir_otlp::Limits::default(), 1 << 24).unwrap()
+}
+
+fn plain(signal: Signal, request: &[u8]) -> Value {
+    from_otlp(&serde_json::from_slice(&to_json(signal, request, &weir_otlp::Limits::default()).unwrap().text).unwrap())
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+fn filter(signal: Signal, conditions: &[&str], request: &[u8]) -> Filtered {
+    Filter::compile(signal, &Options::filter(signal), &texts(conditions)).unwrap().apply(request, &LIMITS)
+}
+
+fn traces() -> Value {
+    let span = |name: &str, service: &str| json!({"name": name, "attributes": {"peer": service}});
+    json!({"resourceSpans": [
+        {"resource": {"attributes": {"service.name": "a"}}, "scopeSpans": [
+            {"scope": {"name": "one"}, "spans": [span("x", "p"), span("y", "q")]},
+            {"scope": {"name": "two"}, "spans": [span("x", "r")]},
+        ]},
+        {"resource": {"attributes": {"service.name": "b"}}, "scopeSpans": [
+            {"scope": {"name": "one"}, "spans": [span("z", "s")]},
+        ]},
+    ]})
+}
+
+#[test]
+fn a_filter_drops_items_and_what_is_left_empty() {
+    let bytes = request(Signal::Traces, &traces());
+    let done = filter(Signal::Traces, &["span.name == \"y\"", "span.name == \"x\" or span.name == \"y\""], &bytes);
+    assert_eq!(plain(Signal::Traces, &done.request.unwrap()), json!({"resourceSpans": [traces()["resourceSpans"][1]]}));
+    assert_eq!((done.dropped_items, done.conditions[0].matched, done.conditions[1].matched), (3, 1, 2));
+
+    let some = filter(Signal::Traces, &["span.attributes[\"peer\"] == \"q\""], &bytes);
+    let mut expected = traces();
+    expected["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array_mut().unwrap().remove(1);
+    assert_eq!(plain(Signal::Traces, &some.request.unwrap()), expected);
+
+    let none = filter(Signal::Traces, &["span.attributes[\"peer\"][\"deep\"] == 1", "span.name == nil"], &bytes);
+    assert_eq!((none.request, none.dropped_items, none.conditions[0].errors), (None, 0, 4));
+
+    let all = filter(Signal::Traces, &["IsMatch(resource.attributes[\"service.name\"], \"^[ab]$\")"], &bytes);
+    assert_eq!((all.request, all.dropped_items, all.conditions[0].matched), (Some(Vec::new()), 4, 2));
+
+    let scopes = filter(Signal::Traces, &["scope.name == \"one\""], &bytes);
+    assert_eq!((scopes.dropped_items, scopes.conditions[0].matched), (3, 2));
+    assert_eq!(plain(Signal::Traces, &scopes.request.unwrap())["resourceSpans"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_metric_without_points_goes_away() {
+    let point = |value: i64| json!({"asInt": value.to_string(), "attributes": {"v": value}});
+    let metrics = json!({"resourceMetrics": [{"scopeMetrics": [{"metrics": [
+        {"name": "g", "gauge": {"dataPoints": [point(1), point(2)]}},
+        {"name": "s", "sum": {"dataPoints": [point(1)], "isMonotonic": true}},
+        {"name": "empty"},
+    ]}]}]});
+    let bytes = request(Signal::Metrics, &metrics);
+    let points = filter(Signal::Metrics, &["datapoint.value_int == 1"], &bytes);
+    let left = &plain(Signal::Metrics, &points.request.unwrap())["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+    assert_eq!(left, &json!([{"name": "g", "gauge": {"dataPoints": [point(2)]}}, {"name": "empty"}]));
+    assert_eq!(points.dropped_items, 2);
+
+    let whole = filter(Signal::Metrics, &["metric.name == \"g\""], &bytes);
+    assert_eq!((whole.dropped_items, whole.conditions[0].matched), (2, 1));
+}
+
+/// The conditions of a published configuration of the collector, on spans of the proxy and of others.
+#[test]
+fn the_proxy_spans_of_a_published_configuration() {
+    let conditions = texts(&[
+        r#"(attributes["http.method"] == "POST") and (attributes["component"] == "proxy") and (attributes["OperationName"] == "Ingress") and (resource.attributes["service.name"] == "jaeger.kyma-system")"#,
+        r#"(attributes["http.method"] == "GET") and (attributes["component"] == "proxy") and (attributes["OperationName"] == "Ingress") and (IsMatch(attributes["http.url"], ".+/metrics") == true) and (resource.attributes["k8s.namespace.name"] == "kyma-system")"#,
+        r#"(attributes["http.method"] == "GET") and (attributes["component"] == "proxy") and (attributes["OperationName"] == "Ingress") and (attributes["user_agent"] == "vm_promscrape")"#,
+        r#"(attributes["http.method"] == "POST") and (attributes["component"] == "proxy") and (attributes["OperationName"] == "Egress") and (IsMatch(attributes["http.url"], "http(s)?:\\/\\/telemetry-otlp-traces\\.kyma-system(\\..*)?:(4318|4317).*") == true)"#,
+    ]);
+    let filter = Filter::compile(Signal::Traces, &Options::fixed(Context::Span), &conditions).unwrap();
+    let span = |method: &str, operation: &str, url: &str, agent: &str| {
+        json!({"attributes": {"http.method": method, "component": "proxy", "OperationName": operation, "http.url": url,
+            "user_agent": agent}})
+    };
+    let request = request(
+        Signal::Traces,
+        &json!({"resourceSpans": [{
+            "resource": {"attributes": {"service.name": "jaeger.kyma-system", "k8s.namespace.name": "kyma-system"}},
+            "scopeSpans": [{"spans": [
+                span("POST", "Ingress", "http://x/api", ""),
+                span("GET", "Ingress", "http://x/metrics", ""),
+                span("GET", "Ingress", "http://x/api", "vm_promscrape"),
+                span("POST", "Egress", "https://telemetry-otlp-traces.kyma-system.svc:4317/v1", ""),
+                span("POST", "Egress", "https://shop.default:4317/v1", ""),
+                {"name": "an application's own"},
+            ]}],
+        }]}),
+    );
+    let done = filter.apply(&request, &LIMITS);
+    assert_eq!(done.conditions.iter().map(|tally| tally.matched).collect::<Vec<_>>(), [1, 1, 1, 1]);
+    let left = plain(Signal::Traces, &done.request.unwrap());
+    assert_eq!(left["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn statements_see_what_earlier_ones_did_to_what_they_share() {
+    let bytes = request(Signal::Traces, &traces());
+    let statements = texts(&[
+        "set(resource.attributes[\"seen\"], 0) where resource.attributes[\"seen\"] == nil",
+        "set(resource.attributes[\"seen\"], resource.attributes[\"seen\"] + 1) where span.name != \"\"",
+        "set(span.attributes[\"number\"], resource.attributes[\"seen\"])",
+    ]);
+    let transform = Transform::compile(Signal::Traces, &Options::transform(Signal::Traces), &[], &statements).unwrap();
+    let done = transform.apply(&bytes, &LIMITS);
+    assert_eq!(done.statements.iter().map(|tally| tally.matched).collect::<Vec<_>>(), [2, 4, 4]);
+    let result = plain(Signal::Traces, &done.request.unwrap());
+    assert_eq!(result["resourceSpans"][0]["resource"]["attributes"]["seen"], 3);
+    assert_eq!(result["resourceSpans"][0]["scopeSpans"][1]["spans"][0]["attributes"]["number"], 3);
+    assert_eq!(result["resourceSpans"][1]["scopeSpans"][0]["spans"][0]["attributes"]["number"], 1);
+}
+
+#[test]
+fn resources_and_scopes_that_are_absent_are_made() {
+    let bytes = request(Signal::Logs, &json!({"resourceLogs": [{"scopeLogs": [{"logRecords": [{"body": "x"}]}]}]}));
+    let statements = texts(&[
+        "set(resource.attributes[\"a\"], log.body)",
+        "set(scope.name, \"made\")",
+        "set(scope.schema_url, \"u\")",
+        "set(log.attributes[\"b\"], 1)",
+    ]);
+    let transform = Transform::compile(Signal::Logs, &Options::transform(Signal::Logs), &[], &statements).unwrap();
+    let done = transform.apply(&bytes, &LIMITS);
+    assert_eq!(
+        plain(Signal::Logs, &done.request.unwrap()),
+        json!({"resourceLogs": [{"resource": {"attributes": {"a": "x"}}, "scopeLogs": [
+            {"scope": {"name": "made"}, "logRecords": [{"body": "x", "attributes": {"b": 1}}], "schemaUrl": "u"}]}]})
+    );
+}
+
+#[test]
+fn conditions_of_a_group_are_alternatives_and_their_errors_are_counted() {
+    let bytes = request(Signal::Traces, &traces());
+    let conditions = texts(&["span.name[\"x\"] == 1", "span.name == \"z\""]);
+    let statements = texts(&["set(span.name, \"found\")"]);
+    let options = Options::transform(Signal::Traces);
+    let errors = Transform::compile(Signal::Traces, &options, &conditions, &statements).unwrap_err();
+    assert_eq!((errors.len(), errors[0].origin()), (1, Origin::Condition(0)));
+    let conditions = texts(&["span.attributes[\"peer\"][0] == 1", "span.name == \"z\""]);
+    let done = Transform::compile(Signal::Traces, &options, &conditions, &statements).unwrap().apply(&bytes, &LIMITS);
+    assert_eq!((done.conditions[0].errors, done.conditions[1].matched, done.statements[0].matched), (4, 1, 1));
+    assert_eq!(done.conditions[0].first_error.as_deref(), Some("a string cannot be indexed"));
+}
+
+#[test]
+fn growth_is_limited() {
+    let bytes = request(Signal::Traces, &traces());
+    let long = "x".repeat(100);
+    let statements = [format!("set(span.attributes[\"long\"], \"{long}\")"), "set(span.name, \"ok\")".to_owned()];
+    let options = Options::transform(Signal::Traces);
+    let transform = Transform::compile(Signal::Traces, &options, &[], &statements).unwrap();
+    let limits = Limits { max_growth: 300, ..LIMITS };
+    let done = transform.apply(&bytes, &limits);
+    let counts = |index: usize| (done.statements[index].matched, done.statements[index].errors);
+    assert_eq!((counts(0), counts(1)), ((2, 2), (4, 0)));
+    assert_eq!(done.statements[0].first_error.as_deref(), Some("the request would grow beyond its limit"));
+    assert!(done.request.unwrap().len() <= bytes.len() + limits.max_growth);
+
+    // What is overwritten or removed again does not count.
+    let statements = [
+        format!("set(resource.attributes[\"long\"], \"{long}\") where span.name != nil"),
+        "delete_key(resource.attributes, \"long\") where span.name != \"z\"".to_owned(),
+        format!("set(scope.schema_url, \"{long}\")"),
+    ];
+    let transform = Transform::compile(Signal::Traces, &options, &[], &statements).unwrap();
+    let done = transform.apply(&bytes, &Limits { max_growth: 500, ..LIMITS });
+    assert!(done.statements.iter().all(|tally| tally.errors == 0), "{:?}", done.statements);
+
+    let doubling = vec!["set(span.cache[\"x\"], Concat([span.cache[\"x\"], span.cache[\"x\"]], \"\"))".to_owned(); 64];
+    let transform = Transform::compile(Signal::Traces, &options, &[], &doubling).unwrap();
+    let done = transform.apply(&bytes, &LIMITS);
+    assert!(done.statements[63].errors == 4 && done.request.is_none());
+}
+
+#[test]
+fn groups_are_equal_when_their_texts_are() {
+    let compile = |text: &str| {
+        Transform::compile(Signal::Traces, &Options::transform(Signal::Traces), &[], &texts(&[text])).unwrap()
+    };
+    assert_eq!(compile("set(span.name, \"a\")"), compile("set(span.name, \"a\")").clone());
+    assert_ne!(compile("set(span.name, \"a\")"), compile("set(span.name, \"b\")"));
+}
+
+#[test]
+fn contexts_are_inferred_as_the_reference_does() {
+    let context = |signal, conditions: &[&str], statements: &[&str]| {
+        let options = Options::transform(signal);
+        Transform::compile(signal, &options, &texts(conditions), &texts(statements)).unwrap().context()
+    };
+    let resource = "set(resource.attributes[\"a\"], 1)";
+    assert_eq!(context(Signal::Traces, &[], &[resource]), Context::Resource);
+    assert_eq!(context(Signal::Traces, &["span.name == \"x\""], &[resource]), Context::Span);
+    assert_eq!(context(Signal::Traces, &[], &[resource, "set(spanevent.name, span.name)"]), Context::SpanEvent);
+    assert_eq!(context(Signal::Metrics, &["metric.name == \"x\""], &["set(datapoint.flags, 0)"]), Context::DataPoint);
+    // The resource context has no IsRootSpan: the first context inside that has it is taken.
+    assert_eq!(context(Signal::Traces, &[], &["set(resource.attributes[\"a\"], IsRootSpan())"]), Context::Span);
+}
+
+#[test]
+fn the_supported_functions_can_be_listed() {
+    let signatures = signatures();
+    let set = signatures.iter().find(|signature| signature.name == "set").unwrap();
+    assert_eq!((set.signature.as_str(), set.is_editor), ("set(target: path, value: value)", true));
+    let limit = signatures.iter().find(|signature| signature.name == "truncate_all").unwrap();
+    assert_eq!(
+        limit.signature,
+        "truncate_all(target: path to a map, limit: int literal, utf8_safe?: bool literal, \
+         truncation_marker?: string literal)"
+    );
+    assert!(signatures.is_sorted_by_key(|signature| (!signature.is_editor, signature.name)));
+}
