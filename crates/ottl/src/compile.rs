@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::ast;
 use crate::context::{self, Context, LEVELS};
 use crate::error::Fault;
-use crate::program::{Expr, Lambda, LambdaBody, Statement, Target, Test};
+use crate::program::{Expr, Is, Lambda, LambdaBody, Path, Statement, Target, Test};
 use crate::value::{Value, compare};
 
 mod arguments;
@@ -55,6 +55,13 @@ impl Compiler {
                 match (&left, &right) {
                     (Expr::Literal(left), Expr::Literal(right)) => {
                         Test::Literal(compare::compare(left, comparison.operator, right))
+                    }
+                    (Expr::Path(path), Expr::Literal(Value::String(text)))
+                    | (Expr::Literal(Value::String(text)), Expr::Path(path)) => {
+                        match is_text(path, comparison.operator, text) {
+                            Some(is) => Test::Is(Box::new(is)),
+                            None => Test::Compare { left, operator: comparison.operator, right },
+                        }
                     }
                     _ => Test::Compare { left, operator: comparison.operator, right },
                 }
@@ -170,6 +177,23 @@ impl Compiler {
             known.len() - 1
         }))
     }
+}
+
+/// A comparison that needs no values to be made.
+fn is_text(path: &Path, operator: ast::Comparison, text: &str) -> Option<Is> {
+    let equal = match operator {
+        ast::Comparison::Equal => true,
+        ast::Comparison::NotEqual => false,
+        _ => return None,
+    };
+    let (Target::Map(level), Some(slot), [Expr::Literal(Value::String(key))]) =
+        (path.target, path.slot, &path.keys[..])
+    else {
+        return None;
+    };
+    let mut encoded = weir_otlp::build::Encoder::default();
+    encoded.bytes(1, text.as_bytes());
+    Some(Is { level, key: key.to_string(), slot, text: text.to_owned(), encoded: encoded.into_bytes(), equal })
 }
 
 fn literal(expr: &Expr) -> Option<Value<'static>> {

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use weir_otlp::build::Encoder;
-use weir_otlp::cursor::{Field, Fields, Value as Raw};
+use weir_otlp::cursor::{Cursor, Field, Key, Value as Raw};
 
 use crate::patch::{Patches, Place};
 use crate::value::{Entries, Value, wire};
@@ -105,6 +105,8 @@ pub(crate) struct Draft<'a> {
     /// New values of fields; none for a field that goes away.
     changes: Vec<(u32, Option<Scalar<'a>>)>,
     entries: Vec<Entry<'a>>,
+    /// A byte that hints at the key, for each entry: most searches look at no more.
+    prints: Vec<u8>,
     replaced: Vec<Value<'a>>,
     added: Entries<'a>,
     /// Where the keys are that statements name as literals, each known by a number.
@@ -154,15 +156,21 @@ impl<'a> Draft<'a> {
         self.fields.clear();
         self.entries.clear();
         self.slots.fill(Slot::Unknown);
+        self.prints.clear();
         let Some(place) = self.place else { return };
-        for field in Fields::starting_at(&request[..place.end], place.start) {
-            match field.value {
-                Raw::Len(body) if field.number == self.map => {
+        let mut cursor = Cursor::starting_at(&request[..place.end], place.start);
+        loop {
+            let start = cursor.offset();
+            let Ok(Some(Key { number, wire })) = cursor.key() else { break };
+            let Ok(value) = cursor.value(wire) else { break };
+            let end = cursor.offset();
+            match value {
+                Raw::Len(body) if number == self.map => {
                     let (key, value) = wire::key_value(body);
-                    let Field { start, end, .. } = field;
+                    self.prints.push(fingerprint(key));
                     self.entries.push(Entry { key, value, start, end, state: State::Kept });
                 }
-                _ => self.fields.push(field),
+                value => self.fields.push(Field { number, value, start, end }),
             }
         }
     }
@@ -243,4 +251,13 @@ impl<'a> Draft<'a> {
             wire::encode_key_value(self.map, key, value, out);
         }
     }
+}
+
+/// A byte that differs for most keys that differ.
+#[inline]
+fn fingerprint(key: &[u8]) -> u8 {
+    let at = |index: usize| key.get(index).copied().unwrap_or_default();
+    let length = key.len().to_le_bytes()[0];
+    let (middle, last) = (at(key.len() / 2), at(key.len().saturating_sub(1)));
+    length.wrapping_mul(31) ^ middle.wrapping_mul(7) ^ last.rotate_left(3)
 }

@@ -33,9 +33,24 @@ pub(crate) enum Test {
         operator: Comparison,
         right: Expr,
     },
+    /// Whether an attribute is a text: what most conditions consist of.
+    Is(Box<Is>),
     Not(Box<Test>),
     And(Vec<Test>),
     Or(Vec<Test>),
+}
+
+/// A comparison of an entry of a message's map, named by a literal key, with a literal text.
+#[derive(Debug)]
+pub(crate) struct Is {
+    pub(crate) level: Level,
+    pub(crate) key: String,
+    pub(crate) slot: usize,
+    pub(crate) text: String,
+    /// The text as an `AnyValue`.
+    pub(crate) encoded: Vec<u8>,
+    /// Whether it holds when they are equal.
+    pub(crate) equal: bool,
 }
 
 /// A place in the telemetry.

@@ -37,7 +37,7 @@ pub(crate) enum Value<'a> {
     /// A span id; all zeros when it is absent.
     SpanId([u8; 8]),
     /// Messages that can be counted and copied but not looked into: events, links, a status.
-    Messages(Messages<'a>),
+    Messages(Box<Messages<'a>>),
 }
 
 /// A point in time.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Draft, Entry, Slot, State};
+use super::{Draft, Entry, Slot, State, fingerprint};
 use crate::value::{Entries, Value, wire};
 
 impl<'a> Draft<'a> {
@@ -33,7 +33,10 @@ impl<'a> Draft<'a> {
             }
             Slot::Absent | Slot::Unknown => {
                 self.added.push((key, value));
-                self.forget_slots();
+                match slot.and_then(|slot| self.slots.get_mut(slot)) {
+                    Some(slot) => *slot = Slot::Added(self.added.len() - 1),
+                    None => self.forget_slots(),
+                }
             }
         }
     }
@@ -54,15 +57,17 @@ impl<'a> Draft<'a> {
             Slot::Entry(index) => {
                 self.drop_replaced(index);
                 self.entries[index].state = State::Removed;
+                let stale = self.slots.iter_mut().find(|slot| **slot == Slot::Entry(index));
+                stale.into_iter().for_each(|slot| *slot = Slot::Unknown);
             }
             Slot::Added(index) => {
                 let (key, old) = self.added.remove(index);
                 self.pending -= size(key.len(), &old);
+                self.forget_slots();
             }
             Slot::Absent | Slot::Unknown => return,
         }
         self.changed = true;
-        self.forget_slots();
     }
 
     /// Removes the entries whose key is not to be kept.
@@ -115,6 +120,23 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Whether a key has a text as its value. `encoded` is the `AnyValue` that holds the text.
+    pub(crate) fn is_text(&mut self, request: &'a [u8], key: &str, slot: usize, text: &str, encoded: &[u8]) -> bool {
+        self.index(request);
+        let value = match self.find(key, Some(slot)) {
+            Slot::Entry(index) => {
+                let entry = &self.entries[index];
+                if entry.state == State::Kept && entry.value == encoded {
+                    return true;
+                }
+                self.value_of(entry)
+            }
+            Slot::Added(index) => self.added[index].1.clone(),
+            Slot::Absent | Slot::Unknown => return false,
+        };
+        matches!(value, Value::String(value) if value == text)
+    }
+
     fn find(&mut self, key: &str, slot: Option<usize>) -> Slot {
         let known = slot.and_then(|slot| self.slots.get(slot)).copied();
         if let Some(known) = known.filter(|known| *known != Slot::Unknown) {
@@ -129,7 +151,11 @@ impl<'a> Draft<'a> {
 
     fn search(&self, key: &str) -> Slot {
         let bytes = key.as_bytes();
-        let entry = self.entries.iter().position(|entry| entry.key == bytes && entry.state != State::Removed);
+        let mut candidates = memchr::memchr_iter(fingerprint(bytes), &self.prints);
+        let entry = candidates.find(|index| {
+            let entry = &self.entries[*index];
+            entry.key == bytes && entry.state != State::Removed
+        });
         match entry {
             Some(index) => Slot::Entry(index),
             None => self.added.iter().position(|(other, _)| other == key).map_or(Slot::Absent, Slot::Added),

@@ -118,11 +118,11 @@ impl<'a> Scene<'a> {
         match field.codec {
             Codec::Messages(kind) => {
                 let bodies = draft.repeated(request, number).into_iter().filter_map(codec::body).collect();
-                Value::Messages(Messages { kind, bodies, repeated: true })
+                Value::Messages(Box::new(Messages { kind, bodies, repeated: true }))
             }
             Codec::Message(kind) => {
                 let bodies = draft.scalar(request, number).into_iter().filter_map(codec::body).collect();
-                Value::Messages(Messages { kind, bodies, repeated: false })
+                Value::Messages(Box::new(Messages { kind, bodies, repeated: false }))
             }
             Codec::Fixed64List | Codec::Uint64List | Codec::DoubleList => {
                 let scalars = match field.inner {
@@ -331,9 +331,10 @@ pub(crate) fn owned<'a>(value: Value<'_>) -> Value<'a> {
         Value::Duration(duration) => Value::Duration(duration),
         Value::TraceId(id) => Value::TraceId(id),
         Value::SpanId(id) => Value::SpanId(id),
-        Value::Messages(Messages { kind, bodies, repeated }) => {
+        Value::Messages(messages) => {
+            let Messages { kind, bodies, repeated } = *messages;
             let bodies = bodies.into_iter().map(|body| Cow::Owned(body.into_owned())).collect();
-            Value::Messages(Messages { kind, bodies, repeated })
+            Value::Messages(Box::new(Messages { kind, bodies, repeated }))
         }
     }
 }

@@ -88,7 +88,7 @@ pub(super) fn encode<'a>(codec: Codec, value: Value<'a>) -> Result<Option<Scalar
         }
         (Codec::Fixed64List | Codec::Uint64List | Codec::DoubleList, value) => packed(codec, value)?,
         (Codec::Message(kind) | Codec::Messages(kind), Value::Messages(messages)) if messages.kind == kind => {
-            let Messages { mut bodies, repeated, .. } = messages;
+            let Messages { mut bodies, repeated, .. } = *messages;
             if repeated { Some(Scalar::Repeated(bodies)) } else { bodies.pop().map(Scalar::Len) }
         }
         (codec, value) => {

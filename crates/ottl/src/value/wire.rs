@@ -30,6 +30,7 @@ pub(crate) fn any(body: &[u8]) -> Value<'_> {
 }
 
 /// Key and `AnyValue` body of the `KeyValue` with this body.
+#[inline]
 pub(crate) fn key_value(body: &[u8]) -> (&[u8], &[u8]) {
     if let [0x0a, key_length, rest @ ..] = body
         && *key_length < 0x80
