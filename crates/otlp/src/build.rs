@@ -75,11 +75,9 @@ impl Encoder {
         self.raw(body);
     }
 
-    /// A packed repeated field of varints.
-    pub fn packed_varints(&mut self, number: u32, values: &[u64]) {
-        self.key(number, WireType::Len);
-        self.put_varint(values.iter().map(|value| varint_len(*value) as u64).sum());
-        values.iter().for_each(|value| self.put_varint(*value));
+    /// A varint without a key: an element of a packed repeated field.
+    pub fn element(&mut self, value: u64) {
+        self.put_varint(value);
     }
 
     /// Opens a message field whose body will be about `expected` bytes long; a good guess saves moving the body.

@@ -32,7 +32,6 @@ pub(crate) fn convert<'a>(store: &mut Store, request: &'a [u8], now: u64) -> Res
     for resource in resource_metrics(request) {
         pass.resource(Message::request(request), resource);
     }
-    pass.store.forget(&mut pass.counts.forgotten);
     pass.finish()
 }
 
@@ -157,9 +156,9 @@ impl<'a> Pass<'a, '_> {
         // Without a time, the order in which points come has to do.
         let time = if point.time == 0 { self.store.now } else { point.time };
         let observation = Observation { start: point.start, time, value };
-        let Some((start, delta)) = self.store.advance(id, observation, &mut self.counts, &mut self.undo) else {
-            return false;
-        };
+        let delta = self.store.advance(id, observation, &mut self.counts, &mut self.undo);
+        self.store.forget(&mut self.counts.forgotten);
+        let Some((start, delta)) = delta else { return false };
         point::write(&mut self.written, self.request, kind, message, start, &delta);
         true
     }

@@ -6,10 +6,13 @@
 //! is allocated for buckets that are not there.
 
 use std::borrow::Cow;
+use std::iter::Peekable;
+use std::ops::Range;
 
 use weir_otlp::build::Encoder;
 use weir_otlp::metrics::{Buckets as BucketsView, ExponentialHistogramDataPoint};
 
+use crate::packed::Packed;
 use crate::value::{Change, Value, both, finite};
 
 /// Two differences are added at a scale at which their buckets are no more than these, or than one of them has alone.
@@ -32,7 +35,7 @@ pub(crate) struct Exponential {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Buckets {
     pub(crate) offset: i32,
-    pub(crate) counts: Box<[u64]>,
+    pub(crate) counts: Packed,
 }
 
 impl Exponential {
@@ -105,7 +108,9 @@ impl Exponential {
         #[expect(clippy::cast_possible_truncation, reason = "beyond 64 bits it is as good as the end of them")]
         let last = (end as i64).saturating_sub(1);
         for buckets in [&mut self.positive, &mut self.negative] {
-            self.zero_count = self.zero_count.saturating_add(buckets.take_up_to(last));
+            let small = buckets.filled().take_while(|(index, _)| *index <= last).map(|(_, count)| count);
+            self.zero_count = small.fold(self.zero_count, u64::saturating_add);
+            *buckets = buckets.all().map(|(index, count)| (index, if index <= last { 0 } else { count })).collect();
         }
         self.zero_threshold = threshold;
     }
@@ -120,7 +125,7 @@ impl Exponential {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.positive.counts) + size_of_val(&*self.negative.counts)
+        self.positive.counts.bytes().len() + self.negative.counts.bytes().len()
     }
 
     pub(crate) fn write(&self, out: &mut Encoder) {
@@ -145,100 +150,105 @@ impl Buckets {
         i64::from(self.offset)
     }
 
-    fn end(&self) -> i64 {
-        self.start().saturating_add_unsigned(self.counts.len() as u64)
+    /// Buckets by index.
+    fn all(&self) -> impl Iterator<Item = (i64, u64)> {
+        (self.start()..).zip(self.counts.iter())
     }
 
-    /// Buckets with something in them, by index.
+    /// Those with something in them.
     fn filled(&self) -> impl Iterator<Item = (i64, u64)> {
-        (self.start()..).zip(self.counts.iter().copied()).filter(|(_, count)| *count > 0)
+        self.all().filter(|(_, count)| *count > 0)
     }
 
-    /// The difference, without empty buckets around it; `None` when a bucket went down.
+    /// The difference; `None` when a bucket went down.
     fn since(&self, last: &Self) -> Option<Self> {
-        let mut counts = self.counts.clone();
-        for (index, count) in last.filled() {
-            let bucket = counts.get_mut(usize::try_from(index - self.start()).ok()?)?;
-            *bucket = bucket.checked_sub(count)?;
-        }
-        Some(Self { offset: self.offset, counts }.trimmed())
-    }
-
-    fn trimmed(self) -> Self {
-        let Some(first) = self.counts.iter().position(|count| *count > 0) else { return Self::default() };
-        let end = self.counts.iter().rposition(|count| *count > 0).map_or(first, |last| last + 1);
-        if first == 0 && end == self.counts.len() {
-            return self;
-        }
-        Self::starting_at(self.start().saturating_add_unsigned(first as u64), self.counts[first..end].into())
-    }
-
-    /// Empties the buckets up to index `last` and returns what was in them.
-    fn take_up_to(&mut self, last: i64) -> u64 {
-        let end = self.start();
-        let below = last.saturating_add(1).saturating_sub(end);
-        let below = usize::try_from(below).unwrap_or(0).min(self.counts.len());
-        self.counts[..below].iter_mut().map(std::mem::take).fold(0, u64::saturating_add)
+        let mut last = last.filled().peekable();
+        let difference = |(index, count): (i64, u64)| {
+            let last = last.next_if(|(last, _)| *last <= index);
+            match last {
+                None => Some((index, count)),
+                Some((last, less)) if last == index => Some((index, count.checked_sub(less)?)),
+                // There was something in a bucket that is no longer there.
+                Some(_) => None,
+            }
+        };
+        let buckets = self.all().map(difference).collect::<Option<Self>>()?;
+        last.next().is_none().then_some(buckets)
     }
 
     /// Lowers the scale by `bits`: as many buckets become one as a number of so many bits can tell apart.
     fn coarser(&self, bits: u32) -> Self {
-        let bits = bits.min(63);
-        let index = |index: i64| index >> bits;
-        let start = index(self.start());
-        if self.counts.is_empty() {
-            return Self::default();
-        }
-        let length = usize::try_from(index(self.end() - 1) - start + 1).unwrap_or(0);
-        let mut counts = vec![0u64; length].into_boxed_slice();
-        for (at, count) in self.filled() {
-            if let Some(bucket) = usize::try_from(index(at) - start).ok().and_then(|at| counts.get_mut(at)) {
-                *bucket = bucket.saturating_add(count);
+        let index = |index: i64| index >> bits.min(63);
+        let mut fine = self.all().peekable();
+        let merged = std::iter::from_fn(|| {
+            let (first, mut sum) = fine.next()?;
+            let coarse = index(first);
+            while let Some((_, count)) = fine.next_if(|(next, _)| index(*next) == coarse) {
+                sum = sum.saturating_add(count);
             }
-        }
-        Self::starting_at(start, counts)
+            Some((coarse, sum))
+        });
+        merged.collect()
     }
 
     /// Whether one list can reasonably hold both.
     fn are_near(&self, other: &Self) -> bool {
-        let length = usize::try_from(self.union(other).1).unwrap_or(usize::MAX);
+        let Range { start, end } = self.union(other);
+        let length = usize::try_from(end - start).unwrap_or(usize::MAX);
         length <= BUCKETS.max(self.counts.len()).max(other.counts.len())
     }
 
-    /// First index and number of the buckets that hold both.
-    fn union(&self, other: &Self) -> (i64, i64) {
-        if self.counts.is_empty() || other.counts.is_empty() {
-            let some = if self.counts.is_empty() { other } else { self };
-            return (some.start(), some.end() - some.start());
+    /// Indexes of the buckets that hold both.
+    fn union(&self, other: &Self) -> Range<i64> {
+        let range =
+            |buckets: &Self| buckets.start()..buckets.start().saturating_add_unsigned(buckets.counts.len() as u64);
+        let (one, other) = (range(self), range(other));
+        if one.is_empty() {
+            return other;
         }
-        let start = self.start().min(other.start());
-        (start, self.end().max(other.end()) - start)
+        if other.is_empty() {
+            return one;
+        }
+        one.start.min(other.start)..one.end.max(other.end)
     }
 
     fn plus(&self, other: &Self) -> Self {
-        let (start, length) = self.union(other);
-        let mut counts = vec![0u64; usize::try_from(length).unwrap_or(0)].into_boxed_slice();
-        for (index, count) in self.filled().chain(other.filled()) {
-            if let Some(bucket) = usize::try_from(index - start).ok().and_then(|at| counts.get_mut(at)) {
-                *bucket = bucket.saturating_add(count);
-            }
-        }
-        Self::starting_at(start, counts)
-    }
-
-    /// An offset beyond 32 bits, which no bucket of a real number has, becomes the nearest that can be written.
-    fn starting_at(start: i64, counts: Box<[u64]>) -> Self {
-        let offset = i32::try_from(start).unwrap_or(if start < 0 { i32::MIN } else { i32::MAX });
-        Self { offset, counts }
+        let (mut one, mut two) = (self.filled().peekable(), other.filled().peekable());
+        let at = |index, buckets: &mut Peekable<_>| {
+            buckets.next_if(|(next, _): &(i64, u64)| *next == index).map_or(0, |(_, count)| count)
+        };
+        let sum = |index| (index, u64::saturating_add(at(index, &mut one), at(index, &mut two)));
+        self.union(other).map(sum).collect()
     }
 
     fn write(&self, number: u32, out: &mut Encoder) {
         if self.counts.is_empty() {
             return;
         }
-        let open = out.open(number, 2 * self.counts.len() + 8);
+        let open = out.open(number, self.counts.bytes().len() + 8);
         out.sint32(1, self.offset);
-        out.packed_varints(2, &self.counts);
+        out.bytes(2, self.counts.bytes());
         out.close(open);
+    }
+}
+
+impl FromIterator<(i64, u64)> for Buckets {
+    /// Takes buckets in order, without a gap, and leaves out the empty ones before the first and after the last that is
+    /// not. An offset beyond 32 bits, which no bucket of a real number has, becomes the nearest that can be written.
+    fn from_iter<I: IntoIterator<Item = (i64, u64)>>(buckets: I) -> Self {
+        let mut buckets = buckets.into_iter().skip_while(|(_, count)| *count == 0).peekable();
+        let start = buckets.peek().map_or(0, |(index, _)| *index);
+        let mut counts = Encoder::default();
+        let mut empty = 0;
+        for (_, count) in buckets {
+            if count == 0 {
+                empty += 1;
+                continue;
+            }
+            (0..std::mem::take(&mut empty)).for_each(|_| counts.element(0));
+            counts.element(count);
+        }
+        let offset = i32::try_from(start).unwrap_or(if start < 0 { i32::MIN } else { i32::MAX });
+        Self { offset, counts: counts.into() }
     }
 }

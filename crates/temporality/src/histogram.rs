@@ -7,6 +7,7 @@ use twox_hash::XxHash3_64;
 use weir_otlp::build::Encoder;
 use weir_otlp::metrics::HistogramDataPoint;
 
+use crate::packed::Packed;
 use crate::value::{Change, Value, both, finite};
 
 /// `HistogramDataPoint`, as far as it can be subtracted.
@@ -17,7 +18,7 @@ pub(crate) struct Histogram {
     /// Hash of the explicit bounds.
     pub(crate) bounds: u64,
     /// Values per bucket.
-    pub(crate) counts: Box<[u64]>,
+    pub(crate) counts: Packed,
 }
 
 impl Histogram {
@@ -40,7 +41,7 @@ impl Histogram {
             return Change::Mismatch;
         }
         let Some(count) = self.count.checked_sub(last.count) else { return Change::Reset };
-        let buckets = self.counts.iter().zip(&last.counts).map(|(value, last)| value.checked_sub(*last));
+        let buckets = self.counts.iter().zip(last.counts.iter()).map(|(value, last)| value.checked_sub(last));
         // The count grew and a bucket did not: these are not the same values, and some more.
         let Some(counts) = buckets.collect() else { return Change::Mismatch };
         let sum = both(self.sum, last.sum, |value, last| value - last);
@@ -54,14 +55,13 @@ impl Histogram {
         }
         self.count = self.count.saturating_add(other.count);
         self.sum = both(self.sum, other.sum, |value, other| value + other);
-        for (value, other) in self.counts.iter_mut().zip(&other.counts) {
-            *value = value.saturating_add(*other);
-        }
+        let buckets = self.counts.iter().zip(other.counts.iter());
+        self.counts = buckets.map(|(value, other)| value.saturating_add(other)).collect();
         true
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.counts)
+        self.counts.bytes().len()
     }
 
     pub(crate) fn write(&self, out: &mut Encoder) {

@@ -22,6 +22,7 @@ mod counts;
 mod exponential;
 mod histogram;
 mod identity;
+mod packed;
 mod point;
 mod series;
 mod snapshot;
@@ -41,7 +42,8 @@ use crate::series::Store;
 /// What a converter may remember.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Memory of all series. A series of a sum takes about 96 bytes, one of a histogram 150 and 8 more per bucket.
+    /// Memory of all series. A sum takes about 96 bytes, a histogram 150 and an exponential one 200, and one to three
+    /// more per bucket.
     /// Default 64 MiB: 700,000 sums.
     pub max_bytes: usize,
     /// How long a series is remembered after its last point, by the caller's clock. Default 1 h.
@@ -78,7 +80,8 @@ impl Converter {
         Self { store: Store::new(limits, now) }
     }
 
-    /// Converts the cumulative sums and histograms of a valid request to delta temporality.
+    /// Converts the cumulative sums and histograms of a valid request to delta temporality. While it runs, it takes
+    /// twice the size of the request besides; [`Undo::bytes`] says what it leaves behind.
     ///
     /// # Errors
     /// Those of [`weir_otlp::splice::splice`], for bytes that are not a valid request; nothing is remembered of them.

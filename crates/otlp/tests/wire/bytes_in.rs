@@ -56,7 +56,9 @@ proptest! {
     #[test]
     fn packed_numbers_are_what_prost_reads(bucket_counts in vec(any::<u64>(), 1..40)) {
         let mut out = Encoder::default();
-        out.packed_varints(2, &bucket_counts);
+        let packed = out.open(2, 0);
+        bucket_counts.iter().for_each(|count| out.element(*count));
+        out.close(packed);
         let buckets = Buckets::decode(&out.into_bytes()[..]).unwrap();
         prop_assert_eq!(buckets, Buckets { offset: 0, bucket_counts });
     }
