@@ -163,16 +163,9 @@ impl Buckets {
     /// The difference; `None` when a bucket went down.
     fn since(&self, last: &Self) -> Option<Self> {
         let mut last = last.filled().peekable();
-        let difference = |(index, count): (i64, u64)| {
-            let last = last.next_if(|(last, _)| *last <= index);
-            match last {
-                None => Some((index, count)),
-                Some((last, less)) if last == index => Some((index, count.checked_sub(less)?)),
-                // There was something in a bucket that is no longer there.
-                Some(_) => None,
-            }
-        };
+        let difference = |(index, count): (i64, u64)| Some((index, count.checked_sub(take_at(index, &mut last))?));
         let buckets = self.all().map(difference).collect::<Option<Self>>()?;
+        // What is left was in buckets that are no longer there.
         last.next().is_none().then_some(buckets)
     }
 
@@ -214,10 +207,7 @@ impl Buckets {
 
     fn plus(&self, other: &Self) -> Self {
         let (mut one, mut two) = (self.filled().peekable(), other.filled().peekable());
-        let at = |index, buckets: &mut Peekable<_>| {
-            buckets.next_if(|(next, _): &(i64, u64)| *next == index).map_or(0, |(_, count)| count)
-        };
-        let sum = |index| (index, u64::saturating_add(at(index, &mut one), at(index, &mut two)));
+        let sum = |index| (index, take_at(index, &mut one).saturating_add(take_at(index, &mut two)));
         self.union(other).map(sum).collect()
     }
 
@@ -251,4 +241,9 @@ impl FromIterator<(i64, u64)> for Buckets {
         let offset = i32::try_from(start).unwrap_or(if start < 0 { i32::MIN } else { i32::MAX });
         Self { offset, counts: counts.into() }
     }
+}
+
+/// What is in the bucket at `index`, which is the next one or none.
+fn take_at(index: i64, filled: &mut Peekable<impl Iterator<Item = (i64, u64)>>) -> u64 {
+    filled.next_if(|(next, _)| *next == index).map_or(0, |(_, count)| count)
 }

@@ -12,7 +12,8 @@
 //!   that was refused and undone, in whatever order, is lost or counted twice, while the series is remembered.
 //! - **DELTA-2** no point is ever counted twice because its series was forgotten: a series is only taken for a new one
 //!   when it started after everything that was forgotten was last seen.
-//! - **DELTA-3** what is remembered takes at most `Limits::max_bytes`; what leaves for want of memory is counted.
+//! - **DELTA-3** after every conversion, what is remembered takes at most `Limits::max_bytes`; what leaves for want of
+//!   memory is counted.
 //! - **DELTA-4** every data point of a request is converted, passed on or dropped, and counted as such.
 
 #![forbid(unsafe_code)]
@@ -101,7 +102,7 @@ impl Converter {
         self.store.len()
     }
 
-    /// Bytes that they take, at most `Limits::max_bytes` (DELTA-3).
+    /// Bytes that they take, after a conversion at most `Limits::max_bytes` (DELTA-3).
     pub fn bytes(&self) -> usize {
         self.store.bytes()
     }

@@ -92,8 +92,7 @@ impl Store {
         counts: &mut Counts,
         undo: &mut Undo,
     ) -> Option<(u64, Value)> {
-        let now = self.now;
-        let (time, heap) = (point.time, point.value.heap_bytes());
+        let (now, time, heap) = (self.now, point.time, point.value.heap_bytes());
         // A series that is known to be new counted nothing at its start: its first point is a delta like any other.
         let is_new = point.start >= self.known_from && point.start != 0 && point.start < time;
         let series = match self.series.entry(id) {
@@ -126,10 +125,9 @@ impl Store {
                 return None;
             }
         };
-        series.seen = now;
         let change = point.value.since(&series.value);
-        let start = mem::replace(&mut series.time, time);
-        let previous = mem::replace(&mut series.value, point.value);
+        let latest = Series { time, value: point.value, seen: now };
+        let Series { time: start, value: previous, .. } = mem::replace(series, latest);
         self.bytes = self.bytes + heap - previous.heap_bytes();
         let delta = counts.changed(change);
         let own = delta.clone().unwrap_or(Value::Zero);

@@ -1,6 +1,6 @@
 //! Requests that are refused after their conversion.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -282,6 +282,63 @@ proptest! {
         }
         let delta = buckets(&converter.convert(&explicit(1000, counts), 1000).unwrap().request);
         prop_assert_eq!([delivered[0] + delta[0], delivered[1] + delta[1]], counts);
+    }
+}
+
+/// Values per bucket of an exponential histogram.
+type Model = BTreeMap<i32, u64>;
+
+/// The same at a scale lower by `bits`.
+fn coarser(model: &Model, bits: i32) -> Model {
+    let mut coarse = Model::new();
+    model.iter().for_each(|(index, count)| *coarse.entry(index >> bits).or_default() += count);
+    coarse
+}
+
+fn add(model: &mut Model, bits: i32, converted: &[u8]) {
+    let metrics = metrics(converted);
+    let Some(Data::ExponentialHistogram(histogram)) = &metrics[0].data else { panic!("not exponential") };
+    let point = &histogram.data_points[0];
+    let Some(Buckets { offset, bucket_counts }) = &point.positive else { return };
+    assert_eq!(point.count, bucket_counts.iter().sum::<u64>());
+    let delta = (*offset..).zip(bucket_counts.iter().copied()).filter(|(_, count)| *count > 0).collect();
+    coarser(&delta, point.scale + bits)
+        .into_iter()
+        .for_each(|(index, count)| *model.entry(index).or_default() += count);
+}
+
+proptest! {
+    /// Of an exponential histogram whose scale goes down, at its last scale.
+    #[test]
+    fn exponential_histograms_are_whole_too(
+        steps in prop::collection::vec((-20..20i32, 1..200u64, prop::bool::weighted(0.2), any::<bool>()), 1..30),
+    ) {
+        let lowered = |steps: &[(i32, u64, bool, bool)]| steps.iter().map(|step| i32::from(step.2)).sum::<i32>();
+        let last = lowered(&steps);
+        let (mut model, mut delivered) = (Model::new(), Model::new());
+        let mut converter = converter();
+        let mut refused = Vec::new();
+        // The last round brings what is owed.
+        for (round, (value, count, lower, taken)) in steps.iter().copied().chain([(0, 1, false, true)]).enumerate() {
+            let lowers = lowered(&steps[..steps.len().min(round + 1)]);
+            model = coarser(&model, i32::from(lower));
+            *model.entry(value >> lowers).or_default() += count;
+            let offset = *model.keys().next().expect("a bucket");
+            let end = *model.keys().last().expect("a bucket");
+            let counts: Vec<_> = (offset..=end).map(|index| model.get(&index).copied().unwrap_or(0)).collect();
+            if round == steps.len() {
+                refused.drain(..).for_each(|undo| { converter.undo(undo); });
+            }
+            let request = positive(110 + round as u64, -lowers, offset, &counts);
+            let converted = converter.convert(&request, 110).unwrap();
+            prop_assert_eq!(converted.counts.converted, 1);
+            if taken {
+                add(&mut delivered, last, &converted.request);
+            } else {
+                refused.push(converted.undo);
+            }
+        }
+        prop_assert_eq!(delivered, model);
     }
 }
 
