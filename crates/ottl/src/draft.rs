@@ -14,6 +14,10 @@ use crate::value::{Entries, Value, wire};
 
 mod map;
 
+/// Most fields of a message that statements look into. Each takes some dozen bytes while they do, where it may have
+/// taken two in the request.
+const MAX_FIELDS: usize = 1 << 16;
+
 /// A value of a field that is not the map.
 #[derive(Debug, Clone)]
 pub(crate) enum Scalar<'a> {
@@ -125,12 +129,19 @@ impl<'a> Draft<'a> {
         self.map = map;
         self.indexed = false;
         if self.changed {
-            self.changed = false;
-            self.pending = 0;
-            self.changes.clear();
-            self.replaced.clear();
-            self.added.clear();
+            self.forget_changes();
         }
+    }
+
+    /// Makes the message what it was.
+    pub(crate) fn forget_changes(&mut self) {
+        self.changed = false;
+        self.pending = 0;
+        self.changes.clear();
+        self.replaced.clear();
+        self.added.clear();
+        self.entries.iter_mut().for_each(|entry| entry.state = State::Kept);
+        self.slots.fill(Slot::Unknown);
     }
 
     /// Where the message is.
@@ -148,21 +159,28 @@ impl<'a> Draft<'a> {
         self.changed
     }
 
-    fn index(&mut self, request: &'a [u8]) {
-        if self.indexed {
-            return;
-        }
+    /// Whether the fields were looked at.
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.indexed
+    }
+
+    /// Looks at the fields, which has to be done before anything else is asked of the message. False when there are too
+    /// many: the message then has to be left alone.
+    pub(crate) fn index(&mut self, request: &'a [u8]) -> bool {
         self.indexed = true;
         self.fields.clear();
         self.entries.clear();
         self.slots.fill(Slot::Unknown);
         self.prints.clear();
-        let Some(place) = self.place else { return };
+        let Some(place) = self.place else { return true };
         let mut cursor = Cursor::starting_at(&request[..place.end], place.start);
         loop {
+            if self.entries.len() + self.fields.len() > MAX_FIELDS {
+                return false;
+            }
             let start = cursor.offset();
-            let Ok(Some(Key { number, wire })) = cursor.key() else { break };
-            let Ok(value) = cursor.value(wire) else { break };
+            let Ok(Some(Key { number, wire })) = cursor.key() else { return true };
+            let Ok(value) = cursor.value(wire) else { return true };
             let end = cursor.offset();
             match value {
                 Raw::Len(body) if number == self.map => {
@@ -176,8 +194,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The value of a field; of one that occurs twice the last.
-    pub(crate) fn scalar(&mut self, request: &'a [u8], number: u32) -> Option<Scalar<'a>> {
-        self.index(request);
+    pub(crate) fn scalar(&mut self, number: u32) -> Option<Scalar<'a>> {
         match self.changes.iter().find(|(changed, _)| *changed == number) {
             Some((_, scalar)) => scalar.clone(),
             None => self.fields.iter().rfind(|field| field.number == number).map(|field| Scalar::of(field.value)),
@@ -185,8 +202,7 @@ impl<'a> Draft<'a> {
     }
 
     /// All values of a repeated field.
-    pub(crate) fn repeated(&mut self, request: &'a [u8], number: u32) -> Vec<Scalar<'a>> {
-        self.index(request);
+    pub(crate) fn repeated(&mut self, number: u32) -> Vec<Scalar<'a>> {
         match self.changes.iter().find(|(changed, _)| *changed == number) {
             Some((_, Some(Scalar::Repeated(bodies)))) => bodies.iter().cloned().map(Scalar::Len).collect(),
             Some((_, scalar)) => scalar.iter().cloned().collect(),
@@ -198,8 +214,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Gives a field a value, or takes it away.
-    pub(crate) fn set_scalar(&mut self, request: &'a [u8], number: u32, scalar: Option<Scalar<'a>>) {
-        self.index(request);
+    pub(crate) fn set_scalar(&mut self, number: u32, scalar: Option<Scalar<'a>>) {
         self.changed = true;
         self.pending += scalar.as_ref().map_or(0, Scalar::size);
         match self.changes.iter_mut().find(|(changed, _)| *changed == number) {

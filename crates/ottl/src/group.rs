@@ -156,7 +156,7 @@ impl Group {
     /// The first condition that holds; one that fails is counted and passed over.
     pub(crate) fn first_match<'a>(&'a self, scene: &mut Scene<'a>, tallies: &mut [Tally]) -> bool {
         for (test, tally) in self.conditions.iter().zip(tallies) {
-            match scene.test(test) {
+            match scene.test(test).and_then(|holds| scene.check_size().map(|()| holds)) {
                 Ok(true) => {
                     tally.matched += 1;
                     return true;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::context::{LEVELS, Level, PointKind};
 use crate::draft::Draft;
+use crate::patch::Place;
 use crate::value::{Entries, Failure, Value};
 
 pub(crate) mod access;
@@ -16,6 +17,8 @@ pub(crate) mod maps;
 pub(crate) struct Scene<'a> {
     pub(crate) request: &'a [u8],
     drafts: [Draft<'a>; LEVELS],
+    /// Which of them have more fields than are looked into.
+    oversized: [bool; LEVELS],
     /// Type of the current data point.
     pub(crate) point: PointKind,
     /// `Metric.data`: number of the member that is present; 0 when there is none.
@@ -37,6 +40,7 @@ impl<'a> Scene<'a> {
         Self {
             request,
             drafts: slots.map(Draft::with_slots),
+            oversized: [false; LEVELS],
             point: PointKind::Number,
             data: 0,
             leaf_index: 0,
@@ -47,15 +51,40 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The message of a level.
-    pub(crate) fn draft(&mut self, level: Level) -> &mut Draft<'a> {
+    /// Starts with another message at a level. Nothing of it is read yet.
+    pub(crate) fn begin(&mut self, level: Level, place: Option<Place>, map: u32) {
+        self.oversized[level.index()] = false;
+        self.drafts[level.index()].begin(place, map);
+    }
+
+    /// The message of a level, as it is.
+    pub(crate) fn message(&mut self, level: Level) -> &mut Draft<'a> {
         &mut self.drafts[level.index()]
+    }
+
+    /// The message of a level, its fields looked at.
+    pub(crate) fn draft(&mut self, level: Level) -> &mut Draft<'a> {
+        let draft = &mut self.drafts[level.index()];
+        if !draft.is_indexed() && !draft.index(self.request) {
+            self.oversized[level.index()] = true;
+        }
+        draft
+    }
+
+    /// Fails when something that was asked for has too many fields to look into; what was read is not all there is.
+    ///
+    /// # Errors
+    /// See above.
+    pub(crate) fn check_size(&self) -> Result<(), Failure> {
+        if self.oversized.contains(&true) {
+            return Err(Failure::text("the item has too many fields"));
+        }
+        Ok(())
     }
 
     /// The entry of a message's map.
     pub(crate) fn entry(&mut self, level: Level, key: &str, slot: Option<usize>) -> Option<Value<'a>> {
-        let request = self.request;
-        self.draft(level).get(request, key, slot)
+        self.draft(level).get(key, slot)
     }
 
     /// Gives an entry of a message's map a value.
@@ -70,17 +99,22 @@ impl<'a> Scene<'a> {
         value: Value<'a>,
     ) -> Result<(), Failure> {
         self.check_length(value.encoded_size()? + key.len())?;
-        self.change(level, |draft, request| draft.put(request, key, slot, value));
+        self.change(level, |draft| draft.put(key, slot, value));
         Ok(())
     }
 
     /// Changes a message, and keeps account of what that adds to the request.
-    pub(crate) fn change(&mut self, level: Level, change: impl FnOnce(&mut Draft<'a>, &'a [u8])) {
-        let request = self.request;
+    pub(crate) fn change(&mut self, level: Level, change: impl FnOnce(&mut Draft<'a>)) {
         let draft = self.draft(level);
         let before = draft.pending();
-        change(draft, request);
+        change(draft);
         let after = draft.pending();
+        if self.oversized[level.index()] {
+            // Without all fields in sight no change is right.
+            let message = self.message(level);
+            message.forget_changes();
+            return;
+        }
         self.budget = (self.budget + before).saturating_sub(after);
     }
 

@@ -7,7 +7,9 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::group::{Group, Limits, Options, Tally};
 use crate::patch::Patches;
+use crate::program::Statement;
 use crate::scene::Scene;
+use crate::value::Failure;
 use crate::walk::Walk;
 use weir_otlp::Signal;
 
@@ -82,20 +84,22 @@ fn execute<'a>(group: &'a Group, scene: &mut Scene<'a>, conditions: &mut [Tally]
         return true;
     }
     for (statement, tally) in group.statements.iter().zip(statements) {
-        match scene.test(&statement.test) {
-            Ok(false) => continue,
-            Ok(true) => {}
-            Err(failure) => {
-                tally.failed(&failure);
-                continue;
-            }
-        }
-        match scene.call(&statement.call) {
-            Ok(_) => tally.matched += 1,
+        match run(statement, scene) {
+            Ok(matched) => tally.matched += u64::from(matched),
             Err(failure) => tally.failed(&failure),
         }
     }
     true
+}
+
+/// Executes a statement if its condition holds; whether it did.
+fn run<'a>(statement: &'a Statement, scene: &mut Scene<'a>) -> Result<bool, Failure> {
+    let holds = scene.test(&statement.test)?;
+    if holds {
+        scene.call(&statement.call)?;
+    }
+    scene.check_size()?;
+    Ok(holds)
 }
 
 impl PartialEq for Transform {

@@ -38,6 +38,8 @@ pub(crate) enum Value<'a> {
     SpanId([u8; 8]),
     /// Messages that can be counted and copied but not looked into: events, links, a status.
     Messages(Box<Messages<'a>>),
+    /// A list or a map that is too long to look into: it can be neither read nor copied.
+    Unreadable,
 }
 
 /// A point in time.
@@ -109,6 +111,17 @@ impl<'a> Value<'a> {
         matches!(self, Self::Nil)
     }
 
+    /// This value, unless it is too long to look into.
+    ///
+    /// # Errors
+    /// When it is.
+    pub(crate) fn readable(self) -> Result<Self, Failure> {
+        match self {
+            Self::Unreadable => Err(Failure::text("the value is a list or a map too long to look into")),
+            value => Ok(value),
+        }
+    }
+
     /// What kind of value this is, for messages.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
@@ -125,6 +138,7 @@ impl<'a> Value<'a> {
             Self::TraceId(_) => "trace id",
             Self::SpanId(_) => "span id",
             Self::Messages(messages) => messages.kind,
+            Self::Unreadable => "list or map too long to look into",
         }
     }
 

@@ -85,14 +85,14 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
 
     /// Writes the changes of the message at a level; by how much its body grew.
     fn leave(&mut self, level: Level, place: Place) -> isize {
-        let draft = self.scene.draft(level);
+        let draft = self.scene.message(level);
         if draft.is_changed() { draft.finish(place, &mut self.patches) } else { 0 }
     }
 
     /// Writes the changes of a message that is a singular field, which may have been absent so far.
     fn leave_head(&mut self, level: Level, parent: Place) -> isize {
         let request = self.scene.request;
-        let draft = self.scene.draft(level);
+        let draft = self.scene.message(level);
         if !draft.is_changed() {
             return 0;
         }
@@ -110,11 +110,11 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
 
     fn begin_head(&mut self, level: Level, parent: Place, map: u32) {
         let place = self.message(parent, |number| number == HEAD).map(|(_, place)| place);
-        self.scene.draft(level).begin(place, map);
+        self.scene.begin(level, place, map);
     }
 
     fn resource_data(&mut self, place: Place) -> Fate {
-        self.scene.draft(Level::ResourceData).begin(Some(place), 0);
+        self.scene.begin(Level::ResourceData, Some(place), 0);
         self.begin_head(Level::Resource, place, 1);
         let mut grown = 0;
         if self.context == Context::Resource {
@@ -134,7 +134,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
     }
 
     fn scope_data(&mut self, place: Place) -> Fate {
-        self.scene.draft(Level::ScopeData).begin(Some(place), 0);
+        self.scene.begin(Level::ScopeData, Some(place), 0);
         self.begin_head(Level::Scope, place, 3);
         let mut grown = 0;
         if self.context == Context::Scope {
@@ -159,7 +159,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
             Signal::Metrics => 12,
             Signal::Logs => 6,
         };
-        self.scene.draft(Level::Item).begin(Some(place), attributes);
+        self.scene.begin(Level::Item, Some(place), attributes);
         match self.signal {
             Signal::Metrics => self.metric(place),
             Signal::Traces if self.context == Context::SpanEvent => {
@@ -183,7 +183,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
 
     fn leaf(&mut self, place: Place, attributes: u32) -> Fate {
         self.scene.leaf_index += 1;
-        self.scene.draft(Level::Leaf).begin(Some(place), attributes);
+        self.scene.begin(Level::Leaf, Some(place), attributes);
         if !self.visit() {
             return Fate::Dropped;
         }
@@ -194,7 +194,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
         let data = self.message(place, |number| PointKind::of_data(number).is_some());
         self.scene.data = data.map_or(0, |(number, _)| number);
         self.scene.point = PointKind::of_data(self.scene.data).unwrap_or(PointKind::Number);
-        self.scene.draft(Level::Data).begin(data.map(|(_, data)| data), 0);
+        self.scene.begin(Level::Data, data.map(|(_, data)| data), 0);
         let mut grown = 0;
         if self.context == Context::Metric {
             if !self.visit() {
@@ -216,7 +216,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
 
     fn point(&mut self, place: Place) -> Fate {
         let kind = self.scene.point;
-        self.scene.draft(Level::Point).begin(Some(place), kind.attributes());
+        self.scene.begin(Level::Point, Some(place), kind.attributes());
         if self.context == Context::Exemplar {
             self.scene.leaf_index = -1;
             let (grown, _) = self.children(place, kind.exemplars(), |walk, place| walk.leaf(place, 7));

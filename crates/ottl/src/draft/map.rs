@@ -7,8 +7,7 @@ use crate::value::{Entries, Value, wire};
 
 impl<'a> Draft<'a> {
     /// The value of a key. `slot` is the number of the key, when a statement names it as a literal.
-    pub(crate) fn get(&mut self, request: &'a [u8], key: &str, slot: Option<usize>) -> Option<Value<'a>> {
-        self.index(request);
+    pub(crate) fn get(&mut self, key: &str, slot: Option<usize>) -> Option<Value<'a>> {
         match self.find(key, slot) {
             Slot::Entry(index) => Some(self.value_of(&self.entries[index])),
             Slot::Added(index) => Some(self.added[index].1.clone()),
@@ -17,8 +16,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Gives a key a value.
-    pub(crate) fn put(&mut self, request: &'a [u8], key: Cow<'a, str>, slot: Option<usize>, value: Value<'a>) {
-        self.index(request);
+    pub(crate) fn put(&mut self, key: Cow<'a, str>, slot: Option<usize>, value: Value<'a>) {
         self.changed = true;
         self.pending += size(key.len(), &value);
         match self.find(&key, slot) {
@@ -51,8 +49,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Removes a key, if it is there.
-    pub(crate) fn remove(&mut self, request: &'a [u8], key: &str) {
-        self.index(request);
+    pub(crate) fn remove(&mut self, key: &str) {
         match self.find(key, None) {
             Slot::Entry(index) => {
                 self.drop_replaced(index);
@@ -71,8 +68,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Removes the entries whose key is not to be kept.
-    pub(crate) fn retain(&mut self, request: &'a [u8], mut keeps: impl FnMut(&str) -> bool) {
-        self.index(request);
+    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) {
         let mut removed = false;
         for index in 0..self.entries.len() {
             let entry = &self.entries[index];
@@ -98,14 +94,12 @@ impl<'a> Draft<'a> {
     }
 
     /// How many entries there are.
-    pub(crate) fn len(&mut self, request: &'a [u8]) -> usize {
-        self.index(request);
+    pub(crate) fn len(&mut self) -> usize {
         self.entries.iter().filter(|entry| entry.state != State::Removed).count() + self.added.len()
     }
 
     /// All entries.
-    pub(crate) fn all_entries(&mut self, request: &'a [u8]) -> Entries<'a> {
-        self.index(request);
+    pub(crate) fn all_entries(&mut self) -> Entries<'a> {
         let kept = self.entries.iter().filter(|entry| entry.state != State::Removed);
         let key = |entry: &Entry<'a>| Cow::Borrowed(std::str::from_utf8(entry.key).unwrap_or_default());
         let kept = kept.map(|entry| (key(entry), self.value_of(entry)));
@@ -121,8 +115,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Whether a key has a text as its value. `encoded` is the `AnyValue` that holds the text.
-    pub(crate) fn is_text(&mut self, request: &'a [u8], key: &str, slot: usize, text: &str, encoded: &[u8]) -> bool {
-        self.index(request);
+    pub(crate) fn is_text(&mut self, key: &str, slot: usize, text: &str, encoded: &[u8]) -> bool {
         let value = match self.find(key, Some(slot)) {
             Slot::Entry(index) => {
                 let entry = &self.entries[index];

@@ -157,7 +157,7 @@ fn stringify_all<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<
     scene.edit_map(arguments.path(0)?, |map| {
         for (key, value) in map.entries() {
             if !matches!(value, Value::String(_)) {
-                map.put(key, Value::String(value.into_any_text()))?;
+                map.put(key, Value::String(value.readable()?.into_any_text()))?;
             }
         }
         Ok(())

@@ -141,6 +141,7 @@ fn replace_all_patterns<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> 
     let entries = scene.get(arguments.path(0)?)?.into_map()?.into_entries();
     let mut changed = Vec::with_capacity(entries.len());
     let mut any = false;
+    let mut length = 0;
     for (key, value) in entries {
         let subject = match &value {
             _ if keys => key.as_ref(),
@@ -151,6 +152,8 @@ fn replace_all_patterns<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> 
         // As in the reference, an entry whose replacement fails is passed over.
         let new = if applies { replacement.replace(&pattern, subject, scene).unwrap_or_default() } else { None };
         any |= new.is_some();
+        length += new.as_ref().map_or(0, String::len);
+        scene.check_length(length)?;
         changed.push(match (new, keys) {
             (Some(new), true) => (Cow::Owned(new), value),
             (Some(new), false) => (key, Value::text(new)),

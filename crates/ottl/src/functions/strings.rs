@@ -66,6 +66,8 @@ fn concat<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
 
 fn split<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let (text, delimiter) = (arguments.text(0, scene)?, arguments.text(1, scene)?);
+    let parts = if delimiter.is_empty() { text.len() } else { text.matches(&*delimiter).count() };
+    scene.check_length(parts.saturating_mul(size_of::<Value<'_>>()))?;
     let parts: Vec<Value<'a>> = if delimiter.is_empty() {
         // Between characters, where Rust would also find empty parts at both ends.
         text.chars().map(|char| Value::text(char.to_string())).collect()

@@ -48,8 +48,7 @@ fn is<'a>(
 
 fn is_root_span<'a>(_: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     const PARENT_SPAN_ID: u32 = 4;
-    let request = scene.request;
-    let parent = scene.draft(Level::Item).scalar(request, PARENT_SPAN_ID);
+    let parent = scene.draft(Level::Item).scalar(PARENT_SPAN_ID);
     let is_set = |scalar| matches!(scalar, crate::draft::Scalar::Len(id) if id.iter().any(|byte| *byte != 0));
     Ok(Value::Bool(!parent.is_some_and(is_set)))
 }

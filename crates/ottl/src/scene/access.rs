@@ -28,7 +28,7 @@ impl<'a> Scene<'a> {
                         self.entry(level, &key, None)
                     }
                 };
-                value.map_or(Ok(Value::Nil), |value| self.descend(value, rest))
+                value.map_or(Ok(Value::Nil), |value| self.descend(value.readable()?, rest))
             }
             Target::Cache => {
                 let key = self.eval(first)?.into_text()?;
@@ -79,12 +79,15 @@ impl<'a> Scene<'a> {
 
     /// A target without keys.
     fn whole(&mut self, target: Target) -> Result<Value<'a>, Failure> {
-        let request = self.request;
         Ok(match target {
-            Target::Map(level) => Value::map(self.draft(level).all_entries(request)),
+            Target::Map(level) => {
+                let entries = self.draft(level).all_entries().into_iter();
+                let readable = entries.map(|(key, value)| Ok((key, value.readable()?)));
+                Value::map(readable.collect::<Result<_, Failure>>()?)
+            }
             Target::Field(field) => self.field(field),
-            Target::Body => self.body(),
-            Target::BodyText => Value::String(self.body().into_any_text()),
+            Target::Body => self.body().readable()?,
+            Target::BodyText => Value::String(self.body().readable()?.into_any_text()),
             Target::Cache => Value::map(self.cache.clone()),
             Target::EventIndex => Value::Int(self.leaf_index),
             Target::MetricType => Value::Int(match self.data {
@@ -100,8 +103,7 @@ impl<'a> Scene<'a> {
     }
 
     fn body(&mut self) -> Value<'a> {
-        let request = self.request;
-        match self.draft(Level::Item).scalar(request, BODY) {
+        match self.draft(Level::Item).scalar(BODY) {
             Some(Scalar::Len(Cow::Borrowed(body))) => wire::any(body),
             Some(Scalar::Len(Cow::Owned(body))) => owned(wire::any(&body)),
             _ => Value::Nil,
@@ -113,26 +115,25 @@ impl<'a> Scene<'a> {
         if number == 0 {
             return Value::Nil;
         }
-        let request = self.request;
         let draft = self.draft(field.level);
         match field.codec {
             Codec::Messages(kind) => {
-                let bodies = draft.repeated(request, number).into_iter().filter_map(codec::body).collect();
+                let bodies = draft.repeated(number).into_iter().filter_map(codec::body).collect();
                 Value::Messages(Box::new(Messages { kind, bodies, repeated: true }))
             }
             Codec::Message(kind) => {
-                let bodies = draft.scalar(request, number).into_iter().filter_map(codec::body).collect();
+                let bodies = draft.scalar(number).into_iter().filter_map(codec::body).collect();
                 Value::Messages(Box::new(Messages { kind, bodies, repeated: false }))
             }
             Codec::Fixed64List | Codec::Uint64List | Codec::DoubleList => {
                 let scalars = match field.inner {
-                    0 => draft.repeated(request, number),
-                    inner => codec::inner(draft.scalar(request, number), inner),
+                    0 => draft.repeated(number),
+                    inner => codec::inner(draft.scalar(number), inner),
                 };
                 codec::list(field.codec, &scalars)
             }
             codec => {
-                let mut scalar = draft.scalar(request, number);
+                let mut scalar = draft.scalar(number);
                 if field.inner != 0 {
                     scalar = codec::inner(scalar, field.inner).pop();
                 }
@@ -176,7 +177,9 @@ impl<'a> Scene<'a> {
                 let key = self.eval(first)?.into_text()?;
                 let current = self.cache.iter().find(|(other, _)| *other == key).map(|(_, value)| value.clone());
                 let value = self.changed(current.unwrap_or(Value::Nil), rest, value)?;
-                self.check_length(value.encoded_size()?)?;
+                let others = self.cache.iter().filter(|(other, _)| *other != key);
+                let others = others.map(|(_, value)| value.encoded_size()).sum::<Result<usize, Failure>>()?;
+                self.check_length(others.saturating_add(value.encoded_size()?))?;
                 put(&mut self.cache, key, value);
                 Ok(())
             }
@@ -226,7 +229,7 @@ impl<'a> Scene<'a> {
             }
             (Value::Nil, Value::Int(index)) => {
                 let length = usize::try_from(index).map_err(|_| out_of_bounds(index))?;
-                self.check_length(length)?;
+                self.check_length(length.saturating_mul(size_of::<Value<'_>>()))?;
                 let mut values = vec![Value::Nil; length];
                 values.push(self.changed(Value::Nil, rest, value)?);
                 Ok(Value::List(List::Tree(values)))
@@ -248,9 +251,9 @@ impl<'a> Scene<'a> {
                 let value = Value::map(entries);
                 self.check_length(value.encoded_size()?)?;
                 let entries = value.into_map()?.into_entries();
-                self.change(level, |draft, request| {
-                    draft.retain(request, |_| false);
-                    entries.into_iter().for_each(|(key, value)| draft.put(request, key, None, value));
+                self.change(level, |draft| {
+                    draft.retain(|_| false);
+                    entries.into_iter().for_each(|(key, value)| draft.put(key, None, value));
                 });
                 Ok(())
             }
@@ -271,7 +274,7 @@ impl<'a> Scene<'a> {
         let mut out = weir_otlp::build::Encoder::default();
         value.encode(&mut out);
         let scalar = (!value.is_nil()).then(|| Scalar::Len(Cow::Owned(out.into_bytes())));
-        self.change(Level::Item, |draft, request| draft.set_scalar(request, BODY, scalar));
+        self.change(Level::Item, |draft| draft.set_scalar(BODY, scalar));
         Ok(())
     }
 
@@ -285,9 +288,8 @@ impl<'a> Scene<'a> {
             };
         }
         let mut scalar = codec::encode(field.codec, value)?;
-        let request = self.request;
         if field.inner != 0 {
-            let current = self.draft(field.level).scalar(request, number).and_then(codec::body);
+            let current = self.draft(field.level).scalar(number).and_then(codec::body);
             scalar = Some(Scalar::Len(Cow::Owned(codec::with_inner(
                 current.as_deref().unwrap_or_default(),
                 field.inner,
@@ -295,11 +297,11 @@ impl<'a> Scene<'a> {
             ))));
         }
         self.check_length(scalar.as_ref().map_or(0, Scalar::size))?;
-        self.change(field.level, |draft, request| {
+        self.change(field.level, |draft| {
             if let Codec::ValueDouble(other) | Codec::ValueInt(other) = field.codec {
-                draft.set_scalar(request, other, None);
+                draft.set_scalar(other, None);
             }
-            draft.set_scalar(request, number, scalar);
+            draft.set_scalar(number, scalar);
         });
         Ok(())
     }
@@ -331,6 +333,7 @@ pub(crate) fn owned<'a>(value: Value<'_>) -> Value<'a> {
         Value::Duration(duration) => Value::Duration(duration),
         Value::TraceId(id) => Value::TraceId(id),
         Value::SpanId(id) => Value::SpanId(id),
+        Value::Unreadable => Value::Unreadable,
         Value::Messages(messages) => {
             let Messages { kind, bodies, repeated } = *messages;
             let bodies = bodies.into_iter().map(|body| Cow::Owned(body.into_owned())).collect();

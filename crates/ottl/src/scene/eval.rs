@@ -51,9 +51,8 @@ impl<'a> Scene<'a> {
                 Ok(compare(&left, *operator, &right))
             }
             Test::Is(is) => {
-                let request = self.request;
                 let draft = self.draft(is.level);
-                Ok(draft.is_text(request, &is.key, is.slot, &is.text, &is.encoded) == is.equal)
+                Ok(draft.is_text(&is.key, is.slot, &is.text, &is.encoded) == is.equal)
             }
             Test::Not(inner) => Ok(!self.test(inner)?),
             Test::And(tests) => {

@@ -20,10 +20,7 @@ impl<'a> MapEditor<'_, 'a> {
     /// How many entries there are.
     pub(crate) fn len(&mut self) -> usize {
         match self {
-            Self::Message(scene, level) => {
-                let request = scene.request;
-                scene.draft(*level).len(request)
-            }
+            Self::Message(scene, level) => scene.draft(*level).len(),
             Self::Entries(entries) => entries.len(),
         }
     }
@@ -40,7 +37,7 @@ impl<'a> MapEditor<'_, 'a> {
     pub(crate) fn remove(&mut self, key: &str) {
         match self {
             Self::Message(scene, level) => {
-                scene.change(*level, |draft, request| draft.remove(request, key));
+                scene.change(*level, |draft| draft.remove(key));
             }
             Self::Entries(entries) => {
                 if let Some(index) = entries.iter().position(|(other, _)| other == key) {
@@ -54,7 +51,7 @@ impl<'a> MapEditor<'_, 'a> {
     pub(crate) fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) {
         match self {
             Self::Message(scene, level) => {
-                scene.change(*level, |draft, request| draft.retain(request, keeps));
+                scene.change(*level, |draft| draft.retain(keeps));
             }
             Self::Entries(entries) => entries.retain(|(key, _)| keeps(key)),
         }
@@ -77,10 +74,7 @@ impl<'a> MapEditor<'_, 'a> {
     /// All entries, to look at.
     pub(crate) fn entries(&mut self) -> Entries<'a> {
         match self {
-            Self::Message(scene, level) => {
-                let request = scene.request;
-                scene.draft(*level).all_entries(request)
-            }
+            Self::Message(scene, level) => scene.draft(*level).all_entries(),
             Self::Entries(entries) => entries.clone(),
         }
     }

@@ -69,7 +69,7 @@ pub(crate) fn json(value: &Value<'_>, out: &mut String) {
         Value::Time(time) => quoted(&rfc3339(*time), out),
         Value::TraceId(id) => joined(id.iter(), ('[', ']'), out, |byte, out| out.push_str(&byte.to_string())),
         Value::SpanId(id) => joined(id.iter(), ('[', ']'), out, |byte, out| out.push_str(&byte.to_string())),
-        Value::Messages(_) => out.push_str("{}"),
+        Value::Messages(_) | Value::Unreadable => out.push_str("{}"),
     }
 }
 

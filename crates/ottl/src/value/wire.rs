@@ -8,6 +8,9 @@ use weir_otlp::cursor::{Fields, Value as Raw};
 
 use super::{Failure, List, Map, Value};
 
+/// Longest list or map that is looked into. An element of two bytes takes some dozen while it is.
+pub(crate) const MAX_CONTAINER: usize = 1 << 20;
+
 /// The value in the body of an `AnyValue`.
 pub(crate) fn any(body: &[u8]) -> Value<'_> {
     // Nearly every value is one short string; the rest goes the thorough way.
@@ -23,6 +26,7 @@ pub(crate) fn any(body: &[u8]) -> Value<'_> {
         AnyValue::Bool(value) => Value::Bool(value),
         AnyValue::Int(value) => Value::Int(value),
         AnyValue::Double(value) => Value::Double(value),
+        AnyValue::Array(_) | AnyValue::KeyValueList(_) if body.len() > MAX_CONTAINER => Value::Unreadable,
         AnyValue::Array(array) => Value::List(List::Wire(&body[array.0.range()])),
         AnyValue::KeyValueList(list) => Value::Map(Map::Wire(&body[list.0.range()])),
         AnyValue::Bytes(bytes) => Value::Bytes(Cow::Borrowed(bytes)),
@@ -83,6 +87,9 @@ impl Value<'_> {
 
     fn size(&self, depth: u32) -> Result<usize, Failure> {
         const OVERHEAD: usize = 12;
+        if matches!(self, Self::Unreadable) {
+            return Err(Failure::text("the value is a list or a map too long to look into"));
+        }
         if depth > MAX_DEPTH {
             return Err(Failure::text("the value is nested too deep"));
         }
@@ -98,7 +105,12 @@ impl Value<'_> {
             Self::List(List::Tree(values)) => {
                 values.iter().map(|value| value.size(depth + 1)).sum::<Result<usize, Failure>>()?
             }
-            Self::Time(_) | Self::Duration(_) | Self::TraceId(_) | Self::SpanId(_) | Self::Messages(_) => {
+            Self::Time(_)
+            | Self::Duration(_)
+            | Self::TraceId(_)
+            | Self::SpanId(_)
+            | Self::Messages(_)
+            | Self::Unreadable => {
                 return Err(Failure::new(format!("a {} cannot be stored here", self.type_name())));
             }
         };
@@ -132,7 +144,8 @@ impl Value<'_> {
                 out.close(map);
             }
             Self::Bytes(bytes) => out.bytes(7, bytes),
-            Self::Nil | Self::Time(_) | Self::Duration(_) | Self::TraceId(_) | Self::SpanId(_) | Self::Messages(_) => {}
+            Self::Nil | Self::Time(_) | Self::Duration(_) | Self::TraceId(_) | Self::SpanId(_) => {}
+            Self::Messages(_) | Self::Unreadable => {}
         }
     }
 }

@@ -190,6 +190,34 @@ fn growth_is_limited() {
     assert!(done.statements[63].errors == 4 && done.request.is_none());
 }
 
+/// Two bytes of a request must not become some dozen bytes of memory without an end.
+#[test]
+fn what_is_too_large_to_look_into_is_left_alone() {
+    let mut many = weir_otlp::build::Encoder::default();
+    let resource = many.open(1, 0);
+    let scope = many.open(2, 0);
+    let span = many.open(2, 0);
+    (0..70_000).for_each(|_| many.bytes(9, b""));
+    many.close(span);
+    many.bytes(2, b"\x2a\x01n");
+    many.close(scope);
+    many.close(resource);
+    let statements = texts(&["set(span.attributes[\"a\"], 1)", "set(span.name, \"x\")"]);
+    let options = Options::transform(Signal::Traces);
+    let done =
+        Transform::compile(Signal::Traces, &options, &[], &statements).unwrap().apply(&many.into_bytes(), &LIMITS);
+    assert_eq!((done.statements[0].errors, done.statements[1].errors, done.statements[0].matched), (1, 1, 1));
+    assert_eq!(done.statements[0].first_error.as_deref(), Some("the item has too many fields"));
+
+    let long = json!({"resourceLogs": [{"scopeLogs": [{"logRecords": [{"body": vec![Value::Null; 600_000]}]}]}]});
+    let bytes = request(Signal::Logs, &long);
+    let statements = texts(&["set(log.attributes[\"a\"], Len(log.body))", "set(log.severity_text, \"x\")"]);
+    let options = Options::transform(Signal::Logs);
+    let done = Transform::compile(Signal::Logs, &options, &[], &statements).unwrap().apply(&bytes, &LIMITS);
+    assert_eq!((done.statements[0].errors, done.statements[1].matched), (1, 1));
+    assert_eq!(done.request.unwrap().len(), bytes.len() + 3);
+}
+
 #[test]
 fn groups_are_equal_when_their_texts_are() {
     let compile = |text: &str| {
