@@ -6,6 +6,8 @@ use crate::scene::Scene;
 use crate::value::math::clamped;
 use crate::value::{Failure, Time, Value};
 
+mod parse;
+
 const TIME: &[super::Parameter] = &[required("time", Kind::Typed(Type::Time))];
 const DURATION: &[super::Parameter] = &[required("duration", Kind::Typed(Type::Duration))];
 const SECOND: i128 = 1_000_000_000;
@@ -28,6 +30,22 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("Milliseconds", DURATION, |arguments, scene| in_whole(arguments, scene, 1_000_000)),
     function("Microseconds", DURATION, |arguments, scene| in_whole(arguments, scene, 1_000)),
     function("Nanoseconds", DURATION, |arguments, scene| in_whole(arguments, scene, 1)),
+    function(
+        "Time",
+        &[
+            required("time", STRING),
+            required("format", Kind::Text),
+            optional("location", Kind::OneOf(&["UTC"])),
+            optional("locale", Kind::OneOf(&["en"])),
+        ],
+        |arguments, scene| {
+            let text = arguments.text(0, scene)?;
+            let format = parse::checked(arguments.literal_text(1).unwrap_or_default()).map_err(Failure::new)?;
+            let time = parse::time(&text, &format);
+            time.map(Value::Time).ok_or_else(|| Failure::new(format!("\"{text}\" does not fit the format {format}")))
+        },
+    )
+    .checked(|arguments| parse::checked(arguments.literal_text(1).unwrap_or_default()).map(drop)),
     function("UnixSeconds", TIME, |arguments, scene| Ok(in_units(arguments.time(0, scene)?, SECOND))),
     function("UnixMilli", TIME, |arguments, scene| Ok(in_units(arguments.time(0, scene)?, 1_000_000))),
     function("UnixMicro", TIME, |arguments, scene| Ok(in_units(arguments.time(0, scene)?, 1_000))),
