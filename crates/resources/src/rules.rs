@@ -1,22 +1,12 @@
 //! `transform` and `filter`: rules in OTTL.
 //!
-//! The text of a rule goes into the plan as it is written, once [`check`] has nothing against it.
+//! The text of a rule goes into the plan as it is written, once the compiler has nothing against it.
 
+use weir_ottl::{self as ottl, Options, Origin};
 use weir_plan::{Filter, Signal, Transform};
 
-use crate::diagnostic::{Diagnostic, Findings, Reason};
+use crate::diagnostic::{Diagnostic, Place, Reason};
 use crate::node::{Fields, Located, Node};
-
-/// What a text in OTTL is there for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Changes items.
-    Statement,
-    /// Decides whether the statements of a transform run.
-    TransformCondition,
-    /// Decides whether an item is removed.
-    FilterCondition,
-}
 
 /// The rules of a pipeline.
 pub(crate) struct Rules<'a> {
@@ -42,23 +32,44 @@ pub(crate) fn take<'a>(fields: &mut Fields<'a>, signal: Signal) -> Rules<'a> {
 
 fn transform(node: &Node<'_>, signal: Signal) -> Option<Transform> {
     let mut fields = node.fields()?;
-    let conditions = texts(&mut fields, "conditions", Role::TransformCondition, signal);
-    let statements = texts(&mut fields, "statements", Role::Statement, signal);
+    let conditions = texts(&mut fields, "conditions");
+    let statements = texts(&mut fields, "statements");
     fields.finish();
     if statements.is_empty() {
         warn_empty(node, "statements");
     }
-    Some(Transform { conditions, statements })
+    let rule = Transform { conditions: values(&conditions), statements: values(&statements) };
+    let group = Group { node, signal, conditions: &conditions, statements: &statements };
+    if group.has_text() {
+        let compiled =
+            ottl::Transform::compile(signal, &Options::transform(signal), &rule.conditions, &rule.statements);
+        group.report(compiled.err().unwrap_or_default());
+    }
+    Some(rule)
 }
 
 fn filter(node: &Node<'_>, signal: Signal) -> Option<Filter> {
     let mut fields = node.fields()?;
-    let conditions = texts(&mut fields, "conditions", Role::FilterCondition, signal);
+    let conditions = texts(&mut fields, "conditions");
     fields.finish();
     if conditions.is_empty() {
         warn_empty(node, "conditions");
     }
-    Some(Filter { conditions })
+    let rule = Filter { conditions: values(&conditions) };
+    let group = Group { node, signal, conditions: &conditions, statements: &[] };
+    if group.has_text() {
+        let compiled = ottl::Filter::compile(signal, &Options::filter(signal), &rule.conditions);
+        group.report(compiled.err().unwrap_or_default());
+    }
+    Some(rule)
+}
+
+fn texts(fields: &mut Fields<'_>, key: &'static str) -> Vec<Located<String>> {
+    fields.optional(key).map(|node| node.strings()).unwrap_or_default()
+}
+
+fn values(texts: &[Located<String>]) -> Vec<String> {
+    texts.iter().map(|text| text.value.clone()).collect()
 }
 
 fn warn_empty(node: &Node<'_>, what: &str) {
@@ -66,25 +77,70 @@ fn warn_empty(node: &Node<'_>, what: &str) {
     node.findings().push(Diagnostic::warning(&node.place().hidden(), message));
 }
 
-fn texts(fields: &mut Fields<'_>, key: &'static str, role: Role, signal: Signal) -> Vec<String> {
-    let Some(node) = fields.optional(key) else { return Vec::new() };
-    let texts = node.strings();
-    texts.iter().for_each(|text| check(text, role, signal, node.findings()));
-    texts.into_iter().map(|text| text.value).collect()
+/// The texts that are compiled together.
+struct Group<'a> {
+    node: &'a Node<'a>,
+    signal: Signal,
+    conditions: &'a [Located<String>],
+    statements: &'a [Located<String>],
 }
 
-/// Checks one text, in its place in the document. What is wrong is reported.
-fn check(text: &Located<String>, role: Role, signal: Signal, findings: &Findings) {
-    if !text.value.trim().is_empty() {
-        return;
+impl Group<'_> {
+    /// Whether there is something to compile, and no text is empty, which is reported.
+    fn has_text(&self) -> bool {
+        let example = attribute(self.signal);
+        let conditions = self.conditions.iter().map(|text| (text, "condition", format!("{example} == \"shop\"")));
+        let statements = self.statements.iter().map(|text| (text, "statement", format!("set({example}, \"shop\")")));
+        let all: Vec<_> = conditions.chain(statements).collect();
+        for (text, what, example) in &all {
+            if text.value.trim().is_empty() {
+                let message = format!("OTTL specification is invalid, the {what} is empty");
+                let expected = format!("an OTTL {what}, for example {example}");
+                self.push(Diagnostic::error(&text.place, message).value(&text.value).expected(expected));
+            }
+        }
+        !all.is_empty() && all.iter().all(|(text, ..)| !text.value.trim().is_empty())
     }
-    let (what, example) = match role {
-        Role::Statement => ("statement", format!("set({}, \"shop\")", attribute(signal))),
-        Role::TransformCondition | Role::FilterCondition => ("condition", format!("{} == \"shop\"", attribute(signal))),
+
+    fn report(&self, errors: Vec<ottl::Error>) {
+        for error in errors {
+            let text = match error.origin() {
+                Origin::Condition(index) => self.conditions.get(index),
+                Origin::Statement(index) => self.statements.get(index),
+                Origin::Group => self.statements.first().or(self.conditions.first()),
+            };
+            let mut message = format!("OTTL specification is invalid, {}", error.message());
+            let token = text.and_then(|text| token(text, &error));
+            if token.is_none() {
+                message.push_str(&format!(" at line {} column {}", error.line(), error.column()));
+            }
+            if let Some(help) = error.help() {
+                message.push_str(&format!("; {help}"));
+            }
+            let whole = || text.map_or_else(|| self.node.place(), |text| text.place.clone());
+            self.push(Diagnostic::error(&token.unwrap_or_else(whole), message).value(error.text()));
+        }
+    }
+
+    fn push(&self, diagnostic: Diagnostic) {
+        self.node.findings().push(diagnostic.reason(Reason::OttlSpecInvalid));
+    }
+}
+
+/// Where the blamed token stands in the document, if the text stands there as it is: on one line, and quoted at most.
+fn token(text: &Located<String>, error: &ottl::Error) -> Option<Place> {
+    let mut place = text.place.clone();
+    let quotes = match place.width.checked_sub(text.value.chars().count()) {
+        Some(0) => 0,
+        Some(2) => 1,
+        _ => return None,
     };
-    let message = format!("OTTL specification is invalid, the {what} is empty");
-    let diagnostic = Diagnostic::error(&text.place, message).reason(Reason::OttlSpecInvalid);
-    findings.push(diagnostic.value(&text.value).expected(format!("an OTTL {what}, for example {example}")));
+    if text.value.contains('\n') {
+        return None;
+    }
+    place.column += quotes + error.column() - 1;
+    place.width = text.value.get(error.range()).map_or(1, |token| token.chars().count().max(1));
+    Some(place)
 }
 
 /// A path that exists for the items of a signal.

@@ -202,6 +202,12 @@ fn names() -> BoxedStrategy<Value> {
     vec("[a-z]{1,3}", 0..3).prop_map(|names| json!(names)).boxed()
 }
 
+/// OTTL that every kind of pipeline takes.
+fn conditions() -> BoxedStrategy<Value> {
+    let condition = "[a-z]{1,3}".prop_map(|key| format!("resource.attributes[\"{key}\"] == nil"));
+    vec(condition, 0..3).prop_map(|conditions| json!(conditions)).boxed()
+}
+
 fn namespaces(version: Version) -> BoxedStrategy<Value> {
     let mut kinds = vec![some_of(vec![("include", names())]), some_of(vec![("exclude", names())])];
     if version == Version::V1Alpha1 {
@@ -252,7 +258,7 @@ fn valid_spec(kind: &'static str, version: Version) -> BoxedStrategy<Value> {
         values.into_iter().enumerate().map(name).collect::<Value>()
     });
     fields.push(("headers", headers.boxed()));
-    let filter = vec(some_of(vec![("conditions", names())]), 0..2).prop_map(Value::from);
+    let filter = vec(some_of(vec![("conditions", conditions())]), 0..2).prop_map(Value::from);
     (value(version), some_of(fields), option::of(input), option::of(filter))
         .prop_map(move |(endpoint, mut otlp, input, filter)| {
             otlp["endpoint"] = endpoint;

@@ -77,28 +77,66 @@ fn otlp_input_selects() {
     }
 }
 
+/// What is blamed is the word in the document, if the text stands there as it is.
+#[test]
+fn wrong_rules_are_found_where_they_are_wrong() {
+    let report = |rules: &str| {
+        let text = format!(
+            "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: LogPipeline\nmetadata: {{name: x}}\nspec:\n  \
+             input: {{runtime: {{enabled: false}}}}\n  output: {{otlp: {{endpoint: {{value: 'b:1'}}}}}}\n{rules}"
+        );
+        let mut found = try_load(&text).unwrap_err().diagnostics;
+        found.retain(|diagnostic| diagnostic.reason == Some(Reason::OttlSpecInvalid));
+        found.iter().map(|found| format!("{found}")).collect::<Vec<_>>()
+    };
+    let cases = [
+        (
+            "  filter:\n  - conditions:\n    - isMatch(log.body, \"x\")\n",
+            "x.yaml:9:7: error: spec.filter[0].conditions[0]",
+        ),
+        (
+            "  filter:\n  - conditions:\n    - log.severity_number > 1\n    - 'IsMatch(log.bodi, \"x\")'\n",
+            "x.yaml:10:20: error: spec.filter[0].conditions[1]",
+        ),
+        (
+            "  transform:\n  - statements:\n    - set(log.attributes[\"a\"], frobnicate)\n",
+            "x.yaml:9:32: error: spec.transform[0].statements[0]",
+        ),
+    ];
+    for (rules, expected) in cases {
+        let found = report(rules);
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{expected}: {found:#?}");
+        assert!(found[0].contains("OTTL specification is invalid, "), "{found:#?}");
+    }
+    let found = report("  filter:\n  - conditions:\n    - isMatch(log.body, \"x\")\n");
+    assert!(found[0].contains("IsMatch"), "what was meant is named: {found:#?}");
+}
+
 #[test]
 fn rules_keep_their_text_and_order() {
     let spec = "  transform:
-    - conditions: ['IsMatch(span.name, \"a\")', 'true']
-      statements: ['set(span.name, \"b\")']
-    - statements: [one(), two()]
+    - conditions: ['IsMatch(resource.attributes[\"a\"], \"a\")', 'true']
+      statements: ['set(resource.attributes[\"a\"], \"b\")']
+    - statements: ['delete_key(resource.attributes, \"b\")', 'set(resource.attributes[\"c\"], 1)']
   filter:
-    - conditions: [' span.name == \"c\"']
-    - conditions: [a == 1, b == 2]
+    - conditions: [' scope.name == \"c\"']
+    - conditions: [scope.version == nil, resource.attributes == nil]
 ";
     let text = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     let expected = Processing {
         transforms: vec![
             Transform {
-                conditions: text(&["IsMatch(span.name, \"a\")", "true"]),
-                statements: text(&["set(span.name, \"b\")"]),
+                conditions: text(&["IsMatch(resource.attributes[\"a\"], \"a\")", "true"]),
+                statements: text(&["set(resource.attributes[\"a\"], \"b\")"]),
             },
-            Transform { conditions: Vec::new(), statements: text(&["one()", "two()"]) },
+            Transform {
+                conditions: Vec::new(),
+                statements: text(&["delete_key(resource.attributes, \"b\")", "set(resource.attributes[\"c\"], 1)"]),
+            },
         ],
         filters: vec![
-            Filter { conditions: text(&[" span.name == \"c\""]) },
-            Filter { conditions: text(&["a == 1", "b == 2"]) },
+            Filter { conditions: text(&[" scope.name == \"c\""]) },
+            Filter { conditions: text(&["scope.version == nil", "resource.attributes == nil"]) },
         ],
         temporality: Temporality::Preserve,
     };
