@@ -21,7 +21,7 @@ use crate::resource::{self, Sender};
 pub struct Enricher {
     service: ServiceEnrichment,
     pods: Arc<dyn Pods>,
-    /// About senders that are no known pods.
+    /// About senders of which nothing is known.
     unknown: Arc<PodFacts>,
 }
 
@@ -84,13 +84,14 @@ impl Enricher {
     /// What is known of the sender of a resource. The first of address, uid and peer that is given decides, also when
     /// no pod is known by it: whoever forwards a resource is not the one it comes from.
     fn facts(&self, resource: Option<Resource<'_>>, peer: Option<IpAddr>) -> Arc<PodFacts> {
-        const KEYS: [&str; 2] = ["k8s.pod.ip", "k8s.pod.uid"];
-        let pod = match resource.map_or([""; 2], |resource| texts(resource.0, OF_RESOURCE, KEYS)) {
-            ["", ""] => peer.and_then(|ip| self.pods.by_ip(ip)),
-            ["", uid] => self.pods.by_uid(uid),
-            [ip, _] => ip.parse::<IpAddr>().ok().and_then(|ip| self.pods.by_ip(ip.to_canonical())),
+        const KEYS: [&str; 3] = ["k8s.pod.ip", "k8s.pod.uid", "k8s.node.name"];
+        let [ip, uid, node] = resource.map_or([""; 3], |resource| texts(resource.0, OF_RESOURCE, KEYS));
+        let pod = match (ip, uid) {
+            ("", "") => peer.and_then(|ip| self.pods.by_ip(ip)),
+            ("", uid) => self.pods.by_uid(uid),
+            (ip, _) => ip.parse::<IpAddr>().ok().and_then(|ip| self.pods.by_ip(ip.to_canonical())),
         };
-        pod.unwrap_or_else(|| Arc::clone(&self.unknown))
+        pod.or_else(|| self.pods.by_node(node)).unwrap_or_else(|| Arc::clone(&self.unknown))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is known of a pod, made once and encoded once: the attributes that its telemetry gets.
 //!
-//! Only here is a [`Pod`] of the plan looked at. The attributes and their sources are those of the Collector's
+//! Only here is it read what a [`Pod`] of the plan says. The attributes and their sources are those of the Collector's
 //! `k8s_attributes` processor as the Kyma Telemetry module configures it.
 
 use std::collections::BTreeMap;
@@ -62,6 +62,7 @@ impl PodFacts {
     pub fn new(pod: &Pod, enrichment: &Enrichment) -> Self {
         let mut facts = Draft::default();
         facts.cluster(enrichment);
+        facts.node(&pod.node_labels);
         facts.pod(pod);
         facts.labels(pod, &enrichment.pod_labels);
         let otel = enrichment.service == ServiceEnrichment::Otel;
@@ -74,7 +75,15 @@ impl PodFacts {
         Self { attributes: facts.encoded(), containers, app: app.map(str::to_owned) }
     }
 
-    /// What telemetry gets when its sender is no known pod.
+    /// What telemetry gets that comes from no known pod but names its node.
+    pub fn of_node(labels: &BTreeMap<String, String>, enrichment: &Enrichment) -> Self {
+        let mut facts = Draft::default();
+        facts.cluster(enrichment);
+        facts.node(labels);
+        Self { attributes: facts.encoded(), ..Self::default() }
+    }
+
+    /// What telemetry gets of whose sender nothing is known.
     pub fn unknown(enrichment: &Enrichment) -> Self {
         let mut facts = Draft::default();
         facts.cluster(enrichment);
@@ -126,10 +135,13 @@ impl Draft {
         self.set("cloud.provider", cluster.cloud_provider.as_deref().unwrap_or_default());
     }
 
-    fn pod(&mut self, pod: &Pod) {
+    fn node(&mut self, labels: &BTreeMap<String, String>) {
         for (label, key) in NODE_LABELS {
-            self.set(key, pod.node_labels.get(label).map_or("", String::as_str));
+            self.set(key, labels.get(label).map_or("", String::as_str));
         }
+    }
+
+    fn pod(&mut self, pod: &Pod) {
         self.set("k8s.pod.name", &pod.name);
         self.set("k8s.namespace.name", &pod.namespace);
         self.set("k8s.node.name", pod.node.as_deref().unwrap_or_default());

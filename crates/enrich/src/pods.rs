@@ -16,6 +16,9 @@ pub trait Pods: Send + Sync + Debug {
 
     /// The pod with this `metadata.uid`.
     fn by_uid(&self, uid: &str) -> Option<Arc<PodFacts>>;
+
+    /// What is known of a node ([`PodFacts::of_node`]).
+    fn by_node(&self, name: &str) -> Option<Arc<PodFacts>>;
 }
 
 /// Pods that do not change: those of a plan.
@@ -23,16 +26,21 @@ pub trait Pods: Send + Sync + Debug {
 pub struct StaticPods {
     by_ip: HashMap<IpAddr, Arc<PodFacts>>,
     by_uid: HashMap<String, Arc<PodFacts>>,
+    by_node: HashMap<String, Arc<PodFacts>>,
 }
 
 impl StaticPods {
-    /// The facts about all pods in `metadata`. Of pods with the same address or uid the last one counts.
+    /// The facts about all pods in `metadata` and their nodes. Of pods with the same address or uid the last one counts.
     pub fn new(metadata: &Metadata, enrichment: &Enrichment) -> Self {
         let mut pods = Self::default();
         for pod in &metadata.pods {
             let facts = Arc::new(PodFacts::new(pod, enrichment));
             for ip in &pod.ips {
                 pods.by_ip.insert(ip.to_canonical(), Arc::clone(&facts));
+            }
+            if let Some(node) = &pod.node {
+                let facts = || Arc::new(PodFacts::of_node(&pod.node_labels, enrichment));
+                pods.by_node.entry(node.clone()).or_insert_with(facts);
             }
             if !pod.uid.is_empty() {
                 pods.by_uid.insert(pod.uid.clone(), facts);
@@ -49,5 +57,9 @@ impl Pods for StaticPods {
 
     fn by_uid(&self, uid: &str) -> Option<Arc<PodFacts>> {
         self.by_uid.get(uid).cloned()
+    }
+
+    fn by_node(&self, name: &str) -> Option<Arc<PodFacts>> {
+        self.by_node.get(name).cloned()
     }
 }

@@ -89,6 +89,10 @@ fn all_else_in_a_record_stays() {
         ..full
     }];
     assert_eq!(enriched(&request), expected);
+
+    let enricher = enricher(&Enrichment::default(), &[]);
+    let (bytes, _) = enrich(&enricher, Signal::Logs, &request.encode_to_vec(), None, Noise::Drop);
+    assert_eq!(bytes.len(), expected.encoded_len(), "nothing is left over on the wire");
 }
 
 #[test]

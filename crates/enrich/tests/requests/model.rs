@@ -11,11 +11,13 @@ use crate::support::Pairs;
 
 type Map = BTreeMap<String, Option<Value>>;
 
-const OF_CART: Pairs<'_> = &[
+const OF_NODE: Pairs<'_> = &[
     ("cloud.availability_zone", "eu-1a"),
     ("cloud.region", "eu-1"),
     ("host.arch", "amd64"),
     ("host.type", "m5.large"),
+];
+const OF_CART: Pairs<'_> = &[
     ("k8s.deployment.name", "cart"),
     ("k8s.namespace.name", "shop"),
     ("k8s.node.name", "node-1"),
@@ -53,6 +55,9 @@ pub(crate) fn enriched(resource: Option<&Resource>, mode: ServiceEnrichment, is_
     }
     if otel {
         service(&mut map, is_cart);
+    }
+    if is_cart || text(&map, "k8s.node.name") == "node-1" {
+        set_all(&mut map, OF_NODE);
     }
     set_all(&mut map, OF_CLUSTER);
     if !otel {

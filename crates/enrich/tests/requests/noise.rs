@@ -8,10 +8,10 @@ use weir_enrich::{Arrival, Enricher, NoRoom, Noise};
 use weir_otlp::Signal;
 use weir_otlp::build::Encoder;
 use weir_otlp::splice::splice;
-use weir_plan::{Enrichment, Pod, ServiceEnrichment, WorkloadKind};
+use weir_plan::{Cluster, Enrichment, Pod, WorkloadKind};
 
 use crate::support::{
-    NOW, Pairs, ROOM, attributes, cart, enrich, enricher, logs, mode, resource, resource_pairs, traces, workload,
+    NOW, Pairs, ROOM, attributes, cart, enrich, enricher, logs, resource, resource_pairs, traces, workload,
 };
 
 const KYMA: Pairs<'_> = &[("k8s.namespace.name", "kyma-system")];
@@ -239,6 +239,19 @@ fn vmagent_scrapes_are_noise_too() {
     assert!(is_noise(Signal::Logs, SHOP, record));
 }
 
+#[test]
+fn probes_are_known_at_the_ingress_gateway_only() {
+    let span = &[
+        PROXY,
+        ("istio.canonical_service", "istio-ingressgateway"),
+        ("http.method", "GET"),
+        ("upstream_cluster.name", "outbound|1"),
+        ("http.url", "https://healthz.my.domain/healthz/ready"),
+    ];
+    assert!(is_noise(Signal::Traces, INGRESS, span));
+    assert!(!is_noise(Signal::Traces, SHOP, span));
+}
+
 /// Where a proxy runs is known from the pod as well as from its resource.
 #[test]
 fn noise_is_decided_on_the_enriched_resource() {
@@ -334,14 +347,21 @@ fn edits_are_held_to_their_room() {
         request.encode_to_vec()
     };
     let arrival = Arrival::new(None, NOW);
-    let enricher = enricher(&mode(ServiceEnrichment::KymaLegacy), &[]);
+    // What is added to a resource is larger than the edit that adds it.
+    let cluster = Cluster { name: Some("prod".repeat(50)), ..Cluster::default() };
+    let enricher = enricher(&Enrichment { cluster, ..Enrichment::default() }, &[]);
     let request = holders(100);
     let changes =
         |room| enricher.edits(Signal::Traces, &request, &arrival, Noise::Drop, room).map(|changes| changes.edits);
-    let needed = (1..ROOM).find(|room| changes(*room).is_ok()).unwrap();
+    let (mut too_little, mut needed) = (0, ROOM);
+    while too_little + 1 < needed {
+        let room = too_little.midpoint(needed);
+        *(if changes(room).is_ok() { &mut needed } else { &mut too_little }) = room;
+    }
     assert_eq!(changes(needed - 1).unwrap_err(), NoRoom { max_bytes: needed - 1 });
     let spliced = splice(Signal::Traces, &request, changes(needed).unwrap()).unwrap();
-    assert!(spliced.len() - request.len() <= needed);
+    let grown = spliced.len() - request.len();
+    assert!((1..=needed).contains(&grown), "{grown} of {needed}");
     let larger = holders(101);
     assert!(enricher.edits(Signal::Traces, &larger, &arrival, Noise::Drop, needed).is_err());
 }

@@ -48,7 +48,8 @@ fn pods_are_found_by_address_then_uid_then_peer() {
     };
     let pods = [cart(), other];
     let cart = Some("cart-5d9c-x2x4z");
-    let cases: [(Pairs<'_>, Option<&str>, Option<&str>); 13] = [
+    let cases: [(Pairs<'_>, Option<&str>, Option<&str>); 14] = [
+        (&[("k8s.pod.uid", "uid-of-cart"), ("k8s.pod.uid", "uid-of-other")], None, cart),
         (&[("k8s.pod.ip", "10.0.0.1"), ("k8s.pod.uid", "uid-of-other")], Some("10.0.0.2"), cart),
         (&[("k8s.pod.ip", "fd00:0::1")], None, cart),
         (&[("k8s.pod.ip", "::ffff:10.0.0.1")], None, cart),
@@ -79,6 +80,24 @@ fn without_a_pod_only_the_cluster_is_added() {
         ("service.name", "mine"),
     ];
     assert_eq!(added, strings::<Vec<_>>(expected));
+}
+
+/// Pods in the host's network have no address of their own.
+#[test]
+fn without_a_pod_the_node_gives_what_it_has() {
+    let own: Pairs<'_> = &[("k8s.node.name", "node-1"), ("service.name", "mine")];
+    let expected: Pairs<'_> = &[
+        ("cloud.availability_zone", "eu-1a"),
+        ("cloud.region", "eu-1"),
+        ("host.arch", "amd64"),
+        ("host.type", "m5.large"),
+        own[0],
+        own[1],
+    ];
+    let enriched = |own| enriched_resource(&Enrichment::default(), &[cart()], own, Some("10.0.0.9"));
+    assert_eq!(enriched(own), strings::<Vec<_>>(expected));
+    let other: Pairs<'_> = &[("k8s.node.name", "node-2"), ("service.name", "mine")];
+    assert_eq!(enriched(other), strings::<Vec<_>>(other));
 }
 
 /// ENRICH-1
