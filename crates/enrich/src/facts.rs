@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use weir_otlp::build::Encoder;
-use weir_plan::{Enrichment, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
+use weir_plan::{Enrichment, Pod, PodLabels, ServiceEnrichment, WorkloadKind};
 
 use crate::attributes;
 use crate::resource::is_internal;
+use crate::workloads::Workloads;
 
 /// Labels of a node and the attributes they become.
 const NODE_LABELS: [(&str, &str); 4] = [
@@ -17,6 +18,15 @@ const NODE_LABELS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/zone", "cloud.availability_zone"),
     ("node.kubernetes.io/instance-type", "host.type"),
     ("kubernetes.io/arch", "host.arch"),
+];
+
+/// Owners whose names become attributes; a ReplicaSet is none of them.
+const WORKLOADS: [(WorkloadKind, &str); 5] = [
+    (WorkloadKind::Deployment, "k8s.deployment.name"),
+    (WorkloadKind::StatefulSet, "k8s.statefulset.name"),
+    (WorkloadKind::DaemonSet, "k8s.daemonset.name"),
+    (WorkloadKind::Job, "k8s.job.name"),
+    (WorkloadKind::CronJob, "k8s.cronjob.name"),
 ];
 
 /// What an annotation of a pod starts with whose rest is the name of an attribute.
@@ -145,10 +155,9 @@ impl Draft {
         self.set("k8s.pod.name", &pod.name);
         self.set("k8s.namespace.name", &pod.namespace);
         self.set("k8s.node.name", pod.node.as_deref().unwrap_or_default());
-        for Workload { kind, name } in &pod.workloads {
-            if let Some(key) = workload_attribute(*kind) {
-                self.set(key, name);
-            }
+        let workloads = Workloads::of(pod);
+        for (kind, key) in WORKLOADS {
+            self.set(key, workloads.name(kind).unwrap_or_default());
         }
     }
 
@@ -208,18 +217,6 @@ fn label<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
     pod.labels.get(key).map(String::as_str).filter(|value| !value.is_empty())
 }
 
-/// The attribute with the name of an owner; a ReplicaSet's is not given.
-fn workload_attribute(kind: WorkloadKind) -> Option<&'static str> {
-    match kind {
-        WorkloadKind::Deployment => Some("k8s.deployment.name"),
-        WorkloadKind::StatefulSet => Some("k8s.statefulset.name"),
-        WorkloadKind::DaemonSet => Some("k8s.daemonset.name"),
-        WorkloadKind::Job => Some("k8s.job.name"),
-        WorkloadKind::CronJob => Some("k8s.cronjob.name"),
-        WorkloadKind::ReplicaSet => None,
-    }
-}
-
 /// The name of the owner that stands for the service; empty when there is none.
 fn owner(pod: &Pod) -> &str {
     const PRECEDENCE: [WorkloadKind; 6] = [
@@ -230,8 +227,8 @@ fn owner(pod: &Pod) -> &str {
         WorkloadKind::CronJob,
         WorkloadKind::Job,
     ];
-    let name = |kind| pod.workloads.iter().find(|workload| workload.kind == kind).map(|workload| &workload.name);
-    PRECEDENCE.into_iter().find_map(name).map_or("", String::as_str)
+    let workloads = Workloads::of(pod);
+    PRECEDENCE.into_iter().find_map(|kind| workloads.name(kind)).unwrap_or_default()
 }
 
 /// The version of an image: its tag, its digest, or `tag@digest`.

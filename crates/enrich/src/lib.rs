@@ -26,6 +26,7 @@ mod metric_noise;
 mod pods;
 mod resource;
 mod service;
+mod workloads;
 
 pub use changes::{Changes, NoRoom};
 pub use enricher::{Arrival, Enricher, Noise};

@@ -7,15 +7,14 @@ use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use prost::Message as _;
 use weir_enrich::Noise;
 use weir_otlp::Signal;
-use weir_plan::Enrichment;
 
-use crate::support::{NOW, Pairs, attributes, enrich, enricher, key_value, logs};
+use crate::support::{NOW, Pairs, attributes, enrich, enricher, key_value, legacy, logs};
 
 const NAMED: Pairs<'_> = &[("service.name", "mine")];
 const ISTIO: (&str, &str) = ("kyma.module", "istio");
 
 fn enriched(request: &ExportLogsServiceRequest) -> ExportLogsServiceRequest {
-    let enricher = enricher(&Enrichment::default(), &[]);
+    let enricher = enricher(&legacy(), &[]);
     let request = request.encode_to_vec();
     let (bytes, gone) = enrich(&enricher, Signal::Logs, &request, None, Noise::Drop);
     assert_eq!(gone, 0);
@@ -90,7 +89,7 @@ fn all_else_in_a_record_stays() {
     }];
     assert_eq!(enriched(&request), expected);
 
-    let enricher = enricher(&Enrichment::default(), &[]);
+    let enricher = enricher(&legacy(), &[]);
     let (bytes, _) = enrich(&enricher, Signal::Logs, &request.encode_to_vec(), None, Noise::Drop);
     assert_eq!(bytes.len(), expected.encoded_len(), "nothing is left over on the wire");
 }
@@ -153,7 +152,7 @@ fn a_zero_on_the_wire_is_no_time() {
     let request = [&[0x0a, u8::try_from(holder.len()).unwrap()][..], &holder].concat();
     let request = ExportLogsServiceRequest::decode(&request[..]).map(|decoded| (decoded, request)).unwrap();
     assert_eq!(request.0.resource_logs[0].scope_logs[0].log_records.len(), 1);
-    let enricher = enricher(&Enrichment::default(), &[]);
+    let enricher = enricher(&legacy(), &[]);
     let (bytes, _) = enrich(&enricher, Signal::Logs, &request.1, None, Noise::Drop);
     let enriched = ExportLogsServiceRequest::decode(&bytes[..]).unwrap();
     assert_eq!(enriched.resource_logs[0].scope_logs[0].log_records[0].observed_time_unix_nano, NOW);

@@ -11,9 +11,8 @@ use prost::Message as _;
 use weir_enrich::{Noise, metric_noise};
 use weir_otlp::Signal;
 use weir_otlp::splice::splice;
-use weir_plan::Enrichment;
 
-use crate::support::{Pairs, ROOM, attributes, enrich, enricher, resource};
+use crate::support::{Pairs, ROOM, attributes, enrich, enricher, legacy, resource};
 
 type OfKind = fn(Vec<Vec<KeyValue>>) -> Data;
 
@@ -113,7 +112,7 @@ fn what_is_left_empty_goes() {
 #[test]
 fn pushed_metrics_are_not_looked_at() {
     let pushed = request(vec![vec![metric("istio_a", KINDS[0], &[AGENT])]]).encode_to_vec();
-    let enricher = enricher(&Enrichment::default(), &[]);
+    let enricher = enricher(&legacy(), &[]);
     assert_eq!(enrich(&enricher, Signal::Metrics, &pushed, None, Noise::Drop), (pushed.clone(), 0));
     let anonymous = ExportMetricsServiceRequest {
         resource_metrics: vec![ResourceMetrics {

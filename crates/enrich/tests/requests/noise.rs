@@ -11,7 +11,7 @@ use weir_otlp::splice::splice;
 use weir_plan::{Cluster, Enrichment, Pod, WorkloadKind};
 
 use crate::support::{
-    NOW, Pairs, ROOM, attributes, cart, enrich, enricher, logs, resource, resource_pairs, traces, workload,
+    NOW, Pairs, ROOM, attributes, cart, enrich, enricher, legacy, logs, resource, resource_pairs, traces, workload,
 };
 
 const KYMA: Pairs<'_> = &[("k8s.namespace.name", "kyma-system")];
@@ -30,7 +30,7 @@ struct Rule<'a> {
 }
 
 fn unknown() -> Enricher {
-    enricher(&Enrichment::default(), &[])
+    enricher(&legacy(), &[])
 }
 
 fn is_noise(signal: Signal, resource: Pairs<'_>, item: Pairs<'_>) -> bool {
@@ -260,7 +260,7 @@ fn noise_is_decided_on_the_enriched_resource() {
         workloads: vec![workload(WorkloadKind::DaemonSet, "telemetry-otlp-gateway")],
         ..cart()
     };
-    let enricher = enricher(&Enrichment::default(), &[gateway]);
+    let enricher = enricher(&legacy(), &[gateway]);
     let request = logs(&[], &[&[ISTIO]]).encode_to_vec();
     let (kept, gone) = enrich(&enricher, Signal::Logs, &request, Some("10.0.0.1"), Noise::Drop);
     assert_eq!((kept.len(), gone), (0, 1));
@@ -349,7 +349,7 @@ fn edits_are_held_to_their_room() {
     let arrival = Arrival::new(None, NOW);
     // What is added to a resource is larger than the edit that adds it.
     let cluster = Cluster { name: Some("prod".repeat(50)), ..Cluster::default() };
-    let enricher = enricher(&Enrichment { cluster, ..Enrichment::default() }, &[]);
+    let enricher = enricher(&Enrichment { cluster, ..legacy() }, &[]);
     let request = holders(100);
     let changes =
         |room| enricher.edits(Signal::Traces, &request, &arrival, Noise::Drop, room).map(|changes| changes.edits);

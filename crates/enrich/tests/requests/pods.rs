@@ -2,7 +2,7 @@
 
 use weir_plan::{Enrichment, Pod, PodLabels, ServiceEnrichment, WorkloadKind};
 
-use crate::support::{Pairs, cart, enriched_resource, full_enrichment, strings, workload};
+use crate::support::{Pairs, cart, enriched_resource, full_enrichment, legacy, strings, workload};
 
 const LEGACY: ServiceEnrichment = ServiceEnrichment::KymaLegacy;
 
@@ -94,7 +94,7 @@ fn without_a_pod_the_node_gives_what_it_has() {
         own[0],
         own[1],
     ];
-    let enriched = |own| enriched_resource(&Enrichment::default(), &[cart()], own, Some("10.0.0.9"));
+    let enriched = |own| enriched_resource(&legacy(), &[cart()], own, Some("10.0.0.9"));
     assert_eq!(enriched(own), strings::<Vec<_>>(expected));
     let other: Pairs<'_> = &[("k8s.node.name", "node-2"), ("service.name", "mine")];
     assert_eq!(enriched(other), strings::<Vec<_>>(other));
@@ -114,7 +114,7 @@ fn own_attributes_win_unless_they_say_nothing() {
 
 #[test]
 fn owners_give_their_names() {
-    let cases: [(&[(WorkloadKind, &str)], &str); 6] = [
+    let cases: [(Owners<'_>, &str); 6] = [
         (&[(WorkloadKind::Deployment, "w")], "k8s.deployment.name"),
         (&[(WorkloadKind::StatefulSet, "w")], "k8s.statefulset.name"),
         (&[(WorkloadKind::DaemonSet, "w")], "k8s.daemonset.name"),
@@ -132,13 +132,41 @@ fn owners_give_their_names() {
     has(&added, "k8s.deployment.name", None);
 }
 
+type Owners<'a> = &'a [(WorkloadKind, &'a str)];
+
+/// A pod names its nearest owner only; the names of the two say who stands behind it.
+#[test]
+fn owners_are_read_from_names() {
+    use WorkloadKind::{CronJob, Deployment, Job, ReplicaSet};
+    let hash: Pairs<'_> = &[("pod-template-hash", "7d9c5b6f4")];
+    let (deployment, cron_job) = ("k8s.deployment.name", "k8s.cronjob.name");
+    let cases: [(Owners<'_>, Pairs<'_>, &str, Option<&str>); 11] = [
+        (&[(ReplicaSet, "my-cart-7d9c5b6f4")], hash, deployment, Some("my-cart")),
+        (&[(ReplicaSet, "my-cart-7d9c5b6f4")], &[], deployment, None),
+        (&[(ReplicaSet, "my-cart-7d9c5b6f4")], &[("pod-template-hash", "")], deployment, None),
+        (&[(ReplicaSet, "my-cart7d9c5b6f4")], hash, deployment, None),
+        (&[(ReplicaSet, "my-cart")], hash, deployment, None),
+        (&[(Deployment, "known"), (ReplicaSet, "my-cart-7d9c5b6f4")], hash, deployment, Some("known")),
+        (&[(Job, "report-29000000")], &[], cron_job, Some("report")),
+        (&[(Job, "report-29000000"), (CronJob, "known")], &[], cron_job, Some("known")),
+        (&[(Job, "report-20260407")], &[], cron_job, None),
+        (&[(Job, "report-+9000000")], &[], cron_job, None),
+        (&[(Job, "report-290000000")], &[], cron_job, None),
+    ];
+    for (owners, labels, key, expected) in cases {
+        let workloads = owners.iter().map(|(kind, name)| workload(*kind, name)).collect();
+        let pod = Pod { workloads, labels: strings(labels), ..cart() };
+        has(&gets(&full_enrichment(LEGACY), &pod), key, expected);
+    }
+}
+
 #[test]
 fn labels_are_picked_by_their_keys() {
     let labels =
         [("team", ""), ("team.x", "1"), ("a.b", "2"), ("a.bc", "3"), ("x.a.b", "4"), ("aXb", "5"), (".*", "6")];
     let pod = Pod { labels: strings(&labels), ..cart() };
     let pod_labels = vec![PodLabels::Key("team".into()), PodLabels::Prefix("a.b".into()), PodLabels::Key("a*".into())];
-    let added = gets(&Enrichment { pod_labels, ..Enrichment::default() }, &pod);
+    let added = gets(&Enrichment { pod_labels, ..legacy() }, &pod);
     let labels: Vec<_> = added.iter().filter(|(key, _)| key.starts_with("k8s.pod.label.")).cloned().collect();
     let expected = [("k8s.pod.label.a.b", "2"), ("k8s.pod.label.a.bc", "3"), ("k8s.pod.label.team", "")];
     assert_eq!(labels, strings::<Vec<_>>(&expected));
@@ -153,12 +181,12 @@ fn internal_attributes_go() {
         ("my.kyma.x", "stays"),
         ("service.name", "mine"),
     ];
-    assert_eq!(enriched_resource(&Enrichment::default(), &[], own, None), strings::<Vec<_>>(&own[2..]));
+    assert_eq!(enriched_resource(&legacy(), &[], own, None), strings::<Vec<_>>(&own[2..]));
 }
 
 #[test]
 fn a_pod_of_which_little_is_known_gives_little() {
     let pod = Pod { name: "p".into(), ips: vec!["10.0.0.1".parse().unwrap()], ..Pod::default() };
     let expected: Pairs<'_> = &[("k8s.pod.name", "p"), ("service.name", "p")];
-    assert_eq!(gets(&Enrichment::default(), &pod), strings::<Vec<_>>(expected));
+    assert_eq!(gets(&legacy(), &pod), strings::<Vec<_>>(expected));
 }

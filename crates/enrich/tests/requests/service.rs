@@ -6,10 +6,11 @@ use prost::Message as _;
 use weir_enrich::Noise;
 use weir_otlp::Signal;
 use weir_plan::ServiceEnrichment::{KymaLegacy, Otel};
-use weir_plan::{Enrichment, Pod, ServiceEnrichment, WorkloadKind};
+use weir_plan::{Pod, ServiceEnrichment, WorkloadKind};
 
 use crate::support::{
-    Pairs, cart, enrich, enriched_resource, enricher, key_value, mode, resource_pairs, strings, traces, workload,
+    Pairs, cart, enrich, enriched_resource, enricher, key_value, legacy, mode, resource_pairs, strings, traces,
+    workload,
 };
 
 /// What a resource of `pod` that says `own` says of its service when enriched: key and value, `service.` left out.
@@ -196,7 +197,7 @@ fn otel_annotations_become_attributes_of_any_name() {
     assert!(added.contains(&("deployment.environment".into(), "prod".into())));
     assert!(added.contains(&("k8s.node.name".into(), "annotated".into())));
     assert!(!added.iter().any(|(key, _)| key.starts_with("kyma.") || key.is_empty()));
-    let legacy = enriched_resource(&Enrichment::default(), &[pod], &[], Some("10.0.0.1"));
+    let legacy = enriched_resource(&legacy(), &[pod], &[], Some("10.0.0.1"));
     assert!(!legacy.iter().any(|(key, _)| key == "deployment.environment"));
 }
 
@@ -229,7 +230,7 @@ fn otel_proxies_have_no_say_about_the_service() {
         }
     }
     let request = traces(own, &[proxy]).encode_to_vec();
-    let legacy = enricher(&Enrichment::default(), &[]);
+    let legacy = enricher(&legacy(), &[]);
     assert_eq!(enrich(&legacy, Signal::Traces, &request, None, Noise::Drop).0, request, "a rule of the other mode");
 }
 
@@ -239,7 +240,7 @@ fn names_that_are_no_text() {
         let mut request = traces(&[("k8s.pod.name", "p")], &[&[]]);
         let resource = request.resource_spans[0].resource.as_mut().unwrap();
         resource.attributes.push(key_value(key, Some(Value::IntValue(5))));
-        let enricher = enricher(&Enrichment::default(), &[cart()]);
+        let enricher = enricher(&legacy(), &[cart()]);
         let (bytes, _) = enrich(&enricher, Signal::Traces, &request.encode_to_vec(), Some("10.0.0.1"), Noise::Drop);
         let enriched = ExportTraceServiceRequest::decode(&bytes[..]).unwrap();
         resource_pairs(enriched.resource_spans[0].resource.as_ref())

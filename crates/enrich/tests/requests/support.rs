@@ -63,6 +63,11 @@ pub(crate) fn enricher(enrichment: &Enrichment, pods: &[Pod]) -> Enricher {
     Enricher::new(enrichment, Arc::new(pods))
 }
 
+/// Nothing to add but the name of a service that has none.
+pub(crate) fn legacy() -> Enrichment {
+    mode(ServiceEnrichment::KymaLegacy)
+}
+
 pub(crate) fn mode(service: ServiceEnrichment) -> Enrichment {
     Enrichment { service, ..Enrichment::default() }
 }
