@@ -52,6 +52,11 @@ impl<'a> Changes<'a> {
         Self { edits: Vec::new(), noise: 0, room: max_bytes, max_bytes }
     }
 
+    /// Bytes that the edits take. The request grows by no more than that.
+    pub fn bytes(&self) -> usize {
+        self.max_bytes - self.room
+    }
+
     /// Adds an edit with `added` bytes of new fields.
     pub(crate) fn push(&mut self, edit: Edit<'a>, added: usize) -> Result<(), NoRoom> {
         let taken = size_of::<Edit<'_>>() + added;

@@ -360,6 +360,8 @@ fn edits_are_held_to_their_room() {
     }
     assert_eq!(changes(needed - 1).unwrap_err(), NoRoom { max_bytes: needed - 1 });
     let spliced = splice(Signal::Traces, &request, changes(needed).unwrap()).unwrap();
+    let plenty = enricher.edits(Signal::Traces, &request, &arrival, Noise::Drop, ROOM).unwrap();
+    assert_eq!(plenty.bytes(), needed);
     let grown = spliced.len() - request.len();
     assert!((1..=needed).contains(&grown), "{grown} of {needed}");
     let larger = holders(101);
