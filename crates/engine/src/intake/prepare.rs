@@ -11,8 +11,11 @@ use super::select::{Selected, Selection};
 use crate::budget::{self, Budget};
 use crate::rules::{NoMemory, Processed, Rules};
 
-/// Room for what enrichment adds to a request, beside once its size.
+/// Room for what enrichment adds to a request, beside a part of its size.
 const LEAST_ROOM: usize = 64 << 10;
+
+/// A request of very many small resources may become this many times as large. One that becomes more is not telemetry.
+const MOST_ROOM_FACTOR: usize = 16;
 
 /// A valid request.
 #[derive(Debug, Clone)]
@@ -97,16 +100,35 @@ impl Enriched {
 
 /// The enriched bytes, and how many items were removed as noise.
 fn enrich(arrived: &Arrived, enricher: &Enricher, noise: Noise, budget: &Budget) -> Result<(Bytes, u64), Unprepared> {
+    let bytes = arrived.body.len();
+    match enrich_within(bytes / 2 + LEAST_ROOM, arrived, enricher, noise, budget) {
+        Err(Unprepared::TooLarge(_)) => {
+            enrich_within(bytes * MOST_ROOM_FACTOR + LEAST_ROOM, arrived, enricher, noise, budget)
+        }
+        enriched => enriched,
+    }
+}
+
+/// The same where changes may take `room`, which is paid for before they are made.
+fn enrich_within(
+    room: usize,
+    arrived: &Arrived,
+    enricher: &Enricher,
+    noise: Noise,
+    budget: &Budget,
+) -> Result<(Bytes, u64), Unprepared> {
     let Arrived { signal, body, peer, unix_nanos, .. } = arrived;
     let arrival = Arrival::new(*peer, *unix_nanos);
-    let room = body.len() + LEAST_ROOM;
     let too_large = |error: &dyn std::fmt::Display| Unprepared::TooLarge(error.to_string());
+    let mut permit = budget.try_take(room).ok_or(Unprepared::NoMemory)?;
     let changes = enricher.edits(*signal, body, &arrival, noise, room).map_err(|error| too_large(&error))?;
     let removed = u64::from(changes.noise);
     if changes.edits.is_empty() {
         return Ok((body.clone(), 0));
     }
-    let permit = budget.try_take(body.len() + room).ok_or(Unprepared::NoMemory)?;
+    if !permit.grow(body.len() + changes.bytes()) {
+        return Err(Unprepared::NoMemory);
+    }
     let made = weir_otlp::splice::splice(*signal, body, changes.edits).map_err(|error| too_large(&error))?;
     Ok((budget::charge(made, permit), removed))
 }

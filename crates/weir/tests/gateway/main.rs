@@ -22,6 +22,8 @@ mod overload;
 #[cfg(test)]
 mod shutdown;
 #[cfg(test)]
+mod signals;
+#[cfg(test)]
 #[path = "../support/support.rs"]
 #[expect(dead_code, reason = "each test binary uses its part")]
 mod support;

@@ -33,7 +33,9 @@ pub(crate) struct Captured {
     pub(crate) headers: HeaderMap,
     /// The body as it was sent, without a gRPC prefix.
     pub(crate) body: Bytes,
-    /// The body as OTLP, decompressed.
+    /// The body, decompressed.
+    pub(crate) plain: Bytes,
+    /// The body as spans, decompressed.
     pub(crate) message: ExportTraceServiceRequest,
     pub(crate) at: Instant,
     /// The backend said that it took it.
@@ -169,7 +171,8 @@ impl Desk {
         let (body, plain) = plain(&head.headers, body, is_grpc);
         let message = ExportTraceServiceRequest::decode(plain.as_slice()).unwrap_or_default();
         let path = head.uri.path().to_owned();
-        let captured = Captured { path, headers: head.headers, body, message, at: Instant::now(), taken: false };
+        let plain = plain.into();
+        let captured = Captured { path, headers: head.headers, body, plain, message, at: Instant::now(), taken: false };
         let number = {
             let mut all = self.captured.lock().unwrap();
             all.push(captured.clone());

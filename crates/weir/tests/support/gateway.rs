@@ -1,11 +1,13 @@
 //! Engines in this process, the plans they run, and the sinks behind them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::SystemTime;
 
 use weir_engine::{Addresses, Engine, Settings, Snapshot};
 use weir_loadtest::sink::faults::Faults;
 use weir_loadtest::sink::{Sink, SinkArgs};
 use weir_plan::{Compression, Endpoint, Output, Pipeline, Plan, Protocol, Signal};
+use weir_resources::{Source, load};
 
 use super::grpc::{self, Grpc};
 use super::metrics::Scrape;
@@ -15,6 +17,12 @@ use super::{eventually, in_time, payload};
 pub(crate) struct Gateway {
     pub(crate) engine: Engine,
     pub(crate) at: Addresses,
+}
+
+/// The plan of a configuration.
+pub(crate) fn configuration(yaml: &str) -> Plan {
+    let source = Source { name: "test.yaml".into(), text: yaml.into() };
+    load(&[source], SystemTime::now()).unwrap_or_else(|report| panic!("{report}")).plan
 }
 
 /// Settings for tests: free ports, everything else as it comes.
@@ -50,6 +58,14 @@ impl Gateway {
 
     pub(crate) async fn with(pipelines: Vec<Pipeline>, settings: Settings) -> Self {
         let engine = Engine::start(&Plan { pipelines, ..Plan::default() }, settings).await.unwrap();
+        let at = engine.addresses();
+        Self { engine, at }
+    }
+
+    /// A gateway that runs a plan as a configuration makes it.
+    pub(crate) async fn configured(yaml: &str, settings: Settings) -> Self {
+        let plan = configuration(yaml);
+        let engine = Engine::start(&plan, settings).await.unwrap();
         let at = engine.addresses();
         Self { engine, at }
     }

@@ -38,6 +38,13 @@ pub(crate) async fn post(address: SocketAddr, content_type: &str, encoding: Opti
     exchange(address, &request).await
 }
 
+/// Posts `body` to `path` on a connection of its own.
+pub(crate) async fn post_to(address: SocketAddr, path: &str, content_type: &str, body: &[u8]) -> Answer {
+    let mut request = head("POST", path, content_type, &format!("content-length: {}\r\n", body.len()));
+    request.extend_from_slice(body);
+    exchange(address, &request).await
+}
+
 pub(crate) async fn get(address: SocketAddr, path: &str) -> Answer {
     exchange(address, format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n").as_bytes()).await
 }

@@ -8,6 +8,7 @@ pub(crate) mod json;
 pub(crate) mod metrics;
 pub(crate) mod payload;
 pub(crate) mod process;
+pub(crate) mod signals;
 pub(crate) mod tls;
 
 use std::io::Write;
