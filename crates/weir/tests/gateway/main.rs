@@ -20,6 +20,8 @@ mod metrics;
 #[cfg(test)]
 mod overload;
 #[cfg(test)]
+mod processing;
+#[cfg(test)]
 mod shutdown;
 #[cfg(test)]
 mod signals;

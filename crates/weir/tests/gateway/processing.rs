@@ -1,0 +1,353 @@
+//! What happens to telemetry between its client and its backend, by configuration: selection, enrichment, transforms,
+//! filters, temporality. Each case ends with books that balance.
+
+use std::net::SocketAddr;
+
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
+use opentelemetry_proto::tonic::metrics::v1::{Metric, metric::Data, number_data_point};
+use prost::Message;
+use weir_plan::Signal;
+
+use crate::support::backend::Backend;
+use crate::support::eventually;
+use crate::support::gateway::{Gateway, settings};
+use crate::support::grpc::{OK, frame};
+use crate::support::metrics::whole;
+use crate::support::payload::{self, attribute};
+use crate::support::signals::{TIME, encoded, items, metrics, resources};
+
+/// A pipeline of this signal to a local backend, with more fields of its `spec`.
+fn document(signal: Signal, name: &str, backend: SocketAddr, spec: &str) -> String {
+    let kind = match signal {
+        Signal::Traces => "TracePipeline",
+        Signal::Metrics => "MetricPipeline",
+        Signal::Logs => "LogPipeline",
+    };
+    format!(
+        "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: {kind}\nmetadata:\n  name: {name}\nspec:\n  output:\n    \
+         otlp:\n      compression: none\n      endpoint:\n        value: http://{backend}\n{spec}\n---\n"
+    )
+}
+
+async fn send(gateway: &Gateway, signal: Signal, request: &[u8]) {
+    let answer = gateway.client().await.call(signal.grpc_method(), None, frame(request, false)).await;
+    assert_eq!(answer.code, OK, "{signal:?}: {answer:?}");
+}
+
+/// All requests that arrived, one after the other, which is one request.
+fn arrived(backend: &Backend) -> Vec<u8> {
+    backend.captured().iter().flat_map(|request| request.plain.to_vec()).collect()
+}
+
+fn text<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a str> {
+    let found = attributes.iter().find(|attribute| attribute.key == key)?;
+    match found.value.as_ref()?.value.as_ref()? {
+        Value::StringValue(text) => Some(text),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_pipeline_takes_what_its_namespaces_say() {
+    for signal in [Signal::Metrics, Signal::Logs] {
+        let [all, some, others, nothing] =
+            [Backend::start().await, Backend::start().await, Backend::start().await, Backend::start().await];
+        let yaml = [
+            document(signal, "all", all.address, ""),
+            document(signal, "some", some.address, "  input: {otlp: {namespaces: {include: [shop, bank]}}}"),
+            document(signal, "others", others.address, "  input: {otlp: {namespaces: {exclude: [shop]}}}"),
+            document(signal, "nothing", nothing.address, "  input: {otlp: {enabled: false}}"),
+        ];
+        let gateway = Gateway::configured(&yaml.concat(), settings()).await;
+        let from = |namespace: &str, ids| encoded(signal, &[("k8s.namespace.name", namespace)], ids);
+        let request = [
+            from("shop", 0..1),
+            from("kube-system", 0..2),
+            from("bank", 0..4),
+            encoded(signal, &[("service.name", "nobody's")], 0..8),
+        ]
+        .concat();
+        send(&gateway, signal, &request).await;
+        gateway.settle().await;
+        let per_id = items(signal, &from("shop", 0..1));
+        let counts = [&all, &some, &others, &nothing].map(|backend| items(signal, &arrived(backend)) / per_id);
+        assert_eq!(counts, [15, 1 + 4 + 8, 2 + 4 + 8, 0], "{signal:?}");
+        let accepted = gateway.engine.books().into_iter().map(|(_, books)| books.accepted / per_id).collect::<Vec<_>>();
+        assert_eq!(accepted, [15, 13, 14, 0], "what is not taken costs nothing and is not in the books");
+        // A request of which nothing is left is answered OK and goes nowhere.
+        send(&gateway, signal, &from("kube-system", 0..1)).await;
+        gateway.settle().await;
+        assert_eq!(some.captured().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn transforms_come_first_and_filters_see_what_they_made() {
+    let rules = [
+        (
+            Signal::Traces,
+            "  transform:\n  - conditions: ['IsMatch(span.name, \"/orders/[0-4]$\")']\n    statements:\n    \
+             - set(span.attributes[\"marked\"], true)\n    - set(resource.attributes[\"seen\"], \"yes\")\n  \
+             filter:\n  - conditions: ['span.attributes[\"marked\"] == true']",
+        ),
+        (
+            Signal::Metrics,
+            "  transform:\n  - conditions: ['datapoint.attributes[\"id\"] == \"3\"']\n    statements:\n    \
+             - set(datapoint.attributes[\"marked\"], true)\n    - set(resource.attributes[\"seen\"], \"yes\")\n  \
+             filter:\n  - conditions: ['datapoint.attributes[\"marked\"] == true']",
+        ),
+        (
+            Signal::Logs,
+            "  transform:\n  - conditions: ['log.severity_number < SEVERITY_NUMBER_DEBUG2']\n    statements:\n    \
+             - set(log.attributes[\"marked\"], true)\n    - set(resource.attributes[\"seen\"], \"yes\")\n  \
+             filter:\n  - conditions: ['log.attributes[\"marked\"] == true']",
+        ),
+    ];
+    for (signal, rules) in rules {
+        let (ruled, plain) = (Backend::start().await, Backend::start().await);
+        let yaml = document(signal, "ruled", ruled.address, rules) + &document(signal, "plain", plain.address, "");
+        let gateway = Gateway::configured(&yaml, settings()).await;
+        let request = encoded(signal, &[("service.name", "shop")], 0..10);
+        let total = items(signal, &request);
+        send(&gateway, signal, &request).await;
+        gateway.settle().await;
+        assert_eq!(arrived(&plain), request, "{signal:?}: the neighbour gets the bytes as they were");
+        let left = items(signal, &arrived(&ruled));
+        let removed = if signal == Signal::Metrics { total / 10 } else { total / 2 };
+        assert_eq!(left, total - removed, "{signal:?}");
+        assert_eq!(text(&resources(signal, &arrived(&ruled))[0].attributes, "seen"), Some("yes"));
+        let books = gateway.engine.books();
+        let (_, books) = books.iter().find(|(exporter, _)| exporter.ends_with("-ruled")).unwrap();
+        assert_eq!((books.accepted, books.delivered, books.filtered["filter"]), (total, left, removed), "{books:?}");
+        let page = gateway.scrape().await;
+        let figure = |name: &str, kind: &str, line: u8| {
+            let signal = signal.name();
+            whole(page.get(&format!(
+                "{name}{{pipeline=\"ruled\",signal=\"{signal}\",kind=\"{kind}\",rule=\"0\",line=\"{line}\"}}"
+            )))
+        };
+        assert_eq!(figure("weir_rule_matches_total", "filter_condition", 0), removed, "{signal:?}");
+        assert_eq!(figure("weir_rule_matches_total", "transform_statement", 1), removed, "{signal:?}");
+        assert_eq!(figure("weir_rule_errors_total", "transform_statement", 0), 0);
+    }
+}
+
+/// `error_mode` is `ignore`, and what is ignored is seen.
+#[tokio::test]
+async fn a_statement_that_fails_is_counted_and_changes_nothing() {
+    let backend = Backend::start().await;
+    let rules = "  transform:\n  - statements:\n    - set(log.attributes[\"n\"], Int(log.body) + Len(log.severity_number))\n    \
+                 - set(log.attributes[\"after\"], \"yes\")";
+    let gateway = Gateway::configured(&document(Signal::Logs, "a", backend.address, rules), settings()).await;
+    send(&gateway, Signal::Logs, &encoded(Signal::Logs, &[], 0..4)).await;
+    gateway.settle().await;
+    let request = ExportLogsServiceRequest::decode(arrived(&backend).as_slice()).unwrap();
+    for record in &request.resource_logs[0].scope_logs[0].log_records {
+        assert_eq!((text(&record.attributes, "n"), text(&record.attributes, "after")), (None, Some("yes")));
+    }
+    let page = gateway.scrape().await;
+    let errors =
+        "weir_rule_errors_total{pipeline=\"a\",signal=\"logs\",kind=\"transform_statement\",rule=\"0\",line=\"0\"}";
+    assert_eq!(whole(page.get(errors)), 4);
+}
+
+const POD: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata:
+  name: orders-7d9f-abcde
+  namespace: shop
+  uid: 11111111-2222-3333-4444-555555555555
+  labels: {app.kubernetes.io/name: orders, team: blue}
+  ownerReferences:
+  - {apiVersion: apps/v1, kind: ReplicaSet, name: orders-7d9f, uid: rs-1, controller: true}
+spec:
+  nodeName: node-1
+  containers: [{name: main, image: "orders:1.2"}]
+status:
+  phase: Running
+  podIP: 127.0.0.1
+  podIPs: [{ip: 127.0.0.1}]
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata:
+  name: orders-7d9f
+  namespace: shop
+  uid: rs-1
+  ownerReferences:
+  - {apiVersion: apps/v1, kind: Deployment, name: orders, uid: d-1, controller: true}
+---
+apiVersion: v1
+kind: Node
+metadata:
+  name: node-1
+  labels: {topology.kubernetes.io/region: eu-1, topology.kubernetes.io/zone: eu-1a, kubernetes.io/arch: arm64}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: kube-system, uid: cluster-1}
+---
+apiVersion: operator.kyma-project.io/v1beta1
+kind: Telemetry
+metadata:
+  name: default
+  namespace: kyma-system
+  annotations: {telemetry.kyma-project.io/service-enrichment: otel}
+spec:
+  enrichments:
+    cluster: {name: garden}
+    extractPodLabels: [{key: team}]
+---
+"#;
+
+/// Attributes of a resource as it is sent, and what some of them are when it arrives.
+type Sent<'a> = &'a [(&'a str, &'a str)];
+type Expected<'a> = &'a [(&'a str, Option<&'a str>)];
+
+#[tokio::test]
+async fn telemetry_says_which_pod_it_is_from() {
+    let backends = [Backend::start().await, Backend::start().await, Backend::start().await];
+    let documents = Signal::ALL.iter().zip(&backends);
+    let documents: String = documents.map(|(signal, backend)| document(*signal, "a", backend.address, "")).collect();
+    let gateway = Gateway::configured(&(documents + POD), settings()).await;
+    let cases: [(Sent<'_>, Expected<'_>); 3] = [
+        // By the address of the peer, which is this machine.
+        (
+            &[("service.version", "9")],
+            &[
+                ("k8s.pod.name", Some("orders-7d9f-abcde")),
+                ("k8s.namespace.name", Some("shop")),
+                ("k8s.deployment.name", Some("orders")),
+                ("k8s.node.name", Some("node-1")),
+                ("cloud.region", Some("eu-1")),
+                ("host.arch", Some("arm64")),
+                ("k8s.pod.label.team", Some("blue")),
+                ("k8s.cluster.name", Some("garden")),
+                ("k8s.cluster.uid", Some("cluster-1")),
+                ("service.name", Some("orders")),
+                ("service.version", Some("9")),
+            ],
+        ),
+        // What is there stays, and what is internal goes.
+        (
+            &[("service.name", "mine"), ("k8s.cluster.name", "other"), ("kyma.input.name", "otlp")],
+            &[("service.name", Some("mine")), ("k8s.cluster.name", Some("other")), ("kyma.input.name", None)],
+        ),
+        // Who names another pod is not the peer.
+        (&[("k8s.pod.uid", "unknown")], &[("k8s.pod.name", None), ("k8s.cluster.name", Some("garden"))]),
+    ];
+    for (signal, backend) in Signal::ALL.into_iter().zip(&backends) {
+        for (number, (sent, expected)) in cases.iter().enumerate() {
+            send(&gateway, signal, &encoded(signal, sent, 1..3)).await;
+            eventually("it arrives", async || backend.captured().len() == number + 1).await;
+            let resource = &resources(signal, &backend.captured()[number].plain)[0];
+            for (key, value) in *expected {
+                assert_eq!(text(&resource.attributes, key), *value, "{signal:?} {key}");
+            }
+        }
+    }
+    gateway.settle().await;
+}
+
+/// A span that Istio's proxy made of a request to the gateway itself, and one of the application.
+fn with_noise() -> Vec<u8> {
+    let mut request = payload::request(1, 4, 0);
+    let noise = [
+        ("component", "proxy"),
+        ("http.method", "POST"),
+        ("upstream_cluster.name", "outbound|4317||telemetry-otlp-traces.kyma-system.svc.cluster.local"),
+        ("http.url", "http://telemetry-otlp-traces.kyma-system:4317/v1/traces"),
+    ];
+    let span = &mut request.resource_spans[0].scope_spans[0].spans[2];
+    span.attributes.extend(noise.map(|(key, value)| attribute(key, value)));
+    request.encode_to_vec()
+}
+
+#[tokio::test]
+async fn noise_of_a_mesh_is_left_out_unless_it_is_wanted() {
+    let (quiet, whole) = (Backend::start().await, Backend::start().await);
+    let wants = document(Signal::Traces, "whole", whole.address, "")
+        .replace("  name: whole", "  name: whole\n  annotations: {weir.dev/istio-noise-filter: disabled}");
+    let yaml = document(Signal::Traces, "quiet", quiet.address, "") + &wants;
+    let gateway = Gateway::configured(&yaml, settings()).await;
+    send(&gateway, Signal::Traces, &with_noise()).await;
+    gateway.settle().await;
+    assert_eq!((quiet.ids(), whole.ids()), (vec![1, 2, 4], vec![1, 2, 3, 4]));
+    assert_eq!(gateway.books("quiet").filtered["istio_noise"], 1);
+    assert!(gateway.books("whole").filtered.is_empty());
+}
+
+/// A counter at this value at this second, which began at second 0.
+fn counter(second: u64, value: i64) -> Vec<u8> {
+    let mut request = metrics(&[("service.name", "shop")], 1..2);
+    let metrics = &mut request.resource_metrics[0].scope_metrics[0].metrics;
+    metrics.retain(|metric| matches!(metric.data, Some(Data::Sum(_))));
+    let Some(Data::Sum(sum)) = &mut metrics[0].data else { panic!("a sum") };
+    let point = &mut sum.data_points[0];
+    point.time_unix_nano = TIME + second * 1_000_000_000;
+    point.value = Some(number_data_point::Value::AsInt(value));
+    request.encode_to_vec()
+}
+
+fn deltas(request: &[u8]) -> Vec<(i32, i64)> {
+    let request = ExportMetricsServiceRequest::decode(request).unwrap();
+    let metrics = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
+    let metrics = metrics.flat_map(|scope| scope.metrics);
+    let points = metrics.flat_map(|Metric { data, .. }| {
+        let Some(Data::Sum(sum)) = data else { panic!("a sum") };
+        let temporality = sum.aggregation_temporality;
+        sum.data_points.into_iter().map(move |point| (temporality, point.value))
+    });
+    let value = |value| if let Some(number_data_point::Value::AsInt(value)) = value { value } else { 0 };
+    points.map(|(temporality, number)| (temporality, value(number))).collect()
+}
+
+#[tokio::test]
+async fn cumulative_becomes_delta_for_the_pipeline_that_asks() {
+    let (delta, cumulative) = (Backend::start().await, Backend::start().await);
+    let asks = document(Signal::Metrics, "delta", delta.address, "")
+        .replace("    otlp:\n", "    otlp:\n      temporality: delta\n");
+    let yaml = asks + &document(Signal::Metrics, "cumulative", cumulative.address, "");
+    let gateway = Gateway::configured(&yaml, settings()).await;
+    for (second, value) in [(1, 10), (2, 15), (2, 15), (3, 15), (5, 40)] {
+        send(&gateway, Signal::Metrics, &counter(second, value)).await;
+    }
+    gateway.settle().await;
+    assert_eq!(deltas(&arrived(&delta)), [(1, 5), (1, 0), (1, 25)], "the first is where counting begins");
+    assert_eq!(deltas(&arrived(&cumulative)), [(2, 10), (2, 15), (2, 15), (2, 15), (2, 40)]);
+    let books = gateway.engine.books();
+    let (_, books) = books.iter().find(|(exporter, _)| exporter.ends_with("-delta")).unwrap();
+    assert_eq!((books.accepted, books.delivered, books.filtered["temporality"]), (5, 3, 2), "{books:?}");
+    let page = gateway.scrape().await;
+    let duplicates =
+        "weir_temporality_points_total{pipeline=\"delta\",signal=\"metrics\",outcome=\"dropped\",reason=\"duplicate\"}";
+    assert_eq!(whole(page.get(duplicates)), 1);
+}
+
+/// What is not changed by a rule keeps its bytes, also fields that nobody knows yet.
+#[tokio::test]
+async fn unknown_fields_survive_every_step() {
+    let backend = Backend::start().await;
+    let rules = "  transform:\n  - statements: ['set(span.attributes[\"added\"], 1)']\n  filter:\n  - conditions: ['span.name == \"no\"']";
+    let gateway = Gateway::configured(&document(Signal::Traces, "a", backend.address, rules), settings()).await;
+    let mut span = payload::request(1, 1, 0).resource_spans[0].scope_spans[0].spans[0].encode_to_vec();
+    // Field 31 as text, in the span.
+    span.extend_from_slice(b"\xfa\x01\x03new");
+    let wrap = |number: u8, body: &[u8]| {
+        let mut field = vec![number << 3 | 2];
+        prost::encoding::encode_varint(body.len() as u64, &mut field);
+        field.extend_from_slice(body);
+        field
+    };
+    let request = wrap(1, &wrap(2, &wrap(2, &span)));
+    send(&gateway, Signal::Traces, &request).await;
+    gateway.settle().await;
+    let sent = arrived(&backend);
+    assert!(sent.windows(6).any(|window| window == b"\xfa\x01\x03new"), "the field is there");
+    let spans = &ExportTraceServiceRequest::decode(sent.as_slice()).unwrap().resource_spans[0].scope_spans[0].spans;
+    assert!(spans[0].attributes.iter().any(|attribute| attribute.key == "added"));
+}
