@@ -20,10 +20,9 @@ use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::rules::{NoMemory, Processed, Rules, Taken};
 use crate::store::Store;
-use prepare::{Enriched, Unprepared};
 use receipt::{Offer, Receipt, retry_after};
 
-pub(crate) use prepare::Arrived;
+pub(crate) use prepare::{Arrived, Enriched, Unprepared};
 pub(crate) use select::Selection;
 
 /// The gateway is ready when a request of this size would be taken.

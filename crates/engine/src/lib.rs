@@ -27,6 +27,7 @@ mod metrics;
 mod obligation;
 mod pipeline;
 mod pipelines;
+mod preview;
 mod process;
 mod receive;
 mod rejected;
@@ -53,6 +54,7 @@ use weir_plan::Plan;
 pub use books::Snapshot;
 pub use export::SetupError;
 pub use pipelines::Changes;
+pub use preview::{Preview, RuleReport, preview};
 pub use settings::Settings;
 
 use account::Account;

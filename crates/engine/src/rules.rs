@@ -42,6 +42,8 @@ pub(crate) struct Counted<R> {
 pub(crate) struct RuleStats {
     pub(crate) matched: AtomicU64,
     pub(crate) errors: AtomicU64,
+    /// Why it failed the first time.
+    pub(crate) cause: Mutex<Option<String>>,
 }
 
 /// The converter of a pipeline whose backend wants deltas.
@@ -165,6 +167,7 @@ impl Rules {
             stats.matched.fetch_add(tally.matched, Ordering::Relaxed);
             stats.errors.fetch_add(tally.errors, Ordering::Relaxed);
             let Some(cause) = &tally.first_error else { continue };
+            stats.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| cause.clone());
             if self.reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {
                 let (signal, errors) = (self.signal.name(), tally.errors);
                 tracing::warn!(

@@ -14,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir run examples/quickstart.yaml        receive OTLP and deliver it to the pipelines of a file
   weir check pipelines/                    report everything that is wrong with a configuration
+  weir try pipelines/ --input sample.json  what transforms and filters make of a sample
   weir journal inspect /var/lib/weir       what waits on disk, and for whom
   weir sink                                a backend to try things with
   weir load traces --rate 1000             send spans to a gateway
@@ -70,6 +71,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Rewrite pipelines and Telemetry in another version of their API, without loss
     Convert(ConvertArgs),
+    /// Show what the pipelines of a configuration make of a sample, without sending anything
+    Try(TryArgs),
     /// Look into a data directory: what waits on disk, is it sound, and get it out
     Journal(crate::journal::JournalArgs),
     /// Be a backend: count what arrives, and misbehave on request
@@ -209,4 +212,42 @@ pub(crate) struct IngestArgs {
     /// Tokens, one per line, of which every request must carry one as `authorization: Bearer TOKEN`
     #[arg(long, value_name = "FILE")]
     pub(crate) bearer_token_file: Option<PathBuf>,
+}
+
+const TRY_EXAMPLES: &str = "\
+Examples:
+  weir try pipeline.yaml --input sample.json               before and after, line by line
+  weir try pipelines/ --input sample.json --pipeline shop  of one pipeline only
+  weir try pipeline.yaml --input - --format json < sample  for programs
+
+A sample is an OTLP/JSON document (an export request, with resourceSpans, resourceMetrics or resourceLogs), or several of
+them, one after the other: what the Collector's file exporter writes will do. Exit code 1 if a rule fails for an item.";
+
+#[derive(Args, Debug)]
+#[command(after_help = TRY_EXAMPLES)]
+pub(crate) struct TryArgs {
+    /// YAML files, or directories of them
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The sample; - is the standard input
+    #[arg(long, value_name = "SAMPLE")]
+    pub(crate) input: PathBuf,
+    /// Only pipelines of this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pipeline: Option<String>,
+    /// Address that the sample comes from, to find its pod
+    #[arg(long, value_name = "IP")]
+    pub(crate) peer: Option<IpAddr>,
+    /// How the outcome is printed
+    #[arg(long, value_enum, default_value_t = TryFormat::Diff, value_name = "FORMAT")]
+    pub(crate) format: TryFormat,
+}
+
+/// How an outcome is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TryFormat {
+    /// What changes, line by line
+    Diff,
+    /// A JSON document for each pipeline
+    Json,
 }

@@ -11,6 +11,7 @@ mod limits;
 mod logging;
 mod run;
 mod security;
+mod trial;
 mod watch;
 
 use std::io;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::check(&args),
         Command::Convert(args) => convert::convert(&args),
+        Command::Try(args) => trial::run(&args),
         Command::Journal(args) => journal::run(&args),
         Command::Sink(args) => weir_loadtest::sink::run(args),
         Command::Load(args) => weir_loadtest::load::run(args),

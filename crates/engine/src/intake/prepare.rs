@@ -46,7 +46,7 @@ impl From<NoMemory> for Unprepared {
 
 /// A request with what is known of its sender.
 #[derive(Debug)]
-pub(super) struct Enriched {
+pub(crate) struct Enriched {
     arrived: Arrived,
     /// Without the noise of a service mesh, and how many items that takes away.
     quiet: (Bytes, u64),
@@ -56,7 +56,7 @@ pub(super) struct Enriched {
 
 impl Enriched {
     /// `keeps_noise`: some pipeline wants it.
-    pub(super) fn new(
+    pub(crate) fn new(
         arrived: Arrived,
         enricher: &Enricher,
         keeps_noise: bool,
@@ -71,7 +71,7 @@ impl Enriched {
     }
 
     /// What one pipeline gets of it; `None` when it takes nothing.
-    pub(super) fn select(
+    pub(crate) fn select(
         &self,
         selection: &Selection,
         rules: Option<&Rules>,

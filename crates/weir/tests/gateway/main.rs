@@ -29,3 +29,5 @@ mod signals;
 #[path = "../support/support.rs"]
 #[expect(dead_code, reason = "each test binary uses its part")]
 mod support;
+#[cfg(test)]
+mod trial;

@@ -1,0 +1,121 @@
+//! What the pipelines of a plan would make of a request, without sending anything: for trying rules out.
+
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use weir_enrich::{Enricher, StaticPods};
+use weir_plan::{Pipeline, Plan, Signal};
+
+use crate::budget::Budget;
+use crate::intake::{Arrived, Enriched, Selection, Unprepared};
+use crate::rules::{RuleStats, Rules};
+
+/// What a request may grow to; nothing is kept for longer than the preview.
+const MEMORY: usize = 1 << 30;
+
+/// What one pipeline makes of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    /// Kind and name, for example `tracepipeline/backend`.
+    pub pipeline: String,
+    /// The request as its backend would get it; empty when nothing is left of it, `None` when the pipeline takes
+    /// nothing of it.
+    pub request: Option<Bytes>,
+    /// Items in it.
+    pub items: u64,
+    /// Items removed, by reason.
+    pub filtered: Vec<(&'static str, u64)>,
+    /// What each condition and statement did, in the order in which they are applied.
+    pub rules: Vec<RuleReport>,
+}
+
+/// What a condition or statement did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleReport {
+    /// `transform[0].statements[1]`
+    pub field: String,
+    /// The text of the rule.
+    pub text: String,
+    /// Times that it held or was executed.
+    pub matched: u64,
+    /// Times that it failed.
+    pub errors: u64,
+    /// Why it failed the first time.
+    pub cause: Option<String>,
+}
+
+/// Applies the plan to a valid request of one signal that came from `peer`.
+///
+/// # Errors
+/// A rule that cannot be compiled, or a request that grows beyond reason.
+pub fn preview(plan: &Plan, signal: Signal, request: Bytes, peer: Option<IpAddr>) -> Result<Vec<Preview>, String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let unix_nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+    let items = u64::from(weir_otlp::count(signal, &request));
+    let arrived = Arrived { signal, body: request, items, peer, unix_nanos };
+    let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
+    let enricher = Enricher::new(&plan.enrichment, pods);
+    let budget = Budget::new(MEMORY);
+    let enriched = Enriched::new(arrived, &enricher, true, &budget).map_err(explain)?;
+    let pipelines = plan.pipelines.iter().filter(|pipeline| pipeline.signal == signal);
+    pipelines.map(|pipeline| one(pipeline, &enriched, &budget, unix_nanos)).collect()
+}
+
+fn one(pipeline: &Pipeline, enriched: &Enriched, budget: &Budget, unix_nanos: u64) -> Result<Preview, String> {
+    let rules = Rules::compile(pipeline.signal, &pipeline.processing, None, unix_nanos)?;
+    let selection = Selection::new(&pipeline.input);
+    let processed = enriched.select(&selection, rules.as_ref(), budget).map_err(explain)?;
+    let id = pipeline.exporter_id();
+    let name = id.split_once('/').map_or(id.as_str(), |(_, rest)| rest).replacen('-', "/", 1);
+    let reports = rules.map(|rules| reports(pipeline, &rules)).unwrap_or_default();
+    let Some(processed) = processed else {
+        return Ok(Preview { pipeline: name, request: None, items: 0, filtered: Vec::new(), rules: reports });
+    };
+    let filtered = processed.filtered.clone();
+    Ok(Preview {
+        pipeline: name,
+        request: Some(processed.body.clone()),
+        items: processed.items,
+        filtered,
+        rules: reports,
+    })
+}
+
+fn explain(unprepared: Unprepared) -> String {
+    match unprepared {
+        Unprepared::NoMemory => "the request becomes larger than 1 GiB".to_owned(),
+        Unprepared::TooLarge(message) => message,
+    }
+}
+
+fn reports(pipeline: &Pipeline, rules: &Rules) -> Vec<RuleReport> {
+    let mut reports = Vec::new();
+    let mut add = |field: String, texts: &[String], stats: &[RuleStats]| {
+        for (line, (text, stats)) in texts.iter().zip(stats).enumerate() {
+            reports.push(report(format!("{field}[{line}]"), text, stats));
+        }
+    };
+    let processing = &pipeline.processing;
+    for (number, (rule, counted)) in processing.transforms.iter().zip(&rules.transforms).enumerate() {
+        add(format!("transform[{number}].conditions"), &rule.conditions, &counted.conditions);
+        add(format!("transform[{number}].statements"), &rule.statements, &counted.statements);
+    }
+    for (number, (rule, counted)) in processing.filters.iter().zip(&rules.filters).enumerate() {
+        add(format!("filter[{number}].conditions"), &rule.conditions, &counted.conditions);
+    }
+    reports
+}
+
+fn report(field: String, text: &str, stats: &RuleStats) -> RuleReport {
+    use std::sync::atomic::Ordering::Relaxed;
+    let cause = stats.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    RuleReport {
+        field,
+        text: text.to_owned(),
+        matched: stats.matched.load(Relaxed),
+        errors: stats.errors.load(Relaxed),
+        cause,
+    }
+}

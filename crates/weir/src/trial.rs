@@ -1,0 +1,178 @@
+//! `weir try`: what the pipelines of a configuration make of a sample.
+
+use std::fs;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use serde_json::{Deserializer, Value, json};
+use similar::{ChangeTag, TextDiff};
+use weir_engine::{Preview, RuleReport, preview};
+use weir_otlp::{Limits, Signal};
+
+use crate::check;
+use crate::cli::{TryArgs, TryFormat};
+
+/// Largest sample; it is held in memory several times.
+const MAX_SAMPLE_BYTES: u64 = 16 << 20;
+/// Unchanged lines around a change.
+const CONTEXT: usize = 3;
+
+/// Prints what becomes of the sample in each pipeline.
+pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
+    let Some(mut plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
+    if let Some(name) = &args.pipeline {
+        plan.pipelines.retain(|pipeline| pipeline.name == *name);
+        if plan.pipelines.is_empty() {
+            bail!("cannot find a pipeline named {name:?} in the configuration");
+        }
+    }
+    let mut failed = false;
+    let mut out = Output { out: io::stdout().lock(), colours: io::stdout().is_terminal(), format: args.format };
+    for (signal, request) in read(&args.input)? {
+        if !plan.pipelines.iter().any(|pipeline| pipeline.signal == signal) {
+            tracing::warn!(signal = signal.name(), "the configuration has no pipeline for this part of the sample");
+        }
+        let previews = preview(&plan, signal, request.clone(), args.peer).map_err(anyhow::Error::msg)?;
+        for preview in &previews {
+            failed |= preview.rules.iter().any(|rule| rule.errors > 0);
+            out.show(signal, &request, preview)?;
+        }
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The requests of a sample, those of the same signal that follow each other as one.
+fn read(input: &Path) -> anyhow::Result<Vec<(Signal, Bytes)>> {
+    let name = input.display();
+    let mut text = Vec::new();
+    let from: Box<dyn Read> = if input == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(fs::File::open(input).with_context(|| format!("cannot read the sample {name}"))?)
+    };
+    from.take(MAX_SAMPLE_BYTES + 1).read_to_end(&mut text).with_context(|| format!("cannot read the sample {name}"))?;
+    if text.len() as u64 > MAX_SAMPLE_BYTES {
+        bail!("cannot use the sample {name}: it is larger than {} MiB", MAX_SAMPLE_BYTES >> 20);
+    }
+    let mut requests: Vec<(Signal, Vec<u8>)> = Vec::new();
+    let mut documents = Deserializer::from_slice(&text).into_iter::<Value>();
+    let mut start = 0;
+    while let Some(document) = documents.next() {
+        let document = document.with_context(|| format!("{name} is not JSON"))?;
+        let line = text[..start].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let Some(signal) = signal_of(&document) else {
+            bail!("{name}: the document near line {line} has none of resourceSpans, resourceMetrics and resourceLogs");
+        };
+        let here = &text[start..documents.byte_offset()];
+        let request = weir_otlp::from_json(signal, here, &Limits::default(), usize::MAX)
+            .with_context(|| format!("{name}: the document near line {line} is not OTLP"))?;
+        start = documents.byte_offset();
+        match requests.last_mut() {
+            Some((last, bytes)) if *last == signal => bytes.extend_from_slice(&request),
+            _ => requests.push((signal, request)),
+        }
+    }
+    if requests.is_empty() {
+        bail!("{name} is empty: an OTLP/JSON document is needed");
+    }
+    Ok(requests.into_iter().map(|(signal, bytes)| (signal, bytes.into())).collect())
+}
+
+fn signal_of(document: &Value) -> Option<Signal> {
+    let has = |names: [&str; 2]| names.iter().any(|name| document.get(name).is_some());
+    Signal::ALL.into_iter().find(|signal| match signal {
+        Signal::Traces => has(["resourceSpans", "resource_spans"]),
+        Signal::Metrics => has(["resourceMetrics", "resource_metrics"]),
+        Signal::Logs => has(["resourceLogs", "resource_logs"]),
+    })
+}
+
+fn document(signal: Signal, request: &[u8]) -> anyhow::Result<Value> {
+    let json = weir_otlp::to_json(signal, request, &Limits::default())?;
+    Ok(serde_json::from_slice(&json.text)?)
+}
+
+struct Output<W> {
+    out: W,
+    colours: bool,
+    format: TryFormat,
+}
+
+impl<W: Write> Output<W> {
+    fn show(&mut self, signal: Signal, before: &[u8], preview: &Preview) -> anyhow::Result<()> {
+        let before_document = document(signal, before)?;
+        let after = preview.request.as_deref().map(|after| document(signal, after)).transpose()?;
+        if self.format == TryFormat::Json {
+            let rules: Vec<Value> = preview.rules.iter().map(rule_as_json).collect();
+            let filtered: serde_json::Map<_, _> =
+                preview.filtered.iter().map(|(reason, items)| ((*reason).to_owned(), json!(items))).collect();
+            let document = json!({
+                "pipeline": preview.pipeline, "items": preview.items, "filtered": filtered, "rules": rules,
+                "before": before_document, "after": after,
+            });
+            return Ok(writeln!(self.out, "{document}")?);
+        }
+        self.summary(signal, before, preview)?;
+        match after {
+            Some(after) if preview.items > 0 => self.diff(&format!("{before_document:#}"), &format!("{after:#}"))?,
+            _ => {}
+        }
+        Ok(writeln!(self.out)?)
+    }
+
+    fn summary(&mut self, signal: Signal, before: &[u8], preview: &Preview) -> io::Result<()> {
+        let total = weir_otlp::count(signal, before);
+        let items = match signal {
+            Signal::Traces => "spans",
+            Signal::Metrics => "data points",
+            Signal::Logs => "log records",
+        };
+        let (pipeline, left) = (&preview.pipeline, preview.items);
+        match &preview.request {
+            None => writeln!(self.out, "{pipeline}: takes none of {total} {items}")?,
+            Some(_) => writeln!(self.out, "{pipeline}: {left} of {total} {items} left")?,
+        }
+        for (reason, items) in &preview.filtered {
+            writeln!(self.out, "  {items} removed: {reason}")?;
+        }
+        for RuleReport { field, text, matched, errors, cause } in &preview.rules {
+            writeln!(self.out, "  {field}: {matched} matched, {errors} failed: {text}")?;
+            if let Some(cause) = cause {
+                writeln!(self.out, "    {}", self.painted("31", cause))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn diff(&mut self, before: &str, after: &str) -> io::Result<()> {
+        let diff = TextDiff::from_lines(before, after);
+        if diff.ratio() >= 1.0 {
+            return writeln!(self.out, "  nothing changes");
+        }
+        for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
+            let header = hunk.header().to_string();
+            writeln!(self.out, "{}", self.painted("36", &header))?;
+            for change in hunk.iter_changes() {
+                let line = change.value().trim_end_matches('\n');
+                match change.tag() {
+                    ChangeTag::Delete => writeln!(self.out, "{}", self.painted("31", &format!("-{line}")))?,
+                    ChangeTag::Insert => writeln!(self.out, "{}", self.painted("32", &format!("+{line}")))?,
+                    ChangeTag::Equal => writeln!(self.out, " {line}")?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn painted(&self, colour: &str, text: &str) -> String {
+        if self.colours { format!("\u{1b}[{colour}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+fn rule_as_json(rule: &RuleReport) -> Value {
+    let RuleReport { field, text, matched, errors, cause } = rule;
+    json!({"field": field, "text": text, "matched": matched, "errors": errors, "cause": cause})
+}
