@@ -14,6 +14,10 @@ use prost::Message;
 
 /// Path of the OTLP trace export method.
 pub const EXPORT_TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+/// Path of the OTLP metrics export method.
+pub const EXPORT_METRICS: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+/// Path of the OTLP logs export method.
+pub const EXPORT_LOGS: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 
 /// Length of the prefix before each gRPC message: a compression flag and a 32-bit length.
 pub const PREFIX_BYTES: usize = 5;
@@ -222,18 +226,18 @@ pub(crate) fn retry_hint(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// `ExportTraceServiceResponse`.
+/// `ExportTraceServiceResponse`, and those of metrics and logs, which differ in the names of their fields only.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ExportResponse {
     #[prost(message, optional, tag = "1")]
     pub(crate) partial_success: Option<PartialSuccess>,
 }
 
-/// `ExportTracePartialSuccess`.
+/// `ExportTracePartialSuccess` and its likes.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PartialSuccess {
     #[prost(int64, tag = "1")]
-    pub(crate) rejected_spans: i64,
+    pub(crate) rejected_items: i64,
     #[prost(string, tag = "2")]
     pub(crate) error_message: String,
 }

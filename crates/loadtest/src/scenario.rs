@@ -14,6 +14,7 @@ mod gateway;
 pub(crate) mod http;
 mod isolation;
 pub(crate) mod metrics;
+mod processing;
 mod progress;
 mod published;
 mod samples;
@@ -30,8 +31,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-pub use self::args::{Hardship, LoadtestArgs, Peer, Test};
+pub use self::args::{Hardship, LoadtestArgs, Peer};
 pub use self::config::Annotation;
+pub use self::processing::Processing;
 pub use self::script::Absence;
 use self::script::Script;
 use self::trial::Part;
@@ -39,7 +41,9 @@ pub use self::verdict::Kpis;
 use self::verdict::Verdict;
 use crate::codec::Compression;
 use crate::cpu::{self, Layout};
+use crate::load::Offered;
 use crate::load::payload::Shape;
+use crate::signal::Signal;
 use crate::{files, runtime};
 
 /// Everything that is the same for all systems of a run.
@@ -48,9 +52,10 @@ pub(crate) struct Settings {
     pub(crate) warmup: Duration,
     pub(crate) settle: Duration,
     pub(crate) concurrency: u16,
-    pub(crate) rate: Option<u64>,
+    pub(crate) offered: Offered,
     pub(crate) shape: Shape,
     pub(crate) compression: Compression,
+    pub(crate) processing: Processing,
     pub(crate) memory_bytes: u64,
     pub(crate) annotations: Vec<Annotation>,
     pub(crate) weir_arguments: Vec<String>,
@@ -77,6 +82,11 @@ pub(crate) enum SystemKind {
 }
 
 impl Settings {
+    /// What is tested.
+    pub(crate) fn signal(&self) -> Signal {
+        self.shape.signal()
+    }
+
     /// A script's annotations, and those the user wants instead or beside them.
     pub(crate) fn annotations_over(&self, defaults: &[Annotation]) -> Vec<Annotation> {
         let kept = defaults.iter().filter(|default| !self.annotations.iter().any(|given| given.replaces(default)));
@@ -95,7 +105,7 @@ pub fn run(args: LoadtestArgs) -> anyhow::Result<ExitCode> {
     let judge = std::env::current_exe().context("cannot find this program")?;
     let systems = systems(&args, &judge);
     let directory = directory(args.output.as_deref())?;
-    let settings = settings(&args, layout, judge, directory);
+    let settings = settings(&args, layout, judge, directory)?;
     let result = runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
         tokio::select! {
@@ -149,7 +159,7 @@ async fn test(
 fn parts<'a>(systems: &'a [System], scripts: &'a [Script], directory: &Path) -> Vec<Part<'a>> {
     let each = |system: &'a System| {
         scripts.iter().map(move |script| {
-            let suffix = script.part.map(|part| format!("-{}", part.replace(' ', "-"))).unwrap_or_default();
+            let suffix = script.part.as_ref().map(|part| format!("-{}", part.replace(' ', "-"))).unwrap_or_default();
             Part { system, script, directory: directory.join(format!("{}{suffix}", system.name)) }
         })
     };
@@ -162,9 +172,10 @@ fn present(args: &LoadtestArgs, scripts: &[Script], verdicts: &[Verdict], all: b
     if verdicts.is_empty() {
         return Ok(());
     }
-    let published = scripts.first().and_then(|script| script.published).map(published::newest).transpose()?;
-    let isolation = all && scripts.len() == 2;
-    let pairs = if all { compared(verdicts.len(), isolation) } else { Vec::new() };
+    let published = scripts.first().and_then(|script| script.published);
+    let published = published.map(|variant| published::newest(args.test, variant)).transpose()?.flatten();
+    let isolation = all && args.scenario == Some(Hardship::SickNeighbour);
+    let pairs = if all { compared(verdicts.len(), scripts.len(), isolation) } else { Vec::new() };
     print(&table::render(verdicts, &pairs, published.as_ref()))?;
     for verdict in verdicts {
         let failures = verdict.failures.iter().map(|failure| format!("FAILED: {failure}"));
@@ -186,12 +197,13 @@ fn present(args: &LoadtestArgs, scripts: &[Script], verdicts: &[Verdict], all: b
     Ok(())
 }
 
-/// Which rows are compared with which: Weir with each other system, or each system with itself alone.
-fn compared(rows: usize, isolation: bool) -> Vec<(usize, usize)> {
+/// Which rows are compared with which, when each system has one for each of the scripts: Weir with each other system, or
+/// each system with itself alone.
+fn compared(rows: usize, scripts: usize, isolation: bool) -> Vec<(usize, usize)> {
     if isolation {
         (1..rows).step_by(2).map(|row| (row, row - 1)).collect()
     } else {
-        (1..rows).map(|row| (0, row)).collect()
+        (scripts..rows).map(|row| (row % scripts, row)).collect()
     }
 }
 
@@ -208,16 +220,16 @@ fn systems(args: &LoadtestArgs, judge: &Path) -> Vec<System> {
     std::iter::once(weir).chain(peer).collect()
 }
 
-fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: PathBuf) -> Settings {
-    let Test::Traces = args.test;
-    Settings {
+fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: PathBuf) -> anyhow::Result<Settings> {
+    Ok(Settings {
         duration: args.duration,
         warmup: args.warmup,
         settle: args.settle,
         concurrency: args.connections(),
-        rate: args.offered_rate(),
-        shape: args.shape,
+        offered: args.offered(),
+        shape: args.shape()?,
         compression: args.compression,
+        processing: args.processing,
         memory_bytes: args.memory,
         annotations: args.annotations.clone(),
         weir_arguments: args.weir_arguments.clone(),
@@ -225,7 +237,7 @@ fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: Path
         judge,
         layout,
         directory,
-    }
+    })
 }
 
 /// The directory asked for, or a temporary one.
@@ -246,8 +258,14 @@ fn remove(directory: &Path) {
 }
 
 fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings) -> String {
-    let offered = settings.rate.map_or("maximum".to_owned(), |rate| format!("{rate} spans/s"));
-    let scenarios: Vec<&str> = scripts.iter().map(|script| script.name).collect();
+    let signal = settings.signal();
+    let offered = settings.offered.describe(signal);
+    let connections = match scripts.iter().any(|script| script.clients.is_some()) {
+        true => "by each client".to_owned(),
+        false => format!("over {} connections", settings.concurrency),
+    };
+    let mut scenarios: Vec<&str> = scripts.iter().map(|script| script.name.as_str()).collect();
+    scenarios.dedup();
     let kills = scripts.iter().find_map(|script| script.kills);
     let kills = kills
         .map(|plan| format!("\nkilled every {} s on average, seed {}", plan.every.as_secs_f64(), plan.seed))
@@ -259,18 +277,15 @@ fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings) -> Stri
         ""
     };
     format!(
-        "{}: {}, {} s after {} s of warm-up, offered: {offered} over {} connections{kills}
-spans of {} attributes of {} bytes (none on roots), {} per trace, {} per request; compression to backends: {}; memory {} MiB
+        "{}: {}, {} s after {} s of warm-up, offered: {offered} {connections}{kills}
+{}; processing: {}; compression to backends: {}; memory {} MiB
 gateway on core {:?}, judge on {:?}{published}\n\n",
         args.name,
         scenarios.join(" and "),
         settings.duration.as_secs_f64(),
         settings.warmup.as_secs_f64(),
-        settings.concurrency,
-        settings.shape.attributes,
-        settings.shape.attribute_bytes,
-        settings.shape.spans_per_trace,
-        settings.shape.batch,
+        settings.shape.describe(),
+        settings.processing.describe(),
         settings.compression.name().unwrap_or("none"),
         settings.memory_bytes >> 20,
         settings.layout.gateway,
@@ -288,9 +303,10 @@ mod tests {
 
     #[test]
     fn every_row_is_compared_with_what_it_is_measured_against() {
-        assert_eq!(compared(1, false), []);
-        assert_eq!(compared(2, false), [(0, 1)]);
-        assert_eq!(compared(2, true), [(1, 0)], "alone is the base");
-        assert_eq!(compared(4, true), [(1, 0), (3, 2)], "each system against itself");
+        assert_eq!(compared(1, 1, false), []);
+        assert_eq!(compared(2, 1, false), [(0, 1)]);
+        assert_eq!(compared(18, 9, false)[8], (8, 17), "cell by cell");
+        assert_eq!(compared(2, 2, true), [(1, 0)], "alone is the base");
+        assert_eq!(compared(4, 2, true), [(1, 0), (3, 2)], "each system against itself");
     }
 }

@@ -1,6 +1,6 @@
 //! `weir sink`: an OTLP backend that counts what arrives and breaks on request.
 //!
-//! It keeps no telemetry: of each span it records the id and the latency. Faults are described in [`faults`].
+//! It takes all three signals and keeps no telemetry: of each item it records the id and the latency. Faults are described in [`faults`].
 
 mod control;
 pub mod faults;
@@ -34,7 +34,7 @@ Examples:
   curl -X POST localhost:14319/faults -d '{\"fault\": [\"429:30\", \"grpc=14:10\"], \"stall\": 1}'
   curl localhost:14319/report";
 
-/// Receive OTLP as a backend: count, record span ids, inject faults.
+/// Receive OTLP as a backend: count, record ids, inject faults.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = EXAMPLES)]
 pub struct SinkArgs {
@@ -81,8 +81,8 @@ fn summarize(report: &SinkReport) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "received {} spans ({} unique, {} duplicates) in {} of {} requests; latency p50 {:.1} ms, p99 {:.1} ms",
-        report.received,
+        "received {} ({} unique, {} duplicates) in {} of {} requests; latency p50 {:.1} ms, p99 {:.1} ms",
+        received(report),
         report.unique,
         report.duplicates,
         report.accepted_requests,
@@ -94,6 +94,13 @@ fn summarize(report: &SinkReport) -> io::Result<()> {
         writeln!(out, "not accepted, {reason}: {count} requests")?;
     }
     Ok(())
+}
+
+/// What was received, by signal.
+fn received(report: &SinkReport) -> String {
+    let counts: Vec<String> =
+        report.received_by_signal.iter().map(|(signal, count)| format!("{count} {}", signal.items())).collect();
+    if counts.is_empty() { "nothing".to_owned() } else { counts.join(", ") }
 }
 
 /// What all tasks of a sink share.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Parser;
 use tokio::sync::watch;
 use weir_loadtest::ids::IdSet;
-use weir_loadtest::load::{self, LoadReport, TraceArgs};
+use weir_loadtest::load::{self, LoadReport, SendArgs};
+use weir_loadtest::signal::Signal;
 use weir_loadtest::sink::faults::Faults;
 use weir_loadtest::sink::{Sink, SinkArgs, SinkReport};
 
@@ -21,7 +22,7 @@ struct SinkCli {
 #[command(args_override_self = true)]
 struct LoadCli {
     #[command(flatten)]
-    args: TraceArgs,
+    args: SendArgs,
 }
 
 async fn sink(flags: &str) -> Sink {
@@ -31,11 +32,15 @@ async fn sink(flags: &str) -> Sink {
 }
 
 async fn load_to(endpoint: std::net::SocketAddr, flags: &str) -> LoadReport {
+    load_of(Signal::Traces, endpoint, flags).await
+}
+
+async fn load_of(signal: Signal, endpoint: std::net::SocketAddr, flags: &str) -> LoadReport {
     let endpoint = endpoint.to_string();
-    let fixed = ["traces", "--endpoint", &endpoint, "--batch", "50", "--attributes", "4", "--timeout", "10s"];
+    let fixed = ["load", "--endpoint", &endpoint, "--batch", "50", "--attributes", "4", "--timeout", "10s"];
     let cli = LoadCli::parse_from(fixed.into_iter().chain(flags.split_whitespace()));
     let (_stop, stopped) = watch::channel(false);
-    load::send_traces(&cli.args, stopped).await.unwrap()
+    load::send(signal, &cli.args, stopped).await.unwrap()
 }
 
 async fn load(sink: &Sink, flags: &str) -> LoadReport {
@@ -43,7 +48,7 @@ async fn load(sink: &Sink, flags: &str) -> LoadReport {
 }
 
 fn received(report: &SinkReport) -> IdSet {
-    IdSet::from_ranges(report.ids.as_deref().unwrap())
+    IdSet::from_ranges(report.ids_of(Signal::Traces))
 }
 
 fn acked(report: &LoadReport) -> IdSet {
@@ -53,7 +58,7 @@ fn acked(report: &LoadReport) -> IdSet {
 /// What was acknowledged is exactly what was recorded.
 fn assert_books_agree(load: &LoadReport, sink: &SinkReport) {
     assert_eq!(acked(load), received(sink));
-    assert_eq!(load.acked_spans, sink.unique);
+    assert_eq!(load.acked_items, sink.unique);
     assert_eq!(sink.duplicates, 0);
 }
 
@@ -64,15 +69,15 @@ async fn every_span_arrives_once_over_both_transports_and_all_compressions() {
     for compression in ["none", "gzip", "zstd"] {
         for http in [false, true] {
             let (endpoint, http) = if http { (sink.http, "--http") } else { (sink.grpc, "") };
-            let flags = format!("--spans 1020 --first-id {first_id} --compression {compression} {http} -c 3");
+            let flags = format!("--items 1020 --first-id {first_id} --compression {compression} {http} -c 3");
             let report = load_to(endpoint, &flags).await;
             assert_eq!(report.ids.acked, [(first_id, first_id + 1019)], "{flags}");
-            assert_eq!((report.acked_spans, report.requests, report.unknown_spans), (1020, 21, 0), "{flags}");
+            assert_eq!((report.acked_items, report.requests, report.unknown_items), (1020, 21, 0), "{flags}");
             first_id += 1020;
         }
     }
     let report = sink.stop(true).await;
-    assert_eq!(report.ids, Some(vec![(1, first_id - 1)]));
+    assert_eq!(report.ids_of(Signal::Traces), [(1, first_id - 1)]);
     assert_eq!((report.received, report.unique, report.duplicates), (6120, 6120, 0));
     assert_eq!((report.requests, report.accepted_requests), (126, 126));
     assert!(report.wire_bytes < report.bytes, "compressed bodies are smaller");
@@ -80,10 +85,49 @@ async fn every_span_arrives_once_over_both_transports_and_all_compressions() {
 }
 
 #[tokio::test]
+async fn each_signal_has_ids_of_its_own_at_one_sink() {
+    let sink = sink("").await;
+    for signal in Signal::ALL {
+        for (endpoint, flags) in [(sink.grpc, "--items 120"), (sink.http, "--http --items 120 --first-id 121")] {
+            let report = load_of(signal, endpoint, flags).await;
+            assert_eq!((report.acked_items, report.unknown_items), (120, 0), "{signal} {flags}");
+        }
+    }
+    let report = sink.stop(true).await;
+    assert_eq!((report.received, report.unique, report.duplicates, report.without_id), (720, 720, 0, 0));
+    for signal in Signal::ALL {
+        assert_eq!(report.ids_of(signal), [(1, 240)], "{signal}");
+        assert_eq!(report.received_by_signal[&signal], 240);
+    }
+    assert!(report.latency_ms.max < 10_000.0, "times are those of the items: {:?}", report.latency_ms);
+}
+
+#[tokio::test]
+async fn producers_push_evenly() {
+    let sink = sink("").await;
+    let flags = "--producers 10 --push-interval 500ms --batch 3 --items 30 -c 2";
+    let report = load_of(Signal::Metrics, sink.grpc, flags).await;
+    assert_eq!((report.requests, report.acked_items), (10, 30));
+    // The last of ten is due nine twentieths of a second after the first.
+    assert!(report.seconds >= 0.45, "{}", report.seconds);
+}
+
+#[tokio::test]
+async fn a_partial_success_is_understood_for_every_signal() {
+    let sink = sink("--partial 100").await;
+    for signal in Signal::ALL {
+        let report = load_of(signal, sink.grpc, "--items 50 -c 1").await;
+        assert_eq!((report.acked_items, report.partial_rejected), (25, 25), "{signal}");
+    }
+    let report = sink.stop(true).await;
+    assert!(Signal::ALL.iter().all(|&signal| report.ids_of(signal) == [(26, 50)]), "{report:?}");
+}
+
+#[tokio::test]
 async fn the_same_ids_sent_twice_are_duplicates() {
     let sink = sink("").await;
-    load(&sink, "--spans 200").await;
-    load(&sink, "--spans 100 --first-id 151").await;
+    load(&sink, "--items 200").await;
+    load(&sink, "--items 100 --first-id 151").await;
     let report = sink.stop(true).await;
     assert_eq!((report.received, report.unique, report.duplicates), (300, 250, 50));
 }
@@ -91,11 +135,11 @@ async fn the_same_ids_sent_twice_are_duplicates() {
 #[tokio::test]
 async fn refused_requests_record_nothing() {
     let sink = sink("--fault 503:40 --fault grpc=8:20 --seed 3").await;
-    let grpc = load(&sink, "--spans 5000 -c 20").await;
-    let http = load_to(sink.http, "--http --spans 5000 --first-id 100001 -c 20").await;
+    let grpc = load(&sink, "--items 5000 -c 20").await;
+    let http = load_to(sink.http, "--http --items 5000 --first-id 100001 -c 20").await;
     let report = sink.stop(true).await;
     assert_eq!(acked(&grpc).len() + acked(&http).len(), report.unique);
-    assert_eq!(grpc.acked_spans + grpc.refused_spans, 5000);
+    assert_eq!(grpc.acked_items + grpc.refused_items, 5000);
     assert!(grpc.refused["grpc=14"] > 20 && grpc.refused["grpc=8"] > 5, "{:?}", grpc.refused);
     assert!(http.refused["503"] > 20 && http.refused["429"] > 5, "{:?}", http.refused);
     assert_eq!(report.refused["503"], grpc.refused["grpc=14"] + http.refused["503"]);
@@ -105,9 +149,9 @@ async fn refused_requests_record_nothing() {
 #[tokio::test]
 async fn a_retry_hint_reaches_the_client_over_both_transports() {
     let sink = sink("--fault 503:100 --retry-after 1").await;
-    let (grpc, http) = tokio::join!(load(&sink, "--spans 50 -c 1"), load_to(sink.http, "--http --spans 50 -c 1"));
+    let (grpc, http) = tokio::join!(load(&sink, "--items 50 -c 1"), load_to(sink.http, "--http --items 50 -c 1"));
     for report in [grpc, http] {
-        assert_eq!((report.refused_spans, report.refused_without_hint), (50, 0));
+        assert_eq!((report.refused_items, report.refused_without_hint), (50, 0));
     }
     assert_eq!(sink.stop(true).await.received, 0);
 }
@@ -115,45 +159,45 @@ async fn a_retry_hint_reaches_the_client_over_both_transports() {
 #[tokio::test]
 async fn retries_deliver_everything_in_the_end() {
     let sink = sink("--fault 503:50 --retry-after 0.01").await;
-    let report = load(&sink, "--spans 1000 --retry -c 4").await;
+    let report = load(&sink, "--items 1000 --retry -c 4").await;
     assert_eq!(report.ids.acked, [(1, 1000)]);
-    assert!(report.refused_spans > 0);
+    assert!(report.refused_items > 0);
     assert_books_agree(&report, &sink.stop(true).await);
 }
 
 #[tokio::test]
 async fn a_partial_success_creates_no_obligation_and_records_only_the_rest() {
     let sink = sink("--partial 100").await;
-    let report = load(&sink, "--spans 50 -c 1").await;
-    assert_eq!((report.acked_spans, report.partial_rejected), (25, 25));
+    let report = load(&sink, "--items 50 -c 1").await;
+    assert_eq!((report.acked_items, report.partial_rejected), (25, 25));
     assert_eq!((report.ids.acked.len(), report.ids.unknown.as_slice()), (0, [(1, 50)].as_slice()));
     let sink = sink.stop(true).await;
-    assert_eq!((sink.ids, sink.partial_rejected), (Some(vec![(26, 50)]), 25));
+    assert_eq!((sink.ids_of(Signal::Traces), sink.partial_rejected), ([(26, 50)].as_slice(), 25));
 }
 
 #[tokio::test]
 async fn too_large_is_judged_by_uncompressed_size() {
     let sink = sink("--max-request-bytes 4KiB").await;
-    let grpc = load(&sink, "--spans 50 --compression gzip").await;
-    let http = load_to(sink.http, "--http --spans 50").await;
-    let small = load(&sink, "--spans 2 --batch 2 --first-id 1000").await;
+    let grpc = load(&sink, "--items 50 --compression gzip").await;
+    let http = load_to(sink.http, "--http --items 50").await;
+    let small = load(&sink, "--items 2 --batch 2 --first-id 1000").await;
     assert_eq!(grpc.refused["grpc=8"], 1);
     assert_eq!(http.refused["413"], 1);
-    assert_eq!(small.acked_spans, 2);
+    assert_eq!(small.acked_items, 2);
     let report = sink.stop(true).await;
     assert_eq!(report.refused["too_large"], 2);
-    assert_eq!(report.ids, Some(vec![(1000, 1001)]));
+    assert_eq!(report.ids_of(Signal::Traces), [(1000, 1001)]);
 }
 
 #[tokio::test]
 async fn stalls_and_resets_have_an_unknown_outcome() {
     let sink = sink("--stall 100").await;
-    let stalled = load(&sink, "--spans 50 -c 1 --timeout 200ms").await;
-    assert_eq!((stalled.unknown_spans, stalled.ids.unknown.as_slice()), (50, [(1, 50)].as_slice()));
+    let stalled = load(&sink, "--items 50 -c 1 --timeout 200ms").await;
+    assert_eq!((stalled.unknown_items, stalled.ids.unknown.as_slice()), (50, [(1, 50)].as_slice()));
     sink.set_faults(serde_json::from_str::<Faults>(r#"{"reset": 100}"#).unwrap());
-    for (endpoint, flags) in [(sink.grpc, "--spans 100 -c 1"), (sink.http, "--http --spans 100 -c 1")] {
+    for (endpoint, flags) in [(sink.grpc, "--items 100 -c 1"), (sink.http, "--http --items 100 -c 1")] {
         let reset = load_to(endpoint, flags).await;
-        assert_eq!((reset.unknown_spans, reset.acked_spans), (100, 0), "{flags}");
+        assert_eq!((reset.unknown_items, reset.acked_items), (100, 0), "{flags}");
     }
     assert_eq!(sink.stop(true).await.received, 0);
 }
@@ -161,23 +205,23 @@ async fn stalls_and_resets_have_an_unknown_outcome() {
 #[tokio::test]
 async fn an_outage_refuses_connections_and_ends() {
     let sink = sink("").await;
-    load(&sink, "--spans 50").await;
+    load(&sink, "--items 50").await;
     sink.set_faults(serde_json::from_str::<Faults>(r#"{"outage": ["0s..400ms"]}"#).unwrap());
     // The listener is closed by another task: wait until it is.
     while tokio::net::TcpStream::connect(sink.grpc).await.is_ok() {
         tokio::task::yield_now().await;
     }
-    let report = load(&sink, "--spans 50 --first-id 51 -c 1").await;
+    let report = load(&sink, "--items 50 --first-id 51 -c 1").await;
     assert!(report.connect_failures > 0);
-    assert_eq!((report.acked_spans, report.unknown_spans), (50, 0));
-    assert_eq!(sink.stop(true).await.ids, Some(vec![(1, 100)]));
+    assert_eq!((report.acked_items, report.unknown_items), (50, 0));
+    assert_eq!(sink.stop(true).await.ids_of(Signal::Traces), [(1, 100)]);
 }
 
 #[tokio::test]
 async fn an_open_loop_keeps_its_rate_and_says_when_it_cannot() {
     let sink = sink("").await;
-    let kept = load(&sink, "--rate 1000 --spans 200 -c 4").await;
-    assert_eq!(kept.acked_spans, 200);
+    let kept = load(&sink, "--rate 1000 --items 200 -c 4").await;
+    assert_eq!(kept.acked_items, 200);
     // Four requests of 50 at 1000 spans/s are due at 0, 50, 100 and 150 ms.
     assert!(kept.seconds >= 0.15, "{}", kept.seconds);
     sink.set_faults(serde_json::from_str::<Faults>(r#"{"delay": "100ms:100"}"#).unwrap());
@@ -191,15 +235,15 @@ async fn an_open_loop_keeps_its_rate_and_says_when_it_cannot() {
 async fn stopping_the_generator_keeps_its_books() {
     let sink = sink("").await;
     let endpoint = sink.grpc.to_string();
-    let cli = LoadCli::parse_from(["traces", "--endpoint", &endpoint, "--batch", "20", "--attributes", "1"]);
+    let cli = LoadCli::parse_from(["load", "--endpoint", &endpoint, "--batch", "20", "--attributes", "1"]);
     let (stop, stopped) = watch::channel(false);
-    let running = tokio::spawn(async move { load::send_traces(&cli.args, stopped).await });
+    let running = tokio::spawn(async move { load::send(Signal::Traces, &cli.args, stopped).await });
     while sink.report(false).received < 1000 {
         tokio::task::yield_now().await;
     }
     stop.send_replace(true);
     let report = running.await.unwrap().unwrap();
-    assert!(report.acked_spans >= 1000);
+    assert!(report.acked_items >= 1000);
     assert_books_agree(&report, &sink.stop(true).await);
 }
 
@@ -232,20 +276,25 @@ mod control {
     async fn faults_reports_and_metrics_are_served() {
         let sink = sink("").await;
         assert_eq!(call(&sink, "GET", "/healthz", "").await, (200, "ok\n".to_owned()));
-        load(&sink, "--spans 100").await;
+        load(&sink, "--items 100").await;
         let (_, report) = call(&sink, "GET", "/report?ids=1", "").await;
         let report: SinkReport = serde_json::from_str(&report).unwrap();
-        assert_eq!((report.unique, report.ids), (100, Some(vec![(1, 100)])));
+        assert_eq!((report.unique, report.ids_of(Signal::Traces)), (100, [(1, 100)].as_slice()));
         assert!(!call(&sink, "GET", "/report", "").await.1.contains("\"ids\""));
-        assert!(call(&sink, "GET", "/metrics", "").await.1.contains("weir_sink_received_spans_total 100\n"));
+        assert!(
+            call(&sink, "GET", "/metrics", "")
+                .await
+                .1
+                .contains("weir_sink_received_items_total{signal=\"traces\"} 100\n")
+        );
 
         assert_eq!(call(&sink, "POST", "/faults", r#"{"fault": ["429:100"]}"#).await.0, 200);
         assert!(call(&sink, "GET", "/faults", "").await.1.contains("429:100"));
-        assert_eq!(load(&sink, "--spans 50").await.refused["grpc=8"], 1);
+        assert_eq!(load(&sink, "--items 50").await.refused["grpc=8"], 1);
         let (status, message) = call(&sink, "POST", "/faults", r#"{"fault": ["99:1"]}"#).await;
         assert_eq!(status, 400);
         assert!(message.contains("99"), "{message}");
-        assert_eq!(load(&sink, "--spans 50").await.refused["grpc=8"], 1, "bad faults change nothing");
+        assert_eq!(load(&sink, "--items 50").await.refused["grpc=8"], 1, "bad faults change nothing");
 
         assert_eq!(call(&sink, "POST", "/latency/reset", "").await.0, 200);
         assert_eq!((sink.report(false).latency_ms.count, sink.report(false).unique), (0, 100));
@@ -295,7 +344,7 @@ mod wrong_requests {
 #[tokio::test]
 async fn a_slow_reader_still_gets_everything() {
     let sink = sink("--slow-read 500KB").await;
-    let report = load(&sink, "--spans 100 -c 1").await;
+    let report = load(&sink, "--items 100 -c 1").await;
     let sink = sink.stop(true).await;
     assert_books_agree(&report, &sink);
     #[expect(clippy::cast_precision_loss, reason = "a test of a few kilobytes")]
@@ -320,10 +369,11 @@ async fn a_wrong_endpoint_is_an_error_and_not_an_endless_wait() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap().to_string()
     };
-    let flags = ["traces", "--endpoint", &closed, "--spans", "100", "--timeout", "200ms"];
+    let flags = ["load", "--endpoint", &closed, "--items", "100", "--timeout", "200ms"];
     let cli = LoadCli::parse_from(flags);
     let (_stop, stopped) = watch::channel(false);
-    let ended = tokio::time::timeout(Duration::from_secs(20), load::send_traces(&cli.args, stopped)).await.unwrap();
+    let ended =
+        tokio::time::timeout(Duration::from_secs(20), load::send(Signal::Traces, &cli.args, stopped)).await.unwrap();
     let error = format!("{:#}", ended.map(|report| report.requests).unwrap_err());
     assert!(error.contains("endpoint") && error.contains(&closed), "{error}");
 }

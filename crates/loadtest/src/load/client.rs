@@ -15,10 +15,12 @@ use tokio::task::JoinHandle;
 
 use crate::codec::Compression;
 use crate::grpc::{self, Code, ExportResponse};
+use crate::signal::Signal;
 
 /// Where requests go and how.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
+    pub(crate) signal: Signal,
     pub(crate) authority: String,
     pub(crate) http: bool,
     pub(crate) compression: Compression,
@@ -27,7 +29,7 @@ pub(crate) struct Target {
 /// How one request ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
-    /// OK; `rejected` spans of it were named as rejected by a partial success.
+    /// OK; `rejected` items of it were named as rejected by a partial success.
     Acked { rejected: u64 },
     /// An error answer: HTTP status or `grpc=N`, and the retry hint.
     Refused { code: Code, hint: Option<Duration> },
@@ -63,12 +65,12 @@ impl Drop for Connection {
 
 impl Target {
     /// Understands `host:port` and `http://host:port`.
-    pub(crate) fn new(endpoint: &str, http: bool, compression: Compression) -> anyhow::Result<Self> {
+    pub(crate) fn new(signal: Signal, endpoint: &str, http: bool, compression: Compression) -> anyhow::Result<Self> {
         let authority = endpoint.strip_prefix("http://").unwrap_or(endpoint).trim_end_matches('/');
         if !authority.contains(':') || authority.contains('/') {
             bail!("cannot use endpoint \"{endpoint}\": use host:port");
         }
-        Ok(Self { authority: authority.to_owned(), http, compression })
+        Ok(Self { signal, authority: authority.to_owned(), http, compression })
     }
 
     /// Opens a connection.
@@ -88,7 +90,7 @@ impl Target {
     }
 
     fn request(&self) -> anyhow::Result<Request<()>> {
-        let path = if self.http { "/v1/traces" } else { grpc::EXPORT_TRACES };
+        let path = if self.http { self.signal.http_path() } else { self.signal.grpc_path() };
         let uri = Uri::builder().scheme("http").authority(self.authority.as_str()).path_and_query(path).build()?;
         let mut request = Request::post(uri).body(())?;
         let headers = request.headers_mut();
@@ -170,7 +172,7 @@ async fn exchange_http2(
 
 fn read_http(answer: &Answer) -> Outcome {
     if answer.status.is_success() {
-        return Outcome::Acked { rejected: rejected_spans(&answer.body) };
+        return Outcome::Acked { rejected: rejected_items(&answer.body) };
     }
     Outcome::Refused { code: Code::Http(answer.status.as_u16()), hint: grpc::retry_hint(&answer.headers) }
 }
@@ -185,7 +187,7 @@ fn read_grpc(answer: &Answer) -> anyhow::Result<Outcome> {
     };
     Ok(match grpc_status(headers)? {
         grpc::status::OK => {
-            Outcome::Acked { rejected: rejected_spans(answer.body.get(grpc::PREFIX_BYTES..).unwrap_or_default()) }
+            Outcome::Acked { rejected: rejected_items(answer.body.get(grpc::PREFIX_BYTES..).unwrap_or_default()) }
         }
         code => Outcome::Refused { code: Code::Grpc(code), hint: grpc::retry_hint(headers) },
     })
@@ -196,8 +198,8 @@ fn grpc_status(headers: &HeaderMap) -> anyhow::Result<u32> {
     value.to_str().ok().and_then(|text| text.parse().ok()).with_context(|| format!("cannot read grpc-status {value:?}"))
 }
 
-/// `rejected_spans` of an `ExportTraceServiceResponse`; 0 when there is no partial success.
-fn rejected_spans(response: &[u8]) -> u64 {
+/// Rejected items of an export response; 0 when there is no partial success.
+fn rejected_items(response: &[u8]) -> u64 {
     let response = ExportResponse::decode(response).unwrap_or_default();
-    response.partial_success.map_or(0, |partial| u64::try_from(partial.rejected_spans).unwrap_or(0))
+    response.partial_success.map_or(0, |partial| u64::try_from(partial.rejected_items).unwrap_or(0))
 }

@@ -21,10 +21,10 @@ pub(crate) struct Progress {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) requests: u64,
-    pub(crate) sent_spans: u64,
-    pub(crate) acked_spans: u64,
-    pub(crate) refused_spans: u64,
-    pub(crate) unknown_spans: u64,
+    pub(crate) sent_items: u64,
+    pub(crate) acked_items: u64,
+    pub(crate) refused_items: u64,
+    pub(crate) unknown_items: u64,
     pub(crate) partial_rejected: u64,
     pub(crate) refused: BTreeMap<String, u64>,
     pub(crate) refused_without_hint: u64,
@@ -41,34 +41,34 @@ pub(crate) struct Tally {
 const ERROR_TEXTS: usize = 20;
 
 impl Tally {
-    /// Books the outcome of sending `spans` spans from `first_id` on.
-    pub(crate) fn settle(&mut self, outcome: &Outcome, first_id: u64, spans: u64, progress: &Progress) {
-        let ids = first_id..=first_id + (spans - 1);
+    /// Books the outcome of sending `count` items from `first_id` on.
+    pub(crate) fn settle(&mut self, outcome: &Outcome, first_id: u64, count: u64, progress: &Progress) {
+        let ids = first_id..=first_id + (count - 1);
         match outcome {
             Outcome::Acked { rejected } => {
-                self.acked_spans += spans.saturating_sub(*rejected);
+                self.acked_items += count.saturating_sub(*rejected);
                 self.partial_rejected += rejected;
-                // Which spans a partial success rejected is not said, so none of the request is an obligation.
+                // Which items a partial success rejected is not said, so none of the request is an obligation.
                 if *rejected == 0 {
                     self.acked.insert(ids);
                 } else {
                     self.unknown.insert(ids);
                 }
-                progress.acked.fetch_add(spans.saturating_sub(*rejected), Ordering::Relaxed);
+                progress.acked.fetch_add(count.saturating_sub(*rejected), Ordering::Relaxed);
             }
             Outcome::Refused { code, hint } => {
-                self.refused_spans += spans;
+                self.refused_items += count;
                 self.refused_without_hint += u64::from(hint.is_none());
                 *self.refused.entry(code.to_string()).or_default() += 1;
-                progress.refused.fetch_add(spans, Ordering::Relaxed);
+                progress.refused.fetch_add(count, Ordering::Relaxed);
             }
             Outcome::Unknown(error) => {
-                self.unknown_spans += spans;
+                self.unknown_items += count;
                 self.unknown.insert(ids);
                 if self.errors.len() < ERROR_TEXTS || self.errors.contains_key(error) {
                     *self.errors.entry(error.clone()).or_default() += 1;
                 }
-                progress.unknown.fetch_add(spans, Ordering::Relaxed);
+                progress.unknown.fetch_add(count, Ordering::Relaxed);
             }
         }
     }
@@ -76,10 +76,10 @@ impl Tally {
     /// Adds what another worker booked.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.requests += other.requests;
-        self.sent_spans += other.sent_spans;
-        self.acked_spans += other.acked_spans;
-        self.refused_spans += other.refused_spans;
-        self.unknown_spans += other.unknown_spans;
+        self.sent_items += other.sent_items;
+        self.acked_items += other.acked_items;
+        self.refused_items += other.refused_items;
+        self.unknown_items += other.unknown_items;
         self.partial_rejected += other.partial_rejected;
         self.refused_without_hint += other.refused_without_hint;
         self.connect_failures += other.connect_failures;
@@ -103,15 +103,15 @@ pub struct LoadReport {
     pub seconds: f64,
     /// Requests sent.
     pub requests: u64,
-    /// Spans sent.
-    pub sent_spans: u64,
-    /// Spans acknowledged.
-    pub acked_spans: u64,
-    /// Spans in refused requests.
-    pub refused_spans: u64,
-    /// Spans in requests without a whole answer.
-    pub unknown_spans: u64,
-    /// Spans that partial successes named as rejected.
+    /// Items sent.
+    pub sent_items: u64,
+    /// Items acknowledged.
+    pub acked_items: u64,
+    /// Items in refused requests.
+    pub refused_items: u64,
+    /// Items in requests without a whole answer.
+    pub unknown_items: u64,
+    /// Items that partial successes named as rejected.
     pub partial_rejected: u64,
     /// Refused requests by code.
     pub refused: BTreeMap<String, u64>,
@@ -123,7 +123,7 @@ pub struct LoadReport {
     pub connect_failures: u64,
     /// Bytes of request bodies sent.
     pub bytes: u64,
-    /// Acknowledged spans per second.
+    /// Acknowledged items per second.
     pub acked_per_s: f64,
     /// Time from when a request was due to the end of its OK answer.
     pub latency_ms: LatencySummary,
@@ -139,7 +139,7 @@ pub struct LoadReport {
     pub ids: LoadIds,
 }
 
-/// Span ids by outcome, as inclusive ranges.
+/// Ids by outcome, as inclusive ranges.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadIds {
     /// Answered OK: an obligation to deliver.

@@ -36,7 +36,7 @@ pub(crate) struct Schedule {
     pub(crate) interval: Duration,
     pub(crate) first_id: u64,
     pub(crate) batch: u64,
-    /// Number of spans to send in all.
+    /// Number of items to send in all.
     pub(crate) total: Option<u64>,
     pub(crate) next: AtomicU64,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Schedule {
 struct Slot {
     due: Instant,
     first_id: u64,
-    spans: u64,
+    items: u64,
 }
 
 impl Schedule {
@@ -53,12 +53,12 @@ impl Schedule {
     fn next(&self) -> Option<Slot> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         let offset = index.checked_mul(self.batch)?;
-        let spans = match self.total {
+        let items = match self.total {
             Some(total) => self.batch.min(total.checked_sub(offset)?),
             None => self.batch,
         };
         let first_id = self.first_id.checked_add(offset)?;
-        first_id.checked_add(spans)?;
+        first_id.checked_add(items)?;
         let due = if self.interval.is_zero() {
             Instant::now()
         } else {
@@ -66,7 +66,7 @@ impl Schedule {
             self.start.checked_add(self.interval.checked_mul(index)?)?
         };
         let in_time = self.deadline.is_none_or(|deadline| due < deadline && Instant::now() < deadline);
-        (spans > 0 && in_time).then_some(Slot { due, first_id, spans })
+        (items > 0 && in_time).then_some(Slot { due, first_id, items })
     }
 
     fn is_over(&self) -> bool {
@@ -174,10 +174,10 @@ impl Worker<'_> {
         let body = self.encoded(&raw)?;
         loop {
             self.tally.requests += 1;
-            self.tally.sent_spans += slot.spans;
+            self.tally.sent_items += slot.items;
             self.tally.bytes += body.len() as u64;
             let outcome = self.send(body.clone()).await;
-            self.tally.settle(&outcome, slot.first_id, slot.spans, &self.plan.progress);
+            self.tally.settle(&outcome, slot.first_id, slot.items, &self.plan.progress);
             let proceed = match &outcome {
                 Outcome::Acked { .. } => {
                     self.tally.latency.record(nanos(slot.due.elapsed()), 1);
@@ -206,15 +206,15 @@ impl Worker<'_> {
     fn stamped(&mut self, slot: &Slot) -> anyhow::Result<Bytes> {
         let stamp = Stamp {
             first_id: slot.first_id,
-            start_unix_nanos: unix_nanos().saturating_sub(nanos(slot.due.elapsed())),
+            unix_nanos: unix_nanos().saturating_sub(nanos(slot.due.elapsed())),
             trace_seed: self.plan.trace_seed,
         };
-        if slot.spans == self.plan.template.spans() {
+        if slot.items == self.plan.template.items() {
             let mut buffer = std::mem::take(&mut self.buffer);
             self.plan.template.stamp(&mut buffer, stamp);
             return Ok(buffer.freeze());
         }
-        let short = self.plan.template_of(u32::try_from(slot.spans).context("a batch fits 32 bits")?)?;
+        let short = self.plan.template_of(u32::try_from(slot.items).context("a batch fits 32 bits")?)?;
         let mut bytes = short.bytes().to_vec();
         short.stamp(&mut bytes, stamp);
         Ok(bytes.into())
@@ -254,15 +254,15 @@ impl Worker<'_> {
 }
 
 impl Plan {
-    /// A request of `spans` spans, framed for the target.
-    pub(crate) fn template_of(&self, spans: u32) -> anyhow::Result<Template> {
-        template(&self.shape, spans, &self.target)
+    /// A request of `items` items, framed for the target.
+    pub(crate) fn template_of(&self, items: u32) -> anyhow::Result<Template> {
+        template(&self.shape, items, &self.target)
     }
 }
 
-/// A request of `spans` spans as `target` wants it: compressed bodies are framed after compression.
-pub(crate) fn template(shape: &Shape, spans: u32, target: &Target) -> anyhow::Result<Template> {
-    let template = Template::new(shape, spans);
+/// A request of `items` items as `target` wants it: compressed bodies are framed after compression.
+pub(crate) fn template(shape: &Shape, items: u32, target: &Target) -> anyhow::Result<Template> {
+    let template = Template::new(shape, items);
     if target.http || target.compression != Compression::None {
         return Ok(template);
     }

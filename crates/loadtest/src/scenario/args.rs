@@ -7,9 +7,12 @@ use anyhow::{bail, ensure};
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::config::Annotation;
+use super::processing::Processing;
 use super::script::{self, Absence, KillPlan, Script, Variant};
 use crate::codec::Compression;
-use crate::load::payload::Shape;
+use crate::load::Offered;
+use crate::load::payload::{Shape, ShapeArgs};
+use crate::signal::Signal;
 use crate::units::{parse_bytes, parse_duration};
 
 const EXAMPLES: &str = "\
@@ -18,6 +21,11 @@ Examples:
   weir loadtest -t traces -m true -d 20m -o results
   weir loadtest -t traces -b true --peer otelcol=bench/peers/bin/otelcol
   weir loadtest -t traces --rate 50000 --compression gzip
+  weir loadtest -t metrics
+  weir loadtest -t metrics --rate 5300 --attributes 7
+  weir loadtest -t logs-otel -r 1000 -s 2000
+  weir loadtest -t logs-otel --scenario matrix -d 20
+  weir loadtest -t traces --processing filter97 --peer otelcol=bench/peers/bin/otelcol
   weir loadtest -t traces --scenario outage -d 10m
   weir loadtest -t traces --scenario sick-neighbour
   weir loadtest -t traces --scenario crash -d 20m --kill-every 1s";
@@ -28,7 +36,7 @@ Examples:
 pub struct LoadtestArgs {
     /// What to test
     #[arg(short = 't', long = "test", value_enum, default_value = "traces")]
-    pub test: Test,
+    pub test: Signal,
     /// A name for the heading of the result
     #[arg(short = 'n', long, value_name = "NAME", default_value = "load test")]
     pub name: String,
@@ -58,18 +66,28 @@ pub struct LoadtestArgs {
     /// Keep logs and configuration of all processes and write result.json here
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Connections of the generator, each with one request in flight [default: 8; with --scenario 64]
+    /// Connections of the generator, each with one request in flight [default: 8; with --scenario or producers 64]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub concurrency: Option<u16>,
-    /// Offer this many spans per second (open loop) [default: --max; with --scenario 10000, sick-neighbour 20000]
-    #[arg(long, value_name = "SPANS_PER_SECOND", conflicts_with = "max", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Offer this many spans, points or records per second (open loop) [default: --max for traces, 2000 producers for
+    /// metrics, 1000 for logs; with --scenario 10000, sick-neighbour 20000, matrix 1000 by each client]
+    #[arg(short, long, value_name = "ITEMS_PER_SECOND", conflicts_with_all = ["max", "producers"], value_parser = clap::value_parser!(u64).range(1..))]
     pub rate: Option<u64>,
+    /// So many producers, each of which pushes one request in every --push-interval, evenly spread (open loop)
+    #[arg(long, value_name = "N", conflicts_with = "max", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub producers: Option<u32>,
+    /// Time between two pushes of a producer
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    pub push_interval: Duration,
     /// Offer as much as is answered (closed loop)
     #[arg(long)]
     pub max: bool,
     /// Compression from the gateway to its backends
     #[arg(long, value_enum, default_value = "none")]
     pub compression: Compression,
+    /// What both systems do to the data on its way
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "none")]
+    pub processing: Processing,
     /// Memory each system may use, in bytes or with MiB
     #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = parse_bytes)]
     pub memory: u64,
@@ -91,16 +109,9 @@ pub struct LoadtestArgs {
     /// How long a system may take after the load to hand over what it holds; ends as soon as there is nothing more
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
     pub settle: Duration,
-    /// What spans look like
+    /// What items look like
     #[command(flatten)]
-    pub shape: Shape,
-}
-
-/// What can be tested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Test {
-    /// Spans through the gateway
-    Traces,
+    pub shape: ShapeArgs,
 }
 
 /// Scenarios beside the four published ones.
@@ -112,6 +123,8 @@ pub enum Hardship {
     SickNeighbour,
     /// The gateway is killed again and again
     Crash,
+    /// Not worse, but more of it: one to a hundred clients (workers x replicas), each at the rate
+    Matrix,
 }
 
 /// A system to compare with.
@@ -131,7 +144,7 @@ impl std::str::FromStr for Peer {
     }
 }
 
-/// Spans per second when a scenario is about what is kept and not about how much goes through. An outage of five minutes
+/// Items per second when a scenario is about what is kept and not about how much goes through. An outage of five minutes
 /// at this rate fits the default limit of a backlog.
 const GENTLE_RATE: u64 = 10_000;
 /// And when neighbours are to be kept busy.
@@ -139,43 +152,70 @@ const NEIGHBOUR_RATE: u64 = 20_000;
 /// Connections when clients may have to wait: enough for the rate at a wait of half a second and more.
 const PATIENT_CONNECTIONS: u16 = 64;
 const CONNECTIONS: u16 = 8;
+/// Producers of metrics in the load-test kit.
+const PRODUCERS: u32 = 2000;
+/// Log records per second in the load-test kit, by each client.
+const LOG_RATE: u64 = 1000;
 /// Kills in a shorter time than a start takes show nothing.
 const SHORTEST_KILL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl LoadtestArgs {
     /// The scripts that every system goes through, in order.
     pub(crate) fn scripts(&self) -> anyhow::Result<Vec<Script>> {
+        let signal = self.test;
         let Some(scenario) = self.scenario else {
             let variant = Variant { multi: self.multi, backpressure: self.backpressure };
-            return Ok(vec![script::published(variant)]);
+            return Ok(vec![script::published(signal, variant)]);
         };
         Ok(match scenario {
-            Hardship::Outage => vec![script::outage(self.outage, self.multi, self.duration)],
+            Hardship::Outage => vec![script::outage(signal, self.outage, self.multi, self.duration)],
             Hardship::SickNeighbour if self.multi => bail!("cannot use -m: sick-neighbour has three pipelines anyway"),
-            Hardship::SickNeighbour => script::sick_neighbour().into(),
+            Hardship::SickNeighbour => script::sick_neighbour(signal).into(),
+            Hardship::Matrix if self.multi => bail!("cannot use -m: matrix has one pipeline"),
+            Hardship::Matrix => script::matrix(signal),
             Hardship::Crash => {
                 let every = self.kill_every;
                 ensure!(every >= SHORTEST_KILL_INTERVAL, "cannot kill every {every:?}: use at least 50ms");
                 let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
-                vec![script::crash(KillPlan { every, seed }, self.multi)]
+                vec![script::crash(signal, KillPlan { every, seed }, self.multi)]
             }
         })
     }
 
-    /// Spans per second to offer; as much as is answered when there is none.
-    pub(crate) fn offered_rate(&self) -> Option<u64> {
-        match self.scenario {
-            _ if self.max => None,
-            None => self.rate,
-            Some(Hardship::SickNeighbour) => self.rate.or(Some(NEIGHBOUR_RATE)),
-            Some(Hardship::Outage | Hardship::Crash) => self.rate.or(Some(GENTLE_RATE)),
+    /// How much to offer.
+    pub(crate) fn offered(&self) -> Offered {
+        match (self.rate, self.producers) {
+            _ if self.max => Offered::Maximum,
+            (Some(rate), _) => Offered::Rate(rate),
+            (None, Some(count)) => Offered::Producers { count, every: self.push_interval },
+            (None, None) => self.usually_offered(),
+        }
+    }
+
+    fn usually_offered(&self) -> Offered {
+        match (self.scenario, self.test) {
+            (Some(Hardship::SickNeighbour), _) => Offered::Rate(NEIGHBOUR_RATE),
+            (Some(Hardship::Outage | Hardship::Crash), _) => Offered::Rate(GENTLE_RATE),
+            (Some(Hardship::Matrix), _) | (None, Signal::Logs) => Offered::Rate(LOG_RATE),
+            (None, Signal::Metrics) => Offered::Producers { count: PRODUCERS, every: self.push_interval },
+            (None, Signal::Traces) => Offered::Maximum,
         }
     }
 
     /// Connections of the generator.
     pub(crate) fn connections(&self) -> u16 {
-        let default = if self.scenario.is_some() { PATIENT_CONNECTIONS } else { CONNECTIONS };
-        self.concurrency.unwrap_or(default)
+        let patient = self.scenario.is_some() || matches!(self.offered(), Offered::Producers { .. });
+        self.concurrency.unwrap_or(if patient { PATIENT_CONNECTIONS } else { CONNECTIONS })
+    }
+
+    /// What is sent, with the defaults of its signal and what the processing needs.
+    ///
+    /// # Errors
+    /// Something was said that items of this signal do not have.
+    pub(crate) fn shape(&self) -> anyhow::Result<Shape> {
+        let mut shape = self.shape.clone();
+        self.processing.prepare(&mut shape);
+        shape.resolve(self.test, self.offered().usual_batch(self.test))
     }
 }
 
@@ -196,14 +236,17 @@ mod tests {
         Cli::try_parse_from(words).map(|cli| cli.args)
     }
 
-    fn names(line: &str) -> Vec<&'static str> {
-        args(line).unwrap().scripts().unwrap().iter().map(|script| script.name).collect()
+    fn names(line: &str) -> Vec<String> {
+        args(line).unwrap().scripts().unwrap().into_iter().map(|script| script.name).collect()
     }
 
     #[test]
     fn flags_choose_the_scenario() {
         assert_eq!(names("-t traces"), ["traces"]);
         assert_eq!(names("-m true -b true"), ["traces-multi-backpressure"]);
+        assert_eq!(names("-t metrics -m"), ["metrics-multi"]);
+        assert_eq!(names("-t logs-otel -b"), ["logs-otel-backpressure"]);
+        assert_eq!(names("-t logs --scenario matrix").len(), 9);
         assert_eq!(names("--scenario outage"), ["traces-outage"]);
         assert_eq!(names("--scenario outage --outage silent -m"), ["traces-outage-silent"]);
         assert_eq!(names("--scenario sick-neighbour"), ["traces-sick-neighbour-alone", "traces-sick-neighbour"]);
@@ -222,14 +265,32 @@ mod tests {
 
     #[test]
     fn what_is_offered_depends_on_the_scenario_unless_it_is_said() {
-        let rate = |line: &str| args(line).unwrap().offered_rate();
-        assert_eq!(rate("-b true"), None);
-        assert_eq!(rate("--rate 5"), Some(5));
-        assert_eq!(rate("--scenario outage"), Some(GENTLE_RATE));
-        assert_eq!(rate("--scenario sick-neighbour --rate 5"), Some(5));
-        assert_eq!(rate("--scenario crash --max"), None);
+        let offered = |line: &str| args(line).unwrap().offered();
+        assert_eq!(offered("-b true"), Offered::Maximum);
+        assert_eq!(offered("--rate 5"), Offered::Rate(5));
+        assert_eq!(offered("-t metrics"), Offered::Producers { count: 2000, every: Duration::from_secs(30) });
+        assert_eq!(offered("-t metrics -r 5300"), Offered::Rate(5300));
+        assert_eq!(offered("-t metrics --max"), Offered::Maximum);
+        assert_eq!(offered("-t logs-otel"), Offered::Rate(1000));
+        assert_eq!(offered("-t logs-otel --scenario matrix -r 7"), Offered::Rate(7));
+        assert_eq!(offered("--scenario outage"), Offered::Rate(GENTLE_RATE));
+        assert_eq!(offered("--scenario sick-neighbour --rate 5"), Offered::Rate(5));
+        assert_eq!(offered("--scenario crash --max"), Offered::Maximum);
+        assert!(args("--rate 5 --producers 5").is_err());
         assert_eq!(args("").unwrap().connections(), 8);
         assert_eq!(args("--scenario crash").unwrap().connections(), 64);
         assert_eq!(args("--scenario crash -c 3").unwrap().connections(), 3);
+        assert_eq!(args("-t metrics").unwrap().connections(), 64);
+    }
+
+    #[test]
+    fn what_is_sent_depends_on_the_signal_and_the_processing() {
+        let shape = |line: &str| args(line).unwrap().shape();
+        assert_eq!(shape("-t traces").unwrap().batch, 512);
+        assert_eq!(shape("-t metrics").unwrap().batch, 20);
+        assert_eq!(shape("-t metrics --max --batch 3 --attributes 7").unwrap().batch, 3);
+        assert_eq!(shape("-t logs-otel").unwrap().batch, 100);
+        assert!(shape("-t logs-otel --processing filter97").unwrap().marked.is_some());
+        assert!(shape("-t traces -s 100").is_err());
     }
 }

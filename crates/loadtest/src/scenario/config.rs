@@ -1,9 +1,15 @@
 //! Configuration of the systems under test: the same pipelines in each one's own language.
 
-use std::fmt::Write;
+mod otelcol;
+mod weir;
+
 use std::str::FromStr;
 
+pub(crate) use self::otelcol::{batch_size, otelcol};
+pub(crate) use self::weir::weir;
+use super::processing::Processing;
 use crate::codec::Compression;
+use crate::signal::Signal;
 
 /// Ports of a system under test, all on 127.0.0.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +18,17 @@ pub(crate) struct Ports {
     pub(crate) http: u16,
     pub(crate) metrics: u16,
     pub(crate) health: u16,
+}
+
+/// What goes through a system: one pipeline to each backend, all alike.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pipelines<'a> {
+    pub(crate) signal: Signal,
+    /// Ports of the backends.
+    pub(crate) backends: &'a [u16],
+    pub(crate) compression: Compression,
+    pub(crate) processing: Processing,
+    pub(crate) annotations: &'a [Annotation],
 }
 
 /// An annotation of the pipelines.
@@ -49,133 +66,13 @@ fn pipeline_name(index: usize) -> String {
     format!("load-test-{}", index + 1)
 }
 
-/// `TracePipeline` documents, one for each sink, all with the same annotations.
-pub(crate) fn weir(sinks: &[u16], compression: Compression, annotations: &[Annotation]) -> String {
-    let compression = compression.name().unwrap_or("none");
-    let lines: String = annotations.iter().map(|one| format!("\n    {}: {:?}", one.key, one.value)).collect();
-    let annotations = if lines.is_empty() { lines } else { format!("\n  annotations:{lines}") };
-    let documents: Vec<String> = sinks
-        .iter()
-        .enumerate()
-        .map(|(index, port)| {
-            format!(
-                "apiVersion: telemetry.kyma-project.io/v1beta1
-kind: TracePipeline
-metadata:
-  name: {name}{annotations}
-spec:
-  output:
-    otlp:
-      endpoint:
-        value: http://127.0.0.1:{port}
-      compression: {compression}
-",
-                name = pipeline_name(index)
-            )
-        })
-        .collect();
-    documents.join("---\n")
-}
-
-/// The equivalent OpenTelemetry Collector: processors, queue and retry as the published figures were taken with, and
-/// the same memory limit.
-pub(crate) fn otelcol(ports: Ports, sinks: &[u16], compression: Compression, memory_bytes: u64) -> String {
-    let compression = compression.name().unwrap_or("none");
-    let mut exporters = String::new();
-    let mut pipelines = String::new();
-    for (index, port) in sinks.iter().enumerate() {
-        let name = pipeline_name(index);
-        // Writing to a String cannot fail.
-        let _ = write!(
-            exporters,
-            "  otlp_grpc/tracepipeline-{name}:
-    endpoint: 127.0.0.1:{port}
-    compression: {compression}
-    tls:
-      insecure: true
-    sending_queue:
-      enabled: true
-      queue_size: 512
-    retry_on_failure:
-      enabled: true
-      initial_interval: 5s
-      max_interval: 30s
-      max_elapsed_time: 300s
-"
-        );
-        let _ = write!(
-            pipelines,
-            "    traces/{name}:
-      receivers: [otlp]
-      processors: [memory_limiter, batch]
-      exporters: [otlp_grpc/tracepipeline-{name}]
-"
-        );
-    }
-    format!(
-        "receivers:
-  otlp:
-    protocols:
-      grpc:
-        endpoint: 127.0.0.1:{grpc}
-        max_recv_msg_size_mib: 20
-      http:
-        endpoint: 127.0.0.1:{http}
-processors:
-  memory_limiter:
-    check_interval: 1s
-    limit_mib: {memory_mib}
-  batch:
-    send_batch_size: 512
-    send_batch_max_size: 512
-    timeout: 10s
-exporters:
-{exporters}service:
-  telemetry:
-    logs:
-      level: warn
-    metrics:
-      readers:
-        - pull:
-            exporter:
-              prometheus:
-                host: 127.0.0.1
-                port: {metrics}
-  pipelines:
-{pipelines}",
-        grpc = ports.grpc,
-        http = ports.http,
-        metrics = ports.metrics,
-        memory_mib = memory_bytes >> 20,
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn three_pipelines_have_three_documents_and_three_exporters() {
-        let sinks = [1001, 1002, 1003];
-        let weir = weir(&sinks, Compression::None, &[]);
-        assert_eq!(weir.matches("kind: TracePipeline").count(), 3);
-        assert!(weir.contains("name: load-test-3") && weir.contains("127.0.0.1:1003"));
-        assert!(weir.contains("compression: none") && !weir.contains("annotations"));
-        let ports = Ports { grpc: 1, http: 2, metrics: 3, health: 4 };
-        let peer = otelcol(ports, &sinks, Compression::Gzip, 512 << 20);
-        assert_eq!(peer.matches("queue_size: 512").count(), 3);
-        assert!(peer.contains("exporters: [otlp_grpc/tracepipeline-load-test-2]"));
-        assert!(peer.contains("limit_mib: 512") && peer.contains("compression: gzip"));
-    }
-
-    #[test]
-    fn annotations_stand_in_the_metadata() {
-        let annotation: Annotation = "weir.dev/backlog-max-bytes=1GiB".parse().unwrap();
-        let weir = weir(&[1], Compression::None, &[annotation]);
-        assert!(
-            weir.contains("load-test-1\n  annotations:\n    weir.dev/backlog-max-bytes: \"1GiB\"\nspec:"),
-            "{weir}"
-        );
+    fn an_annotation_has_a_key_and_a_value() {
+        assert_eq!("a/b=c=d".parse(), Ok(Annotation::new("a/b", "c=d")));
         assert!("weir.dev/x".parse::<Annotation>().is_err());
     }
 }

@@ -155,6 +155,7 @@ fn pause(every: Duration, random: &mut fastrand::Rng) -> Duration {
 mod tests {
     use super::*;
     use crate::scenario::script::{self, Absence};
+    use crate::signal::Signal;
 
     #[test]
     fn pauses_are_irregular_right_on_average_and_the_same_for_a_seed() {
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn deeds_are_due_in_order_and_a_start_is_watched_closely() {
         let start = Instant::now();
-        let outage = script::outage(Absence::Refused, false, Duration::from_secs(40));
+        let outage = script::outage(Signal::Traces, Absence::Refused, false, Duration::from_secs(40));
         assert_eq!(Director::new(&outage, start).next(), Some(start + Duration::from_secs(10)));
         assert_eq!(Director::idle().next(), None);
         let mut killer = Killer::new(KillPlan { every: Duration::from_secs(3), seed: 1 }, start);

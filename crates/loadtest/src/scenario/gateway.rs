@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use tokio::time::{Instant, interval, timeout};
 
 use super::children::{Launch, Process};
-use super::config::{self, Annotation, Ports};
+use super::config::{self, Pipelines, Ports};
 use super::metrics::SelfView;
 use super::{Settings, System, SystemKind, disk, http};
 use crate::cpu::{self, Memory};
@@ -23,9 +23,7 @@ pub(crate) struct Place<'a> {
     /// Where its files go.
     pub(crate) directory: PathBuf,
     pub(crate) ports: Ports,
-    /// Ports of its backends, one for each pipeline.
-    pub(crate) backends: &'a [u16],
-    pub(crate) annotations: &'a [Annotation],
+    pub(crate) pipelines: Pipelines<'a>,
 }
 
 /// A running gateway.
@@ -58,11 +56,11 @@ impl<'a> Gateway<'a> {
             SystemKind::Weir => {
                 let data = place.directory.join(DATA);
                 remove_leftovers(&data)?;
-                let text = config::weir(place.backends, settings.compression, place.annotations);
+                let text = config::weir(&place.pipelines);
                 (text, weir_arguments(settings, place.ports, &file, &data), Vec::new())
             }
             SystemKind::Otelcol => {
-                let text = config::otelcol(place.ports, place.backends, settings.compression, settings.memory_bytes);
+                let text = config::otelcol(place.ports, &place.pipelines, settings.memory_bytes);
                 let arguments = vec!["--config".into(), file.display().to_string()];
                 (text, arguments, vec![("GOMEMLIMIT", settings.memory_bytes.to_string())])
             }
@@ -164,7 +162,7 @@ impl<'a> Gateway<'a> {
     /// What it says about itself.
     pub(crate) async fn view(&self) -> anyhow::Result<SelfView> {
         let text = http::get(self.ports.metrics, "/metrics").await?;
-        Ok(SelfView::parse(&String::from_utf8_lossy(&text)))
+        Ok(SelfView::parse(&String::from_utf8_lossy(&text), self.settings.signal()))
     }
 
     /// Asks it to end; returns what went wrong with that.

@@ -20,7 +20,7 @@ pub(crate) fn compare(alone: &Verdict, together: &Verdict) -> Vec<String> {
     vec![
         line(
             t.exported_per_s * WORSE_AT_MOST >= a.exported_per_s,
-            format!("healthy pipeline delivered {:.0} spans/s, alone {:.0}", t.exported_per_s, a.exported_per_s),
+            format!("healthy pipeline delivered {:.0} per second, alone {:.0}", t.exported_per_s, a.exported_per_s),
         ),
         line(
             within(t.latency_ms_p99, a.latency_ms_p99 * WORSE_AT_MOST),

@@ -1,14 +1,16 @@
 //! Reads the few Prometheus series a gateway's own view of the test consists of.
 
+use crate::signal::Signal;
+
 /// What a system says about itself, summed over label sets; `None` when it has no such series.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct SelfView {
     pub(crate) accepted: Option<f64>,
     pub(crate) sent: Option<f64>,
     pub(crate) queue_size: Option<f64>,
-    /// Spans accepted and not finished; only Weir counts them.
+    /// Items accepted and not finished; only Weir counts them.
     pub(crate) pending: Option<f64>,
-    /// Spans given up or refused for good, by its own account; only Weir counts them so.
+    /// Items given up or refused for good, by its own account; only Weir counts them so.
     pub(crate) given_up: Option<f64>,
     /// Entries of Weir's books that did not add up.
     pub(crate) mismatches: Option<f64>,
@@ -17,13 +19,13 @@ pub(crate) struct SelfView {
 }
 
 impl SelfView {
-    /// Reads Prometheus text format.
-    pub(crate) fn parse(text: &str) -> Self {
+    /// Reads Prometheus text format; what is accepted and sent are items of `signal`.
+    pub(crate) fn parse(text: &str, signal: Signal) -> Self {
         // Whether counters end in `_total` depends on how a collector's metrics reader is configured.
         let counter = |name: &str| sum(text, &format!("{name}_total")).or_else(|| sum(text, name));
         Self {
-            accepted: counter("otelcol_receiver_accepted_spans"),
-            sent: counter("otelcol_exporter_sent_spans"),
+            accepted: counter(&format!("otelcol_receiver_accepted_{}", signal.series())),
+            sent: counter(&format!("otelcol_exporter_sent_{}", signal.series())),
             queue_size: sum(text, "otelcol_exporter_queue_size"),
             pending: sum(text, "weir_pipeline_pending_items"),
             given_up: [sum(text, "weir_pipeline_dropped_items_total"), sum(text, "weir_pipeline_rejected_items_total")]
@@ -65,7 +67,7 @@ weir_pipeline_dropped_items_total{pipeline=\"a\",reason=\"age\"} 4
 weir_books_mismatches_total{pipeline=\"a\"} 1
 weir_pipeline_rejected_items_total{pipeline=\"a\",code=\"400\"} 5
 ";
-        let view = SelfView::parse(text);
+        let view = SelfView::parse(text, Signal::Traces);
         let expected = SelfView {
             accepted: Some(120.0),
             sent: Some(70.0),
@@ -76,5 +78,6 @@ weir_pipeline_rejected_items_total{pipeline=\"a\",code=\"400\"} 5
             damaged_bytes: None,
         };
         assert_eq!(view, expected);
+        assert_eq!(SelfView::parse(text, Signal::Logs).accepted, None);
     }
 }

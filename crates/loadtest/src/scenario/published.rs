@@ -4,21 +4,26 @@ use anyhow::Context;
 use serde::Deserialize;
 
 use super::script::Variant;
+use crate::signal::Signal;
 
 const DATA: &str = include_str!("../../data/published-kpis.json");
 
 #[derive(Deserialize)]
 struct Data {
     traces: Vec<Release>,
+    metrics: Vec<Release>,
+    #[serde(rename = "logs-otel")]
+    logs: Vec<Release>,
 }
 
 #[derive(Deserialize)]
 struct Release {
     version: String,
     single: Kpis,
-    multi: Kpis,
-    backpressure: Kpis,
-    multi_backpressure: Kpis,
+    /// The log gateway was published with one pipeline and a healthy backend only.
+    multi: Option<Kpis>,
+    backpressure: Option<Kpis>,
+    multi_backpressure: Option<Kpis>,
 }
 
 #[derive(Deserialize)]
@@ -41,25 +46,30 @@ pub(crate) struct Published {
     pub(crate) cpu_cores: f64,
 }
 
-/// The row of the newest version for a variant of the traces scenario.
-pub(crate) fn newest(variant: Variant) -> anyhow::Result<Published> {
+/// The row of the newest version for a variant of the scenario of a signal; none when it was never published.
+pub(crate) fn newest(signal: Signal, variant: Variant) -> anyhow::Result<Option<Published>> {
     let data: Data = serde_json::from_str(DATA).context("cannot decode published figures")?;
-    let newest = data.traces.into_iter().max_by_key(|release| version_key(&release.version));
+    let releases = match signal {
+        Signal::Traces => data.traces,
+        Signal::Metrics => data.metrics,
+        Signal::Logs => data.logs,
+    };
+    let newest = releases.into_iter().max_by_key(|release| version_key(&release.version));
     let release = newest.context("cannot find a published row: no data")?;
     let kpis = match (variant.multi, variant.backpressure) {
-        (false, false) => release.single,
+        (false, false) => Some(release.single),
         (true, false) => release.multi,
         (false, true) => release.backpressure,
         (true, true) => release.multi_backpressure,
     };
-    Ok(Published {
+    Ok(kpis.map(|kpis| Published {
         version: release.version,
         accepted_per_s: kpis.accepted_per_s,
         exported_per_s: kpis.exported_per_s,
         queue_size: kpis.queue_size,
         memory_mb: kpis.memory_mb_per_pod.iter().sum(),
         cpu_cores: kpis.cpu_cores_per_pod.iter().sum(),
-    })
+    }))
 }
 
 /// Orders `0.97`, `0.118.0` and `0.102.1 (new)` by their numbers.
@@ -74,12 +84,18 @@ mod tests {
 
     #[test]
     fn the_newest_row_of_each_variant_is_found() {
-        let row = |multi, backpressure| newest(Variant { multi, backpressure }).unwrap();
+        let of = |signal, multi, backpressure| newest(signal, Variant { multi, backpressure }).unwrap();
+        let row = |multi, backpressure| of(Signal::Traces, multi, backpressure).unwrap();
         let single = row(false, false);
         assert_eq!((single.version.as_str(), single.accepted_per_s, single.memory_mb), ("0.158.0", 24378.0, 222.0));
         assert_eq!(row(true, false).exported_per_s, 49951.0);
         assert_eq!(row(false, true).exported_per_s, 306.0);
         assert_eq!(row(true, true).accepted_per_s, 27405.0);
+        let metrics = of(Signal::Metrics, true, true).unwrap();
+        assert_eq!((metrics.version.as_str(), metrics.accepted_per_s, metrics.memory_mb), ("0.158.0", 5132.0, 4216.0));
+        let logs = of(Signal::Logs, false, false).unwrap();
+        assert_eq!((logs.version.as_str(), logs.accepted_per_s), ("with batches", 16428.0));
+        assert_eq!(of(Signal::Logs, true, false), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) struct Samples {
     pub(crate) memory_peak_bytes: u64,
     pub(crate) queue_size: Vec<f64>,
     pub(crate) disk_peak_bytes: u64,
-    /// Spans the gateway said it held, by time.
+    /// Items the gateway said it held, by time.
     pub(crate) backlog: Vec<(Instant, f64)>,
     /// Most mismatches in its books and damaged bytes in its journal that a process of the gateway admitted.
     pub(crate) mismatches: f64,
@@ -45,24 +45,24 @@ impl Samples {
     }
 
     /// What the gateway holds.
-    pub(crate) fn note_backlog(&mut self, at: Instant, spans: f64) {
-        self.backlog.push((at, spans));
+    pub(crate) fn note_backlog(&mut self, at: Instant, items: f64) {
+        self.backlog.push((at, items));
     }
 
-    /// Most spans held at a sampled moment.
+    /// Most items held at a sampled moment.
     pub(crate) fn backlog_peak(&self) -> f64 {
-        self.backlog.iter().map(|(_, spans)| *spans).fold(0.0, f64::max)
+        self.backlog.iter().map(|(_, items)| *items).fold(0.0, f64::max)
     }
 
-    /// How long after `since` the gateway held at most `spans` for the first time; none when it never did.
-    pub(crate) fn drained(&self, since: Instant, spans: f64) -> Option<Duration> {
+    /// How long after `since` the gateway held at most `items` for the first time; none when it never did.
+    pub(crate) fn drained(&self, since: Instant, items: f64) -> Option<Duration> {
         let after = self.backlog.iter().filter(|(at, _)| *at >= since);
-        let (at, _) = after.into_iter().find(|(_, held)| *held <= spans)?;
+        let (at, _) = after.into_iter().find(|(_, held)| *held <= items)?;
         Some(*at - since)
     }
 }
 
-/// Spans a system says it holds; a queue that counts requests holds a batch in each.
+/// Items a system says it holds; a queue that counts requests holds a batch in each.
 pub(crate) fn held(view: &SelfView, batch: u32) -> f64 {
     let queued = view.queue_size.unwrap_or(0.0) * f64::from(batch);
     view.pending.unwrap_or(queued)

@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
+use super::Settings;
 use super::config::Annotation;
+use crate::load::Offered;
+use crate::signal::Signal;
 
 /// Which of the four published scenarios.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,15 +30,17 @@ pub enum Absence {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Script {
     /// As `result.json` names it.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// What sets this run apart from another of the same scenario in the same table.
-    pub(crate) part: Option<&'static str>,
+    pub(crate) part: Option<String>,
     /// The faults of each backend from the start.
     pub(crate) backends: Vec<String>,
     /// What is done to all backends during the measured time, in order.
     pub(crate) deeds: Vec<Deed>,
     /// How the gateway is killed during the measured time.
     pub(crate) kills: Option<KillPlan>,
+    /// Clients, each with a connection and the whole rate; otherwise all share the connections and the rate of the test.
+    pub(crate) clients: Option<u16>,
     /// Whether the generator sends again what was not acknowledged.
     pub(crate) retry: bool,
     /// Whether backends turn healthy when the load has ended.
@@ -62,6 +67,23 @@ pub(crate) struct KillPlan {
     pub(crate) seed: u64,
 }
 
+/// What the generator does in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) connections: u16,
+    pub(crate) offered: Offered,
+}
+
+impl Script {
+    /// How many connections offer how much.
+    pub(crate) fn load(&self, settings: &Settings) -> Load {
+        match self.clients {
+            Some(clients) => Load { connections: clients, offered: settings.offered.times(clients) },
+            None => Load { connections: settings.concurrency, offered: settings.offered },
+        }
+    }
+}
+
 /// No faults.
 pub(crate) const HEALTHY: &str = "{}";
 
@@ -75,12 +97,12 @@ fn refuse_when_full() -> Vec<Annotation> {
 }
 
 /// One of the four scenarios of the KPI kit.
-pub(crate) fn published(variant: Variant) -> Script {
-    let name = match (variant.multi, variant.backpressure) {
-        (false, false) => "traces",
-        (true, false) => "traces-multi",
-        (false, true) => "traces-backpressure",
-        (true, true) => "traces-multi-backpressure",
+pub(crate) fn published(signal: Signal, variant: Variant) -> Script {
+    let suffix = match (variant.multi, variant.backpressure) {
+        (false, false) => "",
+        (true, false) => "-multi",
+        (false, true) => "-backpressure",
+        (true, true) => "-multi-backpressure",
     };
     let backends = backends(variant.multi, |seed| match variant.backpressure {
         // The faults of the load-test kit, drawn differently by each backend.
@@ -88,50 +110,65 @@ pub(crate) fn published(variant: Variant) -> Script {
         false => HEALTHY.to_owned(),
     });
     let annotations = if variant.backpressure { refuse_when_full() } else { Vec::new() };
-    Script { published: Some(variant), annotations, ..plain(name, backends) }
+    Script { published: Some(variant), annotations, ..plain(signal, suffix, backends) }
 }
 
 /// The backends are gone for the middle half of the measured time.
-pub(crate) fn outage(absence: Absence, multi: bool, duration: Duration) -> Script {
-    let (name, gone) = match absence {
-        Absence::Refused => ("traces-outage", format!(r#"{{"outage": ["{FOR_EVER}"]}}"#)),
-        Absence::Silent => ("traces-outage-silent", r#"{"stall": 100}"#.to_owned()),
+pub(crate) fn outage(signal: Signal, absence: Absence, multi: bool, duration: Duration) -> Script {
+    let (suffix, gone) = match absence {
+        Absence::Refused => ("-outage", format!(r#"{{"outage": ["{FOR_EVER}"]}}"#)),
+        Absence::Silent => ("-outage-silent", r#"{"stall": 100}"#.to_owned()),
     };
     let deeds =
         vec![Deed { at: duration / 4, faults: gone }, Deed { at: duration / 4 * 3, faults: HEALTHY.to_owned() }];
     let backends = backends(multi, |_| HEALTHY.to_owned());
-    Script { deeds, annotations: refuse_when_full(), ..plain(name, backends) }
+    Script { deeds, annotations: refuse_when_full(), ..plain(signal, suffix, backends) }
 }
 
 /// A healthy pipeline by itself, and then beside one whose backend refuses everything and one whose backend takes 5 s.
-pub(crate) fn sick_neighbour() -> [Script; 2] {
+pub(crate) fn sick_neighbour(signal: Signal) -> [Script; 2] {
     let healthy = HEALTHY.to_owned();
     let refusing = r#"{"fault": ["503:100"]}"#.to_owned();
     let slow = r#"{"delay": "5s:100"}"#.to_owned();
-    let alone = plain("traces-sick-neighbour-alone", vec![healthy.clone()]);
-    let together = plain("traces-sick-neighbour", vec![healthy, refusing, slow]);
+    let alone = plain(signal, "-sick-neighbour-alone", vec![healthy.clone()]);
+    let together = plain(signal, "-sick-neighbour", vec![healthy, refusing, slow]);
     [
-        Script { part: Some("alone"), subject: Some(0), ..alone },
-        Script { part: Some("beside two sick"), subject: Some(0), mended: true, ..together },
+        Script { part: Some("alone".to_owned()), subject: Some(0), ..alone },
+        Script { part: Some("beside two sick".to_owned()), subject: Some(0), mended: true, ..together },
     ]
 }
 
 /// The gateway is killed again and again; the backends are unreliable enough for it to hold something when it is.
-pub(crate) fn crash(plan: KillPlan, multi: bool) -> Script {
+pub(crate) fn crash(signal: Signal, plan: KillPlan, multi: bool) -> Script {
     let backends = backends(multi, |index| {
         let seed = plan.seed.wrapping_add(index);
         format!(r#"{{"fault": ["503:20"], "delay": "500ms:20", "reset": 2, "seed": {seed}}}"#)
     });
-    Script { kills: Some(plan), retry: true, ..plain("traces-crash", backends) }
+    Script { kills: Some(plan), retry: true, ..plain(signal, "-crash", backends) }
 }
 
-fn plain(name: &'static str, backends: Vec<String>) -> Script {
+/// Workers of each replica, and replicas, of the generators in the log gateway's published trial.
+const MATRIX: [u16; 3] = [1, 5, 10];
+
+/// From one client to a hundred, each of which offers the whole rate. On one machine a worker of one replica is like one
+/// of another: a connection with one request in flight.
+pub(crate) fn matrix(signal: Signal) -> Vec<Script> {
+    let cell = |replicas: u16, workers: u16| Script {
+        part: Some(format!("{workers} x {replicas}")),
+        clients: Some(workers * replicas),
+        ..plain(signal, "-matrix", vec![HEALTHY.to_owned()])
+    };
+    MATRIX.into_iter().flat_map(|replicas| MATRIX.map(|workers| cell(replicas, workers))).collect()
+}
+
+fn plain(signal: Signal, suffix: &str, backends: Vec<String>) -> Script {
     Script {
-        name,
+        name: format!("{}{suffix}", signal.test()),
         part: None,
         backends,
         deeds: Vec::new(),
         kills: None,
+        clients: None,
         retry: false,
         mended: false,
         subject: None,
@@ -151,11 +188,13 @@ mod tests {
 
     fn all() -> Vec<Script> {
         let minute = Duration::from_secs(60);
-        let mut scripts = Vec::from(sick_neighbour());
+        let signal = Signal::Traces;
+        let mut scripts = Vec::from(sick_neighbour(signal));
+        scripts.extend(matrix(signal));
         for multi in [false, true] {
-            scripts.extend([false, true].map(|backpressure| published(Variant { multi, backpressure })));
-            scripts.extend([Absence::Refused, Absence::Silent].map(|absence| outage(absence, multi, minute)));
-            scripts.push(crash(KillPlan { every: minute, seed: u64::MAX }, multi));
+            scripts.extend([false, true].map(|backpressure| published(signal, Variant { multi, backpressure })));
+            scripts.extend([Absence::Refused, Absence::Silent].map(|absence| outage(signal, absence, multi, minute)));
+            scripts.push(crash(signal, KillPlan { every: minute, seed: u64::MAX }, multi));
         }
         scripts
     }
@@ -173,7 +212,8 @@ mod tests {
 
     #[test]
     fn an_outage_is_the_middle_half_and_ends() {
-        let script = outage(Absence::Refused, false, Duration::from_secs(600));
+        let script = outage(Signal::Logs, Absence::Refused, false, Duration::from_secs(600));
+        assert_eq!(script.name, "logs-otel-outage");
         let at: Vec<u64> = script.deeds.iter().map(|deed| deed.at.as_secs()).collect();
         assert_eq!(at, [150, 450]);
         assert_eq!(script.deeds[1].faults, HEALTHY);
@@ -181,15 +221,23 @@ mod tests {
 
     #[test]
     fn three_backends_draw_their_faults_differently() {
-        let script = published(Variant { multi: true, backpressure: true });
+        let script = published(Signal::Metrics, Variant { multi: true, backpressure: true });
         assert_eq!(script.backends.len(), 3);
         assert!(script.backends[0] != script.backends[1] && script.backends[1] != script.backends[2]);
     }
 
     #[test]
     fn the_subject_is_the_healthy_one_in_both_runs() {
-        for script in sick_neighbour() {
+        for script in sick_neighbour(Signal::Traces) {
             assert_eq!(script.subject.map(|index| script.backends[index].as_str()), Some(HEALTHY));
         }
+    }
+
+    #[test]
+    fn the_matrix_goes_from_one_client_to_a_hundred() {
+        let scripts = matrix(Signal::Logs);
+        let clients: Vec<u16> = scripts.iter().filter_map(|script| script.clients).collect();
+        assert_eq!(clients, [1, 5, 10, 5, 25, 50, 10, 50, 100]);
+        assert_eq!(scripts[3].part.as_deref(), Some("1 x 5"));
     }
 }

@@ -135,7 +135,9 @@ fn layout(rows: &[[String; COLUMNS]]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::script::Variant;
     use super::*;
+    use crate::signal::Signal;
 
     fn verdict(system: &str, factor: f64) -> Verdict {
         let kpis = Kpis {
@@ -157,7 +159,7 @@ mod tests {
 
     #[test]
     fn systems_ratio_and_published_row_stand_below_each_other() {
-        let published = super::super::published::newest(super::super::script::Variant::default()).unwrap();
+        let published = super::super::published::newest(Signal::Traces, Variant::default()).unwrap().unwrap();
         let table = render(&[verdict("weir", 4.0), verdict("otelcol", 1.0)], &[(0, 1)], Some(&published));
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 6, "{table}");
@@ -178,12 +180,13 @@ mod tests {
     fn result_json_has_exactly_the_agreed_keys() {
         let mut kpis = verdict("weir", 1.0).kpis;
         let value = serde_json::to_value(&kpis).unwrap();
+        kpis.leaked = Some(1);
         kpis.drain_s = Some(1.0);
         kpis.kills = Some(1);
         kpis.recovery_ms_p50 = Some(1.0);
         kpis.recovery_ms_max = Some(1.0);
         let everything = serde_json::to_value(&kpis).unwrap();
-        assert_eq!(everything.as_object().unwrap().len(), value.as_object().unwrap().len() + 4);
+        assert_eq!(everything.as_object().unwrap().len(), value.as_object().unwrap().len() + 5);
         let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
         let mut agreed = [

@@ -10,7 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::backend::{Backend, SinkPorts};
 use super::children::{Launch, Process, free_ports};
-use super::config::Ports;
+use super::config::{Pipelines, Ports, batch_size};
 use super::director::{Director, Kills};
 use super::gateway::{Gateway, Place};
 use super::metrics::SelfView;
@@ -22,6 +22,7 @@ use crate::cpu::{self, CoreTime};
 use crate::files;
 use crate::ids::IdSet;
 use crate::load::LoadReport;
+use crate::signal::Signal;
 use crate::sink::SinkReport;
 
 /// Ids of the measured run start here, far above those of the warm-up.
@@ -70,9 +71,9 @@ pub(crate) struct Settled {
     pub(crate) written_bytes: u64,
     /// The gateway's own counts.
     pub(crate) self_view: SelfView,
-    /// Acknowledged spans that sinks did not have just before the gateway was asked to stop, summed over sinks.
+    /// Owed items that sinks did not have just before the gateway was asked to stop, summed over sinks.
     pub(crate) missing: u64,
-    /// Spans the gateway said it held then, summed over pipelines.
+    /// Items the gateway said it held then, summed over pipelines.
     pub(crate) held: f64,
 }
 
@@ -85,7 +86,7 @@ pub(crate) struct Snapshot {
     pub(crate) own_cpu_seconds: f64,
     pub(crate) gateway_cores: CoreTime,
     pub(crate) judge_cores: CoreTime,
-    /// Different span ids that each sink holds.
+    /// Different ids that each sink holds.
     pub(crate) arrived: Vec<u64>,
 }
 
@@ -111,24 +112,24 @@ pub(crate) async fn run(part: &Part<'_>, settings: &Settings) -> anyhow::Result<
     if part.script.mended {
         director.mend(&stage.backends).await?;
     }
-    let acked = acked_ids(&warmup, &load);
-    let settled = Settled { mended_at: director.mended_at(), ..stage.settle(&acked).await? };
+    let owed = owed_ids(settings, &warmup, &load);
+    let settled = Settled { mended_at: director.mended_at(), ..stage.settle(&owed).await? };
     let samples = std::mem::take(&mut stage.samples);
     let (stop_error, sinks) = stage.stop().await?;
     Ok(Trial { warmup, load, sinks, before, after, samples, kills, settled, stop_error })
 }
 
-/// Every id that was acknowledged: what the system owes to each sink.
-pub(crate) fn acked_ids(warmup: &LoadReport, load: &LoadReport) -> IdSet {
+/// What the system owes to each sink: every id that was acknowledged and that no filter is to drop.
+pub(crate) fn owed_ids(settings: &Settings, warmup: &LoadReport, load: &LoadReport) -> IdSet {
     let mut acked = IdSet::from_ranges(&warmup.ids.acked);
     acked.merge(&IdSet::from_ranges(&load.ids.acked));
-    acked
+    settings.shape.marked.map_or(acked.clone(), |marked| marked.kept(&acked))
 }
 
-/// Ids of `acked` that a sink does not have, summed over sinks.
-pub(crate) fn missing<'a>(acked: &IdSet, sinks: impl IntoIterator<Item = &'a SinkReport>) -> u64 {
-    let received = |sink: &SinkReport| IdSet::from_ranges(sink.ids.as_deref().unwrap_or_default());
-    sinks.into_iter().map(|sink| acked.missing_from(&received(sink))).sum()
+/// Ids of `owed` that a sink does not have, summed over sinks.
+pub(crate) fn missing<'a>(owed: &IdSet, signal: Signal, sinks: impl IntoIterator<Item = &'a SinkReport>) -> u64 {
+    let received = |sink: &SinkReport| IdSet::from_ranges(sink.ids_of(signal));
+    sinks.into_iter().map(|sink| owed.missing_from(&received(sink))).sum()
 }
 
 /// The processes of a running trial, and what was sampled so far.
@@ -155,7 +156,14 @@ impl<'a> Stage<'a> {
         }
         let sinks: Vec<u16> = sink_ports.iter().map(|ports| ports.grpc).collect();
         let annotations = settings.annotations_over(&part.script.annotations);
-        let place = Place { directory: directory.clone(), ports, backends: &sinks, annotations: &annotations };
+        let pipelines = Pipelines {
+            signal: settings.signal(),
+            backends: &sinks,
+            compression: settings.compression,
+            processing: settings.processing,
+            annotations: &annotations,
+        };
+        let place = Place { directory: directory.clone(), ports, pipelines };
         let gateway = Gateway::start(part.system, settings, place).await?;
         Ok(Self { settings, part, backends, gateway, grpc_port: ports.grpc, samples: Samples::default() })
     }
@@ -206,24 +214,20 @@ impl<'a> Stage<'a> {
     }
 
     fn generator_arguments(&self, first_id: u64, duration: Duration, report: &Path) -> Vec<String> {
-        let shape = &self.settings.shape;
-        let mut arguments = vec!["load".to_owned(), "traces".to_owned()];
+        let Settings { shape, .. } = self.settings;
+        let load = self.part.script.load(self.settings);
+        let mut arguments = vec!["load".to_owned(), shape.signal().name().to_owned()];
         for (flag, value) in [
             ("--endpoint", format!("127.0.0.1:{}", self.grpc_port)),
             ("--first-id", first_id.to_string()),
             ("--duration", format!("{}s", duration.as_secs_f64())),
-            ("--concurrency", self.settings.concurrency.to_string()),
-            ("--batch", shape.batch.to_string()),
-            ("--attributes", shape.attributes.to_string()),
-            ("--attribute-bytes", shape.attribute_bytes.to_string()),
-            ("--spans-per-trace", shape.spans_per_trace.to_string()),
+            ("--concurrency", load.connections.to_string()),
             ("--report", report.display().to_string()),
         ] {
             arguments.extend([flag.to_owned(), value]);
         }
-        if let Some(rate) = self.settings.rate {
-            arguments.extend(["--rate".to_owned(), rate.to_string()]);
-        }
+        arguments.extend(shape.flags());
+        arguments.extend(load.offered.flags());
         if self.part.script.retry {
             arguments.push("--retry".to_owned());
         }
@@ -254,7 +258,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Different spans at each sink.
+    /// Different items at each sink.
     async fn arrived(&self) -> anyhow::Result<Vec<u64>> {
         let mut arrived = Vec::new();
         for backend in &self.backends {
@@ -263,9 +267,9 @@ impl<'a> Stage<'a> {
         Ok(arrived)
     }
 
-    /// Waits until every acknowledged span is where it belongs, or the gateway holds nothing more, or time is up; then
+    /// Waits until every owed item is where it belongs, or the gateway holds nothing more, or time is up; then
     /// compares what is missing with what it holds.
-    async fn settle(&mut self, acked: &IdSet) -> anyhow::Result<Settled> {
+    async fn settle(&mut self, owed: &IdSet) -> anyhow::Result<Settled> {
         let started = Instant::now();
         let mut ticks = interval(SAMPLE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -281,8 +285,8 @@ impl<'a> Stage<'a> {
             let total = arrived.iter().sum();
             let over = settling.is_over(now, view.as_ref(), total) || now - started >= self.settings.settle;
             // Ids are compared only when counts make it likely that all are there, and not twice for the same counts.
-            let likely = arrived.iter().all(|&spans| spans >= acked.len()) && compared.replace(total) != Some(total);
-            if over || (likely && self.missing(acked).await? == 0) {
+            let likely = arrived.iter().all(|&items| items >= owed.len()) && compared.replace(total) != Some(total);
+            if over || (likely && self.missing(owed).await? == 0) {
                 break view.unwrap_or_default();
             }
         };
@@ -292,16 +296,16 @@ impl<'a> Stage<'a> {
         self.samples.note_peak(self.gateway.memory()?);
         let gateway_cpu_seconds = self.gateway.cpu_seconds()?;
         let written_bytes = self.gateway.written_bytes()?;
-        let (missing, held) = self.at_stop(acked).await?;
+        let (missing, held) = self.at_stop(owed).await?;
         Ok(Settled { seconds, mended_at: None, gateway_cpu_seconds, written_bytes, self_view, missing, held })
     }
 
     /// Compares what sinks lack with what the gateway holds, at a moment when nothing moves if there is one.
-    async fn at_stop(&self, acked: &IdSet) -> anyhow::Result<(u64, f64)> {
+    async fn at_stop(&self, owed: &IdSet) -> anyhow::Result<(u64, f64)> {
         let mut last = (0, 0.0);
         for _ in 0..STILL_ATTEMPTS {
             let before = self.held(&self.gateway.view().await?);
-            last = (self.missing(acked).await?, before);
+            last = (self.missing(owed).await?, before);
             let after = self.held(&self.gateway.view().await?);
             if (before - after).abs() < 1.0 {
                 break;
@@ -310,17 +314,17 @@ impl<'a> Stage<'a> {
         Ok(last)
     }
 
-    /// Acknowledged spans that sinks do not have now.
-    async fn missing(&self, acked: &IdSet) -> anyhow::Result<u64> {
+    /// Owed items that sinks do not have now.
+    async fn missing(&self, owed: &IdSet) -> anyhow::Result<u64> {
         let mut sinks = Vec::new();
         for backend in &self.backends {
             sinks.push(backend.with_ids().await?);
         }
-        Ok(missing(acked, &sinks))
+        Ok(missing(owed, self.settings.signal(), &sinks))
     }
 
     fn held(&self, view: &SelfView) -> f64 {
-        held(view, self.settings.shape.batch)
+        held(view, batch_size(self.settings.signal()))
     }
 
     /// Stops the gateway, then the sinks; returns what went wrong, and the sinks' reports.

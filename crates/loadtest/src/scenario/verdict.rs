@@ -1,24 +1,28 @@
 //! From what a trial showed to its figures: sets are compared, rates computed, doubts named.
 //!
 //! Definitions, per sink and summed over sinks:
-//! - missing: spans the client saw acknowledged (warm-up included) that the sink never recorded, counted after the gateway
+//! - missing: items the client saw acknowledged (warm-up included) that the sink never recorded, counted after the gateway
 //!   exited.
 //! - lost: of these, what was missing just before the gateway was asked to stop minus what it said it held then. Asked it
 //!   was when everything had arrived, when it said that it holds nothing, or when the time to settle was over.
 //! - pending: the rest of what is missing: held when told to stop, and not delivered since. With a journal it would be
 //!   delivered after a restart, but that is not shown, so that Weir does not pass with it.
-//! - duplicated: spans a sink recorded more than once.
-//! - unanswered: spans sent at least once and never acknowledged or refused to the end; they may or may not have arrived.
+//! - duplicated: items a sink recorded more than once.
+//! - unanswered: items sent at least once and never acknowledged or refused to the end; they may or may not have arrived.
+
+mod doubts;
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::samples::Samples;
-use super::trial::{MEASURED_FIRST_ID, Part, Settled, Trial, acked_ids, missing};
+use super::trial::{MEASURED_FIRST_ID, Part, Settled, Trial, missing, owed_ids};
 use super::{Settings, SystemKind};
 use crate::ids::IdSet;
 use crate::load::LoadReport;
+use crate::marked::Marked;
+use crate::signal::Signal;
 use crate::sink::SinkReport;
 
 /// The figures of one system under one scenario; the keys of `result.json`.
@@ -30,28 +34,31 @@ pub struct Kpis {
     pub scenario: String,
     /// Measured time.
     pub duration_s: f64,
-    /// Spans acknowledged in the measured time.
+    /// Items acknowledged in the measured time.
     pub accepted: u64,
-    /// Of the spans sent in the measured time, different ones that arrived, summed over sinks; beside sick neighbours, at
+    /// Of the items sent in the measured time, different ones that arrived, summed over sinks; beside sick neighbours, at
     /// the healthy sink.
     pub exported: u64,
-    /// Acknowledged spans that did not arrive and were not declared pending, summed over sinks.
+    /// Acknowledged items that did not arrive and were not declared pending, summed over sinks.
     pub lost: u64,
-    /// Acknowledged spans that did not arrive and that the gateway said it held when it was stopped, summed over sinks.
+    /// Items that arrived although a filter is to drop them, summed over sinks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaked: Option<u64>,
+    /// Acknowledged items that did not arrive and that the gateway said it held when it was stopped, summed over sinks.
     pub pending: u64,
-    /// Spans that arrived more than once, summed over sinks.
+    /// Items that arrived more than once, summed over sinks.
     pub duplicated: u64,
-    /// Spans in refused requests.
+    /// Items in refused requests.
     pub refused: u64,
-    /// Spans that were never answered.
+    /// Items that were never answered.
     pub unanswered: u64,
-    /// Acknowledged spans per second.
+    /// Acknowledged items per second.
     pub accepted_per_s: f64,
-    /// Spans that arrived within the measured time per second, summed as `exported` is.
+    /// Items that arrived within the measured time per second, summed as `exported` is.
     pub exported_per_s: f64,
     /// Average of the exporters' queue sizes, summed over pipelines; Weir counts bytes, a collector requests.
     pub queue_size: f64,
-    /// Most spans the gateway said it held, summed over pipelines.
+    /// Most items the gateway said it held, summed over pipelines.
     pub backlog_peak: f64,
     /// Average resident memory in MiB.
     pub memory_mb_avg: f64,
@@ -63,7 +70,7 @@ pub struct Kpis {
     pub disk_mb_written: f64,
     /// CPU seconds per second in the measured time.
     pub cpu_cores: f64,
-    /// CPU seconds until everything accepted had left, per million accepted spans.
+    /// CPU seconds until everything accepted had left, per million accepted items.
     pub cpu_s_per_million: f64,
     /// Median time from when a span was due to its arrival at the sink (of the slowest sink, or the healthy one).
     pub latency_ms_p50: f64,
@@ -105,12 +112,6 @@ pub(crate) struct Verdict {
     pub(crate) failures: Vec<String>,
 }
 
-/// Share of a core above which it counts as full.
-const FULL: f64 = 0.95;
-/// Share of the judge's cores above which a gateway that is less busy may have waited for them.
-const NEARLY_FULL: f64 = 0.9;
-/// CPU of strangers on the test's cores, in cores, above which figures are doubted.
-const STRANGERS: f64 = 0.05;
 /// What Weir may use beside the payloads that `--memory` bounds.
 const MEMORY_BESIDE_MB: f64 = 32.0;
 
@@ -118,15 +119,15 @@ const MIB: f64 = 1_048_576.0;
 
 /// Judges a trial.
 pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Verdict {
-    let kpis = kpis(part, trial);
+    let kpis = kpis(part, settings, trial);
     let mut warnings = Vec::new();
     if part.script.kills.is_none() {
-        warnings.extend(doubts_about_judge(settings, trial));
-        warnings.extend(doubts_about_counts(trial));
+        warnings.extend(doubts::about_judge(settings, trial));
+        warnings.extend(doubts::about_counts(settings, trial));
     }
-    warnings.extend(doubts_about_refusals(trial));
+    warnings.extend(doubts::about_refusals(trial));
     let accepted_bytes = accepted_bytes(&trial.warmup) + accepted_bytes(&trial.load);
-    let label = part.script.part.map_or(kpis.system.clone(), |part| format!("{}, {part}", kpis.system));
+    let label = part.script.part.as_ref().map_or(kpis.system.clone(), |part| format!("{}, {part}", kpis.system));
     Verdict {
         label,
         refused_without_hint: trial.load.refused_without_hint,
@@ -139,10 +140,11 @@ pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Verd
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
-fn kpis(part: &Part<'_>, trial: &Trial) -> Kpis {
+fn kpis(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Kpis {
     let Trial { load, samples, settled, .. } = trial;
     let seconds = trial.measured_seconds();
-    let missing = missing(&acked_ids(&trial.warmup, load), &trial.sinks);
+    let signal = settings.signal();
+    let missing = missing(&owed_ids(settings, &trial.warmup, load), signal, &trial.sinks);
     let lost = lost_before(settled).min(missing);
     let window_cpu = trial.after.gateway_cpu_seconds - trial.before.gateway_cpu_seconds;
     let settled_cpu = settled.gateway_cpu_seconds - trial.before.gateway_cpu_seconds;
@@ -153,14 +155,15 @@ fn kpis(part: &Part<'_>, trial: &Trial) -> Kpis {
     let recovery = trial.kills.as_ref().and_then(|kills| kills.recovery());
     Kpis {
         system: part.system.name.clone(),
-        scenario: part.script.name.to_owned(),
+        scenario: part.script.name.clone(),
         duration_s: load.seconds,
-        accepted: load.acked_spans,
-        exported: of_subject(part, &trial.sinks).map(measured_unique).sum(),
+        accepted: load.acked_items,
+        exported: of_subject(part, &trial.sinks).map(|sink| measured_unique(sink, signal)).sum(),
         lost,
+        leaked: settings.shape.marked.map(|marked| leaked(marked, signal, &trial.sinks)),
         pending: missing - lost,
         duplicated: trial.sinks.iter().map(|sink| sink.duplicates).sum(),
-        refused: load.refused_spans,
+        refused: load.refused_items,
         unanswered: unanswered(load),
         accepted_per_s: load.acked_per_s,
         exported_per_s: (arrived(&trial.after.arrived) - arrived(&trial.before.arrived)) / load.seconds,
@@ -171,7 +174,7 @@ fn kpis(part: &Part<'_>, trial: &Trial) -> Kpis {
         disk_mb_peak: samples.disk_peak_bytes as f64 / MIB,
         disk_mb_written: settled.written_bytes as f64 / MIB,
         cpu_cores: window_cpu / seconds,
-        cpu_s_per_million: settled_cpu / (load.acked_spans.max(1) as f64 / 1e6),
+        cpu_s_per_million: settled_cpu / (load.acked_items.max(1) as f64 / 1e6),
         latency_ms_p50: worst(|sink| sink.latency_ms.p50),
         latency_ms_p99: worst(|sink| sink.latency_ms.p99),
         client_ms_p99: load.latency_ms.p99,
@@ -190,7 +193,7 @@ fn of_subject<'a, T>(part: &Part<'_>, values: &'a [T]) -> impl Iterator<Item = &
     values.iter().enumerate().filter(move |(index, _)| subject.is_none_or(|subject| subject == *index)).map(|(_, v)| v)
 }
 
-/// Spans that were neither delivered nor held when the gateway was asked to stop.
+/// Items that were neither delivered nor held when the gateway was asked to stop.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=missing first")]
 #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
 fn lost_before(settled: &Settled) -> u64 {
@@ -198,21 +201,33 @@ fn lost_before(settled: &Settled) -> u64 {
     settled.missing - held
 }
 
-/// Different spans of the measured run that a sink recorded.
-fn measured_unique(sink: &SinkReport) -> u64 {
-    let ranges = sink.ids.as_deref().unwrap_or_default();
-    ranges.iter().filter(|(first, _)| *first >= MEASURED_FIRST_ID).map(|(first, last)| last - first + 1).sum()
+/// Different items of the measured run that a sink recorded.
+fn measured_unique(sink: &SinkReport, signal: Signal) -> u64 {
+    sink.ids_of(signal)
+        .iter()
+        .filter(|(first, _)| *first >= MEASURED_FIRST_ID)
+        .map(|(first, last)| last - first + 1)
+        .sum()
 }
 
-/// Spans without a whole answer that were not acknowledged on another attempt.
+/// Marked items that sinks recorded.
+fn leaked(marked: Marked, signal: Signal, sinks: &[SinkReport]) -> u64 {
+    let leaked = |sink: &SinkReport| {
+        let received = IdSet::from_ranges(sink.ids_of(signal));
+        received.missing_from(&marked.kept(&received))
+    };
+    sinks.iter().map(leaked).sum()
+}
+
+/// Items without a whole answer that were not acknowledged on another attempt.
 fn unanswered(load: &LoadReport) -> u64 {
     IdSet::from_ranges(&load.ids.unknown).missing_from(&IdSet::from_ranges(&load.ids.acked))
 }
 
-/// All spans of a run are equally long.
+/// All items of a run are equally long.
 #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
 fn accepted_bytes(load: &LoadReport) -> f64 {
-    load.bytes as f64 * load.acked_spans as f64 / load.sent_spans.max(1) as f64
+    load.bytes as f64 * load.acked_items as f64 / load.sent_items.max(1) as f64
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of samples are small")]
@@ -230,14 +245,18 @@ fn failures(part: &Part<'_>, settings: &Settings, trial: &Trial, kpis: &Kpis) ->
     if part.system.kind != SystemKind::Weir {
         return failures;
     }
+    let items = settings.signal().items();
     if kpis.lost > 0 {
         let given_up = trial.settled.self_view.given_up.unwrap_or(0.0);
-        failures.push(format!("{} acknowledged spans are lost; it says it gave up {given_up:.0}", kpis.lost));
+        failures.push(format!("{} acknowledged {items} are lost; it says it gave up {given_up:.0}", kpis.lost));
+    }
+    if let Some(leaked @ 1..) = kpis.leaked {
+        failures.push(format!("{leaked} {items} arrived that the filter was to drop"));
     }
     if kpis.pending > 0 {
         let waited = settings.settle.as_secs_f64();
         failures.push(format!(
-            "{} acknowledged spans were still held when it was stopped, {waited} s after the load: use a longer --settle",
+            "{} acknowledged {items} were still held when it was stopped, {waited} s after the load: use a longer --settle",
             kpis.pending
         ));
     }
@@ -259,12 +278,16 @@ fn failures(part: &Part<'_>, settings: &Settings, trial: &Trial, kpis: &Kpis) ->
 /// What a scenario was made to find out, in words.
 fn facts(kpis: &Kpis, accepted_bytes: f64, settings: &Settings, trial: &Trial) -> Vec<String> {
     let mut facts = Vec::new();
+    let items = settings.signal().items();
+    if let Some(leaked) = kpis.leaked {
+        facts.push(format!("of the {items} that the filter was to drop, {leaked} arrived"));
+    }
     if kpis.backlog_peak > 0.0 {
         let settled = match kpis.settle_s < settings.settle.as_secs_f64() {
             true => format!("settled {:.1} s after the load", kpis.settle_s),
             false => format!("not settled {:.0} s after the load", kpis.settle_s),
         };
-        facts.push(format!("backlog at most {:.0} spans; {settled}", kpis.backlog_peak));
+        facts.push(format!("backlog at most {:.0} {items}; {settled}", kpis.backlog_peak));
     }
     // A lock and an empty journal are no news.
     if kpis.disk_mb_peak >= 1.0 {
@@ -291,7 +314,7 @@ fn facts(kpis: &Kpis, accepted_bytes: f64, settings: &Settings, trial: &Trial) -
         ));
         let requests: u64 = trial.load.errors.values().sum();
         facts.push(format!(
-            "clients sent again what {requests} requests got no answer for; {} spans had none to the end",
+            "clients sent again what {requests} requests got no answer for; {} {items} had none to the end",
             kpis.unanswered
         ));
     }
@@ -302,70 +325,6 @@ impl Trial {
     fn measured_seconds(&self) -> f64 {
         (self.after.at - self.before.at).as_secs_f64()
     }
-}
-
-/// Whether the judge, or something else on this machine, limited the figures.
-#[expect(clippy::cast_precision_loss, reason = "numbers of cores are small")]
-fn doubts_about_judge(settings: &Settings, trial: &Trial) -> Vec<String> {
-    let mut doubts: Vec<String> = trial.load.bottleneck.iter().cloned().collect();
-    let (before, after) = (&trial.before, &trial.after);
-    let layout = &settings.layout;
-    let judge = after.judge_cores.busy_since(before.judge_cores);
-    let gateway = after.gateway_cores.busy_since(before.gateway_cores);
-    if !layout.is_apart() {
-        doubts.push("gateway and judge shared a single core: rates are those of both together".to_owned());
-    } else if judge > NEARLY_FULL && gateway < FULL && judge > gateway {
-        doubts.push(format!(
-            "the judge was the limit, or close to it: its cores were {:.0} % busy, the gateway's {:.0} %",
-            judge * 100.0,
-            gateway * 100.0
-        ));
-    }
-    let mut busy = after.judge_cores.processes_since(before.judge_cores) * layout.judge.len() as f64;
-    if layout.is_apart() {
-        busy += after.gateway_cores.processes_since(before.gateway_cores) * layout.gateway.len() as f64;
-    }
-    let ours = (after.gateway_cpu_seconds - before.gateway_cpu_seconds)
-        + (after.sinks_cpu_seconds - before.sinks_cpu_seconds)
-        + (after.own_cpu_seconds - before.own_cpu_seconds)
-        + trial.load.cpu_seconds;
-    let strangers = busy - ours / trial.measured_seconds();
-    if strangers > STRANGERS {
-        doubts.push(format!("other processes used {strangers:.2} cores on this machine: rates and latencies suffer"));
-    }
-    doubts
-}
-
-/// Whether the system's own counts say something else than the judge's.
-#[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
-fn doubts_about_counts(trial: &Trial) -> Vec<String> {
-    let mut doubts = Vec::new();
-    let acked = trial.warmup.acked_spans + trial.load.acked_spans;
-    let unknown = trial.warmup.unknown_spans + trial.load.unknown_spans;
-    let received: u64 = trial.sinks.iter().map(|sink| sink.received).sum();
-    let mut compare = |what: &str, own: Option<f64>, judged: u64, slack: u64| {
-        if let Some(own) = own.filter(|own| (own - judged as f64).abs() > slack as f64) {
-            doubts.push(format!("the system says it {what} {own:.0} spans, the judge counted {judged}"));
-        }
-    };
-    let view = &trial.settled.self_view;
-    compare("accepted", view.accepted, acked, unknown);
-    // What the system delivers while it shuts down comes after its last word.
-    if view.pending.unwrap_or(0.0) == 0.0 && view.queue_size.unwrap_or(0.0) == 0.0 {
-        // What was recorded and then not answered is sent again, and was sent once by the system's count.
-        let twice = trial.sinks.iter().map(|sink| sink.duplicates).sum();
-        compare("exported", view.sent, received, twice);
-    }
-    if unknown > 0 {
-        doubts.push(format!("{unknown} spans got no whole answer: {:?}", trial.load.errors));
-    }
-    doubts
-}
-
-fn doubts_about_refusals(trial: &Trial) -> Option<String> {
-    let LoadReport { refused_without_hint, refused, .. } = &trial.load;
-    (*refused_without_hint > 0)
-        .then(|| format!("{refused_without_hint} refused requests had no retry hint: {refused:?}"))
 }
 
 #[cfg(test)]

@@ -83,8 +83,7 @@ fn metrics(report: &SinkReport) -> String {
     let mut out = String::new();
     for (name, help, value) in [
         ("requests", "Requests that arrived", report.requests),
-        ("received_spans", "Spans recorded, duplicates included", report.received),
-        ("duplicate_spans", "Spans recorded more than once", report.duplicates),
+        ("duplicate_items", "Items recorded more than once", report.duplicates),
         ("received_bytes", "Uncompressed bytes recorded", report.bytes),
     ] {
         // Writing to a String cannot fail.
@@ -92,6 +91,11 @@ fn metrics(report: &SinkReport) -> String {
             out,
             "# HELP weir_sink_{name}_total {help}.\n# TYPE weir_sink_{name}_total counter\nweir_sink_{name}_total {value}"
         );
+    }
+    out.push_str("# HELP weir_sink_received_items_total Items recorded, duplicates included.\n");
+    out.push_str("# TYPE weir_sink_received_items_total counter\n");
+    for (signal, count) in &report.received_by_signal {
+        let _ = writeln!(out, "weir_sink_received_items_total{{signal=\"{signal}\"}} {count}");
     }
     out.push_str("# HELP weir_sink_refused_requests_total Requests not accepted.\n");
     out.push_str("# TYPE weir_sink_refused_requests_total counter\n");

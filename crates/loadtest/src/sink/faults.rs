@@ -46,7 +46,7 @@ pub struct Faults {
     /// Refuse requests of more uncompressed bytes: 413 or RESOURCE_EXHAUSTED
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub max_request_bytes: Option<u64>,
-    /// Accept only the second half of the spans of PCT percent of requests (partial success)
+    /// Accept only the second half of the items of PCT percent of requests (partial success)
     #[arg(long, value_name = "PCT", default_value_t)]
     pub partial: Percent,
     /// Seed of the random draws: the same seed and requests give the same faults

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::ids::IdSet;
 use crate::latency::{Latencies, LatencySummary};
 use crate::runtime::unix_nanos;
-use crate::spans::Scan;
+use crate::scan::Scan;
+use crate::signal::Signal;
 
 /// The sink's books; a request is recorded in one step or not at all.
 #[derive(Debug, Default)]
@@ -22,8 +23,9 @@ struct Books {
     since: Instant,
     requests: u64,
     accepted_requests: u64,
-    received: u64,
-    ids: IdSet,
+    received: BTreeMap<Signal, u64>,
+    /// Each signal has ids of its own.
+    ids: BTreeMap<Signal, IdSet>,
     duplicates: u64,
     without_id: u64,
     bytes: u64,
@@ -40,8 +42,8 @@ impl Default for Books {
             since: Instant::now(),
             requests: 0,
             accepted_requests: 0,
-            received: 0,
-            ids: IdSet::default(),
+            received: BTreeMap::new(),
+            ids: BTreeMap::new(),
             duplicates: 0,
             without_id: 0,
             bytes: 0,
@@ -63,13 +65,15 @@ pub struct SinkReport {
     pub requests: u64,
     /// Requests answered OK, partial successes included.
     pub accepted_requests: u64,
-    /// Spans recorded, duplicates included.
+    /// Items recorded (spans, data points, log records), duplicates included.
     pub received: u64,
-    /// Different span ids recorded.
+    /// The same by signal.
+    pub received_by_signal: BTreeMap<Signal, u64>,
+    /// Different ids recorded.
     pub unique: u64,
-    /// Spans recorded whose id had been recorded before.
+    /// Items recorded whose id had been recorded before.
     pub duplicates: u64,
-    /// Spans recorded that had no valid id.
+    /// Items recorded that had no id of the generator's.
     pub without_id: u64,
     /// Uncompressed bytes of recorded requests.
     pub bytes: u64,
@@ -77,15 +81,23 @@ pub struct SinkReport {
     pub wire_bytes: u64,
     /// Uncompressed bytes of the largest recorded request.
     pub largest_request_bytes: u64,
-    /// Spans rejected by partial successes.
+    /// Items rejected by partial successes.
     pub partial_rejected: u64,
     /// Requests that were not accepted, by code, `reset`, `stall`, `too_large`, `malformed` or `aborted`.
     pub refused: BTreeMap<String, u64>,
-    /// Time from a span's start to its arrival, one observation per request and start time.
+    /// Time from when an item was made to its arrival, one observation per request and time: of spans their start, of points
+    /// and records their time.
     pub latency_ms: LatencySummary,
-    /// Recorded ids as inclusive ranges, when asked for.
+    /// Recorded ids of each signal as inclusive ranges, when asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ids: Option<Vec<(u64, u64)>>,
+    pub ids: Option<BTreeMap<Signal, Vec<(u64, u64)>>>,
+}
+
+impl SinkReport {
+    /// Recorded ids of one signal; none when they were not asked for.
+    pub fn ids_of(&self, signal: Signal) -> &[(u64, u64)] {
+        self.ids.as_ref().and_then(|ids| ids.get(&signal)).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// Size of a request.
@@ -103,24 +115,27 @@ impl Ledger {
         self.lock().requests += 1;
     }
 
-    /// Records the spans of a request that will be answered OK.
-    pub(crate) fn record(&self, scan: &Scan, size: Size, partial_rejected: u64) {
+    /// Records the items of a request that will be answered OK.
+    pub(crate) fn record(&self, signal: Signal, scan: &Scan, size: Size, partial_rejected: u64) {
         let now = unix_nanos();
         let mut books = self.lock();
+        // Through the guard once, so that the fields can be borrowed each for itself.
+        let books = &mut *books;
         books.accepted_requests += 1;
-        books.received += scan.spans;
+        *books.received.entry(signal).or_default() += scan.items;
         books.without_id += scan.without_id;
         books.bytes += size.bytes;
         books.wire_bytes += size.wire_bytes;
         books.largest_request_bytes = books.largest_request_bytes.max(size.bytes);
         books.partial_rejected += partial_rejected;
+        let ids = books.ids.entry(signal).or_default();
         for run in &scan.runs {
             let length = run.end() - run.start() + 1;
-            let new = books.ids.insert(run.clone());
+            let new = ids.insert(run.clone());
             books.duplicates += length - new;
         }
-        for (start, _) in &scan.starts {
-            books.latencies.record(now.saturating_sub(*start), 1);
+        for (time, _) in &scan.times {
+            books.latencies.record(now.saturating_sub(*time), 1);
         }
     }
 
@@ -146,8 +161,9 @@ impl Ledger {
             seconds: books.since.elapsed().as_secs_f64(),
             requests: books.requests,
             accepted_requests: books.accepted_requests,
-            received: books.received,
-            unique: books.ids.len(),
+            received: books.received.values().sum(),
+            received_by_signal: books.received.clone(),
+            unique: books.ids.values().map(IdSet::len).sum(),
             duplicates: books.duplicates,
             without_id: books.without_id,
             bytes: books.bytes,
@@ -156,7 +172,7 @@ impl Ledger {
             partial_rejected: books.partial_rejected,
             refused: books.refused.clone(),
             latency_ms: books.latencies.summary(),
-            ids: with_ids.then(|| books.ids.ranges()),
+            ids: with_ids.then(|| books.ids.iter().map(|(signal, ids)| (*signal, ids.ranges())).collect()),
         }
     }
 

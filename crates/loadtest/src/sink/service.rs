@@ -1,4 +1,4 @@
-//! One request: its fate is drawn, its body read, its spans recorded, its answer built.
+//! One request: its fate is drawn, its body read, its items recorded, its answer built.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -19,7 +19,8 @@ use super::ledger::Size;
 use crate::chunks::Chunks;
 use crate::codec::{self, INFLATED_LIMIT_BYTES};
 use crate::grpc::{self, Code, ExportResponse, PartialSuccess, RpcStatus};
-use crate::spans::{self, Scan};
+use crate::scan::{Scan, scan};
+use crate::signal::Signal;
 
 /// How a request came in, which decides how its answer looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,10 +61,13 @@ pub(crate) async fn export(
     transport: Transport,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, Reset> {
-    if let Err(rejection) = check_route(transport, &request) {
-        shared.ledger.refuse(&rejection.reason);
-        return Ok(refusal(transport, &rejection, None));
-    }
+    let signal = match check_route(transport, &request) {
+        Ok(signal) => signal,
+        Err(rejection) => {
+            shared.ledger.refuse(&rejection.reason);
+            return Ok(refusal(transport, &rejection, None));
+        }
+    };
     shared.ledger.arrived();
     let fate = shared.dice.draw();
     let (parts, body) = request.into_parts();
@@ -91,19 +95,24 @@ pub(crate) async fn export(
             let rejection = Rejection { reason: String::new(), code, message: format!("injected fault {code}") };
             Ok(refusal(transport, &rejection, fate.retry_after))
         }
-        Verdict::Accept | Verdict::Partial => Ok(accept(&shared, transport, &fate, &parts.headers, body)),
+        Verdict::Accept | Verdict::Partial => {
+            let received = Received { transport, signal, headers: &parts.headers, body };
+            Ok(accept(&shared, &fate, received))
+        }
     }
 }
 
-fn check_route<B>(transport: Transport, request: &Request<B>) -> Result<(), Rejection> {
-    let (path, content_type) = match transport {
-        Transport::Grpc => (grpc::EXPORT_TRACES, "application/grpc"),
-        Transport::Http => ("/v1/traces", "application/x-protobuf"),
+/// The signal that is exported.
+fn check_route<B>(transport: Transport, request: &Request<B>) -> Result<Signal, Rejection> {
+    let (path_of, content_type): (fn(Signal) -> &'static str, _) = match transport {
+        Transport::Grpc => (Signal::grpc_path, "application/grpc"),
+        Transport::Http => (Signal::http_path, "application/x-protobuf"),
     };
     let reject = |code, message| Err(Rejection { reason: "unexpected".to_owned(), code: Code::Http(code), message });
-    if request.uri().path() != path {
-        return reject(404, format!("no service at {}: expected {path}", request.uri().path()));
-    }
+    let path = request.uri().path();
+    let Some(signal) = Signal::ALL.into_iter().find(|signal| path_of(*signal) == path) else {
+        return reject(404, format!("no service at {path}: expected {} or its likes", path_of(Signal::Traces)));
+    };
     if request.method() != Method::POST {
         return reject(405, format!("method {} is not POST", request.method()));
     }
@@ -111,7 +120,7 @@ fn check_route<B>(transport: Transport, request: &Request<B>) -> Result<(), Reje
     if !given.starts_with(content_type) {
         return reject(415, format!("content type \"{given}\" is not {content_type}"));
     }
-    Ok(())
+    Ok(signal)
 }
 
 /// Reads the whole body; one that will not be recorded is read and dropped, as a proxy in front of a backend does.
@@ -148,13 +157,22 @@ async fn slow_down(bytes: usize, rate: u64) {
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
 }
 
-fn accept(shared: &Shared, transport: Transport, fate: &Fate, headers: &HeaderMap, body: Chunks) -> Response<Reply> {
-    let wire_bytes = body.remaining() as u64;
-    match decode(transport, fate, headers, body) {
+/// A request whose body was read.
+struct Received<'a> {
+    transport: Transport,
+    signal: Signal,
+    headers: &'a HeaderMap,
+    body: Chunks,
+}
+
+fn accept(shared: &Shared, fate: &Fate, received: Received<'_>) -> Response<Reply> {
+    let wire_bytes = received.body.remaining() as u64;
+    let Received { transport, signal, .. } = received;
+    match decode(fate, received) {
         Ok((mut scan, bytes)) => {
-            let rejected = if fate.verdict == Verdict::Partial { scan.spans / 2 } else { 0 };
+            let rejected = if fate.verdict == Verdict::Partial { scan.items / 2 } else { 0 };
             scan.reject_first(rejected);
-            shared.ledger.record(&scan, Size { bytes, wire_bytes }, rejected);
+            shared.ledger.record(signal, &scan, Size { bytes, wire_bytes }, rejected);
             success(transport, rejected)
         }
         Err(rejection) => {
@@ -164,8 +182,9 @@ fn accept(shared: &Shared, transport: Transport, fate: &Fate, headers: &HeaderMa
     }
 }
 
-/// Returns the spans and the uncompressed size.
-fn decode(transport: Transport, fate: &Fate, headers: &HeaderMap, mut body: Chunks) -> Result<(Scan, u64), Rejection> {
+/// Returns the items and the uncompressed size.
+fn decode(fate: &Fate, received: Received<'_>) -> Result<(Scan, u64), Rejection> {
+    let Received { transport, signal, headers, mut body } = received;
     let header = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("identity");
     let encoding = match transport {
         Transport::Grpc => {
@@ -176,7 +195,7 @@ fn decode(transport: Transport, fate: &Fate, headers: &HeaderMap, mut body: Chun
     };
     if encoding == "identity" {
         let bytes = body.remaining() as u64;
-        let scan = spans::scan(&mut body).map_err(|err| Rejection::malformed(err.to_string()))?;
+        let scan = scan(signal, &mut body).map_err(|err| Rejection::malformed(err.to_string()))?;
         return Ok((scan, bytes));
     }
     let inflated = codec::inflate(body, encoding).map_err(Rejection::malformed)?;
@@ -184,7 +203,7 @@ fn decode(transport: Transport, fate: &Fate, headers: &HeaderMap, mut body: Chun
     match fate.max_request_bytes {
         Some(limit) if bytes > limit => Err(Rejection::too_large(transport, bytes, limit)),
         _ => {
-            let scan = spans::scan(&mut inflated.as_slice()).map_err(|err| Rejection::malformed(err.to_string()))?;
+            let scan = scan(signal, &mut inflated.as_slice()).map_err(|err| Rejection::malformed(err.to_string()))?;
             Ok((scan, bytes))
         }
     }
@@ -192,7 +211,7 @@ fn decode(transport: Transport, fate: &Fate, headers: &HeaderMap, mut body: Chun
 
 fn success(transport: Transport, rejected: u64) -> Response<Reply> {
     let partial_success = (rejected > 0).then(|| PartialSuccess {
-        rejected_spans: i64::try_from(rejected).unwrap_or(i64::MAX),
+        rejected_items: i64::try_from(rejected).unwrap_or(i64::MAX),
         error_message: "injected partial success".to_owned(),
     });
     let message = ExportResponse { partial_success }.encode_to_vec();

@@ -6,7 +6,8 @@ use clap::Parser;
 use rustix::process::Signal;
 use tokio::sync::watch;
 use weir_loadtest::ids::IdSet;
-use weir_loadtest::load::{LoadReport, TraceArgs, send_traces};
+use weir_loadtest::load::{self, LoadReport, SendArgs};
+use weir_loadtest::signal::Signal as Telemetry;
 
 use crate::support::gateway::{arrived, faults, sink};
 use crate::support::grpc::{Grpc, OK, UNAVAILABLE};
@@ -17,16 +18,16 @@ use crate::support::{eventually, http, in_time, payload};
 #[derive(Parser)]
 struct Generator {
     #[command(flatten)]
-    traces: TraceArgs,
+    send: SendArgs,
 }
 
 /// Starts a generator against `weir`; the sender stops it.
 fn load(weir: &Weir, options: &[&str]) -> (watch::Sender<bool>, tokio::task::JoinHandle<LoadReport>) {
     let endpoint = if options.contains(&"--http") { weir.http } else { weir.grpc }.to_string();
     let arguments = ["load", "--endpoint", &endpoint, "--batch", "20", "--attributes", "5", "-c", "4"];
-    let Generator { traces } = Generator::parse_from(arguments.iter().chain(options));
+    let Generator { send } = Generator::parse_from(arguments.iter().chain(options));
     let (stop, stopped) = watch::channel(false);
-    (stop, tokio::spawn(async move { send_traces(&traces, stopped).await.unwrap() }))
+    (stop, tokio::spawn(async move { load::send(Telemetry::Traces, &send, stopped).await.unwrap() }))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,7 +41,7 @@ async fn sigterm_under_load_loses_nothing_that_was_acknowledged() {
     assert_eq!(weir.wait().await.code(), Some(0));
     stop_grpc.send_replace(true);
     stop_http.send_replace(true);
-    let received = IdSet::from_ranges(&sink.report(true).ids.unwrap());
+    let received = IdSet::from_ranges(sink.report(true).ids_of(Telemetry::Traces));
     for (name, load) in [("gRPC", grpc), ("HTTP", http)] {
         let report = in_time("end of the load", load).await.unwrap();
         let acknowledged = IdSet::from_ranges(&report.ids.acked);
@@ -65,7 +66,7 @@ async fn old_connections_are_retired_and_lose_nothing() {
     stop.send_replace(true);
     let report = in_time("end of the load", load).await.unwrap();
     let report_of_sink = sink.report(true);
-    let received = IdSet::from_ranges(&report_of_sink.ids.unwrap());
+    let received = IdSet::from_ranges(report_of_sink.ids_of(Telemetry::Traces));
     assert_eq!(IdSet::from_ranges(&report.ids.acked).missing_from(&received), 0, "acknowledged and lost");
     assert_eq!((report_of_sink.duplicates, report.refused.len()), (0, 0), "{report:?}");
 }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::SystemTime;
 
 use weir_engine::{Addresses, Engine, Settings, Snapshot};
+use weir_loadtest::signal::Signal as Telemetry;
 use weir_loadtest::sink::faults::Faults;
 use weir_loadtest::sink::{Sink, SinkArgs};
 use weir_plan::{Compression, Endpoint, Output, Pipeline, Plan, Protocol, Signal};
@@ -135,7 +136,7 @@ pub(crate) fn faults(json: &str) -> Faults {
 
 /// The numbers of all spans that arrived at a sink.
 pub(crate) fn arrived(sink: &Sink) -> Vec<u64> {
-    sink.report(true).ids.unwrap().into_iter().flat_map(|(first, last)| first..=last).collect()
+    sink.report(true).ids_of(Telemetry::Traces).iter().flat_map(|&(first, last)| first..=last).collect()
 }
 
 /// An address on which nothing listens, and nobody else begins to.

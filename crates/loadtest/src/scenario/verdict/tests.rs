@@ -11,8 +11,11 @@ use super::super::{System, SystemKind};
 use super::*;
 use crate::codec::Compression;
 use crate::cpu::{CoreTime, Layout};
-use crate::load::payload::Shape;
+use crate::load::Offered;
+use crate::load::payload::ShapeArgs;
 use crate::load::{LoadIds, LoadReport};
+use crate::scenario::processing::Processing;
+use crate::signal::Signal;
 
 const FIRST: u64 = MEASURED_FIRST_ID;
 
@@ -26,9 +29,10 @@ fn settings() -> Settings {
         warmup: Duration::ZERO,
         settle: Duration::from_secs(60),
         concurrency: 1,
-        rate: None,
-        shape: Shape { batch: 512, attributes: 1, attribute_bytes: 1, spans_per_trace: 1 },
+        offered: Offered::Maximum,
+        shape: ShapeArgs::default().resolve(Signal::Traces, 512).unwrap(),
         compression: Compression::None,
+        processing: Processing::None,
         memory_bytes: 1 << 29,
         annotations: Vec::new(),
         weir_arguments: Vec::new(),
@@ -42,12 +46,12 @@ fn settings() -> Settings {
 fn load(acked: &[(u64, u64)]) -> LoadReport {
     let spans = acked.iter().map(|(first, last)| last - first + 1).sum();
     let ids = LoadIds { acked: acked.to_vec(), unknown: Vec::new() };
-    LoadReport { seconds: 10.0, acked_spans: spans, acked_per_s: 100.0, ids, ..LoadReport::default() }
+    LoadReport { seconds: 10.0, acked_items: spans, acked_per_s: 100.0, ids, ..LoadReport::default() }
 }
 
 fn sink(ids: &[(u64, u64)]) -> SinkReport {
     let unique = ids.iter().map(|(first, last)| last - first + 1).sum();
-    SinkReport { received: unique, unique, ids: Some(ids.to_vec()), ..SinkReport::default() }
+    SinkReport { received: unique, unique, ids: Some([(Signal::Traces, ids.to_vec())].into()), ..SinkReport::default() }
 }
 
 /// Ten seconds: the gateway used 8 of them on its core, the judge's core was half busy.
@@ -100,7 +104,7 @@ fn judged_as(system: &System, script: &Script, trial: &Trial) -> Verdict {
 }
 
 fn healthy() -> Script {
-    script::published(Variant::default())
+    script::published(Signal::Traces, Variant::default())
 }
 
 #[test]
@@ -121,7 +125,7 @@ fn loss_is_counted_per_sink_and_warm_up_counts() {
     let mut trial = trial(&acked, vec![sink(&acked), sink(&[(FIRST, FIRST + 899)]), sink(&[(1, 10)])]);
     trial.warmup = load(&[(1, 10)]);
     trial.settled.missing = 1220;
-    let verdict = judged(&script::published(Variant { multi: true, backpressure: false }), &trial);
+    let verdict = judged(&script::published(Signal::Traces, Variant { multi: true, backpressure: false }), &trial);
     // Sinks lack: the warm-up; the warm-up and 100; all 1000.
     assert_eq!(verdict.kpis.lost, 10 + 110 + 1000);
     assert_eq!(verdict.kpis.exported, 1900, "the warm-up is not exported in the measured run");
@@ -188,7 +192,7 @@ fn beside_sick_neighbours_rates_are_those_of_the_healthy_one_and_losses_those_of
     sinks[2].latency_ms.p99 = 5000.0;
     let mut trial = trial(&acked, sinks);
     trial.settled.missing = 1000;
-    let [_, beside] = script::sick_neighbour();
+    let [_, beside] = script::sick_neighbour(Signal::Traces);
     let verdict = judged(&beside, &trial);
     let kpis = &verdict.kpis;
     assert_eq!((kpis.exported, kpis.exported_per_s, kpis.latency_ms_p99), (1000, 50.0, 2.0));
@@ -203,7 +207,7 @@ fn a_crash_is_told_in_kills_and_recoveries_and_the_gateway_s_own_counts_are_not_
     trial.load.ids.unknown = vec![(FIRST + 900, FIRST + 1099)];
     trial.load.errors.insert("no answer".to_owned(), 3);
     trial.settled.self_view.accepted = Some(1.0);
-    let crash = script::crash(KillPlan { every: Duration::from_secs(1), seed: 1 }, false);
+    let crash = script::crash(Signal::Traces, KillPlan { every: Duration::from_secs(1), seed: 1 }, false);
     let verdict = judged(&crash, &trial);
     let kpis = &verdict.kpis;
     assert_eq!((kpis.kills, kpis.recovery_ms_p50, kpis.recovery_ms_max), (Some(4), Some(30.0), Some(50.0)));
@@ -222,7 +226,7 @@ fn a_drain_ends_when_no_more_is_held_than_arrives_in_a_second() {
         trial.samples.note_backlog(start + Duration::from_secs(second), spans);
     }
     trial.settled.mended_at = Some(start + Duration::from_secs(1));
-    let outage = script::outage(script::Absence::Refused, false, Duration::from_secs(10));
+    let outage = script::outage(Signal::Traces, script::Absence::Refused, false, Duration::from_secs(10));
     let kpis = judged(&outage, &trial).kpis;
     assert_eq!((kpis.drain_s, kpis.backlog_peak), (Some(3.0), 6000.0));
     assert_eq!(judged(&healthy(), &Trial { settled: Settled::default(), ..trial }).kpis.drain_s, None);
@@ -258,4 +262,27 @@ fn doubts_are_named() {
     assert!(hints.contains("3 refused requests had no retry hint"), "{hints}");
     let generator = doubts(&|trial| trial.load.bottleneck = Some("the generator was slow".to_owned()));
     assert_eq!(generator, "the generator was slow");
+}
+
+#[test]
+fn a_filter_has_to_drop_what_is_marked_and_nothing_else() {
+    let settings = Settings {
+        shape: ShapeArgs { marked: Some(97), ..ShapeArgs::default() }.resolve(Signal::Traces, 512).unwrap(),
+        ..settings()
+    };
+    // Ids from a full hundred on, so that the last three of each hundred are to be kept.
+    let first = FIRST.next_multiple_of(100);
+    let judged = |received: &[(u64, u64)], missing| {
+        let mut trial = trial(&[(first, first + 199)], vec![sink(received)]);
+        trial.settled.missing = missing;
+        let (system, script) = (system(), healthy());
+        judge(&Part { system: &system, script: &script, directory: ".".into() }, &settings, &trial)
+    };
+    let right = judged(&[(first + 97, first + 99), (first + 197, first + 199)], 0);
+    assert_eq!((right.kpis.lost, right.kpis.leaked, right.kpis.exported), (0, Some(0), 6));
+    assert_eq!(right.failures, Vec::<String>::new());
+    let wrong = judged(&[(first + 96, first + 99)], 3);
+    assert_eq!((wrong.kpis.lost, wrong.kpis.leaked), (3, Some(1)));
+    assert!(wrong.failures.contains(&"1 spans arrived that the filter was to drop".to_owned()), "{:?}", wrong.failures);
+    assert_eq!(right.facts[0], "of the spans that the filter was to drop, 0 arrived");
 }
