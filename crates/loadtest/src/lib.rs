@@ -13,6 +13,8 @@
 //! - JUDGE-4: the judge says so when it is itself the bottleneck.
 //! - JUDGE-5: Weir passes only when every acknowledged id was seen at every sink. What a gateway says it still holds
 //!   decides how a missing id is called, lost or pending, never whether it is missing.
+//! - JUDGE-6: figures of processing say something only when it was done: what a filter is to drop must not arrive, and what
+//!   a rule writes must.
 
 #![forbid(unsafe_code)]
 

@@ -172,7 +172,9 @@ fn present(args: &LoadtestArgs, scripts: &[Script], verdicts: &[Verdict], all: b
     if verdicts.is_empty() {
         return Ok(());
     }
-    let published = scripts.first().and_then(|script| script.published);
+    // Nobody has published figures of the same work.
+    let comparable = scripts.first().filter(|_| args.processing == Processing::None);
+    let published = comparable.and_then(|script| script.published);
     let published = published.map(|variant| published::newest(args.test, variant)).transpose()?.flatten();
     let isolation = all && args.scenario == Some(Hardship::SickNeighbour);
     let pairs = if all { compared(verdicts.len(), scripts.len(), isolation) } else { Vec::new() };
@@ -270,7 +272,7 @@ fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings) -> Stri
     let kills = kills
         .map(|plan| format!("\nkilled every {} s on average, seed {}", plan.every.as_secs_f64(), plan.seed))
         .unwrap_or_default();
-    let published = scripts.iter().any(|script| script.published.is_some());
+    let published = settings.processing == Processing::None && scripts.iter().any(|script| script.published.is_some());
     let published = if published {
         "; published figures: gzip to the backend, 2 nodes, memory and CPU summed over pods"
     } else {

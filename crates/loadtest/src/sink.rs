@@ -53,6 +53,9 @@ pub struct SinkArgs {
     /// Write a report with all received ids as JSON to this file at exit
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Count requests in which this text, for example the key of an attribute, does not stand
+    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub expect_text: Option<String>,
     /// What to do wrong on purpose
     #[command(flatten)]
     pub faults: Faults,
@@ -90,6 +93,9 @@ fn summarize(report: &SinkReport) -> io::Result<()> {
         report.latency_ms.p50,
         report.latency_ms.p99
     )?;
+    if report.without_text > 0 {
+        writeln!(out, "without the text expected: {} requests", report.without_text)?;
+    }
     for (reason, count) in &report.refused {
         writeln!(out, "not accepted, {reason}: {count} requests")?;
     }
@@ -107,6 +113,7 @@ fn received(report: &SinkReport) -> String {
 pub(crate) struct Shared {
     ledger: Ledger,
     dice: Dice,
+    expected_text: Option<String>,
     outage: watch::Sender<bool>,
 }
 
@@ -132,7 +139,12 @@ impl Sink {
         let (http_listener, http) = bind(args.listen, args.http_port).await?;
         let (control_listener, control) = bind(args.listen, args.control_port).await?;
         let dice = Dice::new(args.faults.clone());
-        let shared = Arc::new(Shared { ledger: Ledger::default(), dice, outage: server::outage_channel() });
+        let shared = Arc::new(Shared {
+            ledger: Ledger::default(),
+            dice,
+            expected_text: args.expect_text.clone(),
+            outage: server::outage_channel(),
+        });
         let mut tasks = JoinSet::new();
         tasks.spawn(server::serve(grpc_listener, grpc, Arc::clone(&shared), Transport::Grpc));
         tasks.spawn(server::serve(http_listener, http, Arc::clone(&shared), Transport::Http));

@@ -103,6 +103,15 @@ async fn each_signal_has_ids_of_its_own_at_one_sink() {
 }
 
 #[tokio::test]
+async fn requests_without_an_expected_attribute_are_counted() {
+    let sink = sink("--expect-text k8s.pod.uid").await;
+    load(&sink, "--items 100").await;
+    load(&sink, "--items 100 --first-id 101 --resource-attribute k8s.pod.uid=a").await;
+    load(&sink, "--items 100 --first-id 201 --resource-attribute k8s.pod.uid=a --compression gzip").await;
+    assert_eq!(sink.stop(true).await.without_text, 2);
+}
+
+#[tokio::test]
 async fn producers_push_evenly() {
     let sink = sink("").await;
     let flags = "--producers 10 --push-interval 500ms --batch 3 --items 30 -c 2";

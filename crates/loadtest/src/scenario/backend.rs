@@ -42,6 +42,9 @@ impl Backend {
         {
             arguments.extend([flag.to_owned(), port.to_string()]);
         }
+        if let Some(evidence) = settings.processing.evidence() {
+            arguments.extend(["--expect-text".to_owned(), evidence.to_owned()]);
+        }
         let process = Process::start(Launch {
             name: &name,
             program: &settings.judge,

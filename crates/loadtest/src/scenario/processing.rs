@@ -27,6 +27,8 @@ pub enum Processing {
 
 /// So many of each hundred items are dropped.
 const DROPPED_PERCENT: u8 = 97;
+/// The attribute that is inserted.
+const INSERTED: &str = "load.inserted";
 /// The pod that telemetry says it comes from.
 pub(crate) const POD_UID: &str = "0f4b1d3c-8a57-4d5e-9c36-2f1f5a4c7e10";
 
@@ -50,7 +52,7 @@ impl Processing {
         let item = context(signal);
         match self {
             Self::None | Self::Enrich | Self::Filter97 => Vec::new(),
-            Self::Insert => vec![format!(r#"set({item}.attributes["load.inserted"], "by the gateway")"#)],
+            Self::Insert => vec![format!(r#"set({item}.attributes["{INSERTED}"], "by the gateway")"#)],
             Self::Rename4 => (0..4).flat_map(|number| rename(item, number)).collect(),
         }
     }
@@ -69,6 +71,17 @@ impl Processing {
                 shape.resource_attributes.push(Pair { key: "k8s.pod.uid".to_owned(), value: POD_UID.to_owned() });
             }
             Self::None | Self::Insert | Self::Rename4 => {}
+        }
+    }
+
+    /// An attribute that is in every request when it was done.
+    pub(crate) fn evidence(self) -> Option<&'static str> {
+        match self {
+            Self::None | Self::Filter97 => None,
+            // Of all metadata the furthest from the pod.
+            Self::Enrich => Some("k8s.deployment.name"),
+            Self::Insert => Some(INSERTED),
+            Self::Rename4 => Some("renamed3"),
         }
     }
 
@@ -113,6 +126,15 @@ mod tests {
         let rename = Processing::Rename4.statements(Signal::Metrics);
         assert_eq!(rename.len(), 8);
         assert_eq!(rename[7], r#"delete_key(datapoint.attributes, "key3")"#);
+    }
+
+    #[test]
+    fn what_was_done_can_be_seen() {
+        assert!(ENRICHED.iter().any(|(key, _)| Processing::Enrich.evidence() == Some(key)));
+        for processing in [Processing::Insert, Processing::Rename4] {
+            let evidence = processing.evidence().unwrap();
+            assert!(processing.statements(Signal::Traces).iter().any(|statement| statement.contains(evidence)));
+        }
     }
 
     #[test]

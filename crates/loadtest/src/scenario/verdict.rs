@@ -125,6 +125,9 @@ pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Verd
         warnings.extend(doubts::about_judge(settings, trial));
         warnings.extend(doubts::about_counts(settings, trial));
     }
+    if part.system.kind != SystemKind::Weir {
+        warnings.extend(not_processed(settings, trial));
+    }
     warnings.extend(doubts::about_refusals(trial));
     let accepted_bytes = accepted_bytes(&trial.warmup) + accepted_bytes(&trial.load);
     let label = part.script.part.as_ref().map_or(kpis.system.clone(), |part| format!("{}, {part}", kpis.system));
@@ -245,6 +248,7 @@ fn failures(part: &Part<'_>, settings: &Settings, trial: &Trial, kpis: &Kpis) ->
     if part.system.kind != SystemKind::Weir {
         return failures;
     }
+    failures.extend(not_processed(settings, trial));
     let items = settings.signal().items();
     if kpis.lost > 0 {
         let given_up = trial.settled.self_view.given_up.unwrap_or(0.0);
@@ -273,6 +277,13 @@ fn failures(part: &Part<'_>, settings: &Settings, trial: &Trial, kpis: &Kpis) ->
         failures.push(format!("{damaged_bytes:.0} bytes of its journal are not what it wrote, by its own account"));
     }
     failures
+}
+
+/// Figures of a system that left out the work say nothing.
+fn not_processed(settings: &Settings, trial: &Trial) -> Option<String> {
+    let evidence = settings.processing.evidence()?;
+    let requests: u64 = trial.sinks.iter().map(|sink| sink.without_text).sum();
+    (requests > 0).then(|| format!("{requests} requests arrived without {evidence}: it was not done"))
 }
 
 /// What a scenario was made to find out, in words.

@@ -32,6 +32,7 @@ struct Books {
     wire_bytes: u64,
     largest_request_bytes: u64,
     partial_rejected: u64,
+    without_text: u64,
     refused: BTreeMap<String, u64>,
     latencies: Latencies,
 }
@@ -50,6 +51,7 @@ impl Default for Books {
             wire_bytes: 0,
             largest_request_bytes: 0,
             partial_rejected: 0,
+            without_text: 0,
             refused: BTreeMap::new(),
             latencies: Latencies::default(),
         }
@@ -83,6 +85,8 @@ pub struct SinkReport {
     pub largest_request_bytes: u64,
     /// Items rejected by partial successes.
     pub partial_rejected: u64,
+    /// Requests recorded that lacked the text expected in every request.
+    pub without_text: u64,
     /// Requests that were not accepted, by code, `reset`, `stall`, `too_large`, `malformed` or `aborted`.
     pub refused: BTreeMap<String, u64>,
     /// Time from when an item was made to its arrival, one observation per request and time: of spans their start, of points
@@ -100,13 +104,17 @@ impl SinkReport {
     }
 }
 
-/// Size of a request.
+/// A request beside its items.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Size {
-    /// Uncompressed message.
+pub(crate) struct Envelope {
+    /// Length of the uncompressed message.
     pub(crate) bytes: u64,
-    /// Body as it was sent.
+    /// Length of the body as it was sent.
     pub(crate) wire_bytes: u64,
+    /// Items that a partial success rejects.
+    pub(crate) partial_rejected: u64,
+    /// Whether the text that is expected in every request is not in it.
+    pub(crate) lacks_text: bool,
 }
 
 impl Ledger {
@@ -116,7 +124,7 @@ impl Ledger {
     }
 
     /// Records the items of a request that will be answered OK.
-    pub(crate) fn record(&self, signal: Signal, scan: &Scan, size: Size, partial_rejected: u64) {
+    pub(crate) fn record(&self, signal: Signal, scan: &Scan, envelope: Envelope) {
         let now = unix_nanos();
         let mut books = self.lock();
         // Through the guard once, so that the fields can be borrowed each for itself.
@@ -124,10 +132,11 @@ impl Ledger {
         books.accepted_requests += 1;
         *books.received.entry(signal).or_default() += scan.items;
         books.without_id += scan.without_id;
-        books.bytes += size.bytes;
-        books.wire_bytes += size.wire_bytes;
-        books.largest_request_bytes = books.largest_request_bytes.max(size.bytes);
-        books.partial_rejected += partial_rejected;
+        books.bytes += envelope.bytes;
+        books.wire_bytes += envelope.wire_bytes;
+        books.largest_request_bytes = books.largest_request_bytes.max(envelope.bytes);
+        books.partial_rejected += envelope.partial_rejected;
+        books.without_text += u64::from(envelope.lacks_text);
         let ids = books.ids.entry(signal).or_default();
         for run in &scan.runs {
             let length = run.end() - run.start() + 1;
@@ -170,6 +179,7 @@ impl Ledger {
             wire_bytes: books.wire_bytes,
             largest_request_bytes: books.largest_request_bytes,
             partial_rejected: books.partial_rejected,
+            without_text: books.without_text,
             refused: books.refused.clone(),
             latency_ms: books.latencies.summary(),
             ids: with_ids.then(|| books.ids.iter().map(|(signal, ids)| (*signal, ids.ranges())).collect()),

@@ -15,8 +15,8 @@ use prost::Message;
 
 use super::Shared;
 use super::faults::{Fate, Verdict};
-use super::ledger::Size;
-use crate::chunks::Chunks;
+use super::ledger::Envelope;
+use crate::chunks::{self, Chunks};
 use crate::codec::{self, INFLATED_LIMIT_BYTES};
 use crate::grpc::{self, Code, ExportResponse, PartialSuccess, RpcStatus};
 use crate::scan::{Scan, scan};
@@ -168,11 +168,12 @@ struct Received<'a> {
 fn accept(shared: &Shared, fate: &Fate, received: Received<'_>) -> Response<Reply> {
     let wire_bytes = received.body.remaining() as u64;
     let Received { transport, signal, .. } = received;
-    match decode(fate, received) {
-        Ok((mut scan, bytes)) => {
+    match decode(fate, received, shared.expected_text.as_deref()) {
+        Ok(Decoded { mut scan, bytes, lacks_text }) => {
             let rejected = if fate.verdict == Verdict::Partial { scan.items / 2 } else { 0 };
             scan.reject_first(rejected);
-            shared.ledger.record(signal, &scan, Size { bytes, wire_bytes }, rejected);
+            let envelope = Envelope { bytes, wire_bytes, partial_rejected: rejected, lacks_text };
+            shared.ledger.record(signal, &scan, envelope);
             success(transport, rejected)
         }
         Err(rejection) => {
@@ -182,8 +183,15 @@ fn accept(shared: &Shared, fate: &Fate, received: Received<'_>) -> Response<Repl
     }
 }
 
-/// Returns the items and the uncompressed size.
-fn decode(fate: &Fate, received: Received<'_>) -> Result<(Scan, u64), Rejection> {
+/// What was read from a body.
+struct Decoded {
+    scan: Scan,
+    /// Uncompressed.
+    bytes: u64,
+    lacks_text: bool,
+}
+
+fn decode(fate: &Fate, received: Received<'_>, expected: Option<&str>) -> Result<Decoded, Rejection> {
     let Received { transport, signal, headers, mut body } = received;
     let header = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("identity");
     let encoding = match transport {
@@ -195,8 +203,9 @@ fn decode(fate: &Fate, received: Received<'_>) -> Result<(Scan, u64), Rejection>
     };
     if encoding == "identity" {
         let bytes = body.remaining() as u64;
+        let lacks_text = expected.is_some_and(|text| !body.contains(text.as_bytes()));
         let scan = scan(signal, &mut body).map_err(|err| Rejection::malformed(err.to_string()))?;
-        return Ok((scan, bytes));
+        return Ok(Decoded { scan, bytes, lacks_text });
     }
     let inflated = codec::inflate(body, encoding).map_err(Rejection::malformed)?;
     let bytes = inflated.len() as u64;
@@ -204,7 +213,8 @@ fn decode(fate: &Fate, received: Received<'_>) -> Result<(Scan, u64), Rejection>
         Some(limit) if bytes > limit => Err(Rejection::too_large(transport, bytes, limit)),
         _ => {
             let scan = scan(signal, &mut inflated.as_slice()).map_err(|err| Rejection::malformed(err.to_string()))?;
-            Ok((scan, bytes))
+            let lacks_text = expected.is_some_and(|text| !chunks::contains(&inflated, text.as_bytes()));
+            Ok(Decoded { scan, bytes, lacks_text })
         }
     }
 }

@@ -121,8 +121,15 @@ impl Gateway {
 /// A backend from the load test, with faults in JSON.
 pub(crate) async fn sink(faults: &str) -> Sink {
     let listen = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let args =
-        SinkArgs { listen, grpc_port: 0, http_port: 0, control_port: 0, report: None, faults: self::faults(faults) };
+    let args = SinkArgs {
+        listen,
+        grpc_port: 0,
+        http_port: 0,
+        control_port: 0,
+        report: None,
+        expect_text: None,
+        faults: self::faults(faults),
+    };
     Sink::start(&args).await.unwrap()
 }
 

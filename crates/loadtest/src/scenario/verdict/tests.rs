@@ -265,6 +265,23 @@ fn doubts_are_named() {
 }
 
 #[test]
+fn work_that_was_not_done_is_a_failure_of_weir_and_a_doubt_about_a_peer() {
+    let acked = [(FIRST, FIRST + 999)];
+    let mut trial = trial(&acked, vec![sink(&acked)]);
+    trial.sinks[0].without_text = 3;
+    let judged = |kind, processing| {
+        let (system, script) = (System { kind, ..system() }, healthy());
+        let settings = Settings { processing, ..settings() };
+        let verdict = judge(&Part { system: &system, script: &script, directory: ".".into() }, &settings, &trial);
+        (verdict.failures.join("\n"), verdict.warnings.join("\n"))
+    };
+    let text = "3 requests arrived without load.inserted: it was not done".to_owned();
+    assert_eq!(judged(SystemKind::Weir, Processing::Insert), (text.clone(), String::new()));
+    assert_eq!(judged(SystemKind::Otelcol, Processing::Insert), (String::new(), text));
+    assert_eq!(judged(SystemKind::Weir, Processing::None), (String::new(), String::new()));
+}
+
+#[test]
 fn a_filter_has_to_drop_what_is_marked_and_nothing_else() {
     let settings = Settings {
         shape: ShapeArgs { marked: Some(97), ..ShapeArgs::default() }.resolve(Signal::Traces, 512).unwrap(),
