@@ -12,7 +12,7 @@ help: ## List the targets
 
 .PHONY: run
 run: build ## Build, start the gateway with a sink and a gentle load, and show what flows
-	$(WEIR) demo examples/quickstart.yaml
+	$(WEIR) demo examples/all-signals.yaml
 
 .PHONY: build
 build: tools ## Build the release binary

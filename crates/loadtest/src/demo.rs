@@ -16,10 +16,12 @@ use crate::runtime;
 use crate::scenario::children::{Launch, Process};
 use crate::scenario::http;
 use crate::scenario::metrics::sum;
+use crate::signal::Signal;
+use crate::sink::{self, SinkReport};
 
 const EXAMPLES: &str = "\
 Examples:
-  weir demo examples/quickstart.yaml
+  weir demo examples/all-signals.yaml
   weir demo examples/quickstart.yaml --rate 50000 --seconds 30";
 
 /// Where the gateway serves its metrics and health by default.
@@ -38,11 +40,11 @@ const ROWS_PER_HEADING: u64 = 20;
 #[derive(Args, Debug, Clone)]
 #[command(after_help = EXAMPLES)]
 pub struct DemoArgs {
-    /// A file whose pipeline sends to http://127.0.0.1:14317, where the demo's sink listens
+    /// A file whose pipelines send to http://127.0.0.1:14317, where the demo's sink listens
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Spans per second
-    #[arg(long, value_name = "SPANS_PER_SECOND", default_value_t = 1000)]
+    /// Spans per second, and as many points and log records where there are pipelines for them
+    #[arg(long, value_name = "ITEMS_PER_SECOND", default_value_t = 1000)]
     pub rate: u64,
     /// Stop by itself after this many seconds; without it, Ctrl-C stops
     #[arg(long, value_name = "N")]
@@ -81,18 +83,19 @@ fn check_free_ports() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The three processes of the demo.
+/// The processes of the demo.
 struct Processes {
     sink: Process,
     gateway: Process,
-    load: Process,
+    /// A generator for each signal that a pipeline takes.
+    loads: Vec<(Signal, Process)>,
 }
 
 impl Processes {
     async fn start(args: &DemoArgs, directory: &Path) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let file = args.file.display().to_string();
-        let start = |name, arguments: &[&str]| {
+        let start = |name: &str, arguments: &[&str]| {
             let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
             Process::start(Launch {
                 name,
@@ -109,26 +112,45 @@ impl Processes {
         let mut gateway = start("gateway", &["run", &file, "--data-dir", &data])?;
         until_up(&mut gateway, HEALTH_PORT, "/").await?;
         let rate = args.rate.to_string();
-        // Small batches, as applications send them.
-        let load =
-            start("load", &["load", "traces", "--rate", &rate, "--batch", "50", "--attributes", "10", "--retry"])?;
-        Ok(Self { sink, gateway, load })
+        let mut loads = Vec::new();
+        for signal in delivered_signals().await? {
+            // Small batches, as applications send them.
+            let small = ["--rate", &rate, "--batch", "50", "--attributes", "10", "--retry"];
+            let arguments: Vec<&str> = ["load", signal.name()].into_iter().chain(small).collect();
+            loads.push((signal, start(&format!("load-{signal}"), &arguments)?));
+        }
+        Ok(Self { sink, gateway, loads })
     }
 
     fn check_alive(&mut self) -> anyhow::Result<()> {
-        [&mut self.sink, &mut self.gateway, &mut self.load].into_iter().try_for_each(Process::check_alive)
+        let loads = self.loads.iter_mut().map(|(_, load)| load);
+        [&mut self.sink, &mut self.gateway].into_iter().chain(loads).try_for_each(Process::check_alive)
     }
 
     /// In the order in which nothing is lost: the source first, the backend last.
     async fn stop(self) -> anyhow::Result<()> {
-        self.load.stop(PATIENCE).await?;
+        for (_, load) in self.loads {
+            load.stop(PATIENCE).await?;
+        }
         self.gateway.stop(PATIENCE).await?;
         let report = http::get(CONTROL_PORT, "/report").await?;
         self.sink.stop(PATIENCE).await?;
-        let report: serde_json::Value = serde_json::from_slice(&report).context("cannot read the sink's report")?;
-        let (received, duplicates) = (&report["received"], &report["duplicates"]);
-        say(&format!("\nstopped; the backend received {received} spans, {duplicates} of them twice"))
+        let report: SinkReport = serde_json::from_slice(&report).context("cannot read the sink's report")?;
+        let (received, duplicates) = (sink::received(&report), report.duplicates);
+        say(&format!("\nstopped; the backend received {received}; {duplicates} of them twice"))
     }
+}
+
+/// What the gateway has pipelines for: only these have a count of what was sent.
+async fn delivered_signals() -> anyhow::Result<Vec<Signal>> {
+    let text = http::get(METRICS_PORT, "/metrics").await?;
+    let text = String::from_utf8_lossy(&text);
+    let is_delivered = |signal: &Signal| sum(&text, &sent(*signal)).is_some();
+    Ok(Signal::ALL.into_iter().filter(is_delivered).collect())
+}
+
+fn sent(signal: Signal) -> String {
+    format!("otelcol_exporter_sent_{}_total", signal.series())
 }
 
 async fn until_up(process: &mut Process, port: u16, path: &str) -> anyhow::Result<()> {
@@ -149,7 +171,7 @@ async fn until_up(process: &mut Process, port: u16, path: &str) -> anyhow::Resul
 fn welcome(directory: &Path) -> anyhow::Result<()> {
     let logs = directory.display();
     say(&format!(
-        "Weir is running. Send it your own spans:
+        "Weir is running. Send it your own telemetry:
 
   OTLP/gRPC  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 OTEL_EXPORTER_OTLP_PROTOCOL=grpc
   OTLP/HTTP  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
@@ -159,7 +181,7 @@ fn welcome(directory: &Path) -> anyhow::Result<()> {
   and mend it         curl -X POST http://127.0.0.1:14319/faults -d '{{}}'
   logs       {logs}
 
-Spans per second; Ctrl-C ends.
+Ctrl-C ends.
 "
     ))
 }
@@ -169,13 +191,14 @@ async fn show(processes: &mut Processes, seconds: Option<u64>) -> anyhow::Result
     let mut tick = interval(Duration::from_secs(1));
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     tick.tick().await;
-    let mut before = Reading::take().await?;
+    let signals: Vec<Signal> = processes.loads.iter().map(|(signal, _)| *signal).collect();
+    let mut before = Reading::take(&signals).await?;
     for row in 0..seconds.unwrap_or(u64::MAX) {
         tick.tick().await;
         processes.check_alive()?;
-        let now = Reading::take().await?;
+        let now = Reading::take(&signals).await?;
         if row % ROWS_PER_HEADING == 0 {
-            say(" accepted/s  delivered/s    pending  refused/s  memory MB  backend ms")?;
+            say(&heading(&signals))?;
         }
         say(&now.row(&before))?;
         before = now;
@@ -183,11 +206,18 @@ async fn show(processes: &mut Processes, seconds: Option<u64>) -> anyhow::Result
     Ok(())
 }
 
+/// Columns of each signal, then those of all.
+fn heading(signals: &[Signal]) -> String {
+    let each = signals.iter().map(|signal| format!("{:>11} {:>12}", format!("{}/s", signal.items()), "delivered/s"));
+    let all = ["pending", "refused/s", "memory MB", "backend ms"].map(|name| format!("{name:>10}"));
+    each.chain(all).collect::<Vec<_>>().join(" ")
+}
+
 /// What the gateway said at one moment.
 struct Reading {
     at: Instant,
-    accepted: f64,
-    delivered: f64,
+    /// Accepted and delivered items of each signal.
+    items: Vec<(f64, f64)>,
     refused: f64,
     pending: f64,
     memory: f64,
@@ -196,15 +226,16 @@ struct Reading {
 }
 
 impl Reading {
-    async fn take() -> anyhow::Result<Self> {
+    async fn take(signals: &[Signal]) -> anyhow::Result<Self> {
         let text = http::get(METRICS_PORT, "/metrics").await?;
         let text = String::from_utf8_lossy(&text);
-        let read = |name| sum(&text, name).unwrap_or(0.0);
+        let read = |name: &str| sum(&text, name).unwrap_or(0.0);
+        let received =
+            |what: &str, signal: &Signal| read(&format!("otelcol_receiver_{what}_{}_total", signal.series()));
         Ok(Self {
             at: Instant::now(),
-            accepted: read("otelcol_receiver_accepted_spans_total"),
-            delivered: read("otelcol_exporter_sent_spans_total"),
-            refused: read("otelcol_receiver_refused_spans_total"),
+            items: signals.iter().map(|signal| (received("accepted", signal), read(&sent(*signal)))).collect(),
+            refused: signals.iter().map(|signal| received("refused", signal)).sum(),
             pending: read("weir_pipeline_pending_items") + read("weir_pipeline_waiting_items"),
             memory: read("otelcol_process_memory_rss"),
             latency_sum: read("weir_backend_latency_seconds_sum"),
@@ -216,15 +247,18 @@ impl Reading {
         let seconds = self.at.duration_since(before.at).as_secs_f64();
         let rate = |now: f64, then: f64| (now - then) / seconds;
         let answers = (self.latency_count - before.latency_count).max(1.0);
-        format!(
-            "{:>11.0} {:>12.0} {:>10.0} {:>10.0} {:>10.1} {:>11.2}",
-            rate(self.accepted, before.accepted),
-            rate(self.delivered, before.delivered),
+        let each =
+            self.items.iter().zip(&before.items).map(|((accepted, delivered), (accepted_then, delivered_then))| {
+                format!("{:>11.0} {:>12.0}", rate(*accepted, *accepted_then), rate(*delivered, *delivered_then))
+            });
+        let all = format!(
+            "{:>10.0} {:>10.0} {:>10.1} {:>10.2}",
             self.pending,
             rate(self.refused, before.refused),
             self.memory / f64::from(1 << 20),
             (self.latency_sum - before.latency_sum) / answers * 1000.0,
-        )
+        );
+        each.chain([all]).collect::<Vec<_>>().join(" ")
     }
 }
 

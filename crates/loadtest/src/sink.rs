@@ -102,8 +102,8 @@ fn summarize(report: &SinkReport) -> io::Result<()> {
     Ok(())
 }
 
-/// What was received, by signal.
-fn received(report: &SinkReport) -> String {
+/// What was received, by signal, in words.
+pub(crate) fn received(report: &SinkReport) -> String {
     let counts: Vec<String> =
         report.received_by_signal.iter().map(|(signal, count)| format!("{count} {}", signal.items())).collect();
     if counts.is_empty() { "nothing".to_owned() } else { counts.join(", ") }

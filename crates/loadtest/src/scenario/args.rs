@@ -172,6 +172,7 @@ impl LoadtestArgs {
             Hardship::SickNeighbour if self.multi => bail!("cannot use -m: sick-neighbour has three pipelines anyway"),
             Hardship::SickNeighbour => script::sick_neighbour(signal).into(),
             Hardship::Matrix if self.multi => bail!("cannot use -m: matrix has one pipeline"),
+            Hardship::Matrix if self.concurrency.is_some() => bail!("cannot use -c: matrix has its own connections"),
             Hardship::Matrix => script::matrix(signal),
             Hardship::Crash => {
                 let every = self.kill_every;
@@ -254,6 +255,7 @@ mod tests {
         assert!(args("--scenario crash -b true").is_err());
         assert!(args("--scenario sick-neighbour -m true").unwrap().scripts().is_err());
         assert!(args("--scenario crash --kill-every 1ms").unwrap().scripts().is_err());
+        assert!(args("--scenario matrix -c 3").unwrap().scripts().is_err());
     }
 
     #[test]

@@ -177,3 +177,14 @@ async fn log_lines_are_json() {
         assert!(line["level"].is_string() && line["timestamp"].is_string() && line["message"].is_string(), "{line}");
     }
 }
+
+/// What `make run` starts.
+#[tokio::test]
+async fn the_example_of_all_signals_has_a_pipeline_for_each() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/all-signals.yaml");
+    let ended = weir(&["check", example]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    for exporter in ["tracepipeline-backend", "metricpipeline-backend", "logpipeline-backend"] {
+        assert!(ended.out.contains(&format!("otlp_grpc/{exporter} -> 127.0.0.1:14317")), "{}", ended.out);
+    }
+}
