@@ -39,7 +39,7 @@ torture-short: build ## The published scenarios of the load test, outage, sick n
 	scripts/torture.sh 10
 
 .PHONY: torture
-torture: build ## The same at full length: outages of minutes, a thousand kills (an hour)
+torture: build ## The same at full length: outages of minutes, a thousand kills (two hours and a half)
 	scripts/torture.sh full
 
 .PHONY: bench-journal
@@ -51,7 +51,7 @@ peers: ## Build the peers to compare with (needs Go)
 	bench/peers/build.sh
 
 .PHONY: loadtest
-loadtest: build ## The four trace scenarios for 60 s each, beside the OpenTelemetry Collector
+loadtest: build ## The scenarios of all signals for 60 s each, beside the OpenTelemetry Collector
 	scripts/loadtest.sh 60
 
 .PHONY: tools

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The scenarios of the load test, one after the other: every acknowledged span must have arrived, so that each command's
+# The scenarios of the load test, one after the other: everything acknowledged must have arrived, so that each command's
 # exit code is the verdict.
 #
 #   scripts/torture.sh [SECONDS]   the published scenarios for SECONDS each (default 10), the harder ones in proportion
@@ -12,10 +12,11 @@ out=target/torture
 rm -rf "$out"
 passed=0
 
+# NAME, SIGNAL, options
 run() {
-    local name=$1
-    shift
-    "$weir" loadtest -t traces -n "$name" -o "$out/$name" "$@"
+    local name=$1 signal=$2
+    shift 2
+    "$weir" loadtest -t "$signal" -n "$name" -o "$out/$name" "$@"
     passed=$((passed + 1))
 }
 
@@ -30,24 +31,35 @@ grep -q "acknowledged spans are lost" "$out.judge.txt" || { cat "$out.judge.txt"
 passed=$((passed + 1))
 
 if [[ ${1:-10} == full ]]; then
-    run single -d 5m
-    run multi -d 5m -m true
-    run backpressure -d 5m -b true --rate 10000 --settle 5m
-    run multi-backpressure -d 5m -m true -b true --rate 5000 --settle 5m
-    run outage -d 10m --scenario outage
-    run outage-silent -d 10m --scenario outage --outage silent
-    run sick-neighbour -d 60s --scenario sick-neighbour
-    run crash -d 20m --scenario crash --kill-every 1s
-    run crash-multi -d 5m -m true --scenario crash --kill-every 3s
+    run single traces -d 5m
+    run multi traces -d 5m -m true
+    run backpressure traces -d 5m -b true --rate 10000 --settle 5m
+    run multi-backpressure traces -d 5m -m true -b true --rate 5000 --settle 5m
+    run outage traces -d 10m --scenario outage
+    run outage-silent traces -d 10m --scenario outage --outage silent
+    run sick-neighbour traces -d 60s --scenario sick-neighbour
+    run crash traces -d 20m --scenario crash --kill-every 1s
+    run crash-multi traces -d 5m -m true --scenario crash --kill-every 3s
+    for signal in metrics logs-otel; do
+        run "$signal-multi-backpressure" "$signal" -d 5m -m true -b true --settle 5m
+        run "$signal-outage" "$signal" -d 10m --scenario outage
+        run "$signal-sick-neighbour" "$signal" -d 60s --scenario sick-neighbour
+        run "$signal-crash" "$signal" -d 5m --scenario crash --kill-every 1s
+    done
 else
     seconds=${1:-10}
-    run single -d "$seconds"
-    run multi -d "$seconds" -m true
+    run single traces -d "$seconds"
+    run multi traces -d "$seconds" -m true
     # At a rate that these backends can take. The last few batches of many may be unlucky for a minute.
-    run backpressure -d "$seconds" -b true --rate 10000 --settle 5m
-    run multi-backpressure -d "$seconds" -m true -b true --rate 5000 --settle 5m
-    run outage -d $((2 * seconds)) --scenario outage
-    run sick-neighbour -d "$seconds" --scenario sick-neighbour
-    run crash -d $((6 * seconds)) --scenario crash --kill-every 500ms
+    run backpressure traces -d "$seconds" -b true --rate 10000 --settle 5m
+    run multi-backpressure traces -d "$seconds" -m true -b true --rate 5000 --settle 5m
+    run outage traces -d $((2 * seconds)) --scenario outage
+    run sick-neighbour traces -d "$seconds" --scenario sick-neighbour
+    run crash traces -d $((6 * seconds)) --scenario crash --kill-every 500ms
+    for signal in metrics logs-otel; do
+        run "$signal-multi" "$signal" -d "$seconds" -m true
+        run "$signal-outage" "$signal" -d "$seconds" --scenario outage
+        run "$signal-crash" "$signal" -d $((2 * seconds)) --scenario crash --kill-every 500ms
+    done
 fi
 echo "load test: $passed passed, 0 failed"

@@ -18,7 +18,7 @@ Examples:
   weir journal inspect /var/lib/weir       what waits on disk, and for whom
   weir sink                                a backend to try things with
   weir load traces --rate 1000             send spans to a gateway
-  weir demo examples/quickstart.yaml       all of these together, watched
+  weir demo examples/all-signals.yaml      all of these together, watched
   weir loadtest -t traces -d 60            how fast, and is anything lost?
 
 Exit codes: 0 success, 1 failure or findings, 2 wrong usage.";

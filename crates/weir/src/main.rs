@@ -34,8 +34,14 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::convert(&args),
         Command::Try(args) => trial::run(&args),
         Command::Journal(args) => journal::run(&args),
-        Command::Sink(args) => weir_loadtest::sink::run(args),
-        Command::Load(args) => weir_loadtest::load::run(args),
+        Command::Sink(args) => {
+            limits::raise_file_limit();
+            weir_loadtest::sink::run(args)
+        }
+        Command::Load(args) => {
+            limits::raise_file_limit();
+            weir_loadtest::load::run(args)
+        }
         Command::Loadtest(args) => weir_loadtest::scenario::run(args),
         Command::Demo(args) => weir_loadtest::demo::run(args),
         Command::Completions { shell } => {

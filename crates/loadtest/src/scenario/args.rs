@@ -212,8 +212,9 @@ impl LoadtestArgs {
     /// What is sent, with the defaults of its signal and what the processing needs.
     ///
     /// # Errors
-    /// Something was said that items of this signal do not have.
+    /// Something was said that items of this signal do not have, or that the processing decides.
     pub(crate) fn shape(&self) -> anyhow::Result<Shape> {
+        ensure!(self.shape.marked.is_none(), "cannot use --marked: --processing filter97 marks what it drops");
         let mut shape = self.shape.clone();
         self.processing.prepare(&mut shape);
         shape.resolve(self.test, self.offered().usual_batch(self.test))
@@ -294,5 +295,6 @@ mod tests {
         assert_eq!(shape("-t logs-otel").unwrap().batch, 100);
         assert!(shape("-t logs-otel --processing filter97").unwrap().marked.is_some());
         assert!(shape("-t traces -s 100").is_err());
+        assert!(shape("-t traces --marked 50").is_err());
     }
 }
