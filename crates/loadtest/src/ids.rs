@@ -1,4 +1,4 @@
-//! Sets of span ids: what was acknowledged, what arrived, and the difference.
+//! Sets of ids: what was acknowledged, what arrived, and the difference.
 //!
 //! Ids are dense sequence numbers in practice, so ranges go in and come out cheaply; any 64-bit id works.
 
@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use roaring::RoaringTreemap;
 
-/// A set of span ids.
+/// A set of ids of one signal.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct IdSet {
     ids: RoaringTreemap,

@@ -5,8 +5,8 @@
 //! inside: it sees OTLP sockets, processes, and the Prometheus metrics any gateway shows.
 //!
 //! Invariants:
-//! - JUDGE-1: the generator gives every span, data point and log record an id of its own, never 0, and ids are dense: loss and duplication are
-//!   counted by comparing sets, never assumed from rates.
+//! - JUDGE-1: the generator gives every span, data point and log record an id of its own within its signal, never 0, and
+//!   ids are dense: loss and duplication are counted by comparing sets, never assumed from rates.
 //! - JUDGE-2: a fault is decided before data is recorded; a request the sink answers with an error records nothing.
 //! - JUDGE-3: an id is "acknowledged" only after the whole OK answer was read; a request with no answer has an
 //!   unknown outcome and creates no obligation.

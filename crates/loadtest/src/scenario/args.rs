@@ -217,7 +217,9 @@ impl LoadtestArgs {
         ensure!(self.shape.marked.is_none(), "cannot use --marked: --processing filter97 marks what it drops");
         let mut shape = self.shape.clone();
         self.processing.prepare(&mut shape);
-        shape.resolve(self.test, self.offered().usual_batch(self.test))
+        let shape = shape.resolve(self.test, self.offered().usual_batch(self.test))?;
+        self.processing.check(&shape)?;
+        Ok(shape)
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// How long an answer may take that lists all span ids of a test.
+/// How long an answer may take that lists all ids of a test.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 /// Largest answer read.
 const ANSWER_LIMIT_BYTES: usize = 256 << 20;

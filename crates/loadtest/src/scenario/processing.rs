@@ -3,9 +3,10 @@
 //! The names of rules and attributes are the generator's: items have `key0`, `key1` ..., and `load.drop` when some are
 //! marked.
 
+use anyhow::ensure;
 use clap::ValueEnum;
 
-use crate::load::payload::{Pair, ShapeArgs};
+use crate::load::payload::{Items, Pair, Shape, ShapeArgs};
 use crate::marked;
 use crate::signal::Signal;
 
@@ -27,6 +28,8 @@ pub enum Processing {
 
 /// So many of each hundred items are dropped.
 const DROPPED_PERCENT: u8 = 97;
+/// So many attributes get other names.
+const RENAMED: u32 = 4;
 /// The attribute that is inserted.
 const INSERTED: &str = "load.inserted";
 /// The pod that telemetry says it comes from.
@@ -53,7 +56,7 @@ impl Processing {
         match self {
             Self::None | Self::Enrich | Self::Filter97 => Vec::new(),
             Self::Insert => vec![format!(r#"set({item}.attributes["{INSERTED}"], "by the gateway")"#)],
-            Self::Rename4 => (0..4).flat_map(|number| rename(item, number)).collect(),
+            Self::Rename4 => (0..RENAMED).flat_map(|number| rename(item, number)).collect(),
         }
     }
 
@@ -72,6 +75,19 @@ impl Processing {
             }
             Self::None | Self::Insert | Self::Rename4 => {}
         }
+    }
+
+    /// Whether items of this shape have what the rules are about; the judge would miss what they write.
+    ///
+    /// # Errors
+    /// They do not.
+    pub(crate) fn check(self, shape: &Shape) -> anyhow::Result<()> {
+        if self == Self::Rename4 {
+            let only_roots = matches!(shape.items, Items::Spans { per_trace } if per_trace.min(shape.batch) < 2);
+            ensure!(!only_roots, "cannot rename attributes of root spans: they have none");
+            ensure!(shape.attributes >= RENAMED, "cannot rename {RENAMED} attributes of {}", shape.attributes);
+        }
+        Ok(())
     }
 
     /// An attribute that is in every request when it was done.
@@ -147,5 +163,10 @@ mod tests {
         assert_eq!(shape(Processing::Filter97).marked.map(marked::Marked::percent), Some(97));
         assert_eq!(shape(Processing::Enrich).resource_attributes[0].key, "k8s.pod.uid");
         assert_eq!(shape(Processing::Insert), shape(Processing::None));
+        assert!(Processing::Rename4.check(&shape(Processing::Rename4)).is_ok());
+        for (attributes, batch) in [(3, 512), (40, 1)] {
+            let shape = Shape { attributes, batch, ..shape(Processing::Rename4) };
+            assert!(Processing::Rename4.check(&shape).is_err() && Processing::Insert.check(&shape).is_ok());
+        }
     }
 }

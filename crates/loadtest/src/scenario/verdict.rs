@@ -72,7 +72,7 @@ pub struct Kpis {
     pub cpu_cores: f64,
     /// CPU seconds until everything accepted had left, per million accepted items.
     pub cpu_s_per_million: f64,
-    /// Median time from when a span was due to its arrival at the sink (of the slowest sink, or the healthy one).
+    /// Median time from when an item was due to its arrival at the sink (of the slowest sink, or the healthy one).
     pub latency_ms_p50: f64,
     /// 99th percentile of the same.
     pub latency_ms_p99: f64,
