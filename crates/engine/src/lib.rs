@@ -133,7 +133,7 @@ impl Engine {
         let sockets = Sockets::bind(&settings).await?;
         let addresses = sockets.addresses;
         let clock = Clock::start();
-        let division = Division::new(&settings, plan.pipelines.len());
+        let division = Division::new(&settings, &plan.pipelines);
         let budget = Budget::new(division.payloads);
         let opened = open_journal(&settings, clock)?;
         let accounts = Arc::new(Accounts::new(accounts(plan, division, opened.as_ref(), clock)));
@@ -239,6 +239,7 @@ impl Engine {
                 tracing::error!("the disk does not answer; what was delivered last may be delivered again");
             }
         }
+        self.pipelines.remember();
         self.endpoints.iter().for_each(JoinHandle::abort);
         self.intake.books()
     }

@@ -18,7 +18,7 @@ use crate::budget::Budget;
 use crate::export::{Exporter, SetupError};
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, Pipeline};
-use crate::rules::Rules;
+use crate::rules::{Memory, Rules};
 use crate::settings::{Division, Settings};
 use crate::share::Share;
 use crate::store;
@@ -81,10 +81,10 @@ impl Pipelines {
     /// # Errors
     /// When a backend cannot be set up; then nothing has changed.
     pub(crate) fn apply(&mut self, plan: &Plan) -> Result<Changes, SetupError> {
-        let division = Division::new(&self.settings, plan.pipelines.len());
+        let division = Division::new(&self.settings, &plan.pipelines);
         let made =
             plan.pipelines.iter().map(|pipeline| self.make(pipeline, division)).collect::<Result<Vec<_>, _>>()?;
-        let rules = self.compile(plan)?;
+        let rules = self.compile(plan, division)?;
         let mut changes = Changes::default();
         self.common.limits = limits(division);
         self.common.budget.resize(division.payloads);
@@ -116,7 +116,7 @@ impl Pipelines {
     }
 
     /// The rules of every pipeline. What a converter remembers goes over to the one that takes its place.
-    fn compile(&self, plan: &Plan) -> Result<Vec<Option<Arc<Rules>>>, SetupError> {
+    fn compile(&self, plan: &Plan, division: Division) -> Result<Vec<Option<Arc<Rules>>>, SetupError> {
         let (before, unix_nanos) = (self.intake.routes(), self.common.clock.now_ms().saturating_mul(1_000_000));
         let compile = |planned: &weir_plan::Pipeline| {
             let id = store::queue_name(planned);
@@ -126,11 +126,34 @@ impl Pipelines {
             if let Some(route) = route.filter(|_| unchanged) {
                 return Ok(route.rules.clone());
             }
-            let rules = Rules::compile(planned.signal, &planned.processing, before, unix_nanos);
+            let memory = Memory { before: before.and_then(|rules| rules.delta.as_ref()), bytes: division.series };
+            let restore = || self.restore(&id);
+            let rules = Rules::compile(planned.signal, &planned.processing, memory, &restore, unix_nanos);
             let fail = |cause| SetupError { pipeline: planned.exporter_id(), cause };
             Ok(rules.map_err(fail)?.map(Arc::new))
         };
         plan.pipelines.iter().map(compile).collect()
+    }
+
+    /// What an earlier process remembered of a pipeline's series.
+    fn restore(&self, id: &str) -> Option<Vec<u8>> {
+        let state = self.settings.state.as_ref()?;
+        state.take(&state_name(id)).unwrap_or_else(|error| {
+            tracing::warn!(pipeline = id, %error, "cannot read what was remembered of metric series; counting begins anew");
+            None
+        })
+    }
+
+    /// Writes down what is remembered of metric series; to be called when nothing is converted any more.
+    pub(crate) fn remember(&self) {
+        let Some(state) = &self.settings.state else { return };
+        for route in &self.intake.routes().routes {
+            let Some(delta) = route.rules.as_ref().and_then(|rules| rules.delta.as_ref()) else { continue };
+            let id = &route.pipeline.account.id;
+            if let Err(error) = state.put(&state_name(id), &delta.snapshot()) {
+                tracing::warn!(pipeline = id, %error, "cannot write down what is remembered of metric series");
+            }
+        }
     }
 
     /// An exporter where one is needed.
@@ -214,6 +237,11 @@ impl Running {
         }
         self.plan = planned.clone();
     }
+}
+
+/// A name that is one path component: names of pipelines have no slash.
+fn state_name(id: &str) -> String {
+    format!("temporality-{}", id.replace('/', "-"))
 }
 
 /// A new account.

@@ -10,7 +10,7 @@ use weir_plan::{Pipeline, Plan, Signal};
 
 use crate::budget::Budget;
 use crate::intake::{Arrived, Enriched, Selection, Unprepared};
-use crate::rules::{RuleStats, Rules};
+use crate::rules::{Memory, RuleStats, Rules};
 
 /// What a request may grow to; nothing is kept for longer than the preview.
 const MEMORY: usize = 1 << 30;
@@ -64,7 +64,13 @@ pub fn preview(plan: &Plan, signal: Signal, request: Bytes, peer: Option<IpAddr>
 }
 
 fn one(pipeline: &Pipeline, enriched: &Enriched, budget: &Budget, unix_nanos: u64) -> Result<Preview, String> {
-    let rules = Rules::compile(pipeline.signal, &pipeline.processing, None, unix_nanos)?;
+    let rules = Rules::compile(
+        pipeline.signal,
+        &pipeline.processing,
+        Memory { before: None, bytes: MEMORY },
+        &|| None,
+        unix_nanos,
+    )?;
     let selection = Selection::new(&pipeline.input);
     let processed = enriched.select(&selection, rules.as_ref(), budget).map_err(explain)?;
     let id = pipeline.exporter_id();

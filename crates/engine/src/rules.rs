@@ -50,7 +50,16 @@ pub(crate) struct RuleStats {
 #[derive(Debug)]
 pub(crate) struct Delta {
     converter: Arc<Mutex<Converter>>,
-    pub(crate) counts: Mutex<weir_temporality::Counts>,
+    counts: Arc<Mutex<weir_temporality::Counts>>,
+}
+
+/// What a converter begins with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory<'a> {
+    /// The one it takes the place of.
+    pub(crate) before: Option<&'a Delta>,
+    /// What it may remember.
+    pub(crate) bytes: usize,
 }
 
 /// A conversion. It is taken back unless somebody [keeps](Taken::keep) it: then the client will send the request again.
@@ -58,6 +67,10 @@ pub(crate) struct Delta {
 pub(crate) struct Taken {
     converter: Arc<Mutex<Converter>>,
     undo: Option<Undo>,
+    /// Pays for it.
+    _permit: Permit,
+    converted: weir_temporality::Counts,
+    counts: Arc<Mutex<weir_temporality::Counts>>,
 }
 
 /// A request after the rules.
@@ -77,14 +90,16 @@ pub(crate) struct Processed {
 pub(crate) struct NoMemory;
 
 impl Rules {
-    /// Compiles the rules of a pipeline; `None` when there are none. A converter goes on from `before`.
+    /// Compiles the rules of a pipeline; `None` when there are none. A converter goes on from another one of this process,
+    /// or from what an earlier process left (`restore`).
     ///
     /// # Errors
     /// What is wrong with a rule. Configuration is checked before it gets here.
     pub(crate) fn compile(
         signal: Signal,
         processing: &Processing,
-        before: Option<&Self>,
+        memory: Memory<'_>,
+        restore: &dyn Fn() -> Option<Vec<u8>>,
         unix_nanos: u64,
     ) -> Result<Option<Self>, String> {
         if *processing == Processing::default() {
@@ -109,8 +124,7 @@ impl Rules {
             |errors: Vec<weir_ottl::Error>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
         let transforms = processing.transforms.iter().map(transform).collect::<Result<_, _>>().map_err(fail)?;
         let filters = processing.filters.iter().map(filter).collect::<Result<_, _>>().map_err(fail)?;
-        let delta = (processing.temporality == Temporality::Delta)
-            .then(|| Delta::new(before.and_then(|rules| rules.delta.as_ref()), unix_nanos));
+        let delta = (processing.temporality == Temporality::Delta).then(|| Delta::new(memory, restore, unix_nanos));
         Ok(Some(Self { signal: own, transforms, filters, delta, reported: Mutex::default() }))
     }
 
@@ -130,7 +144,10 @@ impl Rules {
         let mut work = Work { body, made: None, items, filtered: Vec::new() };
         self.transform(&mut work, &limits);
         self.filter(&mut work, &limits);
-        let taken = self.delta.as_ref().and_then(|delta| delta.convert(&mut work, unix_nanos));
+        let taken = match &self.delta {
+            Some(delta) => delta.convert(&mut work, budget, unix_nanos)?,
+            None => None,
+        };
         let Work { body, made, items, filtered } = work;
         Ok(Processed { body: paid(body, made, permit), items, filtered, taken })
     }
@@ -223,13 +240,31 @@ fn paid(body: Bytes, made: Option<Vec<u8>>, permit: Permit) -> Bytes {
 }
 
 impl Delta {
-    fn new(before: Option<&Self>, unix_nanos: u64) -> Self {
-        let converter = before.map_or_else(
-            || Arc::new(Mutex::new(Converter::new(weir_temporality::Limits::default(), unix_nanos))),
-            |before| Arc::clone(&before.converter),
-        );
-        let counts = before.map(|before| *before.counts.lock().unwrap_or_else(PoisonError::into_inner));
-        Self { converter, counts: Mutex::new(counts.unwrap_or_default()) }
+    fn new(memory: Memory<'_>, restore: &dyn Fn() -> Option<Vec<u8>>, unix_nanos: u64) -> Self {
+        if let Some(Self { converter, counts }) = memory.before {
+            return Self { converter: Arc::clone(converter), counts: Arc::clone(counts) };
+        }
+        let limits = weir_temporality::Limits { max_bytes: memory.bytes, ..weir_temporality::Limits::default() };
+        let restored = restore().and_then(|snapshot| {
+            let restored = Converter::restore(&snapshot, limits, unix_nanos);
+            restored
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "cannot use what was remembered of metric series; counting begins anew");
+                })
+                .ok()
+        });
+        let converter = restored.unwrap_or_else(|| Converter::new(limits, unix_nanos));
+        Self { converter: Arc::new(Mutex::new(converter)), counts: Arc::default() }
+    }
+
+    /// All that is remembered, for the next process.
+    pub(crate) fn snapshot(&self) -> Vec<u8> {
+        self.converter.lock().unwrap_or_else(PoisonError::into_inner).snapshot()
+    }
+
+    /// What became of the points of accepted requests.
+    pub(crate) fn counts(&self) -> weir_temporality::Counts {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Series that are remembered.
@@ -237,25 +272,29 @@ impl Delta {
         self.converter.lock().unwrap_or_else(PoisonError::into_inner).series()
     }
 
-    fn convert(&self, work: &mut Work, unix_nanos: u64) -> Option<Taken> {
+    fn convert(&self, work: &mut Work, budget: &Budget, unix_nanos: u64) -> Result<Option<Taken>, NoMemory> {
         let mut converter = self.converter.lock().unwrap_or_else(PoisonError::into_inner);
         let converted = match converter.convert(work.bytes(), unix_nanos) {
             Ok(converted) => converted,
             Err(error) => {
                 tracing::error!(%error, "cannot convert metrics to delta temporality: this is a bug in weir");
-                return None;
+                return Ok(None);
             }
         };
-        drop(converter);
         let (counts, undo) = (converted.counts, converted.undo);
+        let Some(permit) = budget.try_take(undo.bytes()) else {
+            converter.undo(undo);
+            return Err(NoMemory);
+        };
+        drop(converter);
         let made = match converted.request {
             std::borrow::Cow::Owned(request) => Some(request),
             std::borrow::Cow::Borrowed(_) => None,
         };
         work.made = made.or(work.made.take());
         work.remove("temporality", counts.dropped.total());
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&counts);
-        Some(Taken { converter: Arc::clone(&self.converter), undo: Some(undo) })
+        let (converter, total) = (Arc::clone(&self.converter), Arc::clone(&self.counts));
+        Ok(Some(Taken { converter, undo: Some(undo), _permit: permit, converted: counts, counts: total }))
     }
 }
 
@@ -263,6 +302,7 @@ impl Taken {
     /// The request is accepted.
     pub(crate) fn keep(mut self) {
         self.undo = None;
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&self.converted);
     }
 }
 

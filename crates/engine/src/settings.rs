@@ -3,9 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use weir_journal::Fs;
-use weir_plan::Secret;
+use weir_plan::{Pipeline, Secret, Temporality};
 
 /// OTLP/gRPC's registered port.
 pub const GRPC_PORT: u16 = 4317;
@@ -55,6 +56,14 @@ pub struct Journal {
     pub fs: Arc<dyn Fs>,
     /// See [`Fsync`].
     pub fsync: Fsync,
+}
+
+/// Small files that outlive the process: what is remembered of metric series.
+pub trait State: Send + Sync + fmt::Debug {
+    /// What was put under this name, which is gone then: it is not to be used twice.
+    fn take(&self, name: &str) -> io::Result<Option<Vec<u8>>>;
+    /// Keeps `bytes` under this name, whole or not at all.
+    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
 }
 
 /// Who may send to the OTLP ports. The default: everybody, in plain text.
@@ -109,6 +118,8 @@ pub struct Settings {
     pub body_timeout: Duration,
     /// None: what no backend takes is held in memory only.
     pub journal: Option<Journal>,
+    /// None: nothing is remembered of metric series beyond the process.
+    pub state: Option<Arc<dyn State>>,
     /// Who may send.
     pub security: IngestSecurity,
 }
@@ -129,6 +140,7 @@ impl Default for Settings {
             max_connection_age: MAX_CONNECTION_AGE,
             body_timeout: BODY_TIMEOUT,
             journal: None,
+            state: None,
             security: IngestSecurity::default(),
         }
     }
@@ -156,16 +168,28 @@ pub(crate) struct Division {
     pub(crate) batch_bytes: usize,
     /// Most bytes unanswered by one backend.
     pub(crate) in_flight: usize,
+    /// What the conversion of one pipeline's metrics to delta may remember.
+    pub(crate) series: usize,
 }
+
+/// A 32nd of the memory for each pipeline that converts to delta, and no more than this: 700,000 sums.
+const MAX_SERIES_BYTES: usize = 64 << 20;
 
 impl Division {
     /// An eighth encodes requests, another at most is for connections, the rest is payloads; of these three quarters may
     /// be held, so that a quarter is always left for requests on their way to a healthy backend.
-    pub(crate) fn new(settings: &Settings, pipelines: usize) -> Self {
-        let pipelines = pipelines.max(1);
+    pub(crate) fn new(settings: &Settings, plan: &[Pipeline]) -> Self {
+        let deltas = plan.iter().filter(|pipeline| pipeline.processing.temporality == Temporality::Delta).count();
+        Self::among(settings, plan.len().max(1), deltas)
+    }
+
+    fn among(settings: &Settings, pipelines: usize, deltas: usize) -> Self {
+        let series = (settings.memory / 32).min(MAX_SERIES_BYTES);
+        // With very many of them, they have a quarter of the memory together.
+        let series = series.min(settings.memory / 4 / deltas.max(1));
         let encode = settings.memory / 8 / pipelines;
         let connections = (settings.memory / 8 / CONNECTION_BYTES).min(MAX_CONNECTIONS);
-        let payloads = settings.memory - encode * pipelines - connections * CONNECTION_BYTES;
+        let payloads = settings.memory - encode * pipelines - connections * CONNECTION_BYTES - series * deltas;
         let share = payloads / 4 * 3 / pipelines;
         // With a journal nothing stays in memory after its client was answered; half of that room reads back instead.
         let read_back = if settings.journal.is_some() { share / 2 } else { 0 };
@@ -174,7 +198,8 @@ impl Division {
         let batch_bytes = settings.batch_bytes.min(encode / 2);
         // A backend that takes its time must not have all the memory that requests arrive in.
         let in_flight = if settings.journal.is_some() { payloads / 2 / pipelines } else { share / 4 * 3 };
-        Self { payloads, share, read_back, connections, encode, batch_bytes, in_flight: in_flight.max(batch_bytes) }
+        let in_flight = in_flight.max(batch_bytes);
+        Self { payloads, share, read_back, connections, encode, batch_bytes, in_flight, series }
     }
 }
 
@@ -192,11 +217,12 @@ mod tests {
     #[test]
     fn the_parts_never_exceed_the_whole() {
         for memory in [MEMORY_MIN, 100 << 20, MEMORY, 8 << 30] {
-            for pipelines in [0, 1, 3, 15] {
+            for (pipelines, deltas) in [(1, 0), (1, 1), (3, 1), (15, 5), (15, 15)] {
                 let settings = Settings { memory, ..Settings::default() };
-                let division = Division::new(&settings, pipelines);
+                let division = Division::among(&settings, pipelines, deltas);
                 let connections = division.connections * CONNECTION_BYTES;
-                assert!(division.payloads + division.encode * pipelines + connections <= memory);
+                let series = division.series * deltas;
+                assert!(division.payloads + division.encode * pipelines + connections + series <= memory);
                 assert!(division.share * pipelines <= division.payloads / 4 * 3);
                 let pieces = division.largest_request() / division.batch_bytes + 2;
                 assert!(division.largest_request() + pieces * crate::budget::OVERHEAD_BYTES <= division.share);

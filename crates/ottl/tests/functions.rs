@@ -28,5 +28,8 @@ fn the_page_lists_every_function() {
         std::fs::write(PATH, page()).expect("docs can be written");
     }
     let found = std::fs::read_to_string(PATH).unwrap_or_default();
-    assert!(found == page(), "docs/ottl-functions.md is not current: WEIR_WRITE_DOCS=1 cargo test -p weir-ottl --test functions");
+    assert!(
+        found == page(),
+        "docs/ottl-functions.md is not current: WEIR_WRITE_DOCS=1 cargo test -p weir-ottl --test functions"
+    );
 }

@@ -9,12 +9,13 @@ use weir_engine::settings::{Fsync, Journal};
 use weir_journal::OsFs;
 
 use crate::cli::{FsyncMode, RunArgs};
+use crate::state::StateFiles;
 
 /// The journal lies in a directory of its own below the data directory.
 const JOURNAL: &str = "journal";
 
-/// The journal that the command line asks for, locked for this process.
-pub(crate) fn journal(args: &RunArgs) -> anyhow::Result<Option<Journal>> {
+/// The journal that the command line asks for, locked for this process, and what lies beside it.
+pub(crate) fn open(args: &RunArgs) -> anyhow::Result<Option<(Journal, StateFiles)>> {
     if args.no_data_dir {
         tracing::warn!(
             "running without a data directory: data that no backend has taken is lost when this process ends"
@@ -38,7 +39,7 @@ pub(crate) fn journal(args: &RunArgs) -> anyhow::Result<Option<Journal>> {
         FsyncMode::Never => Fsync::Never,
     };
     tracing::info!(data_dir = %dir.display(), ?fsync, "data that no backend takes at once is kept on disk");
-    Ok(Some(Journal { fs: Arc::new(fs), fsync }))
+    Ok(Some((Journal { fs: Arc::new(fs), fsync }, StateFiles::in_data_dir(&dir))))
 }
 
 /// Per user, as the XDG base directory specification has it.

@@ -11,6 +11,7 @@ mod limits;
 mod logging;
 mod run;
 mod security;
+mod state;
 mod trial;
 mod watch;
 

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use weir_engine::settings::State;
 use weir_engine::{Changes, Engine, Settings, Snapshot, settings};
 use weir_plan::Plan;
 
@@ -21,7 +23,9 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
     let watches = runtime.block_on(async { Watches::new(&args) })?;
     let Some(plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
-    let settings = Settings { journal: data_dir::journal(&args)?, ..settings(&args)? };
+    let (journal, state) = data_dir::open(&args)?.unzip();
+    let state = state.map(|state| Arc::new(state) as Arc<dyn State>);
+    let settings = Settings { journal, state, ..settings(&args)? };
     limits::raise_file_limit();
     let code = runtime.block_on(serve(plan, settings, watches, &args.ingest));
     // A disk or a name server that hangs does not keep the process alive.
@@ -66,6 +70,7 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
         max_connection_age: args.max_connection_age,
         body_timeout: settings::BODY_TIMEOUT,
         journal: None,
+        state: None,
         security: security::read(&args.ingest)?,
     })
 }

@@ -1,7 +1,6 @@
 //! What the rules of pipelines did, statement by statement.
 
 use std::fmt;
-use std::sync::PoisonError;
 
 use super::{Labels, Writer, load, pipeline_labels};
 use crate::intake::{Route, Routes};
@@ -28,7 +27,7 @@ pub(super) fn rules(writer: &mut Writer<'_>, routes: &Routes) -> fmt::Result {
     let series = deltas.iter().map(|(route, delta)| (pipeline_labels(&route.pipeline), delta.series() as f64));
     writer.gauges("weir_temporality_series", "Series that are remembered for conversion to delta", series)?;
     let forgotten = deltas.iter().flat_map(|(route, delta)| {
-        let forgotten = delta.counts.lock().unwrap_or_else(PoisonError::into_inner).forgotten;
+        let forgotten = delta.counts().forgotten;
         [("stale", forgotten.stale), ("memory", forgotten.memory)].map(|(reason, count)| {
             let mut labels = pipeline_labels(&route.pipeline);
             labels.push(("reason", reason.to_owned()));
@@ -60,7 +59,7 @@ fn of_route(route: &Route) -> Vec<(Labels, &RuleStats)> {
 }
 
 fn points(route: &Route, delta: &Delta) -> Vec<(Labels, u64)> {
-    let counts = *delta.counts.lock().unwrap_or_else(PoisonError::into_inner);
+    let counts = delta.counts();
     let row = |outcome: &str, reason: &str, count| {
         let mut labels = pipeline_labels(&route.pipeline);
         labels.extend([("outcome", outcome.to_owned()), ("reason", reason.to_owned())]);

@@ -4,10 +4,8 @@
 use std::net::SocketAddr;
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
-use opentelemetry_proto::tonic::metrics::v1::{Metric, metric::Data, number_data_point};
 use prost::Message;
 use weir_plan::Signal;
 
@@ -17,7 +15,7 @@ use crate::support::gateway::{Gateway, settings};
 use crate::support::grpc::{OK, frame};
 use crate::support::metrics::whole;
 use crate::support::payload::{self, attribute};
-use crate::support::signals::{TIME, encoded, items, metrics, resources};
+use crate::support::signals::{counter, deltas, encoded, items, resources};
 
 /// A pipeline of this signal to a local backend, with more fields of its `spec`.
 fn document(signal: Signal, name: &str, backend: SocketAddr, spec: &str) -> String {
@@ -279,31 +277,6 @@ async fn noise_of_a_mesh_is_left_out_unless_it_is_wanted() {
     assert_eq!((quiet.ids(), whole.ids()), (vec![1, 2, 4], vec![1, 2, 3, 4]));
     assert_eq!(gateway.books("quiet").filtered["istio_noise"], 1);
     assert!(gateway.books("whole").filtered.is_empty());
-}
-
-/// A counter at this value at this second, which began at second 0.
-fn counter(second: u64, value: i64) -> Vec<u8> {
-    let mut request = metrics(&[("service.name", "shop")], 1..2);
-    let metrics = &mut request.resource_metrics[0].scope_metrics[0].metrics;
-    metrics.retain(|metric| matches!(metric.data, Some(Data::Sum(_))));
-    let Some(Data::Sum(sum)) = &mut metrics[0].data else { panic!("a sum") };
-    let point = &mut sum.data_points[0];
-    point.time_unix_nano = TIME + second * 1_000_000_000;
-    point.value = Some(number_data_point::Value::AsInt(value));
-    request.encode_to_vec()
-}
-
-fn deltas(request: &[u8]) -> Vec<(i32, i64)> {
-    let request = ExportMetricsServiceRequest::decode(request).unwrap();
-    let metrics = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
-    let metrics = metrics.flat_map(|scope| scope.metrics);
-    let points = metrics.flat_map(|Metric { data, .. }| {
-        let Some(Data::Sum(sum)) = data else { panic!("a sum") };
-        let temporality = sum.aggregation_temporality;
-        sum.data_points.into_iter().map(move |point| (temporality, point.value))
-    });
-    let value = |value| if let Some(number_data_point::Value::AsInt(value)) = value { value } else { 0 };
-    points.map(|(temporality, number)| (temporality, value(number))).collect()
 }
 
 #[tokio::test]

@@ -47,3 +47,5 @@ mod sick_backends;
 #[path = "../support/support.rs"]
 #[expect(dead_code, reason = "each test binary uses its part")]
 mod support;
+#[cfg(test)]
+mod temporality;

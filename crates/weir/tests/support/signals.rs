@@ -184,3 +184,29 @@ pub(crate) fn resources(signal: Signal, bytes: &[u8]) -> Vec<Resource> {
         }
     }
 }
+
+/// A counter at this value at this second, which began at second 0.
+pub(crate) fn counter(second: u64, value: i64) -> Vec<u8> {
+    let mut request = metrics(&[("service.name", "shop")], 1..2);
+    let metrics = &mut request.resource_metrics[0].scope_metrics[0].metrics;
+    metrics.retain(|metric| matches!(metric.data, Some(Data::Sum(_))));
+    let Some(Data::Sum(sum)) = &mut metrics[0].data else { panic!("a sum") };
+    let point = &mut sum.data_points[0];
+    point.time_unix_nano = TIME + second * 1_000_000_000;
+    point.value = Some(number_data_point::Value::AsInt(value));
+    request.encode_to_vec()
+}
+
+/// Temporality and value of every point of sums.
+pub(crate) fn deltas(request: &[u8]) -> Vec<(i32, i64)> {
+    let request = ExportMetricsServiceRequest::decode(request).unwrap();
+    let metrics = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
+    let metrics = metrics.flat_map(|scope| scope.metrics);
+    let points = metrics.flat_map(|Metric { data, .. }| {
+        let Some(Data::Sum(sum)) = data else { panic!("a sum") };
+        let temporality = sum.aggregation_temporality;
+        sum.data_points.into_iter().map(move |point| (temporality, point.value))
+    });
+    let value = |value| if let Some(number_data_point::Value::AsInt(value)) = value { value } else { 0 };
+    points.map(|(temporality, number)| (temporality, value(number))).collect()
+}
