@@ -399,6 +399,34 @@ async fn a_token_server_that_is_down_delays_and_loses_nothing() {
     assert_eq!(backend.ids(), (1..=10).collect::<Vec<_>>());
 }
 
+/// A token server that answers with a page, with half a token, or not at all: its pipeline waits, the other one delivers.
+#[tokio::test]
+async fn what_a_token_server_does_hurts_only_its_pipeline() {
+    let page = Backend::scripted(|_, _| Say::Json("<html><body>Please log in</body></html>".into())).await;
+    let no_token = Backend::scripted(|_, _| Say::Json("{\"token\": \"t\"}".into())).await;
+    let bad_token = Backend::scripted(|_, _| Say::Json("{\"access_token\": \"a\\nb\"}".into())).await;
+    let silent = Backend::holding().await;
+    for tokens in [page, no_token, bad_token, silent] {
+        let (backend, well) = (Backend::start().await, Backend::start().await);
+        let oauth2 = OAuth2 {
+            token_url: format!("http://{}/", tokens.address),
+            client_id: Secret::new("id"),
+            client_secret: Secret::new("secret"),
+            scopes: Vec::new(),
+            params: Vec::new(),
+        };
+        let guarded = Output { oauth2: Some(oauth2), ..output(backend.address, Protocol::Http) };
+        let pipelines = vec![Pipeline::new(Signal::Traces, "guarded", guarded), pipeline("well", well.address)];
+        let gateway = Gateway::start(pipelines).await;
+        export(&gateway, 1, 10).await;
+        eventually("the other one has it", async || gateway.books("well").delivered == 10).await;
+        eventually("a token was asked for", async || !tokens.captured().is_empty()).await;
+        let books = gateway.books("guarded");
+        assert_eq!((books.pending, books.dropped.len(), books.rejected.len()), (10, 0, 0), "{books:?}");
+        assert!(backend.captured().is_empty());
+    }
+}
+
 /// What was merged for the backend arrives once each, and no request is larger than the limit.
 #[tokio::test]
 async fn batches_stay_within_the_byte_limit() {

@@ -301,6 +301,28 @@ async fn cumulative_becomes_delta_for_the_pipeline_that_asks() {
     assert_eq!(whole(page.get(duplicates)), 1);
 }
 
+/// A statement cannot make a request grow without end: it fails where it would.
+#[tokio::test]
+async fn what_grows_too_far_is_left_as_it_was() {
+    let backend = Backend::start().await;
+    let attribute = "log.attributes[\"a\"]";
+    let double =
+        format!("    - set({attribute}, Concat([{attribute}, {attribute}, {attribute}, {attribute}], \"\"))\n");
+    let rules = format!(
+        "  transform:\n  - statements:\n    - set({attribute}, \"0123456789abcdef\")\n{}    - set(log.attributes[\"end\"], true)",
+        double.repeat(12)
+    );
+    let gateway = Gateway::configured(&document(Signal::Logs, "a", backend.address, &rules), settings()).await;
+    send(&gateway, Signal::Logs, &encoded(Signal::Logs, &[], 0..10)).await;
+    gateway.settle().await;
+    let request = ExportLogsServiceRequest::decode(arrived(&backend).as_slice()).unwrap();
+    let records = &request.resource_logs[0].scope_logs[0].log_records;
+    assert_eq!(records.len(), 10);
+    assert!(arrived(&backend).len() < 200_000, "{}", arrived(&backend).len());
+    let errors = gateway.scrape().await.sum("weir_rule_errors_total", "pipeline=\"a\"");
+    assert!(errors > 0.0, "what was not done is counted");
+}
+
 /// What is not changed by a rule keeps its bytes, also fields that nobody knows yet.
 #[tokio::test]
 async fn unknown_fields_survive_every_step() {
