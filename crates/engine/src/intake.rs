@@ -167,6 +167,9 @@ impl Intake {
     /// Enriches, selects and processes, and offers what comes of it.
     fn prepare(&self, arrived: Arrived) -> Result<Receipt<'_>, Unprepared> {
         let (routes, signal) = (self.routes(), arrived.signal);
+        if !routes.of(signal).any(|route| route.selection.otlp) {
+            return Ok(self.offer(Vec::new()));
+        }
         let limit = routes.of(signal).map(|route| route.pipeline.batch_bytes()).min().unwrap_or(usize::MAX);
         let enriched = Enriched::new(arrived, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
         let mut cuts = Cuts { signal, limit, budget: &self.budget, done: Vec::new() };

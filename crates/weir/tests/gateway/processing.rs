@@ -11,7 +11,7 @@ use weir_plan::Signal;
 
 use crate::support::backend::Backend;
 use crate::support::eventually;
-use crate::support::gateway::{Gateway, settings};
+use crate::support::gateway::{Gateway, configuration, settings};
 use crate::support::grpc::{OK, frame};
 use crate::support::metrics::whole;
 use crate::support::payload::{self, attribute};
@@ -299,6 +299,35 @@ async fn cumulative_becomes_delta_for_the_pipeline_that_asks() {
     let duplicates =
         "weir_temporality_points_total{pipeline=\"delta\",signal=\"metrics\",outcome=\"dropped\",reason=\"duplicate\"}";
     assert_eq!(whole(page.get(duplicates)), 1);
+}
+
+/// Rules and facts about pods change with the configuration; what a converter remembers does not.
+#[tokio::test]
+async fn a_changed_configuration_applies_to_what_arrives_from_then_on() {
+    let (logs, points) = (Backend::start().await, Backend::start().await);
+    let yaml = |condition: &str, cluster: &str| {
+        let filter = format!("  filter:\n  - conditions: ['{condition}']");
+        let delta = document(Signal::Metrics, "b", points.address, "")
+            .replace("    otlp:\n", "    otlp:\n      temporality: delta\n");
+        document(Signal::Logs, "a", logs.address, &filter) + &delta + &POD.replace("garden", cluster)
+    };
+    let mut gateway = Gateway::configured(&yaml("log.severity_number == 1", "garden"), settings()).await;
+    send(&gateway, Signal::Logs, &encoded(Signal::Logs, &[], 0..4)).await;
+    send(&gateway, Signal::Metrics, &counter(1, 10)).await;
+    gateway.settle().await;
+    let changes = gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "park"))).unwrap();
+    assert_eq!((changes.changed, changes.added, changes.removed), (vec!["logs/a".into()], vec![], vec![]));
+    send(&gateway, Signal::Logs, &encoded(Signal::Logs, &[], 0..4)).await;
+    send(&gateway, Signal::Metrics, &counter(2, 15)).await;
+    gateway.settle().await;
+    let captured = logs.captured();
+    let counts: Vec<_> = captured.iter().map(|request| items(Signal::Logs, &request.plain)).collect();
+    assert_eq!(counts, [3, 1]);
+    let clusters = captured.iter().map(|request| resources(Signal::Logs, &request.plain).remove(0));
+    let clusters: Vec<_> =
+        clusters.map(|resource| text(&resource.attributes, "k8s.cluster.name").map(str::to_owned)).collect();
+    assert_eq!(clusters, [Some("garden".to_owned()), Some("park".to_owned())]);
+    assert_eq!(deltas(&arrived(&points)), [(1, 5)]);
 }
 
 /// A statement cannot make a request grow without end: it fails where it would.
