@@ -315,10 +315,13 @@ async fn a_changed_configuration_applies_to_what_arrives_from_then_on() {
     send(&gateway, Signal::Logs, &encoded(Signal::Logs, &[], 0..4)).await;
     send(&gateway, Signal::Metrics, &counter(1, 10)).await;
     gateway.settle().await;
-    let changes = gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "park"))).unwrap();
+    let changes = gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "garden"))).unwrap();
     assert_eq!((changes.changed, changes.added, changes.removed), (vec!["logs/a".into()], vec![], vec![]));
-    send(&gateway, Signal::Logs, &encoded(Signal::Logs, &[], 0..4)).await;
     send(&gateway, Signal::Metrics, &counter(2, 15)).await;
+    gateway.settle().await;
+    assert_eq!(deltas(&arrived(&points)), [(1, 5)]);
+    assert!(gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "park"))).unwrap().is_empty());
+    send(&gateway, Signal::Logs, &encoded(Signal::Logs, &[], 0..4)).await;
     gateway.settle().await;
     let captured = logs.captured();
     let counts: Vec<_> = captured.iter().map(|request| items(Signal::Logs, &request.plain)).collect();
@@ -327,7 +330,6 @@ async fn a_changed_configuration_applies_to_what_arrives_from_then_on() {
     let clusters: Vec<_> =
         clusters.map(|resource| text(&resource.attributes, "k8s.cluster.name").map(str::to_owned)).collect();
     assert_eq!(clusters, [Some("garden".to_owned()), Some("park".to_owned())]);
-    assert_eq!(deltas(&arrived(&points)), [(1, 5)]);
 }
 
 /// A statement cannot make a request grow without end: it fails where it would.
