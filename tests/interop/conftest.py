@@ -8,6 +8,7 @@ import pytest
 
 from harness.collector import Backend
 from harness.process import Lab
+from harness.scene import Scene
 from harness.weir import Document, Sink, Weir
 
 _LOG_TAIL_BYTES = 4_000
@@ -17,8 +18,9 @@ _LOG_TAIL_BYTES = 4_000
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     outcome = yield
     report = outcome.get_result()
-    lab = getattr(item, "funcargs", {}).get("lab")
-    if report.failed and lab:
+    fixtures = getattr(item, "funcargs", {}).values()
+    labs = [getattr(fixture, "lab", fixture) for fixture in fixtures]
+    for lab in {id(lab): lab for lab in labs if report.failed and isinstance(lab, Lab)}.values():
         for process in lab.processes:
             report.sections.append((f"log of {process.name}: {process.log}", process.log_text()[-_LOG_TAIL_BYTES:]))
 
@@ -28,6 +30,13 @@ def weir_binary() -> Path:
     path = os.environ.get("WEIR")
     assert path, "set WEIR to the weir binary, or use tests/interop/run.sh"
     return Path(path)
+
+
+@pytest.fixture(scope="session")
+def scene(tmp_path_factory: pytest.TempPathFactory, weir_binary: Path) -> Iterator[Scene]:
+    scene = Scene(Lab(tmp_path_factory.mktemp("scene")), weir_binary)
+    yield scene
+    scene.lab.close()
 
 
 @pytest.fixture

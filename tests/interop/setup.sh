@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Brings everything that tests/interop needs and that is missing: the peers of bench/peers, a Python
-# environment in .venv, and a Prometheus binary. Nothing is installed into the system: Debian's prometheus
-# package is unpacked into .venv, so that no service of it is ever started.
+# Brings everything that tests/interop needs and that is missing: the peers of bench/peers, the clients in Python, Node.js
+# and Java with their SDKs, and a Prometheus binary, all in .venv. Into the system it installs only Debian's packages of
+# openssl, Node.js, a JDK and Maven, each if the command is missing; the prometheus package is unpacked into .venv, so that
+# no service of it is ever started.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -32,6 +33,35 @@ set_up_python() {
     cp "$here/requirements.txt" "$stamp"
 }
 
+set_up_node() {
+    local clients="$here/clients/node" installed="$venv/node"
+    { command -v node && command -v npm; } >/dev/null || install_debian nodejs npm ||
+        fail "cannot set up Node.js: no 'node' and 'npm' in PATH; install Node.js >= 18.19"
+    cmp -s "$clients/package-lock.json" "$installed/stamp" && return
+    mkdir -p "$installed"
+    cp "$clients"/package*.json "$installed"
+    npm ci --prefix "$installed" --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null ||
+        fail "cannot install the packages of $clients/package-lock.json into $installed"
+    cp "$clients/package-lock.json" "$installed/stamp"
+}
+
+set_up_java() {
+    local client="$here/clients/java" installed="$venv/java" stamp
+    { command -v javac && command -v java && command -v mvn; } >/dev/null || install_debian default-jdk-headless maven ||
+        fail "cannot set up Java: no 'javac', 'java' and 'mvn' in PATH; install a JDK >= 17 and Maven"
+    stamp=$(cat "$client"/pom.xml "$client"/*.java | sha256sum)
+    [[ -f "$installed/stamp" && "$(cat "$installed/stamp")" == "$stamp" ]] && return
+    rm -rf "$installed"
+    mkdir -p "$installed"
+    mvn --quiet --batch-mode --no-transfer-progress --file "$client/pom.xml" \
+        org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+        -DincludeScope=runtime -DoutputDirectory="$installed/lib" ||
+        fail "cannot get the libraries of $client/pom.xml"
+    javac --release 17 -Xlint:all,-try -Werror -cp "$installed/lib/*" -d "$installed/classes" "$client"/*.java ||
+        fail "cannot compile $client"
+    echo "$stamp" >"$installed/stamp"
+}
+
 set_up_prometheus() {
     command -v prometheus >/dev/null && return
     [[ -x "$venv/prometheus/usr/bin/prometheus" ]] && return
@@ -51,4 +81,6 @@ set_up_prometheus() {
 command -v openssl >/dev/null || install_debian openssl || fail "cannot make test certificates: no 'openssl' in PATH; install openssl"
 "$root/bench/peers/build.sh"
 set_up_python
+set_up_node
+set_up_java
 set_up_prometheus

@@ -6,6 +6,7 @@ import pytest
 
 from harness import sdk, telemetrygen
 from harness.collector import Backend
+from harness.items import assert_same_items, items
 from harness.process import Lab
 from harness.spans import assert_same
 
@@ -31,3 +32,16 @@ def test_the_comparison_notices_every_kind_of_difference(backend: Backend) -> No
     for wrong in (arrived[1:], [*arrived, arrived[0]], [changed, *arrived[1:]], [*arrived, replace(changed, span_id="f" * 16)]):
         with pytest.raises(AssertionError):
             assert_same(sent, wrong)
+
+
+def test_the_comparison_of_items_notices_every_kind_of_difference(backend: Backend) -> None:
+    sdk.send(sdk.grpc_exporter(backend.grpc, gzip=False), 20)
+    sent = [item for request in backend.requests() for _, item in items(request)]
+    assert_same_items(sent, reversed(sent))
+    one, rest = sent[0], sent[1:]
+    wrong = [rest, [*sent, one], [*sent, {**one, "scope": {}}], [], [{**one, "item": {**one["item"], "kind": True}}, *rest]]
+    for arrived in wrong:
+        with pytest.raises(AssertionError):
+            assert_same_items(sent, arrived)
+    with pytest.raises(AssertionError):
+        assert_same_items([], [])

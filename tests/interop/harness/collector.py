@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from .process import Lab, Process, free_port
-from .spans import Span, SpanFile
+from .items import Item, items
+from .spans import RequestFile, Span, from_json
 
 OTELCOL = Path(__file__).resolve().parents[3] / "bench" / "peers" / "bin" / "otelcol"
 
 Config = dict[str, Any]
 
+SIGNALS = ("traces", "metrics", "logs")
+# The resource attribute that tells the runs of clients apart which send to the same backends.
+RUN = "interop.run"
 
 # Its own metrics would need one more port and nobody reads them.
 _TELEMETRY = {"metrics": {"level": "none"}}
@@ -50,19 +54,22 @@ class _Collector:
 
 
 class Backend(_Collector):
-    """A collector that stores spans. `tls` and `auth` are settings of its OTLP receivers."""
+    """A collector that stores what it gets of all signals. `tls` and `auth` are settings of its OTLP receivers."""
 
     def __init__(self, lab: Lab, name: str = "backend", *, tls: Config | None = None, users: str | None = None):
         super().__init__(lab, name)
         self._tls = tls
         self._users = users
-        self._files: list[SpanFile] = []
+        self._files: list[RequestFile] = []
+        self._requests: list[Config] = []
+        self._spans: list[Span] = []
+        self._spans_of_requests = 0
         self.start()
 
     def start(self) -> None:
-        """Starts it, or starts it again on the same ports; spans of earlier runs are kept."""
+        """Starts it, or starts it again on the same ports; what it got in earlier runs is kept."""
         file = self.lab.directory / f"{self.name}-{len(self._files)}.jsonl"
-        self._files.append(SpanFile(file))
+        self._files.append(RequestFile(file))
         extra: Config = {}
         service: Config = {"telemetry": _TELEMETRY}
         config: Config = {"service": service}
@@ -74,12 +81,25 @@ class Backend(_Collector):
             service["extensions"] = ["basicauth"]
         config["receivers"] = self._receivers(extra)
         config["exporters"] = {"file": {"path": str(file), "rotation": {"max_megabytes": 10_000}}}
-        service["pipelines"] = {"traces": {"receivers": ["otlp"], "exporters": ["file"]}}
+        service["pipelines"] = {signal: {"receivers": ["otlp"], "exporters": ["file"]} for signal in SIGNALS}
         self._start(config)
 
+    def requests(self) -> list[Config]:
+        """Everything it has stored so far, over all its runs, as OTLP/JSON."""
+        self._requests.extend(request for file in self._files for request in file.read_new())
+        return self._requests
+
     def spans(self) -> list[Span]:
-        """Everything it has stored so far, over all its runs."""
-        return [span for file in self._files for span in file.refresh()]
+        """The spans of all requests."""
+        for request in self.requests()[self._spans_of_requests :]:
+            self._spans.extend(from_json(request))
+        self._spans_of_requests = len(self._requests)
+        return self._spans
+
+    def items(self, signal: str, run: str) -> list[Item]:
+        """The items of a signal whose resource says that they are of this run."""
+        found = (item for request in self.requests() for of, item in items(request) if of == signal)
+        return [item for item in found if item["resource"]["attributes"].get(RUN) == run]
 
     def count(self) -> int:
         return len(self.spans())

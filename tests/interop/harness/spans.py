@@ -110,26 +110,24 @@ def _span(span: dict[str, Any], resource: dict[str, Any], scope: tuple[str, str]
     )
 
 
-class SpanFile:
-    """Spans in a growing file of JSON lines, read once each. A torn last line (the writer was killed while
-    it wrote, so it never answered OK for it) is left out."""
+class RequestFile:
+    """Requests in a growing file of JSON lines, read once each. A torn last line (the writer was killed while it wrote,
+    so it never answered OK for it) is left out."""
 
     def __init__(self, path: Path):
         self.path = path
-        self.spans: list[Span] = []
         self._offset = 0
 
-    def refresh(self) -> list[Span]:
+    def read_new(self) -> Iterator[dict[str, Any]]:
+        """The requests that were written since the last call."""
         if not self.path.exists():
-            return self.spans
+            return
         with self.path.open("rb") as file:
             file.seek(self._offset)
             data = file.read()
         complete = data.rfind(b"\n") + 1
         self._offset += complete
-        for line in data[:complete].splitlines():
-            self.spans.extend(from_json(json.loads(line)))
-        return self.spans
+        yield from map(json.loads, data[:complete].splitlines())
 
 
 def by_id(spans: list[Span]) -> dict[str, Span]:

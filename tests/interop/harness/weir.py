@@ -14,15 +14,26 @@ from .process import Lab, Process
 Document = dict[str, Any]
 
 
-def trace_pipeline(name: str, endpoint: str, **otlp: Any) -> Document:
-    """A TracePipeline; further fields of `spec.output.otlp` as keywords. Plain text unless `tls` is given."""
+KINDS = {"traces": "TracePipeline", "metrics": "MetricPipeline", "logs": "LogPipeline"}
+
+
+def pipeline(signal: str, name: str, endpoint: str, **otlp: Any) -> Document:
+    """A pipeline of that signal; further fields of `spec.output.otlp` as keywords. Plain text unless `tls` is given."""
     otlp.setdefault("tls", {"insecure": True})
+    spec: Document = {"output": {"otlp": {"endpoint": {"value": endpoint}, **otlp}}}
+    if signal == "logs":
+        spec["input"] = {"runtime": {"enabled": False}}
     return {
         "apiVersion": "telemetry.kyma-project.io/v1beta1",
-        "kind": "TracePipeline",
+        "kind": KINDS[signal],
         "metadata": {"name": name},
-        "spec": {"output": {"otlp": {"endpoint": {"value": endpoint}, **otlp}}},
+        "spec": spec,
     }
+
+
+def trace_pipeline(name: str, endpoint: str, **otlp: Any) -> Document:
+    """A `pipeline` of traces."""
+    return pipeline("traces", name, endpoint, **otlp)
 
 
 def secret(name: str, **data: str) -> Document:
@@ -58,9 +69,9 @@ class Weir:
     """A running gateway."""
 
     def __init__(self, lab: Lab, binary: Path, *documents: Document, grpc_port: int = 0, flags: tuple[str, ...] = ()):
-        manifest = lab.directory / f"pipelines-{len(lab.processes)}.yaml"
-        manifest.write_text(yaml.safe_dump_all(documents, sort_keys=False))
-        argv = [binary, "run", manifest, "--listen", "127.0.0.1", "--grpc-port", str(grpc_port)]
+        self.manifest = lab.directory / f"pipelines-{len(lab.processes)}.yaml"
+        self.configure(*documents)
+        argv = [binary, "run", self.manifest, "--listen", "127.0.0.1", "--grpc-port", str(grpc_port)]
         argv += ["--http-port", "0", "--metrics-port", "0", "--health-port", "0"]
         if "--no-data-dir" not in flags:
             argv += ["--data-dir", lab.directory / f"data-{len(lab.processes)}"]
@@ -72,8 +83,16 @@ class Weir:
         self.metrics_address: str = ready["metrics"]
         self.health: str = ready["health"]
 
+    def configure(self, *documents: Document) -> None:
+        """Writes its file; while it runs, it takes the new one up by itself."""
+        self.manifest.write_text(yaml.safe_dump_all(documents, sort_keys=False))
+
     def metrics(self) -> Metrics:
         return Metrics.scrape(self.metrics_address)
+
+    def wait_until_delivered(self) -> None:
+        """Waits until nothing that it has accepted is on its way any more."""
+        self.process.wait_for(lambda: self.metrics().sum("weir_pipeline_pending_items") == 0, "delivers everything")
 
     def stop(self) -> None:
         """Shuts down as a user would; anything but a clean exit is a failure."""
