@@ -30,9 +30,9 @@ def series(items: Iterable[Item], temporality: int) -> dict[str, list[Point]]:
     found: dict[str, list[Point]] = defaultdict(list)
     for item in items:
         if is_converted(item):
-            assert item["metric"].pop("aggregationTemporality") == temporality
-            point = item["item"]
-            identity = {**item, "item": point["attributes"]}
+            metric, point = dict(item["metric"]), item["item"]
+            assert metric.pop("aggregationTemporality") == temporality
+            identity = {**item, "metric": metric, "item": point["attributes"]}
             found[json.dumps(identity, sort_keys=True)].append(point)
     for points in found.values():
         points.sort(key=lambda point: int(point["timeUnixNano"]))

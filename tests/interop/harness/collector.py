@@ -5,6 +5,7 @@ acknowledged is in the file even when it is killed right after.
 """
 
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,8 @@ class Backend(_Collector):
         self._requests: list[Config] = []
         self._spans: list[Span] = []
         self._spans_of_requests = 0
+        self._items: dict[tuple[str, str | None], list[Item]] = defaultdict(list)
+        self._items_of_requests = 0
         self.start()
 
     def start(self) -> None:
@@ -96,10 +99,14 @@ class Backend(_Collector):
         self._spans_of_requests = len(self._requests)
         return self._spans
 
-    def items(self, signal: str, run: str) -> list[Item]:
-        """The items of a signal whose resource says that they are of this run."""
-        found = (item for request in self.requests() for of, item in items(request) if of == signal)
-        return [item for item in found if item["resource"]["attributes"].get(RUN) == run]
+    def items(self, signal: str, run: str | None = None) -> list[Item]:
+        """The items of a signal; with `run`, those whose resource says that they are of it. Not to be changed."""
+        for request in self.requests()[self._items_of_requests :]:
+            for of, item in items(request):
+                for key in {item["resource"]["attributes"].get(RUN), None}:
+                    self._items[of, key].append(item)
+        self._items_of_requests = len(self._requests)
+        return self._items[signal, run]
 
     def count(self) -> int:
         return len(self.spans())

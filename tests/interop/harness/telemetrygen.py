@@ -1,5 +1,6 @@
 """telemetrygen as a client, and what its spans must look like when they arrive."""
 
+import json
 from collections import defaultdict
 from pathlib import Path
 
@@ -15,6 +16,23 @@ SPAN_KIND_SERVER, SPAN_KIND_CLIENT = 2, 3
 STATUS_OK = 1
 DURATION_NS = 5_000_000
 
+# What it sends with items of all signals.
+RESOURCE = {"service.name": "checkout", "deployment.environment.name": "interop"}
+ATTRIBUTES = {"http.route": "/cart/{id}", "retry": True, "http.response.status_code": 200}
+LOG = {
+    "body": "order placed: žluťoučký kůň",
+    "severityNumber": 17,
+    "severityText": "Error",
+    "traceId": "0af7651916cd43dd8448eb211c80319c",
+    "spanId": "b7ad6b7169203331",
+}
+
+# Temporalities by their number in OTLP.
+TEMPORALITIES = {"delta": 1, "cumulative": 2}
+# Every type of metric that it has, with every temporality of it.
+METRICS = [("Gauge", "cumulative")]
+METRICS += [(kind, temporality) for kind in ("Sum", "Histogram", "ExponentialHistogram") for temporality in TEMPORALITIES]
+
 
 def start(
     lab: Lab, endpoint: str, spans: int, *, http: bool = False, rate: int = 0, padding_bytes: int = 0
@@ -23,12 +41,8 @@ def start(
 
     With `padding_bytes` each span has one more attribute of that size, which `assert_as_sent` does not expect.
     """
-    argv = [TELEMETRYGEN, "traces", "--otlp-endpoint", endpoint, "--otlp-insecure"]
-    argv += ["--workers", str(WORKERS), "--child-spans", str(CHILDREN), "--rate", str(rate / WORKERS)]
-    argv += ["--batch-size", "512", "--status-code", "Ok", "--span-duration", "5ms", "--span-links", "1"]
-    argv += ["--service", "checkout", "--otlp-attributes", 'deployment.environment.name="interop"']
-    argv += ["--telemetry-attributes", 'http.route="/cart/{id}"', "--telemetry-attributes", "retry=true"]
-    argv += ["--telemetry-attributes", "http.response.status_code=200"]
+    argv = _command("traces", endpoint, http=http, rate=rate)
+    argv += ["--child-spans", str(CHILDREN), "--status-code", "Ok", "--span-duration", "5ms", "--span-links", "1"]
     if spans:
         traces, rest = divmod(spans, SPANS_PER_TRACE * WORKERS)
         assert rest == 0, f"{spans} spans are not a whole number of traces for {WORKERS} workers"
@@ -37,10 +51,37 @@ def start(
         argv += ["--duration", "inf"]
     if padding_bytes:
         argv += ["--telemetry-attributes", f'padding="{"x" * padding_bytes}"']
-    if http:
-        argv.append("--otlp-http")
     # Its SDK drops spans when its own queue is full; with room for all of them it sends every one.
     return lab.start("telemetrygen", argv, {"OTEL_BSP_MAX_QUEUE_SIZE": "1000000"})
+
+
+def start_metrics(lab: Lab, endpoint: str, points: int, metric_type: str, temporality: str, *, http: bool) -> Process:
+    """Starts sending data points of one type; its metric has the name `metric_name`."""
+    argv = _command("metrics", endpoint, http=http)
+    argv += ["--metrics", str(points // WORKERS), "--metric-type", metric_type]
+    argv += ["--aggregation-temporality", temporality, "--otlp-metric-name", metric_name(metric_type, temporality)]
+    return lab.start("telemetrygen", argv)
+
+
+def metric_name(metric_type: str, temporality: str) -> str:
+    return f"{metric_type}.{temporality}"
+
+
+def start_logs(lab: Lab, endpoint: str, records: int, *, http: bool) -> Process:
+    """Starts sending log records."""
+    argv = [*_command("logs", endpoint, http=http), "--logs", str(records // WORKERS), "--body", LOG["body"]]
+    argv += ["--severity-number", str(LOG["severityNumber"]), "--severity-text", LOG["severityText"]]
+    return lab.start("telemetrygen", [*argv, "--trace-id", LOG["traceId"], "--span-id", LOG["spanId"]])
+
+
+def _command(signal: str, endpoint: str, *, http: bool, rate: int = 0) -> list[str | Path]:
+    argv = [TELEMETRYGEN, signal, "--otlp-endpoint", endpoint, "--otlp-insecure", *(["--otlp-http"] if http else [])]
+    argv += ["--workers", str(WORKERS), "--rate", str(rate / WORKERS), "--batch-size", "512"]
+    argv += ["--service", RESOURCE["service.name"]]
+    argv += ["--otlp-attributes", f'deployment.environment.name="{RESOURCE["deployment.environment.name"]}"']
+    for key, value in ATTRIBUTES.items():
+        argv += ["--telemetry-attributes", f"{key}={json.dumps(value)}"]
+    return argv
 
 
 def wait_until_all_acknowledged(generator: Process, deadline_s: float = 60.0) -> None:
@@ -64,7 +105,7 @@ def assert_as_sent(spans: list[Span], count: int) -> None:
 
 
 def _assert_content(span: Span) -> None:
-    assert span.resource == {"service.name": "checkout", "deployment.environment.name": "interop"}
+    assert span.resource == RESOURCE
     assert span.scope == ("telemetrygen", "")
     assert span.status == (STATUS_OK, "")
     is_root = not span.parent_id
@@ -72,9 +113,7 @@ def _assert_content(span: Span) -> None:
     assert span.attributes == {
         "network.peer.address": "1.2.3.4",
         "service.peer.name": "telemetrygen-server" if is_root else "telemetrygen-client",
-        "http.route": "/cart/{id}",
-        "http.response.status_code": 200,
-        "retry": True,
+        **ATTRIBUTES,
     }
     for link in span.links:
         assert link.attributes == {"link.type": "random", "link.index": 0}
