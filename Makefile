@@ -30,6 +30,11 @@ test: tools ## Formatting, lints, dependency rules, tests, documentation
 test-interop: build ## Real clients and backends: SDKs, telemetrygen, the OpenTelemetry Collector, Prometheus
 	tests/interop/run.sh
 
+.PHONY: test-ottl-differential
+test-ottl-differential: tools ## OTTL beside the OpenTelemetry Collector: every case and generated statements; OTTL_SEED=n repeats
+	bench/peers/build.sh
+	$(CARGO) test --package weir-ottl --test differential -- --nocapture
+
 .PHONY: fuzz-smoke
 fuzz-smoke: tools ## Every fuzz target for FUZZ_SECONDS
 	scripts/fuzz.sh $(FUZZ_SECONDS)

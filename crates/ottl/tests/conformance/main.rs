@@ -9,4 +9,6 @@ mod properties;
 #[cfg(test)]
 mod requests;
 #[cfg(test)]
+mod subject;
+#[cfg(test)]
 mod table;

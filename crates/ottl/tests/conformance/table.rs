@@ -12,80 +12,16 @@
 //! - `refused STATEMENT --> TEXT` it does not compile; `refused-condition` likewise
 //! - `#` starts a comment
 
-use serde_json::{Value, json};
-use weir_otlp::{from_json, to_json};
-use weir_ottl::{Context, Error, Filter, Limits, Options, Signal, Transform, Transformed};
+use serde_json::Value;
+use weir_otlp::to_json;
+use weir_ottl::{Error, Filter, Limits, Options, Transform, Transformed};
 
-use crate::plain::{from_otlp, to_otlp};
+use crate::plain::from_otlp;
+use crate::subject::{ALL, Subject, cases};
 
 pub(crate) const LIMITS: Limits = Limits { now_unix_nano: 1_700_000_000_123_456_789, max_growth: 1 << 20 };
 
-const ALL: [Context; 8] = [
-    Context::Resource,
-    Context::Scope,
-    Context::Span,
-    Context::SpanEvent,
-    Context::Metric,
-    Context::DataPoint,
-    Context::Exemplar,
-    Context::Log,
-];
-
-/// What the cases are about.
-struct Subject {
-    kind: String,
-    item: Value,
-    resource: Value,
-    scope: Value,
-}
-
-const POINTS: [&str; 5] = ["gauge", "sum", "histogram", "exponentialHistogram", "summary"];
-
 impl Subject {
-    fn signal(&self) -> Signal {
-        match self.kind.as_str() {
-            "span" | "spanevent" => Signal::Traces,
-            "log" => Signal::Logs,
-            _ => Signal::Metrics,
-        }
-    }
-
-    fn context(&self) -> &str {
-        if POINTS.contains(&self.kind.as_str()) { "datapoint" } else { &self.kind }
-    }
-
-    /// The way from the scope to the item, by names and indexes.
-    fn way(&self) -> String {
-        match self.kind.as_str() {
-            "span" => "/spans/0".to_owned(),
-            "spanevent" => "/spans/0/events/0".to_owned(),
-            "log" => "/logRecords/0".to_owned(),
-            "metric" => "/metrics/0".to_owned(),
-            "exemplar" => "/metrics/0/gauge/dataPoints/0/exemplars/0".to_owned(),
-            kind => format!("/metrics/0/{kind}/dataPoints/0"),
-        }
-    }
-
-    fn names(&self) -> [&str; 2] {
-        match self.signal() {
-            Signal::Traces => ["resourceSpans", "scopeSpans"],
-            Signal::Metrics => ["resourceMetrics", "scopeMetrics"],
-            Signal::Logs => ["resourceLogs", "scopeLogs"],
-        }
-    }
-
-    fn request(&self) -> Vec<u8> {
-        let mut inner = self.item.clone();
-        for step in self.way().rsplit('/').filter(|step| !step.is_empty()) {
-            inner = if step == "0" { json!([inner]) } else { json!({ step: inner }) };
-        }
-        inner["scope"] = self.scope.clone();
-        let [resources, scopes] = self.names();
-        let request = json!({ resources: [{"resource": self.resource, scopes: [inner]}] });
-        let text = to_otlp(&request).to_string();
-        from_json(self.signal(), text.as_bytes(), &weir_otlp::Limits::default(), 1 << 24).unwrap()
-    }
-
     /// Resource, scope and item of a request.
     fn parts(&self, request: &[u8]) -> [Value; 3] {
         let text = to_json(self.signal(), request, &weir_otlp::Limits::default()).unwrap().text;
@@ -108,7 +44,7 @@ impl Subject {
 
     /// Whether a condition holds for the item, or why it could not be evaluated.
     fn holds(&self, condition: &str) -> Result<bool, String> {
-        let conditions = [format!("({condition}) and {}", self.anchor())];
+        let conditions = [self.anchored(condition)];
         let filter = Filter::compile(self.signal(), &Options::inferred(ALL), &conditions).map_err(|e| rendered(&e))?;
         let done = filter.apply(&self.request(), &LIMITS);
         match &done.conditions[0].first_error {
@@ -117,22 +53,11 @@ impl Subject {
         }
     }
 
-    /// Something that is true and names the context.
-    fn anchor(&self) -> String {
-        format!("{}.cache != nil", self.context())
-    }
-
     fn value_of(&self, expression: &str) -> Value {
-        let map = match self.kind.as_str() {
-            "metric" => "metadata",
-            "exemplar" => "filtered_attributes",
-            _ => "attributes",
-        };
-        let statement = format!("set({}.{map}[\"result\"], {expression})", self.context());
+        let (statement, field) = self.store(expression);
         let (parts, done) = self.apply(&statement).unwrap_or_else(|errors| panic!("{}", rendered(&errors)));
         assert_eq!(done.statements[0].first_error, None, "{expression}");
-        let name = if map == "filtered_attributes" { "filteredAttributes" } else { map };
-        parts[2][name]["result"].clone()
+        parts[2][field]["result"].clone()
     }
 
     fn run(&self, word: &str, what: &str, expected: &str) {
@@ -178,37 +103,18 @@ fn assert_contains(text: &str, part: &str) {
 
 /// Runs a table and reports every case that went wrong.
 fn run(name: &str, table: &str) {
-    let mut subject = Subject {
-        kind: "span".to_owned(),
-        item: json!({}),
-        resource: json!({"attributes": {"service.name": "shop"}}),
-        scope: json!({"name": "lib", "version": "1.2"}),
-    };
+    let cases = cases(table);
     let mut wrong = Vec::new();
-    let mut cases = 0;
-    for (index, line) in table.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
-        let (word, rest) = line.split_once(' ').unwrap_or_else(|| panic!("{name}:{}: one word", index + 1));
-        let json = |text: &str| -> Value { serde_json::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}")) };
-        match word {
-            "item" => {
-                let (kind, item) = rest.split_once(' ').unwrap();
-                (subject.kind, subject.item) = (kind.to_owned(), json(item));
-            }
-            "resource" => subject.resource = json(rest),
-            "scope" => subject.scope = json(rest),
-            _ => {
-                cases += 1;
-                let (what, expected) = rest.split_once(" --> ").unwrap_or((rest, ""));
-                let case = std::panic::AssertUnwindSafe(|| subject.run(word, what.trim(), expected.trim()));
-                if let Err(panic) = std::panic::catch_unwind(case) {
-                    let text = panic.downcast_ref::<String>().cloned();
-                    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-                    wrong.push(format!("{name}:{}: {line}\n    {}", index + 1, text.unwrap_or_default()));
-                }
-            }
+    for case in &cases {
+        let run = std::panic::AssertUnwindSafe(|| case.subject.run(case.word, case.what, case.expected));
+        if let Err(panic) = std::panic::catch_unwind(run) {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            let text = text.unwrap_or_default();
+            wrong.push(format!("{name}:{}: {} {}\n    {text}", case.line, case.word, case.what));
         }
     }
-    assert!(wrong.is_empty(), "{} of {cases} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} of {} cases are wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
 #[test]
