@@ -22,6 +22,16 @@ pub(crate) enum Expr {
     Map(Vec<(String, Expr)>),
 }
 
+impl Expr {
+    /// The value of a literal.
+    pub(crate) fn as_literal(&self) -> Option<&Value<'static>> {
+        match self {
+            Self::Literal(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
 /// What decides.
 #[derive(Debug)]
 pub(crate) enum Test {

@@ -2,10 +2,12 @@
 
 use super::{Compiler, literal};
 use crate::ast;
+use crate::context::LEVELS;
 use crate::error::Fault;
 use crate::functions::{Function, Kind, Parameter, Type};
 use crate::pattern;
 use crate::program::{Argument, Arguments, Call, Expr, Lambda, LambdaBody, Path, Pattern, Syntax, Target};
+use crate::scene::Scene;
 use crate::value::Value;
 
 impl Compiler {
@@ -24,6 +26,12 @@ impl Compiler {
         (function.check)(&arguments).map_err(|message| Fault::new(call.range.clone(), message))?;
         if let ("set", [target, value]) = (function.name, &call.arguments[..]) {
             check_assignment(&arguments, &target.value, &value.value)?;
+        }
+        if !function.is_editor() && arguments.are_literals() {
+            // What fails without an item fails for every item.
+            let mut nowhere = Scene::new(&[], &[0; LEVELS], 0, usize::MAX);
+            let result = (function.call)(&arguments, &mut nowhere);
+            result.map_err(|failure| Fault::new(call.range.clone(), failure.to_string()))?;
         }
         let keys = call.keys.iter().map(|key| self.value(key)).collect::<Result<_, _>>()?;
         Ok(Call { function, arguments, keys })

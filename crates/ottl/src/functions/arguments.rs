@@ -32,6 +32,25 @@ impl Arguments {
         }
     }
 
+    /// The value of an argument that is a literal.
+    pub(crate) fn literal(&self, index: usize) -> Option<&Value<'static>> {
+        match self.at(index) {
+            Argument::Value(expr) => expr.as_literal(),
+            _ => None,
+        }
+    }
+
+    /// Whether there are arguments, and all of them are literals.
+    pub(crate) fn are_literals(&self) -> bool {
+        let is_literal = |argument: &Argument| match argument {
+            Argument::Value(expr) => expr.as_literal().is_some(),
+            Argument::Values(values) => values.iter().all(|expr| expr.as_literal().is_some()),
+            Argument::Path(_) | Argument::Lambda(_) | Argument::Pattern(Pattern::Dynamic(..)) => false,
+            _ => true,
+        };
+        !self.0.is_empty() && self.0.iter().all(is_literal)
+    }
+
     pub(crate) fn values<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Vec<Value<'a>>, Failure> {
         self.expressions(index).iter().map(|expr| scene.eval(expr)).collect()
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::{Function, Kind, MAP, STRING, function, optional, required};
-use crate::program::{Arguments, Syntax};
+use crate::program::{Arguments, Expr, Syntax};
 use crate::scene::Scene;
 use crate::value::text::char_boundary;
 use crate::value::{Entries, Failure, Value};
@@ -15,7 +15,13 @@ const PATTERN: super::Parameter = required("pattern", Kind::Pattern(Syntax::Rege
 pub(super) const FUNCTIONS: &[Function] = &[
     function("delete_key", &[TARGET, required("key", STRING)], delete_key),
     function("delete_matching_keys", &[TARGET, PATTERN], delete_matching_keys),
-    function("keep_keys", &[TARGET, required("keys", Kind::Values)], keep_keys),
+    function("keep_keys", &[TARGET, required("keys", Kind::Values)], keep_keys).checked(|arguments| {
+        let mut literals = arguments.expressions(1).iter().filter_map(Expr::as_literal);
+        match literals.find(|value| !matches!(value, Value::String(_))) {
+            Some(value) => Err(format!("a key must be a string, not a {}", value.type_name())),
+            None => Ok(()),
+        }
+    }),
     function("keep_matching_keys", &[TARGET, PATTERN], keep_matching_keys),
     function(
         "merge_maps",
@@ -217,7 +223,12 @@ impl<'a> Flat<'a> {
 
     fn element(&mut self, list: &str, index: usize, value: Value<'a>, depth: i64) {
         match value {
-            Value::Map(_) | Value::List(_) if depth < self.depth => self.value(format!("{list}.{index}"), value, depth),
+            Value::Map(_) if depth < self.depth => self.value(format!("{list}.{index}"), value, depth),
+            // As in the reference, no dot stands between the indexes of a list in a list.
+            Value::List(inner) if depth < self.depth => {
+                let values = inner.into_values().into_iter().enumerate();
+                values.for_each(|(inner, value)| self.value(format!("{list}.{index}{inner}"), value, depth + 2));
+            }
             value if self.resolve_conflicts => self.put(list.to_owned(), value),
             value => self.put(format!("{list}.{index}"), value),
         }

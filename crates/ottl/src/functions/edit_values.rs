@@ -26,6 +26,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
+const MAP_IN_LIST: Failure = Failure::text("a map cannot be appended, nor can anything be appended to one");
+
 /// A value of nil leaves the target as it is.
 fn set<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     match arguments.value(1, scene)? {
@@ -40,12 +42,17 @@ fn append<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
     let mut values = match scene.get(target)? {
         Value::Nil => Vec::new(),
         Value::List(list) => list.into_values(),
+        Value::Map(_) => return Err(MAP_IN_LIST),
         scalar => vec![scalar],
     };
+    let before = values.len();
     if arguments.has(1) {
         values.push(arguments.value(1, scene)?);
     }
     values.extend(arguments.values(2, scene)?);
+    if values[before..].iter().any(|value| matches!(value, Value::Map(_))) {
+        return Err(MAP_IN_LIST);
+    }
     scene.set(target, Value::list(values))?;
     Ok(Value::Nil)
 }

@@ -107,10 +107,15 @@ fn replace_match<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<
 
 fn replace_pattern<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let target = arguments.path(0)?;
-    let Value::String(text) = scene.get(target)? else { return Ok(Value::Nil) };
-    let pattern = arguments.pattern(1, scene)?;
+    let value = scene.get(target)?;
+    if value.is_nil() {
+        return Ok(Value::Nil);
+    }
     let replacement = Replacement::of(arguments, 2, scene)?;
-    if let Some(new) = replacement.replace(&pattern, &text, scene)? {
+    let pattern = arguments.pattern(1, scene)?;
+    if let Value::String(text) = value
+        && let Some(new) = replacement.replace(&pattern, &text, scene)?
+    {
         scene.set(target, Value::text(new))?;
     }
     Ok(Value::Nil)

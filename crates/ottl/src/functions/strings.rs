@@ -109,8 +109,8 @@ fn extract_patterns<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Resu
 fn convert_case<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>, case: &str) -> Result<Value<'a>, Failure> {
     let text = arguments.text(0, scene)?;
     Ok(Value::text(match case {
-        "lower" => text.to_lowercase(),
-        "upper" => text.to_uppercase(),
+        "lower" => text.chars().map(lower).collect(),
+        "upper" => text.chars().map(upper).collect(),
         "snake" => snake(&text),
         _ => camel(&text),
     }))
@@ -138,18 +138,31 @@ fn snake(text: &str) -> String {
     out
 }
 
-/// Words without anything between them, each with a capital letter in front.
+/// The one letter in lower case that stands for a letter, as in Go: without regard to the letters around it.
+fn lower(char: char) -> char {
+    char.to_lowercase().next().unwrap_or(char)
+}
+
+/// The one letter in upper case that stands for a letter; a letter for which several would stand stays as it is.
+fn upper(char: char) -> char {
+    let mut upper = char.to_uppercase();
+    upper.next().filter(|_| upper.next().is_none()).unwrap_or(char)
+}
+
+/// Words without anything between them, each with a capital letter in front; of the letters only those of ASCII.
 fn camel(text: &str) -> String {
+    let text = text.trim();
     let mut out = String::with_capacity(text.len());
-    let mut capital = true;
-    for char in text.trim().chars() {
+    let (mut capital, mut after_capital) = (true, false);
+    for char in text.chars() {
         match char {
-            '_' | ' ' | '-' | '.' => capital = true,
-            _ => {
-                out.push(if capital { char.to_ascii_uppercase() } else { char });
-                capital = char.is_ascii_digit();
-            }
+            'A'..='Z' if after_capital && !capital => out.push(char.to_ascii_lowercase()),
+            'a'..='z' if capital => out.push(char.to_ascii_uppercase()),
+            _ if char.is_ascii_alphanumeric() => out.push(char),
+            _ => {}
         }
+        after_capital = char.is_ascii_uppercase();
+        capital = char.is_ascii_digit() || matches!(char, '_' | ' ' | '-' | '.');
     }
     out
 }

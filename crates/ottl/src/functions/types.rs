@@ -10,11 +10,16 @@ const TARGET: &[super::Parameter] = &[required("target", Kind::Any)];
 const LIKE: &[super::Parameter] = &[required("target", Kind::Like)];
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    function("IsString", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::String(_)))),
-    function("IsInt", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::Int(_)))),
-    function("IsBool", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::Bool(_)))),
-    function("IsDouble", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::Double(_)))),
-    function("IsMap", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::Map(_)))),
+    function("IsString", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::String(_))))
+        .checked(|arguments| literal_is(arguments, "string")),
+    function("IsInt", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::Int(_))))
+        .checked(|arguments| literal_is(arguments, "int")),
+    function("IsBool", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::Bool(_))))
+        .checked(|arguments| literal_is(arguments, "bool")),
+    function("IsDouble", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::Double(_))))
+        .checked(|arguments| literal_is(arguments, "double")),
+    function("IsMap", TARGET, |arguments, scene| is(arguments, scene, |value| matches!(value, Value::Map(_))))
+        .checked(|arguments| literal_is(arguments, "map")),
     function("IsList", TARGET, |arguments, scene| {
         is(arguments, scene, |value| match value {
             Value::List(_) => true,
@@ -44,6 +49,14 @@ fn is<'a>(
     matches: fn(&Value<'_>) -> bool,
 ) -> Result<Value<'a>, Failure> {
     Ok(Value::Bool(matches(&arguments.value(0, scene)?)))
+}
+
+/// A literal of another type than is asked for makes the question a mistake, which the reference refuses too.
+fn literal_is(arguments: &Arguments, kind: &str) -> Result<(), String> {
+    match arguments.literal(0) {
+        Some(value) if value.type_name() != kind => Err(format!("a {} is never a {kind}", value.type_name())),
+        _ => Ok(()),
+    }
 }
 
 fn is_root_span<'a>(_: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {

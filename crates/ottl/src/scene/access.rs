@@ -283,7 +283,7 @@ impl<'a> Scene<'a> {
         if number == 0 {
             return match field.level {
                 // As in the reference, a metric without this property stays as it is.
-                Level::Data => Ok(()),
+                Level::Data => codec::encode(field.codec, value).map(|_| ()),
                 _ => Err(Failure::text("data points of this type have no such field")),
             };
         }

@@ -17,7 +17,7 @@ pub(crate) fn compare(left: &Value<'_>, operator: Comparison, right: &Value<'_>)
             _ => holds(operator, left.as_ref().cmp(right.as_ref())),
         };
     }
-    match order(left, right) {
+    match order(present(left), present(right)) {
         Relation::Ordered(ordering) => holds(operator, ordering),
         Relation::Equal(equal) => match operator {
             Comparison::Equal => equal,
@@ -32,6 +32,14 @@ pub(crate) fn compare(left: &Value<'_>, operator: Comparison, right: &Value<'_>)
 /// Whether two values are equal by the rules of the language.
 pub(crate) fn equal(left: &Value<'_>, right: &Value<'_>) -> bool {
     compare(left, Comparison::Equal, right)
+}
+
+/// A value as it is compared: bytes without a byte are nothing, as a nil slice is in Go.
+fn present<'v, 'a>(value: &'v Value<'a>) -> &'v Value<'a> {
+    match value {
+        Value::Bytes(bytes) if bytes.is_empty() => &Value::Nil,
+        value => value,
+    }
 }
 
 /// How two values can be compared.

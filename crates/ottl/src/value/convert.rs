@@ -76,7 +76,7 @@ impl<'a> Value<'a> {
             Self::Bytes(bytes) => Cow::Owned(text::to_hex(&bytes)),
             other => {
                 let mut json = String::new();
-                text::json(&other, &mut json);
+                text::argument_json(&other, &mut json);
                 Cow::Owned(json)
             }
         })
@@ -85,12 +85,14 @@ impl<'a> Value<'a> {
     /// As the text that stands for an `AnyValue`: bytes as base64, nothing as nothing.
     pub(crate) fn into_any_text(self) -> Cow<'a, str> {
         match self {
-            Self::Bytes(bytes) => {
-                let mut quoted = String::new();
-                text::json(&Self::Bytes(bytes), &mut quoted);
-                Cow::Owned(quoted.trim_matches('"').to_owned())
+            Self::Bytes(bytes) => Cow::Owned(text::to_base64(&bytes)),
+            Self::Nil => Cow::Borrowed(""),
+            Self::String(text) => text,
+            other => {
+                let mut json = String::new();
+                text::json(&other, &mut json);
+                Cow::Owned(json)
             }
-            other => other.into_text_like().unwrap_or_default(),
         }
     }
 

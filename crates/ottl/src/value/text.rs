@@ -22,6 +22,11 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
+/// Bytes in base64, with padding.
+pub(crate) fn to_base64(bytes: &[u8]) -> String {
+    BASE64_STANDARD.encode(bytes)
+}
+
 /// The last place at or before `index` where no character is cut.
 pub(crate) fn char_boundary(text: &str, index: usize) -> usize {
     (0..=index.min(text.len())).rev().find(|index| text.is_char_boundary(*index)).unwrap_or_default()
@@ -46,30 +51,63 @@ pub(crate) fn double(value: f64) -> String {
     }
 }
 
+/// Which of its two JSON libraries the reference writes a value with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    /// Go's own, for the text of an `AnyValue`.
+    Standard,
+    /// The one that makes text of arguments: exponents have two digits, and fewer characters have short escapes.
+    Arguments,
+}
+
 /// Appends a value as JSON: keys in order, bytes in base64, as Go marshals the raw form of an `AnyValue`.
 pub(crate) fn json(value: &Value<'_>, out: &mut String) {
+    write(value, Dialect::Standard, out);
+}
+
+/// Appends a value as JSON, as a parameter that wants text sees it.
+pub(crate) fn argument_json(value: &Value<'_>, out: &mut String) {
+    write(value, Dialect::Arguments, out);
+}
+
+fn write(value: &Value<'_>, dialect: Dialect, out: &mut String) {
     match value {
         Value::Nil => out.push_str("null"),
         Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
         Value::Int(value) | Value::Duration(value) => out.push_str(&value.to_string()),
-        Value::Double(value) => out.push_str(&double(*value)),
-        Value::String(text) => quoted(text, out),
-        Value::Bytes(bytes) => quoted(&BASE64_STANDARD.encode(bytes), out),
+        Value::Double(value) => out.push_str(&match (double(*value), dialect) {
+            (text, Dialect::Arguments) => two_digits(text),
+            (text, Dialect::Standard) => text,
+        }),
+        Value::String(text) => quoted(text, dialect, out),
+        // Go has no empty slice of bytes here, but a nil one.
+        Value::Bytes(bytes) if bytes.is_empty() => out.push_str("null"),
+        Value::Bytes(bytes) => quoted(&to_base64(bytes), dialect, out),
         Value::Map(map) => {
             let mut entries = map.clone().into_entries();
             entries.sort_by(|(left, _), (right, _)| left.cmp(right));
             let each = |(key, value): (_, _), out: &mut String| {
-                quoted(key, out);
+                quoted(key, dialect, out);
                 out.push(':');
-                json(value, out);
+                write(value, dialect, out);
             };
             joined(entries.iter().map(|(key, value)| (key.as_ref(), value)), ('{', '}'), out, each);
         }
-        Value::List(list) => joined(list.clone().into_values().iter(), ('[', ']'), out, json),
-        Value::Time(time) => quoted(&rfc3339(*time), out),
+        Value::List(list) => {
+            joined(list.clone().into_values().iter(), ('[', ']'), out, |value, out| write(value, dialect, out));
+        }
+        Value::Time(time) => quoted(&rfc3339(*time), dialect, out),
         Value::TraceId(id) => joined(id.iter(), ('[', ']'), out, |byte, out| out.push_str(&byte.to_string())),
         Value::SpanId(id) => joined(id.iter(), ('[', ']'), out, |byte, out| out.push_str(&byte.to_string())),
         Value::Messages(_) | Value::Unreadable => out.push_str("{}"),
+    }
+}
+
+/// A number with at least two digits in its exponent.
+fn two_digits(text: String) -> String {
+    match text.split_once("e-") {
+        Some((mantissa, exponent)) if exponent.len() == 1 => format!("{mantissa}e-0{exponent}"),
+        _ => text,
     }
 }
 
@@ -84,7 +122,7 @@ fn joined<T>(items: impl Iterator<Item = T>, marks: (char, char), out: &mut Stri
     out.push(marks.1);
 }
 
-fn quoted(text: &str, out: &mut String) {
+fn quoted(text: &str, dialect: Dialect, out: &mut String) {
     out.push('"');
     for char in text.chars() {
         match char {
@@ -93,8 +131,8 @@ fn quoted(text: &str, out: &mut String) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
+            '\u{8}' if dialect == Dialect::Standard => out.push_str("\\b"),
+            '\u{c}' if dialect == Dialect::Standard => out.push_str("\\f"),
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
                 out.push_str(&format!("\\u{:04x}", u32::from(char)));
             }
