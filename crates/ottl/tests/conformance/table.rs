@@ -10,6 +10,7 @@
 //!   separated by ` ;; `
 //! - `fails STATEMENT --> TEXT` the statement is counted as failed and nothing changes
 //! - `refused STATEMENT --> TEXT` it does not compile; `refused-condition` likewise
+//! - `refused-here STATEMENT --> TEXT` it does not compile, where the reference would let it fail for every item
 //! - `#` starts a comment
 
 use serde_json::Value;
@@ -82,7 +83,9 @@ impl Subject {
                 assert_contains(done.statements[0].first_error.as_deref().expect("it was executed"), expected);
                 assert_eq!(parts, self.parts(&self.request()), "the item changed");
             }
-            "refused" => assert_contains(&rendered(&self.apply(what).map(|_| ()).unwrap_err()), expected),
+            "refused" | "refused-here" => {
+                assert_contains(&rendered(&self.apply(what).map(|_| ()).unwrap_err()), expected)
+            }
             "refused-condition" => {
                 let compiled = Filter::compile(self.signal(), &Options::inferred(ALL), &[what.to_owned()]);
                 assert_contains(&rendered(&compiled.unwrap_err()), expected);
@@ -130,6 +133,12 @@ fn editors() {
 #[test]
 fn converters() {
     run("converters", include_str!("cases/converters.txt"));
+}
+
+/// The cases in which the reference does something else; `docs/ottl-differences.md` says why.
+#[test]
+fn differences() {
+    run("differences", include_str!("cases/differences.txt"));
 }
 
 #[test]

@@ -16,12 +16,15 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{Exemplar, Metric};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
-use prost::Message;
+use prost::{DecodeError, Message};
 use serde_json::Value as Json;
 use weir_ottl::Signal;
 
 /// What is in a request for each resource, as a request in the common form.
-pub(crate) fn by_resource(signal: Signal, request: &[u8]) -> Vec<Vec<u8>> {
+///
+/// # Errors
+/// When it cannot be decoded.
+pub(crate) fn by_resource(signal: Signal, request: &[u8]) -> Result<Vec<Vec<u8>>, DecodeError> {
     match signal {
         Signal::Traces => traces(request),
         Signal::Metrics => metrics(request),
@@ -29,8 +32,8 @@ pub(crate) fn by_resource(signal: Signal, request: &[u8]) -> Vec<Vec<u8>> {
     }
 }
 
-fn traces(request: &[u8]) -> Vec<Vec<u8>> {
-    let mut request = ExportTraceServiceRequest::decode(request).unwrap();
+fn traces(request: &[u8]) -> Result<Vec<Vec<u8>>, DecodeError> {
+    let mut request = ExportTraceServiceRequest::decode(request)?;
     for data in &mut request.resource_spans {
         resource(&mut data.resource);
         for data in &mut data.scope_spans {
@@ -39,11 +42,11 @@ fn traces(request: &[u8]) -> Vec<Vec<u8>> {
         }
     }
     let each = request.resource_spans.into_iter();
-    each.map(|data| ExportTraceServiceRequest { resource_spans: vec![data] }.encode_to_vec()).collect()
+    Ok(each.map(|data| ExportTraceServiceRequest { resource_spans: vec![data] }.encode_to_vec()).collect())
 }
 
-fn metrics(request: &[u8]) -> Vec<Vec<u8>> {
-    let mut request = ExportMetricsServiceRequest::decode(request).unwrap();
+fn metrics(request: &[u8]) -> Result<Vec<Vec<u8>>, DecodeError> {
+    let mut request = ExportMetricsServiceRequest::decode(request)?;
     for data in &mut request.resource_metrics {
         resource(&mut data.resource);
         for data in &mut data.scope_metrics {
@@ -52,11 +55,11 @@ fn metrics(request: &[u8]) -> Vec<Vec<u8>> {
         }
     }
     let each = request.resource_metrics.into_iter();
-    each.map(|data| ExportMetricsServiceRequest { resource_metrics: vec![data] }.encode_to_vec()).collect()
+    Ok(each.map(|data| ExportMetricsServiceRequest { resource_metrics: vec![data] }.encode_to_vec()).collect())
 }
 
-fn logs(request: &[u8]) -> Vec<Vec<u8>> {
-    let mut request = ExportLogsServiceRequest::decode(request).unwrap();
+fn logs(request: &[u8]) -> Result<Vec<Vec<u8>>, DecodeError> {
+    let mut request = ExportLogsServiceRequest::decode(request)?;
     for data in &mut request.resource_logs {
         resource(&mut data.resource);
         for data in &mut data.scope_logs {
@@ -65,7 +68,7 @@ fn logs(request: &[u8]) -> Vec<Vec<u8>> {
         }
     }
     let each = request.resource_logs.into_iter();
-    each.map(|data| ExportLogsServiceRequest { resource_logs: vec![data] }.encode_to_vec()).collect()
+    Ok(each.map(|data| ExportLogsServiceRequest { resource_logs: vec![data] }.encode_to_vec()).collect())
 }
 
 fn resource(resource: &mut Option<Resource>) {

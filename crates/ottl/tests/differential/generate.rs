@@ -7,8 +7,8 @@ use weir_ottl::{Signal, Signature, signatures};
 use crate::collector::{Set, Task};
 use crate::items::KEYS;
 
-/// Functions whose result is another one each time, or has an effect elsewhere.
-const NOT_COMPARABLE: [&str; 4] = ["Now", "UUID", "UUIDv7", "Log"];
+/// Functions whose result is another one each time, or that 0.158 does not have.
+const NOT_COMPARABLE: [&str; 4] = ["Now", "UUID", "UUIDv7", "clear"];
 
 /// A context, the attributes in it, paths that can be read, and paths that can be written with a value for them.
 struct Scope {
@@ -49,24 +49,24 @@ const SCOPES: [Scope; 6] = [
         write: &[
             ("span.name", "string"),
             ("span.status.message", "string"),
-            ("span.kind", "int"),
-            ("span.flags", "int"),
-            ("span.status.code", "int"),
+            ("span.kind", "int32"),
+            ("span.flags", "int32"),
+            ("span.status.code", "int32"),
             ("span.start_time", "time"),
             ("span.end_time_unix_nano", "int"),
             ("span.attributes[\"m\"][\"k\"]", "value"),
             ("span.attributes[\"l\"][1]", "value"),
             ("resource.attributes[\"s\"]", "value"),
-            ("span.trace_state[\"b\"]", "string"),
+            ("span.trace_state[\"b\"]", "word"),
             ("span.attributes", "map"),
             ("scope.name", "string"),
-            ("span.dropped_events_count", "int"),
+            ("span.dropped_events_count", "int32"),
         ],
     },
     Scope {
         signal: Signal::Traces,
         map: "spanevent.attributes",
-        read: &["spanevent.name", "spanevent.time", "spanevent.time_unix_nano", "spanevent.event_index", "span.name"],
+        read: &["spanevent.name", "spanevent.time", "spanevent.time_unix_nano", "span.name"],
         write: &[("spanevent.name", "string"), ("spanevent.time", "time"), ("span.name", "string")],
     },
     Scope {
@@ -90,13 +90,13 @@ const SCOPES: [Scope; 6] = [
         write: &[
             ("log.body", "value"),
             ("log.body.string", "string"),
-            ("log.severity_number", "int"),
+            ("log.severity_number", "int32"),
             ("log.severity_text", "string"),
             ("log.time", "time"),
             ("log.event_name", "string"),
             ("log.body[\"k\"]", "value"),
             ("log.body[0]", "value"),
-            ("log.flags", "int"),
+            ("log.flags", "int32"),
         ],
     },
     Scope {
@@ -107,7 +107,7 @@ const SCOPES: [Scope; 6] = [
             ("metric.name", "string"),
             ("metric.description", "string"),
             ("metric.is_monotonic", "bool"),
-            ("metric.aggregation_temporality", "int"),
+            ("metric.aggregation_temporality", "int32"),
         ],
     },
     Scope {
@@ -132,12 +132,12 @@ const SCOPES: [Scope; 6] = [
             ("datapoint.value_double", "double"),
             ("datapoint.count", "int"),
             ("datapoint.sum", "double"),
-            ("datapoint.flags", "int"),
-            ("datapoint.scale", "int"),
+            ("datapoint.flags", "int32"),
+            ("datapoint.scale", "int32"),
             ("datapoint.bucket_counts", "list"),
             ("datapoint.explicit_bounds", "list"),
             ("metric.name", "string"),
-            ("datapoint.positive.offset", "int"),
+            ("datapoint.positive.offset", "int32"),
             ("datapoint.time_unix_nano", "int"),
         ],
     },
@@ -210,7 +210,22 @@ impl Grammar<'_> {
             if name.ends_with('?') && self.rng.bool() {
                 break;
             }
-            arguments.push(self.argument(kind, depth));
+            arguments.push(match name {
+                // With a format that cannot be applied the reference loses entries.
+                "replacement_format?" => "\"<%s>\"".to_owned(),
+                _ => self.argument(kind, depth),
+            });
+        }
+        match signature.name {
+            // A map that is merged with itself, or with what holds it, loses values in the reference.
+            "merge_maps" if arguments[1].starts_with(self.scope.map) => arguments[1] = "{\"k\": 1}".to_owned(),
+            // Of lists the reference appends only literal ones.
+            "append" => {
+                let values = ["1", "2.5", "\"a\"", "[1, nil]", &format!("String({}[\"l\"])", self.scope.map)];
+                arguments.truncate(1);
+                arguments.push(self.pick(&values).to_owned());
+            }
+            _ => {}
         }
         format!("{}({})", signature.name, arguments.join(", "))
     }
@@ -225,17 +240,17 @@ impl Grammar<'_> {
             "path" => format!("{map}[\"{}\"]", self.pick(&KEYS)),
             "path to a map" => self.pick(&[map, map, &format!("{map}[\"m\"]")]).to_owned(),
             "path to a list" => format!("{map}[\"l\"]"),
-            "list of values" => self.list(depth),
+            "list of values" => self.list(),
             "list of string literals" => self.pick(&["[]", "[\"s\", \"m\"]", "[\"i\"]"]).to_owned(),
             "regular expression" => self.pick(&["\"a+\"", "\"^\"", "\"[a-z]+\"", "\"(?P<x>\\\\d)(.?)\""]).to_owned(),
-            "glob" => self.pick(&["\"*\"", "\"a*\"", "\"?\"", "\"GET *\""]).to_owned(),
-            "string literal" => self.pick(&["\"s\"", "\"\"", "\"%F\"", "\"x-\"", "\"utf-8\""]).to_owned(),
+            "glob" => self.pick(&["\"*\"", "\"a*\"", "\"G?T *\"", "\"{a,42}\""]).to_owned(),
+            "string literal" => self.pick(&["\"s\"", "\"\"", "\"%F\"", "\"x-\""]).to_owned(),
             "int literal" => self.pick(&["0", "1", "2", "10"]).to_owned(),
             "bool literal" => self.pick(&["true", "false"]).to_owned(),
             "lambda of 1" => format!("(v) => {}", self.pick(&["v", "v == 1", "IsString(v)"])),
             "lambda of 2" => format!("(k, v) => {}", self.pick(&["v != nil", "IsString(v)", "k == 0", "k == \"k\""])),
             "lambda of 3" => format!("(a, k, v) => {}", self.pick(&["a", "v"])),
-            "name of a converter" => self.pick(&["SHA256", "ToUpperCase"]).to_owned(),
+            "name of a converter" => self.pick(&["ToLowerCase", "ToUpperCase"]).to_owned(),
             kind => self.value(kind, depth),
         }
     }
@@ -255,6 +270,9 @@ impl Grammar<'_> {
                 1 if depth > 0 => format!("Len({})", self.value("list", depth - 1)),
                 _ => format!("{map}[\"i\"]"),
             },
+            // What does not fit, or may not stand there, is an error here and passed over in silence there.
+            "int32" => self.pick(&["0", "1", "7", "nil", "\"a\"", "2.5", &format!("{map}[\"d\"]")]).to_owned(),
+            "word" => self.pick(&["\"a\"", "\"x y\"", "7", &format!("{map}[\"i\"]")]).to_owned(),
             "double" if !surprise => self.pick(&["1.5", "-0.25", &format!("{map}[\"d\"]")]).to_owned(),
             "bool" if !surprise => self.pick(&["true", "false", &format!("{map}[\"b\"]")]).to_owned(),
             "map" if !surprise => {
@@ -281,7 +299,7 @@ impl Grammar<'_> {
                 let operator = self.pick(&["+", "-", "*", "/"]);
                 format!("{} {operator} {}", self.value("int", depth - 1), self.value("double", depth - 1))
             }
-            8 => self.list(depth - 1),
+            8 => self.list(),
             _ => {
                 let converter = &self.converters[self.rng.usize(..self.converters.len())];
                 self.call(converter, depth - 1)
@@ -289,9 +307,11 @@ impl Grammar<'_> {
         }
     }
 
-    fn list(&mut self, depth: u32) -> String {
-        let values: Vec<String> =
-            (0..self.rng.u8(0..3)).map(|_| self.value("value", depth.saturating_sub(1))).collect();
+    /// A list of scalars: the reference writes what holds a map in it as `{}`.
+    fn list(&mut self) -> String {
+        let text = format!("String({}[\"i\"])", self.scope.map);
+        let choices = ["nil", "1", "2.5", "\"a\"", "true", "0x00ff", &text];
+        let values: Vec<&str> = (0..self.rng.u8(0..4)).map(|_| self.pick(&choices)).collect();
         format!("[{}]", values.join(", "))
     }
 }
