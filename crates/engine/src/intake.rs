@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 use weir_enrich::{Enricher, StaticPods};
 use weir_plan::Signal;
@@ -18,12 +19,16 @@ use crate::books::Snapshot;
 use crate::budget::Budget;
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
+use crate::receive::BySignal;
 use crate::rules::{NoMemory, Processed, Rules, Taken};
 use crate::store::Store;
-use receipt::{Offer, Receipt, retry_after};
+use receipt::{Offer, Receipt};
 
 pub(crate) use prepare::{Arrived, Enriched, Unprepared};
 pub(crate) use select::Selection;
+
+/// Rules are applied to smaller requests in passing.
+const HEAVY_BYTES: usize = 256 << 10;
 
 /// The gateway is ready when a request of this size would be taken.
 const READY_BYTES: usize = 4096;
@@ -35,6 +40,8 @@ pub(crate) enum Verdict {
     Secured,
     /// No pipeline can take it; the client shall try again after this long.
     Refused(Duration),
+    /// There is not enough memory to work on it now.
+    NoMemory,
     /// It can only be taken in smaller parts.
     TooLarge(String),
 }
@@ -83,13 +90,23 @@ pub(crate) struct Intake {
     /// None: what no backend takes in time is held in memory.
     store: Option<Store>,
     drain_deadline: OnceLock<Instant>,
+    /// Items answered OK that no pipeline takes, because of their namespaces.
+    pub(crate) unclaimed: BySignal,
 }
 
 impl Intake {
     /// Without pipelines as yet: nothing is served.
     pub(crate) fn new(budget: Budget, spill_after: Duration, store: Option<Store>) -> Self {
         let (routes, max_request_bytes) = (RwLock::new(Arc::new(Routes::empty())), AtomicUsize::new(0));
-        Self { routes, max_request_bytes, budget, spill_after, store, drain_deadline: OnceLock::new() }
+        Self {
+            routes,
+            max_request_bytes,
+            budget,
+            spill_after,
+            store,
+            drain_deadline: OnceLock::new(),
+            unclaimed: BySignal::default(),
+        }
     }
 
     /// From now on requests of up to `max_request_bytes` go these ways.
@@ -148,28 +165,37 @@ impl Intake {
             && self.pipelines().iter().all(|pipeline| pipeline.account.lags(self.spill_after))
     }
 
-    /// Whether there is a pipeline for this signal.
+    /// Whether there is a pipeline that takes this signal from clients.
     pub(crate) fn serves(&self, signal: Signal) -> bool {
-        self.routes().of(signal).next().is_some()
+        self.routes().of(signal).any(|route| route.selection.otlp)
     }
 
     /// Offers a valid request to every pipeline of its signal and waits for the verdict. Dropping the future (the client
     /// went away) decides at once; it changes nothing about what is owed.
     pub(crate) async fn accept(&self, arrived: Arrived) -> Verdict {
-        let receipt = match self.prepare(arrived) {
+        let prepared = match self.is_heavy(&arrived) {
+            // The others have a worker of their own meanwhile.
+            true => tokio::task::block_in_place(|| self.prepare(arrived)),
+            false => self.prepare(arrived),
+        };
+        let receipt = match prepared {
             Ok(receipt) => receipt,
-            Err(Unprepared::NoMemory) => return Verdict::Refused(retry_after()),
+            Err(Unprepared::NoMemory) => return Verdict::NoMemory,
             Err(Unprepared::TooLarge(message)) => return Verdict::TooLarge(message),
         };
         receipt.verdict().await
     }
 
+    /// Whether work on a request is better done where it keeps no other from being served, if there is such a place.
+    fn is_heavy(&self, arrived: &Arrived) -> bool {
+        arrived.body.len() > HEAVY_BYTES
+            && self.routes().of(arrived.signal).any(|route| route.rules.is_some())
+            && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
+    }
+
     /// Enriches, selects and processes, and offers what comes of it.
     fn prepare(&self, arrived: Arrived) -> Result<Receipt<'_>, Unprepared> {
-        let (routes, signal) = (self.routes(), arrived.signal);
-        if !routes.of(signal).any(|route| route.selection.otlp) {
-            return Ok(self.offer(Vec::new()));
-        }
+        let (routes, signal, items) = (self.routes(), arrived.signal, arrived.items);
         let limit = routes.of(signal).map(|route| route.pipeline.batch_bytes()).min().unwrap_or(usize::MAX);
         let enriched = Enriched::new(arrived, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
         let mut cuts = Cuts { signal, limit, budget: &self.budget, done: Vec::new() };
@@ -180,6 +206,9 @@ impl Intake {
             };
             // What was converted before this is given back with the receipt, should this one fail.
             offers.push(Prepared::new(route, processed, &mut cuts)?);
+        }
+        if offers.is_empty() {
+            self.unclaimed[signal as usize].fetch_add(items, Ordering::Relaxed);
         }
         Ok(self.offer(offers))
     }

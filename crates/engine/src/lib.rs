@@ -8,7 +8,7 @@
 //!   counted in the books of its pipeline (`books`, `obligation`).
 //! - **ENGINE-2** every queue is bounded in bytes: what is queued carries its permit of the memory budget (`budget`).
 //! - **ENGINE-3** no task without an owner: the engine awaits or aborts everything it started; only connections to the
-//!   metrics and health endpoints end by themselves.
+//!   metrics and health endpoints end by themselves, and what waits to make a budget smaller.
 //! - **ENGINE-4** a client is answered OK only when every pipeline has delivered its data or has it in the journal
 //!   (`intake`, `store`); without a journal, or holds it in memory.
 
@@ -133,7 +133,7 @@ impl Engine {
         let sockets = Sockets::bind(&settings).await?;
         let addresses = sockets.addresses;
         let clock = Clock::start();
-        let division = Division::new(&settings, &plan.pipelines);
+        let division = Division::new(&settings, &plan.pipelines, 0);
         let budget = Budget::new(division.payloads);
         let opened = open_journal(&settings, clock)?;
         let accounts = Arc::new(Accounts::new(accounts(plan, division, opened.as_ref(), clock)));

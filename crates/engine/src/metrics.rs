@@ -88,6 +88,10 @@ impl Metrics {
             let help = "Items whose client was asked to send them again";
             writer.counters(&name, help, of(|counters| &counters.refused))?;
         }
+        let unclaimed = Signal::ALL
+            .map(|signal| (vec![("signal", signal.name().to_owned())], load(&self.intake.unclaimed[signal as usize])));
+        let help = "Items answered OK that no pipeline takes, because of their namespaces";
+        writer.counters("weir_receiver_unclaimed_items", help, unclaimed)?;
         let refusals = transports.iter().flat_map(|(name, counters)| {
             REASONS.iter().zip(&counters.refusals).map(move |(reason, count)| {
                 (vec![("transport", (*name).to_owned()), ("reason", (*reason).to_owned())], load(count))

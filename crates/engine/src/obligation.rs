@@ -9,6 +9,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,8 +24,11 @@ use crate::account::Account;
 use crate::books::Fate;
 use crate::budget::OVERHEAD_BYTES;
 
+/// What is to be done when a request is answered, or would be; it is told whether the client has to send again.
+type Settlement = Box<dyn FnOnce(bool) + Send>;
+
 /// The waiting client's side of its obligations.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Ticket {
     /// Obligations whose client is not answered for.
     open: AtomicU32,
@@ -34,6 +38,14 @@ pub(crate) struct Ticket {
     withdrawn: AtomicBool,
     /// Told after each change of the others.
     pub(crate) changed: Notify,
+    /// Of a client that did not wait for its answer.
+    settlement: Mutex<Option<Settlement>>,
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").field("open", &self.open).field("done", &self.done).finish_non_exhaustive()
+    }
 }
 
 impl Ticket {
@@ -57,6 +69,23 @@ impl Ticket {
     fn closed(&self) {
         self.open.fetch_sub(1, Ordering::AcqRel);
         self.changed.notify_one();
+        self.settle();
+    }
+
+    /// Nobody waits for the answer: `settlement` is called once there is one.
+    pub(crate) fn when_secured(&self, settlement: Settlement) {
+        *self.settlement.lock().unwrap_or_else(PoisonError::into_inner) = Some(settlement);
+        self.settle();
+    }
+
+    fn settle(&self) {
+        if !self.is_secured() {
+            return;
+        }
+        let settlement = self.settlement.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(settlement) = settlement {
+            settlement(self.was_withdrawn());
+        }
     }
 }
 
@@ -225,9 +254,10 @@ impl Obligation {
                 self.cost()
             }
             Phase::Split(parts) => {
-                let held = parts.iter().map(|part| part.hold()).sum();
-                *phase = Phase::Split(parts);
-                held
+                *phase = Phase::Split(parts.clone());
+                // The last part to be answered for may look at this one.
+                drop(phase);
+                parts.iter().map(|part| part.hold()).sum()
             }
             other => {
                 *phase = other;
@@ -296,11 +326,12 @@ impl Obligation {
                 self.answered();
             }
             Phase::Split(parts) => {
+                *phase = Phase::Split(parts.clone());
+                drop(phase);
                 let [first, second] = stored.split(&self.account);
                 for (part, stored) in parts.iter().zip([first, second]) {
                     part.secure_part(&stored);
                 }
-                *phase = Phase::Split(parts);
             }
             // Delivered or refused while it was being written.
             other => {
@@ -323,8 +354,9 @@ impl Obligation {
                 self.answered();
             }
             Phase::Split(parts) => {
+                *phase = Phase::Split(parts.clone());
+                drop(phase);
                 parts.iter().for_each(|part| part.withdraw());
-                *phase = Phase::Split(parts);
             }
             other => *phase = other,
         }

@@ -4,7 +4,7 @@
 //! rules with these; what is in flight, queued or in the journal stays where it is. One that is gone delivers what it
 //! can; the rest waits in the journal in case it comes back. Nothing is changed before everything is known to work.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::task::{Id, JoinSet};
@@ -14,6 +14,7 @@ use weir_plan::Plan;
 
 use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
+use crate::books::Snapshot;
 use crate::budget::Budget;
 use crate::export::{Exporter, SetupError};
 use crate::intake::{Intake, Route, Routes, Selection};
@@ -54,7 +55,8 @@ pub(crate) struct Pipelines {
     running: BTreeMap<String, Running>,
     /// One for each that runs, and for each that is leaving.
     tasks: JoinSet<()>,
-    leaving: HashSet<Id>,
+    /// Tasks of pipelines that are gone from the plan, and their accounts.
+    leaving: HashMap<Id, Arc<Account>>,
 }
 
 /// A pipeline as it runs.
@@ -72,7 +74,7 @@ type Made = Option<(Exporter, Budget)>;
 
 impl Pipelines {
     pub(crate) fn new(settings: Settings, common: Common, accounts: Arc<Accounts>, intake: Arc<Intake>) -> Self {
-        let (running, tasks, leaving) = (BTreeMap::new(), JoinSet::new(), HashSet::new());
+        let (running, tasks, leaving) = (BTreeMap::new(), JoinSet::new(), HashMap::new());
         Self { settings, common, accounts, intake, running, tasks, leaving }
     }
 
@@ -81,7 +83,7 @@ impl Pipelines {
     /// # Errors
     /// When a backend cannot be set up; then nothing has changed.
     pub(crate) fn apply(&mut self, plan: &Plan) -> Result<Changes, SetupError> {
-        let division = Division::new(&self.settings, &plan.pipelines);
+        let division = Division::new(&self.settings, &plan.pipelines, self.leaving.len());
         let made =
             plan.pipelines.iter().map(|pipeline| self.make(pipeline, division)).collect::<Result<Vec<_>, _>>()?;
         let rules = self.compile(plan, division)?;
@@ -110,7 +112,8 @@ impl Pipelines {
         }
         let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
         let routes = Routes { enricher: Enricher::new(&plan.enrichment, pods), routes };
-        self.intake.set_routes(routes, max_request_bytes(&self.settings, division));
+        let has_rules = routes.routes.iter().any(|route| route.rules.is_some());
+        self.intake.set_routes(routes, max_request_bytes(&self.settings, division, has_rules));
         changes.removed = self.remove_all_but(plan);
         Ok(changes)
     }
@@ -128,7 +131,7 @@ impl Pipelines {
             }
             let memory = Memory { before: before.and_then(|rules| rules.delta.as_ref()), bytes: division.series };
             let restore = || self.restore(&id);
-            let rules = Rules::compile(planned.signal, &planned.processing, memory, &restore, unix_nanos);
+            let rules = Rules::compile(planned, memory, &restore, unix_nanos);
             let fail = |cause| SetupError { pipeline: planned.exporter_id(), cause };
             Ok(rules.map_err(fail)?.map(Arc::new))
         };
@@ -193,10 +196,7 @@ impl Pipelines {
             let Some(running) = self.running.remove(id) else { continue };
             running.pipeline.drain(Instant::now() + self.settings.drain_timeout);
             running.pipeline.account.orphan(self.common.clock.elapsed());
-            self.leaving.insert(running.task);
-            if running.pipeline.account.queue.is_none() {
-                self.accounts.forget(id);
-            }
+            self.leaving.insert(running.task, Arc::clone(&running.pipeline.account));
         }
         gone
     }
@@ -210,9 +210,24 @@ impl Pipelines {
                 // Nothing runs, so nothing can fail.
                 None => std::future::pending().await,
             };
-            if !self.leaving.remove(&ended) {
-                return;
+            match self.leaving.remove(&ended) {
+                Some(account) => self.left(&account),
+                None => return,
             }
+        }
+    }
+
+    /// A pipeline that is gone from the plan has ended: its books are closed, unless it has returned.
+    fn left(&self, account: &Account) {
+        if account.orphaned_at().is_none() {
+            return;
+        }
+        let (pipeline, Snapshot { accepted, delivered, dropped, rejected, pending, .. }) =
+            (&account.id, account.books.snapshot());
+        let (dropped, rejected): (u64, u64) = (dropped.values().sum(), rejected.values().sum());
+        tracing::info!(pipeline, accepted, delivered, dropped, rejected, pending, "pipeline removed");
+        if account.queue.is_none() {
+            self.accounts.forget(&account.id);
         }
     }
 
@@ -262,8 +277,8 @@ pub(crate) fn limits(division: Division) -> Limits {
 }
 
 /// The largest request taken: one that no pipeline could hold would have to be refused for ever.
-fn max_request_bytes(settings: &Settings, division: Division) -> usize {
-    let (wish, limit) = (settings.max_request_bytes, division.largest_request());
+fn max_request_bytes(settings: &Settings, division: Division, has_rules: bool) -> usize {
+    let (wish, limit) = (settings.max_request_bytes, division.largest_request(has_rules));
     if wish > limit {
         tracing::warn!(wish, limit, "requests are limited to what each pipeline can hold; more memory allows more");
     }

@@ -60,17 +60,12 @@ pub fn preview(plan: &Plan, signal: Signal, request: Bytes, peer: Option<IpAddr>
     let budget = Budget::new(MEMORY);
     let enriched = Enriched::new(arrived, &enricher, true, &budget).map_err(explain)?;
     let pipelines = plan.pipelines.iter().filter(|pipeline| pipeline.signal == signal);
-    pipelines.map(|pipeline| one(pipeline, &enriched, &budget, unix_nanos)).collect()
+    pipelines.map(|pipeline| one(pipeline, &enriched, &budget)).collect()
 }
 
-fn one(pipeline: &Pipeline, enriched: &Enriched, budget: &Budget, unix_nanos: u64) -> Result<Preview, String> {
-    let rules = Rules::compile(
-        pipeline.signal,
-        &pipeline.processing,
-        Memory { before: None, bytes: MEMORY },
-        &|| None,
-        unix_nanos,
-    )?;
+fn one(pipeline: &Pipeline, enriched: &Enriched, budget: &Budget) -> Result<Preview, String> {
+    // Counting begins before any sample, so that the first point of a series that says when it began is a delta.
+    let rules = Rules::compile(pipeline, Memory { before: None, bytes: MEMORY }, &|| None, 0)?;
     let selection = Selection::new(&pipeline.input);
     let processed = enriched.select(&selection, rules.as_ref(), budget).map_err(explain)?;
     let id = pipeline.exporter_id();

@@ -159,6 +159,10 @@ impl Receiver {
                 counters.accepted[signal as usize].fetch_add(items, Ordering::Relaxed);
                 Ok(())
             }
+            Verdict::NoMemory => {
+                counters.refused[signal as usize].fetch_add(items, Ordering::Relaxed);
+                Err(Refusal::no_memory())
+            }
             Verdict::TooLarge(message) => Err(Refusal::too_large_to_process(message)),
             Verdict::Refused(retry_after) => {
                 counters.refused[signal as usize].fetch_add(items, Ordering::Relaxed);

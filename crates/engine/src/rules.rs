@@ -10,18 +10,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::time::Instant;
 use weir_ottl::{Filter, Limits, Options, Tally, Transform};
-use weir_plan::{Processing, Signal, Temporality};
+use weir_plan::{Pipeline, Processing, Signal, Temporality};
 use weir_temporality::{Converter, Undo};
 
 use crate::budget::{self, Budget, Permit};
 use crate::seldom::Seldom;
+use crate::store;
 
 /// Statements may make a request twice as large, and small ones a little larger than that.
 const LEAST_GROWTH: usize = 64 << 10;
 
+/// How much of the cause of an error is kept and logged.
+const MAX_CAUSE_CHARS: usize = 200;
+
 /// The rules of one pipeline.
 #[derive(Debug)]
 pub(crate) struct Rules {
+    /// Whose they are, for the log.
+    pipeline: String,
     signal: Signal,
     pub(crate) transforms: Vec<Counted<Transform>>,
     pub(crate) filters: Vec<Counted<Filter>>,
@@ -96,15 +102,16 @@ impl Rules {
     /// # Errors
     /// What is wrong with a rule. Configuration is checked before it gets here.
     pub(crate) fn compile(
-        signal: Signal,
-        processing: &Processing,
+        pipeline: &Pipeline,
         memory: Memory<'_>,
         restore: &dyn Fn() -> Option<Vec<u8>>,
         unix_nanos: u64,
     ) -> Result<Option<Self>, String> {
+        let (signal, processing) = (pipeline.signal, &pipeline.processing);
         if *processing == Processing::default() {
             return Ok(None);
         }
+        let pipeline = store::queue_name(pipeline);
         let own = signal;
         let signal = match own {
             Signal::Traces => weir_ottl::Signal::Traces,
@@ -125,7 +132,7 @@ impl Rules {
         let transforms = processing.transforms.iter().map(transform).collect::<Result<_, _>>().map_err(fail)?;
         let filters = processing.filters.iter().map(filter).collect::<Result<_, _>>().map_err(fail)?;
         let delta = (processing.temporality == Temporality::Delta).then(|| Delta::new(memory, restore, unix_nanos));
-        Ok(Some(Self { signal: own, transforms, filters, delta, reported: Mutex::default() }))
+        Ok(Some(Self { pipeline, signal: own, transforms, filters, delta, reported: Mutex::default() }))
     }
 
     /// Applies the rules to a valid request of `items` items. What is made is paid for from `budget`.
@@ -140,10 +147,10 @@ impl Rules {
         // The request as it comes out of one step is still there while the next one makes another.
         let copies = if self.steps() > 1 { 2 } else { 1 };
         let permit = budget.try_take((body.len() + growth) * copies).ok_or(NoMemory)?;
-        let limits = Limits { now_unix_nano: unix_nanos, max_growth: growth };
+        let most = body.len() + growth;
         let mut work = Work { body, made: None, items, filtered: Vec::new() };
-        self.transform(&mut work, &limits);
-        self.filter(&mut work, &limits);
+        self.transform(&mut work, most, unix_nanos);
+        self.filter(&mut work, &Limits { now_unix_nano: unix_nanos, max_growth: 0 });
         let taken = match &self.delta {
             Some(delta) => delta.convert(&mut work, budget, unix_nanos)?,
             None => None,
@@ -156,9 +163,11 @@ impl Rules {
         self.transforms.len() + self.filters.len() + usize::from(self.delta.is_some())
     }
 
-    fn transform(&self, work: &mut Work, limits: &Limits) {
+    /// All transforms together may make a request `most` bytes long.
+    fn transform(&self, work: &mut Work, most: usize, unix_nanos: u64) {
         for (number, group) in self.transforms.iter().enumerate() {
-            let done = group.rule.apply(work.bytes(), limits);
+            let max_growth = most.saturating_sub(work.bytes().len());
+            let done = group.rule.apply(work.bytes(), &Limits { now_unix_nano: unix_nanos, max_growth });
             self.count("transform", number, &group.conditions, &done.conditions);
             self.count("transform", number, &group.statements, &done.statements);
             let Some(request) = done.request else { continue };
@@ -184,11 +193,12 @@ impl Rules {
             stats.matched.fetch_add(tally.matched, Ordering::Relaxed);
             stats.errors.fetch_add(tally.errors, Ordering::Relaxed);
             let Some(cause) = &tally.first_error else { continue };
+            let cause: String = cause.chars().take(MAX_CAUSE_CHARS).collect();
             stats.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| cause.clone());
             if self.reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {
-                let (signal, errors) = (self.signal.name(), tally.errors);
+                let (pipeline, errors) = (&self.pipeline, tally.errors);
                 tracing::warn!(
-                    signal,
+                    pipeline,
                     kind,
                     number,
                     index,
@@ -308,8 +318,12 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if let Some(undo) = self.undo.take() {
-            self.converter.lock().unwrap_or_else(PoisonError::into_inner).undo(undo);
-        }
+        let Some(undo) = self.undo.take() else { return };
+        let undone = self.converter.lock().unwrap_or_else(PoisonError::into_inner).undo(undo);
+        // The points were none of ours, but series were forgotten all the same, and deltas that were owed may be lost.
+        let mut forgotten = self.converted.forgotten;
+        forgotten.owed += undone.lost;
+        let counts = weir_temporality::Counts { forgotten, ..weir_temporality::Counts::default() };
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&counts);
     }
 }

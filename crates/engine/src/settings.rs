@@ -178,9 +178,10 @@ const MAX_SERIES_BYTES: usize = 64 << 20;
 impl Division {
     /// An eighth encodes requests, another at most is for connections, the rest is payloads; of these three quarters may
     /// be held, so that a quarter is always left for requests on their way to a healthy backend.
-    pub(crate) fn new(settings: &Settings, plan: &[Pipeline]) -> Self {
+    /// `leaving`: pipelines that are not in the plan any more and still use what they had.
+    pub(crate) fn new(settings: &Settings, plan: &[Pipeline], leaving: usize) -> Self {
         let deltas = plan.iter().filter(|pipeline| pipeline.processing.temporality == Temporality::Delta).count();
-        Self::among(settings, plan.len().max(1), deltas)
+        Self::among(settings, (plan.len() + leaving).max(1), deltas)
     }
 
     fn among(settings: &Settings, pipelines: usize, deltas: usize) -> Self {
@@ -205,8 +206,10 @@ impl Division {
 
 impl Division {
     /// What every pipeline can hold, the bookkeeping of its pieces included.
-    pub(crate) fn largest_request(&self) -> usize {
-        (self.share / 8 * 7).min(self.payloads / 4)
+    pub(crate) fn largest_request(&self, has_rules: bool) -> usize {
+        // Rules may double a request, and have two of these at a time beside the request itself.
+        let copies = if has_rules { 6 } else { 4 };
+        (self.share / 8 * 7).min(self.payloads / copies)
     }
 }
 
@@ -224,8 +227,8 @@ mod tests {
                 let series = division.series * deltas;
                 assert!(division.payloads + division.encode * pipelines + connections + series <= memory);
                 assert!(division.share * pipelines <= division.payloads / 4 * 3);
-                let pieces = division.largest_request() / division.batch_bytes + 2;
-                assert!(division.largest_request() + pieces * crate::budget::OVERHEAD_BYTES <= division.share);
+                let pieces = division.largest_request(false) / division.batch_bytes + 2;
+                assert!(division.largest_request(false) + pieces * crate::budget::OVERHEAD_BYTES <= division.share);
                 assert!(division.batch_bytes > 64 << 10 && division.batch_bytes <= settings.batch_bytes);
             }
         }

@@ -112,7 +112,7 @@ async fn serve(plan: Plan, settings: Settings, mut watches: Watches, ingest: &In
                 );
                 break ExitCode::FAILURE;
             }
-            () = watches.configuration.changed() => reload(&mut engine, watches.configuration.paths()),
+            () = watches.configuration.changed() => reload(&mut engine, watches.configuration.paths()).await,
             () = watches.security.changed(), if !watches.security.paths().is_empty() => secure(&engine, ingest),
         }
     };
@@ -127,8 +127,13 @@ async fn serve(plan: Plan, settings: Settings, mut watches: Watches, ingest: &In
 }
 
 /// Takes up what the files say now. Where they are wrong, everything goes on as it is.
-fn reload(engine: &mut Engine, paths: &[PathBuf]) {
-    let findings = match check::reload(paths) {
+async fn reload(engine: &mut Engine, paths: &[PathBuf]) {
+    let paths = paths.to_vec();
+    // Requests are served while files are read and checked.
+    let Ok(loaded) = tokio::task::spawn_blocking(move || check::reload(&paths)).await else {
+        return tracing::error!("reading the configuration panicked: this is a bug in weir, please report it");
+    };
+    let findings = match loaded {
         Ok(plan) => match engine.reload(&plan) {
             Ok(changes) => {
                 let Changes { added, changed, removed } = changes;

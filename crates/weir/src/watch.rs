@@ -24,6 +24,8 @@ pub(crate) struct Watch {
     seen: Stamp,
     ticks: Interval,
     hangup: Signal,
+    /// Somebody asked for it, and has not been served yet.
+    asked: bool,
 }
 
 impl Watch {
@@ -33,21 +35,22 @@ impl Watch {
         let mut ticks = interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
-        Ok(Self { paths, read: stamp.clone(), seen: stamp, ticks, hangup })
+        Ok(Self { paths, read: stamp.clone(), seen: stamp, ticks, hangup, asked: false })
     }
 
     /// Resolves when the files have to be read again: they changed, or somebody asks for it with SIGHUP. May be dropped
     /// and called again.
     pub(crate) async fn changed(&mut self) {
         loop {
-            let asked = tokio::select! {
-                _ = self.hangup.recv() => true,
-                _ = self.ticks.tick() => false,
-            };
+            tokio::select! {
+                _ = self.hangup.recv() => self.asked = true,
+                _ = self.ticks.tick() => {}
+            }
             let now = self.look().await;
             let rests = now == self.seen;
             self.seen = now;
-            if asked || (rests && self.seen != self.read) {
+            if self.asked || (rests && self.seen != self.read) {
+                self.asked = false;
                 self.read = self.seen.clone();
                 return;
             }

@@ -14,8 +14,9 @@ use crate::rules::{NoMemory, Processed, Rules};
 /// Room for what enrichment adds to a request, beside a part of its size.
 const LEAST_ROOM: usize = 64 << 10;
 
-/// A request of very many small resources may become this many times as large. One that becomes more is not telemetry.
-const MOST_ROOM_FACTOR: usize = 16;
+/// A request of very many small resources or records may become this many times as large, tried one after the other.
+/// One that becomes more is not telemetry.
+const ROOM_FACTORS: [usize; 2] = [4, 16];
 
 /// A valid request.
 #[derive(Debug, Clone)]
@@ -101,12 +102,16 @@ impl Enriched {
 /// The enriched bytes, and how many items were removed as noise.
 fn enrich(arrived: &Arrived, enricher: &Enricher, noise: Noise, budget: &Budget) -> Result<(Bytes, u64), Unprepared> {
     let bytes = arrived.body.len();
-    match enrich_within(bytes / 2 + LEAST_ROOM, arrived, enricher, noise, budget) {
-        Err(Unprepared::TooLarge(_)) => {
-            enrich_within(bytes * MOST_ROOM_FACTOR + LEAST_ROOM, arrived, enricher, noise, budget)
+    let mut enriched = enrich_within(bytes / 2 + LEAST_ROOM, arrived, enricher, noise, budget);
+    for factor in ROOM_FACTORS {
+        let room = bytes * factor + LEAST_ROOM;
+        // There will never be more than a part of the memory for one request.
+        if !matches!(enriched, Err(Unprepared::TooLarge(_))) || room > budget.capacity() / 4 {
+            break;
         }
-        enriched => enriched,
+        enriched = enrich_within(room, arrived, enricher, noise, budget);
     }
+    enriched
 }
 
 /// The same where changes may take `room`, which is paid for before they are made.

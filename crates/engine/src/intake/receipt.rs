@@ -37,11 +37,15 @@ pub(super) struct Offer {
 }
 
 impl Offer {
+    fn is_unsettled(&self) -> bool {
+        self.taken.is_some() || !self.filtered.is_empty()
+    }
+
     /// The request is answered. What rules removed is in the books once the client does not keep it any more.
     fn settle(&mut self, refused: bool) {
-        if !refused {
-            let books = &self.pipeline.account.books;
-            self.filtered.drain(..).for_each(|(reason, items)| books.filter(reason, items));
+        let books = &self.pipeline.account.books;
+        for (reason, items) in self.filtered.drain(..).filter(|_| !refused) {
+            books.filter(reason, items);
         }
         // Of a refused request, what was delivered here all the same must not be converted again when it returns.
         if let Some(taken) = self.taken.take()
@@ -192,7 +196,8 @@ impl Receipt<'_> {
             return self.withdraw();
         }
         let anyone_well = self.anyone_well();
-        let places: Vec<Place<'_>> = self.offers.iter().map(Place::find).collect();
+        let places: Vec<Place<'_>> =
+            self.offers.iter().filter(|offer| !offer.claims.is_empty()).map(Place::find).collect();
         let taken = places.iter().any(|place| place.reserved);
         if taken && places.iter().all(|place| place.reserved || may_drop(&place.offer.pipeline, anyone_well)) {
             places.iter().for_each(Place::hold);
@@ -216,17 +221,16 @@ impl Receipt<'_> {
         if refused { Verdict::Refused(retry_after()) } else { Verdict::Secured }
     }
 
-    /// Those that take the request.
+    /// Those that take something of the request: one whose rules left nothing of it has no say.
     fn pipelines(&self) -> impl Iterator<Item = &Arc<Pipeline>> {
-        self.offers.iter().map(|offer| &offer.pipeline)
+        self.offers.iter().filter(|offer| !offer.claims.is_empty()).map(|offer| &offer.pipeline)
     }
 
     /// The client went away unanswered: what it sent is kept all the same where that costs nothing.
     fn conclude(&mut self) {
         match self.intake.store.as_ref().filter(|store| store.is_working() && !self.ticket.is_secured()) {
-            Some(store) if self.put(store) => {
-                self.answer();
-            }
+            // The writer says what becomes of it.
+            Some(store) if self.put(store) => {}
             Some(_) => {
                 self.withdraw();
             }
@@ -288,6 +292,12 @@ impl Drop for Receipt<'_> {
     fn drop(&mut self) {
         if !self.decided {
             self.conclude();
+        }
+        // Without an answer there is nothing in the books yet of what rules did.
+        let mut offers = std::mem::take(&mut self.offers);
+        if offers.iter().any(Offer::is_unsettled) {
+            self.ticket
+                .when_secured(Box::new(move |refused| offers.iter_mut().for_each(|offer| offer.settle(refused))));
         }
     }
 }

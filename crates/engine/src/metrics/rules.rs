@@ -28,7 +28,8 @@ pub(super) fn rules(writer: &mut Writer<'_>, routes: &Routes) -> fmt::Result {
     writer.gauges("weir_temporality_series", "Series that are remembered for conversion to delta", series)?;
     let forgotten = deltas.iter().flat_map(|(route, delta)| {
         let forgotten = delta.counts().forgotten;
-        [("stale", forgotten.stale), ("memory", forgotten.memory)].map(|(reason, count)| {
+        let forgotten = [("stale", forgotten.stale), ("memory", forgotten.memory), ("owed_delta", forgotten.owed)];
+        forgotten.map(|(reason, count)| {
             let mut labels = pipeline_labels(&route.pipeline);
             labels.push(("reason", reason.to_owned()));
             (labels, count)

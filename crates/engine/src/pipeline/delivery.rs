@@ -69,7 +69,11 @@ pub(super) struct Delivery {
     bisect: Bisect,
     sends: JoinSet<Landed>,
     flights: HashMap<Id, Flight>,
+    /// Of the flights, those to the backend of now.
+    flying: usize,
     in_flight_bytes: usize,
+    /// Which backend it is: another one has the next number.
+    backend: u64,
     next_batch: u64,
     /// The journal may have something to take.
     backlog: bool,
@@ -89,6 +93,8 @@ struct Flight {
     bytes: usize,
     /// Flights under way when it left, itself included.
     beside: usize,
+    /// The backend that it went to.
+    backend: u64,
 }
 
 /// What leaves next.
@@ -111,7 +117,9 @@ impl Delivery {
             bisect: Bisect::default(),
             sends: JoinSet::new(),
             flights: HashMap::new(),
+            flying: 0,
             in_flight_bytes: 0,
+            backend: 0,
             next_batch: 0,
             backlog: parts.crew.account.queue.is_some(),
             reads_again: None,
@@ -206,6 +214,9 @@ impl Delivery {
     fn send_to(&mut self, backend: Arc<dyn Backend>) {
         let now = Instant::now();
         self.parts.crew.backend = backend;
+        // What is on its way to the old one neither takes its place nor speaks for it.
+        self.backend += 1;
+        (self.flying, self.in_flight_bytes) = (0, 0);
         self.batch_bytes = self.parts.limits.batch_bytes;
         self.account().takes_anything();
         self.pace = Pace::default();
@@ -228,7 +239,7 @@ impl Delivery {
 
     fn may_send(&self, now: Instant) -> bool {
         self.in_flight_bytes < self.parts.limits.in_flight_bytes
-            && self.pace.allows(self.flights.len(), self.concurrency.limit(), now)
+            && self.pace.allows(self.flying, self.concurrency.limit(), now)
     }
 
     /// What was tried before comes first, within the retry budget. Then live data, whose clients wait, and the backlog take
@@ -284,7 +295,7 @@ impl Delivery {
 
     fn next_from_queue(&mut self, now: Instant) -> Option<Batch> {
         let oldest = self.queue.oldest().filter(|_| self.may_begin())?;
-        if pace::leaves_at(oldest, self.queue.bytes(), self.flights.len()) > now {
+        if pace::leaves_at(oldest, self.queue.bytes(), self.flying) > now {
             return None;
         }
         let mut batch = self.batch(Vec::new());
@@ -351,8 +362,8 @@ impl Delivery {
     fn depart(&mut self, task: impl Future<Output = Landed> + Send + 'static, batch: Batch, bytes: usize) {
         let send = self.sends.spawn(task);
         self.in_flight_bytes += bytes;
-        let beside = self.flights.len() + 1;
-        self.flights.insert(send.id(), Flight { batch, bytes, beside });
+        self.flying += 1;
+        self.flights.insert(send.id(), Flight { batch, bytes, beside: self.flying, backend: self.backend });
     }
 
     /// Drops the oldest held data until the share is within its limit.
@@ -367,14 +378,14 @@ impl Delivery {
 
     fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let oldest = self.queue.oldest().filter(|_| self.may_begin());
-        let leaves = oldest.map(|since| pace::leaves_at(since, self.queue.bytes(), self.flights.len()));
+        let leaves = oldest.map(|since| pace::leaves_at(since, self.queue.bytes(), self.flying));
         let read = self.reads_again.filter(|at| self.backlog && *at > now && self.draining.is_none());
         let work = [leaves, self.retry_at(now), read].into_iter().flatten().min();
         // With no slot free, only an answer or the gate can change anything.
         let work = match self.pace.opens() {
             Some(opens) => {
                 let waiting = work.or((self.backlog && self.draining.is_none()).then_some(now));
-                waiting.filter(|_| self.flights.is_empty()).map(|at| at.max(opens))
+                waiting.filter(|_| self.flying == 0).map(|at| at.max(opens))
             }
             None => work.filter(|_| self.may_send(now)),
         };

@@ -388,7 +388,7 @@ async fn client(intake: Arc<Intake>, ledger: Arc<Ledger>, (budget, pipelines): (
                 Ok(Verdict::Secured) => {
                     ledger.acknowledged.lock().unwrap().extend(ids.into_iter().map(|id| (id, pipelines)));
                 }
-                Ok(Verdict::Refused(_) | Verdict::TooLarge(_)) => {
+                Ok(Verdict::Refused(_) | Verdict::NoMemory | Verdict::TooLarge(_)) => {
                     ledger.refused.fetch_add(count, Ordering::Relaxed);
                 }
                 Err(_) => {}

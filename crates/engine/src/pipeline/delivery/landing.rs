@@ -41,8 +41,12 @@ impl Delivery {
                 (error.id(), None)
             }
         };
-        let Some(Flight { mut batch, bytes, beside }) = self.flights.remove(&id) else { return };
-        self.in_flight_bytes -= bytes;
+        let Some(Flight { mut batch, bytes, beside, backend }) = self.flights.remove(&id) else { return };
+        let is_of_now = backend == self.backend;
+        if is_of_now {
+            self.flying -= 1;
+            self.in_flight_bytes -= bytes;
+        }
         let Some(landed) = landed else {
             return self.retry(batch, RetryKind::Ours, None, "the send task panicked");
         };
@@ -56,6 +60,7 @@ impl Delivery {
         self.account().report_damage(finish(&lost, &Fate::Dropped(DropReason::JournalDamaged)));
         batch.measure();
         match end {
+            End::Outcome(outcome) if !is_of_now => self.answered_by_another(&outcome, batch),
             End::Outcome(outcome) => {
                 self.observe(&outcome, sent, beside, batch.bytes);
                 self.follow(outcome, Answered { batch, bodies });
@@ -64,6 +69,18 @@ impl Delivery {
             End::NothingToTake => self.backlog = self.account().backlog().untaken_entries > 0,
             End::NothingOwed => {}
             End::Unread(cause) => self.unread(batch, &cause),
+        }
+    }
+
+    /// The backend that this went to was replaced meanwhile. What it took is delivered; all else is for the new one.
+    fn answered_by_another(&mut self, outcome: &Outcome, mut batch: Batch) {
+        if let Outcome::Delivered { rejected, message } = outcome {
+            return self.delivered(&batch, *rejected, message);
+        }
+        batch.came_back();
+        if batch.still_owed() {
+            batch.not_before = None;
+            self.parked.park(batch, Instant::now());
         }
     }
 
