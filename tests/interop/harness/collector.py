@@ -118,11 +118,12 @@ class Backend(_Collector):
 class Relay(_Collector):
     """A collector that sends what it receives on over OTLP/gRPC, with a queue and fast retries."""
 
-    def __init__(self, lab: Lab, endpoint: str):
+    def __init__(self, lab: Lab, endpoint: str, *, tls: Config | None = None, headers: dict[str, str] | None = None):
         super().__init__(lab, "relay")
         exporter = {
             "endpoint": endpoint,
-            "tls": {"insecure": True},
+            "tls": tls or {"insecure": True},
+            "headers": headers or {},
             "sending_queue": {"queue_size": 10_000, "num_consumers": 4},
             "retry_on_failure": {"initial_interval": "100ms", "max_interval": "500ms", "max_elapsed_time": "0s"},
         }

@@ -2,8 +2,12 @@
 returns them as they must arrive."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import requests
+from grpc import ChannelCredentials, ssl_channel_credentials
 from grpc import Compression as GrpcCompression
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http import Compression as HttpCompression
@@ -14,10 +18,12 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import Link as SdkLink
 from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
+from .certificates import Identity
 from .spans import Event, Link, Span
 
 _KINDS = list(SpanKind)
 _BATCH = 512
+_TIMEOUT_S = 30
 # SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK: all parents here are of this process.
 _HAS_IS_REMOTE = 0x100
 _EPOCH_NS = 1_700_000_000_000_000_000
@@ -25,12 +31,50 @@ _EPOCH_NS = 1_700_000_000_000_000_000
 
 def grpc_exporter(address: str, gzip: bool) -> SpanExporter:
     compression = GrpcCompression.Gzip if gzip else GrpcCompression.NoCompression
-    return GrpcExporter(endpoint=f"http://{address}", insecure=True, compression=compression, timeout=30)
+    return GrpcExporter(endpoint=f"http://{address}", insecure=True, compression=compression, timeout=_TIMEOUT_S)
 
 
 def http_exporter(address: str, gzip: bool) -> SpanExporter:
     compression = HttpCompression.Gzip if gzip else HttpCompression.NoCompression
-    return HttpExporter(endpoint=f"http://{address}/v1/traces", compression=compression, timeout=30)
+    return HttpExporter(endpoint=f"http://{address}/v1/traces", compression=compression, timeout=_TIMEOUT_S)
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a client needs to be let in: whom it trusts, who it is, and its token."""
+
+    ca: Path | None = None
+    identity: Identity | None = None
+    token: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+def secure_exporter(protocol: str, address: str, access: Access, timeout_s: float = _TIMEOUT_S) -> SpanExporter:
+    """An exporter with this access. One that gets no connection tries until its timeout."""
+    url = f"{'https' if access.ca else 'http'}://{address}"
+    common: dict[str, Any] = {"headers": access.headers, "timeout": timeout_s}
+    if protocol == "grpc":
+        return GrpcExporter(endpoint=url, credentials=_credentials(access), **common)
+    if access.ca:
+        common["certificate_file"] = str(access.ca)
+    if access.identity:
+        common |= {"client_certificate_file": str(access.identity.cert), "client_key_file": str(access.identity.key)}
+    session = requests.Session()
+    # Certificate bundles in the environment would take precedence over those given here.
+    session.trust_env = False
+    return HttpExporter(endpoint=f"{url}/v1/traces", session=session, **common)
+
+
+def _credentials(access: Access) -> ChannelCredentials | None:
+    if not access.ca:
+        return None
+    ca = access.ca.read_bytes()
+    if not access.identity:
+        return ssl_channel_credentials(ca)
+    return ssl_channel_credentials(ca, access.identity.key.read_bytes(), access.identity.cert.read_bytes())
 
 
 class _Recorder(SpanExporter):
@@ -55,6 +99,13 @@ class _Recorder(SpanExporter):
 
 def send(exporter: SpanExporter, count: int) -> list[Span]:
     """Sends `count` spans in traces of ten and returns them; fails unless all were acknowledged."""
+    acknowledged = offer(exporter, count)
+    assert len(acknowledged) == count, f"{len(acknowledged)} of {count} spans were acknowledged"
+    return acknowledged
+
+
+def offer(exporter: SpanExporter, count: int) -> list[Span]:
+    """Like `send`, and returns those that were acknowledged."""
     recorder = _Recorder(exporter)
     resource = Resource({"service.name": "orders", "service.version": "1.2.3", "host.cpus": 8, "tags": ["a", "ž"]})
     provider = TracerProvider(resource=resource)
@@ -64,7 +115,6 @@ def send(exporter: SpanExporter, count: int) -> list[Span]:
     _make_traces(provider, count)
     assert provider.force_flush(60_000), "the SDK could not flush its spans within 60 s"
     provider.shutdown()
-    assert len(recorder.acknowledged) == count, f"{len(recorder.acknowledged)} of {count} spans were acknowledged"
     return [_as_sent(span) for span in recorder.acknowledged]
 
 

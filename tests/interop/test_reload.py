@@ -1,0 +1,65 @@
+"""The configuration file is edited while Weir runs: backends move, pipelines come and go."""
+
+from collections.abc import Callable
+
+from harness import sdk, telemetrygen
+from harness.collector import Backend
+from harness.process import Lab
+from harness.spans import assert_same
+from harness.weir import Weir, pipeline, trace_pipeline
+
+SPANS = 10_000
+FEW_SPANS = 500
+POINTS = 1_000
+
+RELOADED = "configuration reloaded"
+
+
+def test_a_backend_moves_under_load(lab: Lab, backend: Backend, start_weir: Callable[..., Weir]) -> None:
+    weir = start_weir(trace_pipeline("backend", backend.grpc))
+    generator = telemetrygen.start(lab, weir.grpc, SPANS, rate=2_000)
+    backend.wait_for_spans(SPANS // 5)
+    moved = Backend(lab, "moved")
+    weir.configure(trace_pipeline("backend", moved.grpc))
+    moved.wait_for_spans(1)
+    assert generator.running, "the move has to happen before the load ends"
+    backend.stop()
+    telemetrygen.wait_until_all_acknowledged(generator)
+    weir.stop()
+    telemetrygen.assert_as_sent([*backend.spans(), *moved.spans()], SPANS)
+
+
+def test_a_backlog_follows_its_backend(lab: Lab, backend: Backend, start_weir: Callable[..., Weir]) -> None:
+    weir = start_weir(trace_pipeline("backend", backend.grpc))
+    backend.stop()
+    sent = sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), SPANS)
+    moved = Backend(lab, "moved")
+    weir.configure(trace_pipeline("backend", f"http://{moved.http}", protocol="http"))
+    moved.wait_for_spans(SPANS)
+    weir.stop()
+    assert_same(sent, moved.spans())
+
+
+def test_an_invalid_edit_changes_nothing(backend: Backend, start_weir: Callable[..., Weir]) -> None:
+    good = trace_pipeline("backend", backend.grpc)
+    weir = start_weir(good)
+    weir.configure(trace_pipeline("backend", backend.grpc, protocol="grcp"))
+    weir.process.wait_for_log("the last good one goes on")
+    assert "did you mean" in weir.process.log_text()
+    sent = sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), FEW_SPANS)
+    weir.stop()
+    assert_same(sent, backend.spans())
+
+
+def test_a_signal_is_added_and_another_one_removed(
+    lab: Lab, backend: Backend, start_weir: Callable[..., Weir]
+) -> None:
+    weir = start_weir(trace_pipeline("backend", backend.grpc))
+    sent = sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), FEW_SPANS)
+    weir.configure(pipeline("metrics", "backend", backend.grpc))
+    weir.process.wait_for_log(RELOADED)
+    generator = telemetrygen.start_metrics(lab, weir.grpc, POINTS, "Sum", "cumulative", http=False)
+    telemetrygen.wait_until_all_acknowledged(generator)
+    weir.stop()
+    assert_same(sent, backend.spans())
+    assert len(backend.items("metrics")) == POINTS
