@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import requests
 
+from harness import json_payloads
 from harness.collector import Backend
+from harness.items import assert_same_items, items
 from harness.spans import assert_same, from_json
-from harness.weir import Weir, trace_pipeline
+from harness.weir import Weir, pipeline, trace_pipeline
 
 REQUESTS = 20
 SPANS_PER_REQUEST = 500
@@ -29,17 +31,7 @@ def span(number: int) -> dict[str, Any]:
         "kind": 2,
         "startTimeUnixNano": str(1_700_000_000_000_000_000 + number),
         "endTimeUnixNano": str(1_700_000_000_500_000_000 + number),
-        "attributes": [
-            {"key": "text", "value": {"stringValue": 'quotes " and \\ and \n and ž and \u0001'}},
-            {"key": "flag", "value": {"boolValue": True}},
-            {"key": "number as text", "value": {"intValue": str(-(1 << 63) + number)}},
-            {"key": "number", "value": {"intValue": number}},
-            {"key": "ratio", "value": {"doubleValue": number / 7}},
-            {"key": "bytes", "value": {"bytesValue": "/wABAv4="}},
-            {"key": "list", "value": {"arrayValue": {"values": [{"stringValue": "a"}, {"intValue": "2"}, {}]}}},
-            {"key": "map", "value": {"kvlistValue": {"values": [{"key": "k", "value": {"doubleValue": 1.5}}]}}},
-            {"key": "nothing", "value": {}},
-        ],
+        "attributes": [*json_payloads.ATTRIBUTES, {"key": "index", "value": {"intValue": number}}],
         "droppedAttributesCount": 1,
         "events": [
             {
@@ -77,9 +69,9 @@ def request(number: int) -> dict[str, Any]:
     }
 
 
-def post(weir: Weir, body: bytes, **headers: str) -> requests.Response:
+def post(weir: Weir, body: bytes, signal: str = "traces", **headers: str) -> requests.Response:
     all_headers = {"content-type": "application/json", **headers}
-    return requests.post(f"http://{weir.http}/v1/traces", data=body, headers=all_headers, timeout=30)
+    return requests.post(f"http://{weir.http}/v1/{signal}", data=body, headers=all_headers, timeout=30)
 
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
@@ -96,6 +88,18 @@ def test_every_field_arrives(backend: Backend, start_weir: Callable[..., Weir], 
     sent = [sent_span for payload in payloads for sent_span in from_json(payload)]
     assert len(sent) == REQUESTS * SPANS_PER_REQUEST
     assert_same(sent, backend.spans())
+
+
+@pytest.mark.parametrize("signal", ["metrics", "logs"])
+def test_every_field_of_metrics_and_logs_arrives(backend: Backend, start_weir: Callable[..., Weir], signal: str) -> None:
+    weir = start_weir(pipeline(signal, "backend", backend.grpc))
+    payloads = [getattr(json_payloads, signal)(number) for number in range(REQUESTS)]
+    for payload in payloads:
+        response = post(weir, json.dumps(payload).encode(), signal)
+        assert response.status_code == 200, response.text
+        assert response.json() in ({}, {"partialSuccess": {}})
+    weir.stop()
+    assert_same_items((item for payload in payloads for _, item in items(payload)), backend.items(signal))
 
 
 def test_broken_json_is_refused_and_harms_nobody(backend: Backend, start_weir: Callable[..., Weir]) -> None:
