@@ -34,19 +34,19 @@ set_up_python() {
 }
 
 set_up_node() {
-    local clients="$here/clients/node" installed="$venv/node"
+    local programs="$here/programs/node" installed="$venv/node"
     { command -v node && command -v npm; } >/dev/null || install_debian nodejs npm ||
         fail "cannot set up Node.js: no 'node' and 'npm' in PATH; install Node.js >= 18.19"
-    cmp -s "$clients/package-lock.json" "$installed/stamp" && return
+    cmp -s "$programs/package-lock.json" "$installed/stamp" && return
     mkdir -p "$installed"
-    cp "$clients"/package*.json "$installed"
+    cp "$programs"/package*.json "$installed"
     npm ci --prefix "$installed" --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null ||
-        fail "cannot install the packages of $clients/package-lock.json into $installed"
-    cp "$clients/package-lock.json" "$installed/stamp"
+        fail "cannot install the packages of $programs/package-lock.json into $installed"
+    cp "$programs/package-lock.json" "$installed/stamp"
 }
 
 set_up_java() {
-    local client="$here/clients/java" installed="$venv/java" stamp
+    local client="$here/programs/java" installed="$venv/java" stamp
     { command -v javac && command -v java && command -v mvn; } >/dev/null || install_debian default-jdk-headless maven ||
         fail "cannot set up Java: no 'javac', 'java' and 'mvn' in PATH; install a JDK >= 17 and Maven"
     stamp=$(cat "$client"/pom.xml "$client"/*.java | sha256sum)

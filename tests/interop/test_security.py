@@ -10,6 +10,7 @@ from harness.collector import Backend
 from harness.http_backend import HttpBackend
 from harness.process import Lab
 from harness.spans import assert_same
+from harness.token_server import CLIENT_ID, CLIENT_SECRET, SCOPE, TokenServer
 from harness.weir import Weir, from_secret, secret, trace_pipeline
 
 SPANS = 10_000
@@ -178,3 +179,38 @@ def test_headers_path_and_encoding_of_requests(
         assert seen["authorization"] == "Bearer pass:word"
         assert seen["content-type"] == "application/x-protobuf"
         assert seen.get("content-encoding", "none") == (compression or "gzip")
+
+
+def oauth2(server: TokenServer, secret_key: str) -> dict:
+    client = {"clientID": {"value": CLIENT_ID}, "clientSecret": from_secret("oauth2", secret_key)}
+    return {"oauth2": {"tokenURL": {"value": f"{server.address}/token"}, **client, "scopes": [SCOPE]}}
+
+
+OAUTH2_SECRETS = secret("oauth2", right=CLIENT_SECRET, wrong="guess")
+
+
+def test_oauth2_with_a_token_server(lab: Lab, http_backend: HttpBackend, start_weir: Callable[..., Weir]) -> None:
+    server = TokenServer(lab)
+    authentication = oauth2(server, "right")
+    pipeline = trace_pipeline("backend", http_backend.endpoint, protocol="http", authentication=authentication)
+    weir = start_weir(pipeline, OAUTH2_SECRETS)
+    for _ in range(2):
+        sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), FEW_SPANS)
+    weir.stop()
+    (authorization,) = {headers["authorization"] for _, headers in http_backend.requests}
+    scheme, token = authorization.split()
+    assert scheme == "Bearer"
+    known = server.introspect(token)
+    assert (known["active"], known["client_id"], known["scope"]) == (True, CLIENT_ID, SCOPE)
+
+
+def test_oauth2_with_a_wrong_secret_delivers_nothing(
+    lab: Lab, http_backend: HttpBackend, start_weir: Callable[..., Weir]
+) -> None:
+    authentication = oauth2(TokenServer(lab), "wrong")
+    pipeline = trace_pipeline("refused", http_backend.endpoint, protocol="http", authentication=authentication)
+    weir = start_weir(pipeline, OAUTH2_SECRETS)
+    sdk.send(sdk.grpc_exporter(weir.grpc, gzip=False), FEW_SPANS)
+    weir.process.wait_for_log("the token server answered 401")
+    assert_kept(weir, "refused")
+    assert http_backend.requests == []

@@ -1,4 +1,4 @@
-"""The OpenTelemetry SDKs for Python, Node.js and Java as clients: the programs in `clients`, each run as a process."""
+"""The OpenTelemetry SDKs for Python, Node.js and Java as clients: the programs in `programs`, each run as a process."""
 
 import sys
 from collections.abc import Sequence
@@ -6,14 +6,16 @@ from pathlib import Path
 
 from .process import Lab
 
-_CLIENTS = Path(__file__).resolve().parents[1] / "clients"
+PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
 _VENV = Path(__file__).resolve().parents[3] / ".venv"
 
 _COMMANDS: dict[str, list[str | Path]] = {
-    "python": [sys.executable, _CLIENTS / "python" / "client.py"],
-    "node": ["node", _CLIENTS / "node" / "client.js"],
+    "python": [sys.executable, PROGRAMS / "python" / "client.py"],
+    "node": ["node", PROGRAMS / "node" / "client.js"],
     "java": ["java", "-cp", f"{_VENV / 'java' / 'classes'}:{_VENV / 'java' / 'lib' / '*'}", "Client"],
 }
+
+NODE_ENVIRONMENT = {"NODE_PATH": str(_VENV / "node" / "node_modules")}
 
 # What each of them sends.
 SPANS = 200
@@ -24,7 +26,7 @@ METRIC_TYPES = {"sum", "gauge", "histogram", "exponentialHistogram"}
 def send(lab: Lab, language: str, protocol: str, endpoints: Sequence[str], resource: dict[str, str]) -> None:
     """Sends the known set to all endpoints, with these resource attributes beside those of the SDK."""
     environment = {
-        "NODE_PATH": str(_VENV / "node" / "node_modules"),
+        **NODE_ENVIRONMENT,
         "OTEL_RESOURCE_ATTRIBUTES": ",".join(f"{key}={value}" for key, value in resource.items()),
         # Less than a span has, so that some are dropped and counted.
         "OTEL_SPAN_EVENT_COUNT_LIMIT": "1",
