@@ -18,6 +18,8 @@ pub(crate) struct Compiler {
     pub(crate) context: Context,
     /// Whether a path may go without its context.
     pub(crate) bare_paths: bool,
+    /// Whether statements are compiled, where conditions stand for whole groups otherwise.
+    pub(crate) in_statements: bool,
     /// Literal keys per level, known at run time by their place here.
     keys: [Vec<String>; LEVELS],
     /// Parameters of the lambdas around; none for `_`.
@@ -26,7 +28,7 @@ pub(crate) struct Compiler {
 
 impl Compiler {
     pub(crate) fn new(context: Context, bare_paths: bool) -> Self {
-        Self { context, bare_paths, keys: Default::default(), locals: Vec::new() }
+        Self { context, bare_paths, in_statements: false, keys: Default::default(), locals: Vec::new() }
     }
 
     /// How many literal keys there are per level.

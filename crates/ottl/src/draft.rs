@@ -97,6 +97,8 @@ enum Slot {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Draft<'a> {
+    /// The bytes the message is part of.
+    source: &'a [u8],
     /// Where the message is; none when it is absent.
     place: Option<Place>,
     /// Number of the field that is a map; 0 when there is none.
@@ -123,8 +125,9 @@ impl<'a> Draft<'a> {
         Self { slots: vec![Slot::Unknown; slots], ..Self::default() }
     }
 
-    /// Starts with another message. Nothing is read yet.
-    pub(crate) fn begin(&mut self, place: Option<Place>, map: u32) {
+    /// Starts with another message, part of `source`. Nothing is read yet.
+    pub(crate) fn begin(&mut self, source: &'a [u8], place: Option<Place>, map: u32) {
+        self.source = source;
         self.place = place;
         self.map = map;
         self.indexed = false;
@@ -142,6 +145,11 @@ impl<'a> Draft<'a> {
         self.added.clear();
         self.entries.iter_mut().for_each(|entry| entry.state = State::Kept);
         self.slots.fill(Slot::Unknown);
+    }
+
+    /// The bytes the message is part of.
+    pub(crate) fn source(&self) -> &'a [u8] {
+        self.source
     }
 
     /// Where the message is.
@@ -166,14 +174,14 @@ impl<'a> Draft<'a> {
 
     /// Looks at the fields, which has to be done before anything else is asked of the message. False when there are too
     /// many: the message then has to be left alone.
-    pub(crate) fn index(&mut self, request: &'a [u8]) -> bool {
+    pub(crate) fn index(&mut self) -> bool {
         self.indexed = true;
         self.fields.clear();
         self.entries.clear();
         self.slots.fill(Slot::Unknown);
         self.prints.clear();
         let Some(place) = self.place else { return true };
-        let mut cursor = Cursor::starting_at(&request[..place.end], place.start);
+        let mut cursor = Cursor::starting_at(&self.source[..place.end], place.start);
         loop {
             if self.entries.len() + self.fields.len() > MAX_FIELDS {
                 return false;
@@ -227,7 +235,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Encodes the changes; returns by how much the body grew. The message must be there.
-    pub(crate) fn finish(&mut self, place: Place, patches: &mut Patches) -> isize {
+    pub(crate) fn finish(&self, place: Place, patches: &mut Patches) -> isize {
         let mut grown = 0;
         for entry in &self.entries {
             let old = entry.start..entry.end;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bumpalo::Bump;
+
 use crate::context::Context;
 use crate::error::Error;
 use crate::group::{Group, Limits, Options, Tally};
@@ -49,14 +51,19 @@ impl Filter {
 
     /// Drops from a valid request what a condition holds for, and scopes and resources that have nothing left. A
     /// condition that fails is counted and drops nothing.
-    pub fn apply<'a>(&'a self, request: &'a [u8], limits: &Limits) -> Filtered {
+    pub fn apply(&self, request: &[u8], limits: &Limits) -> Filtered {
+        self.apply_in(&Bump::new(), request, limits)
+    }
+
+    fn apply_in<'a>(&'a self, arena: &'a Bump, request: &'a [u8], limits: &Limits) -> Filtered {
         let mut conditions = vec![Tally::default(); self.conditions.len()];
         let group = &*self.group;
         let mut walk = Walk {
-            scene: group.scene(request, limits),
+            scene: group.scene(request, arena, limits),
             signal: group.signal,
             context: group.context,
             drops: true,
+            remembers_points: false,
             visit: |scene: &mut Scene<'a>| !group.first_match(scene, &mut conditions),
             patches: Patches::default(),
             dropped_items: 0,

@@ -14,7 +14,9 @@ mod collections;
 mod edit_maps;
 mod edit_values;
 mod hashes;
+mod metrics;
 mod replace;
+mod span_names;
 mod strings;
 mod times;
 mod types;
@@ -27,6 +29,10 @@ pub(crate) struct Function {
     pub(crate) parameters: &'static [Parameter],
     /// The only contexts it exists in; all when empty.
     pub(crate) contexts: &'static [Context],
+    /// Whether it exists in the statements of transforms only.
+    pub(crate) in_statements: bool,
+    /// Whether it looks at the data points before the current one.
+    pub(crate) remembers_points: bool,
     /// What the compiler cannot see from the parameters alone.
     pub(crate) check: fn(&Arguments) -> Result<(), String>,
     /// What it does. Editors return nothing.
@@ -73,6 +79,10 @@ pub(crate) enum Kind {
     OneOf(&'static [&'static str]),
     /// An integer literal.
     Int,
+    /// A literal with a fraction.
+    Double,
+    /// A list of literals with a fraction, in brackets.
+    Doubles,
     /// `true` or `false`.
     Bool,
     /// A lambda with so many parameters.
@@ -124,12 +134,21 @@ const fn optional(name: &'static str, kind: Kind) -> Parameter {
 
 /// A function of all contexts.
 const fn function(name: &'static str, parameters: &'static [Parameter], call: Implementation) -> Function {
-    Function { name, parameters, contexts: &[], check: |_| Ok(()), call }
+    Function { name, parameters, contexts: &[], in_statements: false, remembers_points: false, check: |_| Ok(()), call }
 }
 
 impl Function {
     const fn only_in(self, contexts: &'static [Context]) -> Self {
         Self { contexts, ..self }
+    }
+
+    /// Only in the statements of transforms, in these contexts.
+    const fn only_in_statements(self, contexts: &'static [Context]) -> Self {
+        Self { contexts, in_statements: true, ..self }
+    }
+
+    const fn remembering_points(self) -> Self {
+        Self { remembers_points: true, ..self }
     }
 
     const fn checked(self, check: fn(&Arguments) -> Result<(), String>) -> Self {
@@ -180,6 +199,8 @@ impl std::fmt::Display for Kind {
                 return f.write_str(&choices.join(" | "));
             }
             Self::Int => "int literal",
+            Self::Double => "double literal",
+            Self::Doubles => "list of double literals",
             Self::Bool => "bool literal",
             Self::Lambda(parameters) => return write!(f, "lambda of {parameters}"),
             Self::Function => "name of a converter",
@@ -191,8 +212,10 @@ const TOPICS: &[&[Function]] = &[
     edit_maps::FUNCTIONS,
     edit_values::FUNCTIONS,
     replace::FUNCTIONS,
+    span_names::FUNCTIONS,
     collections::FUNCTIONS,
     hashes::FUNCTIONS,
+    metrics::FUNCTIONS,
     strings::FUNCTIONS,
     times::FUNCTIONS,
     types::FUNCTIONS,

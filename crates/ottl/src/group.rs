@@ -1,5 +1,7 @@
 //! A group of statements and conditions: compiled together, evaluated together.
 
+use bumpalo::Bump;
+
 use crate::compile::Compiler;
 use crate::context::{Context, LEVELS};
 use crate::error::{Error, Fault, Origin};
@@ -137,6 +139,7 @@ impl Group {
                 Err(fault) => errors.push(Error::new(Origin::Condition(*index), text, fault)),
             }
         }
+        compiler.in_statements = true;
         for (index, text, statement) in &parsed_statements {
             match compiler.statement(statement) {
                 Ok(statement) => group.statements.push(statement),
@@ -149,8 +152,8 @@ impl Group {
     }
 
     /// A scene for one request.
-    pub(crate) fn scene<'a>(&self, request: &'a [u8], limits: &Limits) -> Scene<'a> {
-        Scene::new(request, &self.slots, i128::from(limits.now_unix_nano), limits.max_growth)
+    pub(crate) fn scene<'a>(&self, request: &'a [u8], arena: &'a Bump, limits: &Limits) -> Scene<'a> {
+        Scene::new(request, arena, &self.slots, i128::from(limits.now_unix_nano), limits.max_growth)
     }
 
     /// The first condition that holds; one that fails is counted and passed over.

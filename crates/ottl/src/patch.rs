@@ -97,18 +97,23 @@ impl Patches {
     }
 
     /// The request with all changes.
-    pub(crate) fn apply(mut self, request: &[u8]) -> Vec<u8> {
+    pub(crate) fn apply(self, request: &[u8]) -> Vec<u8> {
+        self.apply_within(request, 0..request.len())
+    }
+
+    /// A part of the request with all changes, which lie in that part.
+    pub(crate) fn apply_within(mut self, request: &[u8], part: Range<usize>) -> Vec<u8> {
         // Made innermost first, changes at one place are in the right order already; the sort is stable.
         self.list.sort_by_key(|patch| (patch.old.start, patch.old.end));
         let arena = self.arena.into_bytes();
-        let mut out = Vec::with_capacity(request.len() + arena.len());
-        let mut done = 0;
+        let mut out = Vec::with_capacity(part.len() + arena.len());
+        let mut done = part.start;
         for Patch { old, new } in self.list {
             out.extend_from_slice(&request[done.min(old.start)..old.start]);
             out.extend_from_slice(&arena[new]);
             done = done.max(old.end);
         }
-        out.extend_from_slice(&request[done..]);
+        out.extend_from_slice(&request[done..part.end]);
         out
     }
 }

@@ -119,6 +119,8 @@ pub(crate) enum Argument {
     Text(String),
     Texts(Vec<String>),
     Int(i64),
+    Double(f64),
+    Doubles(Vec<f64>),
     Bool(bool),
     Lambda(Lambda),
 }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use bumpalo::Bump;
+
 use crate::context::{LEVELS, Level, PointKind};
 use crate::draft::Draft;
 use crate::patch::Place;
@@ -11,11 +13,15 @@ pub(crate) mod access;
 mod codec;
 pub(crate) mod eval;
 pub(crate) mod maps;
+pub(crate) mod metrics;
 
 /// See the module. It lives as long as one request is worked on.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
+    /// What is walked over: the request, or a metric that was added to it.
     pub(crate) request: &'a [u8],
+    /// Where metrics live that statements add.
+    arena: &'a Bump,
     drafts: [Draft<'a>; LEVELS],
     /// Which of them have more fields than are looked into.
     oversized: [bool; LEVELS],
@@ -23,6 +29,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) point: PointKind,
     /// `Metric.data`: number of the member that is present; 0 when there is none.
     pub(crate) data: u32,
+    /// Metrics that statements changed as a whole, and added.
+    pub(crate) metrics: metrics::Metrics<'a>,
     /// Position of the current event or exemplar among its like.
     pub(crate) leaf_index: i64,
     pub(crate) cache: Entries<'a>,
@@ -36,13 +44,15 @@ pub(crate) struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     /// A scene without any message. `slots` says how many literal keys the program has at each level.
-    pub(crate) fn new(request: &'a [u8], slots: &[usize; LEVELS], now: i128, budget: usize) -> Self {
+    pub(crate) fn new(request: &'a [u8], arena: &'a Bump, slots: &[usize; LEVELS], now: i128, budget: usize) -> Self {
         Self {
             request,
+            arena,
             drafts: slots.map(Draft::with_slots),
             oversized: [false; LEVELS],
             point: PointKind::Number,
             data: 0,
+            metrics: metrics::Metrics::default(),
             leaf_index: 0,
             cache: Entries::new(),
             locals: Vec::new(),
@@ -54,7 +64,7 @@ impl<'a> Scene<'a> {
     /// Starts with another message at a level. Nothing of it is read yet.
     pub(crate) fn begin(&mut self, level: Level, place: Option<Place>, map: u32) {
         self.oversized[level.index()] = false;
-        self.drafts[level.index()].begin(place, map);
+        self.drafts[level.index()].begin(self.request, place, map);
     }
 
     /// The message of a level, as it is.
@@ -65,7 +75,7 @@ impl<'a> Scene<'a> {
     /// The message of a level, its fields looked at.
     pub(crate) fn draft(&mut self, level: Level) -> &mut Draft<'a> {
         let draft = &mut self.drafts[level.index()];
-        if !draft.is_indexed() && !draft.index(self.request) {
+        if !draft.is_indexed() && !draft.index() {
             self.oversized[level.index()] = true;
         }
         draft

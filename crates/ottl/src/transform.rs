@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bumpalo::Bump;
+
 use crate::context::Context;
 use crate::error::Error;
 use crate::group::{Group, Limits, Options, Tally};
@@ -58,15 +60,20 @@ impl Transform {
 
     /// Executes the statements for every item of a valid request. A statement that fails for an item is counted and
     /// leaves the item as it is; the next statement goes on.
-    pub fn apply<'a>(&'a self, request: &'a [u8], limits: &Limits) -> Transformed {
+    pub fn apply(&self, request: &[u8], limits: &Limits) -> Transformed {
+        self.apply_in(&Bump::new(), request, limits)
+    }
+
+    fn apply_in<'a>(&'a self, arena: &'a Bump, request: &'a [u8], limits: &Limits) -> Transformed {
         let mut conditions = vec![Tally::default(); self.conditions.len()];
         let mut statements = vec![Tally::default(); self.statements.len()];
         let group = &*self.group;
         let mut walk = Walk {
-            scene: group.scene(request, limits),
+            scene: group.scene(request, arena, limits),
             signal: group.signal,
             context: group.context,
             drops: false,
+            remembers_points: group.statements.iter().any(|statement| statement.call.function.remembers_points),
             visit: |scene: &mut Scene<'a>| execute(group, scene, &mut conditions, &mut statements),
             patches: Patches::default(),
             dropped_items: 0,

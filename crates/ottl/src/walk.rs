@@ -33,6 +33,8 @@ pub(crate) struct Walk<'a, F> {
     pub(crate) context: Context,
     /// Whether visits may drop, and messages left empty go away.
     pub(crate) drops: bool,
+    /// Whether statements look at the points before the current one.
+    pub(crate) remembers_points: bool,
     /// Whether to keep what is visited.
     pub(crate) visit: F,
     pub(crate) patches: Patches,
@@ -147,7 +149,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
             if self.drops && kept == 0 {
                 return Fate::Dropped;
             }
-            grown = inner;
+            grown = inner + self.added_metrics(place);
         }
         grown += self.leave_head(Level::Scope, place);
         Fate::Kept(grown + self.leave(Level::ScopeData, place))
@@ -192,9 +194,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
 
     fn metric(&mut self, place: Place) -> Fate {
         let data = self.message(place, |number| PointKind::of_data(number).is_some());
-        self.scene.data = data.map_or(0, |(number, _)| number);
-        self.scene.point = PointKind::of_data(self.scene.data).unwrap_or(PointKind::Number);
-        self.scene.begin(Level::Data, data.map(|(_, data)| data), 0);
+        self.scene.begin_metric(data);
         let mut grown = 0;
         if self.context == Context::Metric {
             if !self.visit() {
@@ -205,13 +205,26 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
             if self.drops && kept == 0 {
                 return Fate::Dropped;
             }
-            grown += inner;
+            grown = inner;
         }
-        if let Some((_, data)) = data {
-            grown += self.leave(Level::Data, data);
-            grown = self.patches.resize(self.scene.request, data, grown);
+        Fate::Kept(self.scene.write_metric(place, grown, &mut self.patches))
+    }
+
+    /// Metrics that statements added come behind those of the scope, and statements see them as they saw these.
+    fn added_metrics(&mut self, scope: Place) -> isize {
+        let mut grown = 0;
+        for index in 0.. {
+            let Some(body) = self.scene.added_metric(index) else { break };
+            let request = std::mem::replace(&mut self.scene.request, body);
+            let patches = std::mem::take(&mut self.patches);
+            self.item(Place { key: 0, start: 0, end: body.len() });
+            let own = std::mem::replace(&mut self.patches, patches);
+            self.scene.request = request;
+            let body = own.apply(body);
+            grown += self.patches.replace(scope.end..scope.end, |out| out.bytes(CHILDREN, &body));
         }
-        Fate::Kept(grown + self.leave(Level::Item, place))
+        self.scene.forget_added_metrics();
+        grown
     }
 
     fn point(&mut self, place: Place) -> Fate {
@@ -226,6 +239,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
             self.dropped_items += 1;
             return Fate::Dropped;
         }
+        self.scene.leave_point(place, self.remembers_points);
         Fate::Kept(self.leave(Level::Point, place))
     }
 

@@ -1,5 +1,7 @@
 //! Calls: arguments in the order of the parameters, each in the form its parameter declares.
 
+use bumpalo::Bump;
+
 use super::{Compiler, literal};
 use crate::ast;
 use crate::context::LEVELS;
@@ -29,7 +31,8 @@ impl Compiler {
         }
         if !function.is_editor() && arguments.are_literals() {
             // What fails without an item fails for every item.
-            let mut nowhere = Scene::new(&[], &[0; LEVELS], 0, usize::MAX);
+            let arena = Bump::new();
+            let mut nowhere = Scene::new(&[], &arena, &[0; LEVELS], 0, usize::MAX);
             let result = (function.call)(&arguments, &mut nowhere);
             result.map_err(|failure| Fault::new(call.range.clone(), failure.to_string()))?;
         }
@@ -85,6 +88,10 @@ impl Compiler {
                 Argument::Text(text.clone())
             }
             (Kind::Int, ast::ValueKind::Int(value)) => Argument::Int(*value),
+            (Kind::Double, _) => Argument::Double(double_of(value).ok_or_else(wrong)?),
+            (Kind::Doubles, ast::ValueKind::List(values)) => Argument::Doubles(
+                values.iter().map(|value| double_of(value).ok_or_else(wrong)).collect::<Result<_, _>>()?,
+            ),
             (Kind::Bool, ast::ValueKind::Bool(value)) => Argument::Bool(*value),
             (Kind::Lambda(parameters), ast::ValueKind::Lambda(lambda)) => {
                 Argument::Lambda(self.lambda(lambda, &value.range, parameters)?)
@@ -184,6 +191,13 @@ fn may_be(path: &Path, fits: fn(Target) -> bool) -> bool {
 fn text_of(value: &ast::Value) -> Option<String> {
     match &value.kind {
         ast::ValueKind::String(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn double_of(value: &ast::Value) -> Option<f64> {
+    match value.kind {
+        ast::ValueKind::Float(value) => Some(value),
         _ => None,
     }
 }

@@ -119,6 +119,9 @@ impl Compiler {
     /// The function of a name, if it exists in this context.
     pub(super) fn function(&self, name: &str, range: &Range<usize>) -> Result<&'static Function, Fault> {
         match functions::find(name) {
+            Some(function) if function.in_statements && !self.in_statements => {
+                Err(Fault::new(range.clone(), format!("{name} exists in the statements of transforms only")))
+            }
             Some(function) if function.exists_in(self.context) => Ok(function),
             Some(function) => {
                 let only = function.contexts.iter().map(|context| context.name()).collect::<Vec<_>>().join(", ");

@@ -133,6 +133,22 @@ impl Arguments {
         }
     }
 
+    /// A literal with a fraction, if it is there.
+    pub(crate) fn literal_double(&self, index: usize) -> Option<f64> {
+        match self.at(index) {
+            Argument::Double(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// A list of literals with a fraction.
+    pub(crate) fn literal_doubles(&self, index: usize) -> &[f64] {
+        match self.at(index) {
+            Argument::Doubles(values) => values,
+            _ => &[],
+        }
+    }
+
     /// `true` or `false`, if it is there.
     pub(crate) fn literal_bool(&self, index: usize) -> Option<bool> {
         match self.at(index) {

@@ -255,3 +255,49 @@ fn the_supported_functions_can_be_listed() {
     );
     assert!(signatures.is_sorted_by_key(|signature| (!signature.is_editor, signature.name)));
 }
+
+/// OTTL-4
+#[test]
+fn copies_of_copies_end_at_the_limit() {
+    let metric = json!({"name": "m", "gauge": {"dataPoints": [{"asInt": "1"}]}});
+    let metrics = json!({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}, {"metrics": [metric]}]}]});
+    let bytes = request(Signal::Metrics, &metrics);
+    let statements = texts(&["copy_metric() where metric.name == \"m\""]);
+    let transform =
+        Transform::compile(Signal::Metrics, &Options::transform(Signal::Metrics), &[], &statements).unwrap();
+    let done = transform.apply(&bytes, &Limits { max_growth: 4096, ..LIMITS });
+    let grown = done.request.unwrap();
+    assert!(grown.len() > bytes.len() + 2048 && grown.len() <= bytes.len() + 4096, "{}", grown.len());
+    let tally = &done.statements[0];
+    assert!(tally.errors > 1 && tally.first_error.as_deref().unwrap().contains("grow beyond its limit"));
+    let plain = plain(Signal::Metrics, &grown);
+    let scopes = &plain["resourceMetrics"][0]["scopeMetrics"];
+    assert_eq!(scopes[0]["metrics"].as_array().unwrap().len() as u64, tally.matched + 1);
+    assert_eq!(scopes[1]["metrics"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn metrics_added_come_behind_those_of_their_scope_and_keep_the_rest() {
+    let metric =
+        |name: &str| json!({"name": name, "sum": {"aggregationTemporality": 2, "dataPoints": [{"asInt": "1"}]}});
+    let scope = |names: &[&str]| json!({"metrics": names.iter().map(|name| metric(name)).collect::<Value>()});
+    let metrics = json!({"resourceMetrics": [{"scopeMetrics": [scope(&["a", "b"]), scope(&["b"]), scope(&["a"])]}]});
+    let bytes = request(Signal::Metrics, &metrics);
+    let statements = texts(&[
+        "copy_metric(\"copy\") where metric.name == \"a\"",
+        "convert_sum_to_gauge() where metric.name == \"copy\"",
+        "set(scope.schema_url, \"seen\") where metric.name == \"copy\"",
+    ]);
+    let transform =
+        Transform::compile(Signal::Metrics, &Options::transform(Signal::Metrics), &[], &statements).unwrap();
+    let done = transform.apply(&bytes, &LIMITS);
+    assert!(done.statements.iter().all(|tally| tally.errors == 0));
+    let mut expected = metrics.clone();
+    for index in [0, 2] {
+        let scope = &mut expected["resourceMetrics"][0]["scopeMetrics"][index];
+        let copy = json!({"name": "copy", "gauge": {"dataPoints": [{"asInt": "1"}]}});
+        scope["metrics"].as_array_mut().unwrap().push(copy);
+        scope["schemaUrl"] = json!("seen");
+    }
+    assert_eq!(plain(Signal::Metrics, &done.request.unwrap()), expected);
+}

@@ -8,6 +8,8 @@
 //! - `value EXPRESSION --> JSON`; `null` when it is nothing
 //! - `do STATEMENT --> JSON` the item afterwards; `do-resource` and `do-scope` likewise; several statements are
 //!   separated by ` ;; `
+//! - `metrics STATEMENT --> JSON` all metrics of the scope afterwards
+//! - `added STATEMENT --> JSON` those behind the first
 //! - `fails STATEMENT --> TEXT` the statement is counted as failed and nothing changes
 //! - `refused STATEMENT --> TEXT` it does not compile; `refused-condition` likewise
 //! - `refused-here STATEMENT --> TEXT` it does not compile, where the reference would let it fail for every item
@@ -23,18 +25,18 @@ use crate::subject::{ALL, Subject, cases};
 pub(crate) const LIMITS: Limits = Limits { now_unix_nano: 1_700_000_000_123_456_789, max_growth: 1 << 20 };
 
 impl Subject {
-    /// Resource, scope and item of a request.
-    fn parts(&self, request: &[u8]) -> [Value; 3] {
+    /// Resource, scope, item and metrics of a request.
+    fn parts(&self, request: &[u8]) -> [Value; 4] {
         let text = to_json(self.signal(), request, &weir_otlp::Limits::default()).unwrap().text;
         let [resources, scopes] = self.names();
         let plain = from_otlp(&serde_json::from_slice(&text).unwrap());
         let resource = &plain[resources][0];
         let scope = &resource[scopes][0];
         let item = scope.pointer(&self.way()).cloned().unwrap_or_default();
-        [resource["resource"].clone(), scope["scope"].clone(), item]
+        [resource["resource"].clone(), scope["scope"].clone(), item, scope["metrics"].clone()]
     }
 
-    fn apply(&self, statements: &str) -> Result<([Value; 3], Transformed), Vec<Error>> {
+    fn apply(&self, statements: &str) -> Result<([Value; 4], Transformed), Vec<Error>> {
         let statements: Vec<String> = statements.split(" ;; ").map(str::to_owned).collect();
         let transform = Transform::compile(self.signal(), &Options::inferred(ALL), &[], &statements)?;
         let request = self.request();
@@ -76,6 +78,15 @@ impl Subject {
             "error" => assert_contains(&self.holds(what).expect_err("it was evaluated"), expected),
             "value" => assert_eq!(self.value_of(what), expected_json()),
             "do" => check(2),
+            "metrics" => check(3),
+            "added" => {
+                let (parts, done) = self.apply(what).unwrap_or_else(|errors| panic!("{}", rendered(&errors)));
+                assert_eq!(done.statements[0].first_error, None);
+                assert_eq!(
+                    parts[3].as_array().map(|metrics| &metrics[1..]),
+                    expected_json().as_array().map(|all| &all[..])
+                );
+            }
             "do-scope" => check(1),
             "do-resource" => check(0),
             "fails" => {
@@ -144,4 +155,14 @@ fn differences() {
 #[test]
 fn paths() {
     run("paths", include_str!("cases/paths.txt"));
+}
+
+#[test]
+fn metrics() {
+    run("metrics", include_str!("cases/metrics.txt"));
+}
+
+#[test]
+fn span_names() {
+    run("span_names", include_str!("cases/span_names.txt"));
 }

@@ -1,0 +1,222 @@
+//! Metrics as a whole: their points replaced, and new metrics added behind them.
+
+use std::borrow::Cow;
+
+use weir_otlp::build::Encoder;
+
+use super::{Scene, codec};
+use crate::context::{Level, PointKind};
+use crate::draft::{Draft, Scalar};
+use crate::patch::{Patches, Place};
+use crate::value::Failure;
+
+/// Numbers of the fields of `Gauge` and its like.
+const POINTS: u32 = 1;
+const TEMPORALITY: u32 = 2;
+const IS_MONOTONIC: u32 = 3;
+
+/// Bytes that a metric takes beside its body.
+const OVERHEAD: usize = 16;
+
+/// What becomes of metrics as a whole.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics<'a> {
+    /// Where the member of `Metric.data` stands, if there is one.
+    data: Option<Place>,
+    /// Whether the draft of that member stands for all of it.
+    replaced: bool,
+    /// Points of the metric that were changed and left, by their position.
+    left: Vec<(usize, Vec<u8>)>,
+    /// Position of the current point.
+    point: usize,
+    /// Bodies of the metrics that were added to the current scope.
+    added: Vec<&'a [u8]>,
+}
+
+impl<'a> Scene<'a> {
+    /// Starts with another metric.
+    pub(crate) fn begin_metric(&mut self, data: Option<(u32, Place)>) {
+        self.data = data.map_or(0, |(number, _)| number);
+        self.point = PointKind::of_data(self.data).unwrap_or(PointKind::Number);
+        self.metrics.data = data.map(|(_, place)| place);
+        self.metrics.replaced = false;
+        self.metrics.left.clear();
+        self.metrics.point = 0;
+        self.begin(Level::Data, self.metrics.data, 0);
+    }
+
+    /// Remembers what became of the current point for the points after it, and goes on to the next.
+    pub(crate) fn leave_point(&mut self, place: Place, remember: bool) {
+        if remember && self.message(Level::Point).is_changed() {
+            let body = rendered(self.message(Level::Point), place);
+            self.metrics.left.push((self.metrics.point, body));
+        }
+        self.metrics.point += 1;
+    }
+
+    /// The bodies of the current metric's points as statements left them so far.
+    ///
+    /// # Errors
+    /// When there are too many to look into.
+    pub(crate) fn points(&mut self) -> Result<Vec<Cow<'a, [u8]>>, Failure> {
+        let scalars = self.draft(Level::Data).repeated(POINTS);
+        let mut points: Vec<Cow<'a, [u8]>> = scalars.into_iter().filter_map(codec::body).collect();
+        self.check_size()?;
+        for (index, body) in &self.metrics.left {
+            if let Some(point) = points.get_mut(*index) {
+                *point = Cow::Owned(body.clone());
+            }
+        }
+        let current = self.message(Level::Point);
+        if let Some(place) = current.place().filter(|_| current.is_changed()) {
+            let body = rendered(current, place);
+            if let Some(point) = points.get_mut(self.metrics.point) {
+                *point = Cow::Owned(body);
+            }
+        }
+        Ok(points)
+    }
+
+    /// `aggregation_temporality` of the current metric; 0 when it has none.
+    pub(crate) fn temporality(&mut self) -> u64 {
+        match self.draft(Level::Data).scalar(TEMPORALITY) {
+            Some(Scalar::Varint(value)) if !matches!(self.data, 0 | 5 | 11) => value,
+            _ => 0,
+        }
+    }
+
+    /// Gives the current metric other points, in the member `number` of `Metric.data`. Temporality and monotonicity are
+    /// kept where none is given.
+    ///
+    /// # Errors
+    /// When the request would grow too much.
+    pub(crate) fn replace_points(
+        &mut self,
+        number: u32,
+        properties: Option<(u64, bool)>,
+        points: Vec<Cow<'a, [u8]>>,
+    ) -> Result<(), Failure> {
+        let size = |bodies: &[Cow<'a, [u8]>]| bodies.iter().map(|body| body.len()).sum::<usize>();
+        let before = size(&self.points()?);
+        self.spend(size(&points).saturating_sub(before))?;
+        let draft = self.draft(Level::Data);
+        let (temporality, is_monotonic) = match properties {
+            Some((temporality, is_monotonic)) => {
+                (Some(Scalar::Varint(temporality)), is_monotonic.then_some(Scalar::Varint(1)))
+            }
+            None => (draft.scalar(TEMPORALITY), draft.scalar(IS_MONOTONIC)),
+        };
+        self.data = number;
+        self.point = PointKind::of_data(number).unwrap_or(PointKind::Number);
+        self.metrics.replaced = true;
+        self.begin(Level::Data, None, 0);
+        let draft = self.draft(Level::Data);
+        draft.set_scalar(POINTS, Some(Scalar::Repeated(points)));
+        draft.set_scalar(TEMPORALITY, temporality);
+        draft.set_scalar(IS_MONOTONIC, is_monotonic);
+        Ok(())
+    }
+
+    /// Adds a metric behind those of the current scope. Statements come to it when they have seen those.
+    ///
+    /// # Errors
+    /// When the request would grow too much.
+    pub(crate) fn add_metric(&mut self, body: &[u8]) -> Result<(), Failure> {
+        self.spend(body.len() + OVERHEAD)?;
+        let arena = self.arena;
+        self.metrics.added.push(arena.alloc_slice_copy(body));
+        Ok(())
+    }
+
+    /// A metric that was added to the current scope, from 0.
+    pub(crate) fn added_metric(&self, index: usize) -> Option<&'a [u8]> {
+        self.metrics.added.get(index).copied()
+    }
+
+    /// Starts with another scope, to which nothing was added.
+    pub(crate) fn forget_added_metrics(&mut self) {
+        self.metrics.added.clear();
+    }
+
+    /// The body of the current metric as statements left it so far.
+    ///
+    /// # Errors
+    /// When it has too many fields to look into.
+    pub(crate) fn metric(&mut self) -> Result<Vec<u8>, Failure> {
+        self.draft(Level::Item);
+        self.draft(Level::Data);
+        self.check_size()?;
+        let draft = self.message(Level::Item);
+        let (source, Some(place)) = (draft.source(), draft.place()) else { return Ok(Vec::new()) };
+        let mut patches = Patches::default();
+        self.write_metric(place, 0, &mut patches);
+        Ok(patches.apply_within(source, place.start..place.end))
+    }
+
+    /// Writes the changes of the current metric, whose points grew by so much already; by how much its body grew.
+    pub(crate) fn write_metric(&self, place: Place, points_grown: isize, patches: &mut Patches) -> isize {
+        let draft = &self.drafts[Level::Data.index()];
+        let mut grown = match self.metrics.data {
+            Some(data) if self.metrics.replaced => patches.replace(data.field(), |out| {
+                let open = out.open(self.data, data.end - data.start);
+                draft.encode_new(out);
+                out.close(open);
+            }),
+            Some(data) => {
+                let inner = if draft.is_changed() { draft.finish(data, patches) } else { 0 };
+                patches.resize(draft.source(), data, points_grown + inner)
+            }
+            None => 0,
+        };
+        let item = &self.drafts[Level::Item.index()];
+        if item.is_changed() {
+            grown += item.finish(place, patches);
+        }
+        grown
+    }
+
+    /// Takes bytes from what statements may add.
+    fn spend(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.check_length(bytes)?;
+        self.budget -= bytes;
+        Ok(())
+    }
+}
+
+/// The body of a message with its changes.
+fn rendered(draft: &Draft<'_>, place: Place) -> Vec<u8> {
+    let mut patches = Patches::default();
+    draft.finish(place, &mut patches);
+    patches.apply_within(draft.source(), place.start..place.end)
+}
+
+/// The body of a metric with another text in one of its fields.
+pub(crate) fn with_text(metric: &[u8], number: u32, text: &str) -> Vec<u8> {
+    let scalar = (!text.is_empty()).then_some(Scalar::Len(Cow::Borrowed(text.as_bytes())));
+    codec::with_inner(metric, number, scalar.as_ref())
+}
+
+/// The body of a metric: name, description and unit, and points in the member `number` of `Metric.data`.
+pub(crate) fn build(
+    texts: [&str; 3],
+    number: u32,
+    properties: Option<(u64, bool)>,
+    points: impl FnOnce(&mut Encoder),
+) -> Vec<u8> {
+    let mut out = Encoder::default();
+    for (number, text) in (1..).zip(texts) {
+        if !text.is_empty() {
+            out.bytes(number, text.as_bytes());
+        }
+    }
+    let data = out.open(number, 0);
+    points(&mut out);
+    if let Some((temporality, is_monotonic)) = properties {
+        out.varint(TEMPORALITY, temporality);
+        if is_monotonic {
+            out.varint(IS_MONOTONIC, 1);
+        }
+    }
+    out.close(data);
+    out.into_bytes()
+}
