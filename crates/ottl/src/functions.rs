@@ -14,7 +14,9 @@ mod collections;
 mod edit_maps;
 mod edit_values;
 mod hashes;
+mod log_formats;
 mod metrics;
+mod parse;
 mod replace;
 mod span_names;
 mod strings;
@@ -215,7 +217,9 @@ const TOPICS: &[&[Function]] = &[
     span_names::FUNCTIONS,
     collections::FUNCTIONS,
     hashes::FUNCTIONS,
+    log_formats::FUNCTIONS,
     metrics::FUNCTIONS,
+    parse::FUNCTIONS,
     strings::FUNCTIONS,
     times::FUNCTIONS,
     types::FUNCTIONS,

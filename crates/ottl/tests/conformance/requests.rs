@@ -301,3 +301,10 @@ fn metrics_added_come_behind_those_of_their_scope_and_keep_the_rest() {
     }
     assert_eq!(plain(Signal::Metrics, &done.request.unwrap()), expected);
 }
+
+#[test]
+fn conditions_have_no_functions_of_transforms() {
+    let conditions = texts(&["ParseCEF(log.body)[\"a\"] == 1"]);
+    let refused = Filter::compile(Signal::Logs, &Options::filter(Signal::Logs), &conditions).unwrap_err();
+    assert!(refused[0].message().contains("exists in the statements of transforms only"), "{}", refused[0]);
+}

@@ -166,3 +166,8 @@ fn metrics() {
 fn span_names() {
     run("span_names", include_str!("cases/span_names.txt"));
 }
+
+#[test]
+fn parsers() {
+    run("parsers", include_str!("cases/parsers.txt"));
+}
