@@ -13,6 +13,7 @@ mod arguments;
 mod collections;
 mod edit_maps;
 mod edit_values;
+pub(crate) mod grok;
 mod hashes;
 mod log_formats;
 mod metrics;
@@ -75,6 +76,8 @@ pub(crate) enum Kind {
     Texts,
     /// A pattern: a literal is compiled with the statement.
     Pattern(Syntax),
+    /// A grok pattern: a literal is compiled with the statement.
+    Grok,
     /// A string literal.
     Text,
     /// One of these string literals.
@@ -195,6 +198,7 @@ impl std::fmt::Display for Kind {
             Self::Texts => "list of string literals",
             Self::Pattern(Syntax::Regex) => "regular expression",
             Self::Pattern(Syntax::Glob) => "glob",
+            Self::Grok => "grok pattern",
             Self::Text => "string literal",
             Self::OneOf(choices) => {
                 let choices: Vec<String> = choices.iter().map(|choice| format!("\"{choice}\"")).collect();
@@ -216,6 +220,7 @@ const TOPICS: &[&[Function]] = &[
     replace::FUNCTIONS,
     span_names::FUNCTIONS,
     collections::FUNCTIONS,
+    grok::FUNCTIONS,
     hashes::FUNCTIONS,
     log_formats::FUNCTIONS,
     metrics::FUNCTIONS,
@@ -250,6 +255,8 @@ pub struct Signature {
     pub is_editor: bool,
     /// The only contexts it exists in; all when empty.
     pub contexts: &'static [Context],
+    /// Whether it exists in the statements of transforms only, and in no condition of a filter.
+    pub only_in_statements: bool,
 }
 
 /// Every function that is supported, editors first, by name.
@@ -259,6 +266,7 @@ pub fn signatures() -> Vec<Signature> {
         signature: function.signature(),
         is_editor: function.is_editor(),
         contexts: function.contexts,
+        only_in_statements: function.in_statements,
     };
     let mut signatures: Vec<Signature> = all().map(signature).collect();
     signatures.sort_by_key(|signature| (!signature.is_editor, signature.name));

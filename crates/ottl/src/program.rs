@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::ast::{Comparison, MathOperator};
 use crate::context::Level;
-use crate::functions::Function;
+use crate::functions::{Function, grok};
 use crate::paths::Field;
 use crate::value::{List, Map, Value};
 
@@ -116,6 +116,7 @@ pub(crate) enum Argument {
     Values(Vec<Expr>),
     Path(Path),
     Pattern(Pattern),
+    Grok(Expr, grok::Cell),
     Text(String),
     Texts(Vec<String>),
     Int(i64),

@@ -14,7 +14,10 @@ fn page() -> String {
     for (title, editors) in [("Editors", true), ("Converters", false)] {
         write!(page, "\n## {title}\n\n| function | only in |\n|---|---|\n").expect("a string takes everything");
         for function in signatures().iter().filter(|function| function.is_editor == editors) {
-            let contexts: Vec<_> = function.contexts.iter().map(|context| format!("`{context}`")).collect();
+            let mut contexts: Vec<_> = function.contexts.iter().map(|context| format!("`{context}`")).collect();
+            if function.only_in_statements && !editors {
+                contexts.push("transforms".to_owned());
+            }
             let signature = function.signature.replace('|', "\\|");
             writeln!(page, "| `{signature}` | {} |", contexts.join(", ")).expect("a string takes everything");
         }

@@ -6,7 +6,7 @@ use super::{Compiler, literal};
 use crate::ast;
 use crate::context::LEVELS;
 use crate::error::Fault;
-use crate::functions::{Function, Kind, Parameter, Type};
+use crate::functions::{Function, Kind, Parameter, Type, grok};
 use crate::pattern;
 use crate::program::{Argument, Arguments, Call, Expr, Lambda, LambdaBody, Path, Pattern, Syntax, Target};
 use crate::scene::Scene;
@@ -80,6 +80,7 @@ impl Compiler {
                 Argument::Texts(values.iter().map(|value| text_of(value).ok_or_else(wrong)).collect::<Result<_, _>>()?)
             }
             (Kind::Pattern(syntax), _) => Argument::Pattern(self.pattern(syntax, value, wrong)?),
+            (Kind::Grok, _) => Argument::Grok(self.value(value)?, grok::Cell::new()),
             (Kind::Text, ast::ValueKind::String(text)) => Argument::Text(text.clone()),
             (Kind::OneOf(choices), ast::ValueKind::String(text)) => {
                 if !choices.contains(&text.as_str()) {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use regex::Regex;
 
+use crate::functions::grok::Cell;
 use crate::pattern;
 use crate::program::{Argument, Arguments, Expr, Lambda, Path, Pattern};
 use crate::scene::Scene;
@@ -26,7 +27,7 @@ impl Arguments {
 
     pub(crate) fn value<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
         match self.at(index) {
-            Argument::Value(expr) => scene.eval(expr),
+            Argument::Value(expr) | Argument::Grok(expr, _) => scene.eval(expr),
             Argument::Path(path) => scene.get(path),
             _ => Err(NOT_DECLARED),
         }
@@ -43,7 +44,7 @@ impl Arguments {
     /// Whether there are arguments, and all of them are literals.
     pub(crate) fn are_literals(&self) -> bool {
         let is_literal = |argument: &Argument| match argument {
-            Argument::Value(expr) => expr.as_literal().is_some(),
+            Argument::Value(expr) | Argument::Grok(expr, _) => expr.as_literal().is_some(),
             Argument::Values(values) => values.iter().all(|expr| expr.as_literal().is_some()),
             Argument::Path(_) | Argument::Lambda(_) | Argument::Pattern(Pattern::Dynamic(..)) => false,
             _ => true,
@@ -166,6 +167,15 @@ impl Arguments {
                 pattern::compile(&source, *syntax).map(Cow::Owned).map_err(Failure::new)
             }
             _ => Err(NOT_DECLARED),
+        }
+    }
+
+    /// A grok pattern: the literal, if it is one, and where it is kept once it is compiled.
+    pub(crate) fn grok(&self, index: usize) -> Option<(Option<&Value<'static>>, &Cell)> {
+        match self.at(index) {
+            Argument::Grok(Expr::Literal(literal), cell) => Some((Some(literal), cell)),
+            Argument::Grok(_, cell) => Some((None, cell)),
+            _ => None,
         }
     }
 
