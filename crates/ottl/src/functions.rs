@@ -23,6 +23,7 @@ mod span_names;
 mod strings;
 mod times;
 mod types;
+pub(crate) mod xml;
 
 /// A function.
 pub(crate) struct Function {
@@ -78,6 +79,8 @@ pub(crate) enum Kind {
     Pattern(Syntax),
     /// A grok pattern: a literal is compiled with the statement.
     Grok,
+    /// A path into XML documents.
+    XPath,
     /// A string literal.
     Text,
     /// One of these string literals.
@@ -199,6 +202,7 @@ impl std::fmt::Display for Kind {
             Self::Pattern(Syntax::Regex) => "regular expression",
             Self::Pattern(Syntax::Glob) => "glob",
             Self::Grok => "grok pattern",
+            Self::XPath => "XPath literal",
             Self::Text => "string literal",
             Self::OneOf(choices) => {
                 let choices: Vec<String> = choices.iter().map(|choice| format!("\"{choice}\"")).collect();
@@ -228,6 +232,7 @@ const TOPICS: &[&[Function]] = &[
     strings::FUNCTIONS,
     times::FUNCTIONS,
     types::FUNCTIONS,
+    xml::FUNCTIONS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Function> {

@@ -6,6 +6,7 @@ use regex::Regex;
 
 use crate::ast::{Comparison, MathOperator};
 use crate::context::Level;
+use crate::functions::xml::XPath;
 use crate::functions::{Function, grok};
 use crate::paths::Field;
 use crate::value::{List, Map, Value};
@@ -117,6 +118,7 @@ pub(crate) enum Argument {
     Path(Path),
     Pattern(Pattern),
     Grok(Expr, grok::Cell),
+    XPath(XPath),
     Text(String),
     Texts(Vec<String>),
     Int(i64),

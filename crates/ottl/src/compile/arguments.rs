@@ -6,7 +6,7 @@ use super::{Compiler, literal};
 use crate::ast;
 use crate::context::LEVELS;
 use crate::error::Fault;
-use crate::functions::{Function, Kind, Parameter, Type, grok};
+use crate::functions::{Function, Kind, Parameter, Type, grok, xml};
 use crate::pattern;
 use crate::program::{Argument, Arguments, Call, Expr, Lambda, LambdaBody, Path, Pattern, Syntax, Target};
 use crate::scene::Scene;
@@ -81,6 +81,9 @@ impl Compiler {
             }
             (Kind::Pattern(syntax), _) => Argument::Pattern(self.pattern(syntax, value, wrong)?),
             (Kind::Grok, _) => Argument::Grok(self.value(value)?, grok::Cell::new()),
+            (Kind::XPath, ast::ValueKind::String(text)) => {
+                Argument::XPath(xml::parse(text).map_err(|message| Fault::new(value.range.clone(), message))?)
+            }
             (Kind::Text, ast::ValueKind::String(text)) => Argument::Text(text.clone()),
             (Kind::OneOf(choices), ast::ValueKind::String(text)) => {
                 if !choices.contains(&text.as_str()) {

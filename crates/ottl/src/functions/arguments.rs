@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use regex::Regex;
 
 use crate::functions::grok::Cell;
+use crate::functions::xml::XPath;
 use crate::pattern;
 use crate::program::{Argument, Arguments, Expr, Lambda, Path, Pattern};
 use crate::scene::Scene;
@@ -175,6 +176,14 @@ impl Arguments {
         match self.at(index) {
             Argument::Grok(Expr::Literal(literal), cell) => Some((Some(literal), cell)),
             Argument::Grok(_, cell) => Some((None, cell)),
+            _ => None,
+        }
+    }
+
+    /// A path into XML documents, if it is there.
+    pub(crate) fn xpath(&self, index: usize) -> Option<&XPath> {
+        match self.at(index) {
+            Argument::XPath(path) => Some(path),
             _ => None,
         }
     }

@@ -171,3 +171,8 @@ fn span_names() {
 fn parsers() {
     run("parsers", include_str!("cases/parsers.txt"));
 }
+
+#[test]
+fn xml() {
+    run("xml", include_str!("cases/xml.txt"));
+}
