@@ -239,6 +239,9 @@ fn all() -> impl Iterator<Item = &'static Function> {
     TOPICS.iter().flat_map(|topic| topic.iter())
 }
 
+/// The function of the reference that needs data of a thousand patterns, which goes out of date.
+pub(crate) const NEEDS_USER_AGENTS: &str = "UserAgent";
+
 /// The function of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Function> {
     all().find(|function| function.name == name)

@@ -128,6 +128,9 @@ impl Compiler {
                 let message = format!("{name} does not exist in the context {}", self.context);
                 Err(Fault::new(range.clone(), message).help(format!("it exists in {only}")))
             }
+            None if functions::NEEDS_USER_AGENTS == name => {
+                Err(Fault::new(range.clone(), format!("{name} is not supported: it needs a database of user agents")))
+            }
             None => {
                 let fault = Fault::new(range.clone(), format!("unknown function \"{name}\""));
                 Err(fault.did_you_mean(name, functions::names()))
