@@ -164,10 +164,10 @@ impl PointKind {
 pub(crate) fn enums(context: Context) -> impl Iterator<Item = (&'static str, i64)> {
     let tables: &[&[(&str, i64)]] = match context {
         Context::Log => &[SEVERITY_NUMBERS],
-        Context::Exemplar | Context::DataPoint => &[METRICS, FLAGS],
+        Context::DataPoint => &[METRICS, FLAGS],
         Context::Metric => &[METRICS],
         Context::SpanEvent | Context::Span => &[SPANS],
-        Context::Scope | Context::Resource => &[],
+        Context::Exemplar | Context::Scope | Context::Resource => &[],
     };
     tables.iter().flat_map(|table| table.iter().copied())
 }

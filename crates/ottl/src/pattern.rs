@@ -27,7 +27,7 @@ pub(crate) fn compile(source: &str, syntax: Syntax) -> Result<Regex, String> {
         Syntax::Glob => from_glob(source),
     };
     let mut builder = RegexBuilder::new(&translated);
-    builder.size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).nest_limit(MAX_NESTING).octal(true);
+    builder.size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).nest_limit(MAX_NESTING);
     builder.dot_matches_new_line(syntax == Syntax::Glob);
     builder.build().map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => "pattern that is too large when compiled".to_owned(),
@@ -132,6 +132,15 @@ fn escape(rest: &str, in_class: bool, out: &mut String) -> usize {
             let end = quoted.find("\\E");
             out.push_str(&regex::escape(&quoted[..end.unwrap_or(quoted.len())]));
             return end.map_or(rest.len(), |end| end + 4);
+        }
+        (None, '0'..='7') => {
+            let digits = rest[1..].bytes().take(3).take_while(|byte| matches!(byte, b'0'..=b'7')).count();
+            match u32::from_str_radix(&rest[1..=digits], 8) {
+                // One digit is a reference to a group, which the engine refuses.
+                Ok(code) if digits > 1 || next == '0' => out.push_str(&format!("\\x{{{code:x}}}")),
+                _ => out.extend(["\\", &rest[1..=digits]]),
+            }
+            return 1 + digits;
         }
         // Word boundaries in the `regex` crate, plain characters in Go.
         (None, '<' | '>') => out.push(next),

@@ -56,7 +56,8 @@ pub(crate) fn double(value: f64) -> String {
 enum Dialect {
     /// Go's own, for the text of an `AnyValue`.
     Standard,
-    /// The one that makes text of arguments: exponents have two digits, and fewer characters have short escapes.
+    /// The one that makes text of arguments: exponents have two digits, fewer characters have
+    /// short escapes, and what HTML means something by is escaped.
     Arguments,
 }
 
@@ -133,6 +134,8 @@ fn quoted(text: &str, dialect: Dialect, out: &mut String) {
             '\t' => out.push_str("\\t"),
             '\u{8}' if dialect == Dialect::Standard => out.push_str("\\b"),
             '\u{c}' if dialect == Dialect::Standard => out.push_str("\\f"),
+            // What HTML means something by.
+            '<' | '>' | '&' if dialect == Dialect::Standard => out.push(char),
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
                 out.push_str(&format!("\\u{:04x}", u32::from(char)));
             }

@@ -77,38 +77,51 @@ fn a_metric_without_points_goes_away() {
     assert_eq!((whole.dropped_items, whole.conditions[0].matched), (2, 1));
 }
 
-/// The conditions of a published configuration of the collector, on spans of the proxy and of others.
+/// The conditions of a published configuration of the collector, on a span for each of them and on those of others.
 #[test]
 fn the_proxy_spans_of_a_published_configuration() {
-    let conditions = texts(&[
-        r#"(attributes["http.method"] == "POST") and (attributes["component"] == "proxy") and (attributes["OperationName"] == "Ingress") and (resource.attributes["service.name"] == "jaeger.kyma-system")"#,
-        r#"(attributes["http.method"] == "GET") and (attributes["component"] == "proxy") and (attributes["OperationName"] == "Ingress") and (IsMatch(attributes["http.url"], ".+/metrics") == true) and (resource.attributes["k8s.namespace.name"] == "kyma-system")"#,
-        r#"(attributes["http.method"] == "GET") and (attributes["component"] == "proxy") and (attributes["OperationName"] == "Ingress") and (attributes["user_agent"] == "vm_promscrape")"#,
-        r#"(attributes["http.method"] == "POST") and (attributes["component"] == "proxy") and (attributes["OperationName"] == "Egress") and (IsMatch(attributes["http.url"], "http(s)?:\\/\\/telemetry-otlp-traces\\.kyma-system(\\..*)?:(4318|4317).*") == true)"#,
-    ]);
+    let conditions: Vec<String> = include_str!("cases/relay.txt").lines().map(str::to_owned).collect();
     let filter = Filter::compile(Signal::Traces, &Options::fixed(Context::Span), &conditions).unwrap();
-    let span = |method: &str, operation: &str, url: &str, agent: &str| {
-        json!({"attributes": {"http.method": method, "component": "proxy", "OperationName": operation, "http.url": url,
-            "user_agent": agent}})
+    let data = |service: &str, spans: &[[&str; 4]]| {
+        let span = |[method, operation, url, agent]: &[&str; 4]| {
+            json!({"attributes": {"http.method": method, "component": "proxy", "OperationName": operation,
+                "http.url": url, "user_agent": agent}})
+        };
+        let resource = json!({"attributes": {"service.name": service, "k8s.namespace.name": "kyma-system"}});
+        json!({"resource": resource, "scopeSpans": [{"spans": spans.iter().map(span).collect::<Value>()}]})
     };
-    let request = request(
-        Signal::Traces,
-        &json!({"resourceSpans": [{
-            "resource": {"attributes": {"service.name": "jaeger.kyma-system", "k8s.namespace.name": "kyma-system"}},
-            "scopeSpans": [{"spans": [
-                span("POST", "Ingress", "http://x/api", ""),
-                span("GET", "Ingress", "http://x/metrics", ""),
-                span("GET", "Ingress", "http://x/api", "vm_promscrape"),
-                span("POST", "Egress", "https://telemetry-otlp-traces.kyma-system.svc:4317/v1", ""),
-                span("POST", "Egress", "https://shop.default:4317/v1", ""),
-                {"name": "an application's own"},
-            ]}],
-        }]}),
-    );
+    let api = "http://x/api";
+    let proxy = [
+        data("jaeger.kyma-system", &[["POST", "Ingress", api, ""], ["GET", "Ingress", api, ""]]),
+        data("grafana.kyma-system", &[["GET", "Egress", api, ""], ["GET", "Ingress", api, ""]]),
+        data("loki.kyma-system", &[["GET", "Ingress", api, ""], ["POST", "Ingress", api, ""]]),
+        data("telemetry-fluent-bit.kyma-system", &[["POST", "Egress", api, ""]]),
+        data(
+            "any",
+            &[
+                ["GET", "Ingress", "http://x/metrics", ""],
+                ["GET", "Ingress", "http://x/healthz", ""],
+                ["GET", "Ingress", "http://x/healthz/ready", ""],
+                ["GET", "Ingress", api, "vm_promscrape"],
+                ["POST", "Egress", "https://telemetry-otlp-traces.kyma-system.svc:4317/v1", ""],
+                ["POST", "Egress", "http://telemetry-trace-collector-internal.kyma-system:55678", ""],
+            ],
+        ),
+    ];
+    let others = [
+        data("jaeger.kyma-system", &[["PUT", "Ingress", api, ""], ["POST", "Egress", api, ""]]),
+        data(
+            "shop",
+            &[["POST", "Egress", "https://shop.default:4317/v1", ""], ["GET", "Egress", "http://x/metrics", ""]],
+        ),
+        json!({"scopeSpans": [{"spans": [{"name": "an application's own"}]}]}),
+    ];
+    let all = [&proxy[..], &others[..]].concat();
+    let request = request(Signal::Traces, &json!({ "resourceSpans": all }));
     let done = filter.apply(&request, &LIMITS);
-    assert_eq!(done.conditions.iter().map(|tally| tally.matched).collect::<Vec<_>>(), [1, 1, 1, 1]);
-    let left = plain(Signal::Traces, &done.request.unwrap());
-    assert_eq!(left["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().len(), 2);
+    let matched: Vec<u64> = done.conditions.iter().map(|tally| tally.matched).collect();
+    assert_eq!(matched, [1, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1]);
+    assert_eq!(plain(Signal::Traces, &done.request.unwrap()), json!({"resourceSpans": others}));
 }
 
 #[test]

@@ -101,6 +101,21 @@ impl Subject {
     }
 }
 
+/// The tables of cases, by name.
+pub(crate) const TABLES: [(&str, &str); 8] = [
+    ("language", include_str!("cases/language.txt")),
+    ("operators", include_str!("cases/operators.txt")),
+    ("paths", include_str!("cases/paths.txt")),
+    ("contexts", include_str!("cases/contexts.txt")),
+    ("editors", include_str!("cases/editors.txt")),
+    ("refusals", include_str!("cases/refusals.txt")),
+    ("editing", include_str!("cases/editing.txt")),
+    ("converters", include_str!("cases/converters.txt")),
+];
+
+/// The cases in which the reference does something else; `docs/ottl-differences.md` says why.
+pub(crate) const DIFFERENCES: (&str, &str) = ("differences", include_str!("cases/differences.txt"));
+
 /// A line of a table.
 pub(crate) struct Case<'t> {
     /// Where it stands, from 1.

@@ -20,7 +20,7 @@ use weir_otlp::to_json;
 use weir_ottl::{Error, Filter, Limits, Options, Transform, Transformed};
 
 use crate::plain::from_otlp;
-use crate::subject::{ALL, Subject, cases};
+use crate::subject::{ALL, DIFFERENCES, Subject, TABLES, cases};
 
 pub(crate) const LIMITS: Limits = Limits { now_unix_nano: 1_700_000_000_123_456_789, max_growth: 1 << 20 };
 
@@ -115,46 +115,23 @@ fn assert_contains(text: &str, part: &str) {
     assert!(text.contains(part), "expected {part:?} in {text:?}");
 }
 
-/// Runs a table and reports every case that went wrong.
-fn run(name: &str, table: &str) {
-    let cases = cases(table);
-    let mut wrong = Vec::new();
-    for case in &cases {
-        let run = std::panic::AssertUnwindSafe(|| case.subject.run(case.word, case.what, case.expected));
-        if let Err(panic) = std::panic::catch_unwind(run) {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            let text = text.unwrap_or_default();
-            wrong.push(format!("{name}:{}: {} {}\n    {text}", case.line, case.word, case.what));
+/// Runs the cases of all tables and reports every one that went wrong.
+#[test]
+fn the_cases_of_all_tables() {
+    let (mut count, mut wrong) = (0, Vec::new());
+    for (name, table) in TABLES.into_iter().chain([DIFFERENCES]) {
+        for case in cases(table) {
+            count += 1;
+            let run = std::panic::AssertUnwindSafe(|| case.subject.run(case.word, case.what, case.expected));
+            if let Err(panic) = std::panic::catch_unwind(run) {
+                let text = panic.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                let text = text.unwrap_or_default();
+                wrong.push(format!("{name}:{}: {} {}\n    {text}", case.line, case.word, case.what));
+            }
         }
     }
-    assert!(wrong.is_empty(), "{} of {} cases are wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
-}
-
-#[test]
-fn language() {
-    run("language", include_str!("cases/language.txt"));
-}
-
-#[test]
-fn editors() {
-    run("editors", include_str!("cases/editors.txt"));
-}
-
-#[test]
-fn converters() {
-    run("converters", include_str!("cases/converters.txt"));
-}
-
-/// The cases in which the reference does something else; `docs/ottl-differences.md` says why.
-#[test]
-fn differences() {
-    run("differences", include_str!("cases/differences.txt"));
-}
-
-#[test]
-fn paths() {
-    run("paths", include_str!("cases/paths.txt"));
+    assert!(wrong.is_empty(), "{} of {count} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

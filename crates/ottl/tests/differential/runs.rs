@@ -8,18 +8,8 @@ use weir_otlp::to_json;
 use weir_ottl::{Error, Filter, Limits, Options, Signal, Transform};
 
 use crate::collector::{self, Outcome, Set, Task};
-use crate::subject::{ALL, Case, Subject, cases};
+use crate::subject::{ALL, Case, DIFFERENCES, Subject, TABLES, cases};
 use crate::{compare, generate, items, plain};
-
-const TABLES: [(&str, &str); 4] = [
-    ("language", include_str!("../conformance/cases/language.txt")),
-    ("paths", include_str!("../conformance/cases/paths.txt")),
-    ("editors", include_str!("../conformance/cases/editors.txt")),
-    ("converters", include_str!("../conformance/cases/converters.txt")),
-];
-
-/// Cases that differ from the reference, and must, or `docs/ottl-differences.md` is not true.
-const DIFFERENCES: (&str, &str) = ("differences", include_str!("../conformance/cases/differences.txt"));
 
 /// Where the reference gives up and this crate does not, by what the reference says; and the other way round.
 /// `docs/ottl-differences.md` has the reasons.
