@@ -52,6 +52,12 @@ pub(crate) struct Time {
 }
 
 impl Time {
+    /// Whether RFC 3339 has a way to write it: the years 0 to 9999.
+    pub(crate) fn is_rfc3339(self) -> bool {
+        const YEARS: std::ops::Range<i128> = -62_167_219_200..253_402_300_800;
+        YEARS.contains(&(self.unix_nano.div_euclid(1_000_000_000) + i128::from(self.offset)))
+    }
+
     /// A time in UTC.
     pub(crate) fn utc(unix_nano: i128) -> Self {
         Self { unix_nano, offset: 0 }

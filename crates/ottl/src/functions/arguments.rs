@@ -92,7 +92,7 @@ impl Arguments {
         index: usize,
         scene: &mut Scene<'a>,
     ) -> Result<Option<Cow<'a, str>>, Failure> {
-        Ok(self.value(index, scene)?.into_text_like())
+        self.value(index, scene)?.into_text_like()
     }
 
     pub(crate) fn int<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<i64, Failure> {

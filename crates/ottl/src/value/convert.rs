@@ -69,17 +69,19 @@ impl<'a> Value<'a> {
     }
 
     /// As text; containers as JSON, bytes as hexadecimal digits.
-    pub(crate) fn into_text_like(self) -> Option<Cow<'a, str>> {
-        Some(match self {
-            Self::Nil => return None,
+    pub(crate) fn into_text_like(self) -> Result<Option<Cow<'a, str>>, Failure> {
+        Ok(Some(match self {
+            Self::Nil => return Ok(None),
             Self::String(text) => text,
             Self::Bytes(bytes) => Cow::Owned(text::to_hex(&bytes)),
+            Self::Double(value) if !value.is_finite() => return Err(Failure::text("the number is not finite")),
+            Self::Time(time) if !time.is_rfc3339() => return Err(Failure::text("the year is not one of 0 to 9999")),
             other => {
                 let mut json = String::new();
                 text::argument_json(&other, &mut json);
                 Cow::Owned(json)
             }
-        })
+        }))
     }
 
     /// As the text that stands for an `AnyValue`: bytes as base64, nothing as nothing.

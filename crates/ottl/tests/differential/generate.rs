@@ -156,7 +156,13 @@ pub(crate) fn generate(rng: &mut Rng, count: usize) -> Vec<Task> {
     let scopes = (0..count).map(|index| &SCOPES[index % SCOPES.len()]);
     let tasks = scopes.map(|scope| {
         let mut grammar = Grammar { rng, scope, editors: &editors, converters: &converters };
-        (scope.signal, Set::Transform(vec![grammar.statement()]))
+        // The filter has no exemplars.
+        let filters = scope.map != "exemplar.filtered_attributes" && grammar.rng.u8(0..6) == 0;
+        let set = match filters {
+            true => Set::Filter(vec![format!("{}[\"i\"] != 5 and ({})", scope.map, grammar.condition(2))]),
+            false => Set::Transform(vec![grammar.statement()]),
+        };
+        (scope.signal, set)
     });
     tasks.collect()
 }

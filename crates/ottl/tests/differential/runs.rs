@@ -59,6 +59,11 @@ fn tabled(tables: &[(&str, &str)], words: impl Fn(&str) -> bool) -> Vec<Subjecte
     for (name, table) in tables {
         for case in cases(table).iter().filter(|case| words(case.word)) {
             let origin = format!("{name}:{}: {} {} --> {}", case.line, case.word, case.what, case.expected);
+            // The filter has no exemplars.
+            if matches!(case.word, "true" | "false" | "error") && case.subject.kind != "exemplar" {
+                let task = (case.subject.signal(), Set::Filter(vec![case.subject.anchored(case.what)]));
+                all.push(Subjected { origin: format!("{origin} as a filter"), task });
+            }
             all.extend(task_of(case).map(|task| Subjected { origin, task }));
         }
     }
