@@ -321,3 +321,42 @@ fn conditions_have_no_functions_of_transforms() {
     let refused = Filter::compile(Signal::Logs, &Options::filter(Signal::Logs), &conditions).unwrap_err();
     assert!(refused[0].message().contains("exists in the statements of transforms only"), "{}", refused[0]);
 }
+
+/// Views read damaged bytes as far as they go; so must editors of whole metrics.
+#[test]
+fn damaged_metrics_do_not_panic() {
+    let buckets = json!({"offset": -1, "bucketCounts": ["1", "2"]});
+    let metrics = json!({"resourceMetrics": [{"scopeMetrics": [{"metrics": [
+        {"name": "g", "gauge": {"dataPoints": [{"asInt": "1"}, {"asDouble": 2.0}]}},
+        {"name": "h", "histogram": {"aggregationTemporality": 1, "dataPoints": [
+            {"count": "3", "sum": 2.0, "bucketCounts": ["1", "2"], "explicitBounds": [1.0]}, {"count": "1"}]}},
+        {"name": "e", "exponentialHistogram": {"aggregationTemporality": 2, "dataPoints": [
+            {"count": "3", "scale": 1, "positive": buckets, "negative": buckets}, {"count": "3", "positive": buckets}]}},
+        {"name": "s", "summary": {"dataPoints": [{"count": "1", "quantileValues": [{"quantile": 0.5}]}]}},
+    ]}]}]});
+    let bytes = request(Signal::Metrics, &metrics);
+    let whole = texts(&[
+        "extract_percentile_metric(50.0) where metric.name != \"c\"",
+        "extract_sum_metric(true) where metric.name != \"c\"",
+        "convert_summary_quantile_val_to_gauge() where metric.name != \"c\"",
+        "copy_metric(\"c\") where metric.name != \"c\"",
+        "aggregate_on_attributes(\"median\", []) where metric.name != \"c\"",
+        "convert_exponential_histogram_to_histogram(\"random\", [0.0, 1.0, 2.0]) where metric.name == \"c\"",
+        "scale_metric(2.0) where metric.name == \"c\"",
+    ]);
+    let points = texts(&[
+        "convert_summary_count_val_to_sum(\"delta\", true) where datapoint.flags == 0",
+        "merge_histogram_buckets(1.0) where datapoint.count > 0",
+    ]);
+    let options = Options::transform(Signal::Metrics);
+    let transforms = [&whole, &points].map(|all| Transform::compile(Signal::Metrics, &options, &[], all).unwrap());
+    for index in 0..bytes.len() {
+        for byte in [0, 1, 0x0a, 0x7f, 0x80, 0xff] {
+            let mut damaged = bytes.clone();
+            damaged[index] = byte;
+            for transform in &transforms {
+                transform.apply(&damaged, &Limits { max_growth: 4096, ..LIMITS });
+            }
+        }
+    }
+}
