@@ -73,9 +73,10 @@ impl Routes {
         self.routes.iter().filter(move |route| route.pipeline.signal() == signal)
     }
 
-    /// Whether some pipeline wants what others call noise.
+    /// Whether some pipeline wants what others call noise, or has to know whose it is.
     fn keeps_noise(&self, signal: Signal) -> bool {
-        self.of(signal).any(|route| route.selection.otlp && !route.selection.drop_noise)
+        let knows = |selection: &Selection| !selection.drop_noise || selection.is_selective();
+        self.of(signal).any(|route| route.selection.otlp && knows(&route.selection))
     }
 }
 

@@ -7,25 +7,31 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use weir_plan::Plan;
-use weir_resources::{Diagnostic, Loaded, Report, Source};
+use weir_resources::{Diagnostic, Loaded, Reason, Report, Source};
 
 use crate::cli::CheckArgs;
 
 /// Prints findings and a summary.
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let Some(loaded) = load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
+    let Some(Loaded { plan, warnings }) = load_all(&args.paths)? else { return Ok(ExitCode::FAILURE) };
     let mut out = io::stdout().lock();
-    for pipeline in &loaded.pipelines {
+    for pipeline in &plan.pipelines {
         let output = &pipeline.output;
         let tls = if output.tls.is_some() { "TLS" } else { "plain text" };
         let (id, host, port) = (pipeline.exporter_id(), &output.endpoint.host, output.endpoint.port);
         writeln!(out, "ok: {id} -> {host}:{port}{} ({tls})", output.endpoint.path)?;
     }
-    Ok(ExitCode::SUCCESS)
+    // It may run, and it will not work.
+    let expired = warnings.iter().any(|warning| warning.reason == Some(Reason::TlsCertificateExpired));
+    Ok(if expired { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Loads a plan; `None` when findings, which are printed, forbid it.
 pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Option<Plan>> {
+    Ok(load_all(paths)?.map(|loaded| loaded.plan))
+}
+
+fn load_all(paths: &[PathBuf]) -> anyhow::Result<Option<Loaded>> {
     let sources = match weir_resources::read(paths) {
         Ok(sources) => sources,
         Err(report) => {
@@ -34,9 +40,9 @@ pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Option<Plan>> {
         }
     };
     match weir_resources::load(&sources, SystemTime::now()) {
-        Ok(Loaded { plan, warnings }) => {
-            print(&warnings, &sources)?;
-            Ok(Some(plan))
+        Ok(loaded) => {
+            print(&loaded.warnings, &sources)?;
+            Ok(Some(loaded))
         }
         Err(report) => {
             print(&report.diagnostics, &sources)?;

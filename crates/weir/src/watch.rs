@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use weir_resources::Stamp;
 
 /// Twice this, and the time to read the files, is what a change takes to have an effect.
@@ -26,7 +26,12 @@ pub(crate) struct Watch {
     hangup: Signal,
     /// Somebody asked for it, and has not been served yet.
     asked: bool,
+    /// Files are read now and then although nothing changed: certificates in them expire.
+    read_again: Instant,
 }
+
+/// See [`Watch::read_again`].
+const READ_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 impl Watch {
     /// From now on; to be called before the files are read, so that no change is missed.
@@ -35,7 +40,15 @@ impl Watch {
         let mut ticks = interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
-        Ok(Self { paths, read: stamp.clone(), seen: stamp, ticks, hangup, asked: false })
+        Ok(Self {
+            paths,
+            read: stamp.clone(),
+            seen: stamp,
+            ticks,
+            hangup,
+            asked: false,
+            read_again: Instant::now() + READ_EVERY,
+        })
     }
 
     /// Resolves when the files have to be read again: they changed, or somebody asks for it with SIGHUP. May be dropped
@@ -49,8 +62,10 @@ impl Watch {
             let now = self.look().await;
             let rests = now == self.seen;
             self.seen = now;
-            if self.asked || (rests && self.seen != self.read) {
+            let due = Instant::now() >= self.read_again;
+            if self.asked || due || (rests && self.seen != self.read) {
                 self.asked = false;
+                self.read_again = Instant::now() + READ_EVERY;
                 self.read = self.seen.clone();
                 return;
             }

@@ -56,7 +56,7 @@ pub(crate) struct Enriched {
 }
 
 impl Enriched {
-    /// `keeps_noise`: some pipeline wants it.
+    /// `keeps_noise`: some pipeline wants it, or wants to know how much of its namespaces is noise.
     pub(crate) fn new(
         arrived: Arrived,
         enricher: &Enricher,
@@ -81,21 +81,36 @@ impl Enriched {
         if !selection.otlp {
             return Ok(None);
         }
-        let (body, noise) = if selection.drop_noise { &self.quiet } else { &(self.whole.clone(), 0) };
-        let (signal, items) = (self.arrived.signal, self.arrived.items - noise);
-        let (body, items) = match selection.of(signal, body) {
-            Selected::Nothing => return Ok(None),
-            Selected::All => (body.clone(), items),
+        let noise = self.noise_for(selection);
+        let body = if selection.drop_noise { &self.quiet.0 } else { &self.whole };
+        let (body, items) = match selection.of(self.arrived.signal, body) {
+            Selected::Nothing if noise == 0 => return Ok(None),
+            Selected::Nothing => (Bytes::new(), 0),
+            Selected::All => (body.clone(), self.arrived.items - noise),
             Selected::Parts(parts, items) => (join(body, &parts, budget)?, items),
         };
         let mut processed = match rules {
             Some(rules) if items > 0 => rules.apply(body, items, budget, self.arrived.unix_nanos)?,
             _ => Processed { body, items, filtered: Vec::new(), taken: None },
         };
-        if *noise > 0 {
-            processed.filtered.push(("istio_noise", *noise));
+        if noise > 0 {
+            processed.filtered.push(("istio_noise", noise));
         }
         Ok(Some(processed))
+    }
+
+    /// Items that the pipeline would take if they were no noise.
+    fn noise_for(&self, selection: &Selection) -> u64 {
+        if !selection.drop_noise || self.quiet.1 == 0 {
+            return 0;
+        }
+        let (signal, total) = (self.arrived.signal, self.arrived.items);
+        let taken = |body: &Bytes, all| match selection.of(signal, body) {
+            Selected::All => all,
+            Selected::Nothing => 0,
+            Selected::Parts(_, items) => items,
+        };
+        taken(&self.whole, total) - taken(&self.quiet.0, total - self.quiet.1)
     }
 }
 

@@ -43,6 +43,11 @@ impl Selection {
         Self { otlp: input.otlp, drop_noise: input.drop_istio_noise, namespaces }
     }
 
+    /// Whether it takes some namespaces only.
+    pub(crate) fn is_selective(&self) -> bool {
+        !matches!(self.namespaces, Wanted::All)
+    }
+
     /// Looks at the resources of a valid request.
     pub(crate) fn of(&self, signal: Signal, request: &[u8]) -> Selected {
         if matches!(self.namespaces, Wanted::All) {

@@ -232,7 +232,7 @@ const FINDINGS: &[Case] = &[
     (
         "TracePipeline",
         "{output: {otlp: {endpoint: {value: 'b:1'}, tls: {ca: {valueFrom: {secretKeyRef: {name: tls, namespace: default, key: ca-expired}}}}}}}",
-        &[(Some(Reason::TlsCertificateExpired), Severity::Error)],
+        &[(Some(Reason::TlsCertificateExpired), Severity::Warning)],
     ),
     (
         "TracePipeline",
@@ -305,7 +305,9 @@ fn certificates_are_judged_at_the_time_given() {
     assert_eq!(warnings(end - two_weeks - second), 0);
     assert_eq!(warnings(end - two_weeks), 1);
     assert_eq!(warnings(end), 1);
-    assert!(load(&source, end + second).is_err());
+    let expired = load(&source, end + second).unwrap();
+    assert_eq!(expired.warnings[0].reason, Some(Reason::TlsCertificateExpired));
+    assert_eq!(expired.plan.pipelines.len(), 1, "it stays, and its data waits");
 }
 
 /// A backend at an address, with TLS and the default of everything else.

@@ -213,6 +213,6 @@ async fn annotations_set_the_limits() {
     let told = weir
         .logs()
         .into_iter()
-        .find(|line| line["pipeline"] == "sick" && line["level"] == "WARN" && line["items"].is_u64());
+        .find(|line| line["pipeline"] == "traces/sick" && line["level"] == "WARN" && line["items"].is_u64());
     assert!(told.is_some_and(|line| line["message"].as_str().unwrap().contains("backlog-max-bytes")));
 }
