@@ -95,7 +95,7 @@ async fn serve(plan: Plan, settings: Settings, mut watches: Watches, ingest: &In
     for pipeline in &plan.pipelines {
         let output = &pipeline.output;
         tracing::info!(
-            pipeline = pipeline.name,
+            pipeline = format!("{}/{}", pipeline.signal.name(), pipeline.name),
             host = output.endpoint.host,
             port = output.endpoint.port,
             "pipeline started"

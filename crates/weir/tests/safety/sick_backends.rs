@@ -97,7 +97,8 @@ async fn reasons_for_not_reaching_a_backend_are_told_apart() {
     send_all(weir.grpc, 0..3, 100).await;
     for (pipeline, reason) in [("nowhere", "dns"), ("closed", "refused"), ("plain", "invalid")] {
         let told = || {
-            let of_pipeline = |line: &Value| line["pipeline"] == pipeline && line["cause"].is_string();
+            let of_pipeline =
+                |line: &Value| line["pipeline"] == format!("traces/{pipeline}") && line["cause"].is_string();
             weir.logs().into_iter().find(of_pipeline)
         };
         eventually("it is told", async || told().is_some()).await;
