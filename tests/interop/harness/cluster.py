@@ -23,7 +23,11 @@ class Pod:
         return {**_CLUSTER, **_NODE, **self.everywhere, **self.services[mode]}
 
 
-_CLUSTER = {"k8s.cluster.name": "interop", "k8s.cluster.uid": "5f2a8c0e-7d1b-4f3a-9a6e-1c2d3e4f5a6b", "cloud.provider": "aws"}
+_CLUSTER = {
+    "k8s.cluster.name": "interop",
+    "k8s.cluster.uid": "5f2a8c0e-7d1b-4f3a-9a6e-1c2d3e4f5a6b",
+    "cloud.provider": "aws",
+}
 _NODE = {
     "k8s.node.name": "node-1",
     "cloud.region": "eu-central-1",
@@ -95,7 +99,7 @@ def documents(mode: str) -> list[Document]:
     """The Telemetry document for this mode of service attributes, and the objects."""
     annotations = {"telemetry.kyma-project.io/service-enrichment": mode}
     labels = [{"key": "team"}, {"keyPrefix": "app.kubernetes.io/"}]
-    enrichments = {"cluster": {"name": "interop"}, "extractPodLabels": labels}
+    enrichments = {"cluster": {"name": _CLUSTER["k8s.cluster.name"]}, "extractPodLabels": labels}
     telemetry = _object("Telemetry", "default", "default", annotations=annotations)
     telemetry |= {"apiVersion": "operator.kyma-project.io/v1beta1", "spec": {"enrichments": enrichments}}
     return [telemetry, *_pods(), *_others()]

@@ -40,8 +40,12 @@ def _request(resources: str, scopes: str, leaves: str, items: list[Json]) -> Jso
     resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}, *ATTRIBUTES[1:]]}
     scope = {"name": "by hand", "version": "2", "attributes": ATTRIBUTES[:2], "droppedAttributesCount": 1}
     inner = {"scope": scope, leaves: items, "schemaUrl": "https://example.com/scope/1.0.0"}
-    outer = {"resource": {**resource, "droppedAttributesCount": 2}, scopes: [inner]}
-    return {resources: [{**outer, "schemaUrl": "https://example.com/resource/1.0.0"}], "aFieldOfTheFuture": {"is": ["ignored"]}}
+    outer = {
+        "resource": {**resource, "droppedAttributesCount": 2},
+        scopes: [inner],
+        "schemaUrl": "https://example.com/resource/1.0.0",
+    }
+    return {resources: [outer], "aFieldOfTheFuture": {"is": ["ignored"]}}
 
 
 def _about(metric: Json, number: int) -> Json:
