@@ -27,7 +27,7 @@ test: tools ## Formatting, lints, dependency rules, tests, documentation
 	$(CARGO) test --workspace
 
 .PHONY: test-interop
-test-interop: build ## Real clients and backends: SDKs, telemetrygen, the OpenTelemetry Collector, Prometheus
+test-interop: build test-ottl-differential ## Real clients and backends: SDKs, telemetrygen, the OpenTelemetry Collector, Prometheus
 	tests/interop/run.sh
 
 .PHONY: test-ottl-differential

@@ -31,6 +31,11 @@ impl Error {
         Self { origin, text: text.to_owned(), range: range.start.min(end)..end, message, help }
     }
 
+    /// The same error, of another one of several texts.
+    pub(crate) fn at(self, origin: Origin) -> Self {
+        Self { origin, ..self }
+    }
+
     /// Which text is wrong.
     pub fn origin(&self) -> Origin {
         self.origin

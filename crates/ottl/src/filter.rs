@@ -5,22 +5,32 @@ use std::sync::Arc;
 
 use bumpalo::Bump;
 
-use crate::context::Context;
-use crate::error::Error;
+use crate::context::{self, Context};
+use crate::error::{Error, Origin};
 use crate::group::{Group, Limits, Options, Tally};
 use crate::patch::Patches;
 use crate::scene::Scene;
 use crate::walk::Walk;
 use weir_otlp::Signal;
 
-/// Conditions of which one is enough to drop an item, or a whole metric, scope or resource when that is the context.
+/// Conditions of which one is enough to drop an item, or a whole metric, scope or resource when that is its context.
 ///
+/// Each condition has the context that its own paths name. Outer contexts come first: what they drop is not looked into.
 /// Two are equal when they were made from the same texts. A clone shares what was compiled.
 #[derive(Clone)]
 pub struct Filter {
+    signal: Signal,
     options: Options,
     conditions: Vec<String>,
-    group: Arc<Group>,
+    parts: Arc<[Part]>,
+}
+
+/// The conditions of one context.
+#[derive(Debug)]
+struct Part {
+    group: Group,
+    /// Their places among all conditions.
+    places: Vec<usize>,
 }
 
 /// What a [`Filter`] did.
@@ -40,24 +50,49 @@ impl Filter {
     /// # Errors
     /// Everything that is wrong, in the order of the conditions.
     pub fn compile(signal: Signal, options: &Options, conditions: &[String]) -> Result<Self, Vec<Error>> {
-        let group = Arc::new(Group::compile(signal, options, conditions, &[])?);
-        Ok(Self { options: options.clone(), conditions: conditions.to_vec(), group })
-    }
-
-    /// The context the conditions are evaluated in.
-    pub fn context(&self) -> Context {
-        self.group.context
+        let mut errors = Vec::new();
+        let mut places: Vec<(Context, Vec<usize>)> = Vec::new();
+        for (place, text) in conditions.iter().enumerate() {
+            match Group::compile(signal, options, std::slice::from_ref(text), &[]) {
+                Ok(group) => match places.iter_mut().find(|(context, _)| *context == group.context) {
+                    Some((_, places)) => places.push(place),
+                    None => places.push((group.context, vec![place])),
+                },
+                Err(found) => errors.extend(found.into_iter().map(|error| error.at(Origin::Condition(place)))),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        places.sort_by_key(|(context, _)| std::cmp::Reverse(context::ALL.iter().position(|other| other == context)));
+        let part = |(_, places): (Context, Vec<usize>)| {
+            let texts: Vec<String> = places.iter().map(|place| conditions[*place].clone()).collect();
+            Ok(Part { group: Group::compile(signal, options, &texts, &[])?, places })
+        };
+        let parts = places.into_iter().map(part).collect::<Result<_, Vec<Error>>>()?;
+        Ok(Self { signal, options: options.clone(), conditions: conditions.to_vec(), parts })
     }
 
     /// Drops from a valid request what a condition holds for, and scopes and resources that have nothing left. A
     /// condition that fails is counted and drops nothing.
     pub fn apply(&self, request: &[u8], limits: &Limits) -> Filtered {
-        self.apply_in(&Bump::new(), request, limits)
+        let mut done = Filtered { conditions: vec![Tally::default(); self.conditions.len()], ..Filtered::default() };
+        for part in self.parts.iter() {
+            let left = part.apply(&Bump::new(), done.request.as_deref().unwrap_or(request), limits);
+            done.request = left.request.or(done.request);
+            done.dropped_items += left.dropped_items;
+            for (place, tally) in part.places.iter().zip(left.conditions) {
+                done.conditions[*place] = tally;
+            }
+        }
+        done
     }
+}
 
-    fn apply_in<'a>(&'a self, arena: &'a Bump, request: &'a [u8], limits: &Limits) -> Filtered {
-        let mut conditions = vec![Tally::default(); self.conditions.len()];
-        let group = &*self.group;
+impl Part {
+    fn apply<'a>(&'a self, arena: &'a Bump, request: &'a [u8], limits: &Limits) -> Filtered {
+        let mut conditions = vec![Tally::default(); self.places.len()];
+        let group = &self.group;
         let mut walk = Walk {
             scene: group.scene(request, arena, limits),
             signal: group.signal,
@@ -77,7 +112,7 @@ impl Filter {
 
 impl PartialEq for Filter {
     fn eq(&self, other: &Self) -> bool {
-        (self.group.signal, &self.options, &self.conditions) == (other.group.signal, &other.options, &other.conditions)
+        (self.signal, &self.options, &self.conditions) == (other.signal, &other.options, &other.conditions)
     }
 }
 

@@ -211,7 +211,8 @@ impl Parser<'_> {
         let call = self.call()?;
         if !call.name.starts_with(|first: char| first.is_ascii_uppercase()) {
             let fault = Fault::new(call.name_range, format!("\"{}\" is not a converter", call.name));
-            let fault = fault.did_you_mean(&call.name, crate::functions::names());
+            let is_converter = |name: &&str| name.starts_with(|first: char| first.is_ascii_uppercase());
+            let fault = fault.did_you_mean(&call.name, crate::functions::names().filter(is_converter));
             return Err(if fault.help.is_some() {
                 fault
             } else {

@@ -119,7 +119,9 @@ impl<'a> Value<'a> {
             Self::Double(value) => value,
             Self::Int(value) => value as f64,
             Self::Bool(value) => f64::from(u8::from(value)),
-            Self::String(text) => text.parse().map_err(|_| Failure::new(format!("\"{text}\" is not a number")))?,
+            Self::String(text) => {
+                text::parse_double(&text).ok_or_else(|| Failure::new(format!("\"{text}\" is not a number")))?
+            }
             other => return Err(expected("number", &other)),
         }))
     }

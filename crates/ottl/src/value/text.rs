@@ -32,6 +32,19 @@ pub(crate) fn char_boundary(text: &str, index: usize) -> usize {
     (0..=index.min(text.len())).rev().find(|index| text.is_char_boundary(*index)).unwrap_or_default()
 }
 
+/// A floating point number as Go's `strconv.ParseFloat` reads it, but for hexadecimal ones: underscores may stand
+/// between digits, and what is too large is none.
+pub(crate) fn parse_double(text: &str) -> Option<f64> {
+    let is_digit =
+        |index: Option<usize>| index.and_then(|index| text.as_bytes().get(index)).is_some_and(u8::is_ascii_digit);
+    let between = |(index, _): (usize, &str)| is_digit(index.checked_sub(1)) && is_digit(Some(index + 1));
+    if !text.match_indices('_').all(between) {
+        return None;
+    }
+    let value: f64 = text.replace('_', "").parse().ok()?;
+    (value.is_finite() || !text.contains(|char: char| char.is_ascii_digit())).then_some(value)
+}
+
 /// A floating point number as Go's `encoding/json` writes it.
 pub(crate) fn double(value: f64) -> String {
     if value.is_nan() {

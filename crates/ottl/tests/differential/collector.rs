@@ -16,13 +16,15 @@ use weir_ottl::Signal;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Set {
     Transform(Vec<String>),
+    /// Conditions of which one must hold, and statements.
+    Guarded(Vec<String>, Vec<String>),
     Filter(Vec<String>),
 }
 
 impl Set {
     fn processor(&self) -> &'static str {
         match self {
-            Self::Transform(_) => "transform",
+            Self::Transform(_) | Self::Guarded(..) => "transform",
             Self::Filter(_) => "filter",
         }
     }
@@ -38,6 +40,10 @@ impl Set {
         match self {
             Self::Transform(texts) => {
                 json!({"error_mode": "ignore", format!("{prefix}_statements"): [{"statements": escaped(texts)}]})
+            }
+            Self::Guarded(conditions, texts) => {
+                let group = json!({"conditions": escaped(conditions), "statements": escaped(texts)});
+                json!({"error_mode": "ignore", format!("{prefix}_statements"): [group]})
             }
             Self::Filter(texts) => {
                 json!({"error_mode": "ignore", format!("{prefix}_conditions"): [{"conditions": escaped(texts)}]})

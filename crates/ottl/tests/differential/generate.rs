@@ -119,11 +119,9 @@ const SCOPES: [Scope; 6] = [
             "datapoint.count",
             "datapoint.sum",
             "datapoint.flags",
-            "datapoint.bucket_counts",
             "datapoint.explicit_bounds",
             "datapoint.scale",
             "datapoint.positive.offset",
-            "datapoint.positive.bucket_counts",
             "datapoint.time",
             "metric.name",
         ],
@@ -156,11 +154,11 @@ pub(crate) fn generate(rng: &mut Rng, count: usize) -> Vec<Task> {
     let scopes = (0..count).map(|index| &SCOPES[index % SCOPES.len()]);
     let tasks = scopes.map(|scope| {
         let mut grammar = Grammar { rng, scope, editors: &editors, converters: &converters };
-        // The filter has no exemplars.
-        let filters = scope.map != "exemplar.filtered_attributes" && grammar.rng.u8(0..6) == 0;
-        let set = match filters {
-            true => Set::Filter(vec![format!("{}[\"i\"] != 5 and ({})", scope.map, grammar.condition(2))]),
-            false => Set::Transform(vec![grammar.statement()]),
+        let set = match grammar.rng.u8(0..6) {
+            // The filter has no exemplars.
+            0 if scope.map != "exemplar.filtered_attributes" => Set::Filter(grammar.conditions()),
+            1 => Set::Guarded(grammar.conditions(), vec![grammar.statement()]),
+            _ => Set::Transform(vec![grammar.statement()]),
         };
         (scope.signal, set)
     });
@@ -194,6 +192,12 @@ impl Grammar<'_> {
             _ => return format!("set({map}[\"result\"], \"yes\") where {}", self.condition(2)),
         };
         if self.rng.u8(0..4) == 0 { format!("{editor} where {}", self.condition(1)) } else { editor }
+    }
+
+    /// Up to three conditions. Each names the context, without which the reference refuses it.
+    fn conditions(&mut self) -> Vec<String> {
+        let one = |grammar: &mut Self| format!("{}[\"i\"] != 5 and ({})", grammar.scope.map, grammar.condition(2));
+        (0..self.rng.u8(1..4)).map(|_| one(self)).collect()
     }
 
     fn condition(&mut self, depth: u32) -> String {
@@ -279,13 +283,11 @@ impl Grammar<'_> {
                 _ => format!("{map}[\"i\"]"),
             },
             // What does not fit, or may not stand there, is an error here and passed over in silence there.
-            "int32" => self.pick(&["0", "1", "7", "nil", "\"a\"", "2.5", &format!("{map}[\"d\"]")]).to_owned(),
-            "word" => self.pick(&["\"a\"", "\"x y\"", "7", &format!("{map}[\"i\"]")]).to_owned(),
+            "int32" => self.pick(&["0", "1", "7", "nil", "\"a\"", "2.5", &format!("String({map}[\"d\"])")]).to_owned(),
+            "word" => self.pick(&["\"a\"", "\"x y\"", "7", &format!("{map}[\"none\"]")]).to_owned(),
             "double" if !surprise => self.pick(&["1.5", "-0.25", &format!("{map}[\"d\"]")]).to_owned(),
             "bool" if !surprise => self.pick(&["true", "false", &format!("{map}[\"b\"]")]).to_owned(),
-            "map" if !surprise => {
-                self.pick(&[map, &format!("{map}[\"m\"]"), "{\"k\": 1, \"z\": [nil, {}]}", "{}"]).to_owned()
-            }
+            "map" if !surprise => self.pick(&[map, &format!("{map}[\"m\"]"), "{\"k\": [nil, {}]}", "{}"]).to_owned(),
             "list" if !surprise => self.pick(&[&format!("{map}[\"l\"]"), "[1, 2.5, \"x\", nil]", "[]"]).to_owned(),
             "time" if !surprise => self
                 .pick(&["Unix(1700000000, 5)", "Time(\"2024-02-29\", \"%Y-%m-%d\")", "UnixMilliTime"])
