@@ -1,101 +1,183 @@
-//! Cutting and halving keep every span in its context, and keep to the size.
+//! Cutting and halving keep every item in its context, and keep to the size.
 
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use prost::Message as _;
-use weir_otlp::cursor::Fields;
+use weir_otlp::build::Encoder;
+use weir_otlp::common::Message;
+use weir_otlp::metrics::{self, Data};
 use weir_otlp::splice::{Edit, splice};
-use weir_otlp::{Part, Signal, cut, halve, traces, validate};
+use weir_otlp::{Part, Signal, cut, halve, validate};
 
-use crate::generate::request;
-use crate::model::LIMITS;
+use crate::generate::{any_signal, request_of};
+use crate::model::{LIMITS, Request, children, levels, walk};
 
-/// A span with everything that stands around it: the other fields of its scope and of its resource, all raw.
-type Placed = (Vec<u8>, Vec<u8>, Vec<u8>);
+/// An item, or a message that holds none, with everything that stands around it: the other fields of each message that
+/// holds it, outermost first, all raw.
+type Placed = Vec<Vec<u8>>;
 
-fn placed_spans(request: &[u8]) -> Vec<Placed> {
-    let mut spans = Vec::new();
-    for resource in traces::resource_spans(request) {
-        let around_scope = except(request, resource.0.fields(), 2);
-        for scope in resource.scope_spans() {
-            let around_span = except(request, scope.0.fields(), 2);
-            let span = |span: traces::Span<'_>| request[span.0.range()].to_vec();
-            spans.extend(scope.spans().map(|view| (around_scope.clone(), around_span.clone(), span(view))));
+fn placed(signal: Signal, request: &[u8]) -> Vec<Placed> {
+    let mut leaves = Vec::new();
+    walk(signal, request, &mut |path| {
+        let Some((leaf, around)) = path[1..].split_last() else { return };
+        if levels(signal).get(path.len() - 1).is_some_and(|numbers| children(*leaf, numbers).next().is_some()) {
+            return;
         }
-    }
-    spans.sort();
-    spans
+        let mut placed: Placed =
+            (1..).zip(around).map(|(level, outer)| context(signal, request, level, *outer)).collect();
+        placed.push(request[leaf.range()].to_vec());
+        leaves.push(placed);
+    });
+    leaves.sort();
+    leaves
 }
 
-fn except(request: &[u8], fields: Fields<'_>, number: u32) -> Vec<u8> {
-    fields.filter(|field| field.number != number).flat_map(|field| &request[field.start..field.end]).copied().collect()
+/// The fields of a message at this level that do not lead to items.
+fn context(signal: Signal, request: &[u8], level: usize, message: Message<'_>) -> Vec<u8> {
+    let Some(numbers) = levels(signal).get(level) else { return Vec::new() };
+    let others = message.fields().filter(|field| !numbers.contains(&field.number));
+    others.flat_map(|field| &request[field.start..field.end]).copied().collect()
 }
 
 /// A request with fields of a later OTLP in it.
-fn request_with_unknown_fields() -> impl Strategy<Value = Bytes> {
+fn request_with_unknown_fields() -> impl Strategy<Value = (Signal, Bytes)> {
     let unknown = prop::sample::select(vec![&b""[..], b"\xfa\x01\x03new", b"\xf8\x01\x07", b"\xfd\x01abcd"]);
-    (vec(request(), 1..3), vec(unknown, 4)).prop_map(|(requests, unknown)| {
-        let bytes: Vec<u8> = requests.iter().flat_map(|request| request.encode_to_vec()).collect();
-        let mut edits = vec![Edit::append(weir_otlp::common::Message::request(&bytes), unknown[0])];
-        for resource in traces::resource_spans(&bytes) {
-            edits.push(Edit::append(resource.0, unknown[1]));
-            for scope in resource.scope_spans() {
-                edits.push(Edit::append(scope.0, unknown[2]));
-                edits.extend(scope.spans().map(|span| Edit::append(span.0, unknown[3])));
-            }
-        }
-        splice(Signal::Traces, &bytes, edits).unwrap().into()
+    let requests = any_signal().prop_flat_map(|signal| (Just(signal), vec(request_of(signal), 1..3)));
+    (requests, vec(unknown, 6)).prop_map(|((signal, requests), unknown)| {
+        let bytes: Vec<u8> = requests.iter().flat_map(Request::encode).collect();
+        let mut edits = Vec::new();
+        walk(signal, &bytes, &mut |path| {
+            let (level, message) = (path.len() - 1, path[path.len() - 1]);
+            edits.push(Edit::append(message, unknown[level]));
+        });
+        (signal, splice(signal, &bytes, edits).unwrap().into())
     })
 }
 
 #[track_caller]
-fn check_parts(request: &Bytes, parts: &[Part]) {
+fn check_parts(signal: Signal, request: &Bytes, parts: &[Part]) {
     let together: Vec<u8> = parts.iter().flat_map(|part| part.bytes.to_vec()).collect();
-    assert_eq!(placed_spans(&together), placed_spans(request));
+    assert_eq!(placed(signal, &together), placed(signal, request));
     for part in parts {
-        assert_eq!(validate(Signal::Traces, &part.bytes, &LIMITS).unwrap().items, part.items);
+        assert_eq!(validate(signal, &part.bytes, &LIMITS).unwrap().items, part.items);
     }
 }
 
-/// Bytes of the fields in a part of one resource and one scope that would stand again in each piece of it.
-fn context_of(part: &[u8]) -> usize {
-    let resources = || traces::resource_spans(part);
-    let scopes = resources().flat_map(traces::ResourceSpans::scope_spans);
-    let around: usize = resources().map(|resource| except(part, resource.0.fields(), 2).len()).sum();
-    around + scopes.map(|scope| except(part, scope.0.fields(), 2).len()).sum::<usize>()
+/// Bytes of the fields in a part that would stand again in each piece of it.
+fn context_of(signal: Signal, part: &[u8]) -> usize {
+    let mut bytes = 0;
+    walk(signal, part, &mut |path| {
+        if let [_, .., message] = path {
+            bytes += context(signal, part, path.len() - 1, *message).len();
+        }
+    });
+    bytes
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 768, ..ProptestConfig::default() })]
+
     #[test]
-    fn parts_hold_every_span_in_its_context(request in request_with_unknown_fields(), max in 0..3000usize) {
-        let parts = cut(Signal::Traces, &request, max);
-        check_parts(&request, &parts);
+    fn parts_hold_every_item_in_its_context((signal, request) in request_with_unknown_fields(), max in 0..3000usize) {
+        let parts = cut(signal, &request, max);
+        check_parts(signal, &request, &parts);
         for part in parts.iter().filter(|part| part.bytes.len() > max) {
-            // Headers of three messages stand beside the context.
-            prop_assert!(part.items <= 1 || context_of(&part.bytes) + 20 > max / 4, "{} spans, {} bytes, {max}",
+            // Headers of up to five messages stand beside the context.
+            prop_assert!(part.items <= 1 || context_of(signal, &part.bytes) + 30 > max / 4, "{} items, {} bytes, {max}",
                 part.items, part.bytes.len());
         }
     }
 
     #[test]
-    fn halves_are_even(request in request_with_unknown_fields()) {
-        let items = validate(Signal::Traces, &request, &LIMITS).unwrap().items;
-        match halve(Signal::Traces, &request) {
+    fn halves_are_even((signal, request) in request_with_unknown_fields()) {
+        let items = validate(signal, &request, &LIMITS).unwrap().items;
+        match halve(signal, &request) {
             None => prop_assert!(items < 2),
             Some((left, right)) => {
                 prop_assert_eq!((left.items, right.items), (items / 2, items - items / 2));
-                check_parts(&request, &[left, right]);
+                check_parts(signal, &request, &[left, right]);
             }
         }
     }
 
     #[test]
-    fn arbitrary_bytes_do_not_panic(bytes in vec(any::<u8>(), 0..300), max in 0..100usize) {
+    fn arbitrary_bytes_do_not_panic(
+        signal in any_signal(), bytes in vec(any::<u8>(), 0..300), max in 0..100usize,
+    ) {
         let bytes = Bytes::from(bytes);
-        cut(Signal::Traces, &bytes, max);
-        halve(Signal::Traces, &bytes);
+        cut(signal, &bytes, max);
+        halve(signal, &bytes);
     }
+}
+
+/// A metric with this data, one field, in a request with a resource, a scope and another metric before it.
+fn with_metric(number: u32, data: &[u8]) -> Bytes {
+    let mut request = Encoder::default();
+    let resource = request.open(1, 0);
+    request.bytes(1, b"\x10\x07");
+    let scope = request.open(2, 0);
+    request.bytes(2, b"\x0a\x05other\x2a\x02\x0a\x00");
+    let metric = request.open(2, 0);
+    request.bytes(1, b"http.server.requests");
+    request.bytes(2, b"Requests taken");
+    request.bytes(3, b"{request}");
+    request.bytes(number, data);
+    request.bytes(12, b"\x0a\x01m");
+    request.close(metric);
+    request.close(scope);
+    request.close(resource);
+    request.into_bytes().into()
+}
+
+/// `count` data points, each with its index as its time.
+fn data_points(count: u64) -> Vec<u8> {
+    let mut data = Encoder::default();
+    for index in 0..count {
+        let point = data.open(1, 0);
+        data.fixed64(3, index);
+        data.close(point);
+    }
+    data.into_bytes()
+}
+
+#[test]
+fn a_large_metric_is_cut_between_its_data_points() {
+    // The tail of a sum: cumulative, monotonic. It stands behind the points, as some encoders write it.
+    for (number, tail, temporality) in
+        [(5, &b""[..], 0), (7, b"\x10\x02\x18\x01", 2), (9, b"\x10\x01", 1), (10, b"\x10\x02", 2), (11, b"", 0)]
+    {
+        let request = with_metric(number, &[&data_points(100), tail].concat());
+        let parts = cut(Signal::Metrics, &request, 300);
+        check_parts(Signal::Metrics, &request, &parts);
+        assert!(parts.len() > 5 && parts.iter().all(|part| part.bytes.len() <= 300), "{} parts", parts.len());
+        let (left, right) = halve(Signal::Metrics, &request).unwrap();
+        check_parts(Signal::Metrics, &request, &[left.clone(), right.clone()]);
+
+        for parts in [parts, vec![left, right]] {
+            let mut times = Vec::new();
+            for part in &parts {
+                let scopes = metrics::resource_metrics(&part.bytes).flat_map(metrics::ResourceMetrics::scope_metrics);
+                let of_name = |metric: &metrics::Metric<'_>| metric.name() == "http.server.requests";
+                for metric in scopes.flat_map(metrics::ScopeMetrics::metrics).filter(of_name) {
+                    assert_eq!((metric.unit(), metric.metadata().count()), ("{request}", 1));
+                    let data = metric.data().unwrap();
+                    assert_eq!(data.aggregation_temporality(), temporality);
+                    assert_eq!(data.is_monotonic(), matches!(data, Data::Sum(_)));
+                    times.extend(data.data_points().map(|point| point.fixed64(3)));
+                }
+            }
+            assert_eq!(times, (0..100).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn metrics_without_data_points_are_kept_once() {
+    let empty = [with_metric(5, b""), with_metric(7, b"\x10\x02"), with_metric(1, b"no data at all")].concat();
+    let request = Bytes::from([&empty[..], &with_metric(9, &data_points(50)), &empty].concat());
+    check_parts(Signal::Metrics, &request, &cut(Signal::Metrics, &request, 150));
+    let (left, right) = halve(Signal::Metrics, &request).unwrap();
+    check_parts(Signal::Metrics, &request, &[left, right]);
 }
 
 /// `count` resources with one scope each, all of the same size.
@@ -124,21 +206,21 @@ fn a_request_that_fits_is_one_part() {
 
 #[test]
 fn a_large_resource_is_cut_between_its_spans() {
-    let mut scope = weir_otlp::build::Encoder::default();
+    let mut scope = Encoder::default();
     scope.bytes(1, b"\x0a\x05scope");
     for _ in 0..100 {
         scope.bytes(2, b"\x2a\x08GET /all");
     }
-    let mut resource = weir_otlp::build::Encoder::default();
+    let mut resource = Encoder::default();
     resource.bytes(1, b"\x10\x07");
     resource.bytes(2, &scope.into_bytes());
     resource.bytes(3, b"https://schema");
-    let mut request = weir_otlp::build::Encoder::default();
+    let mut request = Encoder::default();
     request.bytes(1, &resource.into_bytes());
     let request = Bytes::from(request.into_bytes());
 
     let parts = cut(Signal::Traces, &request, 200);
-    check_parts(&request, &parts);
+    check_parts(Signal::Traces, &request, &parts);
     assert!(parts.iter().all(|part| part.bytes.len() <= 200));
     // 200 bytes, less 33 of context and header, make room for 13 spans of 12 bytes.
     assert_eq!(parts.iter().map(|part| part.items).collect::<Vec<_>>(), [13, 13, 13, 13, 13, 13, 13, 9]);
@@ -146,18 +228,18 @@ fn a_large_resource_is_cut_between_its_spans() {
 
 #[test]
 fn a_single_large_span_is_its_own_part() {
-    let mut scope = weir_otlp::build::Encoder::default();
+    let mut scope = Encoder::default();
     scope.bytes(2, b"\x2a\x01a");
     scope.bytes(2, &[b"\x2a\x7f".as_slice(), &[b'b'; 127]].concat());
     scope.bytes(2, b"\x2a\x01c");
-    let mut resource = weir_otlp::build::Encoder::default();
+    let mut resource = Encoder::default();
     resource.bytes(2, &scope.into_bytes());
-    let mut request = weir_otlp::build::Encoder::default();
+    let mut request = Encoder::default();
     request.bytes(1, &resource.into_bytes());
     let request = Bytes::from(request.into_bytes());
 
     let parts = cut(Signal::Traces, &request, 100);
-    check_parts(&request, &parts);
+    check_parts(Signal::Traces, &request, &parts);
     assert_eq!(parts.iter().map(|part| part.items).collect::<Vec<_>>(), [1, 1, 1]);
     assert!(parts[1].bytes.len() > 100);
     assert_eq!(halve(Signal::Traces, &parts[1].bytes), None);
@@ -173,17 +255,17 @@ fn a_resource_without_spans_is_kept() {
 /// What is repeated in each part must not multiply the data.
 #[test]
 fn context_larger_than_half_of_the_limit_is_not_repeated() {
-    let mut resource = weir_otlp::build::Encoder::default();
+    let mut resource = Encoder::default();
     resource.bytes(3, &[b'u'; 60]);
     for _ in 0..1000 {
         resource.bytes(2, b"\x12\x00");
     }
-    let mut request = weir_otlp::build::Encoder::default();
+    let mut request = Encoder::default();
     request.bytes(1, &resource.into_bytes());
     let request = Bytes::from(request.into_bytes());
     assert_eq!(cut(Signal::Traces, &request, 100).len(), 1);
     let parts = cut(Signal::Traces, &request, 200);
-    check_parts(&request, &parts);
+    check_parts(Signal::Traces, &request, &parts);
     let total: usize = parts.iter().map(|part| part.bytes.len()).sum();
     assert!(total < 4 * request.len(), "{total} bytes made of {}", request.len());
 }

@@ -1,16 +1,65 @@
-//! Strategies: requests as prost structures, and ways to damage their bytes.
+//! Strategies: requests of any signal as prost structures, their bytes, and those bytes damaged or spelled otherwise.
 
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+mod damage;
+mod logs;
+mod metrics;
+mod respell;
+mod traces;
+
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{
     AnyValue, ArrayValue, EntityRef, InstrumentationScope, KeyValue, KeyValueList,
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use weir_otlp::Signal;
+
+use crate::model::Request;
+
+pub(crate) use damage::damaged;
+
+/// A whole request of any signal.
+pub(crate) fn request() -> impl Strategy<Value = Request> {
+    any_signal().prop_flat_map(request_of)
+}
+
+/// A whole request of this signal.
+pub(crate) fn request_of(signal: Signal) -> BoxedStrategy<Request> {
+    match signal {
+        Signal::Traces => traces::request().prop_map(Request::Traces).boxed(),
+        Signal::Metrics => metrics::request().prop_map(Request::Metrics).boxed(),
+        Signal::Logs => logs::request().prop_map(Request::Logs).boxed(),
+    }
+}
+
+/// A signal.
+pub(crate) fn any_signal() -> impl Strategy<Value = Signal> {
+    prop::sample::select(Signal::ALL.to_vec())
+}
+
+/// Bytes of a whole request of any signal.
+pub(crate) fn request_bytes() -> impl Strategy<Value = (Signal, Vec<u8>)> {
+    request().prop_map(|request| (request.signal(), request.encode()))
+}
+
+/// The same, damaged.
+pub(crate) fn damaged_request() -> impl Strategy<Value = (Signal, Vec<u8>)> {
+    any_signal().prop_flat_map(|signal| {
+        let bytes = request_of(signal).prop_map(|request| request.encode());
+        (Just(signal), damaged(bytes))
+    })
+}
+
+/// A request and other bytes that mean the same, though no encoder would write them like this: numbers one by one and
+/// in packs, fields that occur twice, several members of a oneof, fields of a later OTLP.
+pub(crate) fn respelled_request() -> impl Strategy<Value = (Request, Vec<u8>)> {
+    (request(), any::<u64>()).prop_map(|(request, seed)| {
+        let bytes = respell::request(request.signal(), &request.encode(), seed);
+        (request, bytes)
+    })
+}
 
 /// Short strings, now and then long or far from ASCII.
 fn text() -> impl Strategy<Value = String> {
@@ -55,126 +104,25 @@ fn id(length: usize) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![9 => vec(any::<u8>(), length), 1 => vec(any::<u8>(), 0..20)]
 }
 
-fn event() -> impl Strategy<Value = Event> {
-    (any::<u64>(), text(), attributes(), any::<u32>()).prop_map(
-        |(time_unix_nano, name, attributes, dropped_attributes_count)| Event {
-            time_unix_nano,
-            name,
-            attributes,
-            dropped_attributes_count,
-        },
-    )
-}
-
-fn link() -> impl Strategy<Value = Link> {
-    (id(16), id(8), text(), attributes(), any::<u32>()).prop_map(|(trace_id, span_id, trace_state, attributes, n)| {
-        Link { trace_id, span_id, trace_state, attributes, dropped_attributes_count: n, flags: n }
-    })
-}
-
-fn span() -> impl Strategy<Value = Span> {
-    let ids = (id(16), id(8), prop_oneof![Just(Vec::new()), id(8)]);
-    let status = (text(), 0..4).prop_map(|(message, code)| Status { message, code });
-    let parts = (attributes(), vec(event(), 0..2), vec(link(), 0..2), option::of(status));
-    let scalars = (any::<u64>(), any::<u64>(), any::<u32>(), -1..7);
-    (ids, text(), text(), parts, scalars).prop_map(|(ids, name, trace_state, parts, scalars)| Span {
-        trace_id: ids.0,
-        span_id: ids.1,
-        trace_state,
-        parent_span_id: ids.2,
-        flags: scalars.2,
+fn scope() -> impl Strategy<Value = InstrumentationScope> {
+    (text(), text(), attributes(), any::<u32>()).prop_map(|(name, version, attributes, n)| InstrumentationScope {
         name,
-        kind: scalars.3,
-        start_time_unix_nano: scalars.0,
-        end_time_unix_nano: scalars.1,
-        attributes: parts.0,
-        dropped_attributes_count: scalars.2 & 1,
-        events: parts.1,
-        dropped_events_count: scalars.2,
-        links: parts.2,
-        dropped_links_count: scalars.2 & 0xff,
-        status: parts.3,
+        version,
+        attributes,
+        dropped_attributes_count: n,
     })
 }
 
-fn scope_spans() -> impl Strategy<Value = ScopeSpans> {
-    let scope = (text(), text(), attributes(), any::<u32>()).prop_map(|(name, version, attributes, n)| {
-        InstrumentationScope { name, version, attributes, dropped_attributes_count: n }
-    });
-    (option::of(scope), vec(span(), 0..5), text()).prop_map(|(scope, spans, schema_url)| ScopeSpans {
-        scope,
-        spans,
-        schema_url,
-    })
-}
-
-fn resource_spans() -> impl Strategy<Value = ResourceSpans> {
+fn resource() -> impl Strategy<Value = Resource> {
     let entity = (text(), text(), vec(text(), 0..3)).prop_map(|(schema_url, r#type, keys)| EntityRef {
         schema_url,
         r#type,
         id_keys: keys.clone(),
         description_keys: keys,
     });
-    let resource = (attributes(), any::<u32>(), vec(entity, 0..2)).prop_map(|(attributes, n, entity_refs)| Resource {
+    (attributes(), any::<u32>(), vec(entity, 0..2)).prop_map(|(attributes, n, entity_refs)| Resource {
         attributes,
         dropped_attributes_count: n,
         entity_refs,
-    });
-    (option::of(resource), vec(scope_spans(), 0..4), text())
-        .prop_map(|(resource, scope_spans, schema_url)| ResourceSpans { resource, scope_spans, schema_url })
-}
-
-/// A whole request.
-pub(crate) fn request() -> impl Strategy<Value = ExportTraceServiceRequest> {
-    vec(resource_spans(), 0..4).prop_map(|resource_spans| ExportTraceServiceRequest { resource_spans })
-}
-
-/// One way to damage bytes; positions are taken modulo the length.
-#[derive(Debug, Clone)]
-pub(crate) enum Damage {
-    Flip(usize, u8),
-    Set(usize, u8),
-    Remove(usize, usize),
-    Insert(usize, Vec<u8>),
-    Truncate(usize),
-    Repeat(usize, usize),
-}
-
-impl Damage {
-    fn apply(&self, bytes: &mut Vec<u8>) {
-        if bytes.is_empty() {
-            return;
-        }
-        let len = bytes.len();
-        match self {
-            Self::Flip(at, bit) => bytes[at % len] ^= 1 << (bit % 8),
-            Self::Set(at, byte) => bytes[at % len] = *byte,
-            Self::Remove(at, count) => drop(bytes.drain(at % len..(at % len + count).min(len))),
-            Self::Insert(at, new) => drop(bytes.splice(at % len..at % len, new.iter().copied())),
-            Self::Truncate(at) => bytes.truncate(at % len),
-            Self::Repeat(at, count) => {
-                let copy = bytes[at % len..(at % len + count).min(len)].to_vec();
-                drop(bytes.splice(at % len..at % len, copy));
-            }
-        }
-    }
-}
-
-/// Some damage to some bytes.
-pub(crate) fn damaged(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
-    let at = any::<usize>();
-    // Bytes that mean something: keys, lengths, continuation bits, group markers.
-    let byte = prop_oneof![any::<u8>(), prop::sample::select(vec![0, 1, 2, 0x0a, 0x12, 0x13, 0x14, 0x7f, 0x80, 0xff])];
-    let damage = prop_oneof![
-        (at, any::<u8>()).prop_map(|(at, bit)| Damage::Flip(at, bit)),
-        (at, byte.clone()).prop_map(|(at, byte)| Damage::Set(at, byte)),
-        (at, 1..4usize).prop_map(|(at, count)| Damage::Remove(at, count)),
-        (at, vec(byte, 1..4)).prop_map(|(at, new)| Damage::Insert(at, new)),
-        at.prop_map(Damage::Truncate),
-        (at, 1..40usize).prop_map(|(at, count)| Damage::Repeat(at, count)),
-    ];
-    (bytes, vec(damage, 1..4)).prop_map(|(mut bytes, damages)| {
-        damages.iter().for_each(|damage| damage.apply(&mut bytes));
-        bytes
     })
 }

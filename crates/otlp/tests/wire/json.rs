@@ -1,23 +1,20 @@
-//! OTLP/JSON: every rule of the mapping, a payload as SDKs write it, and prost as the judge of the result.
+//! OTLP/JSON to protobuf: every rule of the mapping by hand, and prost as the judge of the result.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList};
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
-use proptest::prelude::*;
-use weir_otlp::{Error, Limits, Signal, from_json, validate};
+use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message as _;
+use weir_otlp::{Limits, Signal, from_json};
 
-use crate::generate::{damaged, request};
-use crate::model::{LIMITS, assert_same, decode};
+use crate::model::LIMITS;
 
 const MAX: usize = 1 << 20;
 
 #[track_caller]
 fn read(json: &str) -> ExportTraceServiceRequest {
     match from_json(Signal::Traces, json.as_bytes(), &LIMITS, MAX) {
-        Ok(bytes) => decode(&bytes),
+        Ok(bytes) => ExportTraceServiceRequest::decode(&bytes[..]).unwrap(),
         Err(error) => panic!("{error}"),
     }
 }
@@ -45,50 +42,6 @@ fn error(members: &str) -> String {
 fn string(key: &str, value: &str) -> KeyValue {
     let value = AnyValue { value: Some(Value::StringValue(value.into())) };
     KeyValue { key: key.into(), value: Some(value), key_strindex: 0 }
-}
-
-#[test]
-fn a_payload_as_sdks_write_it() {
-    let golden = read(include_str!("sdk.json"));
-    let int = |value| AnyValue { value: Some(Value::IntValue(value)) };
-    let server = Span {
-        trace_id: vec![0x5b, 0x8e, 0xff, 0xf7, 0x98, 0x03, 0x81, 0x03, 0xd2, 0x69, 0xb6, 0x33, 0x81, 0x3f, 0xc6, 0x0c],
-        span_id: vec![0xee, 0xe1, 0x9b, 0x7e, 0xc3, 0xc1, 0xb1, 0x74],
-        parent_span_id: vec![0xee, 0xe1, 0x9b, 0x7e, 0xc3, 0xc1, 0xb1, 0x73],
-        name: "POST /cart/checkout".into(),
-        kind: 2,
-        start_time_unix_nano: 1_727_701_200_000_000_001,
-        end_time_unix_nano: 1_727_701_200_250_000_000,
-        attributes: vec![
-            string("http.request.method", "POST"),
-            KeyValue { key: "http.response.status_code".into(), value: Some(int(500)), key_strindex: 0 },
-            KeyValue {
-                key: "cart.items".into(),
-                value: Some(AnyValue { value: Some(Value::ArrayValue(ArrayValue { values: vec![int(1), int(-2)] })) }),
-                key_strindex: 0,
-            },
-        ],
-        events: vec![Event {
-            time_unix_nano: 1_727_701_200_100_000_000,
-            name: "exception".into(),
-            attributes: vec![string("exception.message", "card declined \"again\" \u{1F4B3}")],
-            dropped_attributes_count: 0,
-        }],
-        links: vec![Link { trace_id: vec![0xab; 16], span_id: vec![0xcd; 8], flags: 257, ..Link::default() }],
-        status: Some(Status { code: 2, message: "card declined".into() }),
-        flags: 257,
-        ..Span::default()
-    };
-    let scope = InstrumentationScope {
-        name: "@opentelemetry/instrumentation-http".into(),
-        version: "0.53.0".into(),
-        ..InstrumentationScope::default()
-    };
-    let scope_spans = ScopeSpans { scope: Some(scope), spans: vec![server], ..ScopeSpans::default() };
-    let resource = Resource { attributes: vec![string("service.name", "checkout")], ..Resource::default() };
-    let resource_spans =
-        ResourceSpans { resource: Some(resource), scope_spans: vec![scope_spans], ..ResourceSpans::default() };
-    assert_same(&golden, &ExportTraceServiceRequest { resource_spans: vec![resource_spans] });
 }
 
 #[test]
@@ -254,169 +207,4 @@ fn structure_and_size_are_limited() {
     assert!(from_json(Signal::Traces, spans.as_bytes(), &limits(10), bytes.len()).is_ok());
     let error = from_json(Signal::Traces, spans.as_bytes(), &limits(10), bytes.len() - 1).unwrap_err().to_string();
     assert!(error.contains(&format!("more than {} bytes as protobuf", bytes.len() - 1)), "{error}");
-}
-
-/// Writes a request as OTLP/JSON, independently of the code under test.
-mod write {
-    use super::*;
-    use serde_json::{Value as Json, json};
-
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02X}")).collect()
-    }
-
-    fn any_value(value: &AnyValue) -> Json {
-        use base64::Engine as _;
-        match &value.value {
-            None => json!({}),
-            Some(Value::StringValue(text)) => json!({ "stringValue": text }),
-            Some(Value::BoolValue(value)) => json!({ "boolValue": value }),
-            Some(Value::IntValue(value)) => json!({ "intValue": value.to_string() }),
-            Some(Value::DoubleValue(value)) if value.is_nan() => json!({ "doubleValue": "NaN" }),
-            Some(Value::DoubleValue(value)) if value.is_infinite() => {
-                json!({ "doubleValue": if *value > 0.0 { "Infinity" } else { "-Infinity" } })
-            }
-            Some(Value::DoubleValue(value)) => json!({ "doubleValue": value }),
-            Some(Value::ArrayValue(array)) => {
-                json!({ "arrayValue": { "values": array.values.iter().map(any_value).collect::<Vec<_>>() } })
-            }
-            Some(Value::KvlistValue(list)) => json!({ "kvlistValue": { "values": attributes(&list.values) } }),
-            Some(Value::BytesValue(bytes)) => {
-                json!({ "bytesValue": base64::engine::general_purpose::STANDARD.encode(bytes) })
-            }
-            Some(Value::StringValueStrindex(index)) => json!({ "stringValueStrindex": index }),
-        }
-    }
-
-    fn attributes(attributes: &[KeyValue]) -> Json {
-        let attribute = |attribute: &KeyValue| {
-            json!({
-                "key": attribute.key, "value": attribute.value.as_ref().map(any_value),
-                "keyStrindex": attribute.key_strindex,
-            })
-        };
-        attributes.iter().map(attribute).collect()
-    }
-
-    fn span(span: &Span) -> Json {
-        let event = |event: &Event| {
-            json!({
-                "timeUnixNano": event.time_unix_nano.to_string(), "name": event.name,
-                "attributes": attributes(&event.attributes), "droppedAttributesCount": event.dropped_attributes_count,
-            })
-        };
-        let link = |link: &Link| {
-            json!({
-                "traceId": hex(&link.trace_id), "spanId": hex(&link.span_id), "traceState": link.trace_state,
-                "attributes": attributes(&link.attributes), "droppedAttributesCount": link.dropped_attributes_count,
-                "flags": link.flags,
-            })
-        };
-        json!({
-            "traceId": hex(&span.trace_id), "spanId": hex(&span.span_id), "traceState": span.trace_state,
-            "parentSpanId": hex(&span.parent_span_id), "flags": span.flags, "name": span.name, "kind": span.kind,
-            "startTimeUnixNano": span.start_time_unix_nano, "endTimeUnixNano": span.end_time_unix_nano.to_string(),
-            "attributes": attributes(&span.attributes), "droppedAttributesCount": span.dropped_attributes_count,
-            "events": span.events.iter().map(event).collect::<Vec<_>>(),
-            "droppedEventsCount": span.dropped_events_count,
-            "links": span.links.iter().map(link).collect::<Vec<_>>(), "droppedLinksCount": span.dropped_links_count,
-            "status": span.status.as_ref().map(|status| json!({ "message": status.message, "code": status.code })),
-        })
-    }
-
-    fn scope_spans(scope_spans: &ScopeSpans) -> Json {
-        let scope = |scope: &InstrumentationScope| {
-            json!({
-                "name": scope.name, "version": scope.version, "attributes": attributes(&scope.attributes),
-                "droppedAttributesCount": scope.dropped_attributes_count,
-            })
-        };
-        json!({
-            "scope": scope_spans.scope.as_ref().map(scope), "schemaUrl": scope_spans.schema_url,
-            "spans": scope_spans.spans.iter().map(span).collect::<Vec<_>>(),
-        })
-    }
-
-    pub(super) fn request(request: &ExportTraceServiceRequest) -> String {
-        let resource = |resource: &Resource| {
-            let entity = |entity: &opentelemetry_proto::tonic::common::v1::EntityRef| {
-                json!({
-                    "schemaUrl": entity.schema_url, "type": entity.r#type, "idKeys": entity.id_keys,
-                    "descriptionKeys": entity.description_keys,
-                })
-            };
-            json!({
-                "attributes": attributes(&resource.attributes),
-                "droppedAttributesCount": resource.dropped_attributes_count,
-                "entityRefs": resource.entity_refs.iter().map(entity).collect::<Vec<_>>(),
-            })
-        };
-        let resource_spans = |data: &ResourceSpans| {
-            json!({
-                "resource": data.resource.as_ref().map(resource), "schemaUrl": data.schema_url,
-                "scopeSpans": data.scope_spans.iter().map(scope_spans).collect::<Vec<_>>(),
-            })
-        };
-        json!({ "resourceSpans": request.resource_spans.iter().map(resource_spans).collect::<Vec<_>>() }).to_string()
-    }
-}
-
-proptest! {
-    #[test]
-    fn requests_come_back_from_json_as_they_were(request in request()) {
-        let mut request = request;
-        // A NaN keeps no payload in JSON.
-        let json = write::request(&request);
-        let bytes = from_json(Signal::Traces, json.as_bytes(), &LIMITS, usize::MAX).unwrap();
-        validate(Signal::Traces, &bytes, &LIMITS).unwrap();
-        let mut read = decode(&bytes);
-        forget_nan_payloads(&mut request);
-        forget_nan_payloads(&mut read);
-        assert_same(&read, &request);
-    }
-}
-
-pub(crate) fn forget_nan_payloads(request: &mut ExportTraceServiceRequest) {
-    fn in_value(value: &mut AnyValue) {
-        match &mut value.value {
-            Some(Value::DoubleValue(value)) if value.is_nan() => *value = f64::NAN,
-            Some(Value::ArrayValue(array)) => array.values.iter_mut().for_each(in_value),
-            Some(Value::KvlistValue(list)) => in_attributes(&mut list.values),
-            _ => {}
-        }
-    }
-    fn in_attributes(attributes: &mut [KeyValue]) {
-        attributes.iter_mut().filter_map(|attribute| attribute.value.as_mut()).for_each(in_value);
-    }
-    for resource_spans in &mut request.resource_spans {
-        resource_spans.resource.iter_mut().for_each(|resource| in_attributes(&mut resource.attributes));
-        for scope_spans in &mut resource_spans.scope_spans {
-            scope_spans.scope.iter_mut().for_each(|scope| in_attributes(&mut scope.attributes));
-            for span in &mut scope_spans.spans {
-                in_attributes(&mut span.attributes);
-                span.events.iter_mut().for_each(|event| in_attributes(&mut event.attributes));
-                span.links.iter_mut().for_each(|link| in_attributes(&mut link.attributes));
-            }
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2048, max_shrink_iters: 1024, ..ProptestConfig::default() })]
-
-    /// What is accepted is valid and within its size; what is not has a place.
-    #[test]
-    fn damaged_json_is_refused_or_valid(
-        json in damaged(request().prop_map(|request| write::request(&request).into_bytes())),
-        max in 0..5000usize,
-    ) {
-        match from_json(Signal::Traces, &json, &LIMITS, max) {
-            Ok(bytes) => {
-                prop_assert!(bytes.len() <= max);
-                prop_assert!(validate(Signal::Traces, &bytes, &LIMITS).is_ok());
-            }
-            Err(Error::Json { line, .. }) => prop_assert!(line > 0),
-            Err(error) => prop_assert!(false, "not a JSON error: {error}"),
-        }
-    }
 }

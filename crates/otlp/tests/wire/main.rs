@@ -9,11 +9,19 @@ mod generate;
 #[cfg(test)]
 mod json;
 #[cfg(test)]
+mod json_fields;
+#[cfg(test)]
+mod json_requests;
+#[cfg(test)]
 mod malformed;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod reflect;
+#[cfg(test)]
 mod responses;
+#[cfg(test)]
+mod sdk;
 #[cfg(test)]
 mod splice;
 #[cfg(test)]

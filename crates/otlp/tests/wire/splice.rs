@@ -1,86 +1,150 @@
-//! Splices against the same edits done by prost.
+//! Splices against the same edits done by a library that decodes.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use proptest::prelude::*;
 use prost::Message as _;
+use prost_reflect::{DynamicMessage, ReflectMessage as _, Value as Dynamic};
 use weir_otlp::build::Encoder;
+use weir_otlp::common::Message;
+use weir_otlp::cursor::Cursor;
 use weir_otlp::splice::{Edit, splice};
 use weir_otlp::{Error, Signal, traces, validate};
 
-use crate::generate::{damaged, request};
-use crate::model::{LIMITS, assert_same, decode};
+use crate::generate::{any_signal, damaged_request, request, request_bytes};
+use crate::model::{LIMITS, Request, assert_same, levels, walk};
+use crate::reflect;
 
-fn attribute(number: u32, value: &str) -> (Vec<u8>, KeyValue) {
-    let attribute = KeyValue {
-        key: "k8s.pod.name".into(),
-        value: Some(AnyValue { value: Some(Value::StringValue(value.into())) }),
-        key_strindex: 0,
-    };
+/// An attribute, encoded.
+fn attribute(value: &str) -> Vec<u8> {
+    let value = AnyValue { value: Some(Value::StringValue(value.into())) };
+    KeyValue { key: "k8s.pod.name".into(), value: Some(value), key_strindex: 0 }.encode_to_vec()
+}
+
+fn field(number: u32, body: &[u8]) -> Vec<u8> {
     let mut field = Encoder::default();
-    field.bytes(number, &attribute.encode_to_vec());
-    (field.into_bytes(), attribute)
+    field.bytes(number, body);
+    field.into_bytes()
+}
+
+/// The number of the attributes of an item, which metrics number by the type of the data it is in.
+fn attributes_of_items(signal: Signal, request: &[u8], holder: Message<'_>) -> u32 {
+    let data = Cursor::new(&request[holder.field_range()]).key().unwrap().unwrap().number;
+    match (signal, data) {
+        (Signal::Traces, _) | (Signal::Metrics, 9) => 9,
+        (Signal::Metrics, 10) => 1,
+        (Signal::Metrics, _) => 7,
+        (Signal::Logs, _) => 6,
+    }
+}
+
+/// The edits as decoded messages take them.
+struct Decoded<F> {
+    added: Vec<u8>,
+    drops: F,
+    items: usize,
+}
+
+impl<F: Fn(usize) -> bool> Decoded<F> {
+    /// Edits a message whose items are at `levels`.
+    fn edit(&mut self, message: &mut DynamicMessage, levels: &[&[u32]]) {
+        if message.has_field_by_name("resource") {
+            let resource = message.get_field_by_name_mut("resource").unwrap().as_message_mut().unwrap();
+            let added = attribute_of(resource, &self.added);
+            attributes(resource).push(added);
+        }
+        let (numbers, deeper) = levels.split_first().unwrap();
+        for number in *numbers {
+            if !message.has_field_by_number(*number) {
+                continue;
+            }
+            match message.get_field_by_number_mut(*number).unwrap() {
+                Dynamic::List(items) if deeper.is_empty() => self.edit_items(items),
+                Dynamic::List(inner) => {
+                    inner.iter_mut().filter_map(Dynamic::as_message_mut).for_each(|inner| self.edit(inner, deeper));
+                }
+                Dynamic::Message(inner) => self.edit(inner, deeper),
+                other => unreachable!("{other:?} on the way to items"),
+            }
+        }
+    }
+
+    fn edit_items(&mut self, items: &mut Vec<Dynamic>) {
+        items.retain(|_| {
+            self.items += 1;
+            !(self.drops)(self.items)
+        });
+        for item in items.iter_mut().filter_map(Dynamic::as_message_mut) {
+            let added = attribute_of(item, &self.added);
+            attributes(item).first_mut().iter_mut().for_each(|first| (*first).clone_from(&added));
+        }
+    }
+}
+
+fn attributes(message: &mut DynamicMessage) -> &mut Vec<Dynamic> {
+    message.get_field_by_name_mut("attributes").unwrap().as_list_mut().unwrap()
+}
+
+/// An attribute as this message has them.
+fn attribute_of(message: &DynamicMessage, encoded: &[u8]) -> Dynamic {
+    let attributes = message.descriptor().get_field_by_name("attributes").unwrap();
+    Dynamic::Message(DynamicMessage::decode(attributes.kind().as_message().unwrap().clone(), encoded).unwrap())
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 768, ..ProptestConfig::default() })]
+
     /// WIRE-2
     #[test]
-    fn no_edits_no_change(bytes in prop_oneof![
-        prop::collection::vec(any::<u8>(), 0..200),
-        request().prop_map(|request| request.encode_to_vec()),
+    fn no_edits_no_change((signal, bytes) in prop_oneof![
+        (any_signal(), prop::collection::vec(any::<u8>(), 0..200)),
+        request_bytes(),
     ]) {
-        prop_assert_eq!(splice(Signal::Traces, &bytes, Vec::new()).unwrap(), bytes);
+        prop_assert_eq!(splice(signal, &bytes, Vec::new()).unwrap(), bytes);
     }
 
-    /// Enrichment, filter and transformation at once: an attribute is added to each resource, spans are dropped, and
-    /// the values of attributes are replaced.
+    /// Enrichment, filter and transformation at once: an attribute is added to each resource, items are dropped, and
+    /// the first attribute of each item is replaced.
     #[test]
-    fn edits_do_what_prost_would_do(request in request(), dropped in any::<u32>(), value in "[a-z]{0,200}") {
+    fn edits_do_what_decoding_would_do(request in request(), dropped in any::<u32>(), value in "[a-z]{0,200}") {
         let drops = |index: usize| dropped >> (index % 32) & 1 == 1;
-        let bytes = request.encode_to_vec();
-        let (resource_field, added) = attribute(1, &value);
-        let (span_field, replaced) = attribute(9, &value);
+        let (signal, bytes, added) = (request.signal(), request.encode(), attribute(&value));
 
-        let mut expected = request;
-        let mut index = 0;
-        for resource in &mut expected.resource_spans {
-            resource.resource.iter_mut().for_each(|resource| resource.attributes.push(added.clone()));
-            for scope in &mut resource.scope_spans {
-                scope.spans.retain(|_| { index += 1; !drops(index) });
-                for span in &mut scope.spans {
-                    span.attributes.first_mut().iter_mut().for_each(|first| (*first).clone_from(&replaced));
-                }
-            }
-        }
+        let mut expected = DynamicMessage::decode(reflect::request(signal), &bytes[..]).unwrap();
+        Decoded { added: added.clone(), drops, items: 0 }.edit(&mut expected, levels(signal));
 
         let mut edits = Vec::new();
-        let mut index = 0;
-        for resource in traces::resource_spans(&bytes) {
-            edits.extend(resource.resource().map(|resource| Edit::append(resource.0, &resource_field[..])));
-            for scope in resource.scope_spans() {
-                for span in scope.spans() {
-                    index += 1;
-                    if drops(index) {
-                        edits.push(Edit::remove(scope.0, span.0));
-                    } else if let Some(first) = span.attributes().next() {
-                        edits.push(Edit::replace(span.0, first.0, span_field.clone()));
-                    }
+        let mut items = 0;
+        walk(signal, &bytes, &mut |path| match path {
+            [_, resource] => {
+                edits.extend(resource.message(1).map(|resource| Edit::append(resource, field(1, &added))));
+            }
+            [.., holder, item] if path.len() > levels(signal).len() => {
+                items += 1;
+                let number = attributes_of_items(signal, &bytes, *holder);
+                if drops(items) {
+                    edits.push(Edit::remove(*holder, *item));
+                } else if let Some(first) = item.messages(number).next() {
+                    edits.push(Edit::replace(*item, first, field(number, &added)));
                 }
             }
-        }
-        let spliced = splice(Signal::Traces, &bytes, edits).unwrap();
-        validate(Signal::Traces, &spliced, &LIMITS).unwrap();
-        assert_same(&decode(&spliced), &expected);
+            _ => {}
+        });
+        let spliced = splice(signal, &bytes, edits).unwrap();
+        validate(signal, &spliced, &LIMITS).unwrap();
+        let expected = Request::decode(signal, &expected.encode_to_vec());
+        assert_same(&Request::decode(signal, &spliced), &expected);
     }
 
     #[test]
-    fn damaged_requests_do_not_panic(bytes in damaged(request().prop_map(|request| request.encode_to_vec()))) {
+    fn damaged_requests_do_not_panic((signal, bytes) in damaged_request()) {
         let mut edits = Vec::new();
-        for resource in traces::resource_spans(&bytes) {
-            edits.extend(resource.resource().map(|resource| Edit::append(resource.0, &b"\x10\x01"[..])));
-            edits.extend(resource.scope_spans().map(|scope| Edit::remove(resource.0, scope.0)));
-        }
-        drop(splice(Signal::Traces, &bytes, edits));
+        walk(signal, &bytes, &mut |path| match path {
+            [_, resource] => edits.extend(resource.message(1).map(|it| Edit::append(it, &b"\x10\x01"[..]))),
+            [_, resource, scope] => edits.push(Edit::remove(*resource, *scope)),
+            _ => {}
+        });
+        drop(splice(signal, &bytes, edits));
     }
 }
 
