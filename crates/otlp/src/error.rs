@@ -39,6 +39,16 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The error of the JSON library, at this path. Its text ends with the place, which is told once.
+    pub(crate) fn json(error: &serde_json::Error, path: String) -> Self {
+        let (line, column) = (error.line(), error.column());
+        let text = error.to_string();
+        let message = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text).to_owned();
+        Self::Json { message, line, column, path }
+    }
+}
+
 /// A problem at a byte of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {

@@ -19,8 +19,9 @@ mod write;
 
 pub use write::{Json, to_json};
 
-/// Translates an export request from JSON to protobuf that passes [`crate::validate`] with the same limits. The result takes at most `max_output` bytes. While it grows, its buffer may be
-/// twice that and one string more.
+/// Translates an export request from JSON to protobuf that passes [`crate::validate`] with the same limits.
+///
+/// The result takes at most `max_output` bytes. While it grows, its buffer may be twice that and one string more.
 ///
 /// # Errors
 /// [`Error::Json`] with line, column and JSON path of the first problem.
@@ -65,9 +66,6 @@ impl Writer {
     }
 
     fn error(&self, error: &serde_json::Error) -> Error {
-        let (line, column) = (error.line(), error.column());
-        let text = error.to_string();
-        let message = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text).to_owned();
         let mut path = String::new();
         for step in &self.path {
             match step {
@@ -79,7 +77,7 @@ impl Writer {
         if path.is_empty() {
             path.push_str("request");
         }
-        Error::Json { message, line, column, path }
+        Error::json(error, path)
     }
 }
 

@@ -11,11 +11,12 @@ pub(crate) const DEPTH_CEILING: u32 = 99;
 /// Caps on the structure of one request (WIRE-5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Nested messages below the request: a span is at 3, the value of its attribute at 5, and an array or a map
-    /// inside a value adds two or three. Default 64; values above 99 count as 99, because backends refuse more.
+    /// Nested messages below the request: a span or log record is at 3, a data point at 5, the value of an attribute
+    /// two below its item, and an array or a map inside a value adds two or three. Default 64; values above 99 count as
+    /// 99, because backends refuse more.
     pub max_depth: u32,
-    /// Items (spans) in one request; resources and scopes are held to the same number, each on their own.
-    /// Default 1,048,576: sixteen bytes each in a request of 16 MiB, a third of the smallest useful span.
+    /// Items (spans, data points, log records) in one request; resources and scopes are held to the same number, each
+    /// on their own. Default 1,048,576: sixteen bytes each in a request of 16 MiB, less than the smallest useful item.
     pub max_items: u32,
 }
 
@@ -28,11 +29,11 @@ impl Default for Limits {
 /// What a valid request holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Spans.
+    /// Spans, data points or log records.
     pub items: u32,
-    /// `ResourceSpans` messages.
+    /// `ResourceSpans`, `ResourceMetrics` or `ResourceLogs` messages.
     pub resources: u32,
-    /// `ScopeSpans` messages.
+    /// `ScopeSpans`, `ScopeMetrics` or `ScopeLogs` messages.
     pub scopes: u32,
 }
 

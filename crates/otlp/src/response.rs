@@ -36,12 +36,8 @@ pub fn partial_success(bytes: &[u8]) -> Result<Option<PartialSuccess>, Error> {
 /// # Errors
 /// [`Error::Json`] when the text is not an export response.
 pub fn partial_success_from_json(text: &[u8]) -> Result<Option<PartialSuccess>, Error> {
-    let response: JsonResponse = serde_json::from_slice(text).map_err(|error| Error::Json {
-        message: error.to_string(),
-        line: error.line(),
-        column: error.column(),
-        path: "partialSuccess".to_owned(),
-    })?;
+    let response: JsonResponse =
+        serde_json::from_slice(text).map_err(|error| Error::json(&error, "partialSuccess".to_owned()))?;
     let partial = response.partial_success.unwrap_or_default();
     let success = PartialSuccess {
         rejected: partial.rejected.map_or(0, |JsonInt(rejected)| rejected),

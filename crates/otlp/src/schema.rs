@@ -10,6 +10,8 @@ use crate::cursor::{Cursor, Value, WireType};
 pub(crate) mod common;
 pub(crate) mod logs;
 pub(crate) mod metrics;
+#[cfg(test)]
+mod tests;
 pub(crate) mod traces;
 
 /// Field numbers from here on are unknown to every OTLP message.

@@ -2,7 +2,8 @@
 //!
 //! It checks the wire type of every known field, every length, the UTF-8 of every string, nesting and counts, and
 //! it refuses what protobuf runtimes would have to merge (WIRE-4). It does not judge meaning: an empty trace id or an
-//! end before its start is the business of whoever reads the span.
+//! end before its start is the business of whoever reads the span, and so are buckets that do not
+//! match their bounds.
 
 use crate::cursor::{Cursor, Key, WireType, fault};
 use crate::error::{Error, Fault, Problem};

@@ -138,7 +138,7 @@ fn packed_numbers_end_where_their_field_ends() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 768, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 384, ..ProptestConfig::default() })]
 
     #[test]
     fn generated_requests_are_accepted_with_equal_values(request in request()) {
@@ -187,7 +187,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6144, max_shrink_iters: 1024, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3072, max_shrink_iters: 1024, ..ProptestConfig::default() })]
 
     #[test]
     fn damaged_requests_are_judged_as_prost_does((signal, bytes) in damaged_request()) {

@@ -11,6 +11,8 @@ mod json;
 #[cfg(test)]
 mod json_fields;
 #[cfg(test)]
+mod json_items;
+#[cfg(test)]
 mod json_requests;
 #[cfg(test)]
 mod malformed;

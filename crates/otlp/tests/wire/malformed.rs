@@ -133,6 +133,30 @@ fn no_limit_goes_beyond_what_backends_accept() {
     }
 }
 
+/// A data point is two levels deeper than a span, and what is in it too.
+#[test]
+fn metrics_are_limited_as_spans_are() {
+    let field = |number: u32, body: &[u8]| {
+        let mut field = Encoder::default();
+        field.bytes(number, body);
+        field.into_bytes()
+    };
+    let request = |points: usize| {
+        // Attributes of the point: one without a value, and one with an integer.
+        let point = field(1, &[field(7, b"\x0a\x01k"), field(7, b"\x12\x02\x18\x01")].concat());
+        field(1, &field(2, &field(2, &field(7, &point.repeat(points)))))
+    };
+    let check = |points: usize, limits: Limits| validate(Signal::Metrics, &request(points), &limits);
+    let depth = |max_depth| Limits { max_depth, ..Limits::default() };
+    assert_eq!(check(1, depth(7)).unwrap().items, 1);
+    let error = check(1, depth(6)).unwrap_err().to_string();
+    assert!(error.ends_with(" in resource_metrics.scope_metrics.metrics.sum.data_points.attributes.value"), "{error}");
+    assert!(matches!(check(1, depth(4)), Err(Error::Wire { problem: Problem::Depth(4), .. })));
+    let items = Limits { max_items: 2, ..Limits::default() };
+    assert_eq!(check(2, items).unwrap().items, 2);
+    assert!(matches!(check(3, items), Err(Error::Wire { problem: Problem::Items(2), .. })));
+}
+
 #[test]
 fn counts_are_limited() {
     let limits = Limits { max_items: 3, ..Limits::default() };

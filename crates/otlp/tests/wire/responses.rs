@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use opentelemetry_proto::tonic::collector::logs::v1::{ExportLogsPartialSuccess, ExportLogsServiceResponse};
+use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTracePartialSuccess, ExportTraceServiceResponse};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,6 +12,8 @@ use weir_otlp::status::{self, Status};
 use weir_otlp::{
     Error, PartialSuccess, Problem, Signal, partial_success, partial_success_from_json, response, response_to_json,
 };
+
+use crate::generate::any_signal;
 
 #[test]
 fn an_empty_response_is_full_success() {
@@ -38,6 +42,56 @@ fn partial_success_reads_every_spelling_in_json() {
     }
 }
 
+/// An export response by prost.
+fn encoded_by_prost(signal: Signal, partial: &PartialSuccess) -> Vec<u8> {
+    let PartialSuccess { rejected, message: error_message } = partial.clone();
+    match signal {
+        Signal::Traces => {
+            let partial = ExportTracePartialSuccess { rejected_spans: rejected, error_message };
+            ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec()
+        }
+        Signal::Metrics => {
+            let partial = ExportMetricsPartialSuccess { rejected_data_points: rejected, error_message };
+            ExportMetricsServiceResponse { partial_success: Some(partial) }.encode_to_vec()
+        }
+        Signal::Logs => {
+            let partial = ExportLogsPartialSuccess { rejected_log_records: rejected, error_message };
+            ExportLogsServiceResponse { partial_success: Some(partial) }.encode_to_vec()
+        }
+    }
+}
+
+fn reencoded_by_prost(signal: Signal, response: &[u8]) -> Vec<u8> {
+    match signal {
+        Signal::Traces => ExportTraceServiceResponse::decode(response).unwrap().encode_to_vec(),
+        Signal::Metrics => ExportMetricsServiceResponse::decode(response).unwrap().encode_to_vec(),
+        Signal::Logs => ExportLogsServiceResponse::decode(response).unwrap().encode_to_vec(),
+    }
+}
+
+#[test]
+fn each_signal_names_what_was_rejected() {
+    let partial = PartialSuccess { rejected: 3, message: "too old".into() };
+    for (signal, name) in [
+        (Signal::Traces, "rejectedSpans"),
+        (Signal::Metrics, "rejectedDataPoints"),
+        (Signal::Logs, "rejectedLogRecords"),
+    ] {
+        let json: serde_json::Value = serde_json::from_str(&response_to_json(signal, Some(&partial))).unwrap();
+        assert_eq!(json, serde_json::json!({ "partialSuccess": { name: "3", "errorMessage": "too old" } }));
+        assert_eq!(response_to_json(signal, None), "{}");
+    }
+}
+
+#[test]
+fn malformed_json_responses_have_a_place_once() {
+    let error = partial_success_from_json(b"{\"partialSuccess\":\n{\"rejectedDataPoints\":true}}").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot read OTLP JSON: expected a 64-bit integer at line 2 column 27 in partialSuccess"
+    );
+}
+
 #[test]
 fn malformed_responses_are_errors() {
     let problem = |bytes: &[u8]| match partial_success(bytes) {
@@ -55,15 +109,16 @@ fn malformed_responses_are_errors() {
 
 proptest! {
     #[test]
-    fn partial_success_agrees_with_prost(rejected in any::<i64>(), message in "\\PC{0,200}") {
-        let theirs = ExportTraceServiceResponse {
-            partial_success: Some(ExportTracePartialSuccess { rejected_spans: rejected, error_message: message.clone() }),
-        };
+    fn partial_success_agrees_with_prost(
+        signal in any_signal(), rejected in prop_oneof![Just(0), any::<i64>()], message in "\\PC{0,200}",
+    ) {
         let ours = PartialSuccess { rejected, message };
-        prop_assert_eq!(ExportTraceServiceResponse::decode(&response(Some(&ours))[..]).unwrap(), theirs.clone());
+        let theirs = encoded_by_prost(signal, &ours);
+        // All of it is written, also what is the default; prost leaves that out.
+        prop_assert_eq!(reencoded_by_prost(signal, &response(Some(&ours))), theirs.clone());
         let expected = (ours != PartialSuccess::default()).then_some(ours.clone());
-        prop_assert_eq!(partial_success(&theirs.encode_to_vec()), Ok(expected.clone()));
-        let json = response_to_json(Signal::Traces, Some(&ours));
+        prop_assert_eq!(partial_success(&theirs), Ok(expected.clone()));
+        let json = response_to_json(signal, Some(&ours));
         prop_assert_eq!(partial_success_from_json(json.as_bytes()), Ok(expected));
     }
 
