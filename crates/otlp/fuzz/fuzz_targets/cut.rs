@@ -1,20 +1,22 @@
-//! Cutting at any size and halving: no panic on anything, and of valid requests no span is lost.
+//! Cutting at any size and halving: no panic on anything, and of valid requests no item is lost.
 
 #![no_main]
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use weir_otlp::{Limits, Signal, cut, halve, validate};
+use weir_otlp::{Limits, cut, halve, validate};
+use weir_otlp_fuzz::signal;
 
-fuzz_target!(|input: (u16, &[u8])| {
-    let (max, bytes) = input;
+fuzz_target!(|input: (u8, u16, &[u8])| {
+    let (choice, max, bytes) = input;
+    let signal = signal(choice);
     let request = Bytes::copy_from_slice(bytes);
-    let parts = cut(Signal::Traces, &request, usize::from(max));
-    let halves = halve(Signal::Traces, &request);
+    let parts = cut(signal, &request, usize::from(max));
+    let halves = halve(signal, &request);
     let limits = Limits::default();
-    let Ok(counts) = validate(Signal::Traces, bytes, &limits) else { return };
+    let Ok(counts) = validate(signal, bytes, &limits) else { return };
     let check = |bytes: &[u8], items: u32| {
-        assert_eq!(validate(Signal::Traces, bytes, &limits).map(|counts| counts.items), Ok(items));
+        assert_eq!(validate(signal, bytes, &limits).map(|counts| counts.items), Ok(items));
     };
     parts.iter().for_each(|part| check(&part.bytes, part.items));
     assert_eq!(parts.iter().map(|part| part.items).sum::<u32>(), counts.items);

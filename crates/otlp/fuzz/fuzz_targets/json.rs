@@ -3,18 +3,19 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use prost::Message as _;
-use weir_otlp::{Limits, Signal, from_json, partial_success_from_json, validate};
+use weir_otlp::{Limits, from_json, partial_success_from_json, validate};
+use weir_otlp_fuzz::{decode, signal};
 
 const MAX_OUTPUT: usize = 1000;
 
-fuzz_target!(|json: &[u8]| {
+fuzz_target!(|input: (u8, &[u8])| {
+    let (choice, json) = input;
+    let signal = signal(choice);
     drop(partial_success_from_json(json));
     let limits = Limits::default();
-    if let Ok(bytes) = from_json(Signal::Traces, json, &limits, MAX_OUTPUT) {
+    if let Ok(bytes) = from_json(signal, json, &limits, MAX_OUTPUT) {
         assert!(bytes.len() <= MAX_OUTPUT);
-        assert!(validate(Signal::Traces, &bytes, &limits).is_ok());
-        assert!(ExportTraceServiceRequest::decode(&bytes[..]).is_ok());
+        assert!(validate(signal, &bytes, &limits).is_ok());
+        assert!(decode(signal, &bytes).is_some());
     }
 });
