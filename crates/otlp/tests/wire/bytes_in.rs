@@ -1,7 +1,9 @@
 //! Validation and views against prost, on generated, damaged and arbitrary bytes.
 
+use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use prost::Message as _;
 use weir_otlp::build::Encoder;
 use weir_otlp::{Error, Problem, Signal, count, validate};
 
@@ -134,6 +136,20 @@ fn packed_numbers_end_where_their_field_ends() {
         let error = validate(Signal::Metrics, &with_one(&metric), &LIMITS).unwrap_err().to_string();
         assert!(error.contains("field longer than the message that holds it"), "{error}");
         assert!(error.ends_with(&format!(" in resource_metrics.scope_metrics.metrics.{path}")), "{error}");
+    }
+}
+
+proptest! {
+    /// What the encoder writes of buckets, prost reads.
+    #[test]
+    fn packed_numbers_are_written_as_prost_reads_them(offset in any::<i32>(), counts in vec(any::<u64>(), 1..40)) {
+        let mut out = Encoder::default();
+        out.sint32(1, offset);
+        let packed = out.open(2, 0);
+        counts.iter().for_each(|count| out.element(*count));
+        out.close(packed);
+        let buckets = Buckets::decode(&out.into_bytes()[..]).unwrap();
+        prop_assert_eq!(buckets, Buckets { offset, bucket_counts: counts });
     }
 }
 
