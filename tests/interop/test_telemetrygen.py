@@ -14,7 +14,7 @@ from harness.weir import Weir, pipeline, trace_pipeline
 SPANS = 20_000
 LOG_RECORDS = 20_000
 # Of every type and temporality.
-DATA_POINTS = 5_000
+DATA_POINTS = 2_000
 
 each_protocol = pytest.mark.parametrize("http", [False, True], ids=["grpc", "http"])
 
