@@ -13,10 +13,14 @@ mod arguments;
 mod collections;
 mod edit_maps;
 mod edit_values;
+mod encodings;
 pub(crate) mod grok;
 mod hashes;
+mod ids;
+mod lists;
 mod log_formats;
 mod metrics;
+mod network;
 mod parse;
 mod replace;
 mod span_names;
@@ -224,10 +228,14 @@ const TOPICS: &[&[Function]] = &[
     replace::FUNCTIONS,
     span_names::FUNCTIONS,
     collections::FUNCTIONS,
+    encodings::FUNCTIONS,
     grok::FUNCTIONS,
     hashes::FUNCTIONS,
+    ids::FUNCTIONS,
+    lists::FUNCTIONS,
     log_formats::FUNCTIONS,
     metrics::FUNCTIONS,
+    network::FUNCTIONS,
     parse::FUNCTIONS,
     strings::FUNCTIONS,
     times::FUNCTIONS,

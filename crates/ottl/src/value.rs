@@ -36,6 +36,8 @@ pub(crate) enum Value<'a> {
     TraceId([u8; 16]),
     /// A span id; all zeros when it is absent.
     SpanId([u8; 8]),
+    /// A profile id.
+    ProfileId([u8; 16]),
     /// Messages that can be counted and copied but not looked into: events, links, a status.
     Messages(Box<Messages<'a>>),
     /// A list or a map that is too long to look into: it can be neither read nor copied.
@@ -143,6 +145,7 @@ impl<'a> Value<'a> {
             Self::Duration(_) => "duration",
             Self::TraceId(_) => "trace id",
             Self::SpanId(_) => "span id",
+            Self::ProfileId(_) => "profile id",
             Self::Messages(messages) => messages.kind,
             Self::Unreadable => "list or map too long to look into",
         }

@@ -111,6 +111,35 @@ impl Arguments {
         self.value(index, scene)?.into_time()
     }
 
+    /// A value that is a literal, if it is.
+    pub(crate) fn constant(&self, index: usize) -> Option<&Value<'static>> {
+        match self.at(index) {
+            Argument::Value(Expr::Literal(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// A value that is a string literal, if it is.
+    pub(crate) fn constant_text(&self, index: usize) -> Option<&str> {
+        self.constant(index).and_then(as_text)
+    }
+
+    /// A value that is an integer literal, if it is.
+    pub(crate) fn constant_int(&self, index: usize) -> Option<i64> {
+        match self.constant(index) {
+            Some(Value::Int(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Those of a list of values that are string literals.
+    pub(crate) fn constant_texts(&self, index: usize) -> impl Iterator<Item = &str> {
+        self.expressions(index).iter().filter_map(|expr| match expr {
+            Expr::Literal(value) => as_text(value),
+            _ => None,
+        })
+    }
+
     /// A string literal, if it is there.
     pub(crate) fn literal_text(&self, index: usize) -> Option<&str> {
         match self.at(index) {
@@ -194,5 +223,12 @@ impl Arguments {
             Argument::Pattern(Pattern::Ready(regex)) => Some(regex),
             _ => None,
         }
+    }
+}
+
+fn as_text<'v>(value: &'v Value<'static>) -> Option<&'v str> {
+    match value {
+        Value::String(text) => Some(text),
+        _ => None,
     }
 }

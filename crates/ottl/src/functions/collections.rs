@@ -1,15 +1,24 @@
 //! Converters of lists and maps, and those that take a lambda.
 
-use super::{Function, Kind, LIST, MAP, function, required};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::{Function, Kind, LIST, MAP, function, optional, required};
 use crate::program::{Arguments, Lambda};
 use crate::scene::Scene;
 use crate::value::{Entries, Failure, Value, compare};
 
 const SOURCE: super::Parameter = required("source", Kind::Any);
 const PREDICATE: super::Parameter = required("predicate", Kind::Lambda(2));
+const TARGET: super::Parameter = required("target", Kind::Any);
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    function("Len", &[required("target", Kind::Any)], len),
+    function("Coalesce", &[required("values", Kind::Values)], coalesce).checked(|arguments| {
+        if arguments.expressions(0).is_empty() { Err("at least one value must be given".to_owned()) } else { Ok(()) }
+    }),
+    function("Index", &[TARGET, required("value", Kind::Any)], index),
+    function("IsEmpty", &[TARGET], is_empty),
+    function("Len", &[TARGET], len),
     function("ContainsValue", &[required("target", LIST), required("item", Kind::Any)], contains_value),
     function("Keys", &[required("target", MAP)], |arguments, scene| {
         let entries = arguments.map(0, scene)?.into_entries();
@@ -22,7 +31,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("Any", &[SOURCE, PREDICATE], |arguments, scene| quantifier(arguments, scene, true)),
     function("All", &[SOURCE, PREDICATE], |arguments, scene| quantifier(arguments, scene, false)),
     function("Filter", &[SOURCE, PREDICATE], filter),
+    function("Find", &[SOURCE, PREDICATE, optional("mapper", Kind::Lambda(2))], find),
     function("MapEach", &[SOURCE, required("mapper", Kind::Lambda(2))], map_each),
+    function("MapKeys", &[required("source", MAP), required("key_mapper", Kind::Lambda(2))], map_keys),
+    function("Reduce", &[SOURCE, required("seed", Kind::Any), required("accumulator", Kind::Lambda(3))], reduce),
     function(
         "When",
         &[
@@ -36,6 +48,44 @@ pub(super) const FUNCTIONS: &[Function] = &[
         },
     ),
 ];
+
+fn coalesce<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    for expr in arguments.expressions(0) {
+        let value = scene.eval(expr)?;
+        if !value.is_nil() {
+            return Ok(value);
+        }
+    }
+    Ok(Value::Nil)
+}
+
+/// The place of a text in a text, or of a value in a list; -1 when it is not there.
+fn index<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let (target, value) = (arguments.value(0, scene)?, arguments.value(1, scene)?);
+    let position = match target {
+        Value::String(text) => text.find(&*value.into_text()?),
+        other => other.into_list()?.into_values().iter().position(|element| compare::equal(element, &value)),
+    };
+    Ok(Value::Int(position.map_or(-1, |position| i64::try_from(position).unwrap_or(i64::MAX))))
+}
+
+/// Whether a value is nothing, has no elements, or is what a field has that was never set.
+fn is_empty<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    Ok(Value::Bool(match arguments.value(0, scene)? {
+        Value::Nil => true,
+        Value::Bool(value) => !value,
+        Value::Int(value) | Value::Duration(value) => value == 0,
+        Value::Double(value) => value == 0.0,
+        Value::String(text) => text.is_empty(),
+        Value::Bytes(bytes) => bytes.is_empty(),
+        Value::Map(map) => map.len() == 0,
+        Value::List(list) => list.len() == 0,
+        Value::TraceId(id) | Value::ProfileId(id) => id == [0; 16],
+        Value::SpanId(id) => id == [0; 8],
+        // The reference knows no empty time, and takes every list of messages for a value of its own.
+        Value::Time(_) | Value::Messages(_) | Value::Unreadable => false,
+    }))
+}
 
 fn len<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let length = match arguments.value(0, scene)? {
@@ -104,6 +154,20 @@ fn filter<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
     rebuilt(is_map, kept)
 }
 
+/// The first element the predicate holds for, or what the mapper makes of it; nothing when there is none.
+fn find<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let lambda = arguments.lambda(1)?;
+    for (key, value) in pairs(arguments.value(0, scene)?)? {
+        if holds(scene, lambda, (key.clone(), value.clone()))? {
+            return match arguments.optional_lambda(2) {
+                Some(mapper) => scene.call_lambda(mapper, [key, value]),
+                None => Ok(value),
+            };
+        }
+    }
+    Ok(Value::Nil)
+}
+
 fn map_each<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let source = arguments.value(0, scene)?;
     let is_map = matches!(source, Value::Map(_));
@@ -114,4 +178,54 @@ fn map_each<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value
         mapped.push((key, value));
     }
     rebuilt(is_map, mapped)
+}
+
+/// A map with other keys; of values that get the same one the last stays.
+fn map_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let lambda = arguments.lambda(1)?;
+    let source = arguments.map(0, scene)?.into_entries();
+    let mut map = Distinct::with_capacity(source.len());
+    let mut length = 0;
+    for (key, value) in source {
+        let key = scene.call_lambda(lambda, [Value::String(key), value.clone()])?.into_text()?;
+        length += key.len();
+        scene.check_length(length)?;
+        map.put(key, value);
+    }
+    Ok(Value::map(map.entries))
+}
+
+/// Entries of which no two have the same key.
+pub(super) struct Distinct<'a> {
+    pub(super) entries: Entries<'a>,
+    places: HashMap<Cow<'a, str>, usize>,
+}
+
+impl<'a> Distinct<'a> {
+    pub(super) fn with_capacity(entries: usize) -> Self {
+        Self { entries: Entries::with_capacity(entries), places: HashMap::with_capacity(entries) }
+    }
+
+    /// Adds an entry, or gives a key that is there another value.
+    pub(super) fn put(&mut self, key: Cow<'a, str>, value: Value<'a>) {
+        let place = *self.places.entry(key.clone()).or_insert(self.entries.len());
+        match self.entries.get_mut(place) {
+            Some((_, old)) => *old = value,
+            None => self.entries.push((key, value)),
+        }
+    }
+}
+
+fn reduce<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let source = pairs(arguments.value(0, scene)?)?;
+    let lambda = arguments.lambda(2)?;
+    let mut result = arguments.value(1, scene)?;
+    for (key, value) in source {
+        result = scene.call_lambda(lambda, [result, key, value])?;
+        // What grows or nests with every element must have its end here, not only where it is stored.
+        if matches!(result, Value::List(_) | Value::Map(_)) {
+            scene.check_length(result.encoded_size()?)?;
+        }
+    }
+    Ok(result)
 }

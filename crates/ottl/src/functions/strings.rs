@@ -32,6 +32,20 @@ pub(super) const FUNCTIONS: &[Function] = &[
             _ => Ok(()),
         }
     }),
+    function("IsValidLuhn", &[required("target", Kind::Like)], is_valid_luhn),
+    function("Trim", &[TARGET, optional("replacement", Kind::Text)], |arguments, scene| {
+        let text = arguments.text(0, scene)?;
+        let chars = arguments.literal_text(1).unwrap_or(" ");
+        Ok(Value::text(text.trim_matches(|char| chars.contains(char)).to_owned()))
+    }),
+    function("TrimPrefix", &[TARGET, required("prefix", STRING)], |arguments, scene| {
+        let (text, prefix) = (arguments.text(0, scene)?, arguments.text(1, scene)?);
+        Ok(text.strip_prefix(&*prefix).map(|rest| Value::text(rest.to_owned())).unwrap_or(Value::String(text)))
+    }),
+    function("TrimSuffix", &[TARGET, required("suffix", STRING)], |arguments, scene| {
+        let (text, suffix) = (arguments.text(0, scene)?, arguments.text(1, scene)?);
+        Ok(text.strip_suffix(&*suffix).map(|rest| Value::text(rest.to_owned())).unwrap_or(Value::String(text)))
+    }),
     function(
         "ConvertCase",
         &[TARGET, required("to_case", Kind::OneOf(&["lower", "upper", "snake", "camel"]))],
@@ -104,6 +118,22 @@ fn extract_patterns<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Resu
         (Cow::Owned(name.to_owned()), Value::text(value.to_owned()))
     });
     Ok(Value::map(named.collect()))
+}
+
+/// Whether the last digit is the check digit of those before it, by the Luhn algorithm. Spaces do not count.
+fn is_valid_luhn<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    const NOT_DIGITS: Failure = Failure::text("the value must consist of digits");
+    let text = arguments.text_like(0, scene)?.ok_or(NOT_DIGITS)?;
+    let mut digits = 0;
+    let mut sum = 0;
+    for char in text.chars().rev().filter(|char| *char != ' ') {
+        let digit = char.to_digit(10).ok_or(NOT_DIGITS)?;
+        let doubled = if digits % 2 == 1 { digit * 2 } else { digit };
+        sum += if doubled > 9 { doubled - 9 } else { doubled };
+        digits += 1;
+        sum %= 10;
+    }
+    Ok(Value::Bool(digits > 0 && sum == 0))
 }
 
 fn convert_case<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>, case: &str) -> Result<Value<'a>, Failure> {

@@ -34,12 +34,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("Double", LIKE, |arguments, scene| {
         Ok(arguments.value(0, scene)?.into_double_like()?.map_or(Value::Nil, Value::Double))
     }),
+    function("Log", LIKE, |arguments, scene| match arguments.value(0, scene)?.into_double_like()? {
+        Some(value) if value > 0.0 || value.is_nan() => Ok(Value::Double(value.ln())),
+        _ => Err(Failure::text("expected a number greater than 0")),
+    }),
     function("Bool", LIKE, |arguments, scene| {
         Ok(arguments.value(0, scene)?.into_bool_like()?.map_or(Value::Nil, Value::Bool))
     }),
     function("String", LIKE, |arguments, scene| Ok(arguments.text_like(0, scene)?.map_or(Value::Nil, Value::String))),
-    function("TraceID", TARGET, |arguments, scene| id(arguments, scene).map(Value::TraceId)),
-    function("SpanID", TARGET, |arguments, scene| id(arguments, scene).map(Value::SpanId)),
     function("ParseJSON", &[required("target", super::STRING)], parse_json),
 ];
 
@@ -64,16 +66,6 @@ fn is_root_span<'a>(_: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>
     let parent = scene.draft(Level::Item).scalar(PARENT_SPAN_ID);
     let is_set = |scalar| matches!(scalar, crate::draft::Scalar::Len(id) if id.iter().any(|byte| *byte != 0));
     Ok(Value::Bool(!parent.is_some_and(is_set)))
-}
-
-/// An id from its bytes or from its hexadecimal digits.
-fn id<'a, const N: usize>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<[u8; N], Failure> {
-    let bytes = arguments.value(0, scene)?.into_bytes_like()?.unwrap_or_default();
-    if let Ok(id) = <[u8; N]>::try_from(bytes.as_ref()) {
-        return Ok(id);
-    }
-    let digits = crate::value::text::from_hex(&bytes).and_then(|bytes| <[u8; N]>::try_from(bytes).ok());
-    digits.ok_or_else(|| Failure::new(format!("an id must have {N} bytes or {} hexadecimal digits", N * 2)))
 }
 
 fn parse_json<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {

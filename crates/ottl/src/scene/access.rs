@@ -333,6 +333,7 @@ pub(crate) fn owned<'a>(value: Value<'_>) -> Value<'a> {
         Value::Duration(duration) => Value::Duration(duration),
         Value::TraceId(id) => Value::TraceId(id),
         Value::SpanId(id) => Value::SpanId(id),
+        Value::ProfileId(id) => Value::ProfileId(id),
         Value::Unreadable => Value::Unreadable,
         Value::Messages(messages) => {
             let Messages { kind, bodies, repeated } = *messages;

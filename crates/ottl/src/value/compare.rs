@@ -68,7 +68,8 @@ fn order(left: &Value<'_>, right: &Value<'_>) -> Relation {
         (Value::Map(_), Value::Map(_))
         | (Value::List(_), Value::List(_))
         | (Value::TraceId(_), Value::TraceId(_))
-        | (Value::SpanId(_), Value::SpanId(_)) => return Relation::Equal(same(left, right)),
+        | (Value::SpanId(_), Value::SpanId(_))
+        | (Value::ProfileId(_), Value::ProfileId(_)) => return Relation::Equal(same(left, right)),
         _ => return Relation::None,
     })
 }
@@ -104,6 +105,7 @@ fn same(left: &Value<'_>, right: &Value<'_>) -> bool {
         (Value::Int(_), Value::Double(_)) | (Value::Double(_), Value::Int(_)) => false,
         (Value::TraceId(left), Value::TraceId(right)) => left == right,
         (Value::SpanId(left), Value::SpanId(right)) => left == right,
+        (Value::ProfileId(left), Value::ProfileId(right)) => left == right,
         (Value::Map(left), Value::Map(right)) => {
             let entries = left.clone().into_entries();
             entries.len() == right.len()

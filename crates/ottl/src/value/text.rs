@@ -111,7 +111,9 @@ fn write(value: &Value<'_>, dialect: Dialect, out: &mut String) {
             joined(list.clone().into_values().iter(), ('[', ']'), out, |value, out| write(value, dialect, out));
         }
         Value::Time(time) => quoted(&rfc3339(*time), dialect, out),
-        Value::TraceId(id) => joined(id.iter(), ('[', ']'), out, |byte, out| out.push_str(&byte.to_string())),
+        Value::TraceId(id) | Value::ProfileId(id) => {
+            joined(id.iter(), ('[', ']'), out, |byte, out| out.push_str(&byte.to_string()))
+        }
         Value::SpanId(id) => joined(id.iter(), ('[', ']'), out, |byte, out| out.push_str(&byte.to_string())),
         Value::Messages(_) | Value::Unreadable => out.push_str("{}"),
     }

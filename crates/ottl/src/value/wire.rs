@@ -109,6 +109,7 @@ impl Value<'_> {
             | Self::Duration(_)
             | Self::TraceId(_)
             | Self::SpanId(_)
+            | Self::ProfileId(_)
             | Self::Messages(_)
             | Self::Unreadable => {
                 return Err(Failure::new(format!("a {} cannot be stored here", self.type_name())));
@@ -145,7 +146,7 @@ impl Value<'_> {
             }
             Self::Bytes(bytes) => out.bytes(7, bytes),
             Self::Nil | Self::Time(_) | Self::Duration(_) | Self::TraceId(_) | Self::SpanId(_) => {}
-            Self::Messages(_) | Self::Unreadable => {}
+            Self::ProfileId(_) | Self::Messages(_) | Self::Unreadable => {}
         }
     }
 }

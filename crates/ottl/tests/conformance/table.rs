@@ -141,3 +141,13 @@ fn the_cases_of_all_tables() {
     }
     assert!(wrong.is_empty(), "{} of {count} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+#[test]
+fn converters_of_bytes() {
+    run("converters_bytes", include_str!("cases/converters_bytes.txt"));
+}
+
+#[test]
+fn converters_of_lists() {
+    run("converters_lists", include_str!("cases/converters_lists.txt"));
+}

@@ -1,0 +1,157 @@
+//! Converters from and to encodings: base64, hexadecimal digits, character sets.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use encoding_rs::{Encoding, WINDOWS_1252, WINDOWS_1254};
+
+use super::{Function, Kind, STRING, function, optional, required};
+use crate::program::Arguments;
+use crate::scene::Scene;
+use crate::value::text::to_hex;
+use crate::value::{Failure, Value};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    function("Base64Decode", &[required("target", STRING)], |arguments, scene| {
+        let text = arguments.text(0, scene)?;
+        Ok(Value::text(from_base64(&PADDED, text.as_bytes())?))
+    }),
+    function("Base64Encode", &[required("target", STRING), optional("variant", STRING)], base64_encode).checked(
+        |arguments| match arguments.constant_text(1) {
+            Some(variant) if base64_variant(variant).is_none() => Err(no_variant(variant)),
+            _ => Ok(()),
+        },
+    ),
+    function("Decode", &[required("target", Kind::Any), required("encoding", STRING)], decode)
+        .checked(|arguments| arguments.constant_text(1).map_or(Ok(()), |name| charset(name).map(drop))),
+    function("Hex", &[required("target", Kind::Like)], |arguments, scene| {
+        let bytes = arguments.value(0, scene)?.into_bytes_like()?.unwrap_or_default();
+        Ok(Value::text(to_hex(&bytes)))
+    }),
+];
+
+// As Go's `encoding/base64`: bits that are left over at the end may be anything.
+const PADDING: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+const NO_PADDING: GeneralPurposeConfig =
+    PADDING.with_encode_padding(false).with_decode_padding_mode(DecodePaddingMode::RequireNone);
+static PADDED: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, PADDING);
+static RAW: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, NO_PADDING);
+static URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, PADDING);
+static RAW_URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, NO_PADDING);
+
+fn base64_variant(name: &str) -> Option<&'static GeneralPurpose> {
+    Some(match name {
+        "base64" => &PADDED,
+        "base64-raw" => &RAW,
+        "base64-url" => &URL,
+        "base64-raw-url" => &RAW_URL,
+        _ => return None,
+    })
+}
+
+fn no_variant(name: &str) -> String {
+    format!("\"{name}\" is none of base64, base64-raw, base64-url and base64-raw-url")
+}
+
+fn base64_encode<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let text = arguments.text(0, scene)?;
+    let variant = if arguments.has(1) { arguments.text(1, scene)? } else { Cow::Borrowed("base64") };
+    let engine = base64_variant(&variant).ok_or_else(|| Failure::new(no_variant(&variant)))?;
+    scene.check_length(text.len() / 3 * 4)?;
+    Ok(Value::text(engine.encode(text.as_bytes())))
+}
+
+/// The text in base64 digits; line ends between them are passed over.
+fn from_base64(engine: &GeneralPurpose, digits: &[u8]) -> Result<String, Failure> {
+    let is_line_end = |digit: &u8| matches!(digit, b'\r' | b'\n');
+    let decoded = if digits.iter().any(is_line_end) {
+        engine.decode(digits.iter().copied().filter(|digit| !is_line_end(digit)).collect::<Vec<u8>>())
+    } else {
+        engine.decode(digits)
+    };
+    let bytes = decoded.map_err(|error| Failure::new(format!("cannot decode base64: {error}")))?;
+    // The reference passes on what is no UTF-8, which no receiver of OTLP would take.
+    String::from_utf8(bytes).map_err(|_| NOT_TEXT)
+}
+
+const NOT_TEXT: Failure = Failure::text("what was decoded is not UTF-8 text");
+
+/// What text is decoded with.
+enum Charset {
+    Base64(&'static GeneralPurpose),
+    /// UTF-8, taken as it is.
+    Raw,
+    /// ASCII: every other byte stands for the replacement character.
+    Ascii,
+    /// As the Encoding Standard has it.
+    Standard(&'static Encoding),
+    /// As the Encoding Standard has it, but for the control characters from 0x80 to 0x9f, which it gives away.
+    Iso(&'static Encoding),
+}
+
+/// The charset of a name from the character sets of IANA; the reference gives some names another meaning.
+fn charset(name: &str) -> Result<Charset, String> {
+    if let Some(engine) = base64_variant(name) {
+        return Ok(Charset::Base64(engine));
+    }
+    let unsupported = || format!("the encoding \"{name}\" is not supported");
+    Ok(match name.to_ascii_lowercase().as_str() {
+        "" | "ascii" | "us-ascii" => Charset::Standard(encoding_rs::UTF_8),
+        "ansi_x3.4-1968" | "iso-ir-6" | "iso_646.irv:1991" | "iso646-us" | "us" | "ibm367" | "cp367" | "csascii" => {
+            Charset::Ascii
+        }
+        "utf-8-raw" | "utf8-raw" | "nop" => Charset::Raw,
+        "utf16" => Charset::Standard(encoding_rs::UTF_16LE),
+        "iso-8859-11" | "tis-620" => return Err(unsupported()),
+        lower => match Encoding::for_label(lower.as_bytes()) {
+            None => return Err(unsupported()),
+            Some(encoding) if encoding == encoding_rs::REPLACEMENT || encoding == encoding_rs::X_USER_DEFINED => {
+                return Err(unsupported());
+            }
+            // The Encoding Standard has Latin-1 and Latin-5 mean their successors.
+            Some(encoding) if encoding == WINDOWS_1252 && !lower.contains("1252") => Charset::Iso(encoding),
+            Some(encoding) if encoding == WINDOWS_1254 && !lower.contains("1254") => Charset::Iso(encoding),
+            Some(encoding) => Charset::Standard(encoding),
+        },
+    })
+}
+
+fn decode<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let target = arguments.value(0, scene)?;
+    let name = arguments.text(1, scene)?;
+    let bytes = match &target {
+        Value::String(text) => text.as_bytes(),
+        Value::Bytes(bytes) => bytes,
+        other => return Err(Failure::new(format!("expected a string or bytes but got a {}", other.type_name()))),
+    };
+    // A byte becomes a character of at most three.
+    scene.check_length(bytes.len())?;
+    Ok(Value::text(match charset(&name).map_err(Failure::new)? {
+        Charset::Base64(engine) => from_base64(engine, bytes)?,
+        Charset::Raw => std::str::from_utf8(bytes).map_err(|_| NOT_TEXT)?.to_owned(),
+        Charset::Ascii => {
+            let char = |byte: &u8| if byte.is_ascii() { char::from(*byte) } else { char::REPLACEMENT_CHARACTER };
+            bytes.iter().map(char).collect()
+        }
+        Charset::Standard(encoding) => encoding.decode_without_bom_handling(bytes).0.into_owned(),
+        Charset::Iso(encoding) => iso(encoding, bytes),
+    }))
+}
+
+fn iso(encoding: &'static Encoding, bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for run in bytes.chunk_by(|left, right| is_control(*left) == is_control(*right)) {
+        if run.first().copied().is_some_and(is_control) {
+            text.extend(run.iter().copied().map(char::from));
+        } else {
+            text.push_str(&encoding.decode_without_bom_handling(run).0);
+        }
+    }
+    text
+}
+
+fn is_control(byte: u8) -> bool {
+    (0x80..0xa0).contains(&byte)
+}
