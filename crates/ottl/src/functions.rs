@@ -85,6 +85,10 @@ pub(crate) enum Kind {
     Grok,
     /// A path into XML documents.
     XPath,
+    /// A format of a time in strptime directives: a string literal.
+    TimeFormat,
+    /// The name of a time zone: a string literal.
+    Zone,
     /// A string literal.
     Text,
     /// One of these string literals.
@@ -207,6 +211,8 @@ impl std::fmt::Display for Kind {
             Self::Pattern(Syntax::Glob) => "glob",
             Self::Grok => "grok pattern",
             Self::XPath => "XPath literal",
+            Self::TimeFormat => "format of times",
+            Self::Zone => "name of a time zone",
             Self::Text => "string literal",
             Self::OneOf(choices) => {
                 let choices: Vec<String> = choices.iter().map(|choice| format!("\"{choice}\"")).collect();

@@ -36,6 +36,7 @@ mod paths;
 mod pattern;
 mod program;
 mod scene;
+mod strptime;
 mod transform;
 mod value;
 mod walk;

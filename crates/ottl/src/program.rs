@@ -9,6 +9,8 @@ use crate::context::Level;
 use crate::functions::xml::XPath;
 use crate::functions::{Function, grok};
 use crate::paths::Field;
+use crate::strptime::Format;
+use crate::value::zone::Zone;
 use crate::value::{List, Map, Value};
 
 /// What computes a value.
@@ -119,6 +121,8 @@ pub(crate) enum Argument {
     Pattern(Pattern),
     Grok(Expr, grok::Cell),
     XPath(XPath),
+    TimeFormat(Format),
+    Zone(Zone),
     Text(String),
     Texts(Vec<String>),
     Int(i64),

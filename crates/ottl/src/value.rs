@@ -7,7 +7,11 @@ pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod math;
 pub(crate) mod text;
+pub(crate) mod time;
 pub(crate) mod wire;
+pub(crate) mod zone;
+
+pub(crate) use time::Time;
 
 /// A value. `'a` is the request or the compiled program, whichever the value is part of.
 #[derive(Debug, Clone)]
@@ -42,28 +46,6 @@ pub(crate) enum Value<'a> {
     Messages(Box<Messages<'a>>),
     /// A list or a map that is too long to look into: it can be neither read nor copied.
     Unreadable,
-}
-
-/// A point in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Time {
-    /// Nanoseconds since the Unix epoch. Years 1 to 9999 do not fit 64 bits.
-    pub(crate) unix_nano: i128,
-    /// Seconds east of UTC, for the functions that take a time apart.
-    pub(crate) offset: i32,
-}
-
-impl Time {
-    /// Whether RFC 3339 has a way to write it: the years 0 to 9999.
-    pub(crate) fn is_rfc3339(self) -> bool {
-        const YEARS: std::ops::Range<i128> = -62_167_219_200..253_402_300_800;
-        YEARS.contains(&(self.unix_nano.div_euclid(1_000_000_000) + i128::from(self.offset)))
-    }
-
-    /// A time in UTC.
-    pub(crate) fn utc(unix_nano: i128) -> Self {
-        Self { unix_nano, offset: 0 }
-    }
 }
 
 /// A map: still the body of a `KeyValueList`, or taken apart.

@@ -10,7 +10,9 @@ use crate::functions::{Function, Kind, Parameter, Type, grok, xml};
 use crate::pattern;
 use crate::program::{Argument, Arguments, Call, Expr, Lambda, LambdaBody, Path, Pattern, Syntax, Target};
 use crate::scene::Scene;
+use crate::strptime::Format;
 use crate::value::Value;
+use crate::value::zone::Zone;
 
 impl Compiler {
     /// Compiles a call.
@@ -81,27 +83,11 @@ impl Compiler {
             }
             (Kind::Pattern(syntax), _) => Argument::Pattern(self.pattern(syntax, value, wrong)?),
             (Kind::Grok, _) => Argument::Grok(self.value(value)?, grok::Cell::new()),
-            (Kind::XPath, ast::ValueKind::String(text)) => {
-                Argument::XPath(xml::parse(text).map_err(|message| Fault::new(value.range.clone(), message))?)
-            }
-            (Kind::Text, ast::ValueKind::String(text)) => Argument::Text(text.clone()),
-            (Kind::OneOf(choices), ast::ValueKind::String(text)) => {
-                if !choices.contains(&text.as_str()) {
-                    return Err(wrong().did_you_mean(text, choices.iter().copied()));
-                }
-                Argument::Text(text.clone())
-            }
-            (Kind::Int, ast::ValueKind::Int(value)) => Argument::Int(*value),
-            (Kind::Double, _) => Argument::Double(double_of(value).ok_or_else(wrong)?),
-            (Kind::Doubles, ast::ValueKind::List(values)) => Argument::Doubles(
-                values.iter().map(|value| double_of(value).ok_or_else(wrong)).collect::<Result<_, _>>()?,
-            ),
-            (Kind::Bool, ast::ValueKind::Bool(value)) => Argument::Bool(*value),
             (Kind::Lambda(parameters), ast::ValueKind::Lambda(lambda)) => {
                 Argument::Lambda(self.lambda(lambda, &value.range, parameters)?)
             }
             (Kind::Function, ast::ValueKind::Name(name)) => Argument::Lambda(self.passed_on(name, value)?),
-            _ => return Err(wrong()),
+            (kind, _) => return constant(kind, value, wrong),
         })
     }
 
@@ -141,6 +127,33 @@ impl Compiler {
         let call = Call { function, arguments: Arguments(arguments), keys: Vec::new() };
         Ok(Lambda { base, parameters: 1, body: LambdaBody::Value(Expr::Call(Box::new(call))) })
     }
+}
+
+/// An argument that must be a literal, prepared.
+fn constant(kind: Kind, value: &ast::Value, wrong: impl Fn() -> Fault) -> Result<Argument, Fault> {
+    let fault = |message| Fault::new(value.range.clone(), message);
+    Ok(match (kind, &value.kind) {
+        (Kind::TimeFormat, ast::ValueKind::String(text)) => Argument::TimeFormat(Format::compile(text).map_err(fault)?),
+        (Kind::Zone, ast::ValueKind::String(name)) => Argument::Zone(Zone::named(name).ok_or_else(|| {
+            fault(format!("\"{name}\" is no time zone"))
+                .help("the names are those of the IANA database, like Europe/Berlin")
+        })?),
+        (Kind::XPath, ast::ValueKind::String(text)) => Argument::XPath(xml::parse(text).map_err(fault)?),
+        (Kind::Text, ast::ValueKind::String(text)) => Argument::Text(text.clone()),
+        (Kind::OneOf(choices), ast::ValueKind::String(text)) => {
+            if !choices.contains(&text.as_str()) {
+                return Err(wrong().did_you_mean(text, choices.iter().copied()));
+            }
+            Argument::Text(text.clone())
+        }
+        (Kind::Int, ast::ValueKind::Int(value)) => Argument::Int(*value),
+        (Kind::Double, _) => Argument::Double(double_of(value).ok_or_else(wrong)?),
+        (Kind::Doubles, ast::ValueKind::List(values)) => {
+            Argument::Doubles(values.iter().map(|value| double_of(value).ok_or_else(&wrong)).collect::<Result<_, _>>()?)
+        }
+        (Kind::Bool, ast::ValueKind::Bool(value)) => Argument::Bool(*value),
+        _ => return Err(wrong()),
+    })
 }
 
 /// The arguments in the order of the parameters.

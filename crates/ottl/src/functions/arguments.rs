@@ -12,6 +12,8 @@ use crate::functions::xml::XPath;
 use crate::pattern;
 use crate::program::{Argument, Arguments, Expr, Lambda, Path, Pattern};
 use crate::scene::Scene;
+use crate::strptime::Format;
+use crate::value::zone::Zone;
 use crate::value::{Failure, List, Map, Time, Value};
 
 const NOT_DECLARED: Failure = Failure::text("the argument is not of the declared form");
@@ -138,6 +140,21 @@ impl Arguments {
             Expr::Literal(value) => as_text(value),
             _ => None,
         })
+    }
+
+    pub(crate) fn time_format(&self, index: usize) -> Result<&Format, Failure> {
+        match self.at(index) {
+            Argument::TimeFormat(format) => Ok(format),
+            _ => Err(NOT_DECLARED),
+        }
+    }
+
+    /// A time zone; UTC when it is not there.
+    pub(crate) fn zone(&self, index: usize) -> Cow<'_, Zone> {
+        match self.at(index) {
+            Argument::Zone(zone) => Cow::Borrowed(zone),
+            _ => Cow::Owned(Zone::utc()),
+        }
     }
 
     /// A string literal, if it is there.

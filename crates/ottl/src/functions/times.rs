@@ -4,9 +4,8 @@ use super::{Function, INT, Kind, STRING, Type, function, optional, required};
 use crate::program::Arguments;
 use crate::scene::Scene;
 use crate::value::math::clamped;
+use crate::value::time::Civil;
 use crate::value::{Failure, Time, Value};
-
-mod parse;
 
 const TIME: &[super::Parameter] = &[required("time", Kind::Typed(Type::Time))];
 const DURATION: &[super::Parameter] = &[required("duration", Kind::Typed(Type::Duration))];
@@ -23,6 +22,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let text = arguments.text(0, scene)?;
         let duration = duration(&text).ok_or_else(|| Failure::new(format!("\"{text}\" is not a duration")))?;
         Ok(Value::Duration(duration))
+    })
+    .checked(|arguments| match arguments.constant_text(0) {
+        Some(text) if duration(text).is_none() => Err(format!("\"{text}\" is not a duration")),
+        _ => Ok(()),
     }),
     function("Hours", DURATION, |arguments, scene| in_fractions(arguments, scene, 3_600_000_000_000.0)),
     function("Minutes", DURATION, |arguments, scene| in_fractions(arguments, scene, 60_000_000_000.0)),
@@ -30,27 +33,67 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("Milliseconds", DURATION, |arguments, scene| in_whole(arguments, scene, 1_000_000)),
     function("Microseconds", DURATION, |arguments, scene| in_whole(arguments, scene, 1_000)),
     function("Nanoseconds", DURATION, |arguments, scene| in_whole(arguments, scene, 1)),
+    function("Day", TIME, |arguments, scene| part(arguments, scene, |civil| civil.day)),
+    function("Hour", TIME, |arguments, scene| part(arguments, scene, |civil| civil.hour)),
+    function("Minute", TIME, |arguments, scene| part(arguments, scene, |civil| civil.minute)),
+    function("Month", TIME, |arguments, scene| part(arguments, scene, |civil| civil.month)),
+    function("Nanosecond", TIME, |arguments, scene| part(arguments, scene, |civil| civil.nanosecond)),
+    function("Second", TIME, |arguments, scene| part(arguments, scene, |civil| civil.second)),
+    function("Weekday", TIME, |arguments, scene| part(arguments, scene, |civil| civil.weekday)),
+    function("Year", TIME, |arguments, scene| part(arguments, scene, |civil| civil.year)),
+    function(
+        "FormatTime",
+        &[required("time", Kind::Typed(Type::Time)), required("format", Kind::TimeFormat)],
+        |arguments, scene| Ok(Value::text(arguments.time_format(1)?.print(&arguments.time(0, scene)?))),
+    ),
     function(
         "Time",
         &[
             required("time", STRING),
-            required("format", Kind::Text),
-            optional("location", Kind::OneOf(&["UTC"])),
+            required("format", Kind::TimeFormat),
+            optional("location", Kind::Zone),
             optional("locale", Kind::OneOf(&["en"])),
         ],
         |arguments, scene| {
             let text = arguments.text(0, scene)?;
-            let format = parse::checked(arguments.literal_text(1).unwrap_or_default()).map_err(Failure::new)?;
-            let time = parse::time(&text, &format);
-            time.map(Value::Time).ok_or_else(|| Failure::new(format!("\"{text}\" does not fit the format {format}")))
+            let time = arguments.time_format(1)?.parse(&text, &arguments.zone(2), scene.now);
+            time.map(Value::Time).ok_or_else(|| Failure::new(format!("\"{text}\" does not fit the format")))
         },
     )
-    .checked(|arguments| parse::checked(arguments.literal_text(1).unwrap_or_default()).map(drop)),
+    .checked(check_time),
+    function(
+        "TruncateTime",
+        &[required("time", Kind::Typed(Type::Time)), required("duration", Kind::Typed(Type::Duration))],
+        truncate_time,
+    ),
     function("UnixSeconds", TIME, |arguments, scene| Ok(in_units(arguments.time(0, scene)?, SECOND))),
     function("UnixMilli", TIME, |arguments, scene| Ok(in_units(arguments.time(0, scene)?, 1_000_000))),
     function("UnixMicro", TIME, |arguments, scene| Ok(in_units(arguments.time(0, scene)?, 1_000))),
     function("UnixNano", TIME, |arguments, scene| Ok(in_units(arguments.time(0, scene)?, 1))),
 ];
+
+fn part<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>, part: fn(Civil) -> i64) -> Result<Value<'a>, Failure> {
+    Ok(Value::Int(part(arguments.time(0, scene)?.civil())))
+}
+
+fn check_time(arguments: &Arguments) -> Result<(), String> {
+    let (Some(text), Ok(format)) = (arguments.constant_text(0), arguments.time_format(1)) else { return Ok(()) };
+    match format.parse(text, &arguments.zone(2), 0) {
+        Some(_) => Ok(()),
+        None => Err(format!("\"{text}\" does not fit the format")),
+    }
+}
+
+/// The last multiple of a duration since the year 1 that is not after the time.
+fn truncate_time<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    const YEAR_1: i128 = -62_135_596_800 * SECOND;
+    let Time { unix_nano, zone } = arguments.time(0, scene)?;
+    let unix_nano = match i128::from(arguments.value(1, scene)?.into_duration()?) {
+        duration if duration > 0 => unix_nano - (unix_nano - YEAR_1).rem_euclid(duration),
+        _ => unix_nano,
+    };
+    Ok(Value::Time(Time { unix_nano, zone }))
+}
 
 fn in_units<'a>(time: Time, nanoseconds: i128) -> Value<'a> {
     Value::Int(clamped(time.unix_nano.div_euclid(nanoseconds)))

@@ -56,7 +56,9 @@ fn doubles<'a>(left: f64, operator: MathOperator, right: f64) -> Result<Value<'a
 }
 
 fn times<'a>(left: &Value<'_>, operator: MathOperator, right: &Value<'_>) -> Result<Value<'a>, Failure> {
-    let shifted = |time: &Time, by: i64| Value::Time(Time { unix_nano: time.unix_nano + i128::from(by), ..*time });
+    let shifted = |time: &Time, by: i64| {
+        Value::Time(Time { unix_nano: time.unix_nano + i128::from(by), zone: time.zone.clone() })
+    };
     Ok(match (left, operator, right) {
         (Value::Time(time), MathOperator::Add, Value::Duration(by))
         | (Value::Duration(by), MathOperator::Add, Value::Time(time)) => shifted(time, *by),

@@ -1,9 +1,9 @@
-//! Values as text: hexadecimal digits, JSON, RFC 3339.
+//! Values as text: hexadecimal digits, JSON.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use super::{Time, Value};
+use super::Value;
 
 /// Bytes from hexadecimal digits of either case; none when a character is no digit or their number is odd.
 pub(crate) fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
@@ -110,7 +110,7 @@ fn write(value: &Value<'_>, dialect: Dialect, out: &mut String) {
         Value::List(list) => {
             joined(list.clone().into_values().iter(), ('[', ']'), out, |value, out| write(value, dialect, out));
         }
-        Value::Time(time) => quoted(&rfc3339(*time), dialect, out),
+        Value::Time(time) => quoted(&time.rfc3339(), dialect, out),
         Value::TraceId(id) | Value::ProfileId(id) => {
             joined(id.iter(), ('[', ']'), out, |byte, out| out.push_str(&byte.to_string()))
         }
@@ -160,40 +160,6 @@ fn quoted(text: &str, dialect: Dialect, out: &mut String) {
     out.push('"');
 }
 
-/// Year, month and day of a number of days since the Unix epoch, in the Gregorian calendar.
-pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
-    // Years start in March here, so that the leap day is the last of its year; an era has 400 years.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-/// A time as RFC 3339 with as many digits of a second as it has.
-pub(crate) fn rfc3339(time: Time) -> String {
-    const SECOND: i128 = 1_000_000_000;
-    let local = time.unix_nano + i128::from(time.offset) * SECOND;
-    let (seconds, nanos) = (super::math::clamped(local.div_euclid(SECOND)), local.rem_euclid(SECOND));
-    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
-    let mut text = format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
-    if nanos != 0 {
-        text.push_str(format!(".{nanos:09}").trim_end_matches('0'));
-    }
-    match time.offset {
-        0 => text.push('Z'),
-        offset => {
-            let minutes = offset.abs() / 60;
-            text.push_str(&format!("{}{:02}:{:02}", if offset < 0 { '-' } else { '+' }, minutes / 60, minutes % 60));
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,14 +173,5 @@ mod tests {
         check(1e21, "1e+21");
         check(1.5e-7, "1.5e-7");
         check(0.0, "0");
-    }
-
-    #[test]
-    fn dates_are_gregorian() {
-        assert_eq!(civil(-719_468), (0, 3, 1));
-        assert_eq!(civil(59), (1970, 3, 1));
-        assert_eq!(civil(2_932_896), (9999, 12, 31));
-        assert_eq!(rfc3339(Time::utc(1_709_210_096_789_000_000)), "2024-02-29T12:34:56.789Z");
-        assert_eq!(rfc3339(Time { unix_nano: 0, offset: -5400 }), "1969-12-31T22:30:00-01:30");
     }
 }

@@ -151,3 +151,8 @@ fn converters_of_bytes() {
 fn converters_of_lists() {
     run("converters_lists", include_str!("cases/converters_lists.txt"));
 }
+
+#[test]
+fn converters_of_times() {
+    run("converters_times", include_str!("cases/converters_times.txt"));
+}
