@@ -14,6 +14,7 @@ mod collections;
 mod edit_maps;
 mod edit_values;
 mod encodings;
+mod format;
 pub(crate) mod grok;
 mod hashes;
 mod ids;
@@ -235,6 +236,7 @@ const TOPICS: &[&[Function]] = &[
     span_names::FUNCTIONS,
     collections::FUNCTIONS,
     encodings::FUNCTIONS,
+    format::FUNCTIONS,
     grok::FUNCTIONS,
     hashes::FUNCTIONS,
     ids::FUNCTIONS,

@@ -156,3 +156,8 @@ fn converters_of_lists() {
 fn converters_of_times() {
     run("converters_times", include_str!("cases/converters_times.txt"));
 }
+
+#[test]
+fn converters_of_formats() {
+    run("converters_format", include_str!("cases/converters_format.txt"));
+}
