@@ -43,6 +43,17 @@ enum Piece {
     Offset(Offset),
 }
 
+impl Piece {
+    fn is_number(&self) -> bool {
+        match self {
+            Self::Year | Self::ShortYear | Self::AnyYear | Self::Month(_) | Self::Day(_) => true,
+            Self::Hour | Self::HalfHour(_) | Self::Minute | Self::Second => true,
+            Self::Text(_) | Self::MonthName(_) | Self::DayName(_) | Self::Half { .. } => false,
+            Self::Fraction { .. } | Self::ZoneName | Self::Offset(_) => false,
+        }
+    }
+}
+
 /// How a number of one digit is written. Read is it the same in every way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pad {
@@ -120,6 +131,10 @@ impl Format {
                     &rest[char.len_utf8()..]
                 }
             };
+        }
+        let mut neighbours = format.0.iter().zip(format.0.iter().skip(1));
+        if neighbours.any(|(left, right)| matches!(left, Piece::Fraction { .. }) && right.is_number()) {
+            return Err("parts of a second must not stand right before another number".to_owned());
         }
         Ok(format)
     }

@@ -23,7 +23,7 @@ impl Piece {
                 let sign = if civil.year < 0 { "-" } else { "" };
                 out.push_str(&format!("{sign}{:04}", civil.year.abs()));
             }
-            Self::ShortYear => number(civil.year.max(0) % 100, Pad::Zero, out),
+            Self::ShortYear => number(civil.year.abs() % 100, Pad::Zero, out),
             Self::Month(pad) => number(civil.month, *pad, out),
             Self::MonthName(length) => out.push_str(name(&MONTHS, civil.month - 1, *length)),
             Self::Day(pad) => number(civil.day, *pad, out),

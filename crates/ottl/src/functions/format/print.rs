@@ -11,13 +11,13 @@ use crate::value::{Entries, Failure, Value};
 /// Appends a value. A verb that is not for its type is written with it.
 pub(super) fn value(value: &Value<'_>, verb: char, spec: &Spec, out: &mut String) -> Result<(), Failure> {
     match value {
+        Value::Nil if matches!(verb, 'v' | 'T') => spec.pad("<nil>", out),
         _ if verb == 'T' => spec.pad(spec.truncated(type_name(value)?), out),
-        Value::Nil if verb == 'v' => spec.pad("<nil>", out),
         Value::Bool(value) if matches!(verb, 't' | 'v') => spec.pad(if *value { "true" } else { "false" }, out),
         Value::Double(_) if matches!(verb, 'b' | 'x' | 'X') => return Err(no_text(value, verb)),
         Value::Double(double) => match spec.float(*double, verb, out) {
             Some(()) => {}
-            None => return wrong(value, verb, out),
+            None => return wrong(value, verb, spec, out),
         },
         Value::Int(int) => return integer(*int, value, verb, spec, out),
         Value::Duration(nanos) if !is_for_text(verb) => return integer(*nanos, value, verb, spec, out),
@@ -25,7 +25,7 @@ pub(super) fn value(value: &Value<'_>, verb: char, spec: &Spec, out: &mut String
         Value::Bytes(bytes) => return self::bytes(bytes, verb, spec, out),
         Value::List(list) => return self::list(&list.clone().into_values(), verb, spec, out),
         Value::Map(map) => return self::map(map.clone().into_entries(), verb, spec, out),
-        Value::Nil | Value::Bool(_) => return wrong(value, verb, out),
+        Value::Nil | Value::Bool(_) => return wrong(value, verb, spec, out),
         Value::Messages(_) | Value::Unreadable => return Err(no_text(value, verb)),
         Value::Time(_) | Value::Duration(_) | Value::TraceId(_) | Value::SpanId(_) | Value::ProfileId(_) => {
             if !is_for_text(verb) || spec.go {
@@ -46,10 +46,20 @@ pub(super) fn with_type(value: &Value<'_>, out: &mut String) -> Result<(), Failu
     self::value(value, 'v', &Spec::default(), out)
 }
 
-/// Says that a verb is not for a value.
-fn wrong(value: &Value<'_>, verb: char, out: &mut String) -> Result<(), Failure> {
+/// Says that a verb is not for a value, and appends it with the flags of the verb.
+fn wrong(value: &Value<'_>, verb: char, spec: &Spec, out: &mut String) -> Result<(), Failure> {
     out.push_str(&format!("%!{verb}("));
-    with_type(value, out)?;
+    match value {
+        Value::Nil => out.push_str("<nil>"),
+        value => {
+            out.push_str(type_name(value)?);
+            out.push('=');
+            match value {
+                Value::Duration(nanos) => integer(*nanos, value, 'v', spec, out)?,
+                value => self::value(value, 'v', spec, out)?,
+            }
+        }
+    }
     out.push(')');
     Ok(())
 }
@@ -96,7 +106,7 @@ fn integer(int: i64, value: &Value<'_>, verb: char, spec: &Spec, out: &mut Strin
                     .is_some_and(|char| (' '..='~').contains(&char) || (!char.is_ascii() && quote::is_printable(char)));
             spec.pad_with_spaces(&if shown { format!("{code} '{char}'") } else { code }, out);
         }
-        _ => return wrong(value, verb, out),
+        _ => return wrong(value, verb, spec, out),
     }
     Ok(())
 }
@@ -107,7 +117,7 @@ fn string(text: &str, value: &Value<'_>, verb: char, spec: &Spec, out: &mut Stri
         's' | 'v' if !quotes => spec.pad(spec.truncated(text), out),
         'q' | 'v' => spec.pad(&quoted(spec.truncated(text), spec), out),
         'x' | 'X' => spec.hex(text.as_bytes(), verb, out),
-        _ => return wrong(value, verb, out),
+        _ => return wrong(value, verb, spec, out),
     }
     Ok(())
 }
@@ -135,7 +145,11 @@ fn bytes(bytes: &[u8], verb: char, spec: &Spec, out: &mut String) -> Result<(), 
                 let int = i64::from(*byte);
                 match verb {
                     'v' | 'd' | 'b' | 'o' | 'O' | 'c' | 'U' => integer(int, &Value::Int(int), verb, spec, out)?,
-                    _ => out.push_str(&format!("%!{verb}(uint8={byte})")),
+                    _ => {
+                        out.push_str(&format!("%!{verb}(uint8="));
+                        spec.integer(int.into(), 'd', out);
+                        out.push(')');
+                    }
                 }
             }
             out.push(']');
