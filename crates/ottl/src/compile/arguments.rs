@@ -14,6 +14,9 @@ use crate::strptime::Format;
 use crate::value::Value;
 use crate::value::zone::Zone;
 
+/// The longest text that is made of literals: a width in a format could ask for any length (OTTL-1).
+const MAX_LITERAL: usize = 1 << 16;
+
 impl Compiler {
     /// Compiles a call.
     pub(super) fn call(&mut self, call: &ast::Call) -> Result<Call, Fault> {
@@ -34,7 +37,7 @@ impl Compiler {
         if !function.is_editor() && arguments.are_literals() {
             // What fails without an item fails for every item.
             let arena = Bump::new();
-            let mut nowhere = Scene::new(&[], &arena, &[0; LEVELS], 0, usize::MAX);
+            let mut nowhere = Scene::new(&[], &arena, &[0; LEVELS], 0, MAX_LITERAL);
             let result = (function.call)(&arguments, &mut nowhere);
             result.map_err(|failure| Fault::new(call.range.clone(), failure.to_string()))?;
         }

@@ -123,7 +123,10 @@ impl Arguments {
 
     /// A value that is a string literal, if it is.
     pub(crate) fn constant_text(&self, index: usize) -> Option<&str> {
-        self.constant(index).and_then(as_text)
+        match self.constant(index) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        }
     }
 
     /// A value that is an integer literal, if it is.
@@ -132,14 +135,6 @@ impl Arguments {
             Some(Value::Int(value)) => Some(*value),
             _ => None,
         }
-    }
-
-    /// Those of a list of values that are string literals.
-    pub(crate) fn constant_texts(&self, index: usize) -> impl Iterator<Item = &str> {
-        self.expressions(index).iter().filter_map(|expr| match expr {
-            Expr::Literal(value) => as_text(value),
-            _ => None,
-        })
     }
 
     pub(crate) fn time_format(&self, index: usize) -> Result<&Format, Failure> {
@@ -240,12 +235,5 @@ impl Arguments {
             Argument::Pattern(Pattern::Ready(regex)) => Some(regex),
             _ => None,
         }
-    }
-}
-
-fn as_text<'v>(value: &'v Value<'static>) -> Option<&'v str> {
-    match value {
-        Value::String(text) => Some(text),
-        _ => None,
     }
 }

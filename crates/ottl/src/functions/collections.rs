@@ -154,13 +154,18 @@ fn filter<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
     rebuilt(is_map, kept)
 }
 
+/// What a lambda returns, unless it is nothing.
+fn returned(value: Value<'_>) -> Result<Value<'_>, Failure> {
+    if value.is_nil() { Err(Failure::text("the lambda returned nothing")) } else { Ok(value) }
+}
+
 /// The first element the predicate holds for, or what the mapper makes of it; nothing when there is none.
 fn find<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let lambda = arguments.lambda(1)?;
     for (key, value) in pairs(arguments.value(0, scene)?)? {
         if holds(scene, lambda, (key.clone(), value.clone()))? {
             return match arguments.optional_lambda(2) {
-                Some(mapper) => scene.call_lambda(mapper, [key, value]),
+                Some(mapper) => returned(scene.call_lambda(mapper, [key, value])?),
                 None => Ok(value),
             };
         }
@@ -221,7 +226,7 @@ fn reduce<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
     let lambda = arguments.lambda(2)?;
     let mut result = arguments.value(1, scene)?;
     for (key, value) in source {
-        result = scene.call_lambda(lambda, [result, key, value])?;
+        result = returned(scene.call_lambda(lambda, [result, key, value])?)?;
         // What grows or nests with every element must have its end here, not only where it is stored.
         if matches!(result, Value::List(_) | Value::Map(_)) {
             scene.check_length(result.encoded_size()?)?;

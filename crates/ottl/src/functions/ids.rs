@@ -11,9 +11,9 @@ use crate::value::{Failure, Value};
 const TARGET: &[super::Parameter] = &[required("target", Kind::Any)];
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    function("ProfileID", TARGET, |arguments, scene| id(arguments, scene).map(Value::ProfileId)).checked(check::<16>),
-    function("SpanID", TARGET, |arguments, scene| id(arguments, scene).map(Value::SpanId)).checked(check::<8>),
-    function("TraceID", TARGET, |arguments, scene| id(arguments, scene).map(Value::TraceId)).checked(check::<16>),
+    function("ProfileID", TARGET, |arguments, scene| id(arguments, scene).map(Value::ProfileId)),
+    function("SpanID", TARGET, |arguments, scene| id(arguments, scene).map(Value::SpanId)),
+    function("TraceID", TARGET, |arguments, scene| id(arguments, scene).map(Value::TraceId)),
     function("UUID", &[], |_, _| Ok(Value::text(Uuid::new_v4().to_string()))),
     function("UUIDv7", &[], |_, scene| {
         // The random part of version 4 has its version and its variant where version 7 has them.
@@ -35,12 +35,4 @@ fn from_bytes<const N: usize>(bytes: &[u8]) -> Result<[u8; N], String> {
 fn id<'a, const N: usize>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<[u8; N], Failure> {
     let bytes = arguments.value(0, scene)?.into_bytes_like()?.unwrap_or_default();
     from_bytes(&bytes).map_err(Failure::new)
-}
-
-fn check<const N: usize>(arguments: &Arguments) -> Result<(), String> {
-    match arguments.constant(0) {
-        Some(Value::String(text)) => from_bytes::<N>(text.as_bytes()).map(drop),
-        Some(Value::Bytes(bytes)) => from_bytes::<N>(bytes).map(drop),
-        _ => Ok(()),
-    }
 }

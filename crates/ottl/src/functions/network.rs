@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use sha1::{Digest as _, Sha1};
 
 use super::{Function, INT, Kind, STRING, function, optional, required};
-use crate::program::Arguments;
+use crate::program::{Arguments, Expr};
 use crate::scene::Scene;
 use crate::value::{Failure, Value};
 
@@ -25,12 +25,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         community_id,
     )
     .checked(check_community_id),
-    function("IsInCIDR", &[required("target", STRING), required("networks", Kind::Values)], is_in_cidr).checked(
-        |arguments| {
-            let mut wrong = arguments.constant_texts(1).filter(|network| Network::parse(network).is_none());
-            wrong.next().map_or(Ok(()), |network| Err(no_network(network)))
-        },
-    ),
+    function("IsInCIDR", &[required("target", STRING), required("networks", Kind::Values)], is_in_cidr)
+        .checked(check_networks),
 ];
 
 /// The address in a text; an IPv4 address that is written as an IPv6 one is an IPv4 address.
@@ -73,6 +69,16 @@ fn check_community_id(arguments: &Arguments) -> Result<(), String> {
         arguments.constant_int(index).map_or(Ok(0), uint16)?;
     }
     arguments.constant_text(4).map_or(Ok(0), protocol).map(drop)
+}
+
+fn check_networks(arguments: &Arguments) -> Result<(), String> {
+    for literal in arguments.expressions(1).iter().filter_map(Expr::as_literal) {
+        match literal {
+            Value::String(network) => Network::parse(network).ok_or_else(|| no_network(network)).map(drop)?,
+            other => return Err(format!("a network must be a string, not a {}", other.type_name())),
+        }
+    }
+    Ok(())
 }
 
 /// One end of a connection.

@@ -22,10 +22,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let text = arguments.text(0, scene)?;
         let duration = duration(&text).ok_or_else(|| Failure::new(format!("\"{text}\" is not a duration")))?;
         Ok(Value::Duration(duration))
-    })
-    .checked(|arguments| match arguments.constant_text(0) {
-        Some(text) if duration(text).is_none() => Err(format!("\"{text}\" is not a duration")),
-        _ => Ok(()),
     }),
     function("Hours", DURATION, |arguments, scene| in_fractions(arguments, scene, 3_600_000_000_000.0)),
     function("Minutes", DURATION, |arguments, scene| in_fractions(arguments, scene, 60_000_000_000.0)),
@@ -59,8 +55,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             let time = arguments.time_format(1)?.parse(&text, &arguments.zone(2), scene.now);
             time.map(Value::Time).ok_or_else(|| Failure::new(format!("\"{text}\" does not fit the format")))
         },
-    )
-    .checked(check_time),
+    ),
     function(
         "TruncateTime",
         &[required("time", Kind::Typed(Type::Time)), required("duration", Kind::Typed(Type::Duration))],
@@ -74,14 +69,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 fn part<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>, part: fn(Civil) -> i64) -> Result<Value<'a>, Failure> {
     Ok(Value::Int(part(arguments.time(0, scene)?.civil())))
-}
-
-fn check_time(arguments: &Arguments) -> Result<(), String> {
-    let (Some(text), Ok(format)) = (arguments.constant_text(0), arguments.time_format(1)) else { return Ok(()) };
-    match format.parse(text, &arguments.zone(2), 0) {
-        Some(_) => Ok(()),
-        None => Err(format!("\"{text}\" does not fit the format")),
-    }
 }
 
 /// The last multiple of a duration since the year 1 that is not after the time.

@@ -102,7 +102,7 @@ impl Subject {
 }
 
 /// The tables of cases, by name.
-pub(crate) const TABLES: [(&str, &str); 8] = [
+pub(crate) const TABLES: [(&str, &str); 12] = [
     ("language", include_str!("cases/language.txt")),
     ("operators", include_str!("cases/operators.txt")),
     ("paths", include_str!("cases/paths.txt")),
@@ -111,6 +111,10 @@ pub(crate) const TABLES: [(&str, &str); 8] = [
     ("refusals", include_str!("cases/refusals.txt")),
     ("editing", include_str!("cases/editing.txt")),
     ("converters", include_str!("cases/converters.txt")),
+    ("converters_bytes", include_str!("cases/converters_bytes.txt")),
+    ("converters_format", include_str!("cases/converters_format.txt")),
+    ("converters_lists", include_str!("cases/converters_lists.txt")),
+    ("converters_times", include_str!("cases/converters_times.txt")),
 ];
 
 /// The cases in which the reference does something else; `docs/ottl-differences.md` says why.

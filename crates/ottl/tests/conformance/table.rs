@@ -141,23 +141,3 @@ fn the_cases_of_all_tables() {
     }
     assert!(wrong.is_empty(), "{} of {count} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
-
-#[test]
-fn converters_of_bytes() {
-    run("converters_bytes", include_str!("cases/converters_bytes.txt"));
-}
-
-#[test]
-fn converters_of_lists() {
-    run("converters_lists", include_str!("cases/converters_lists.txt"));
-}
-
-#[test]
-fn converters_of_times() {
-    run("converters_times", include_str!("cases/converters_times.txt"));
-}
-
-#[test]
-fn converters_of_formats() {
-    run("converters_format", include_str!("cases/converters_format.txt"));
-}

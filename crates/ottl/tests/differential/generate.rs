@@ -7,8 +7,9 @@ use weir_ottl::{Signal, Signature, signatures};
 use crate::collector::{Set, Task};
 use crate::items::KEYS;
 
-/// Functions whose result is another one each time, or that 0.158 does not have.
-const NOT_COMPARABLE: [&str; 4] = ["Now", "UUID", "UUIDv7", "clear"];
+/// Functions whose result is another one each time, or may be no text or an address in memory in the reference, or that
+/// 0.158 does not have.
+const NOT_COMPARABLE: [&str; 7] = ["Base64Decode", "Decode", "Format", "Now", "UUID", "UUIDv7", "clear"];
 
 /// A context, the attributes in it, paths that can be read, and paths that can be written with a value for them.
 struct Scope {
