@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use weir_ottl::Signal;
@@ -148,19 +149,25 @@ pub(crate) fn run(tasks: &[Task], requests: &BTreeMap<&'static str, Vec<u8>>) ->
     let wanted = |signal: &str| tasks.iter().any(|(of, _)| name(*of) == signal);
     let mut posted = requests.iter().filter(|(signal, _)| wanted(signal));
     let failed = posted.find_map(|(signal, request)| post(&socket, signal, request).err());
-    let id = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    match &failed {
+        // It may hang, or have lost what it was doing: nothing of it is of use.
+        Some(_) => child.kill().unwrap(),
+        None => {
+            let id = rustix::process::Pid::from_child(&child);
+            rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        }
+    }
     let status = child.wait().unwrap();
     let log = rest.join().unwrap();
+    if let Some(answer) = failed {
+        let panic = log.lines().find(|line| line.contains("panic serving"));
+        return Err(panic.map_or(answer, str::to_owned));
+    }
     if status.signal().is_some() {
         // It says that it is ready a moment before it listens to signals; what it had was not written then.
         return run(tasks, requests);
     }
     assert!(status.success(), "{status} {log}");
-    if let Some(answer) = failed {
-        let panic = log.lines().find(|line| line.contains("panic serving"));
-        return Err(panic.map_or(answer, str::to_owned));
-    }
     let outcome =
         |index: usize| Outcome { request: frame(&directory.path().join(index.to_string())), ..Outcome::default() };
     let mut outcomes: Vec<Outcome> = (0..tasks.len()).map(outcome).collect();
@@ -183,6 +190,9 @@ fn component(line: &str) -> usize {
     digits.parse().unwrap()
 }
 
+/// An answer takes a second; statements that make the collector hang are found by halving.
+const LONGEST_ANSWER: Duration = Duration::from_secs(15);
+
 /// Sends a request as OTLP over HTTP.
 fn post(socket: &Path, signal: &str, request: &[u8]) -> Result<(), String> {
     let answer = exchange(socket, signal, request).map_err(|error| format!("{signal}: {error}"))?;
@@ -192,6 +202,7 @@ fn post(socket: &Path, signal: &str, request: &[u8]) -> Result<(), String> {
 
 fn exchange(socket: &Path, signal: &str, request: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(LONGEST_ANSWER))?;
     let head = format!(
         "POST /v1/{signal} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
          Content-Type: application/x-protobuf\r\nContent-Length: {}\r\n\r\n",

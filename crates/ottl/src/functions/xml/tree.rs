@@ -84,9 +84,15 @@ impl Tree {
                 Event::PI(content) => drop(tree.add(parent, Kind::Instruction, content.trim_end())?),
                 Event::DocType(content) => drop(tree.add(parent, Kind::Directive, format!("DOCTYPE {}", &*content))?),
                 Event::Eof if open.len() > 1 => return Err(malformed("an element has no end")),
-                Event::Eof => return Ok(tree),
+                // No text at all is a document without anything.
+                Event::Eof if tree.has_element() || text.is_empty() => return Ok(tree),
+                Event::Eof => return Err(malformed("there is no element")),
             }
         }
+    }
+
+    fn has_element(&self) -> bool {
+        self.0[0].children.iter().any(|child| self.0[*child].kind == Kind::Element)
     }
 
     fn element(&mut self, parent: usize, start: &BytesStart<'_>) -> Result<usize, Failure> {
