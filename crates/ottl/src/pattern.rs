@@ -66,6 +66,11 @@ fn from_go(source: &str) -> String {
                 out.push(char);
                 1
             }
+            // A brace that starts no repetition stands for itself in Go.
+            '{' if !in_class && !is_repetition(rest) => {
+                out.push_str("\\{");
+                1
+            }
             '-' if in_class && rest.starts_with("--") => {
                 out.push_str("\\-");
                 1
@@ -78,6 +83,16 @@ fn from_go(source: &str) -> String {
         rest = &rest[taken..];
     }
     out
+}
+
+/// Whether a text starts with `{1}`, `{1,}` or `{1,2}`.
+fn is_repetition(rest: &str) -> bool {
+    let Some((inner, _)) = rest[1..].split_once('}') else { return false };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match inner.split_once(',') {
+        Some((least, most)) => is_number(least) && (most.is_empty() || is_number(most)),
+        None => is_number(inner),
+    }
 }
 
 /// The start of a class, where a bracket stands for itself; how many bytes that was.
@@ -141,6 +156,11 @@ fn escape(rest: &str, in_class: bool, out: &mut String) -> usize {
                 _ => out.extend(["\\", &rest[1..=digits]]),
             }
             return 1 + digits;
+        }
+        (None, 'p' | 'P' | 'x') if rest[2..].starts_with('{') => {
+            let length = rest.find('}').map_or(rest.len(), |end| end + 1);
+            out.push_str(&rest[..length]);
+            return length;
         }
         // Word boundaries in the `regex` crate, plain characters in Go.
         (None, '<' | '>') => out.push(next),

@@ -38,6 +38,11 @@ fn document<'a>(arguments: &'a Arguments, index: usize, scene: &mut Scene<'a>) -
     Tree::parse(&text)
 }
 
+/// The document to search or to edit, which may be empty.
+fn target<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Tree, Failure> {
+    if arguments.text(0, scene)?.is_empty() { Ok(Tree::empty()) } else { document(arguments, 0, scene) }
+}
+
 fn written<'a>(tree: &Tree) -> Value<'a> {
     let mut out = String::new();
     tree.write(0, &mut out);
@@ -49,7 +54,7 @@ fn select(arguments: &Arguments, tree: &Tree) -> Result<Vec<xpath::Selected>, Fa
 }
 
 fn get_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let tree = document(arguments, 0, scene)?;
+    let tree = target(arguments, scene)?;
     let mut out = String::new();
     for selected in select(arguments, &tree)? {
         match tree.0[selected.node].kind {
@@ -65,7 +70,7 @@ fn get_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<
 }
 
 fn insert_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let (mut tree, inserted) = (document(arguments, 0, scene)?, document(arguments, 2, scene)?);
+    let (mut tree, inserted) = (target(arguments, scene)?, document(arguments, 2, scene)?);
     let length = arguments.text(2, scene)?.len();
     let selected = select(arguments, &tree)?;
     scene.check_length(selected.len().saturating_mul(length))?;
@@ -80,7 +85,7 @@ fn insert_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Val
 }
 
 fn remove_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let mut tree = document(arguments, 0, scene)?;
+    let mut tree = target(arguments, scene)?;
     // From the last one on, so that the places of attributes stay right.
     for selected in select(arguments, &tree)?.into_iter().rev() {
         match (selected.attribute, tree.0[selected.node].kind) {

@@ -49,17 +49,17 @@ fn malformed(error: impl std::fmt::Display) -> Failure {
 }
 
 impl Tree {
+    /// A document without anything in it.
+    pub(super) fn empty() -> Self {
+        let (data, attributes, children) = (String::new(), Vec::new(), Vec::new());
+        Self(vec![Node { kind: Kind::Document, data, attributes, parent: 0, children }])
+    }
+
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         if text.len() > MAX_LENGTH {
             return Err(Failure::text("the XML document is too long to look into"));
         }
-        let mut tree = Self(vec![Node {
-            kind: Kind::Document,
-            data: String::new(),
-            attributes: Vec::new(),
-            parent: 0,
-            children: Vec::new(),
-        }]);
+        let mut tree = Self::empty();
         let mut reader = Reader::from_str(text);
         let mut open = vec![0];
         loop {
@@ -84,8 +84,7 @@ impl Tree {
                 Event::PI(content) => drop(tree.add(parent, Kind::Instruction, content.trim_end())?),
                 Event::DocType(content) => drop(tree.add(parent, Kind::Directive, format!("DOCTYPE {}", &*content))?),
                 Event::Eof if open.len() > 1 => return Err(malformed("an element has no end")),
-                // No text at all is a document without anything.
-                Event::Eof if tree.has_element() || text.is_empty() => return Ok(tree),
+                Event::Eof if tree.has_element() => return Ok(tree),
                 Event::Eof => return Err(malformed("there is no element")),
             }
         }
