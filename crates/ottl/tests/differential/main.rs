@@ -5,8 +5,8 @@
 //! does, and generated ones. Every statement meets the items of all tables, and generated ones. What deliberately
 //! differs stands in `cases/differences.txt`, and must differ.
 //!
-//! Needs the collector of `bench/peers`; `make test-ottl-differential` builds it. The seed is printed, and
-//! `OTTL_SEED=...` repeats a run.
+//! Needs the collector of `bench/peers`; `make test-ottl-differential` builds it. `OTTL_SEED=random` generates other
+//! statements than usual; the seed is printed, and `OTTL_SEED=...` repeats a run.
 
 #[cfg(test)]
 mod collector;
