@@ -32,10 +32,15 @@ impl Share {
         self.progress_ms.store(now, Ordering::Relaxed);
     }
 
+    /// For how long the backend has taken nothing although it was offered something.
+    pub(crate) fn without_progress(&self) -> Duration {
+        let progress = Duration::from_millis(self.progress_ms.load(Ordering::Relaxed));
+        self.epoch.elapsed().saturating_sub(progress)
+    }
+
     /// The backend has taken nothing for a while.
     pub(crate) fn is_stalled(&self) -> bool {
-        let progress = Duration::from_millis(self.progress_ms.load(Ordering::Relaxed));
-        self.epoch.elapsed().saturating_sub(progress) > STALLED_AFTER
+        self.without_progress() > STALLED_AFTER
     }
 
     pub(crate) fn limit(&self) -> usize {
