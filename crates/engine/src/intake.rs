@@ -1,5 +1,6 @@
-//! All pipelines, as requests see them: each request is fanned out to every pipeline of its signal. What then becomes of it, until its
-//! client is answered, is in `intake/receipt.rs`. Decoding and transports are not known here.
+//! All pipelines, as requests see them: each request is fanned out to every pipeline of its signal that takes it. What
+//! then becomes of it, until its client is answered, is in `intake/receipt.rs`. Decoding and transports are not known
+//! here.
 
 mod prepare;
 mod receipt;
@@ -174,10 +175,11 @@ impl Intake {
     /// Offers a valid request to every pipeline of its signal and waits for the verdict. Dropping the future (the client
     /// went away) decides at once; it changes nothing about what is owed.
     pub(crate) async fn accept(&self, arrived: Arrived) -> Verdict {
-        let prepared = match self.is_heavy(&arrived) {
+        let prepared = if self.is_heavy(&arrived) {
             // The others have a worker of their own meanwhile.
-            true => tokio::task::block_in_place(|| self.prepare(arrived)),
-            false => self.prepare(arrived),
+            tokio::task::block_in_place(|| self.prepare(arrived))
+        } else {
+            self.prepare(arrived)
         };
         let receipt = match prepared {
             Ok(receipt) => receipt,
@@ -205,7 +207,7 @@ impl Intake {
             let Some(processed) = enriched.select(&route.selection, route.rules.as_deref(), &self.budget)? else {
                 continue;
             };
-            // What was converted before this is given back with the receipt, should this one fail.
+            // Should this one fail, what was converted before it is taken back as it is dropped.
             offers.push(Prepared::new(route, processed, &mut cuts)?);
         }
         if offers.is_empty() {

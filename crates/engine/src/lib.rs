@@ -25,6 +25,7 @@ mod histogram;
 mod intake;
 mod metrics;
 mod obligation;
+mod pem;
 mod pipeline;
 mod pipelines;
 mod preview;

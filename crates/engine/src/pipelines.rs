@@ -83,7 +83,9 @@ impl Pipelines {
     /// # Errors
     /// When a backend cannot be set up; then nothing has changed.
     pub(crate) fn apply(&mut self, plan: &Plan) -> Result<Changes, SetupError> {
-        let division = Division::new(&self.settings, &plan.pipelines, self.leaving.len());
+        let gone = self.all_but(plan);
+        // They use what they have until they have ended.
+        let division = Division::new(&self.settings, &plan.pipelines, self.leaving.len() + gone.len());
         let made =
             plan.pipelines.iter().map(|pipeline| self.make(pipeline, division)).collect::<Result<Vec<_>, _>>()?;
         let rules = self.compile(plan, division)?;
@@ -114,7 +116,8 @@ impl Pipelines {
         let routes = Routes { enricher: Enricher::new(&plan.enrichment, pods), routes };
         let has_rules = routes.routes.iter().any(|route| route.rules.is_some());
         self.intake.set_routes(routes, max_request_bytes(&self.settings, division, has_rules));
-        changes.removed = self.remove_all_but(plan);
+        self.remove(&gone);
+        changes.removed = gone;
         Ok(changes)
     }
 
@@ -189,16 +192,19 @@ impl Pipelines {
         account
     }
 
-    fn remove_all_but(&mut self, plan: &Plan) -> Vec<String> {
+    /// Those that run and are not in the plan.
+    fn all_but(&self, plan: &Plan) -> Vec<String> {
         let planned: HashSet<String> = plan.pipelines.iter().map(store::queue_name).collect();
-        let gone: Vec<String> = self.running.keys().filter(|id| !planned.contains(*id)).cloned().collect();
-        for id in &gone {
+        self.running.keys().filter(|id| !planned.contains(*id)).cloned().collect()
+    }
+
+    fn remove(&mut self, gone: &[String]) {
+        for id in gone {
             let Some(running) = self.running.remove(id) else { continue };
             running.pipeline.drain(Instant::now() + self.settings.drain_timeout);
             running.pipeline.account.orphan(self.common.clock.elapsed());
             self.leaving.insert(running.task, Arc::clone(&running.pipeline.account));
         }
-        gone
     }
 
     /// Resolves when a pipeline's task has ended although nobody asked it to.

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use weir_enrich::{Enricher, StaticPods};
@@ -51,10 +50,8 @@ pub struct RuleReport {
 /// # Errors
 /// A rule that cannot be compiled, or a request that grows beyond reason.
 pub fn preview(plan: &Plan, signal: Signal, request: Bytes, peer: Option<IpAddr>) -> Result<Vec<Preview>, String> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let unix_nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
     let items = u64::from(weir_otlp::count(signal, &request));
-    let arrived = Arrived { signal, body: request, items, peer, unix_nanos };
+    let arrived = Arrived::now(signal, request, items, peer);
     let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
     let enricher = Enricher::new(&plan.enrichment, pods);
     let budget = Budget::new(MEMORY);

@@ -16,7 +16,7 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use ::http::{HeaderMap, Request, Response, StatusCode};
 use bytes::Bytes;
@@ -153,7 +153,7 @@ impl Receiver {
             return Ok(());
         }
         let counters = self.stats.of(transport);
-        let arrived = Arrived { signal, body, items, peer, unix_nanos: unix_nanos() };
+        let arrived = Arrived::now(signal, body, items, peer);
         match self.intake.accept(arrived).await {
             Verdict::Secured => {
                 counters.accepted[signal as usize].fetch_add(items, Ordering::Relaxed);
@@ -196,12 +196,6 @@ impl Receiver {
     fn count_refusal(&self, transport: Transport, reason: Reason) {
         self.stats.of(transport).refusals[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// Now, in nanoseconds since the Unix epoch.
-fn unix_nanos() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn transport(headers: &HeaderMap) -> Transport {

@@ -112,12 +112,6 @@ impl Rules {
             return Ok(None);
         }
         let pipeline = store::queue_name(pipeline);
-        let own = signal;
-        let signal = match own {
-            Signal::Traces => weir_ottl::Signal::Traces,
-            Signal::Metrics => weir_ottl::Signal::Metrics,
-            Signal::Logs => weir_ottl::Signal::Logs,
-        };
         let transform = |rule: &weir_plan::Transform| {
             let options = Options::transform(signal);
             let transform = Transform::compile(signal, &options, &rule.conditions, &rule.statements);
@@ -132,7 +126,7 @@ impl Rules {
         let transforms = processing.transforms.iter().map(transform).collect::<Result<_, _>>().map_err(fail)?;
         let filters = processing.filters.iter().map(filter).collect::<Result<_, _>>().map_err(fail)?;
         let delta = (processing.temporality == Temporality::Delta).then(|| Delta::new(memory, restore, unix_nanos));
-        Ok(Some(Self { pipeline, signal: own, transforms, filters, delta, reported: Mutex::default() }))
+        Ok(Some(Self { pipeline, signal, transforms, filters, delta, reported: Mutex::default() }))
     }
 
     /// Applies the rules to a valid request of `items` items. What is made is paid for from `budget`.

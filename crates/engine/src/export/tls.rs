@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use weir_plan::{Identity, Tls};
+
+use crate::pem;
 
 /// The client configuration for a plan's TLS settings; for plain text, one that trusts nobody.
 pub(super) fn client_config(tls: Option<&Tls>) -> Result<ClientConfig, String> {
@@ -35,8 +36,8 @@ pub(super) fn client_config(tls: Option<&Tls>) -> Result<ClientConfig, String> {
 }
 
 fn roots(ca_pem: Option<&str>) -> Result<RootCertStore, String> {
-    let mut store = RootCertStore::empty();
     let Some(pem) = ca_pem else {
+        let mut store = RootCertStore::empty();
         let native = rustls_native_certs::load_native_certs();
         store.add_parsable_certificates(native.certs);
         if store.is_empty() {
@@ -44,18 +45,12 @@ fn roots(ca_pem: Option<&str>) -> Result<RootCertStore, String> {
         }
         return Ok(store);
     };
-    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-        let certificate = certificate.map_err(|error| format!("cannot read tls.ca: {error}"))?;
-        store.add(certificate).map_err(|error| format!("cannot use tls.ca: {error}"))?;
-    }
-    if store.is_empty() { Err("tls.ca has no certificate".into()) } else { Ok(store) }
+    pem::roots(pem).map_err(|error| format!("cannot use tls.ca: {error}"))
 }
 
 fn identity_der(identity: &Identity) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(identity.cert_pem.as_bytes()).collect();
-    let chain = chain.map_err(|error| format!("cannot read tls.cert: {error}"))?;
-    let key = PrivateKeyDer::from_pem_slice(identity.key_pem.reveal().as_bytes())
-        .map_err(|error| format!("cannot read tls.key: {error}"))?;
+    let chain = pem::certificates(&identity.cert_pem).map_err(|error| format!("cannot read tls.cert: {error}"))?;
+    let key = pem::key(identity.key_pem.reveal()).map_err(|error| format!("cannot read tls.key: {error}"))?;
     Ok((chain, key))
 }
 

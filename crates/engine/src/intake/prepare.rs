@@ -2,6 +2,7 @@
 //! and rules. Everything that is made on the way is paid for from the budget.
 
 use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use weir_enrich::{Arrival, Enricher, Noise};
@@ -27,7 +28,17 @@ pub(crate) struct Arrived {
     pub(crate) items: u64,
     /// Who sent it, as far as the network knows.
     pub(crate) peer: Option<IpAddr>,
+    /// When, in nanoseconds since the Unix epoch.
     pub(crate) unix_nanos: u64,
+}
+
+impl Arrived {
+    /// A request that arrives now.
+    pub(crate) fn now(signal: Signal, body: Bytes, items: u64, peer: Option<IpAddr>) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unix_nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        Self { signal, body, items, peer, unix_nanos }
+    }
 }
 
 /// Why a request cannot be prepared.

@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use weir_plan::Secret;
 
 use super::Refusal;
+use crate::pem;
 use crate::settings::{IngestSecurity, IngestTls};
 
 /// For a TLS handshake; whoever takes longer has nothing to send.
@@ -115,36 +114,20 @@ fn acceptor(tls: &IngestTls) -> Result<TlsAcceptor, String> {
     let builder = match &tls.client_ca_pem {
         None => builder.with_no_client_auth(),
         Some(pem) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(client_roots(pem)?), provider);
-            let verifier = verifier.build().map_err(|error| format!("cannot use the clients' CA: {error}"))?;
+            let fail = |error: String| format!("cannot use the clients' CA: {error}");
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(pem::roots(pem).map_err(fail)?), provider);
+            let verifier = verifier.build().map_err(|error| fail(error.to_string()))?;
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let chain = certificates(&tls.cert_pem).map_err(|error| format!("cannot read the certificate: {error}"))?;
-    let key = PrivateKeyDer::from_pem_slice(tls.key_pem.reveal().as_bytes())
-        .map_err(|error| format!("cannot read the private key: {error}"))?;
+    let chain = pem::certificates(&tls.cert_pem).map_err(|error| format!("cannot read the certificate: {error}"))?;
+    let key = pem::key(tls.key_pem.reveal()).map_err(|error| format!("cannot read the private key: {error}"))?;
     let mut config = builder
         .with_single_cert(chain, key)
         .map_err(|error| format!("cannot use the certificate with the private key: {error}"))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-fn client_roots(pem: &str) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(pem).map_err(|error| format!("cannot read the clients' CA: {error}"))? {
-        roots.add(certificate).map_err(|error| format!("cannot use the clients' CA: {error}"))?;
-    }
-    Ok(roots)
-}
-
-fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    match chain {
-        Ok(chain) if chain.is_empty() => Err("there is no PEM block with a certificate in it".into()),
-        Ok(chain) => Ok(chain),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 #[cfg(test)]
@@ -178,6 +161,6 @@ mod tests {
             Gate::new(&IngestSecurity { tls, tokens: Vec::new() }).unwrap_err()
         };
         assert_eq!(tls("x", None), "cannot read the certificate: there is no PEM block with a certificate in it");
-        assert!(tls("x", Some("y")).starts_with("cannot read the clients' CA"));
+        assert!(tls("x", Some("y")).starts_with("cannot use the clients' CA"));
     }
 }

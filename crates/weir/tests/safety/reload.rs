@@ -10,6 +10,7 @@ use weir_plan::{Backlog, Header, Overflow, Pipeline, Plan, Secret};
 
 use crate::clients::{SPANS, ids, request, send_all};
 use crate::data_dir::DataDir;
+use crate::support::backend::Backend;
 use crate::support::gateway::{DOWN, Gateway, arrived, closed_port, faults, pipeline, settings, sink};
 use crate::support::grpc::{Grpc, OK, UNIMPLEMENTED};
 use crate::support::process::{Weir, manifest};
@@ -58,6 +59,24 @@ async fn a_corrected_endpoint_gets_the_backlog() {
         assert_eq!(arrived(&backend), ids(0..20));
         gateway.stop().await;
     }
+}
+
+/// One that is gone uses what it has until it has ended: the memory for encoding requests is not given away twice.
+#[tokio::test]
+async fn a_pipeline_that_is_leaving_counts_until_it_has_left() {
+    let (hanging, backend) = (Backend::holding().await, Backend::start().await);
+    let settings = Settings { memory: weir_engine::settings::MEMORY_MIN, ..settings() };
+    let mut gateway = Gateway::with(vec![pipeline("old", hanging.address)], settings).await;
+    let client = gateway.client().await;
+    // Half of an eighth of the memory takes it in one piece, a quarter of that eighth does not.
+    let large = |first| payload::encoded(first, 15, 100_000);
+    assert!((1 << 20..2 << 20).contains(&large(1).len()));
+    assert_eq!(client.export(&large(1)).await.code, OK);
+    eventually("the old backend has it", async || hanging.captured().len() == 1).await;
+    gateway.engine.reload(&plan(vec![pipeline("new", backend.address)])).unwrap();
+    assert_eq!(client.export(&large(101)).await.code, OK);
+    eventually("the new backend has it", async || backend.ids().len() == 15).await;
+    assert!(backend.captured().len() > 1, "in pieces, because the old pipeline still encodes");
 }
 
 /// Its backlog waits on disk, and its books go on where they were.
