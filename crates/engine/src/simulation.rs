@@ -1,16 +1,17 @@
 //! The whole engine without sockets, threads or real time: journal, pipelines, scripted backends, clients, restarts and
 //! disk faults under one seed.
 //!
-//! Each run draws a world from its seed: how many pipelines, what their backends do and for how long, what the disk
-//! refuses, when the process is killed or loses power. At the end everything is well again and the run waits. Then each
-//! item that a client was told OK for must have arrived at each backend (but for the items that backends refuse by
-//! design), and the books of the last process must balance with nothing pending.
+//! Each run draws a world from its seed: how many pipelines, which of them have rules, what their backends do and for how
+//! long, what the disk refuses, when the process is killed or loses power. At the end everything is well again and the
+//! run waits. Then each item that a client was told OK for must have arrived at each backend (but for the items that
+//! backends refuse by design or rules remove), and the books of the last process must balance with nothing pending.
 //!
 //! The seeds are always the same, so that a change is what makes the test fail. `WEIR_SIMULATION_SEED=n` begins with
 //! another one, `WEIR_SIMULATION_RUNS=n` runs that many: new worlds are explored by whoever changes something here.
 
 mod backend;
 mod payload;
+mod rules;
 mod world;
 
 use world::World;

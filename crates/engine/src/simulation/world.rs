@@ -14,7 +14,7 @@ use weir_plan::{Overflow, Signal};
 use weir_testkit::{Faults, SimFs};
 
 use super::backend::{Mood, Scripted, is_poison};
-use super::payload;
+use super::{payload, rules};
 use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
 use crate::books::Snapshot;
@@ -49,6 +49,7 @@ pub(super) struct Totals {
     failed_writes: u64,
     rejected: u64,
     dropped: u64,
+    filtered: u64,
 }
 
 impl Totals {
@@ -65,6 +66,7 @@ impl Totals {
         self.failed_writes += other.failed_writes;
         self.rejected += other.rejected;
         self.dropped += other.dropped;
+        self.filtered += other.filtered;
     }
 
     /// A simulation in which nothing goes wrong proves nothing.
@@ -72,7 +74,7 @@ impl Totals {
         let Self { acknowledged, refused, duplicates, recovered, spilled, kills, power_losses, shutdowns, .. } = self;
         let all = [acknowledged, refused, duplicates, recovered, spilled, kills, power_losses, shutdowns];
         assert!(
-            all.into_iter().chain([&self.failed_writes, &self.rejected, &self.dropped]).all(|n| *n > 0),
+            all.into_iter().chain([&self.failed_writes, &self.rejected, &self.dropped, &self.filtered]).all(|n| *n > 0),
             "{self:?}"
         );
     }
@@ -95,6 +97,8 @@ pub(super) struct World {
     fsync: Fsync,
     /// By pipeline.
     limits: Vec<weir_plan::Backlog>,
+    /// Which pipelines have rules.
+    ruled: Vec<bool>,
     now_ms: u64,
     /// What pipelines gave up because their limits say so, by pipeline.
     dropped: Vec<u64>,
@@ -124,6 +128,7 @@ impl World {
         disk.set_capacity(Some(DISK));
         Self {
             limits: backends.iter().map(|_| limits(&mut dice)).collect(),
+            ruled: backends.iter().map(|_| dice.bool()).collect(),
             dropped: vec![0; backends.len()],
             dice,
             disk,
@@ -235,7 +240,9 @@ impl World {
             assert!(books.balanced(), "{name}: {books:?}");
             let may_drop = self.limits[number].overflow == Overflow::DropOldest;
             assert!(may_drop || books.dropped.is_empty(), "{name}: {books:?}");
+            assert!(self.ruled[number] || books.filtered.is_empty(), "{name}: {books:?}");
             self.totals.rejected += books.rejected.values().sum::<u64>();
+            self.totals.filtered += books.filtered.values().sum::<u64>();
             self.enter(number, &books);
         }
         let store = process.intake.store().unwrap();
@@ -268,7 +275,10 @@ impl World {
     fn check(&self) {
         for (number, backend) in self.backends.iter().enumerate() {
             let acknowledged = self.ledger.acknowledged.lock().unwrap();
-            let owed = acknowledged.iter().filter(|(_, pipelines)| pipelines >> number & 1 == 1);
+            let removed = |id: u64| self.ruled[number] && rules::remove(id);
+            let wrong: Vec<_> = acknowledged.iter().filter(|(id, _)| removed(*id) && backend.has(*id)).collect();
+            assert!(wrong.is_empty(), "backend {number} has spans that its rules remove: {wrong:?}");
+            let owed = acknowledged.iter().filter(|(id, pipelines)| pipelines >> number & 1 == 1 && !removed(*id));
             let lost: Vec<_> = owed.filter(|(id, _)| !backend.has(*id) && !is_poison(*id)).collect();
             let dropped = self.dropped[number];
             let count = lost.len() as u64;
@@ -337,13 +347,15 @@ impl Process {
             let (pipeline, delivery) = Pipeline::new(id, account, Arc::new(backend.clone()), common.clone());
             deliveries.spawn(delivery);
             let selection = Selection::new(&weir_plan::Input::default());
-            routes.push(Route { pipeline: Arc::new(pipeline), selection, rules: None });
+            let rules = world.ruled[*number].then(|| rules::compile(&name_of(*number)));
+            routes.push(Route { pipeline: Arc::new(pipeline), selection, rules });
         }
         let mut writers = JoinSet::new();
         writers.spawn(writer.run());
         let intake = Arc::new(Intake::new(budget.clone(), Duration::from_millis(250), Some(store)));
         let pods = Arc::new(StaticPods::default());
-        let enricher = Enricher::new(&weir_plan::Enrichment::default(), pods);
+        let cluster = weir_plan::Cluster { name: Some("simulated".into()), ..weir_plan::Cluster::default() };
+        let enricher = Enricher::new(&weir_plan::Enrichment { cluster, ..weir_plan::Enrichment::default() }, pods);
         intake.set_routes(Routes { enricher, routes }, MEMORY);
         let pipelines = configured.iter().fold(0, |mask, number| mask | 1 << number);
         Self { intake, budget, pipelines, deliveries: Mutex::new(deliveries), writer: Mutex::new(writers) }

@@ -11,9 +11,12 @@ use weir_plan::{Header, Identity, Output, Pipeline, Protocol, Secret, Signal, Tl
 use crate::support::gateway::{Gateway, arrived, output, pipeline, settings, sink};
 use crate::support::grpc::{Grpc, OK, UNAUTHENTICATED};
 use crate::support::http::{self, PROTOBUF};
-use crate::support::process::{command, manifest};
+use crate::support::process::{Weir, command, manifest};
 use crate::support::tls::Authority;
 use crate::support::{eventually, payload};
+
+const RENEWED: &str = "certificates and tokens of the OTLP ports are read again";
+const NOT_RENEWED: &str = "cannot use the files that secure the OTLP ports; the old ones stay in use";
 
 fn with_token(token: &str) -> Vec<Header> {
     vec![Header { name: "authorization".into(), value: Secret::new(format!("Bearer {token}")) }]
@@ -133,4 +136,40 @@ async fn files_that_cannot_be_used_are_named_at_the_start() {
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && text.contains(complaint), "{arguments:?}: {text}");
     }
+}
+
+/// Of the running program: certificates and tokens that are renewed on disk, and files that are no use.
+#[tokio::test]
+async fn renewed_files_are_taken_up_by_a_running_gateway() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let write = |authority: &Authority, token: &str| {
+        let Identity { cert_pem, key_pem } = authority.identity_of("127.0.0.1");
+        std::fs::write(path("cert"), cert_pem).unwrap();
+        std::fs::write(path("key"), key_pem.reveal()).unwrap();
+        std::fs::write(path("tokens"), token).unwrap();
+    };
+    let (first, second) = (Authority::new(), Authority::new());
+    write(&first, "first");
+    let sink = sink("{}").await;
+    let (cert, key, tokens) = (path("cert"), path("key"), path("tokens"));
+    let arguments = ["--tls-cert", &cert, "--tls-key", &key, "--bearer-token-file", &tokens];
+    let weir = Weir::start(&manifest("backend", sink.grpc), &arguments).await;
+    let to = |authority: &Authority, token| {
+        let tls = Some(Tls { ca_pem: Some(authority.pem()), ..Tls::default() });
+        Output { tls, headers: with_token(token), ..output(weir.grpc, Protocol::Grpc) }
+    };
+    assert!(comes_through(to(&first, "first"), 100, &sink).await);
+    assert!(!comes_through(to(&first, "second"), 110, &sink).await);
+
+    write(&second, "second");
+    let renewed = || weir.logs().iter().filter(|line| line["message"] == RENEWED).count();
+    eventually("they are taken up", async || renewed() == 1).await;
+    assert!(comes_through(to(&second, "second"), 200, &sink).await);
+    assert!(!comes_through(to(&first, "second"), 210, &sink).await, "the old certificate is gone");
+    assert!(!comes_through(to(&second, "first"), 220, &sink).await, "the old token is gone");
+
+    std::fs::write(path("cert"), "garbage").unwrap();
+    eventually("garbage is refused", async || weir.logged(NOT_RENEWED).is_some()).await;
+    assert!(comes_through(to(&second, "second"), 300, &sink).await, "the last good files stay");
 }

@@ -56,7 +56,7 @@ async fn flood_http(address: SocketAddr, format: &'static str, encoding: Option<
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_on_every_path_stays_within_the_memory() {
-    let total = flood(&[]).await;
+    let total = flood(&two("").await, &[]).await;
     assert!(total.taken > 0 && total.refused > 0, "{total:?}");
 }
 
@@ -64,14 +64,37 @@ async fn a_flood_on_every_path_stays_within_the_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_that_goes_to_the_disk_stays_within_the_memory() {
     let dir = tempfile::TempDir::new().unwrap();
-    let total = flood(&["--data-dir", dir.path().to_str().unwrap()]).await;
+    let total = flood(&two("").await, &["--data-dir", dir.path().to_str().unwrap()]).await;
     assert!(total.taken > 0, "{total:?}");
 }
 
+/// What rules and enrichment make of a request is paid for as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_with_rules_stays_within_the_memory() {
+    const RULES: &str = "  transform:
+  - statements:
+    - set(span.attributes[\"added\"], Concat([span.name, span.name], \"-\"))
+    - replace_all_patterns(span.attributes, \"value\", \"x\", \"yy\")
+";
+    const TELEMETRY: &str = "apiVersion: operator.kyma-project.io/v1beta1
+kind: Telemetry
+metadata: {name: default, namespace: kyma-system}
+spec: {enrichments: {cluster: {name: a-cluster-of-many-names}}}
+---
+";
+    let total = flood(&(TELEMETRY.to_owned() + &two(RULES).await), &[]).await;
+    assert!(total.taken > 0 && total.refused > 0, "{total:?}");
+}
+
+/// Two pipelines to nowhere, with these rules.
+async fn two(rules: &str) -> String {
+    let pipeline = async |name| manifest(name, closed_port().await).replace("---\n", &format!("{rules}---\n"));
+    pipeline("one").await + &pipeline("two").await
+}
+
 /// Floods a gateway of dead pipelines on every path; what became of the requests.
-async fn flood(arguments: &[&str]) -> Tally {
-    let manifests = manifest("one", closed_port().await) + &manifest("two", closed_port().await);
-    let weir = Weir::start(&manifests, &[&["--memory", "64MiB"], arguments].concat()).await;
+async fn flood(manifests: &str, arguments: &[&str]) -> Tally {
+    let weir = Weir::start(manifests, &[&["--memory", "64MiB"], arguments].concat()).await;
     let large = payload::encoded(1, 400, 10_000);
     // Compresses a hundred times: the bytes in memory are not those on the wire.
     let repetitive = payload::encoded(1, 1, 10_000).repeat(400);

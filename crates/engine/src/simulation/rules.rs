@@ -1,0 +1,25 @@
+//! The rules of some pipelines: one that changes every span, and one that removes some.
+
+use std::sync::Arc;
+
+use weir_plan::{Compression, Endpoint, Filter, Output, Pipeline, Processing, Protocol, Signal, Transform};
+
+use crate::rules::{Memory, Rules};
+
+/// Whether the rules remove the span with this id.
+pub(super) fn remove(id: u64) -> bool {
+    id % 10 == 7
+}
+
+pub(super) fn compile(name: &str) -> Arc<Rules> {
+    let endpoint = Endpoint { host: "simulated".into(), port: 1, path: String::new() };
+    let (protocol, compression) = (Protocol::Grpc, Compression::None);
+    let output = Output { protocol, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
+    let transforms =
+        vec![Transform { conditions: vec![], statements: vec![r#"set(span.attributes["seen"], "yes")"#.into()] }];
+    let filters = vec![Filter { conditions: vec![r#"IsMatch(span.name, "7$")"#.into()] }];
+    let processing = Processing { transforms, filters, ..Processing::default() };
+    let pipeline = Pipeline { processing, ..Pipeline::new(Signal::Traces, name, output) };
+    let memory = Memory { before: None, bytes: 0 };
+    Arc::new(Rules::compile(&pipeline, memory, &|| None, 0).unwrap().unwrap())
+}
