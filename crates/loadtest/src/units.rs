@@ -25,6 +25,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds * scale).map_err(|err| format!("cannot read duration \"{text}\": {err}"))
 }
 
+/// Parses a duration longer than nothing.
+///
+/// # Errors
+/// As [`parse_duration`], and for zero.
+pub fn parse_positive_duration(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err(format!("cannot use duration \"{text}\": it must be longer than nothing")),
+        duration => Ok(duration),
+    }
+}
+
 /// Parses a byte count: a plain number, or one with KB, MB, GB (powers of 1000) or KiB, MiB, GiB (powers of 1024).
 ///
 /// # Errors
@@ -205,6 +216,9 @@ mod tests {
     #[test]
     fn durations_and_sizes_read_as_people_write_them() {
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("0s"), Ok(Duration::ZERO));
+        assert!(parse_positive_duration("0s").unwrap_err().contains("longer than nothing"));
+        assert_eq!(parse_positive_duration("1ms"), Ok(Duration::from_millis(1)));
         assert_eq!(parse_duration("1.5"), Ok(Duration::from_millis(1500)));
         assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
         assert!(parse_duration("soon").is_err());

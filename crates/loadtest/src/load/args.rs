@@ -8,7 +8,7 @@ use clap::Args;
 use super::payload::ShapeArgs;
 use crate::codec::Compression;
 use crate::signal::Signal;
-use crate::units::{Interval, parse_duration};
+use crate::units::{Interval, parse_duration, parse_positive_duration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +49,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "N", conflicts_with = "max", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub producers: Option<u32>,
     /// Time between two pushes of a producer
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_positive_duration)]
     pub push_interval: Duration,
     /// As many as are answered (closed loop); the default
     #[arg(long)]

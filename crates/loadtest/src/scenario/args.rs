@@ -13,7 +13,7 @@ use crate::codec::Compression;
 use crate::load::Offered;
 use crate::load::payload::{Shape, ShapeArgs};
 use crate::signal::Signal;
-use crate::units::{parse_bytes, parse_duration};
+use crate::units::{parse_bytes, parse_duration, parse_positive_duration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,7 +77,7 @@ pub struct LoadtestArgs {
     #[arg(long, value_name = "N", conflicts_with = "max", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub producers: Option<u32>,
     /// Time between two pushes of a producer
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_positive_duration)]
     pub push_interval: Duration,
     /// Offer as much as is answered (closed loop)
     #[arg(long)]

@@ -16,6 +16,8 @@ pub(crate) struct SelfView {
     pub(crate) mismatches: Option<f64>,
     /// Bytes of Weir's journal that were not what it had written.
     pub(crate) damaged_bytes: Option<f64>,
+    /// How often one of Weir's rules failed on an item.
+    pub(crate) rule_errors: Option<f64>,
 }
 
 impl SelfView {
@@ -34,6 +36,7 @@ impl SelfView {
                 .reduce(|dropped, rejected| dropped + rejected),
             mismatches: sum(text, "weir_books_mismatches_total"),
             damaged_bytes: sum(text, "weir_journal_damaged_bytes_total"),
+            rule_errors: sum(text, "weir_rule_errors_total"),
         }
     }
 }
@@ -66,6 +69,8 @@ weir_pipeline_pending_items 3
 weir_pipeline_dropped_items_total{pipeline=\"a\",reason=\"age\"} 4
 weir_books_mismatches_total{pipeline=\"a\"} 1
 weir_pipeline_rejected_items_total{pipeline=\"a\",code=\"400\"} 5
+weir_rule_errors_total{pipeline=\"a\",rule=\"1\"} 6
+weir_rule_errors_total{pipeline=\"a\",rule=\"2\"} 7
 ";
         let view = SelfView::parse(text, Signal::Traces);
         let expected = SelfView {
@@ -76,6 +81,7 @@ weir_pipeline_rejected_items_total{pipeline=\"a\",code=\"400\"} 5
             given_up: Some(9.0),
             mismatches: Some(1.0),
             damaged_bytes: None,
+            rule_errors: Some(13.0),
         };
         assert_eq!(view, expected);
         assert_eq!(SelfView::parse(text, Signal::Logs).accepted, None);

@@ -19,6 +19,8 @@ pub(crate) struct Samples {
     /// Most mismatches in its books and damaged bytes in its journal that a process of the gateway admitted.
     pub(crate) mismatches: f64,
     pub(crate) damaged_bytes: f64,
+    /// Most errors of rules.
+    pub(crate) rule_errors: f64,
 }
 
 impl Samples {
@@ -42,6 +44,7 @@ impl Samples {
     pub(crate) fn note_faults(&mut self, view: &SelfView) {
         self.mismatches = self.mismatches.max(view.mismatches.unwrap_or(0.0));
         self.damaged_bytes = self.damaged_bytes.max(view.damaged_bytes.unwrap_or(0.0));
+        self.rule_errors = self.rule_errors.max(view.rule_errors.unwrap_or(0.0));
     }
 
     /// What the gateway holds.

@@ -188,7 +188,7 @@ impl<'a> Stage<'a> {
         let mut ticks = interval(SAMPLE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let started = Instant::now();
-        let scrape_every = if self.part.script.published.is_some() { SAMPLES_PER_SCRAPE } else { 1 };
+        let scrape_every = self.samples_per_scrape();
         let mut count = 0;
         let status = loop {
             let due = director.next();
@@ -211,6 +211,10 @@ impl<'a> Stage<'a> {
         generator.check(status)?;
         self.gateway.check_alive()?;
         files::read_json(&report)
+    }
+
+    fn samples_per_scrape(&self) -> u32 {
+        if self.part.script.published.is_some() { SAMPLES_PER_SCRAPE } else { 1 }
     }
 
     fn generator_arguments(&self, first_id: u64, duration: Duration, report: &Path) -> Vec<String> {
@@ -271,7 +275,8 @@ impl<'a> Stage<'a> {
     /// compares what is missing with what it holds.
     async fn settle(&mut self, owed: &IdSet) -> anyhow::Result<Settled> {
         let started = Instant::now();
-        let mut ticks = interval(SAMPLE_INTERVAL);
+        // As often as under load: whoever settles later is not to pay for more scrapes.
+        let mut ticks = interval(SAMPLE_INTERVAL * self.samples_per_scrape());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut settling = Settling::new(started);
         let mut compared = None;

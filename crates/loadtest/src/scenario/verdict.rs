@@ -269,9 +269,13 @@ fn failures(part: &Part<'_>, settings: &Settings, trial: &Trial, kpis: &Kpis) ->
     if kpis.memory_mb_peak > budget {
         failures.push(format!("it used {:.0} MB of memory, more than the promised {budget:.0}", kpis.memory_mb_peak));
     }
-    let Samples { mismatches, damaged_bytes, .. } = trial.samples;
+    let Samples { mismatches, damaged_bytes, rule_errors, .. } = trial.samples;
     if mismatches > 0.0 {
         failures.push(format!("{mismatches:.0} entries of its books do not add up, by its own account"));
+    }
+    if rule_errors > 0.0 {
+        failures
+            .push(format!("its rules failed {rule_errors:.0} times, by its own account: they were not all applied"));
     }
     if damaged_bytes > 0.0 {
         failures.push(format!("{damaged_bytes:.0} bytes of its journal are not what it wrote, by its own account"));

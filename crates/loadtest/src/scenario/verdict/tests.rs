@@ -176,8 +176,11 @@ fn weir_fails_with_a_loss_with_the_unproven_and_with_too_much_memory_and_a_peer_
         complete(trial);
         trial.samples.mismatches = 2.0;
         trial.samples.damaged_bytes = 3.0;
+        trial.samples.rule_errors = 4.0;
     });
-    assert!(admitted.contains("2 entries of its books") && admitted.contains("3 bytes of its journal"), "{admitted}");
+    for fault in ["2 entries of its books", "3 bytes of its journal", "its rules failed 4 times"] {
+        assert!(admitted.contains(fault), "{admitted}");
+    }
     assert_eq!(failures(SystemKind::Otelcol, &large), "");
     assert_eq!(failures(SystemKind::Otelcol, &|_| ()), "");
     let stuck = |trial: &mut Trial| trial.stop_error = Some("killed".to_owned());
