@@ -65,14 +65,14 @@ fn shown_line(diagnostic: &Diagnostic, source_text: &str) -> Option<String> {
     (diagnostic.column <= shown.chars().count() + 1).then_some(shown)
 }
 
-/// Whether several fields may share the line.
+/// Whether several fields may share the line. The elements of a list are one field, as long as none of them is a mapping.
 fn is_flow(line: &str) -> bool {
     let line = line.trim();
+    let mut lists = [": [", "- ["].iter().filter_map(|start| line.split_once(start)).map(|(_, list)| list);
     line.contains(['{', '}'])
         || line.starts_with('[')
         || line.ends_with(',')
-        || line.contains(": [")
-        || line.contains("- [")
+        || lists.any(|list| [": ", ":\t", "\":", "':"].iter().any(|mapping| list.contains(mapping)))
 }
 
 /// `  - key: ***`, or nothing when the line does not start with a plain key.

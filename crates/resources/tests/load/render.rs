@@ -65,6 +65,26 @@ error: spec.output.otlp.pasword: unknown field
     assert_eq!(render(TEXT, false), expected);
 }
 
+/// Elements of a list are one field; mappings in it, and what stands beside it, may be others.
+#[test]
+fn a_list_of_conditions_is_shown_unless_something_else_shares_its_line() {
+    let text =
+        |conditions: &str| TEXT.replace("  output:", &format!("  filter:\n  - conditions: {conditions}\n  output:"));
+    let shown = |conditions: &str| render(&text(conditions), false);
+    let expected = r#"
+ --> x.yaml:7:19
+  |
+7 |   - conditions: ['isMatch(span.name, "a")']
+  |                   ^^^^^^^
+"#;
+    let listed = shown(r#"['isMatch(span.name, "a")']"#);
+    assert!(listed.contains(expected), "{listed}");
+    for shared in [r#"['isMatch(span.name, "a")', password: hunter2]"#, r#"['isMatch(span.name, "a")', {p: hunter2}]"#]
+    {
+        assert!(!shown(shared).contains("hunter2"), "{}", shown(shared));
+    }
+}
+
 #[test]
 fn colour_adds_nothing_but_escape_sequences() {
     let coloured = render(TEXT, true);
