@@ -17,6 +17,10 @@ use crate::suggest;
 
 const TEMPORALITIES: &[(&str, Temporality)] = &[("preserve", Temporality::Preserve), ("delta", Temporality::Delta)];
 
+/// Where the names of `additionalMetrics` are told.
+const SEE_LIST: &str = "For the list of valid runtime additional metrics, check documentation: \
+                        docs/configuration.md#metrics-of-the-runtime-input";
+
 /// What the runtime input reports on.
 const RESOURCES: &[&str] = &["pod", "container", "node", "volume", "daemonset", "deployment", "statefulset", "job"];
 
@@ -103,7 +107,9 @@ fn check_additional(node: &Node<'_>, Located { value: name, place }: &Located<St
     if runtime_metrics::NAMES.contains(&name.as_str()) {
         return;
     }
-    let message = format!("Invalid runtime additional metric: {}", place.shown(name));
+    let shown = place.shown(name);
+    // The published text, which has no quotes.
+    let message = format!("Invalid runtime additional metric: {}. {SEE_LIST}", shown.trim_matches('"'));
     let expected = match suggest::nearest(runtime_metrics::NAMES, name) {
         Some(nearest) => format!("the name of a runtime metric (did you mean {nearest:?}?)"),
         None => "the name of a runtime metric, for example k8s.pod.uptime".to_owned(),

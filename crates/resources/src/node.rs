@@ -78,6 +78,11 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Whether it is a text of no characters.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(&self.yaml.content, Content::Text(text) if text.is_empty())
+    }
+
     /// A string that is one of `choices`, a `what` ("protocol").
     pub(crate) fn choice<T: Copy>(&self, what: &str, choices: &[(&str, T)]) -> Option<T> {
         let text = self.string()?;

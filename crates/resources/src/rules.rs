@@ -8,6 +8,9 @@ use weir_plan::{Filter, Signal, Transform};
 use crate::diagnostic::{Diagnostic, Place, Reason};
 use crate::node::{Fields, Located, Node};
 
+/// How the published text ends, after what is wrong.
+const FIX: &str = "Fix the syntax error indicated by the message or see troubleshooting: docs/ottl.md#before-it-runs";
+
 /// The rules of a pipeline.
 pub(crate) struct Rules<'a> {
     pub(crate) transforms: Vec<Transform>,
@@ -94,7 +97,7 @@ impl Group<'_> {
         let all: Vec<_> = conditions.chain(statements).collect();
         for (text, what, example) in &all {
             if text.value.trim().is_empty() {
-                let message = format!("OTTL specification is invalid, the {what} is empty");
+                let message = format!("OTTL specification is invalid, the {what} is empty. {FIX}");
                 let expected = format!("an OTTL {what}, for example {example}");
                 self.push(Diagnostic::error(&text.place, message).value(&text.value).expected(expected));
             }
@@ -114,6 +117,7 @@ impl Group<'_> {
             if token.is_none() {
                 message.push_str(&format!(" at line {} column {}", error.line(), error.column()));
             }
+            message.push_str(&format!(". {FIX}"));
             if let Some(help) = error.help() {
                 message.push_str(&format!("; {help}"));
             }

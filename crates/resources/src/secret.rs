@@ -15,6 +15,9 @@ use crate::suggest;
 /// The namespace of a Secret that names none, as for `kubectl apply`.
 const DEFAULT_NAMESPACE: &str = "default";
 
+/// The fields of a reference, all of which it needs.
+const REFERENCE: [&str; 3] = ["name", "namespace", "key"];
+
 /// All Secrets of a configuration. It has no `Debug`: everything in it is secret.
 #[derive(Default)]
 pub(crate) struct Secrets {
@@ -67,11 +70,10 @@ impl Secrets {
     pub(crate) fn get(&self, reference: &SecretKeyRef, findings: &Findings) -> Option<&[u8]> {
         let SecretKeyRef { namespace, name, key, place } = reference;
         let Some(secret) = self.by_name.get(&(namespace.clone(), name.clone())) else {
-            let message = format!(
-                "One or more referenced Secrets are missing: Secret '{name}' of Namespace '{namespace}' (for key '{key}')"
-            );
+            let message =
+                format!("One or more referenced Secrets are missing: Secret '{name}' of Namespace '{namespace}'");
             let diagnostic = Diagnostic::error(place, message).reason(Reason::ReferencedSecretMissing);
-            findings.push(diagnostic.expected("a Secret document in the given files"));
+            findings.push(diagnostic.expected(format!("a Secret document with the key '{key}' in the given files")));
             return None;
         };
         if let Some(value) = secret.data.get(key) {
@@ -111,10 +113,12 @@ pub(crate) fn secret_key_ref(value_from: &Node<'_>) -> Option<SecretKeyRef> {
     let mut fields = value_from.clone().public().fields()?;
     let reference = fields.required("secretKeyRef").and_then(|node| {
         let mut fields = node.fields()?;
-        let name = fields.required("name").and_then(|node| object::name(&node));
-        let namespace = fields.required("namespace").and_then(|node| object::name(&node));
-        let key = fields.required("key").and_then(|node| data_key(&node));
+        let [name, namespace, key] = REFERENCE.map(|field| fields.optional(field).filter(|node| !node.is_empty()));
         fields.finish();
+        report_missing(&node, [&name, &namespace, &key]);
+        let name = name.and_then(|node| object::name(&node));
+        let namespace = namespace.and_then(|node| object::name(&node));
+        let key = key.and_then(|node| data_key(&node));
         let (name, namespace, key) = (name?.value, namespace?.value, key?.value);
         Some(SecretKeyRef { namespace, name, key, place: node.place() })
     });
@@ -122,15 +126,25 @@ pub(crate) fn secret_key_ref(value_from: &Node<'_>) -> Option<SecretKeyRef> {
     reference
 }
 
+/// Reports those of the fields of [`REFERENCE`] that are not given, or empty.
+fn report_missing(reference: &Node<'_>, given: [&Option<Node<'_>>; 3]) {
+    let missing = REFERENCE.iter().zip(given).filter(|(_, node)| node.is_none()).map(|(field, _)| *field);
+    let missing = missing.collect::<Vec<_>>().join(", ");
+    if !missing.is_empty() {
+        let message = format!("Secret reference is missing field/s: {missing}");
+        reference.findings().push(reference.error(message).reason(Reason::ReferencedSecretMissing));
+    }
+}
+
 /// A key as Kubernetes allows them in a Secret.
 fn data_key(node: &Node<'_>) -> Option<Located<String>> {
     let key = node.string()?;
     let valid = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    if !key.value.is_empty() && key.value.bytes().all(valid) {
+    if key.value.bytes().all(valid) {
         return Some(key);
     }
     let message = format!("{} is not a key of a Secret", key.place.shown(&key.value));
-    let expected = "at least 1 character: letters, digits, '-', '_' or '.'";
+    let expected = "letters, digits, '-', '_' or '.'";
     node.findings().push(Diagnostic::error(&key.place, message).value(&key.value).expected(expected));
     None
 }

@@ -106,7 +106,9 @@ fn wrong_rules_are_found_where_they_are_wrong() {
     for (rules, expected) in cases {
         let found = report(rules);
         assert!(found.len() == 1 && found[0].starts_with(expected), "{expected}: {found:#?}");
-        assert!(found[0].contains("OTTL specification is invalid, "), "{found:#?}");
+        let published = "OTTL specification is invalid, ";
+        let end = ". Fix the syntax error indicated by the message or see troubleshooting: docs/ottl.md#before-it-runs";
+        assert!(found[0].contains(published) && found[0].contains(end), "{found:#?}");
     }
     let found = report("  filter:\n  - conditions:\n    - isMatch(log.body, \"x\")\n");
     assert!(found[0].contains("IsMatch"), "what was meant is named: {found:#?}");
