@@ -11,10 +11,12 @@ use std::time::Duration;
 
 mod enrichment;
 mod input;
+mod intervals;
 mod processing;
 
 pub use enrichment::{Cluster, Enrichment, Metadata, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
 pub use input::{Input, Namespaces};
+pub use intervals::CollectionIntervals;
 pub use processing::{Filter, Processing, Temporality, Transform};
 pub use weir_otlp::Signal;
 
@@ -27,6 +29,8 @@ pub struct Plan {
     pub enrichment: Enrichment,
     /// What is known of the cluster's pods, when that does not come from the cluster itself.
     pub metadata: Metadata,
+    /// How often metrics are fetched.
+    pub intervals: CollectionIntervals,
 }
 
 /// One pipeline: what it takes and where that goes.

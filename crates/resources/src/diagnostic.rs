@@ -272,8 +272,7 @@ impl Findings {
 
     /// Everything found, sorted.
     pub(crate) fn into_sorted(self) -> Vec<Diagnostic> {
-        let mut all = self.kept.into_inner();
-        all.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        let mut all = sorted(self.kept.into_inner());
         if self.more.get() > 0
             && let Some(last) = all.last()
         {
@@ -283,6 +282,12 @@ impl Findings {
         }
         all
     }
+}
+
+/// By file, line and column.
+pub(crate) fn sorted(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    diagnostics.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+    diagnostics
 }
 
 /// A mapping key as it appears in messages: quoted, or `?` when it looks like more than a name, because then a

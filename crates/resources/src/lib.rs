@@ -19,6 +19,7 @@
 
 mod backlog;
 mod certificate;
+mod change;
 mod cluster;
 mod convert;
 mod diagnostic;
@@ -47,6 +48,7 @@ mod trace_pipeline;
 mod value;
 mod yaml;
 
+pub use change::LogOutputs;
 pub use convert::{ConversionError, convert, is_convertible};
 pub use diagnostic::{Diagnostic, PipelineRef, Reason, Report, Severity};
 pub use json::documents;

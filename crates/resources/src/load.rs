@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use weir_plan::{Enrichment, Plan, Signal};
 
+use crate::change::LogOutputs;
 use crate::cluster::{self, Objects};
 use crate::diagnostic::{Diagnostic, Findings, PipelineRef, Place, Report, quoted};
 use crate::node::{Fields, Located, Node};
@@ -55,6 +56,8 @@ pub struct Loaded {
     pub plan: Plan,
     /// What deserves attention, by file, line and column.
     pub warnings: Vec<Diagnostic>,
+    /// What the next configuration must not change.
+    pub log_outputs: LogOutputs,
 }
 
 /// Compiles configuration texts to a plan. Certificates are judged as of `now`.
@@ -63,10 +66,10 @@ pub struct Loaded {
 /// Everything that is wrong, in one report: syntax, unknown fields, types, rules, references, certificates.
 pub fn load(sources: &[Source], now: SystemTime) -> Result<Loaded, Report> {
     let findings = Findings::default();
-    let plan = Loader::new(&findings).load(sources, now);
+    let (plan, log_outputs) = Loader::new(&findings).load(sources, now);
     let failed = findings.has_errors();
     let diagnostics = findings.into_sorted();
-    if failed { Err(Report { diagnostics }) } else { Ok(Loaded { plan, warnings: diagnostics }) }
+    if failed { Err(Report { diagnostics }) } else { Ok(Loaded { plan, warnings: diagnostics, log_outputs }) }
 }
 
 struct Loader<'a> {
@@ -83,7 +86,7 @@ impl<'a> Loader<'a> {
         Self { findings, secrets, pipelines: Vec::new(), telemetry: None, objects }
     }
 
-    fn load(mut self, sources: &[Source], now: SystemTime) -> Plan {
+    fn load(mut self, sources: &[Source], now: SystemTime) -> (Plan, LogOutputs) {
         for source in sources {
             self.read(source);
         }
@@ -98,15 +101,22 @@ impl<'a> Loader<'a> {
             let expected = "at least one TracePipeline, MetricPipeline or LogPipeline";
             self.findings.push(Diagnostic::error(&Place::start_of(file), message).expected(expected));
         }
+        let log_outputs = self.log_outputs();
         let (metadata, mut cluster) = self.objects.compile();
-        let enrichment = match self.telemetry {
-            Some(Telemetry { service, cluster_name, pod_labels, .. }) => {
-                cluster.name = cluster_name;
-                Enrichment { service, cluster, pod_labels }
-            }
-            None => Enrichment { cluster, ..Enrichment::default() },
-        };
-        Plan { pipelines, enrichment, metadata }
+        let (service, spec) = self.telemetry.map(|Telemetry { service, spec, .. }| (service, spec)).unwrap_or_default();
+        let telemetry::Spec { enrichments, intervals } = spec;
+        cluster.name = enrichments.cluster_name;
+        let enrichment = Enrichment { service, cluster, pod_labels: enrichments.pod_labels };
+        (Plan { pipelines, enrichment, metadata, intervals }, log_outputs)
+    }
+
+    fn log_outputs(&self) -> LogOutputs {
+        let mut outputs = LogOutputs::default();
+        for pipeline in self.pipelines.iter().filter(|pipeline| pipeline.signal == Signal::Logs) {
+            let Some((otlp, place)) = pipeline.output() else { continue };
+            outputs.add(&pipeline.metadata.name.value, otlp, place);
+        }
+        outputs
     }
 
     /// Reads all documents of a source.

@@ -5,7 +5,7 @@
 use weir_plan::{Input, Processing, Signal};
 
 use crate::Version;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Place};
 use crate::fluent_bit::{self, FluentBit};
 use crate::input;
 use crate::node::Node;
@@ -35,6 +35,7 @@ struct LogInput<'a> {
 
 /// `output` as written.
 struct Outputs<'a> {
+    place: Place,
     custom: Option<Node<'a>>,
     http: Option<Node<'a>>,
     otlp: Option<Node<'a>>,
@@ -74,12 +75,13 @@ pub(crate) fn decode(spec: &Node<'_>, version: Version, name: &str) -> Option<Sp
         let http = outputs.http.and_then(|http| fluent_bit::Http::decode(&http, version));
         Some(Output::FluentBit(Box::new(FluentBit { values, http })))
     };
-    Some(Spec { input: input.otlp.map(|(_, otlp)| otlp).unwrap_or_default(), processing, output: output? })
+    let input = input.otlp.map(|(_, otlp)| otlp).unwrap_or_default();
+    Some(Spec { input, processing, output: output?, output_place: outputs.place })
 }
 
 fn decode_outputs<'a>(output: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option<Outputs<'a>> {
     let mut fields = output.fields()?;
-    let mut outputs = Outputs { custom: None, http: None, otlp: None };
+    let mut outputs = Outputs { place: output.place(), custom: None, http: None, otlp: None };
     for (key, slot) in [("custom", &mut outputs.custom), ("http", &mut outputs.http), ("otlp", &mut outputs.otlp)] {
         *slot = fields.optional(key);
     }

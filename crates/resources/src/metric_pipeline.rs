@@ -32,13 +32,13 @@ pub(crate) fn decode(spec: &Node<'_>, version: Version) -> Option<Spec> {
         let mut fields = output.fields()?;
         let otlp = fields.required("otlp").and_then(|otlp| decode_output(&otlp, version));
         fields.finish();
-        otlp
+        Some((otlp?, output.place()))
     });
     let Rules { transforms, filters, .. } = rules::take(&mut fields, Signal::Metrics);
     fields.finish();
-    let (output, temporality) = output?;
+    let ((output, temporality), output_place) = output?;
     let processing = Processing { transforms, filters, temporality };
-    Some(Spec { input, processing, output: Output::Otlp(Box::new(output)) })
+    Some(Spec { input, processing, output: Output::Otlp(Box::new(output)), output_place })
 }
 
 fn decode_output(otlp: &Node<'_>, version: Version) -> Option<(OtlpOutput, Temporality)> {

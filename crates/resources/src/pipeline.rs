@@ -7,7 +7,7 @@ use weir_plan::{Backlog, Input, Processing, Signal};
 
 use crate::Version;
 use crate::backlog;
-use crate::diagnostic::PipelineRef;
+use crate::diagnostic::{PipelineRef, Place};
 use crate::fluent_bit::FluentBit;
 use crate::node::{Fields, Node};
 use crate::object::{self, Metadata};
@@ -32,6 +32,8 @@ pub(crate) struct Spec {
     pub(crate) input: Input,
     pub(crate) processing: Processing,
     pub(crate) output: Output,
+    /// Where the output stands.
+    pub(crate) output_place: Place,
 }
 
 /// Where a pipeline delivers to.
@@ -71,9 +73,15 @@ impl Pipeline {
         PipelineRef { signal: self.signal, name: self.metadata.name.value.clone() }
     }
 
+    /// Whether its output is OTLP, and where that stands; nothing when it was reported.
+    pub(crate) fn output(&self) -> Option<(bool, &Place)> {
+        let spec = self.spec.as_ref()?;
+        Some((matches!(spec.output, Output::Otlp(_)), &spec.output_place))
+    }
+
     /// Follows references. `None` has been reported: as an error, or as not active yet.
     pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<weir_plan::Pipeline> {
-        let Spec { input, processing, output } = self.spec.as_ref()?;
+        let Spec { input, processing, output, .. } = self.spec.as_ref()?;
         let output = match output {
             Output::Otlp(output) => otlp_output::compile(output, &format!("/v1/{}", self.signal.name()), resolver)?,
             Output::FluentBit(output) => {

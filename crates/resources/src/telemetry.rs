@@ -1,11 +1,11 @@
 //! `Telemetry` (group `operator.kyma-project.io`): what is added to all telemetry.
 //!
-//! The intervals of inputs that fetch metrics are checked here and do nothing yet; what once scaled gateways is
+//! The intervals of inputs that fetch metrics are checked and kept, and do nothing yet; what once scaled gateways is
 //! deprecated and never will.
 
 use std::time::Duration;
 
-use weir_plan::{PodLabels, ServiceEnrichment};
+use weir_plan::{CollectionIntervals, PodLabels, ServiceEnrichment};
 
 use crate::diagnostic::Diagnostic;
 use crate::node::{Fields, Node};
@@ -22,6 +22,19 @@ const SERVICE_ENRICHMENTS: &[(&str, ServiceEnrichment)] =
 pub(crate) struct Telemetry {
     pub(crate) metadata: Metadata,
     pub(crate) service: ServiceEnrichment,
+    pub(crate) spec: Spec,
+}
+
+/// What `spec` says.
+#[derive(Default)]
+pub(crate) struct Spec {
+    pub(crate) enrichments: Enrichments,
+    pub(crate) intervals: CollectionIntervals,
+}
+
+/// `enrichments`.
+#[derive(Default)]
+pub(crate) struct Enrichments {
     pub(crate) cluster_name: Option<String>,
     pub(crate) pod_labels: Vec<PodLabels>,
 }
@@ -41,29 +54,26 @@ pub(crate) fn decode(mut document: Fields<'_>) -> Option<Telemetry> {
     let findings = document.node().findings();
     document.finish();
 
-    let (cluster_name, pod_labels) = spec.unwrap_or_default();
     let metadata = metadata?;
     if metadata.name.value != NAME {
         let message = format!("has no effect: only the Telemetry with the name {NAME:?} counts");
         findings.push(Diagnostic::warning(&metadata.name.place, message).value(&metadata.name.value));
         return None;
     }
-    Some(Telemetry { metadata, service, cluster_name, pod_labels })
+    Some(Telemetry { metadata, service, spec: spec.unwrap_or_default() })
 }
 
-fn decode_spec(spec: &Node<'_>) -> Option<(Option<String>, Vec<PodLabels>)> {
+fn decode_spec(spec: &Node<'_>) -> Option<Spec> {
     let mut fields = spec.fields()?;
     for key in ["trace", "log"] {
         let Some(mut fields) = fields.optional(key).and_then(|node| node.fields()) else { continue };
         take_gateway(&mut fields);
         fields.finish();
     }
-    if let Some(node) = fields.optional("metric") {
-        decode_metric(&node);
-    }
-    let enrichments = fields.optional("enrichments").and_then(|node| decode_enrichments(&node));
+    let intervals = fields.optional("metric").and_then(|node| decode_metric(&node)).unwrap_or_default();
+    let enrichments = fields.optional("enrichments").and_then(|node| decode_enrichments(&node)).unwrap_or_default();
     fields.finish();
-    enrichments
+    Some(Spec { enrichments, intervals })
 }
 
 /// Takes `gateway`, which once set a number of replicas.
@@ -87,27 +97,31 @@ fn check_scaling(node: &Node<'_>) {
     fields.finish();
 }
 
-fn decode_metric(metric: &Node<'_>) {
-    let Some(mut fields) = metric.fields() else { return };
+/// The interval of each input: its own, or that of all, or the default.
+fn decode_metric(metric: &Node<'_>) -> Option<CollectionIntervals> {
+    let mut fields = metric.fields()?;
     take_gateway(&mut fields);
-    take_interval(&mut fields);
-    for key in ["runtime", "prometheus", "istio"] {
-        let Some(mut fields) = fields.optional(key).and_then(|node| node.fields()) else { continue };
-        take_interval(&mut fields);
+    let of_all = take_interval(&mut fields).unwrap_or(CollectionIntervals::DEFAULT);
+    let mut of_input = |key| {
+        let mut fields = fields.optional(key).and_then(|node| node.fields())?;
+        let interval = take_interval(&mut fields);
         fields.finish();
-    }
+        interval
+    };
+    let [runtime, prometheus, istio] = ["runtime", "prometheus", "istio"].map(|key| of_input(key).unwrap_or(of_all));
     fields.finish();
+    Some(CollectionIntervals { runtime, prometheus, istio })
 }
 
 /// Takes `collectionInterval`.
-fn take_interval(fields: &mut Fields<'_>) {
-    let Some(node) = fields.optional("collectionInterval") else { return };
-    let Some(text) = node.string() else { return };
+fn take_interval(fields: &mut Fields<'_>) -> Option<Duration> {
+    let node = fields.optional("collectionInterval")?;
+    let text = node.string()?;
     let unsigned = text.value.strip_prefix('-').unwrap_or(&text.value);
     let (message, expected) = match quantity::duration(unsigned) {
         Ok(interval) if interval > Duration::ZERO && unsigned.len() == text.value.len() => {
             node.warn_not_active("collectionInterval: no metrics are fetched");
-            return;
+            return Some(interval);
         }
         Ok(_) => ("'collectionInterval' must be greater than 0".to_owned(), "a duration, for example 30s"),
         Err(_) => (
@@ -116,9 +130,10 @@ fn take_interval(fields: &mut Fields<'_>) {
         ),
     };
     node.findings().push(Diagnostic::error(&text.place, message).value(&text.value).expected(expected));
+    None
 }
 
-fn decode_enrichments(enrichments: &Node<'_>) -> Option<(Option<String>, Vec<PodLabels>)> {
+fn decode_enrichments(enrichments: &Node<'_>) -> Option<Enrichments> {
     let mut fields = enrichments.fields()?;
     let labels = fields.optional("extractPodLabels").map(|node| node.list()).unwrap_or_default();
     let cluster_name = fields.optional("cluster").and_then(|node| {
@@ -128,7 +143,7 @@ fn decode_enrichments(enrichments: &Node<'_>) -> Option<(Option<String>, Vec<Pod
         name.map(|name| name.value).filter(|name| !name.is_empty())
     });
     fields.finish();
-    Some((cluster_name, labels.iter().filter_map(decode_pod_labels).collect()))
+    Some(Enrichments { cluster_name, pod_labels: labels.iter().filter_map(decode_pod_labels).collect() })
 }
 
 fn decode_pod_labels(node: &Node<'_>) -> Option<PodLabels> {

@@ -15,10 +15,11 @@ pub(crate) fn decode(spec: &Node<'_>, version: Version) -> Option<Spec> {
         let mut fields = output.fields()?;
         let otlp = fields.required("otlp").and_then(|otlp| OtlpOutput::decode(&otlp, version));
         fields.finish();
-        otlp
+        Some((otlp?, output.place()))
     });
     let Rules { transforms, filters, .. } = rules::take(&mut fields, Signal::Traces);
     fields.finish();
     let processing = Processing { transforms, filters, ..Processing::default() };
-    Some(Spec { input: Input::default(), processing, output: Output::Otlp(Box::new(output?)) })
+    let (output, output_place) = output?;
+    Some(Spec { input: Input::default(), processing, output: Output::Otlp(Box::new(output)), output_place })
 }

@@ -1,8 +1,11 @@
 //! What `Telemetry` and objects of a cluster become in the plan.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use weir_plan::{Cluster, Enrichment, Plan, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
+use weir_plan::{
+    Cluster, CollectionIntervals, Enrichment, Plan, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind,
+};
 use weir_resources::{Source, load};
 
 use crate::{now, plan, with_pipeline};
@@ -31,6 +34,28 @@ fn telemetry_says_how_to_enrich() {
         pod_labels: vec![PodLabels::Key("team".to_owned()), PodLabels::Prefix("app/".to_owned())],
     };
     assert_eq!(enrichment(&annotated("otel"), spec), expected);
+}
+
+/// An input's own interval, else that of all, else the default.
+#[test]
+fn telemetry_says_how_often_metrics_are_fetched() {
+    let intervals = |metric: &str| {
+        plan(&with_pipeline(&format!(
+            "apiVersion: operator.kyma-project.io/v1beta1\nkind: Telemetry\nmetadata: {{name: default}}\nspec: {metric}"
+        )))
+        .intervals
+    };
+    let seconds = |runtime, prometheus, istio| {
+        let [runtime, prometheus, istio] = [runtime, prometheus, istio].map(Duration::from_secs);
+        CollectionIntervals { runtime, prometheus, istio }
+    };
+    assert_eq!(intervals("{}"), seconds(30, 30, 30));
+    assert_eq!(intervals("{metric: {istio: {collectionInterval: 1m30s}}}"), seconds(30, 30, 90));
+    assert_eq!(intervals("{metric: {collectionInterval: 10s}}"), seconds(10, 10, 10));
+    let all =
+        "{metric: {collectionInterval: 1h, runtime: {collectionInterval: 5s}, prometheus: {collectionInterval: 1m}}}";
+    assert_eq!(intervals(all), seconds(5, 60, 3600));
+    assert_eq!(plan(&with_pipeline("")).intervals, CollectionIntervals::default(), "no Telemetry at all");
 }
 
 fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -106,7 +131,7 @@ fn objects_may_come_from_files_of_their_own() {
 
 #[test]
 fn the_example_for_pods() {
-    let Plan { pipelines, enrichment, metadata } = plan(include_str!("../../../../examples/pods.yaml"));
+    let Plan { pipelines, enrichment, metadata, .. } = plan(include_str!("../../../../examples/pods.yaml"));
     assert_eq!(pipelines.len(), 1);
     assert_eq!(enrichment.cluster.cloud_provider.as_deref(), Some("aws"));
     let pod = &metadata.pods[0];

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use weir_plan::{
-    Backlog, Cluster, Compression, Endpoint, Enrichment, Filter, Input, Metadata, Namespaces, Output, Pipeline, Plan,
-    PodLabels, Processing, Protocol, ServiceEnrichment, Signal, Temporality, Tls, Transform,
+    Backlog, Cluster, Compression, Endpoint, Enrichment, Filter, Input, Namespaces, Output, Pipeline, Plan, PodLabels,
+    Processing, Protocol, ServiceEnrichment, Signal, Temporality, Tls, Transform,
 };
 use weir_resources::{Loaded, PipelineRef, Reason, Report, Severity, Source, load};
 
@@ -199,7 +199,7 @@ kind: LogPipeline
 metadata: {name: new}
 spec: {output: {otlp: {endpoint: {value: 'b:1'}}}, input: {runtime: {enabled: false}}}
 ";
-    let Loaded { plan, warnings } = try_load(text).unwrap();
+    let Loaded { plan, warnings, .. } = try_load(text).unwrap();
     let names: Vec<_> = plan.pipelines.iter().map(|pipeline| pipeline.name.as_str()).collect();
     assert_eq!(names, ["new"]);
     let old = Some(PipelineRef { signal: Signal::Logs, name: "old".to_owned() });
@@ -353,7 +353,7 @@ fn the_example_for_metrics() {
         cluster: Cluster { name: Some("production".to_owned()), ..Cluster::default() },
         pod_labels: vec![PodLabels::Key("team".to_owned()), PodLabels::Prefix("app.kubernetes.io/".to_owned())],
     };
-    let expected = Plan { pipelines: vec![pipeline], enrichment, metadata: Metadata::default() };
+    let expected = Plan { pipelines: vec![pipeline], enrichment, ..Plan::default() };
     assert_eq!(plan(include_str!("../../../../examples/metrics.yaml")), expected);
 }
 
@@ -375,4 +375,36 @@ fn the_example_for_logs() {
     };
     let expected = Plan { pipelines: vec![pipeline], ..Plan::default() };
     assert_eq!(plan(include_str!("../../../../examples/logs.yaml")), expected);
+}
+
+/// The one rule about a change. Old and new are right by themselves.
+#[test]
+fn a_log_pipeline_is_not_switched_to_or_from_otlp() {
+    let pipeline = |name: &str, output: &str| {
+        format!(
+            "---\napiVersion: telemetry.kyma-project.io/v1beta1\nkind: LogPipeline\nmetadata: {{name: {name}}}\nspec:\n  \
+             output: {{{output}}}\n"
+        )
+    };
+    let outputs = |pipelines: &[String]| try_load(&with_pipeline(&pipelines.concat())).unwrap().log_outputs;
+    let [otlp, http, custom] = ["otlp: {endpoint: {value: 'b:1'}}", "http: {host: {value: b}}", "custom: name null"];
+    let before = outputs(&[pipeline("a", otlp), pipeline("b", http), pipeline("c", otlp)]);
+    for allowed in [
+        vec![],
+        vec![pipeline("a", otlp), pipeline("b", custom)],
+        vec![pipeline("new", http), pipeline("other", otlp), pipeline("c", otlp)],
+    ] {
+        assert_eq!(outputs(&allowed).check_after(&before), Ok(()), "{allowed:?}");
+    }
+    let report = outputs(&[pipeline("b", otlp), pipeline("a", custom)]).check_after(&before).unwrap_err();
+    let of = |name: &str| Some(PipelineRef { signal: Signal::Logs, name: name.to_owned() });
+    let found: Vec<_> = report.iter().map(|found| (found.to_string(), found.pipeline.clone())).collect();
+    let text = "Switching to or away from OTLP output is not supported. Please re-create the LogPipeline instead";
+    assert_eq!(
+        found,
+        [
+            (format!("x.yaml:6:11: error: spec.output: {text}"), of("b")),
+            (format!("x.yaml:12:11: error: spec.output: {text}"), of("a"))
+        ]
+    );
 }
