@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use weir_engine::settings::State;
 use weir_engine::{Changes, Engine, Settings, Snapshot, settings};
-use weir_plan::Plan;
+use weir_resources::{Loaded, LogOutputs};
 
 use crate::check;
 use crate::cli::{IngestArgs, RunArgs};
@@ -22,12 +22,18 @@ use crate::watch::Watch;
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
     let watches = runtime.block_on(async { Watches::new(&args) })?;
-    let Some(plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
+    let configuration = match check::take_up(&args.paths, &LogOutputs::default()) {
+        Ok(configuration) => configuration,
+        Err(report) => {
+            check::log(&report.diagnostics);
+            bail!("cannot use the configuration; `weir check` shows its findings in their lines");
+        }
+    };
     let (journal, state) = data_dir::open(&args)?.unzip();
     let state = state.map(|state| Arc::new(state) as Arc<dyn State>);
     let settings = Settings { journal, state, ..settings(&args)? };
     limits::raise_file_limit();
-    let code = runtime.block_on(serve(plan, settings, watches, &args.ingest));
+    let code = runtime.block_on(serve(configuration, settings, watches, &args.ingest));
     // A disk or a name server that hangs does not keep the process alive.
     runtime.shutdown_background();
     code
@@ -88,8 +94,14 @@ impl Watches {
     }
 }
 
-async fn serve(plan: Plan, settings: Settings, mut watches: Watches, ingest: &IngestArgs) -> anyhow::Result<ExitCode> {
+async fn serve(
+    configuration: Loaded,
+    settings: Settings,
+    mut watches: Watches,
+    ingest: &IngestArgs,
+) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
+    let Loaded { plan, mut log_outputs, .. } = configuration;
     let memory = settings.memory;
     let mut engine = Engine::start(&plan, settings).await?;
     for pipeline in &plan.pipelines {
@@ -112,7 +124,9 @@ async fn serve(plan: Plan, settings: Settings, mut watches: Watches, ingest: &In
                 );
                 break ExitCode::FAILURE;
             }
-            () = watches.configuration.changed() => reload(&mut engine, watches.configuration.paths()).await,
+            () = watches.configuration.changed() => {
+                reload(&mut engine, watches.configuration.paths(), &mut log_outputs).await;
+            }
             () = watches.security.changed(), if !watches.security.paths().is_empty() => secure(&engine, ingest),
         }
     };
@@ -127,25 +141,31 @@ async fn serve(plan: Plan, settings: Settings, mut watches: Watches, ingest: &In
 }
 
 /// Takes up what the files say now. Where they are wrong, everything goes on as it is.
-async fn reload(engine: &mut Engine, paths: &[PathBuf]) {
-    let paths = paths.to_vec();
+async fn reload(engine: &mut Engine, paths: &[PathBuf], running: &mut LogOutputs) {
+    let (paths, before) = (paths.to_vec(), running.clone());
     // Requests are served while files are read and checked.
-    let Ok(loaded) = tokio::task::spawn_blocking(move || check::reload(&paths)).await else {
+    let Ok(loaded) = tokio::task::spawn_blocking(move || check::take_up(&paths, &before)).await else {
         return tracing::error!("reading the configuration panicked: this is a bug in weir, please report it");
     };
     let findings = match loaded {
-        Ok(plan) => match engine.reload(&plan) {
+        Ok(Loaded { plan, log_outputs, .. }) => match engine.reload(&plan) {
             Ok(changes) => {
+                *running = log_outputs;
                 let Changes { added, changed, removed } = changes;
                 return tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
             }
-            Err(error) => vec![error.to_string()],
+            Err(error) => {
+                tracing::error!("{error}");
+                1
+            }
         },
-        Err(report) => report.diagnostics.iter().map(ToString::to_string).collect(),
+        Err(report) => {
+            check::log(&report.diagnostics);
+            report.diagnostics.len()
+        }
     };
     engine.reload_failed();
-    findings.iter().for_each(|finding| tracing::error!("{finding}"));
-    tracing::error!(findings = findings.len(), "the new configuration is not used; the last good one goes on");
+    tracing::error!(findings, "the new configuration is not used; the last good one goes on");
 }
 
 /// Takes up what the certificate, key and token files say now.

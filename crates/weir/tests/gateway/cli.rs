@@ -1,13 +1,18 @@
 //! The command line: exit codes, and messages that say what to do.
 
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use weir_plan::Signal;
 
 use crate::support::gateway::closed_port;
 use crate::support::in_time;
 use crate::support::process::{Weir, command, manifest, run};
+use crate::support::signals::document;
 
 /// How a command ended.
 struct Ended {
@@ -103,7 +108,13 @@ async fn run_refuses_what_check_refuses() {
     let (_directory, path) = file(BAD);
     let ended = end(run(&path)).await;
     assert_eq!(ended.code, Some(1));
-    assert!(ended.err.contains("endpont") && ended.err.contains("lzma"), "{}", ended.err);
+    let lines: Vec<Value> = ended.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let places: Vec<_> = lines.iter().map(|line| (line["field"].as_str(), line["line"].as_u64())).collect();
+    let compression = (Some("spec.output.otlp.compression"), Some(18));
+    assert!(places.contains(&(Some("spec.output.otlp.endpont"), Some(8))), "{lines:?}");
+    assert!(places.contains(&compression), "{lines:?}");
+    let ends = lines.last().unwrap()["message"].as_str().unwrap();
+    assert!(ends.contains("cannot use the configuration") && ends.contains("weir check"), "{ends}");
 }
 
 #[tokio::test]
@@ -133,7 +144,7 @@ async fn a_port_in_use_is_named_with_its_flag() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     for flag in ["--grpc-port", "--http-port", "--metrics-port", "--health-port"] {
-        let mut command = command(&["run", path.to_str().unwrap(), flag, &port]);
+        let mut command = command(&["run", path.to_str().unwrap(), "--no-data-dir", flag, &port]);
         for other in ["--grpc-port", "--http-port", "--metrics-port", "--health-port"] {
             if other != flag {
                 command.args([other, "0"]);
@@ -149,7 +160,7 @@ async fn a_port_in_use_is_named_with_its_flag() {
 async fn too_little_memory_is_refused_with_the_least_that_works() {
     let (_directory, path) = file(&good());
     let mut command = run(&path);
-    command.args(["--memory", "1KiB"]);
+    command.args(["--memory", "1KiB", "--no-data-dir"]);
     let ended = end(command).await;
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("--memory 1024") && ended.err.contains("32MiB"), "{}", ended.err);
@@ -176,6 +187,66 @@ async fn log_lines_are_json() {
     for line in logs {
         assert!(line["level"].is_string() && line["timestamp"].is_string() && line["message"].is_string(), "{line}");
     }
+}
+
+/// The number of the first line that starts like this.
+fn line(text: &str, start: &str) -> u64 {
+    1 + text.lines().take_while(|line| !line.starts_with(start)).count() as u64
+}
+
+/// What is said of a configuration is a log record like every other, with the place in fields of its own.
+#[tokio::test]
+async fn what_is_not_active_yet_is_in_the_log() {
+    // Container logs are on by default.
+    let defaults = document(Signal::Logs, "defaults", closed_port().await, "");
+    let other = |name: &str, output: &str| {
+        format!(
+            "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: LogPipeline\nmetadata:\n  name: {name}\nspec:\n  \
+             output:\n    {output}\n---\n"
+        )
+    };
+    let manifests = defaults + &other("http", "http: {host: {value: b}}") + &other("custom", "custom: name null");
+    let weir = Weir::start(&manifests, &[]).await;
+    let logs = weir.logs();
+    for (pipeline, field, start, text) in [
+        (
+            "logs/defaults",
+            "spec",
+            "  output:",
+            "input.runtime, which is on by default: no container logs are collected",
+        ),
+        ("logs/http", "spec.output.http", "    http:", "output.http: this LogPipeline delivers nothing"),
+        ("logs/custom", "spec.output.custom", "    custom:", "output.custom: this LogPipeline delivers nothing"),
+    ] {
+        let message = format!("not active yet: {text}");
+        let found = logs.iter().find(|line| line["message"] == message.as_str() && line["pipeline"] == pipeline);
+        let found = found.unwrap_or_else(|| panic!("{message}: {logs:?}"));
+        assert_eq!((&found["level"], &found["field"]), (&json!("WARN"), &json!(field)));
+        assert_eq!(found["line"], line(&manifests, start), "{found}");
+        assert!(found["file"].as_str().unwrap().ends_with("pipelines.yaml") && found["column"].is_u64(), "{found}");
+    }
+    assert!(logs.iter().all(|line| line["message"].is_string()), "{logs:?}");
+}
+
+/// A certificate is judged when a gateway starts; the reason is that of a condition.
+#[tokio::test]
+async fn a_certificate_that_soon_expires_is_in_the_log() {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.not_after = (SystemTime::now() + Duration::from_secs(5 * 24 * 3600)).into();
+    let pem = params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem().replace('\n', "\n    ");
+    let secret =
+        format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: tls}}\nstringData:\n  ca: |\n    {pem}\n---\n");
+    let reference = "tls: {ca: {valueFrom: {secretKeyRef: {name: tls, namespace: default, key: ca}}}}";
+    let secured =
+        good().replace("http://", "https://").replace("    otlp:\n", &format!("    otlp:\n      {reference}\n"));
+    let weir = Weir::start(&(secret + &secured), &[]).await;
+    let logs = weir.logs();
+    let found = logs.iter().find(|line| line["reason"] == "TLSCertificateAboutToExpire");
+    let found = found.unwrap_or_else(|| panic!("{logs:?}"));
+    assert_eq!(found["level"], "WARN");
+    assert_eq!(found["field"], "spec.output.otlp.tls.ca.valueFrom.secretKeyRef");
+    assert!(found["message"].as_str().unwrap().starts_with("TLS CA certificate is about to expire"), "{found}");
 }
 
 /// What `make run` starts.

@@ -8,6 +8,8 @@ mod bad_input;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod configuration;
+#[cfg(test)]
 mod delivery;
 #[cfg(test)]
 mod encodings;

@@ -1,11 +1,8 @@
 //! What happens to telemetry between its client and its backend, by configuration: selection, enrichment, transforms,
 //! filters, temporality. Each case ends with books that balance.
 
-use std::net::SocketAddr;
-
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
 use prost::Message;
 use weir_plan::Signal;
 
@@ -15,20 +12,7 @@ use crate::support::gateway::{Gateway, configuration, settings};
 use crate::support::grpc::{OK, frame};
 use crate::support::metrics::whole;
 use crate::support::payload::{self, attribute};
-use crate::support::signals::{counter, deltas, encoded, items, resources};
-
-/// A pipeline of this signal to a local backend, with more fields of its `spec`.
-fn document(signal: Signal, name: &str, backend: SocketAddr, spec: &str) -> String {
-    let kind = match signal {
-        Signal::Traces => "TracePipeline",
-        Signal::Metrics => "MetricPipeline",
-        Signal::Logs => "LogPipeline",
-    };
-    format!(
-        "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: {kind}\nmetadata:\n  name: {name}\nspec:\n  output:\n    \
-         otlp:\n      compression: none\n      endpoint:\n        value: http://{backend}\n{spec}\n---\n"
-    )
-}
+use crate::support::signals::{counter, deltas, document, encoded, items, resources, text};
 
 async fn send(gateway: &Gateway, signal: Signal, request: &[u8]) {
     let answer = gateway.client().await.call(signal.grpc_method(), None, frame(request, false)).await;
@@ -38,14 +22,6 @@ async fn send(gateway: &Gateway, signal: Signal, request: &[u8]) {
 /// All requests that arrived, one after the other, which is one request.
 fn arrived(backend: &Backend) -> Vec<u8> {
     backend.captured().iter().flat_map(|request| request.plain.to_vec()).collect()
-}
-
-fn text<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a str> {
-    let found = attributes.iter().find(|attribute| attribute.key == key)?;
-    match found.value.as_ref()?.value.as_ref()? {
-        Value::StringValue(text) => Some(text),
-        _ => None,
-    }
 }
 
 #[tokio::test]

@@ -36,7 +36,14 @@ pub(crate) const DEAF: [&str; 3] = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\
 /// The program with arguments; output is captured.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command.args(arguments);
+    captured(command)
+}
+
+/// Output is captured, and it does not matter whether the tests run in a cluster.
+fn captured(mut command: Command) -> Command {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command.env_remove("KUBERNETES_SERVICE_HOST");
     command
 }
 
@@ -149,8 +156,7 @@ pub(crate) fn under(wrapper: &[&str], command: Command) -> Command {
     let [program, arguments @ ..] = wrapper else { return command };
     let mut wrapped = Command::new(program);
     wrapped.args(arguments).arg(command.as_std().get_program()).args(command.as_std().get_args());
-    wrapped.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    wrapped
+    captured(wrapped)
 }
 
 /// `weir run FILE` on free ports.

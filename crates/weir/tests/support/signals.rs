@@ -1,5 +1,7 @@
 //! Requests of all three signals with items that are numbered, and what of them arrived.
 
+use std::net::SocketAddr;
+
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -20,6 +22,19 @@ use super::payload::{self, attribute};
 
 /// Nanoseconds since the Unix epoch at which everything happens.
 pub(crate) const TIME: u64 = 1_700_000_000_000_000_000;
+
+/// A pipeline of this signal to a local backend, with more fields of its `spec`.
+pub(crate) fn document(signal: Signal, name: &str, backend: SocketAddr, spec: &str) -> String {
+    let kind = match signal {
+        Signal::Traces => "TracePipeline",
+        Signal::Metrics => "MetricPipeline",
+        Signal::Logs => "LogPipeline",
+    };
+    format!(
+        "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: {kind}\nmetadata:\n  name: {name}\nspec:\n  output:\n    \
+         otlp:\n      compression: none\n      endpoint:\n        value: http://{backend}\n{spec}\n---\n"
+    )
+}
 
 pub(crate) fn resource(attributes: &[(&str, &str)]) -> Resource {
     Resource {
@@ -209,4 +224,13 @@ pub(crate) fn deltas(request: &[u8]) -> Vec<(i32, i64)> {
     });
     let value = |value| if let Some(number_data_point::Value::AsInt(value)) = value { value } else { 0 };
     points.map(|(temporality, number)| (temporality, value(number))).collect()
+}
+
+/// The text that an attribute has.
+pub(crate) fn text<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a str> {
+    let found = attributes.iter().find(|attribute| attribute.key == key)?;
+    match found.value.as_ref()?.value.as_ref()? {
+        Value::StringValue(text) => Some(text),
+        _ => None,
+    }
 }

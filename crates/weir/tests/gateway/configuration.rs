@@ -1,0 +1,86 @@
+//! What a running program makes of its configuration and of where it runs.
+
+use weir_plan::Signal;
+
+use crate::support::backend::Backend;
+use crate::support::eventually;
+use crate::support::grpc::{Grpc, OK, frame};
+use crate::support::process::{Weir, manifest};
+use crate::support::signals::{document, encoded, resources, text};
+
+/// A `Telemetry` with this `spec`.
+fn telemetry(spec: &str) -> String {
+    format!(
+        "apiVersion: operator.kyma-project.io/v1beta1\nkind: Telemetry\nmetadata: {{name: default}}\nspec: {spec}\n---\n"
+    )
+}
+
+async fn send(weir: &Weir, signal: Signal) {
+    let request = encoded(signal, &[("service.name", "shop")], 1..3);
+    let answer = Grpc::connect(weir.grpc).await.call(signal.grpc_method(), None, frame(&request, false)).await;
+    assert_eq!(answer.code, OK, "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_without_a_name_is_known_by_its_api_server() {
+    let (named, unnamed) = (telemetry("{enrichments: {cluster: {name: garden}}}"), telemetry("{}"));
+    for (host, telemetry, expected) in [
+        (Some("100.64.0.1"), "", Some("100.64.0.1")),
+        (Some("100.64.0.1"), unnamed.as_str(), Some("100.64.0.1")),
+        (Some("100.64.0.1"), named.as_str(), Some("garden")),
+        (Some(""), "", None),
+        (None, unnamed.as_str(), None),
+    ] {
+        let backend = Backend::start().await;
+        let variable = host.map(|host| format!("KUBERNETES_SERVICE_HOST={host}"));
+        let environment: Vec<_> = variable.iter().flat_map(|variable| ["env", variable]).collect();
+        let manifests = manifest("backend", backend.address) + telemetry;
+        let weir = Weir::start_under(&environment, &manifests, &[]).await;
+        send(&weir, Signal::Traces).await;
+        eventually("it arrives", async || !backend.captured().is_empty()).await;
+        let resource = &resources(Signal::Traces, &backend.captured()[0].plain)[0];
+        assert_eq!(text(&resource.attributes, "k8s.cluster.name"), expected, "{host:?} {telemetry}");
+    }
+}
+
+/// Log records with this message so far.
+fn told(weir: &Weir, message: &str) -> usize {
+    weir.logs().iter().filter(|line| line["message"] == message).count()
+}
+
+const RELOADED: &str = "configuration reloaded";
+const SWITCHED: &str =
+    "Switching to or away from OTLP output is not supported. Please re-create the LogPipeline instead";
+
+#[tokio::test]
+async fn a_log_pipeline_is_not_switched_to_or_from_otlp_while_it_is_there() {
+    let backend = Backend::start().await;
+    let spans = manifest("spans", backend.address);
+    let otlp = spans.clone() + &document(Signal::Logs, "a", backend.address, "");
+    let http = format!(
+        "{spans}apiVersion: telemetry.kyma-project.io/v1beta1\nkind: LogPipeline\nmetadata: {{name: a}}\nspec:\n  \
+         output: {{http: {{host: {{value: b}}}}}}\n"
+    );
+    let weir = Weir::start(&otlp, &[]).await;
+
+    weir.edit(&http);
+    eventually("the switch is refused", async || {
+        told(&weir, "the new configuration is not used; the last good one goes on") == 1
+    })
+    .await;
+    let finding = weir.logged(SWITCHED).unwrap();
+    assert_eq!((&finding["level"], &finding["field"]), (&"ERROR".into(), &"spec.output".into()), "{finding}");
+    assert_eq!(finding["pipeline"], "logs/a");
+    send(&weir, Signal::Logs).await;
+    let logs = || backend.captured().iter().filter(|request| request.path == Signal::Logs.grpc_method()).count();
+    eventually("the pipeline goes on", async || logs() == 1).await;
+
+    // Re-created: away, and there again.
+    weir.edit(&spans);
+    eventually("it is away", async || told(&weir, RELOADED) == 1).await;
+    weir.edit(&http);
+    eventually("it is there again", async || told(&weir, RELOADED) == 2).await;
+    weir.edit(&otlp);
+    eventually("the other way is refused, too", async || told(&weir, SWITCHED) == 2).await;
+    assert_eq!(told(&weir, RELOADED), 2);
+}
