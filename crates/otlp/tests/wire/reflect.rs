@@ -1,24 +1,10 @@
 //! The definitions of OTLP as protoc compiled them, and with them a second oracle: protobuf and JSON of any message,
 //! by a library that knows no OTLP.
 
-use std::sync::LazyLock;
-
-use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions};
+use prost_reflect::{DeserializeOptions, DynamicMessage, SerializeOptions};
 use serde_json::Value as Json;
 use weir_otlp::Signal;
-
-static OTLP: LazyLock<DescriptorPool> =
-    LazyLock::new(|| DescriptorPool::decode(opentelemetry_proto::DESCRIPTORS).unwrap());
-
-/// The export request of a signal.
-pub(crate) fn request(signal: Signal) -> MessageDescriptor {
-    let name = match signal {
-        Signal::Traces => "opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest",
-        Signal::Metrics => "opentelemetry.proto.collector.metrics.v1.ExportMetricsServiceRequest",
-        Signal::Logs => "opentelemetry.proto.collector.logs.v1.ExportLogsServiceRequest",
-    };
-    OTLP.get_message_by_name(name).unwrap()
-}
+pub(crate) use weir_testkit::fields::request;
 
 /// The same request as OTLP/JSON: proto3 JSON as `options` say, but for ids, which are hexadecimal.
 pub(crate) fn to_json(signal: Signal, bytes: &[u8], options: &SerializeOptions) -> Json {

@@ -33,3 +33,5 @@ mod signals;
 mod support;
 #[cfg(test)]
 mod trial;
+#[cfg(test)]
+mod wrong_types;

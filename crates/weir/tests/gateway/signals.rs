@@ -19,11 +19,11 @@ fn to(signal: Signal, backend: &Backend, protocol: Protocol) -> Pipeline {
     Pipeline::new(signal, "backend", output)
 }
 
-fn all_to(backends: &[Backend; 3], protocol: Protocol) -> Vec<Pipeline> {
+pub(crate) fn all_to(backends: &[Backend; 3], protocol: Protocol) -> Vec<Pipeline> {
     Signal::ALL.iter().zip(backends).map(|(signal, backend)| to(*signal, backend, protocol)).collect()
 }
 
-async fn backends() -> [Backend; 3] {
+pub(crate) async fn backends() -> [Backend; 3] {
     [Backend::start().await, Backend::start().await, Backend::start().await]
 }
 
