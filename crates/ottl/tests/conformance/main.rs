@@ -3,6 +3,8 @@
 //! A table is a text file of one case a line; see [`table`] for the words.
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod plain;
 #[cfg(test)]
 mod properties;

@@ -7,7 +7,7 @@ use weir_ottl::{Context, Filter, Filtered, Limits, Options, Origin, Signal, Tran
 use crate::plain::{from_otlp, to_otlp};
 use crate::table::LIMITS;
 
-fn request(signal: Signal, plain: &Value) -> Vec<u8> {
+pub(crate) fn request(signal: Signal, plain: &Value) -> Vec<u8> {
     from_json(signal, to_otlp(plain).to_string().as_bytes(), &weir_otlp::Limits::default(), 1 << 24).unwrap()
 }
 

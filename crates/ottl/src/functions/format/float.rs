@@ -2,6 +2,10 @@
 
 use super::spec::Spec;
 
+/// Digits that a number can have behind its point, in either notation: the smallest one is 2^-1074. More are zeros,
+/// which `format!` would not write for a precision of any size.
+const MAX_DIGITS: usize = 1074;
+
 impl Spec {
     /// Appends a number; none when the verb is not for decimal numbers.
     pub(super) fn float(&self, value: f64, verb: char, out: &mut String) -> Option<()> {
@@ -38,8 +42,8 @@ impl Spec {
             return Some("Inf".to_owned());
         }
         let text = match verb {
-            'f' | 'F' => format!("{value:.*}", self.precision.unwrap_or(6)),
-            'e' | 'E' => exponent(&format!("{value:.*e}", self.precision.unwrap_or(6))),
+            'f' | 'F' => fixed(value, self.precision.unwrap_or(6)),
+            'e' | 'E' => exponent(&scientific(value, self.precision.unwrap_or(6))),
             'g' | 'G' | 'v' => self.shortest(value),
             _ => return None,
         };
@@ -51,7 +55,7 @@ impl Spec {
     fn shortest(&self, value: f64) -> String {
         let precision = self.precision.map(|precision| precision.max(1));
         let scientific = match precision {
-            Some(precision) => format!("{value:.*e}", precision - 1),
+            Some(precision) => scientific(value, (precision - 1).min(MAX_DIGITS)),
             None => format!("{value:e}"),
         };
         let (mantissa, power) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -68,7 +72,7 @@ impl Spec {
         if power < -4 || power >= most {
             return exponent(&format!("{mantissa}e{power}"));
         }
-        format!("{value:.*}", usize::try_from(decimals - power).unwrap_or_default())
+        fixed(value, usize::try_from(decimals - power).unwrap_or_default())
     }
 
     /// With a point, and with the zeros at the end that `g` leaves out.
@@ -90,6 +94,26 @@ impl Spec {
         }
         number + tail
     }
+}
+
+/// A number with so many digits behind its point.
+fn fixed(value: f64, digits: usize) -> String {
+    let mut text = format!("{value:.*}", digits.min(MAX_DIGITS));
+    text.extend(zeros(digits));
+    text
+}
+
+/// A number with one digit before its point, so many behind it, and an exponent.
+fn scientific(value: f64, digits: usize) -> String {
+    let mut text = format!("{value:.*e}", digits.min(MAX_DIGITS));
+    let end = text.find('e').unwrap_or(text.len());
+    text.insert_str(end, &zeros(digits).collect::<String>());
+    text
+}
+
+/// The digits beyond those that a number can have.
+fn zeros(digits: usize) -> impl Iterator<Item = char> {
+    std::iter::repeat_n('0', digits.saturating_sub(MAX_DIGITS))
 }
 
 /// The exponent with a sign and at least two digits.

@@ -100,7 +100,9 @@ fn integer(int: i64, value: &Value<'_>, verb: char, spec: &Spec, out: &mut Strin
         'c' => spec.pad(char.encode_utf8(&mut [0; 4]), out),
         'q' => spec.pad(&quote::char(char, spec.plus), out),
         'U' => {
-            let code = format!("U+{:0>1$X}", int.cast_unsigned(), spec.precision.unwrap_or_default().max(4));
+            let digits = format!("{:X}", int.cast_unsigned());
+            let zeros = spec.precision.unwrap_or_default().max(4).saturating_sub(digits.len());
+            let code = format!("U+{}{digits}", "0".repeat(zeros));
             let shown = spec.sharp
                 && char::from_u32(u32::try_from(int).unwrap_or(u32::MAX))
                     .is_some_and(|char| (' '..='~').contains(&char) || (!char.is_ascii() && quote::is_printable(char)));
