@@ -4,9 +4,10 @@ use bumpalo::Bump;
 
 use super::{Compiler, literal};
 use crate::ast;
-use crate::context::LEVELS;
+use crate::context::{Context, LEVELS};
 use crate::error::Fault;
 use crate::functions::{Function, Kind, Parameter, Type, grok, xml};
+use crate::paths::{Codec, Field};
 use crate::pattern;
 use crate::program::{Argument, Arguments, Call, Expr, Lambda, LambdaBody, Path, Pattern, Syntax, Target};
 use crate::scene::Scene;
@@ -75,6 +76,11 @@ impl Compiler {
                 }
                 if matches!(path.target, Target::EventIndex | Target::MetricType | Target::Local(_)) {
                     return Err(Fault::new(value.range.clone(), "this cannot be set"));
+                }
+                if let Some(kind) = walked(self.context, path.target) {
+                    let message = format!("the {kind} cannot be replaced while statements go through them");
+                    let help = "put this into a group of its own, whose paths name nothing in them";
+                    return Err(Fault::new(value.range.clone(), message).help(help));
                 }
                 Argument::Path(path)
             }
@@ -206,6 +212,19 @@ fn may_be(path: &Path, fits: fn(Target) -> bool) -> bool {
         Target::Body | Target::Local(_) => true,
         target => fits(target) || !path.keys.is_empty(),
     }
+}
+
+/// What a path leads to, when that holds the items of the context: their bytes are being written anew one by one, and
+/// cannot be replaced as a whole at the same time.
+fn walked(context: Context, target: Target) -> Option<&'static str> {
+    let Target::Field(Field { codec: Codec::Messages(kind), .. }) = target else { return None };
+    let around: &[&str] = match context {
+        Context::SpanEvent => &["events"],
+        Context::DataPoint => &["data points"],
+        Context::Exemplar => &["data points", "exemplars"],
+        Context::Log | Context::Metric | Context::Span | Context::Scope | Context::Resource => &[],
+    };
+    around.contains(&kind).then_some(kind)
 }
 
 fn text_of(value: &ast::Value) -> Option<String> {

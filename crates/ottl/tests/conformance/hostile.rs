@@ -1,4 +1,4 @@
-//! Input and statements made to do damage: numbers too large.
+//! Input and statements made to do damage: numbers too large, lists assigned while they are walked.
 
 use serde_json::{Value, json};
 use weir_ottl::{Limits, Options, Signal, Transform, Transformed};
@@ -56,4 +56,19 @@ fn a_format_can_ask_for_any_precision() {
     assert_eq!(text("%.*U", "i"), format!("U+{}42", zeros(69_998)));
     assert_eq!(text("%.*d", "i"), format!("{}66", zeros(69_998)));
     assert_eq!(text("%*s", "i").len(), 70_000 + "%!s(int64=)".len());
+}
+
+#[test]
+fn what_is_walked_cannot_be_replaced_meanwhile() {
+    let events = compile(Signal::Traces, &["set(spanevent.name, \"x\")", "set(span.events, span.events)"]);
+    let refused = events.unwrap_err();
+    assert!(refused.contains("the events cannot be replaced while statements go through them"), "{refused}");
+    let points = ["set(datapoint.flags, 1)", "set(metric.data_points, metric.data_points)"];
+    let refused = compile(Signal::Metrics, &points).unwrap_err();
+    assert!(refused.contains("the data points cannot be replaced"), "{refused}");
+
+    // What is beside them, or around them in another group, can be.
+    compile(Signal::Traces, &["set(spanevent.name, \"x\")", "set(span.links, span.links)"]).unwrap();
+    compile(Signal::Traces, &["set(span.events, span.events)"]).unwrap();
+    compile(Signal::Metrics, &["set(metric.data_points, metric.data_points)"]).unwrap();
 }
