@@ -5,11 +5,13 @@
 //! allocation. Statements read through the changes; only [`Draft::finish`] encodes them.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use weir_otlp::build::Encoder;
 use weir_otlp::cursor::{Cursor, Field, Key, Value as Raw};
 
 use crate::patch::{Patches, Place};
+use crate::value::places::Places;
 use crate::value::{Entries, Value, wire};
 
 mod map;
@@ -115,6 +117,12 @@ pub(crate) struct Draft<'a> {
     prints: Vec<u8>,
     replaced: Vec<Value<'a>>,
     added: Entries<'a>,
+    /// Where keys are among those added.
+    added_places: Places<'a>,
+    /// How many keys were searched since the message began or lost entries.
+    searches: usize,
+    /// Where keys are among the entries that are left, once many were searched.
+    places: Option<HashMap<&'a [u8], usize>>,
     /// Where the keys are that statements name as literals, each known by a number.
     slots: Vec<Slot>,
 }
@@ -144,7 +152,7 @@ impl<'a> Draft<'a> {
         self.replaced.clear();
         self.added.clear();
         self.entries.iter_mut().for_each(|entry| entry.state = State::Kept);
-        self.slots.fill(Slot::Unknown);
+        self.forget_places();
     }
 
     /// The bytes the message is part of.
@@ -178,7 +186,7 @@ impl<'a> Draft<'a> {
         self.indexed = true;
         self.fields.clear();
         self.entries.clear();
-        self.slots.fill(Slot::Unknown);
+        self.forget_places();
         self.prints.clear();
         let Some(place) = self.place else { return true };
         let mut cursor = Cursor::starting_at(&self.source[..place.end], place.start);

@@ -40,7 +40,13 @@ pub(crate) struct Scene<'a> {
     pub(crate) now: i128,
     /// Bytes that statements may still add.
     budget: usize,
+    /// Bytes of metrics that may still be looked at for single data points.
+    looks: usize,
 }
+
+/// How many times as much may be looked at for single data points as may be added. The sum or the count of a summary
+/// takes more than a sixteenth of it, unless it has very many quantiles.
+const LOOKS: usize = 16;
 
 impl<'a> Scene<'a> {
     /// A scene without any message. `slots` says how many literal keys the program has at each level.
@@ -58,6 +64,7 @@ impl<'a> Scene<'a> {
             locals: Vec::new(),
             now,
             budget,
+            looks: budget.saturating_mul(LOOKS),
         }
     }
 

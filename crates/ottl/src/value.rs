@@ -6,6 +6,7 @@ use std::fmt;
 pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod math;
+pub(crate) mod places;
 pub(crate) mod text;
 pub(crate) mod time;
 pub(crate) mod wire;
@@ -167,6 +168,16 @@ impl<'a> Map<'a> {
         }
     }
 
+    /// The entries one after the other.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Cow<'a, str>, Value<'a>)> {
+        let (body, entries) = match self {
+            Self::Wire(body) => (*body, &[][..]),
+            Self::Tree(entries) => (&[][..], &entries[..]),
+        };
+        let parsed = wire::entries(body).map(|(key, value)| (Cow::Borrowed(key), value));
+        parsed.chain(entries.iter().cloned())
+    }
+
     /// The value of a key.
     pub(crate) fn get(&self, key: &str) -> Option<Value<'a>> {
         match self {
@@ -191,6 +202,15 @@ impl<'a> List<'a> {
             Self::Wire(body) => wire::elements(body).count(),
             Self::Tree(values) => values.len(),
         }
+    }
+
+    /// The elements one after the other.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Value<'a>> {
+        let (body, values) = match self {
+            Self::Wire(body) => (*body, &[][..]),
+            Self::Tree(values) => (&[][..], &values[..]),
+        };
+        wire::elements(body).chain(values.iter().cloned())
     }
 
     /// The element at an index.

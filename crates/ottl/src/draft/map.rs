@@ -1,8 +1,10 @@
 //! The map of a message: attributes, metadata.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::{Draft, Entry, Slot, State, fingerprint};
+use crate::value::places::FEW;
 use crate::value::{Entries, Value, wire};
 
 impl<'a> Draft<'a> {
@@ -13,6 +15,11 @@ impl<'a> Draft<'a> {
             Slot::Added(index) => Some(self.added[index].1.clone()),
             Slot::Absent | Slot::Unknown => None,
         }
+    }
+
+    /// Whether a key is there.
+    pub(crate) fn contains(&mut self, key: &str) -> bool {
+        matches!(self.find(key, None), Slot::Entry(_) | Slot::Added(_))
     }
 
     /// Gives a key a value.
@@ -33,7 +40,7 @@ impl<'a> Draft<'a> {
                 self.added.push((key, value));
                 match slot.and_then(|slot| self.slots.get_mut(slot)) {
                     Some(slot) => *slot = Slot::Added(self.added.len() - 1),
-                    None => self.forget_slots(),
+                    None => self.slots.fill(Slot::Unknown),
                 }
             }
         }
@@ -56,11 +63,12 @@ impl<'a> Draft<'a> {
                 self.entries[index].state = State::Removed;
                 let stale = self.slots.iter_mut().find(|slot| **slot == Slot::Entry(index));
                 stale.into_iter().for_each(|slot| *slot = Slot::Unknown);
+                self.places = None;
             }
             Slot::Added(index) => {
                 let (key, old) = self.added.remove(index);
                 self.pending -= size(key.len(), &old);
-                self.forget_slots();
+                self.forget_places();
             }
             Slot::Absent | Slot::Unknown => return,
         }
@@ -89,7 +97,7 @@ impl<'a> Draft<'a> {
         });
         if removed {
             self.changed = true;
-            self.forget_slots();
+            self.forget_places();
         }
     }
 
@@ -142,22 +150,42 @@ impl<'a> Draft<'a> {
         found
     }
 
-    fn search(&self, key: &str) -> Slot {
-        let bytes = key.as_bytes();
-        let mut candidates = memchr::memchr_iter(fingerprint(bytes), &self.prints);
-        let entry = candidates.find(|index| {
-            let entry = &self.entries[*index];
-            entry.key == bytes && entry.state != State::Removed
-        });
+    fn search(&mut self, key: &str) -> Slot {
+        self.searches += 1;
+        let entry = if self.searches > FEW && self.entries.len() > FEW {
+            self.known_entries().get(key.as_bytes()).copied()
+        } else {
+            self.seek_entry(key.as_bytes())
+        };
         match entry {
             Some(index) => Slot::Entry(index),
-            None => self.added.iter().position(|(other, _)| other == key).map_or(Slot::Absent, Slot::Added),
+            None => self.added_places.find(&self.added, key).map_or(Slot::Absent, Slot::Added),
         }
     }
 
-    /// Entries moved or came: what was found before may be wrong.
-    fn forget_slots(&mut self) {
+    /// The first entry with a key that is left.
+    fn seek_entry(&self, key: &[u8]) -> Option<usize> {
+        memchr::memchr_iter(fingerprint(key), &self.prints).find(|index| {
+            let entry = &self.entries[*index];
+            entry.key == key && entry.state != State::Removed
+        })
+    }
+
+    /// The entries that are left by their keys.
+    fn known_entries(&mut self) -> &HashMap<&'a [u8], usize> {
+        self.places.get_or_insert_with(|| {
+            let left = self.entries.iter().enumerate().filter(|(_, entry)| entry.state != State::Removed);
+            // The first of several with the same key is put in last.
+            left.rev().map(|(index, entry)| (entry.key, index)).collect()
+        })
+    }
+
+    /// Entries moved or went away: what was found before may be wrong.
+    pub(super) fn forget_places(&mut self) {
         self.slots.fill(Slot::Unknown);
+        self.added_places.forget();
+        self.searches = 0;
+        self.places = None;
     }
 }
 

@@ -1,11 +1,9 @@
 //! Converters of lists and maps, and those that take a lambda.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
-
 use super::{Function, Kind, LIST, MAP, function, optional, required};
 use crate::program::{Arguments, Lambda};
 use crate::scene::Scene;
+use crate::value::places::Distinct;
 use crate::value::{Entries, Failure, Value, compare};
 
 const SOURCE: super::Parameter = required("source", Kind::Any);
@@ -198,27 +196,6 @@ fn map_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value
         map.put(key, value);
     }
     Ok(Value::map(map.entries))
-}
-
-/// Entries of which no two have the same key.
-pub(super) struct Distinct<'a> {
-    pub(super) entries: Entries<'a>,
-    places: HashMap<Cow<'a, str>, usize>,
-}
-
-impl<'a> Distinct<'a> {
-    pub(super) fn with_capacity(entries: usize) -> Self {
-        Self { entries: Entries::with_capacity(entries), places: HashMap::with_capacity(entries) }
-    }
-
-    /// Adds an entry, or gives a key that is there another value.
-    pub(super) fn put(&mut self, key: Cow<'a, str>, value: Value<'a>) {
-        let place = *self.places.entry(key.clone()).or_insert(self.entries.len());
-        match self.entries.get_mut(place) {
-            Some((_, old)) => *old = value,
-            None => self.entries.push((key, value)),
-        }
-    }
 }
 
 fn reduce<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::{Function, Kind, MAP, STRING, function, optional, required};
 use crate::program::{Arguments, Expr, Syntax};
 use crate::scene::Scene;
+use crate::value::places::Distinct;
 use crate::value::text::char_boundary;
 use crate::value::{Entries, Failure, Value};
 
@@ -180,65 +181,70 @@ fn clear<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a
 }
 
 fn flatten<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let target = arguments.path(0)?;
+    let entries = scene.get(target)?.into_map()?.into_entries();
     let mut flat = Flat {
-        entries: Entries::new(),
+        scene,
+        entries: Distinct::default(),
         taken: HashMap::new(),
+        size: 0,
         depth: arguments.literal_int(2).unwrap_or(i64::MAX),
         resolve_conflicts: arguments.literal_bool(3).unwrap_or_default(),
     };
-    scene.edit_map(arguments.path(0)?, |map| {
-        flat.map(map.entries(), arguments.literal_text(1).unwrap_or_default(), 0);
-        map.replace_all(flat.entries)
-    })?;
+    flat.map(entries, arguments.literal_text(1).unwrap_or_default(), 0)?;
+    let entries = flat.entries.entries;
+    scene.edit_map(target, |map| map.replace_all(entries))?;
     Ok(Value::Nil)
 }
 
 /// The entries of nested maps and lists at one level, their keys joined by dots.
-struct Flat<'a> {
-    entries: Entries<'a>,
+struct Flat<'s, 'a> {
+    scene: &'s Scene<'a>,
+    entries: Distinct<'a>,
     /// How often a key occurred, when conflicts are resolved.
     taken: HashMap<String, u64>,
+    /// Bytes that the entries take: each repeats the keys around it.
+    size: usize,
     depth: i64,
     resolve_conflicts: bool,
 }
 
-impl<'a> Flat<'a> {
-    fn map(&mut self, entries: Entries<'a>, prefix: &str, depth: i64) {
+impl<'a> Flat<'_, 'a> {
+    fn map(&mut self, entries: Entries<'a>, prefix: &str, depth: i64) -> Result<(), Failure> {
         for (key, value) in entries {
             let key = if prefix.is_empty() { key.into_owned() } else { format!("{prefix}.{key}") };
-            self.value(key, value, depth);
+            self.value(key, value, depth)?;
         }
+        Ok(())
     }
 
-    fn value(&mut self, key: String, value: Value<'a>, depth: i64) {
+    fn value(&mut self, key: String, value: Value<'a>, depth: i64) -> Result<(), Failure> {
         match value {
             Value::Map(map) if depth < self.depth => self.map(map.into_entries(), &key, depth + 1),
             Value::List(list) if depth < self.depth => {
-                let values = list.into_values().into_iter().enumerate();
-                values.for_each(|(index, value)| self.element(&key, index, value, depth + 1));
+                let mut values = list.into_values().into_iter().enumerate();
+                values.try_for_each(|(index, value)| self.element(&key, index, value, depth + 1))
             }
             value => self.put(key, value),
         }
     }
 
-    fn element(&mut self, list: &str, index: usize, value: Value<'a>, depth: i64) {
+    fn element(&mut self, list: &str, index: usize, value: Value<'a>, depth: i64) -> Result<(), Failure> {
         match value {
             Value::Map(_) if depth < self.depth => self.value(format!("{list}.{index}"), value, depth),
             // As in the reference, no dot stands between the indexes of a list in a list.
             Value::List(inner) if depth < self.depth => {
-                let values = inner.into_values().into_iter().enumerate();
-                values.for_each(|(inner, value)| self.value(format!("{list}.{index}{inner}"), value, depth + 2));
+                let mut values = inner.into_values().into_iter().enumerate();
+                values.try_for_each(|(inner, value)| self.value(format!("{list}.{index}{inner}"), value, depth + 2))
             }
             value if self.resolve_conflicts => self.put(list.to_owned(), value),
             value => self.put(format!("{list}.{index}"), value),
         }
     }
 
-    fn put(&mut self, key: String, value: Value<'a>) {
-        if !self.resolve_conflicts {
-            return crate::scene::access::put(&mut self.entries, Cow::Owned(key), value);
-        }
+    fn put(&mut self, key: String, value: Value<'a>) -> Result<(), Failure> {
         let key = match self.taken.get_mut(&key) {
+            _ if !self.resolve_conflicts => key,
             Some(count) => {
                 *count += 1;
                 format!("{key}.{}", *count - 1)
@@ -248,6 +254,9 @@ impl<'a> Flat<'a> {
                 key
             }
         };
-        self.entries.push((Cow::Owned(key), value));
+        self.size = self.size.saturating_add(key.len() + value.encoded_size()?);
+        self.scene.check_length(self.size)?;
+        self.entries.put(Cow::Owned(key), value);
+        Ok(())
     }
 }

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::collections::Distinct;
 use super::{Function, Kind, LIST, MAP, function, optional, required};
 use crate::program::Arguments;
 use crate::scene::Scene;
+use crate::value::places::Distinct;
 use crate::value::{Failure, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[

@@ -2,6 +2,8 @@
 //!
 //! Source of the semantics: `pkg/ottl/ottlfuncs` of the reference, version 0.158.
 
+use std::collections::HashSet;
+
 use super::{Function, Kind, STRING, function, optional, required};
 use crate::program::Arguments;
 use crate::scene::Scene;
@@ -86,16 +88,18 @@ fn insert_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Val
 
 fn remove_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let mut tree = target(arguments, scene)?;
+    let mut gone = HashSet::new();
     // From the last one on, so that the places of attributes stay right.
     for selected in select(arguments, &tree)?.into_iter().rev() {
         match (selected.attribute, tree.0[selected.node].kind) {
             (Some(attribute), _) => drop(tree.0[selected.node].attributes.remove(attribute)),
             (None, NodeKind::Element | NodeKind::Text | NodeKind::Comment | NodeKind::CharData) => {
-                tree.remove(selected.node);
+                gone.insert(selected.node);
             }
             _ => {}
         }
     }
+    tree.remove(&gone);
     Ok(written(&tree))
 }
 

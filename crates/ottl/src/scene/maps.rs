@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 
 use super::Scene;
-use super::access::put;
 use crate::context::Level;
 use crate::program::{Path, Target};
+use crate::value::places::Places;
 use crate::value::{Entries, Failure, Value};
 
 /// A map that is being changed.
 pub(crate) enum MapEditor<'s, 'a> {
     /// The map of a message.
     Message(&'s mut Scene<'a>, Level),
-    /// A map that is put back afterwards.
-    Entries(&'s mut Entries<'a>),
+    /// A map that is put back afterwards, and where its keys are.
+    Entries(&'s mut Entries<'a>, Places<'a>),
 }
 
 impl<'a> MapEditor<'_, 'a> {
@@ -21,15 +21,15 @@ impl<'a> MapEditor<'_, 'a> {
     pub(crate) fn len(&mut self) -> usize {
         match self {
             Self::Message(scene, level) => scene.draft(*level).len(),
-            Self::Entries(entries) => entries.len(),
+            Self::Entries(entries, _) => entries.len(),
         }
     }
 
     /// Whether the key is there.
     pub(crate) fn contains(&mut self, key: &str) -> bool {
         match self {
-            Self::Message(scene, level) => scene.entry(*level, key, None).is_some(),
-            Self::Entries(entries) => entries.iter().any(|(other, _)| other == key),
+            Self::Message(scene, level) => scene.draft(*level).contains(key),
+            Self::Entries(entries, places) => places.find(entries, key).is_some(),
         }
     }
 
@@ -39,9 +39,10 @@ impl<'a> MapEditor<'_, 'a> {
             Self::Message(scene, level) => {
                 scene.change(*level, |draft| draft.remove(key));
             }
-            Self::Entries(entries) => {
-                if let Some(index) = entries.iter().position(|(other, _)| other == key) {
+            Self::Entries(entries, places) => {
+                if let Some(index) = places.find(entries, key) {
                     entries.remove(index);
+                    places.forget();
                 }
             }
         }
@@ -53,7 +54,10 @@ impl<'a> MapEditor<'_, 'a> {
             Self::Message(scene, level) => {
                 scene.change(*level, |draft| draft.retain(keeps));
             }
-            Self::Entries(entries) => entries.retain(|(key, _)| keeps(key)),
+            Self::Entries(entries, places) => {
+                entries.retain(|(key, _)| keeps(key));
+                places.forget();
+            }
         }
     }
 
@@ -64,8 +68,11 @@ impl<'a> MapEditor<'_, 'a> {
     pub(crate) fn put(&mut self, key: Cow<'a, str>, value: Value<'a>) -> Result<(), Failure> {
         match self {
             Self::Message(scene, level) => scene.put_entry(*level, key, None, value),
-            Self::Entries(entries) => {
-                put(entries, key, value);
+            Self::Entries(entries, places) => {
+                match places.find(entries, &key) {
+                    Some(place) => entries[place].1 = value,
+                    None => entries.push((key, value)),
+                }
                 Ok(())
             }
         }
@@ -75,7 +82,7 @@ impl<'a> MapEditor<'_, 'a> {
     pub(crate) fn entries(&mut self) -> Entries<'a> {
         match self {
             Self::Message(scene, level) => scene.draft(*level).all_entries(),
-            Self::Entries(entries) => entries.clone(),
+            Self::Entries(entries, _) => entries.clone(),
         }
     }
 
@@ -103,7 +110,7 @@ impl<'a> Scene<'a> {
             return edit(&mut MapEditor::Message(self, level));
         }
         let mut entries = self.get(path)?.into_map()?.into_entries();
-        edit(&mut MapEditor::Entries(&mut entries))?;
+        edit(&mut MapEditor::Entries(&mut entries, Places::default()))?;
         self.set(path, Value::map(entries))
     }
 }

@@ -77,6 +77,18 @@ impl<'a> Scene<'a> {
         Ok(points)
     }
 
+    /// Accounts for a function that looks at all points of the metric for each of them, which takes the square of
+    /// their number. It looks at a multiple of what may be added: what does more can add but little of what it makes.
+    ///
+    /// # Errors
+    /// When that is used up.
+    pub(crate) fn look_at_all_points(&mut self) -> Result<(), Failure> {
+        let length = self.metrics.data.map_or(0, |data| data.end - data.start);
+        let left = self.looks.checked_sub(length);
+        self.looks = left.ok_or(Failure::text("statements look at all data points of a metric too often"))?;
+        Ok(())
+    }
+
     /// `aggregation_temporality` of the current metric; 0 when it has none.
     pub(crate) fn temporality(&mut self) -> u64 {
         match self.draft(Level::Data).scalar(TEMPORALITY) {

@@ -3,8 +3,9 @@
 //! Values of different kinds differ and are in no order; int and double are one kind. Nothing equals only nothing.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
-use super::Value;
+use super::{Map, Value};
 use crate::ast::Comparison;
 
 /// Whether the values relate as the operator demands.
@@ -107,14 +108,34 @@ fn same(left: &Value<'_>, right: &Value<'_>) -> bool {
         (Value::SpanId(left), Value::SpanId(right)) => left == right,
         (Value::ProfileId(left), Value::ProfileId(right)) => left == right,
         (Value::Map(left), Value::Map(right)) => {
-            let entries = left.clone().into_entries();
-            entries.len() == right.len()
-                && entries.iter().all(|(key, value)| right.get(key).is_some_and(|other| same(value, &other)))
+            // Maps of different length are not looked at beyond the shorter one: one may be compared with many.
+            pairwise(left.iter(), right.iter(), |_, _| true) && same_entries(left, right)
         }
-        (Value::List(left), Value::List(right)) => {
-            let (left, right) = (left.clone().into_values(), right.clone().into_values());
-            left.len() == right.len() && left.iter().zip(&right).all(|(left, right)| same(left, right))
-        }
+        (Value::List(left), Value::List(right)) => pairwise(left.iter(), right.iter(), same),
         _ => equal(left, right),
     }
+}
+
+/// Whether there are as many on both sides, and all that stand beside each other are the same.
+fn pairwise<T>(
+    left: impl Iterator<Item = T>,
+    mut right: impl Iterator<Item = T>,
+    same: impl Fn(&T, &T) -> bool,
+) -> bool {
+    for left in left {
+        match right.next() {
+            Some(right) if same(&left, &right) => {}
+            _ => return false,
+        }
+    }
+    right.next().is_none()
+}
+
+/// Whether every key of one map has the same value in the other; of a key that occurs twice the first counts.
+fn same_entries(left: &Map<'_>, right: &Map<'_>) -> bool {
+    let mut others = HashMap::new();
+    for (key, value) in right.iter() {
+        others.entry(key).or_insert(value);
+    }
+    left.iter().all(|(key, value)| others.get(&key).is_some_and(|other| same(&value, other)))
 }

@@ -57,6 +57,7 @@ fn from_summary<'a>(
     if scene.data != SUMMARY {
         return Ok(Value::Nil);
     }
+    scene.look_at_all_points()?;
     let [name, description, unit] = texts(scene);
     let name = name + arguments.literal_text(2).unwrap_or(suffix);
     let properties = (temporality(arguments), is_monotonic(arguments, 1));

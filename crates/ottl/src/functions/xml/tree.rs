@@ -1,5 +1,7 @@
 //! An XML document as a tree: read, and written again. Entities of the document's own are refused, never expanded.
 
+use std::collections::HashSet;
+
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion, escape};
 
@@ -137,10 +139,12 @@ impl Tree {
         source.children.iter().try_for_each(|child| self.graft(copy, other, *child))
     }
 
-    /// Takes a node out of the tree.
-    pub(super) fn remove(&mut self, node: usize) {
-        let parent = self.0[node].parent;
-        self.0[parent].children.retain(|child| *child != node);
+    /// Takes nodes out of the tree.
+    pub(super) fn remove(&mut self, nodes: &HashSet<usize>) {
+        let parents: HashSet<usize> = nodes.iter().map(|node| self.0[*node].parent).collect();
+        for parent in parents {
+            self.0[parent].children.retain(|child| !nodes.contains(child));
+        }
     }
 
     /// The text in a node.
