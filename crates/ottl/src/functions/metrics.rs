@@ -109,8 +109,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
 fn sum_to_gauge<'a>(_: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     if scene.data == SUM {
         let points = scene.points()?;
-        // A gauge has neither property; as nothing is kept of them, none can be read as something else.
-        scene.replace_points(GAUGE, Some((0, false)), points)?;
+        // A gauge has neither property.
+        scene.convert(GAUGE, (0, false), points)?;
     }
     Ok(Value::Nil)
 }
@@ -118,7 +118,7 @@ fn sum_to_gauge<'a>(_: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>
 fn gauge_to_sum<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     if scene.data == GAUGE {
         let points = scene.points()?;
-        scene.replace_points(SUM, Some((temporality(arguments), is_monotonic(arguments, 1))), points)?;
+        scene.convert(SUM, (temporality(arguments), is_monotonic(arguments, 1)), points)?;
     }
     Ok(Value::Nil)
 }

@@ -97,36 +97,43 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Gives the current metric other points, in the member `number` of `Metric.data`. Temporality and monotonicity are
-    /// kept where none is given.
+    /// Gives the current metric other points; everything else in it stays.
     ///
     /// # Errors
     /// When the request would grow too much.
-    pub(crate) fn replace_points(
+    pub(crate) fn replace_points(&mut self, points: Vec<Cow<'a, [u8]>>) -> Result<(), Failure> {
+        self.spend_on_points(&points)?;
+        self.draft(Level::Data).set_scalar(POINTS, Some(Scalar::Repeated(points)));
+        Ok(())
+    }
+
+    /// Makes the current metric one of another type: its points are in the member `number` of `Metric.data`, which has
+    /// this temporality, if any, and perhaps is monotonic.
+    ///
+    /// # Errors
+    /// When the request would grow too much.
+    pub(crate) fn convert(
         &mut self,
         number: u32,
-        properties: Option<(u64, bool)>,
+        (temporality, is_monotonic): (u64, bool),
         points: Vec<Cow<'a, [u8]>>,
     ) -> Result<(), Failure> {
-        let size = |bodies: &[Cow<'a, [u8]>]| bodies.iter().map(|body| body.len()).sum::<usize>();
-        let before = size(&self.points()?);
-        self.spend(size(&points).saturating_sub(before))?;
-        let draft = self.draft(Level::Data);
-        let (temporality, is_monotonic) = match properties {
-            Some((temporality, is_monotonic)) => {
-                (Some(Scalar::Varint(temporality)), is_monotonic.then_some(Scalar::Varint(1)))
-            }
-            None => (draft.scalar(TEMPORALITY), draft.scalar(IS_MONOTONIC)),
-        };
+        self.spend_on_points(&points)?;
         self.data = number;
         self.point = PointKind::of_data(number).unwrap_or(PointKind::Number);
         self.metrics.replaced = true;
         self.begin(Level::Data, None, 0);
         let draft = self.draft(Level::Data);
         draft.set_scalar(POINTS, Some(Scalar::Repeated(points)));
-        draft.set_scalar(TEMPORALITY, temporality);
-        draft.set_scalar(IS_MONOTONIC, is_monotonic);
+        draft.set_scalar(TEMPORALITY, (temporality != 0).then_some(Scalar::Varint(temporality)));
+        draft.set_scalar(IS_MONOTONIC, is_monotonic.then_some(Scalar::Varint(1)));
         Ok(())
+    }
+
+    fn spend_on_points(&mut self, points: &[Cow<'a, [u8]>]) -> Result<(), Failure> {
+        let size = |bodies: &[Cow<'a, [u8]>]| bodies.iter().map(|body| body.len()).sum::<usize>();
+        let before = size(&self.points()?);
+        self.spend(size(points).saturating_sub(before))
     }
 
     /// Adds a metric behind those of the current scope. Statements come to it when they have seen those.

@@ -315,6 +315,30 @@ fn metrics_added_come_behind_those_of_their_scope_and_keep_the_rest() {
     assert_eq!(plain(Signal::Metrics, &done.request.unwrap()), expected);
 }
 
+/// OTTL-3
+#[test]
+fn editors_of_whole_metrics_write_what_the_type_has_and_keep_what_they_do_not_know() {
+    const UNKNOWN: &[u8] = b"\xfa\x07\x03abc";
+    // A metric with the name `m` and a sum, which has a point, a temporality and a field that is unknown.
+    let point = b"\x09\x21\0\0\0\0\0\0\x10\x40";
+    let sum = |point: &[u8]| [&b"\x0a"[..], point, b"\x10\x02", UNKNOWN].concat();
+    let metric = |number: u8, data: &[u8]| {
+        [&b"\x0a\x01m"[..], &[number << 3 | 2, u8::try_from(data.len()).unwrap()], data, UNKNOWN].concat()
+    };
+    let around = |body: &[u8], key: u8| [&[key, u8::try_from(body.len()).unwrap()], body].concat();
+    let request = |metric: &[u8]| around(&around(&around(metric, 0x12), 0x12), 0x0a);
+    let apply = |statement: &str| {
+        let statements = texts(&[statement]);
+        let options = Options::transform(Signal::Metrics);
+        let transform = Transform::compile(Signal::Metrics, &options, &[], &statements).unwrap();
+        transform.apply(&request(&metric(7, &sum(point))), &LIMITS).request.unwrap()
+    };
+    let gauge = apply("convert_sum_to_gauge() where metric.name == \"m\"");
+    assert_eq!(gauge, request(&metric(5, &[&b"\x0a"[..], point].concat())));
+    let doubled = b"\x09\x21\0\0\0\0\0\0\x20\x40";
+    assert_eq!(apply("scale_metric(2.0) where metric.name == \"m\""), request(&metric(7, &sum(doubled))));
+}
+
 #[test]
 fn conditions_have_no_functions_of_transforms() {
     let conditions = texts(&["ParseCEF(log.body)[\"a\"] == 1"]);

@@ -88,7 +88,7 @@ fn aggregate<'a>(
         PointKind::Number | PointKind::Summary => Ok(numbers::merged(&group, function)),
     });
     let merged = merged.map(|point| point.map(Cow::Owned)).collect::<Result<_, _>>()?;
-    scene.replace_points(scene.data, None, merged)?;
+    scene.replace_points(merged)?;
     Ok(Value::Nil)
 }
 

@@ -38,7 +38,7 @@ pub(super) fn to_histogram<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) 
     scene.check_length(points.len().saturating_mul(bounds.len().saturating_mul(2 * size_of::<u64>())))?;
     let converted = points.iter().map(|point| Cow::Owned(histogram_point(Point(point), bounds, distribution)));
     let converted = converted.collect();
-    scene.replace_points(HISTOGRAM, Some((temporality, false)), converted)?;
+    scene.convert(HISTOGRAM, (temporality, false), converted)?;
     Ok(Value::Nil)
 }
 

@@ -52,7 +52,7 @@ pub(super) fn scale_metric<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) 
     });
     let scaled = scaled.collect();
     scene.check_length(unit.as_ref().map_or(0, |unit| unit.len()))?;
-    scene.replace_points(scene.data, None, scaled)?;
+    scene.replace_points(scaled)?;
     if let Some(unit) = unit {
         let unit = match unit {
             Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
