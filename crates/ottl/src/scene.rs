@@ -14,6 +14,7 @@ mod codec;
 pub(crate) mod eval;
 pub(crate) mod maps;
 pub(crate) mod metrics;
+mod trace_state;
 
 /// See the module. It lives as long as one request is worked on.
 #[derive(Debug)]

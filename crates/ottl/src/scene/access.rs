@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::trace_state::TraceState;
 use super::{Scene, codec};
 use crate::context::Level;
 use crate::draft::Scalar;
@@ -45,7 +46,8 @@ impl<'a> Scene<'a> {
             Target::Field(Field { codec: Codec::TraceState, .. }) => {
                 let key = self.eval(first)?.into_text()?;
                 let state = self.whole(path.target)?.into_text()?;
-                Ok(Value::String(Cow::Owned(codec::trace_state_member(&state, &key).unwrap_or_default().to_owned())))
+                let member = |state: TraceState<'_>| Value::text(state.get(&key).unwrap_or_default().to_owned());
+                Ok(TraceState::parse(&state).map_or(Value::Nil, member))
             }
             target => {
                 let whole = self.whole(target)?;
@@ -194,10 +196,10 @@ impl<'a> Scene<'a> {
             Target::Field(Field { codec: Codec::TraceState, .. }) => {
                 let key = self.eval(first)?.into_text()?;
                 let state = self.whole(path.target)?.into_text()?;
-                match codec::with_trace_state_member(&state, &key, &value.into_text()?) {
-                    Some(state) => self.set_whole(path.target, Value::String(Cow::Owned(state))),
-                    None => Err(Failure::text("the trace state or the new member is not valid")),
-                }
+                let state = TraceState::parse(&state).ok_or(Failure::text("the trace state is not valid"))?;
+                let changed = state.with(&key, &value.into_text()?);
+                let changed = changed.ok_or(Failure::text("the new member of the trace state is not valid"))?;
+                self.set_whole(path.target, Value::text(changed))
             }
             _ => Err(Failure::text("what the path leads to cannot be set by key")),
         }

@@ -244,33 +244,3 @@ fn packed<'a>(codec: Codec, value: Value<'_>) -> Result<Option<Scalar<'a>>, Fail
     }
     Ok(bytes(Cow::Owned(out.into_bytes())))
 }
-
-/// The value of a member of a W3C trace state.
-pub(super) fn trace_state_member<'s>(state: &'s str, key: &str) -> Option<&'s str> {
-    members(state).find(|(other, _)| *other == key).map(|(_, value)| value)
-}
-
-fn members(state: &str) -> impl Iterator<Item = (&str, &str)> {
-    state.split(',').filter_map(|member| member.trim_matches([' ', '\t']).split_once('='))
-}
-
-/// The trace state with another member in front, in the place of one with the same key. None when the key or the value
-/// may not stand in a trace state.
-pub(super) fn with_trace_state_member(state: &str, key: &str, value: &str) -> Option<String> {
-    let is_key = |byte: u8| {
-        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-' | b'*' | b'/' | b'@')
-    };
-    let is_value = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b',' | b'=');
-    let starts_well = key.starts_with(|first: char| first.is_ascii_lowercase() || first.is_ascii_digit());
-    let valid_key = starts_well && key.len() <= 256 && key.bytes().all(is_key);
-    let valid_value = !value.is_empty() && value.len() <= 256 && value.bytes().all(is_value) && !value.ends_with(' ');
-    if !valid_key || !valid_value {
-        return None;
-    }
-    let mut result = format!("{key}={value}");
-    // A trace state has at most 32 members; the last ones make room.
-    for (other, value) in members(state).filter(|(other, _)| *other != key).take(31) {
-        result.push_str(&format!(",{other}={value}"));
-    }
-    Some(result)
-}

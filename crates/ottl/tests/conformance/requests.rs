@@ -203,6 +203,18 @@ fn growth_is_limited() {
     assert!(done.statements[63].errors == 4 && done.request.is_none());
 }
 
+/// The reference leaves it as it is too, but says nothing.
+#[test]
+fn a_malformed_trace_state_is_not_changed() {
+    let spans = json!([{"traceState": "foo,a=1"}]);
+    let bytes = request(Signal::Traces, &json!({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}));
+    let statements = texts(&["set(span.trace_state[\"c\"], \"3\")"]);
+    let transform = Transform::compile(Signal::Traces, &Options::transform(Signal::Traces), &[], &statements).unwrap();
+    let done = transform.apply(&bytes, &LIMITS);
+    assert_eq!((done.request, done.statements[0].errors), (None, 1));
+    assert_eq!(done.statements[0].first_error.as_deref(), Some("the trace state is not valid"));
+}
+
 /// Two bytes of a request must not become some dozen bytes of memory without an end.
 #[test]
 fn what_is_too_large_to_look_into_is_left_alone() {
