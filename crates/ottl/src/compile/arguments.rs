@@ -255,23 +255,40 @@ fn static_type(expr: &Expr) -> Option<&'static str> {
 /// Refuses an assignment of a value whose type is known and is not the one of the target.
 fn check_assignment(arguments: &Arguments, target: &ast::Value, value: &ast::Value) -> Result<(), Fault> {
     let [Argument::Path(path), Argument::Value(expr)] = &arguments.0[..] else { return Ok(()) };
-    let wanted = match path.target {
-        Target::Field(field) if path.keys.is_empty() => field.codec.type_name(),
-        Target::Map(_) | Target::Cache if path.keys.is_empty() => "map",
-        Target::BodyText => "string",
-        _ => return Ok(()),
-    };
+    let refused = |message| Err(Fault::new(target.range.start..value.range.end, message));
     let found = match literal(expr) {
         // Assigning nothing leaves the target as it is.
         Some(Value::Nil) => return Ok(()),
         Some(literal) => Some(literal.type_name()),
         None => static_type(expr),
     };
+    let wanted = match path.target {
+        Target::Field(field) if path.keys.is_empty() => field.codec.type_name(),
+        Target::Map(_) | Target::Cache if path.keys.is_empty() => "map",
+        Target::BodyText | Target::Field(Field { codec: Codec::TraceState, .. }) => "string",
+        _ => {
+            return match unstorable(expr) {
+                Some(found) => refused(format!("a {found} cannot be stored in attributes, bodies and caches")),
+                None => Ok(()),
+            };
+        }
+    };
     match found {
         Some(found) if found != wanted => {
-            let message = format!("a {found} cannot be assigned to a path of the type {wanted}");
-            Err(Fault::new(target.range.start..value.range.end, message))
+            refused(format!("a {found} cannot be assigned to a path of the type {wanted}"))
         }
         _ => Ok(()),
+    }
+}
+
+/// The type of what an `AnyValue` can never hold, when a value is known to be that or to have it inside.
+fn unstorable(expr: &Expr) -> Option<&'static str> {
+    match expr {
+        Expr::List(values) => values.iter().find_map(unstorable),
+        Expr::Map(entries) => entries.iter().find_map(|(_, value)| unstorable(value)),
+        expr => {
+            let storable = ["bool", "int", "double", "string", "list", "map"];
+            static_type(expr).filter(|found| !storable.contains(found))
+        }
     }
 }
