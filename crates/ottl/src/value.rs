@@ -144,7 +144,7 @@ impl<'a> Value<'a> {
             (Self::List(list), Value::Int(index)) => list.get(*index),
             (Self::Bytes(bytes), Value::Int(index)) => {
                 let byte = usize::try_from(*index).ok().and_then(|index| bytes.get(index));
-                byte.map(|byte| Self::Int(i64::from(*byte))).ok_or_else(|| out_of_bounds(*index))
+                byte.map(|byte| Self::Int(i64::from(*byte))).ok_or_else(|| out_of_bounds(bytes.len()))
             }
             (_, Value::String(_) | Value::Int(_)) => {
                 Err(Failure::new(format!("a {} cannot be indexed with a {}", self.type_name(), key.type_name())))
@@ -155,8 +155,8 @@ impl<'a> Value<'a> {
 }
 
 /// An index beyond the ends of a list.
-pub(crate) fn out_of_bounds(index: i64) -> Failure {
-    Failure::new(format!("index {index} is out of bounds"))
+pub(crate) fn out_of_bounds(length: usize) -> Failure {
+    Failure::new(format!("the index is out of bounds for a length of {length}"))
 }
 
 impl<'a> Map<'a> {
@@ -215,12 +215,11 @@ impl<'a> List<'a> {
 
     /// The element at an index.
     pub(crate) fn get(&self, index: i64) -> Result<Value<'a>, Failure> {
-        let position = usize::try_from(index).map_err(|_| out_of_bounds(index))?;
-        let found = match self {
+        let found = usize::try_from(index).ok().and_then(|position| match self {
             Self::Wire(body) => wire::elements(body).nth(position),
             Self::Tree(values) => values.get(position).cloned(),
-        };
-        found.ok_or_else(|| out_of_bounds(index))
+        });
+        found.ok_or_else(|| out_of_bounds(self.len()))
     }
 
     /// The elements.
@@ -242,9 +241,14 @@ impl Failure {
         Self(Cow::Borrowed(message))
     }
 
-    /// A message about the values met.
+    /// A message about the values met: their types and lengths. It gets into logs, where data of users has no place.
     pub(crate) fn new(message: String) -> Self {
         Self(Cow::Owned(message))
+    }
+
+    /// Says that a text is not what it should be, without the text.
+    pub(crate) fn about(text: &str, problem: &str) -> Self {
+        Self::new(format!("a string of length {} {problem}", text.len()))
     }
 }
 

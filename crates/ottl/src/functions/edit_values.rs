@@ -67,7 +67,7 @@ fn delete_index<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<V
         start <= end && *end <= values.len() && (*start < values.len() || (*start, *end) == (0, 0))
     };
     let Some((start, end)) = range.filter(in_bounds) else {
-        return Err(Failure::new(format!("{start} to {end} is out of bounds for a list of {}", values.len())));
+        return Err(Failure::new(format!("the range is out of bounds for a list of {}", values.len())));
     };
     values.drain(start..end);
     scene.set(target, Value::list(values))?;

@@ -20,12 +20,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     function("Base64Encode", &[required("target", STRING), optional("variant", STRING)], base64_encode).checked(
         |arguments| match arguments.constant_text(1) {
-            Some(variant) if base64_variant(variant).is_none() => Err(no_variant(variant)),
+            Some(variant) if base64_variant(variant).is_none() => Err(format!("\"{variant}\" {NO_VARIANT}")),
             _ => Ok(()),
         },
     ),
-    function("Decode", &[required("target", Kind::Any), required("encoding", STRING)], decode)
-        .checked(|arguments| arguments.constant_text(1).map_or(Ok(()), |name| charset(name).map(drop))),
+    function("Decode", &[required("target", Kind::Any), required("encoding", STRING)], decode).checked(|arguments| {
+        match arguments.constant_text(1) {
+            Some(name) if charset(name).is_none() => Err(format!("the encoding \"{name}\" is not supported")),
+            _ => Ok(()),
+        }
+    }),
     function("Hex", &[required("target", Kind::Like)], |arguments, scene| {
         let bytes = arguments.value(0, scene)?.into_bytes_like()?.unwrap_or_default();
         Ok(Value::text(to_hex(&bytes)))
@@ -51,14 +55,12 @@ fn base64_variant(name: &str) -> Option<&'static GeneralPurpose> {
     })
 }
 
-fn no_variant(name: &str) -> String {
-    format!("\"{name}\" is none of base64, base64-raw, base64-url and base64-raw-url")
-}
+const NO_VARIANT: &str = "is none of base64, base64-raw, base64-url and base64-raw-url";
 
 fn base64_encode<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let text = arguments.text(0, scene)?;
     let variant = if arguments.has(1) { arguments.text(1, scene)? } else { Cow::Borrowed("base64") };
-    let engine = base64_variant(&variant).ok_or_else(|| Failure::new(no_variant(&variant)))?;
+    let engine = base64_variant(&variant).ok_or_else(|| Failure::about(&variant, NO_VARIANT))?;
     scene.check_length(text.len() / 3 * 4)?;
     Ok(Value::text(engine.encode(text.as_bytes())))
 }
@@ -71,7 +73,8 @@ fn from_base64(engine: &GeneralPurpose, digits: &[u8]) -> Result<String, Failure
     } else {
         engine.decode(digits)
     };
-    let bytes = decoded.map_err(|error| Failure::new(format!("cannot decode base64: {error}")))?;
+    // The error says which byte it is that does not fit.
+    let bytes = decoded.map_err(|_| Failure::new(format!("{} bytes are not base64 of that kind", digits.len())))?;
     // The reference passes on what is no UTF-8, which no receiver of OTLP would take.
     String::from_utf8(bytes).map_err(|_| NOT_TEXT)
 }
@@ -92,28 +95,24 @@ enum Charset {
 }
 
 /// The charset of a name from the character sets of IANA; the reference gives some names another meaning.
-fn charset(name: &str) -> Result<Charset, String> {
+fn charset(name: &str) -> Option<Charset> {
     if let Some(engine) = base64_variant(name) {
-        return Ok(Charset::Base64(engine));
+        return Some(Charset::Base64(engine));
     }
-    let unsupported = || format!("the encoding \"{name}\" is not supported");
-    Ok(match name.to_ascii_lowercase().as_str() {
+    Some(match name.to_ascii_lowercase().as_str() {
         "" | "ascii" | "us-ascii" => Charset::Standard(encoding_rs::UTF_8),
         "ansi_x3.4-1968" | "iso-ir-6" | "iso_646.irv:1991" | "iso646-us" | "us" | "ibm367" | "cp367" | "csascii" => {
             Charset::Ascii
         }
         "utf-8-raw" | "utf8-raw" | "nop" => Charset::Raw,
         "utf16" => Charset::Standard(encoding_rs::UTF_16LE),
-        "iso-8859-11" | "tis-620" => return Err(unsupported()),
-        lower => match Encoding::for_label(lower.as_bytes()) {
-            None => return Err(unsupported()),
-            Some(encoding) if encoding == encoding_rs::REPLACEMENT || encoding == encoding_rs::X_USER_DEFINED => {
-                return Err(unsupported());
-            }
+        "iso-8859-11" | "tis-620" => return None,
+        lower => match Encoding::for_label(lower.as_bytes())? {
+            encoding if encoding == encoding_rs::REPLACEMENT || encoding == encoding_rs::X_USER_DEFINED => return None,
             // The Encoding Standard has Latin-1 and Latin-5 mean their successors.
-            Some(encoding) if encoding == WINDOWS_1252 && !lower.contains("1252") => Charset::Iso(encoding),
-            Some(encoding) if encoding == WINDOWS_1254 && !lower.contains("1254") => Charset::Iso(encoding),
-            Some(encoding) => Charset::Standard(encoding),
+            encoding if encoding == WINDOWS_1252 && !lower.contains("1252") => Charset::Iso(encoding),
+            encoding if encoding == WINDOWS_1254 && !lower.contains("1254") => Charset::Iso(encoding),
+            encoding => Charset::Standard(encoding),
         },
     })
 }
@@ -128,7 +127,7 @@ fn decode<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
     };
     // A byte becomes a character of at most three.
     scene.check_length(bytes.len())?;
-    Ok(Value::text(match charset(&name).map_err(Failure::new)? {
+    Ok(Value::text(match charset(&name).ok_or_else(|| Failure::about(&name, "is no encoding that is supported"))? {
         Charset::Base64(engine) => from_base64(engine, bytes)?,
         Charset::Raw => std::str::from_utf8(bytes).map_err(|_| NOT_TEXT)?.to_owned(),
         Charset::Ascii => {

@@ -74,7 +74,7 @@ fn extract<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<
         Some((Some(Value::String(source)), cell)) => prepared(source, arguments, cell).map_err(Failure::new)?,
         _ => {
             let source = arguments.text(1, scene)?;
-            dynamic = compile(&source, arguments).map_err(Failure::new)?;
+            dynamic = compile(&source, arguments).map_err(|_| Failure::about(&source, "is no grok pattern"))?;
             &dynamic
         }
     };
@@ -101,7 +101,7 @@ impl Type {
     }
 
     fn read<'a>(self, text: &str) -> Result<Value<'a>, Failure> {
-        let unfit = |what: &str| Failure::new(format!("\"{text}\" is not {what}"));
+        let unfit = |what: &str| Failure::about(text, &format!("is not {what}"));
         Ok(match self {
             Self::Text => Value::text(text.to_owned()),
             Self::Int => Value::Int(text.parse().map_err(|_| unfit("an int"))?),

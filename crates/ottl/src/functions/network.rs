@@ -34,47 +34,51 @@ fn address(text: &str) -> Option<IpAddr> {
     text.parse().ok().map(|address: IpAddr| address.to_canonical())
 }
 
-fn no_address(text: &str) -> String {
-    format!("\"{text}\" is not an IP address")
-}
-
-fn no_network(text: &str) -> String {
-    format!("\"{text}\" is not a network in CIDR notation, like 10.0.0.0/8")
-}
+const NO_ADDRESS: &str = "is not an IP address";
+const NO_NETWORK: &str = "is not a network in CIDR notation, like 10.0.0.0/8";
+const NO_PROTOCOL: &str = "is none of the protocols ICMP, TCP, UDP, RSVP, ICMP6 and SCTP";
+const NO_UINT16: &str = "is not between 0 and 65535";
 
 /// The protocols of the Community ID specification by name.
-fn protocol(name: &str) -> Result<u8, String> {
-    Ok(match name {
+fn protocol(name: &str) -> Option<u8> {
+    Some(match name {
         "ICMP" => 1,
         "TCP" => 6,
         "UDP" => 17,
         "RSVP" => 46,
         "ICMP6" => 58,
         "SCTP" => 132,
-        _ => return Err(format!("\"{name}\" is none of the protocols ICMP, TCP, UDP, RSVP, ICMP6 and SCTP")),
+        _ => return None,
     })
 }
 
-fn uint16(value: i64) -> Result<u16, String> {
-    u16::try_from(value).map_err(|_| format!("{value} is not between 0 and 65535"))
+/// A port or a seed.
+fn uint16<'a>(arguments: &'a Arguments, index: usize, scene: &mut Scene<'a>) -> Result<u16, Failure> {
+    let value = arguments.int(index, scene)?;
+    u16::try_from(value).map_err(|_| Failure::new(format!("a port or a seed {NO_UINT16}")))
 }
 
 fn check_community_id(arguments: &Arguments) -> Result<(), String> {
     for index in [0, 2] {
         if let Some(text) = arguments.constant_text(index) {
-            address(text).ok_or_else(|| no_address(text))?;
+            address(text).ok_or_else(|| format!("\"{text}\" {NO_ADDRESS}"))?;
         }
     }
-    for index in [1, 3, 5] {
-        arguments.constant_int(index).map_or(Ok(0), uint16)?;
+    for value in [1, 3, 5].into_iter().filter_map(|index| arguments.constant_int(index)) {
+        u16::try_from(value).map_err(|_| format!("{value} {NO_UINT16}"))?;
     }
-    arguments.constant_text(4).map_or(Ok(0), protocol).map(drop)
+    match arguments.constant_text(4) {
+        Some(name) if protocol(name).is_none() => Err(format!("\"{name}\" {NO_PROTOCOL}")),
+        _ => Ok(()),
+    }
 }
 
 fn check_networks(arguments: &Arguments) -> Result<(), String> {
     for literal in arguments.expressions(1).iter().filter_map(Expr::as_literal) {
         match literal {
-            Value::String(network) => Network::parse(network).ok_or_else(|| no_network(network)).map(drop)?,
+            Value::String(network) => {
+                Network::parse(network).ok_or_else(|| format!("\"{network}\" {NO_NETWORK}")).map(drop)?;
+            }
             other => return Err(format!("a network must be a string, not a {}", other.type_name())),
         }
     }
@@ -84,18 +88,21 @@ fn check_networks(arguments: &Arguments) -> Result<(), String> {
 /// One end of a connection.
 fn endpoint<'a>(arguments: &'a Arguments, index: usize, scene: &mut Scene<'a>) -> Result<(IpAddr, u16), Failure> {
     let text = arguments.text(index, scene)?;
-    let port = uint16(arguments.int(index + 1, scene)?).map_err(Failure::new)?;
-    Ok((address(&text).ok_or_else(|| Failure::new(no_address(&text)))?, port))
+    let port = uint16(arguments, index + 1, scene)?;
+    Ok((address(&text).ok_or_else(|| Failure::about(&text, NO_ADDRESS))?, port))
 }
 
 /// Version 1 of the Community ID flow hash.
 fn community_id<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let ends = [endpoint(arguments, 0, scene)?, endpoint(arguments, 2, scene)?];
     let protocol = match arguments.has(4) {
-        true => protocol(&arguments.text(4, scene)?).map_err(Failure::new)?,
+        true => {
+            let name = arguments.text(4, scene)?;
+            protocol(&name).ok_or_else(|| Failure::about(&name, NO_PROTOCOL))?
+        }
         false => 6,
     };
-    let seed = if arguments.has(5) { uint16(arguments.int(5, scene)?).map_err(Failure::new)? } else { 0 };
+    let seed = if arguments.has(5) { uint16(arguments, 5, scene)? } else { 0 };
     // The same for both directions; an IPv4 address, being shorter, comes before an IPv6 one.
     let (from, to) = if ends[0] <= ends[1] { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
     let mut hash = Sha1::new();
@@ -153,7 +160,7 @@ fn is_in_cidr<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Val
     let Some(address) = address(&text) else { return Ok(Value::Bool(false)) };
     for expr in arguments.expressions(1) {
         let text = scene.eval(expr)?.into_text()?;
-        let network = Network::parse(&text).ok_or_else(|| Failure::new(no_network(&text)))?;
+        let network = Network::parse(&text).ok_or_else(|| Failure::about(&text, NO_NETWORK))?;
         if network.contains(address) {
             return Ok(Value::Bool(true));
         }

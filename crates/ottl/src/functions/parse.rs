@@ -83,7 +83,7 @@ fn parse_key_value<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Resul
     let mut pairs = Vec::new();
     for pair in split_unquoted(&text, pair_delimiter)? {
         let Some((key, value)) = pair.split_once(delimiter) else {
-            return Err(Failure::new(format!("\"{pair}\" is no pair of a key and a value")));
+            return Err(Failure::about(&pair, "is no pair of a key and a value"));
         };
         pairs.push((key.trim().to_owned(), value.trim().to_owned()));
     }

@@ -97,7 +97,7 @@ fn substring<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Valu
     let bounds = usize::try_from(start).ok().zip(usize::try_from(length).ok().filter(|length| *length > 0));
     let range = bounds.and_then(|(start, length)| Some(start..start.checked_add(length)?));
     let Some(range) = range.filter(|range| range.end <= text.len()) else {
-        return Err(Failure::new(format!("{length} bytes from {start} are not within a text of {}", text.len())));
+        return Err(Failure::about(&text, "does not have the bytes that start and length ask for"));
     };
     // The reference may return half a character; text is UTF-8 here, so that halves at the ends are left out.
     let end = char_boundary(&text, range.end);

@@ -20,7 +20,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     function("Duration", &[required("duration", STRING)], |arguments, scene| {
         let text = arguments.text(0, scene)?;
-        let duration = duration(&text).ok_or_else(|| Failure::new(format!("\"{text}\" is not a duration")))?;
+        let duration = duration(&text).ok_or_else(|| Failure::about(&text, "is not a duration"))?;
         Ok(Value::Duration(duration))
     }),
     function("Hours", DURATION, |arguments, scene| in_fractions(arguments, scene, 3_600_000_000_000.0)),
@@ -53,7 +53,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         |arguments, scene| {
             let text = arguments.text(0, scene)?;
             let time = arguments.time_format(1)?.parse(&text, &arguments.zone(2), scene.now);
-            time.map(Value::Time).ok_or_else(|| Failure::new(format!("\"{text}\" does not fit the format")))
+            time.map(Value::Time).ok_or_else(|| Failure::about(&text, "does not fit the format"))
         },
     ),
     function(

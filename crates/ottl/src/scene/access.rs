@@ -221,8 +221,9 @@ impl<'a> Scene<'a> {
                 let index = key.into_int()?;
                 let inner = self.changed(list.get(index)?, rest, value)?;
                 let mut values = list.into_values();
+                let length = values.len();
                 let slot = usize::try_from(index).ok().and_then(|index| values.get_mut(index));
-                *slot.ok_or_else(|| out_of_bounds(index))? = inner;
+                *slot.ok_or_else(|| out_of_bounds(length))? = inner;
                 Ok(Value::list(values))
             }
             (Value::Nil, Value::String(key)) => {
@@ -230,7 +231,7 @@ impl<'a> Scene<'a> {
                 Ok(Value::Map(Map::Tree(vec![(key, inner)])))
             }
             (Value::Nil, Value::Int(index)) => {
-                let length = usize::try_from(index).map_err(|_| out_of_bounds(index))?;
+                let length = usize::try_from(index).map_err(|_| out_of_bounds(0))?;
                 self.check_length(length.saturating_mul(size_of::<Value<'_>>()))?;
                 let mut values = vec![Value::Nil; length];
                 values.push(self.changed(Value::Nil, rest, value)?);

@@ -84,7 +84,7 @@ pub(super) fn encode<'a>(codec: Codec, value: Value<'a>) -> Result<Option<Scalar
             let text = value.into_text()?;
             let matches = |kind: &(&str, &str)| text == if codec == Codec::SpanKind { kind.0 } else { kind.1 };
             let number = SPAN_KINDS.iter().position(matches);
-            varint(number.ok_or_else(|| Failure::new(format!("\"{text}\" is no kind of span")))? as u64)
+            varint(number.ok_or_else(|| Failure::about(&text, "is no kind of span"))? as u64)
         }
         (Codec::Fixed64List | Codec::Uint64List | Codec::DoubleList, value) => packed(codec, value)?,
         (Codec::Message(kind) | Codec::Messages(kind), Value::Messages(messages)) if messages.kind == kind => {
@@ -110,8 +110,7 @@ fn bytes(bytes: Cow<'_, [u8]>) -> Option<Scalar<'_>> {
 }
 
 fn int<T: TryFrom<i64>>(value: Value<'_>) -> Result<T, Failure> {
-    let value = value.into_int()?;
-    T::try_from(value).map_err(|_| Failure::new(format!("{value} is out of range for this field")))
+    T::try_from(value.into_int()?).map_err(|_| Failure::text("the int is out of range for this field"))
 }
 
 fn set_id<'a>(id: &[u8]) -> Option<Scalar<'a>> {

@@ -119,9 +119,7 @@ impl<'a> Value<'a> {
             Self::Double(value) => value,
             Self::Int(value) => value as f64,
             Self::Bool(value) => f64::from(u8::from(value)),
-            Self::String(text) => {
-                text::parse_double(&text).ok_or_else(|| Failure::new(format!("\"{text}\" is not a number")))?
-            }
+            Self::String(text) => text::parse_double(&text).ok_or_else(|| Failure::about(&text, "is not a number"))?,
             other => return Err(expected("number", &other)),
         }))
     }
@@ -136,7 +134,7 @@ impl<'a> Value<'a> {
             Self::String(text) => match text.as_ref() {
                 "1" | "t" | "T" | "TRUE" | "true" | "True" => true,
                 "0" | "f" | "F" | "FALSE" | "false" | "False" => false,
-                _ => return Err(Failure::new(format!("\"{text}\" is not a truth value"))),
+                _ => return Err(Failure::about(&text, "is not a truth value")),
             },
             other => return Err(expected("truth value", &other)),
         }))

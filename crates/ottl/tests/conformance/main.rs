@@ -11,6 +11,8 @@ mod properties;
 #[cfg(test)]
 mod requests;
 #[cfg(test)]
+mod secrets;
+#[cfg(test)]
 mod subject;
 #[cfg(test)]
 mod table;

@@ -69,7 +69,7 @@ fn word<'t>(rest: &mut &'t str) -> Result<&'t str, Failure> {
 }
 
 fn number<'a>(text: &str) -> Result<Value<'a>, Failure> {
-    text.parse().map(Value::Int).map_err(|_| Failure::new(format!("\"{text}\" is not an integer")))
+    text.parse().map(Value::Int).map_err(|_| Failure::about(text, "is not an integer"))
 }
 
 /// A text in quotes, in which a backslash escapes.

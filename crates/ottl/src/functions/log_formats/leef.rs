@@ -17,7 +17,7 @@ pub(super) fn parse<'a>(text: &str, scene: &Scene<'a>) -> Result<Entries<'a>, Fa
     let header = text[start + START.len()..].split_once('|');
     let (version, rest) = header.ok_or(Failure::text("the LEEF message lacks a pipe"))?;
     if !matches!(version, "1.0" | "2.0") {
-        return Err(Failure::new(format!("LEEF {version} is neither 1.0 nor 2.0")));
+        return Err(Failure::text("the version of the LEEF message is neither 1.0 nor 2.0"));
     }
     let parts: Vec<&str> = rest.splitn(HEADER.len() + 1, '|').collect();
     if parts.len() < HEADER.len() {
@@ -51,6 +51,6 @@ fn delimited(text: &str) -> Result<(char, &str), Failure> {
     // Other bytes than ASCII are only a part of a character.
     match byte.filter(u8::is_ascii) {
         Some(byte) => Ok((char::from(byte), attributes)),
-        None => Err(Failure::new(format!("\"{field}\" is no delimiter of LEEF attributes"))),
+        None => Err(Failure::about(field, "is no delimiter of LEEF attributes")),
     }
 }

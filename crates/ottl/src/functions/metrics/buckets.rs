@@ -14,6 +14,7 @@ const EXPLICIT_BOUNDS: u32 = 7;
 const EPSILON: f64 = 1e-12;
 
 const NO_TARGET: &str = "the target value must not be nil";
+const NO_NUMBER: &str = "the target value must be a positive integer to limit buckets";
 
 fn limits_buckets(arguments: &Arguments) -> bool {
     arguments.literal_text(1) == Some("limit_buckets")
@@ -24,7 +25,10 @@ pub(super) fn check(arguments: &Arguments) -> Result<(), String> {
     let Some(literal) = arguments.literal(0) else { return Ok(()) };
     let target = literal.lend().into_double_like().map_err(|failure| failure.to_string())?;
     let target = target.ok_or_else(|| NO_TARGET.to_owned())?;
-    if limits_buckets(arguments) { most_buckets(target).map(|_| ()) } else { Ok(()) }
+    if limits_buckets(arguments) && most_buckets(target).is_none() {
+        return Err(format!("{NO_NUMBER}, not {target}"));
+    }
+    Ok(())
 }
 
 #[expect(
@@ -32,12 +36,8 @@ pub(super) fn check(arguments: &Arguments) -> Result<(), String> {
     reason = "the number has no fraction; a larger one than fits limits nothing"
 )]
 #[expect(clippy::cast_sign_loss, reason = "the number is positive")]
-fn most_buckets(target: f64) -> Result<usize, String> {
-    if target >= 1.0 && target.fract() == 0.0 {
-        Ok(target as usize)
-    } else {
-        Err(format!("the target value must be a positive integer to limit buckets, not {target}"))
-    }
+fn most_buckets(target: f64) -> Option<usize> {
+    (target >= 1.0 && target.fract() == 0.0).then_some(target as usize)
 }
 
 pub(super) fn merge_buckets<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
@@ -53,7 +53,7 @@ pub(super) fn merge_buckets<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>)
         return Ok(Value::Nil);
     }
     let merged = if limits_buckets(arguments) {
-        compacted(&bounds, &counts, most_buckets(target).map_err(Failure::new)?)
+        compacted(&bounds, &counts, most_buckets(target).ok_or(Failure::text(NO_NUMBER))?)
     } else {
         without_bound(bounds, counts, target)
     };

@@ -6,22 +6,23 @@ use crate::value::{Failure, Value};
 
 pub(super) fn check(arguments: &Arguments) -> Result<(), String> {
     match arguments.literal(1) {
-        Some(Value::Int(base)) => radix(*base).map(|_| ()),
+        Some(Value::Int(base)) if radix(*base).is_none() => Err(format!("{NO_BASE}, not {base}")),
         _ => Ok(()),
     }
 }
 
+const NO_BASE: &str = "the base must be 0 or 2 to 36";
+
 /// The base as a radix; 0 when the text says it.
-fn radix(base: i64) -> Result<u32, String> {
-    let radix = u32::try_from(base).ok().filter(|base| *base == 0 || (2..=36).contains(base));
-    radix.ok_or_else(|| format!("the base must be 0 or 2 to 36, not {base}"))
+fn radix(base: i64) -> Option<u32> {
+    u32::try_from(base).ok().filter(|base| *base == 0 || (2..=36).contains(base))
 }
 
 pub(super) fn parse_int<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let text = arguments.text(0, scene)?;
-    let radix = radix(arguments.int(1, scene)?).map_err(Failure::new)?;
+    let radix = radix(arguments.int(1, scene)?).ok_or(Failure::text(NO_BASE))?;
     let value = integer(&text, radix);
-    value.map(Value::Int).ok_or_else(|| Failure::new(format!("\"{text}\" is not an integer of 64 bits in that base")))
+    value.map(Value::Int).ok_or_else(|| Failure::about(&text, "is not an integer of 64 bits in that base"))
 }
 
 fn integer(text: &str, radix: u32) -> Option<i64> {

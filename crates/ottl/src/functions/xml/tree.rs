@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use quick_xml::events::{BytesStart, Event};
-use quick_xml::{Reader, XmlVersion, escape};
+use quick_xml::{Error, Reader, XmlVersion, escape};
 
 use crate::value::Failure;
 
@@ -46,8 +46,15 @@ pub(super) fn local(name: &str) -> &str {
     name.rsplit_once(':').map_or(name, |(_, local)| local)
 }
 
-fn malformed(error: impl std::fmt::Display) -> Failure {
-    Failure::new(format!("cannot parse XML: {error}"))
+/// What is wrong with a document, without the names and references in it.
+fn malformed(error: impl Into<Error>) -> Failure {
+    Failure::new(match error.into() {
+        Error::Syntax(error) => format!("cannot parse XML: {error}"),
+        Error::InvalidAttr(error) => format!("cannot parse XML: {error}"),
+        Error::Escape(_) => "cannot parse XML: a reference is not valid".to_owned(),
+        Error::IllFormed(_) => "cannot parse XML: it is not well-formed; each start tag needs its end tag".to_owned(),
+        _ => "cannot parse XML".to_owned(),
+    })
 }
 
 impl Tree {
@@ -85,9 +92,9 @@ impl Tree {
                 Event::Decl(content) => drop(tree.add(parent, Kind::Instruction, content.trim_end())?),
                 Event::PI(content) => drop(tree.add(parent, Kind::Instruction, content.trim_end())?),
                 Event::DocType(content) => drop(tree.add(parent, Kind::Directive, format!("DOCTYPE {}", &*content))?),
-                Event::Eof if open.len() > 1 => return Err(malformed("an element has no end")),
+                Event::Eof if open.len() > 1 => return Err(Failure::text("cannot parse XML: an element has no end")),
                 Event::Eof if tree.has_element() => return Ok(tree),
-                Event::Eof => return Err(malformed("there is no element")),
+                Event::Eof => return Err(Failure::text("cannot parse XML: there is no element")),
             }
         }
     }

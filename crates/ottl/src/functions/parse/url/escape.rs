@@ -51,7 +51,7 @@ pub(super) fn unescaped(text: &str, part: Part) -> Result<String, Failure> {
 }
 
 fn invalid(text: &str) -> Failure {
-    Failure::new(format!("\"{text}\" is no valid part of a URL"))
+    Failure::about(text, "is no valid part of a URL")
 }
 
 /// A part in percent-encoding.
