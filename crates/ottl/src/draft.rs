@@ -105,6 +105,8 @@ pub(crate) struct Draft<'a> {
     place: Option<Place>,
     /// Number of the field that is a map; 0 when there is none.
     map: u32,
+    /// Number of a field that no path leads to and that may be there any number of times; 0 when there is none.
+    children: u32,
     indexed: bool,
     changed: bool,
     /// Upper bound for the bytes that the changes take when they are encoded.
@@ -134,10 +136,11 @@ impl<'a> Draft<'a> {
     }
 
     /// Starts with another message, part of `source`. Nothing is read yet.
-    pub(crate) fn begin(&mut self, source: &'a [u8], place: Option<Place>, map: u32) {
+    pub(crate) fn begin(&mut self, source: &'a [u8], place: Option<Place>, map: u32, children: u32) {
         self.source = source;
         self.place = place;
         self.map = map;
+        self.children = children;
         self.indexed = false;
         if self.changed {
             self.forget_changes();
@@ -204,6 +207,7 @@ impl<'a> Draft<'a> {
                     self.prints.push(fingerprint(key));
                     self.entries.push(Entry { key, value, start, end, state: State::Kept });
                 }
+                _ if number == self.children => {}
                 value => self.fields.push(Field { number, value, start, end }),
             }
         }

@@ -8,6 +8,7 @@ use crate::context::{LEVELS, Level, PointKind};
 use crate::draft::Draft;
 use crate::patch::Place;
 use crate::value::{Entries, Failure, Value};
+use crate::walk::CHILDREN;
 
 pub(crate) mod access;
 mod codec;
@@ -72,7 +73,8 @@ impl<'a> Scene<'a> {
     /// Starts with another message at a level. Nothing of it is read yet.
     pub(crate) fn begin(&mut self, level: Level, place: Option<Place>, map: u32) {
         self.oversized[level.index()] = false;
-        self.drafts[level.index()].begin(self.request, place, map);
+        let children = if matches!(level, Level::ResourceData | Level::ScopeData) { CHILDREN } else { 0 };
+        self.drafts[level.index()].begin(self.request, place, map, children);
     }
 
     /// The message of a level, as it is.

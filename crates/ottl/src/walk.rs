@@ -13,7 +13,7 @@ use weir_otlp::Signal;
 /// Number of the resource in `ResourceSpans` and its like, and of the scope in `ScopeSpans` and its like.
 const HEAD: u32 = 1;
 /// Number of the scopes in `ResourceSpans` and its like, and of the items in `ScopeSpans` and its like.
-const CHILDREN: u32 = 2;
+pub(crate) const CHILDREN: u32 = 2;
 /// Number of the data points in `Gauge` and its like.
 const POINTS: u32 = 1;
 /// Number of the events in a span.

@@ -251,3 +251,25 @@ fn summaries_without_room_for_what_is_made_of_them_end_soon() {
     let errors: Vec<u64> = done.statements.iter().map(|tally| tally.errors).collect();
     assert_eq!((errors, done.request), (vec![MANY as u64; 2], None));
 }
+
+/// How many items a scope has says nothing about the scope.
+#[test]
+fn a_scope_of_many_items_can_be_changed() {
+    const SCHEMA_URL: u32 = 3;
+    let mut out = Encoder::default();
+    nested(&mut out, 1, |out| {
+        nested(out, 2, |out| {
+            (0..70_000).for_each(|_| out.bytes(2, b""));
+            out.bytes(SCHEMA_URL, b"old");
+        });
+    });
+    let bytes = out.into_bytes();
+    let statements = ["set(scope.schema_url, \"new\")", "set(resource.schema_url, scope.schema_url)"];
+    let done = apply(Signal::Logs, &statements, &bytes, &LIMITS);
+    let counts: Vec<_> = done.statements.into_iter().map(|tally| (tally.matched, tally.first_error)).collect();
+    assert_eq!(counts, vec![(1, None); 2]);
+    let changed = plain(Signal::Logs, &done.request.unwrap());
+    let resource = &changed["resourceLogs"][0];
+    assert_eq!([&resource["schemaUrl"], &resource["scopeLogs"][0]["schemaUrl"]], ["new"; 2]);
+    assert_eq!(resource["scopeLogs"][0]["logRecords"].as_array().unwrap().len(), 70_000);
+}
