@@ -2,6 +2,7 @@
 
 use bumpalo::Bump;
 
+use crate::ast;
 use crate::compile::Compiler;
 use crate::context::{Context, LEVELS};
 use crate::error::{Error, Fault, Origin};
@@ -97,33 +98,14 @@ impl Group {
         statements: &[String],
     ) -> Result<Self, Vec<Error>> {
         let mut errors = Vec::new();
-        let mut keep = |origin, text: &String, fault| errors.push(Error::new(origin, text, fault));
-        let mut hints = Hints::default();
-        let mut parsed_conditions = Vec::new();
-        for (index, text) in conditions.iter().enumerate() {
-            match parser::condition(text) {
-                Ok(condition) => {
-                    hints.condition(&condition);
-                    parsed_conditions.push((index, text, condition));
-                }
-                Err(fault) => keep(Origin::Condition(index), text, fault),
-            }
-        }
-        let mut parsed_statements = Vec::new();
-        for (index, text) in statements.iter().enumerate() {
-            match parser::statement(text) {
-                Ok(statement) => {
-                    hints.statement(&statement);
-                    parsed_statements.push((index, text, statement));
-                }
-                Err(fault) => keep(Origin::Statement(index), text, fault),
-            }
-        }
-        let texts = statements.iter().chain(conditions);
-        let context = match options.fixed.map_or_else(|| hints.infer(signal, &options.contexts), Ok) {
+        let parsed = Parsed {
+            conditions: parsed(conditions, parser::condition, Origin::Condition, &mut errors),
+            statements: parsed(statements, parser::statement, Origin::Statement, &mut errors),
+        };
+        let context = match parsed.context(signal, options) {
             Ok(context) => context,
             Err(problem) => {
-                let text = texts.into_iter().next().map_or("", String::as_str);
+                let text = statements.iter().chain(conditions).next().map_or("", String::as_str);
                 // A group that cannot be read at all says so; what it cannot be inferred from is no news then.
                 if errors.is_empty() {
                     errors.push(Error::new(Origin::Group, text, explain(&problem, text, options)));
@@ -132,22 +114,11 @@ impl Group {
             }
         };
         let mut compiler = Compiler::new(context, options.fixed.is_some());
-        let mut group = Self { signal, context, conditions: Vec::new(), statements: Vec::new(), slots: [0; LEVELS] };
-        for (index, text, condition) in &parsed_conditions {
-            match compiler.test(condition) {
-                Ok(test) => group.conditions.push(test),
-                Err(fault) => errors.push(Error::new(Origin::Condition(*index), text, fault)),
-            }
-        }
+        let conditions = compiled(&parsed.conditions, |condition| compiler.test(condition), &mut errors);
         compiler.in_statements = true;
-        for (index, text, statement) in &parsed_statements {
-            match compiler.statement(statement) {
-                Ok(statement) => group.statements.push(statement),
-                Err(fault) => errors.push(Error::new(Origin::Statement(*index), text, fault)),
-            }
-        }
-        group.slots = compiler.slots();
+        let statements = compiled(&parsed.statements, |statement| compiler.statement(statement), &mut errors);
         errors.sort_by_key(Error::origin);
+        let group = Self { signal, context, conditions, statements, slots: compiler.slots() };
         if errors.is_empty() { Ok(group) } else { Err(errors) }
     }
 
@@ -170,6 +141,64 @@ impl Group {
         }
         false
     }
+}
+
+/// The texts of a group that could be read.
+struct Parsed<'t> {
+    conditions: Vec<Tree<'t, ast::Condition>>,
+    statements: Vec<Tree<'t, ast::Statement>>,
+}
+
+/// What a text says, and which one it is.
+struct Tree<'t, T> {
+    origin: Origin,
+    text: &'t str,
+    tree: T,
+}
+
+impl Parsed<'_> {
+    /// The context that is given, or that the paths name.
+    fn context(&self, signal: Signal, options: &Options) -> Result<Context, NoContext> {
+        if let Some(fixed) = options.fixed {
+            return Ok(fixed);
+        }
+        let mut hints = Hints::default();
+        self.conditions.iter().for_each(|parsed| hints.condition(&parsed.tree));
+        self.statements.iter().for_each(|parsed| hints.statement(&parsed.tree));
+        hints.infer(signal, &options.contexts)
+    }
+}
+
+fn parsed<'t, T>(
+    texts: &'t [String],
+    parse: fn(&str) -> Result<T, Fault>,
+    origin: fn(usize) -> Origin,
+    errors: &mut Vec<Error>,
+) -> Vec<Tree<'t, T>> {
+    let mut all = Vec::with_capacity(texts.len());
+    for (index, text) in texts.iter().enumerate() {
+        let origin = origin(index);
+        match parse(text) {
+            Ok(tree) => all.push(Tree { origin, text, tree }),
+            Err(fault) => errors.push(Error::new(origin, text, fault)),
+        }
+    }
+    all
+}
+
+fn compiled<T, C>(
+    all: &[Tree<'_, T>],
+    mut compile: impl FnMut(&T) -> Result<C, Fault>,
+    errors: &mut Vec<Error>,
+) -> Vec<C> {
+    let mut done = Vec::with_capacity(all.len());
+    for Tree { origin, text, tree } in all {
+        match compile(tree) {
+            Ok(compiled) => done.push(compiled),
+            Err(fault) => errors.push(Error::new(*origin, text, fault)),
+        }
+    }
+    done
 }
 
 fn explain(problem: &NoContext, text: &str, options: &Options) -> Fault {

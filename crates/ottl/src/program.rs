@@ -165,7 +165,7 @@ pub(crate) enum LambdaBody {
     Test(Test),
 }
 
-/// Compiled statements or conditions of one group.
+/// A call of an editor, and what must hold for it to be made.
 pub(crate) struct Statement {
     pub(crate) call: Call,
     pub(crate) test: Test,

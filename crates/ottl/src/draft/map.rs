@@ -114,7 +114,7 @@ impl<'a> Draft<'a> {
         kept.chain(self.added.iter().cloned()).collect()
     }
 
-    /// Whether the entry is one of the message as it came.
+    /// The value that an entry has now.
     fn value_of(&self, entry: &Entry<'a>) -> Value<'a> {
         match entry.state {
             State::Replaced(index) => self.replaced[index].clone(),

@@ -36,7 +36,7 @@ impl Arguments {
         }
     }
 
-    /// The value of an argument that is a literal.
+    /// The value of an argument, if it is a literal.
     pub(crate) fn literal(&self, index: usize) -> Option<&Value<'static>> {
         match self.at(index) {
             Argument::Value(expr) => expr.as_literal(),
@@ -113,17 +113,9 @@ impl Arguments {
         self.value(index, scene)?.into_time()
     }
 
-    /// A value that is a literal, if it is.
-    pub(crate) fn constant(&self, index: usize) -> Option<&Value<'static>> {
-        match self.at(index) {
-            Argument::Value(Expr::Literal(value)) => Some(value),
-            _ => None,
-        }
-    }
-
     /// A value that is a string literal, if it is.
     pub(crate) fn constant_text(&self, index: usize) -> Option<&str> {
-        match self.constant(index) {
+        match self.literal(index) {
             Some(Value::String(text)) => Some(text),
             _ => None,
         }
@@ -131,7 +123,7 @@ impl Arguments {
 
     /// A value that is an integer literal, if it is.
     pub(crate) fn constant_int(&self, index: usize) -> Option<i64> {
-        match self.constant(index) {
+        match self.literal(index) {
             Some(Value::Int(value)) => Some(*value),
             _ => None,
         }
