@@ -148,6 +148,12 @@ const SCOPES: [Scope; 6] = [
     },
 ];
 
+/// The attributes that a text names, or others of the signal.
+pub(crate) fn map_of(signal: Signal, text: &str) -> Option<&'static str> {
+    let maps = || SCOPES.iter().filter(|scope| scope.signal == signal).map(|scope| scope.map);
+    maps().find(|map| text.contains(map)).or_else(|| maps().next())
+}
+
 /// So many generated sets of one statement.
 pub(crate) fn generate(rng: &mut Rng, count: usize) -> Vec<Task> {
     let comparable = |signature: &Signature| !NOT_COMPARABLE.contains(&signature.name) && signature.contexts.is_empty();
