@@ -22,11 +22,12 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use weir_plan::{Compression, Endpoint, Output, Protocol, Signal};
+use weir_plan::{Compression, Endpoint, Output, Pipeline, Protocol, Signal};
 
 use crate::budget::{Budget, Permit};
 use crate::codec;
 use crate::status::Code;
+use crate::store;
 use body::Chunks;
 
 /// A request that has no answer after this long is tried again. Long, because a slow backend that does take the data
@@ -120,13 +121,15 @@ pub(crate) struct Exporter {
 
 impl Exporter {
     /// Prepares a backend; connects when there is something to send.
-    pub(crate) fn new(pipeline: &str, signal: Signal, output: &Output, encode: Budget) -> Result<Self, SetupError> {
-        let fail = |cause: String| SetupError { pipeline: pipeline.into(), cause };
+    pub(crate) fn new(pipeline: &Pipeline, encode: Budget) -> Result<Self, SetupError> {
+        let output = &pipeline.output;
+        let fail = |cause: String| SetupError { pipeline: pipeline.exporter_id(), cause };
         let config = tls::client_config(output.tls.as_ref()).map_err(fail)?;
         let headers = headers(output).map_err(fail)?;
-        let oauth2 = output.oauth2.as_ref().map(oauth2::Tokens::new).transpose().map_err(fail)?;
+        let tokens = |settings| oauth2::Tokens::new(store::queue_name(pipeline), settings);
+        let oauth2 = output.oauth2.as_ref().map(tokens).transpose().map_err(fail)?;
         let client = client(output.protocol, config);
-        let uri = uri(signal, output);
+        let uri = uri(pipeline.signal, output);
         let (protocol, compression) = (output.protocol, output.compression);
         Ok(Self { client, protocol, compression, uri, headers, oauth2, encode })
     }
@@ -207,7 +210,7 @@ impl Exporter {
         if let (Some(tokens), Some(used)) = (&self.oauth2, used)
             && answer.is_unauthenticated()
         {
-            tokens.forget(&used).await;
+            tokens.forget(&used);
             return Outcome::retry("the backend refused the token; a new one is fetched");
         }
         match self.protocol {

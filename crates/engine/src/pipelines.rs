@@ -169,7 +169,7 @@ impl Pipelines {
             return Ok(None);
         }
         let encode = running.map_or_else(|| Budget::for_encoding(division.encode), |running| running.encode.clone());
-        let exporter = Exporter::new(&planned.exporter_id(), planned.signal, &planned.output, encode.clone())?;
+        let exporter = Exporter::new(planned, encode.clone())?;
         Ok(Some((exporter, encode)))
     }
 

@@ -1,39 +1,63 @@
-//! Bearer tokens by the OAuth2 client-credentials grant (RFC 6749 4.4), fetched when needed and kept until shortly
-//! before they expire.
+//! Bearer tokens of one backend: fetched when there is none, kept while they are valid, replaced before they expire.
+//!
+//! A token server that is ill must not stop a pipeline that has a token: until that expires, requests go on with it and
+//! wait for nothing. How a token is asked for is not known here.
 
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base64::Engine as _;
-use bytes::Bytes;
-use http::{HeaderValue, Request, Uri};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use tokio::sync::Mutex;
+use http::HeaderValue;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
-use weir_plan::{OAuth2, Tls};
+use weir_plan::OAuth2;
+
+use crate::seldom::Seldom;
+use server::TokenServer;
 
 /// A token is replaced this long before it expires.
 const EARLY: Duration = Duration::from_secs(30);
-/// The life of a token whose server names none.
-const DEFAULT_LIFE: Duration = Duration::from_secs(300);
-/// No token is kept longer, whatever its server says.
-const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
 /// A token server that failed is not asked again for this long.
 const FAILURE_PAUSE: Duration = Duration::from_secs(5);
-/// How long the token server may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// Token answers are small.
-const MAX_ANSWER_BYTES: usize = 64 * 1024;
+
+/// What a token server grants: the header to send, and for how long it is good.
+#[derive(Debug)]
+struct Grant {
+    header: HeaderValue,
+    life: Duration,
+}
+
+type Granting<'a> = Pin<Box<dyn Future<Output = Result<Grant, String>> + Send + 'a>>;
+
+/// Somebody who issues tokens.
+trait Issuer: Send + Sync + fmt::Debug {
+    /// A new token, or why there is none; within a bounded time.
+    fn issue(&self) -> Granting<'_>;
+}
 
 /// The tokens of one backend.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    settings: OAuth2,
+    store: Arc<Store>,
+    /// At most one at a time; it ends with the value.
+    early: Mutex<JoinSet<()>>,
+}
+
+/// What refreshes and requests share.
+#[derive(Debug)]
+struct Store {
+    /// Named in the log.
+    pipeline: String,
+    issuer: Box<dyn Issuer>,
     state: Mutex<State>,
+    /// Held while a token is fetched: the others want the same one.
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// What the token server said last.
@@ -42,122 +66,113 @@ struct State {
     token: Option<Token>,
     /// It had no token for us, and is not asked again before this.
     failed: Option<(Instant, String)>,
+    reported: Seldom,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Token {
     header: HeaderValue,
     replace_at: Instant,
-}
-
-/// The answer of a token server (RFC 6749 5.1).
-#[derive(serde::Deserialize)]
-struct Answer {
-    access_token: String,
-    expires_in: Option<u64>,
+    expires_at: Instant,
 }
 
 impl Tokens {
-    pub(super) fn new(settings: &OAuth2) -> Result<Self, String> {
-        let tls = settings.token_url.starts_with("https:").then(Tls::default);
-        let config = super::tls::client_config(tls.as_ref())?;
-        let connector =
-            hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
-        let client = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { client, settings: settings.clone(), state: Mutex::default() })
+    /// Those of `pipeline`, as the log calls it.
+    pub(super) fn new(pipeline: String, settings: &OAuth2) -> Result<Self, String> {
+        Ok(Self::from(pipeline, Box::new(TokenServer::new(settings)?)))
     }
 
-    /// The `authorization` header to send now; requests that need a new token wait for one fetch.
+    fn from(pipeline: String, issuer: Box<dyn Issuer>) -> Self {
+        let store = Store { pipeline, issuer, state: Mutex::default(), turn: tokio::sync::Mutex::default() };
+        Self { store: Arc::new(store), early: Mutex::default() }
+    }
+
+    /// The `authorization` header to send now. Requests wait for a token only while there is none that is valid.
     pub(super) async fn bearer(&self) -> Result<HeaderValue, String> {
-        // Held while a token is fetched, on purpose: the others want the same token.
-        let mut state = self.state.lock().await;
-        if let Some(token) = state.token.as_ref().filter(|token| Instant::now() < token.replace_at) {
-            return Ok(token.header.clone());
+        let Some((header, due)) = self.store.state().valid(Instant::now()) else {
+            return self.store.fetch().await;
+        };
+        if due {
+            self.replace_early();
         }
-        if let Some((_, error)) = state.failed.as_ref().filter(|(until, _)| Instant::now() < *until) {
-            return Err(error.clone());
+        Ok(header)
+    }
+
+    /// Forgets a token that the backend refused, unless it was replaced meanwhile.
+    pub(super) fn forget(&self, refused: &HeaderValue) {
+        self.store.state().token.take_if(|token| token.header == *refused);
+    }
+
+    /// Has the token replaced while requests go on with it.
+    fn replace_early(&self) {
+        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        while early.try_join_next().is_some() {}
+        if early.is_empty() {
+            let store = Arc::clone(&self.store);
+            early.spawn(async move {
+                if let Err(cause) = store.fetch().await {
+                    store.report(&cause);
+                }
+            });
         }
-        let fetched = tokio::time::timeout(TIMEOUT, self.fetch()).await;
-        match fetched.unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs()))) {
-            Ok(token) => {
-                *state = State { token: Some(token.clone()), failed: None };
-                Ok(token.header)
+    }
+}
+
+impl Store {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new token, or what somebody else found out while this one waited for its turn.
+    async fn fetch(&self) -> Result<HeaderValue, String> {
+        let _turn = self.turn.lock().await;
+        if let Some(settled) = self.state().settled(Instant::now()) {
+            return settled;
+        }
+        let issued = self.issuer.issue().await;
+        self.state().note(issued, Instant::now())
+    }
+
+    /// Nobody waited for it, so nobody else will tell.
+    fn report(&self, cause: &str) {
+        if self.state().reported.is_due(Instant::now()) {
+            let pipeline = &self.pipeline;
+            tracing::warn!(pipeline, cause, "the OAuth2 token is not replaced yet; it is used until it expires");
+        }
+    }
+}
+
+impl State {
+    /// The token if it can be used, and whether it is time to ask for the next one.
+    fn valid(&self, now: Instant) -> Option<(HeaderValue, bool)> {
+        let token = self.token.as_ref().filter(|token| now < token.expires_at)?;
+        Some((token.header.clone(), now >= token.replace_at && self.failure(now).is_none()))
+    }
+
+    /// What is known so well that nobody asks again.
+    fn settled(&self, now: Instant) -> Option<Result<HeaderValue, String>> {
+        let fresh = self.token.as_ref().filter(|token| now < token.replace_at);
+        let fresh = fresh.map(|token| Ok(token.header.clone()));
+        fresh.or_else(|| self.failure(now).map(|error| Err(error.to_owned())))
+    }
+
+    /// The failure of a moment ago.
+    fn failure(&self, now: Instant) -> Option<&str> {
+        self.failed.as_ref().filter(|(until, _)| now < *until).map(|(_, error)| error.as_str())
+    }
+
+    fn note(&mut self, issued: Result<Grant, String>, now: Instant) -> Result<HeaderValue, String> {
+        match issued {
+            Ok(Grant { header, life }) => {
+                let (replace_at, expires_at) = (now + life - EARLY.min(life / 2), now + life);
+                self.token = Some(Token { header: header.clone(), replace_at, expires_at });
+                self.failed = None;
+                Ok(header)
             }
-            Err(cause) => {
-                // The URL may hold credentials: its host is enough to find the culprit.
-                let uri = self.settings.token_url.parse::<Uri>().unwrap_or_default();
-                let error = format!("cannot get a token from {}: {cause}", uri.host().unwrap_or("the token server"));
-                state.failed = Some((Instant::now() + FAILURE_PAUSE, error.clone()));
+            Err(error) => {
+                self.failed = Some((now + FAILURE_PAUSE, error.clone()));
                 Err(error)
             }
         }
     }
-
-    /// Forgets a token that the backend refused, unless it was replaced meanwhile.
-    pub(super) async fn forget(&self, refused: &HeaderValue) {
-        let mut state = self.state.lock().await;
-        if state.token.as_ref().is_some_and(|token| token.header == *refused) {
-            state.token = None;
-        }
-    }
-
-    async fn fetch(&self) -> Result<Token, String> {
-        let OAuth2 { client_id, client_secret, scopes, params, token_url } = &self.settings;
-        let mut form = String::from("grant_type=client_credentials");
-        if !scopes.is_empty() {
-            append(&mut form, "scope", &scopes.join(" "));
-        }
-        params.iter().for_each(|(name, value)| append(&mut form, name, value.reveal()));
-        // RFC 6749 2.3.1: identifier and secret are form-encoded before they become basic credentials.
-        let credentials = format!("{}:{}", encode(client_id.reveal()), encode(client_secret.reveal()));
-        let basic = base64::engine::general_purpose::STANDARD.encode(credentials);
-        let request = Request::post(token_url)
-            .header("authorization", format!("Basic {basic}"))
-            .header("content-type", "application/x-www-form-urlencoded")
-            .header("accept", "application/json")
-            .body(Full::new(Bytes::from(form)))
-            .map_err(|error| error.to_string())?;
-        let response = self.client.request(request).await.map_err(|error| super::chain(&error))?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
-        let body = body.map_err(|error| error.to_string())?.to_bytes();
-        if !status.is_success() {
-            return Err(format!("the token server answered {status}"));
-        }
-        token(&body)
-    }
-}
-
-fn token(body: &[u8]) -> Result<Token, String> {
-    // The body may hold a token: its text never becomes part of a message.
-    let answer: Answer =
-        serde_json::from_slice(body).map_err(|_| "the answer is not a JSON object with access_token".to_owned())?;
-    let mut header = HeaderValue::from_str(&format!("Bearer {}", answer.access_token))
-        .map_err(|_| "the token has characters that HTTP does not allow".to_owned())?;
-    header.set_sensitive(true);
-    let life = answer.expires_in.map_or(DEFAULT_LIFE, Duration::from_secs).min(LONGEST_LIFE);
-    Ok(Token { header, replace_at: Instant::now() + life - EARLY.min(life / 2) })
-}
-
-fn append(form: &mut String, name: &str, value: &str) {
-    form.push('&');
-    form.push_str(&encode(name));
-    form.push('=');
-    form.push_str(&encode(value));
-}
-
-/// application/x-www-form-urlencoded.
-fn encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'*' => out.push(char::from(byte)),
-            b' ' => out.push('+'),
-            _ => {
-                out.push('%');
-                out.push_str(&format!("{byte:02X}"));
-            }
-        }
-    }
-    out
 }

@@ -1,20 +1,16 @@
 //! What a backend gets, and what its answers do to the data.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base64::Engine as _;
 use tokio::time::Instant;
-use weir_plan::{Compression, Header, OAuth2, Output, Pipeline, Protocol, Secret, Signal, Tls};
+use weir_plan::{Compression, Header, Output, Pipeline, Protocol, Secret, Signal, Tls};
 
 use crate::support::backend::{Backend, Say};
 use crate::support::gateway::{Gateway, arrived, closed_port, faults, output, pipeline, settings, sink};
 use crate::support::grpc::OK;
 use crate::support::tls::Authority;
 use crate::support::{eventually, payload};
-
-const UNAUTHENTICATED: u16 = 16;
 
 fn through(output: Output) -> Vec<Pipeline> {
     vec![Pipeline::new(Signal::Traces, "backend", output)]
@@ -295,136 +291,6 @@ async fn a_backend_that_was_out_of_reach_gets_everything_when_it_returns() {
     }
     assert_eq!(arrived(&sink), (1..=200).collect::<Vec<_>>());
     assert_eq!(sink.report(false).duplicates, 0);
-}
-
-/// A backend with OAuth2: the token server is a script too.
-struct Guarded {
-    tokens: Backend,
-    backend: Backend,
-}
-
-impl Guarded {
-    /// The backend takes only the newest token, and refuses others with `code`.
-    async fn start(code: u16, expired: Arc<AtomicBool>) -> Self {
-        let issued = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let counter = Arc::clone(&issued);
-        let tokens = Backend::scripted(move |_, _| {
-            let number = counter.fetch_add(1, Ordering::SeqCst) + 1;
-            Say::Json(format!(
-                "{{\"access_token\": \"token-{number}\", \"token_type\": \"Bearer\", \"expires_in\": 3600}}"
-            ))
-        })
-        .await;
-        let backend = Backend::scripted(move |_, request| {
-            let newest = if expired.load(Ordering::SeqCst) { 2 } else { 1 };
-            let expected = format!("Bearer token-{newest}");
-            if request.headers["authorization"] == *expected { Say::Ok } else { Say::Code(code, "token expired", None) }
-        })
-        .await;
-        Self { tokens, backend }
-    }
-
-    fn output(&self, protocol: Protocol) -> Output {
-        let oauth2 = OAuth2 {
-            token_url: format!("http://{}/oauth2/token", self.tokens.address),
-            client_id: Secret::new("weir"),
-            client_secret: Secret::new("p&ss word"),
-            scopes: vec!["traces.write".into()],
-            params: vec![("audience".into(), Secret::new("traces"))],
-        };
-        Output { oauth2: Some(oauth2), ..output(self.backend.address, protocol) }
-    }
-}
-
-#[tokio::test]
-async fn oauth2_tokens_are_fetched_once_and_replaced_when_refused() {
-    for (protocol, code) in [(Protocol::Http, 401), (Protocol::Grpc, UNAUTHENTICATED)] {
-        let expired = Arc::new(AtomicBool::new(false));
-        let guarded = Guarded::start(code, Arc::clone(&expired)).await;
-        let gateway = Gateway::start(through(guarded.output(protocol))).await;
-        for first in [1, 11, 21] {
-            export(&gateway, first, 10).await;
-        }
-        gateway.settle().await;
-        let fetches = guarded.tokens.captured();
-        assert_eq!(fetches.len(), 1, "one token serves all requests");
-        let basic = base64::engine::general_purpose::STANDARD.encode("weir:p%26ss+word");
-        assert_eq!(fetches[0].headers["authorization"], format!("Basic {basic}"));
-        let form = String::from_utf8(fetches[0].body.to_vec()).unwrap();
-        assert_eq!(form, "grant_type=client_credentials&scope=traces.write&audience=traces");
-
-        expired.store(true, Ordering::SeqCst);
-        // At once, so that several requests are refused with the same old token.
-        let clients = futures_util::future::join_all((0..8).map(|_| gateway.client())).await;
-        let large: Vec<_> = (0..8).map(|n| payload::encoded(101 + n * 10, 10, 40_000)).collect();
-        let answers = clients.iter().zip(&large).map(|(client, body)| client.export(body));
-        for answer in futures_util::future::join_all(answers).await {
-            assert_eq!(answer.code, OK, "{answer:?}");
-        }
-        gateway.settle().await;
-        let books = gateway.books("backend");
-        assert_eq!((books.accepted, books.delivered), (110, 110), "{protocol:?}: {books:?}");
-        assert_eq!(guarded.tokens.captured().len(), 2, "{protocol:?}: one refresh");
-    }
-}
-
-/// Nothing is sent without a token, and nothing is lost while there is none.
-#[tokio::test]
-async fn a_token_server_that_is_down_delays_and_loses_nothing() {
-    let refusing = Arc::new(AtomicBool::new(true));
-    let switch = Arc::clone(&refusing);
-    let tokens = Backend::scripted(move |_, _| {
-        if switch.load(Ordering::SeqCst) {
-            Say::Code(500, "down", None)
-        } else {
-            Say::Json("{\"access_token\": \"t\"}".into())
-        }
-    })
-    .await;
-    let backend = Backend::start().await;
-    let oauth2 = OAuth2 {
-        token_url: format!("http://{}/", tokens.address),
-        client_id: Secret::new("id"),
-        client_secret: Secret::new("secret"),
-        scopes: Vec::new(),
-        params: Vec::new(),
-    };
-    let gateway =
-        Gateway::start(through(Output { oauth2: Some(oauth2), ..output(backend.address, Protocol::Http) })).await;
-    export(&gateway, 1, 10).await;
-    assert_eq!(gateway.books("backend").pending, 10);
-    assert!(backend.captured().is_empty());
-    refusing.store(false, Ordering::SeqCst);
-    gateway.settle().await;
-    assert_eq!(backend.ids(), (1..=10).collect::<Vec<_>>());
-}
-
-/// A token server that answers with a page, with half a token, or not at all: its pipeline waits, the other one delivers.
-#[tokio::test]
-async fn what_a_token_server_does_hurts_only_its_pipeline() {
-    let page = Backend::scripted(|_, _| Say::Json("<html><body>Please log in</body></html>".into())).await;
-    let no_token = Backend::scripted(|_, _| Say::Json("{\"token\": \"t\"}".into())).await;
-    let bad_token = Backend::scripted(|_, _| Say::Json("{\"access_token\": \"a\\nb\"}".into())).await;
-    let silent = Backend::holding().await;
-    for tokens in [page, no_token, bad_token, silent] {
-        let (backend, well) = (Backend::start().await, Backend::start().await);
-        let oauth2 = OAuth2 {
-            token_url: format!("http://{}/", tokens.address),
-            client_id: Secret::new("id"),
-            client_secret: Secret::new("secret"),
-            scopes: Vec::new(),
-            params: Vec::new(),
-        };
-        let guarded = Output { oauth2: Some(oauth2), ..output(backend.address, Protocol::Http) };
-        let pipelines = vec![Pipeline::new(Signal::Traces, "guarded", guarded), pipeline("well", well.address)];
-        let gateway = Gateway::start(pipelines).await;
-        export(&gateway, 1, 10).await;
-        eventually("the other one has it", async || gateway.books("well").delivered == 10).await;
-        eventually("a token was asked for", async || !tokens.captured().is_empty()).await;
-        let books = gateway.books("guarded");
-        assert_eq!((books.pending, books.dropped.len(), books.rejected.len()), (10, 0, 0), "{books:?}");
-        assert!(backend.captured().is_empty());
-    }
 }
 
 /// What was merged for the backend arrives once each, and no request is larger than the limit.

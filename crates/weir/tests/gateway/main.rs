@@ -20,6 +20,8 @@ mod isolation;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
+mod oauth2;
+#[cfg(test)]
 mod odd_values;
 #[cfg(test)]
 mod overload;

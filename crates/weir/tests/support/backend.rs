@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -52,6 +53,10 @@ pub(crate) enum Say {
     Partial(i64),
     /// Not OTLP: a JSON document.
     Json(String),
+    /// Not OTLP: a page for people.
+    Html(&'static str),
+    /// Nothing, for ever.
+    Nothing,
 }
 
 type Script = dyn Fn(usize, &Captured) -> Say + Send + Sync;
@@ -61,8 +66,13 @@ pub(crate) struct Backend {
     pub(crate) address: SocketAddr,
     captured: Arc<Mutex<Vec<Captured>>>,
     answers: watch::Sender<bool>,
+    connections: Arc<AtomicUsize>,
+    tls: Tls,
     task: JoinHandle<()>,
 }
+
+/// How the next connection is secured.
+type Tls = Arc<Mutex<Option<TlsAcceptor>>>;
 
 impl Drop for Backend {
     fn drop(&mut self) {
@@ -105,12 +115,15 @@ impl Backend {
         let captured = Arc::new(Mutex::new(Vec::new()));
         let (answers, may_answer) = watch::channel(true);
         let desk = Desk { captured: Arc::clone(&captured), may_answer, script };
+        let (connections, tls) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(tls)));
+        let (counter, security) = (Arc::clone(&connections), Arc::clone(&tls));
         let task = tokio::spawn(async move {
-            let mut connections = JoinSet::new();
+            let mut conversations = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (desk, tls) = (desk.clone(), tls.clone());
-                connections.spawn(async move {
+                counter.fetch_add(1, Ordering::SeqCst);
+                let (desk, tls) = (desk.clone(), security.lock().unwrap().clone());
+                conversations.spawn(async move {
                     match tls {
                         None => desk.converse(stream).await,
                         Some(tls) => desk.converse_over(tls, stream).await,
@@ -118,7 +131,17 @@ impl Backend {
                 });
             }
         });
-        Self { address, captured, answers, task }
+        Self { address, captured, answers, connections, tls, task }
+    }
+
+    /// How many connections were ever made to it.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// Has another certificate, or asks for others, on connections that are made from now on.
+    pub(crate) fn renew(&self, acceptor: TlsAcceptor) {
+        *self.tls.lock().unwrap() = Some(acceptor);
     }
 
     /// Everything that arrived, refused requests included.
@@ -179,6 +202,9 @@ impl Desk {
             all.len() - 1
         };
         let said = (self.script)(number, &captured);
+        if matches!(said, Say::Nothing) {
+            std::future::pending::<()>().await;
+        }
         // Fails when the backend is gone, and the connection with it.
         let _ = self.may_answer.wait_for(|answers| *answers).await;
         self.captured.lock().unwrap()[number].taken = !matches!(said, Say::Code(..));
@@ -219,7 +245,7 @@ fn say_grpc(said: &Say) -> Response<Body> {
             let response = response.header("grpc-status", *code).header("grpc-message", *message);
             response.header("grpc-status-details-bin", details).body(BoxBody::default()).unwrap()
         }
-        Say::Ok | Say::Json(_) => response.body(message_and_status(&[])).unwrap(),
+        Say::Ok | Say::Json(_) | Say::Html(_) | Say::Nothing => response.body(message_and_status(&[])).unwrap(),
         Say::Partial(rejected) => response.body(message_and_status(&partial(*rejected))).unwrap(),
     }
 }
@@ -236,11 +262,12 @@ fn say_http(said: Say) -> Response<Body> {
     let full = |bytes: Vec<u8>| Full::new(Bytes::from(bytes)).boxed();
     let response = Response::builder().header("content-type", "application/x-protobuf");
     match said {
-        Say::Ok => response.body(full(Vec::new())).unwrap(),
+        Say::Ok | Say::Nothing => response.body(full(Vec::new())).unwrap(),
         Say::Partial(rejected) => response.body(full(partial(rejected))).unwrap(),
         Say::Json(text) => {
             Response::builder().header("content-type", "application/json").body(full(text.into_bytes())).unwrap()
         }
+        Say::Html(page) => Response::builder().header("content-type", "text/html").body(full(page.into())).unwrap(),
         Say::Code(status, message, hint) => {
             let mut response = Response::builder().status(status);
             if let Some(hint) = hint {

@@ -143,7 +143,17 @@ pub(crate) fn faults(json: &str) -> Faults {
 
 /// The numbers of all spans that arrived at a sink.
 pub(crate) fn arrived(sink: &Sink) -> Vec<u64> {
-    sink.report(true).ids_of(Telemetry::Traces).iter().flat_map(|&(first, last)| first..=last).collect()
+    arrived_of(sink, Signal::Traces)
+}
+
+/// The numbers of all items of a signal that arrived at a sink.
+pub(crate) fn arrived_of(sink: &Sink, signal: Signal) -> Vec<u64> {
+    let signal = match signal {
+        Signal::Traces => Telemetry::Traces,
+        Signal::Metrics => Telemetry::Metrics,
+        Signal::Logs => Telemetry::Logs,
+    };
+    sink.report(true).ids_of(signal).iter().flat_map(|&(first, last)| first..=last).collect()
 }
 
 /// An address on which nothing listens, and nobody else begins to.

@@ -67,7 +67,24 @@ impl Weir {
         let file = directory.path().join(MANIFESTS);
         std::fs::write(&file, manifests).unwrap();
         let mut run = run(&file);
-        run.args(data_dir(arguments)).args(arguments);
+        run.args(arguments);
+        Self::launch(wrapper, run, directory).await
+    }
+
+    /// The same for all files of its directory, of which there is one as yet; see [`Weir::write`].
+    pub(crate) async fn start_directory(manifests: &str, arguments: &[&str]) -> Self {
+        let directory = TempDir::new().unwrap();
+        std::fs::write(directory.path().join(MANIFESTS), manifests).unwrap();
+        let mut run = run(directory.path());
+        run.args(arguments);
+        Self::launch(&[], run, directory).await
+    }
+
+    async fn launch(wrapper: &[&str], mut run: Command, directory: TempDir) -> Self {
+        if !run.as_std().get_args().any(|argument| argument == "--data-dir") {
+            // Tests that say nothing of a data directory keep data in memory.
+            run.arg("--no-data-dir");
+        }
         let mut child = under(wrapper, run).spawn().unwrap();
         let logs = Arc::new(Mutex::new(Vec::<Value>::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -94,9 +111,19 @@ impl Weir {
 
     /// Writes other manifests, as an editor does: a new file takes the place of the old one.
     pub(crate) fn edit(&self, manifests: &str) {
-        let (file, new) = (self.directory.path().join(MANIFESTS), self.directory.path().join("new"));
-        std::fs::write(&new, manifests).unwrap();
+        self.write(MANIFESTS, manifests);
+    }
+
+    /// Writes a file of its directory in the same way.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let (file, new) = (self.directory.path().join(name), self.directory.path().join("new"));
+        std::fs::write(&new, text).unwrap();
         std::fs::rename(new, file).unwrap();
+    }
+
+    /// Removes a file of its directory.
+    pub(crate) fn remove(&self, name: &str) {
+        std::fs::remove_file(self.directory.path().join(name)).unwrap();
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -138,17 +165,17 @@ impl Weir {
         self.logs.lock().unwrap().iter().find(|line| line["message"] == message).cloned()
     }
 
+    /// The log lines so far with this message.
+    pub(crate) fn all_logged(&self, message: &str) -> Vec<Value> {
+        self.logs().into_iter().filter(|line| line["message"] == message).collect()
+    }
+
     /// A figure of `/proc/PID/status`, in bytes.
     pub(crate) fn memory(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
         let line = status.lines().find(|line| line.starts_with(field)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
     }
-}
-
-/// Tests that say nothing of a data directory keep data in memory.
-fn data_dir(arguments: &[&str]) -> Option<&'static str> {
-    (!arguments.contains(&"--data-dir")).then_some("--no-data-dir")
 }
 
 /// `command` as an argument of `wrapper`.

@@ -200,9 +200,27 @@ pub(crate) fn resources(signal: Signal, bytes: &[u8]) -> Vec<Resource> {
     }
 }
 
+/// Items that carry their numbers where a sink of the load test looks for them; of metrics, points of a gauge.
+pub(crate) fn numbered(signal: Signal, ids: std::ops::Range<u64>) -> Vec<u8> {
+    if signal != Signal::Metrics {
+        return encoded(signal, &[("service.name", "shop")], ids);
+    }
+    let mut request = metrics(&[("service.name", "shop")], ids.clone());
+    let metrics = &mut request.resource_metrics[0].scope_metrics[0].metrics;
+    metrics.retain(|metric| matches!(metric.data, Some(Data::Gauge(_))));
+    let Some(Data::Gauge(gauge)) = &mut metrics[0].data else { panic!("a gauge") };
+    gauge.data_points.iter_mut().zip(ids).for_each(|(point, id)| point.start_time_unix_nano = id);
+    request.encode_to_vec()
+}
+
 /// A counter at this value at this second, which began at second 0.
 pub(crate) fn counter(second: u64, value: i64) -> Vec<u8> {
-    let mut request = metrics(&[("service.name", "shop")], 1..2);
+    counter_of("shop", second, value)
+}
+
+/// The counter of a service.
+pub(crate) fn counter_of(service: &str, second: u64, value: i64) -> Vec<u8> {
+    let mut request = metrics(&[("service.name", service)], 1..2);
     let metrics = &mut request.resource_metrics[0].scope_metrics[0].metrics;
     metrics.retain(|metric| matches!(metric.data, Some(Data::Sum(_))));
     let Some(Data::Sum(sum)) = &mut metrics[0].data else { panic!("a sum") };
@@ -212,13 +230,13 @@ pub(crate) fn counter(second: u64, value: i64) -> Vec<u8> {
     request.encode_to_vec()
 }
 
-/// Temporality and value of every point of sums.
+/// Temporality and value of every point of all sums.
 pub(crate) fn deltas(request: &[u8]) -> Vec<(i32, i64)> {
     let request = ExportMetricsServiceRequest::decode(request).unwrap();
     let metrics = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
     let metrics = metrics.flat_map(|scope| scope.metrics);
-    let points = metrics.flat_map(|Metric { data, .. }| {
-        let Some(Data::Sum(sum)) = data else { panic!("a sum") };
+    let sums = metrics.filter_map(|metric| if let Some(Data::Sum(sum)) = metric.data { Some(sum) } else { None });
+    let points = sums.flat_map(|sum| {
         let temporality = sum.aggregation_temporality;
         sum.data_points.into_iter().map(move |point| (temporality, point.value))
     });

@@ -5,6 +5,7 @@ pub(crate) mod gateway;
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod json;
+pub(crate) mod manifests;
 pub(crate) mod metrics;
 pub(crate) mod payload;
 pub(crate) mod process;

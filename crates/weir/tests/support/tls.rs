@@ -1,6 +1,7 @@
 //! Certificates made for one test, and servers that use them.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -9,6 +10,17 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 use weir_plan::{Identity, Secret};
 
+fn identity((certificate, key): (rcgen::Certificate, KeyPair)) -> Identity {
+    Identity { cert_pem: certificate.pem(), key_pem: Secret::new(key.serialize_pem()) }
+}
+
+/// Whole seconds, as certificates have them.
+fn ending(mut params: CertificateParams, end: SystemTime) -> CertificateParams {
+    let since_1970 = Duration::from_secs(end.duration_since(UNIX_EPOCH).unwrap().as_secs());
+    params.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_1970;
+    params
+}
+
 /// A certificate authority.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -16,7 +28,15 @@ pub(crate) struct Authority {
 
 impl Authority {
     pub(crate) fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        Self::signed(CertificateParams::new(Vec::new()).unwrap())
+    }
+
+    /// One whose certificate ends at a time.
+    pub(crate) fn until(end: SystemTime) -> Self {
+        Self::signed(ending(CertificateParams::new(Vec::new()).unwrap(), end))
+    }
+
+    fn signed(mut params: CertificateParams) -> Self {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap() }
     }
@@ -26,9 +46,18 @@ impl Authority {
     }
 
     fn certify(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        self.sign(&CertificateParams::new(vec![name.to_owned()]).unwrap())
+    }
+
+    fn sign(&self, params: &CertificateParams) -> (rcgen::Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
+    /// A client's certificate that ends at a time, and its key.
+    pub(crate) fn identity_until(&self, end: SystemTime) -> Identity {
+        let params = CertificateParams::new(vec!["client".to_owned()]).unwrap();
+        identity(self.sign(&ending(params, end)))
     }
 
     /// A client's certificate and key.
@@ -38,8 +67,7 @@ impl Authority {
 
     /// The certificate and key of somebody with this name or address.
     pub(crate) fn identity_of(&self, name: &str) -> Identity {
-        let (certificate, key) = self.certify(name);
-        Identity { cert_pem: certificate.pem(), key_pem: Secret::new(key.serialize_pem()) }
+        identity(self.certify(name))
     }
 
     /// A server for `127.0.0.1`; with `clients`, one that wants certificates of theirs.
