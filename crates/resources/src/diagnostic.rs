@@ -115,6 +115,17 @@ impl Diagnostic {
         self
     }
 
+    /// What a condition would say: which pipeline, and why.
+    fn fmt_condition(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        if let Some(pipeline) = &self.pipeline {
+            write!(f, "{pipeline}: ")?;
+        }
+        match self.reason {
+            Some(reason) => write!(f, "{}: ", reason.name()),
+            None => Ok(()),
+        }
+    }
+
     /// Shows the finding with its source line and a caret, as compilers do. `source_text` is the text of the source
     /// named [`file`](Self::file). Values that may be secret are shown as `***`.
     pub fn render(&self, source_text: &str, color: bool) -> String {
@@ -122,9 +133,13 @@ impl Diagnostic {
     }
 }
 
+/// One line. The alternate form (`{:#}`) also says which pipeline it is about, and the reason of its condition.
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: {}: ", self.file, self.line, self.column, self.severity)?;
+        if f.alternate() {
+            self.fmt_condition(f)?;
+        }
         if !self.field.is_empty() {
             write!(f, "{}: ", self.field)?;
         }

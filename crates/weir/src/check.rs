@@ -94,7 +94,7 @@ pub(crate) fn print(diagnostics: &[Diagnostic], sources: &[Source]) -> io::Resul
     for diagnostic in diagnostics {
         match texts.get(diagnostic.file.as_str()) {
             Some(text) if out.is_terminal() => writeln!(out, "{}", diagnostic.render(text, true))?,
-            _ => writeln!(out, "{diagnostic}")?,
+            _ => writeln!(out, "{diagnostic:#}")?,
         }
     }
     Ok(())

@@ -26,7 +26,11 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         Ok(configuration) => configuration,
         Err(report) => {
             check::log(&report.diagnostics);
-            bail!("cannot use the configuration; `weir check` shows its findings in their lines");
+            // Not even with those pipelines that are right: data for the others would be acknowledged and not kept.
+            bail!(
+                "cannot use the configuration, nothing is started: correct it, or take out the pipelines that are \
+                 wrong; `weir check` shows the findings in their lines"
+            );
         }
     };
     let (journal, state) = data_dir::open(&args)?.unzip();

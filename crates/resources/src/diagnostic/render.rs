@@ -49,6 +49,10 @@ pub(super) fn render(diagnostic: &Diagnostic, source_text: &str, color: bool) ->
         None if expected.is_empty() => {}
         None => out += &format!("{gutter} {frame}={reset} expected {expected}\n"),
     }
+    if let Some(reason) = diagnostic.reason {
+        let of = diagnostic.pipeline.as_ref().map(|pipeline| format!(" of {pipeline}")).unwrap_or_default();
+        out += &format!("{gutter} {frame}={reset} condition {}{of}\n", reason.name());
+    }
     out
 }
 

@@ -123,3 +123,26 @@ fn endless_mistakes_are_counted_not_listed() {
     assert_eq!(report.diagnostics.len(), 1001);
     assert_eq!(report.diagnostics[1000].message, "1506 more problems are not shown");
 }
+
+#[test]
+fn the_reason_of_a_condition() {
+    let text = "apiVersion: telemetry.kyma-project.io/v1beta1
+kind: MetricPipeline
+metadata: {name: x}
+spec:
+  output:
+    otlp:
+      endpoint: {value: 'b:1'}
+      tls:
+        ca: {value: garbage}
+";
+    let report = load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }], now()).unwrap_err();
+    let [error] = report.diagnostics.as_slice() else { panic!("{report}") };
+    let place = "x.yaml:9:21: error: ";
+    let plain = error.to_string();
+    let finding = plain.strip_prefix(place).unwrap();
+    assert!(finding.starts_with("spec.output.otlp.tls.ca.value: TLS configuration invalid: "), "{finding}");
+    assert_eq!(format!("{error:#}"), format!("{place}MetricPipeline x: TLSConfigurationInvalid: {finding}"));
+    let rendered = error.render(text, false);
+    assert!(rendered.ends_with("  = condition TLSConfigurationInvalid of MetricPipeline x\n"), "{rendered}");
+}

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -11,8 +10,10 @@ use weir_plan::Signal;
 
 use crate::support::gateway::closed_port;
 use crate::support::in_time;
+use crate::support::manifests::{self, from_secret, kind, plain, secured, with};
 use crate::support::process::{Weir, command, manifest, run};
 use crate::support::signals::document;
+use crate::support::tls::Authority;
 
 /// How a command ended.
 struct Ended {
@@ -84,6 +85,53 @@ async fn check_reports_every_error_at_once() {
     assert_eq!(ended.code, Some(1));
     for finding in ["endpont", "did you mean", "lzma", "pipelines.yaml:8:7", "pipelines.yaml:18:"] {
         assert!(ended.err.contains(finding), "{finding:?} is not in\n{}", ended.err);
+    }
+}
+
+/// The reason that a condition would give is named beside its pipeline, and the exit code says whether it can work.
+#[tokio::test]
+async fn check_names_reasons() {
+    let (backend, day) = ("127.0.0.1:4317".parse().unwrap(), Duration::from_secs(24 * 3600));
+    let ca = |pem: String| secured("grpc", backend, &json!({"ca": {"value": pem}}));
+    let until = |end| ca(Authority::until(end).pem());
+    let now = SystemTime::now();
+    let token = with(from_secret("nowhere", "token"), json!({"name": "authorization"}));
+    let outputs = [
+        (until(now + 15 * day), None, 0),
+        (until(now + 13 * day), Some("TLSCertificateAboutToExpire"), 0),
+        (until(now - day), Some("TLSCertificateExpired"), 1),
+        (ca("garbage".into()), Some("TLSConfigurationInvalid"), 1),
+        (with(plain("grpc", backend), json!({"headers": [token]})), Some("ReferencedSecretMissing"), 1),
+        (with(plain("grpc", backend), json!({"endpoint": {"value": "backend"}})), Some("EndpointInvalid"), 1),
+    ];
+    for (signal, (output, reason, code)) in
+        Signal::ALL.iter().flat_map(|signal| outputs.iter().map(move |o| (signal, o)))
+    {
+        let mut spec = json!({"output": {"otlp": output}});
+        if *signal == Signal::Logs {
+            // Container logs are not collected yet, which is another thing to be warned of.
+            spec["input"] = json!({"runtime": {"enabled": false}});
+        }
+        check_says(*signal, &spec, *reason, *code).await;
+    }
+    let output = json!({"otlp": plain("grpc", backend)});
+    let filter = json!({"output": output, "filter": [{"conditions": ["isMatch(metric.name, \"a\")"]}]});
+    check_says(Signal::Metrics, &filter, Some("OTTLSpecInvalid"), 1).await;
+    let runtime = json!({"enabled": true, "additionalMetrics": ["no.such.metric"]});
+    let input = json!({"output": output, "input": {"runtime": runtime}});
+    check_says(Signal::Metrics, &input, Some("RuntimeAdditionalMetricInvalid"), 1).await;
+}
+
+async fn check_says(signal: Signal, spec: &Value, reason: Option<&str>, code: i32) {
+    let (_directory, path) = file(&manifests::with_spec(signal, "shop", spec));
+    let ended = weir(&["check", path.to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(code), "{}", ended.err);
+    match reason {
+        None => assert_eq!(ended.err, ""),
+        Some(reason) => {
+            let said = format!(": {} shop: {reason}: spec.", kind(signal));
+            assert!(ended.err.contains(&said), "{said:?} is not in\n{}", ended.err);
+        }
     }
 }
 
@@ -231,16 +279,10 @@ async fn what_is_not_active_yet_is_in_the_log() {
 /// A certificate is judged when a gateway starts; the reason is that of a condition.
 #[tokio::test]
 async fn a_certificate_that_soon_expires_is_in_the_log() {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.not_after = (SystemTime::now() + Duration::from_secs(5 * 24 * 3600)).into();
-    let pem = params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem().replace('\n', "\n    ");
-    let secret =
-        format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: tls}}\nstringData:\n  ca: |\n    {pem}\n---\n");
-    let reference = "tls: {ca: {valueFrom: {secretKeyRef: {name: tls, namespace: default, key: ca}}}}";
-    let secured =
-        good().replace("http://", "https://").replace("    otlp:\n", &format!("    otlp:\n      {reference}\n"));
-    let weir = Weir::start(&(secret + &secured), &[]).await;
+    let soon = SystemTime::now() + Duration::from_secs(5 * 24 * 3600);
+    let output = secured("grpc", closed_port().await, &json!({"ca": from_secret("tls", "ca")}));
+    let secret = manifests::secret("tls", &json!({"ca": Authority::until(soon).pem()}));
+    let weir = Weir::start(&(secret + &manifests::pipeline(Signal::Traces, "backend", &output)), &[]).await;
     let logs = weir.logs();
     let found = logs.iter().find(|line| line["reason"] == "TLSCertificateAboutToExpire");
     let found = found.unwrap_or_else(|| panic!("{logs:?}"));

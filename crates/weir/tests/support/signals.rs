@@ -25,11 +25,7 @@ pub(crate) const TIME: u64 = 1_700_000_000_000_000_000;
 
 /// A pipeline of this signal to a local backend, with more fields of its `spec`.
 pub(crate) fn document(signal: Signal, name: &str, backend: SocketAddr, spec: &str) -> String {
-    let kind = match signal {
-        Signal::Traces => "TracePipeline",
-        Signal::Metrics => "MetricPipeline",
-        Signal::Logs => "LogPipeline",
-    };
+    let kind = super::manifests::kind(signal);
     format!(
         "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: {kind}\nmetadata:\n  name: {name}\nspec:\n  output:\n    \
          otlp:\n      compression: none\n      endpoint:\n        value: http://{backend}\n{spec}\n---\n"
