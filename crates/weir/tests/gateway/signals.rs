@@ -1,13 +1,15 @@
 //! Traces, metrics and logs go the same way: what a client sends is what its backend gets, byte by byte where nothing is
 //! to be changed.
 
+use serde_json::json;
 use weir_plan::{Pipeline, Protocol, Signal};
 
 use crate::support::backend::{Backend, Say};
 use crate::support::eventually;
-use crate::support::gateway::{Gateway, output};
+use crate::support::gateway::{Gateway, output, settings};
 use crate::support::grpc::{OK, frame};
 use crate::support::http::{self, JSON, PROTOBUF};
+use crate::support::manifests::{self, plain, with};
 use crate::support::metrics::whole;
 use crate::support::signals::{encoded, items};
 
@@ -113,4 +115,28 @@ async fn bytes_of_another_signal_are_refused() {
         assert_eq!(answer.status, 400, "{signal:?}: {answer:?}");
     }
     assert!(backends.iter().all(|backend| backend.captured().is_empty()));
+}
+
+/// `path` takes the place of the signal's; the endpoint's own path comes before either.
+#[tokio::test]
+async fn a_path_takes_the_place_of_the_one_of_the_signal() {
+    for signal in Signal::ALL {
+        let own = format!("/api{}", signal.http_path());
+        let cases = [("", json!({}), signal.http_path()), ("/api", json!({}), &own)];
+        let replaced = json!({"path": "/in/v2"});
+        let cases = cases.into_iter().chain([("", replaced.clone(), "/in/v2"), ("/api/", replaced, "/api/in/v2")]);
+        for (base, path, expected) in cases {
+            let backend = Backend::start().await;
+            let endpoint = json!({"endpoint": {"value": format!("http://{}{base}", backend.address)}});
+            let output = with(with(plain("http", backend.address), endpoint), path);
+            let gateway = Gateway::configured(&manifests::pipeline(signal, "backend", &output), settings()).await;
+            let request = encoded(signal, &[("service.name", "shop")], 1..3);
+            let answer = gateway.client().await.call(signal.grpc_method(), None, frame(&request, false)).await;
+            assert_eq!(answer.code, OK, "{signal:?}: {answer:?}");
+            gateway.settle().await;
+            let captured = backend.captured();
+            assert_eq!((captured.len(), captured[0].path.as_str()), (1, expected), "{signal:?}");
+            assert_eq!(captured[0].plain, request, "{signal:?}");
+        }
+    }
 }
