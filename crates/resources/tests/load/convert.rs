@@ -11,9 +11,10 @@ use weir_resources::{ConversionError, Source, Version, convert, is_convertible, 
 const DATA: &str = "telemetry.kyma-project.io/conversion-data";
 
 fn document(kind: &str, version: Version, spec: &Value) -> Value {
-    let group = if kind == "Telemetry" { "operator" } else { "telemetry" };
+    // The only Telemetry that has an effect is the one of this name.
+    let (group, name) = if kind == "Telemetry" { ("operator", "default") } else { ("telemetry", "x") };
     let api_version = format!("{group}.kyma-project.io/{}", version.name());
-    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, "spec": spec, "status": {"a": 1}})
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec, "status": {"a": 1}})
 }
 
 fn down(document: &Value) -> Value {
@@ -217,8 +218,13 @@ fn namespaces(version: Version) -> BoxedStrategy<Value> {
 }
 
 fn value(version: Version) -> BoxedStrategy<Value> {
-    let reference = json!({"secretKeyRef": {"name": "s", "namespace": "default", "key": "k"}});
-    let mut values = vec![json!({"value": "a:1"}), json!({"valueFrom": reference})];
+    value_like("a:1", "k", version)
+}
+
+/// A value that is this text, or that of a key in the Secret.
+fn value_like(text: &str, key: &str, version: Version) -> BoxedStrategy<Value> {
+    let reference = json!({"secretKeyRef": {"name": "s", "namespace": "default", "key": key}});
+    let mut values = vec![json!({"value": text}), json!({"valueFrom": reference})];
     if version == Version::V1Alpha1 {
         values.push(json!({"value": "", "valueFrom": reference}));
     }
@@ -227,6 +233,15 @@ fn value(version: Version) -> BoxedStrategy<Value> {
 
 /// Specs as the API allows them.
 fn valid_spec(kind: &'static str, version: Version) -> BoxedStrategy<Value> {
+    match kind {
+        "Telemetry" => telemetry_spec(),
+        "LogPipeline" => prop_oneof![3 => otlp_spec(kind, version), 1 => fluent_bit_spec(version)].boxed(),
+        _ => otlp_spec(kind, version),
+    }
+}
+
+/// Of a pipeline with `output.otlp`.
+fn otlp_spec(kind: &'static str, version: Version) -> BoxedStrategy<Value> {
     let older = version == Version::V1Alpha1;
     let switch = if older { "disabled" } else { "enabled" };
     let otlp_input = some_of(vec![
@@ -236,32 +251,13 @@ fn valid_spec(kind: &'static str, version: Version) -> BoxedStrategy<Value> {
                 .boxed()
         }),
     ]);
-    let runtime = some_of(vec![
-        ("enabled", boolean()),
-        ("keepOriginalBody", boolean()),
-        ("namespaces", namespaces(version)),
-        ("containers", some_of(vec![("include", names())])),
-    ]);
     let input = match kind {
-        "LogPipeline" => some_of(vec![("otlp", otlp_input), (if older { "application" } else { "runtime" }, runtime)]),
+        "LogPipeline" => some_of(vec![("otlp", otlp_input), runtime(version)]),
         _ => some_of(vec![("otlp", otlp_input)]),
     };
-    let mut fields = vec![("tls", some_of(vec![("insecure", boolean()), ("insecureSkipVerify", boolean())]))];
-    if !older {
-        fields.push(("compression", one_of(&[json!("none"), json!("gzip"), json!("zstd")])));
-    }
-    let headers = vec(value(version), 0..2).prop_map(|values| {
-        let name = |(at, mut value): (usize, Value)| {
-            value["name"] = format!("x-{at}").into();
-            value
-        };
-        values.into_iter().enumerate().map(name).collect::<Value>()
-    });
-    fields.push(("headers", headers.boxed()));
     let filter = vec(some_of(vec![("conditions", conditions())]), 0..2).prop_map(Value::from);
-    (value(version), some_of(fields), option::of(input), option::of(filter))
-        .prop_map(move |(endpoint, mut otlp, input, filter)| {
-            otlp["endpoint"] = endpoint;
+    (otlp_output(version), option::of(input), option::of(filter))
+        .prop_map(move |(otlp, input, filter)| {
             let mut spec = json!({"output": {"otlp": otlp}});
             if let Some(input) = input.filter(|_| kind != "TracePipeline") {
                 spec["input"] = input;
@@ -272,6 +268,101 @@ fn valid_spec(kind: &'static str, version: Version) -> BoxedStrategy<Value> {
             spec
         })
         .boxed()
+}
+
+/// The container logs of a LogPipeline.
+fn runtime(version: Version) -> (&'static str, BoxedStrategy<Value>) {
+    let runtime = some_of(vec![
+        ("enabled", boolean()),
+        ("keepOriginalBody", boolean()),
+        ("namespaces", namespaces(version)),
+        ("containers", some_of(vec![("include", names())])),
+    ]);
+    (if version == Version::V1Alpha1 { "application" } else { "runtime" }, runtime)
+}
+
+fn otlp_output(version: Version) -> BoxedStrategy<Value> {
+    let mut fields = vec![("tls", some_of(vec![("insecure", boolean()), ("insecureSkipVerify", boolean())]))];
+    if version == Version::V1Beta1 {
+        fields.push(("compression", one_of(&[json!("none"), json!("gzip"), json!("zstd")])));
+    }
+    let headers = vec(value(version), 0..2).prop_map(|values| {
+        let name = |(at, mut value): (usize, Value)| {
+            value["name"] = format!("x-{at}").into();
+            value
+        };
+        values.into_iter().enumerate().map(name).collect::<Value>()
+    });
+    fields.push(("headers", headers.boxed()));
+    fields.push(("authentication", authentication(version)));
+    (value(version), some_of(fields))
+        .prop_map(|(endpoint, mut otlp)| {
+            otlp["endpoint"] = endpoint;
+            // A token is not sent in plain text.
+            if otlp["authentication"]["oauth2"].is_object() && otlp["tls"].is_object() {
+                otlp["tls"]["insecure"] = false.into();
+            }
+            otlp
+        })
+        .boxed()
+}
+
+fn authentication(version: Version) -> BoxedStrategy<Value> {
+    let basic = (value_like("weir", "user", version), value(version))
+        .prop_map(|(user, password)| json!({"basic": {"user": user, "password": password}}));
+    let required = (value_like("https://a/token", "url", version), value(version), value(version));
+    let params = btree_map("[a-z]{1,3}", "[a-z]{1,3}", 0..3).prop_map(|params| json!(params));
+    let oauth2 = (required, some_of(vec![("scopes", names()), ("params", params.boxed())]));
+    let oauth2 = oauth2.prop_map(|((url, id, secret), mut oauth2)| {
+        oauth2["tokenURL"] = url;
+        oauth2["clientID"] = id;
+        oauth2["clientSecret"] = secret;
+        json!({"oauth2": oauth2})
+    });
+    prop_oneof![Just(json!({})), basic, oauth2].boxed()
+}
+
+/// Of a LogPipeline with `output.http`.
+fn fluent_bit_spec(version: Version) -> BoxedStrategy<Value> {
+    let [insecure, skip_verify] = match version {
+        Version::V1Alpha1 => ["disabled", "skipCertificateValidation"],
+        Version::V1Beta1 => ["insecure", "insecureSkipVerify"],
+    };
+    let output = some_of(vec![
+        ("user", value(version)),
+        ("password", value(version)),
+        ("uri", one_of(&[json!("/"), json!("/logs")])),
+        ("port", one_of(&[json!("443")])),
+        ("compress", one_of(&[json!("gzip")])),
+        ("format", one_of(&[json!("json")])),
+        ("dedot", boolean()),
+        ("tls", some_of(vec![(insecure, boolean()), (skip_verify, boolean())])),
+    ]);
+    (output, option::of(some_of(vec![runtime(version)])))
+        .prop_map(|(mut http, input)| {
+            http["host"] = json!({"value": "logs.example.com"});
+            let spec = json!({"output": {"http": http}});
+            match input {
+                Some(input) => json!({"output": spec["output"], "input": input}),
+                None => spec,
+            }
+        })
+        .boxed()
+}
+
+fn telemetry_spec() -> BoxedStrategy<Value> {
+    let interval = || one_of(&[json!("30s"), json!("1m30s")]);
+    let input = || some_of(vec![("collectionInterval", interval())]);
+    let metric = some_of(vec![
+        ("collectionInterval", interval()),
+        ("runtime", input()),
+        ("prometheus", input()),
+        ("istio", input()),
+    ]);
+    let labels = vec(one_of(&[json!({"key": "app"}), json!({"keyPrefix": "team/"})]), 0..3).prop_map(Value::from);
+    let cluster = some_of(vec![("name", one_of(&[json!("shoot")]))]);
+    let enrichments = some_of(vec![("extractPodLabels", labels.boxed()), ("cluster", cluster)]);
+    some_of(vec![("metric", metric), ("enrichments", enrichments)])
 }
 
 /// Any JSON, with the names of our fields in any place.
@@ -324,14 +415,20 @@ fn any_document(version: Version) -> BoxedStrategy<Value> {
 }
 
 fn valid_document(version: Version) -> BoxedStrategy<Value> {
-    prop::sample::select(vec!["TracePipeline", "MetricPipeline", "LogPipeline"])
+    prop::sample::select(vec!["TracePipeline", "MetricPipeline", "LogPipeline", "Telemetry"])
         .prop_flat_map(move |kind| valid_spec(kind, version).prop_map(move |spec| document(kind, version, &spec)))
         .boxed()
 }
 
 fn plan(document: &Value) -> weir_plan::Plan {
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"k": "b:2"}});
-    let source = Source { name: "x.yaml".to_owned(), text: format!("{document}\n---\n{secret}\n") };
+    let data = json!({"k": "b:2", "user": "shop", "url": "https://b/token"});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": data});
+    // A plan has a pipeline, which neither a Telemetry is nor a LogPipeline for Fluent Bit.
+    let other = json!({
+        "apiVersion": "telemetry.kyma-project.io/v1beta1", "kind": "TracePipeline", "metadata": {"name": "other"},
+        "spec": {"output": {"otlp": {"endpoint": {"value": "c:3"}}}},
+    });
+    let source = Source { name: "x.yaml".to_owned(), text: format!("{document}\n---\n{secret}\n---\n{other}\n") };
     load(&[source], SystemTime::UNIX_EPOCH).unwrap_or_else(|report| panic!("{report}\n{document:#}")).plan
 }
 
