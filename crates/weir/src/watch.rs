@@ -84,3 +84,24 @@ impl Watch {
         look.unwrap_or_else(|_| self.seen.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{advance, timeout};
+
+    use super::*;
+
+    /// Nobody touches them, and time passes: a certificate may have come to its end.
+    #[tokio::test(start_paused = true)]
+    async fn files_that_stay_as_they_are_are_read_again_once_a_day() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut watch = Watch::new(vec![file.path().to_owned()]).unwrap();
+        for day in 0..3 {
+            assert!(timeout(10 * LOOK_EVERY, watch.changed()).await.is_err(), "day {day}");
+            advance(READ_EVERY / 2).await;
+            assert!(timeout(10 * LOOK_EVERY, watch.changed()).await.is_err(), "day {day}");
+            advance(READ_EVERY / 2).await;
+            timeout(10 * LOOK_EVERY, watch.changed()).await.unwrap();
+        }
+    }
+}

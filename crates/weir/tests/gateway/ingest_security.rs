@@ -159,6 +159,7 @@ async fn renewed_files_are_taken_up_by_a_running_gateway() {
         let tls = Some(Tls { ca_pem: Some(authority.pem()), ..Tls::default() });
         Output { tls, headers: with_token(token), ..output(weir.grpc, Protocol::Grpc) }
     };
+    let over_http = |Output { headers, tls, .. }| Output { headers, tls, ..output(weir.http, Protocol::Http) };
     assert!(comes_through(to(&first, "first"), 100, &sink).await);
     assert!(!comes_through(to(&first, "second"), 110, &sink).await);
 
@@ -166,10 +167,22 @@ async fn renewed_files_are_taken_up_by_a_running_gateway() {
     let renewed = || weir.logs().iter().filter(|line| line["message"] == RENEWED).count();
     eventually("they are taken up", async || renewed() == 1).await;
     assert!(comes_through(to(&second, "second"), 200, &sink).await);
+    assert!(comes_through(over_http(to(&second, "second")), 230, &sink).await);
     assert!(!comes_through(to(&first, "second"), 210, &sink).await, "the old certificate is gone");
     assert!(!comes_through(to(&second, "first"), 220, &sink).await, "the old token is gone");
 
-    std::fs::write(path("cert"), "garbage").unwrap();
-    eventually("garbage is refused", async || weir.logged(NOT_RENEWED).is_some()).await;
-    assert!(comes_through(to(&second, "second"), 300, &sink).await, "the last good files stay");
+    let mut next = 300;
+    for file in ["cert", "key"] {
+        let good = std::fs::read(path(file)).unwrap();
+        let (refused, renewed) = (weir.all_logged(NOT_RENEWED).len(), weir.all_logged(RENEWED).len());
+        std::fs::write(path(file), "garbage").unwrap();
+        eventually("garbage is refused", async || weir.all_logged(NOT_RENEWED).len() > refused).await;
+        let to = || to(&second, "second");
+        for to in [to(), over_http(to())] {
+            assert!(comes_through(to, next, &sink).await, "{file}: the last good files stay");
+            next += 10;
+        }
+        std::fs::write(path(file), good).unwrap();
+        eventually("good files are taken up", async || weir.all_logged(RENEWED).len() > renewed).await;
+    }
 }

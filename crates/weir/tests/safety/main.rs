@@ -12,6 +12,8 @@ mod clients;
 #[cfg(test)]
 mod copies;
 #[cfg(test)]
+mod credentials;
+#[cfg(test)]
 mod damage;
 #[cfg(test)]
 mod data_dir;

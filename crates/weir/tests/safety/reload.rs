@@ -1,20 +1,29 @@
 //! A configuration that changes while data flows: only what it is about changes, and nothing is lost.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use weir_engine::{Changes, Settings};
-use weir_plan::{Backlog, Header, Overflow, Pipeline, Plan, Secret};
+use weir_plan::{
+    Backlog, Filter, Header, Overflow, Pipeline, Plan, Processing, Protocol, Secret, Signal, Temporality, Transform,
+};
 
-use crate::clients::{SPANS, ids, request, send_all};
+use crate::clients::{SPANS, ids, send_all};
 use crate::data_dir::DataDir;
-use crate::support::backend::Backend;
-use crate::support::gateway::{DOWN, Gateway, arrived, closed_port, faults, pipeline, settings, sink};
-use crate::support::grpc::{Grpc, OK, UNIMPLEMENTED};
+use crate::support::backend::{Backend, Say};
+use crate::support::gateway::{
+    DOWN, Gateway, arrived, arrived_of, closed_port, faults, output, pipeline, settings, sink,
+};
+use crate::support::grpc::{Grpc, OK, UNIMPLEMENTED, frame};
+use crate::support::manifests::{self, plain, with};
 use crate::support::process::{Weir, manifest};
+use crate::support::signals::{counter_of, deltas, numbered};
 use crate::support::{eventually, payload};
 
 fn plan(pipelines: Vec<Pipeline>) -> Plan {
@@ -106,34 +115,106 @@ async fn a_removed_pipeline_finds_its_backlog_when_it_returns() {
 #[derive(Default)]
 struct Load {
     next: AtomicU64,
-    acknowledged: Mutex<Vec<u64>>,
+    acknowledged: Mutex<Vec<(Signal, u64)>>,
     ends: AtomicBool,
 }
 
 impl Load {
-    async fn send(&self, address: std::net::SocketAddr) {
-        let client = Grpc::connect(address).await;
-        while !self.ends.load(Ordering::Relaxed) {
+    /// Sends all signals in turn, with a counter of the client's own beside the metrics, which counts its requests.
+    /// Returns by how much the counter has grown; its last value was taken.
+    async fn send(&self, address: SocketAddr, client: usize) -> i64 {
+        let connection = Grpc::connect(address).await;
+        let mut value = 0;
+        for sent in 0.. {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            if client.export(&request(number, 100)).await.code == OK {
-                self.acknowledged.lock().unwrap().push(number);
+            let ends = self.ends.load(Ordering::Relaxed);
+            let signal = if ends { Signal::Metrics } else { Signal::ALL[sent % Signal::ALL.len()] };
+            let mut body = numbered(signal, 1 + number * SPANS..1 + (number + 1) * SPANS);
+            if signal == Signal::Metrics {
+                value += 1;
+                body.extend(counter_of(&format!("client-{client}"), sent as u64, value));
+            }
+            if connection.call(signal.grpc_method(), None, frame(&body, false)).await.code == OK {
+                self.acknowledged.lock().unwrap().push((signal, number));
+                if ends {
+                    // The first point of a series is where counting begins.
+                    return value - 1;
+                }
             }
         }
+        unreachable!("it ends");
+    }
+
+    /// The ids of what a client got OK for, and no filter drops in any plan.
+    fn owed(&self, signal: Signal) -> Vec<u64> {
+        let acknowledged = self.acknowledged.lock().unwrap();
+        let numbers = acknowledged.iter().filter(|(of, _)| *of == signal).map(|(_, number)| *number);
+        numbers.flat_map(|number| 1 + number * SPANS..(number + 1) * SPANS).collect()
     }
 }
 
-/// One of many configurations; `constant` is in all of them, but not always the same.
-fn some_plan(random: &mut fastrand::Rng, constant: std::net::SocketAddr, others: &[std::net::SocketAddr]) -> Plan {
-    let mut first = pipeline("constant", constant);
+/// Rules that change every item, and drop those whose number ends in 0. Counters they leave alone: with another attribute
+/// they would be other series.
+fn rules(signal: Signal) -> Processing {
+    let (statement, condition) = match signal {
+        Signal::Traces => ("set(span.attributes[\"seen\"], true)", "IsMatch(span.name, \"0$\")"),
+        Signal::Metrics => {
+            ("set(datapoint.attributes[\"seen\"], true)", "IsMatch(datapoint.attributes[\"id\"], \"0$\")")
+        }
+        Signal::Logs => ("set(log.attributes[\"seen\"], true)", "IsMatch(log.body, \"0$\")"),
+    };
+    let conditions = if signal == Signal::Metrics { vec!["metric.name == \"gauge\"".into()] } else { Vec::new() };
+    let transform = Transform { statements: vec![statement.into()], conditions };
+    let filter = Filter { conditions: vec![condition.into()] };
+    Processing { transforms: vec![transform], filters: vec![filter], ..Processing::default() }
+}
+
+/// Where the pipelines of [`some_plan`] lead.
+struct Places {
+    /// One pipeline of each signal is in every plan.
+    constant: SocketAddr,
+    /// So is one that converts counters.
+    delta: SocketAddr,
+    flaky: SocketAddr,
+    down: SocketAddr,
+}
+
+impl Places {
+    /// All pipelines that there may be; the first four are always there.
+    fn pipelines(&self) -> Vec<Pipeline> {
+        let to = |signal, name, address| Pipeline::new(signal, name, output(address, Protocol::Grpc));
+        let mut delta = to(Signal::Metrics, "delta", self.delta);
+        delta.processing.temporality = Temporality::Delta;
+        let constant = Signal::ALL.map(|signal| to(signal, "constant", self.constant));
+        let others = [to(Signal::Traces, "flaky", self.flaky), to(Signal::Logs, "down", self.down)];
+        constant.into_iter().chain([delta]).chain(others).collect()
+    }
+
+    /// One of many configurations.
+    fn some_plan(&self, random: &mut fastrand::Rng) -> Plan {
+        let mut pipelines = self.pipelines();
+        pipelines.retain(|pipeline| ["constant", "delta"].contains(&pipeline.name.as_str()) || random.bool());
+        pipelines.iter_mut().for_each(|pipeline| vary(pipeline, random));
+        plan(pipelines)
+    }
+}
+
+/// Other rules, another secret, other limits.
+fn vary(pipeline: &mut Pipeline, random: &mut fastrand::Rng) {
+    if random.bool() {
+        let temporality = pipeline.processing.temporality;
+        pipeline.processing = Processing { temporality, ..rules(pipeline.signal) };
+    }
+    // There is nothing but gauges in what is judged here, and these have no temporality.
+    if pipeline.signal == Signal::Metrics && pipeline.name == "constant" && random.bool() {
+        pipeline.processing.temporality = Temporality::Delta;
+    }
     if random.bool() {
         let header = Header { name: "x-version".into(), value: Secret::new(random.u8(..).to_string()) };
-        first.output.headers.push(header);
+        pipeline.output.headers.push(header);
     }
     let overflow = if random.bool() { Overflow::Refuse } else { Overflow::DropOldest };
-    first.backlog = Backlog { max_bytes: random.u64(1 << 30..2 << 30), overflow, ..Backlog::default() };
-    let others = others.iter().enumerate().filter(|_| random.bool());
-    let others: Vec<_> = others.map(|(number, address)| pipeline(&format!("other-{number}"), *address)).collect();
-    plan(std::iter::once(first).chain(others).collect())
+    pipeline.backlog = Backlog { max_bytes: random.u64(1 << 30..2 << 30), overflow, ..Backlog::default() };
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -144,33 +225,40 @@ async fn a_thousand_reloads_under_load_lose_nothing() {
     let mut random = fastrand::Rng::with_seed(seed);
     let (dir, constant) = (DataDir::new(), sink(r#"{"fault": ["503:20"], "delay": "5ms:30"}"#).await);
     let (flaky, down) = (sink(r#"{"fault": ["503:50"]}"#).await, sink(DOWN).await);
-    let others = [flaky.grpc, down.grpc];
+    let refuses = |number| if number % 5 == 0 { Say::Code(14, "later", None) } else { Say::Ok };
+    let delta = Backend::scripted(move |number, _| refuses(number)).await;
+    let places = Places { constant: constant.grpc, delta: delta.address, flaky: flaky.grpc, down: down.grpc };
     let settings = Settings { drain_timeout: Duration::from_secs(1), ..hasty(&dir).await };
-    let mut gateway = Gateway::with(vec![pipeline("constant", constant.grpc)], settings).await;
+    let mut gateway = Gateway::with(places.pipelines(), settings).await;
     let load = Arc::new(Load::default());
     let mut clients = JoinSet::new();
-    for _ in 0..4 {
+    for client in 0..4 {
         let (load, address) = (Arc::clone(&load), gateway.at.grpc);
-        clients.spawn(async move { load.send(address).await });
+        clients.spawn(async move { load.send(address, client).await });
     }
     for _ in 0..RELOADS {
         let before = load.next.load(Ordering::Relaxed);
-        gateway.engine.reload(&some_plan(&mut random, constant.grpc, &others)).unwrap();
-        eventually("clients go on", async || load.next.load(Ordering::Relaxed) > before + 1).await;
+        gateway.engine.reload(&places.some_plan(&mut random)).unwrap();
+        eventually("clients go on", async || load.next.load(Ordering::Relaxed) > before).await;
     }
     load.ends.store(true, Ordering::Relaxed);
-    clients.join_all().await;
-    let everyone = ["other-0", "other-1"].iter().zip(others).map(|(name, address)| pipeline(name, address));
-    let all = std::iter::once(pipeline("constant", constant.grpc)).chain(everyone).collect();
-    gateway.engine.reload(&plan(all)).unwrap();
+    let counted: i64 = clients.join_all().await.into_iter().sum();
+    gateway.engine.reload(&plan(places.pipelines())).unwrap();
     [&constant, &flaky, &down].into_iter().for_each(|sink| sink.set_faults(faults("{}")));
     gateway.settle().await;
-    let mut acknowledged = load.acknowledged.lock().unwrap().clone();
-    acknowledged.sort_unstable();
-    let arrived: std::collections::BTreeSet<u64> = arrived(&constant).into_iter().collect();
-    let missing: Vec<_> = acknowledged.iter().filter(|number| !arrived.contains(&(1 + **number * SPANS))).collect();
-    assert!(missing.is_empty(), "{} of {}: {missing:?}", missing.len(), acknowledged.len());
-    assert!(acknowledged.len() > RELOADS, "{}", acknowledged.len());
+    for signal in Signal::ALL {
+        let (owed, arrived) = (load.owed(signal), BTreeSet::from_iter(arrived_of(&constant, signal)));
+        let missing: Vec<_> = owed.iter().filter(|id| !arrived.contains(id)).collect();
+        assert!(missing.is_empty(), "{signal:?}: {} of {}: {missing:?}", missing.len(), owed.len());
+        assert!(owed.len() > RELOADS, "{signal:?}: {}", owed.len());
+    }
+    let taken = delta.captured().into_iter().filter(|request| request.taken);
+    let deltas: Vec<_> = taken.flat_map(|request| deltas(&request.plain)).collect();
+    assert!(deltas.iter().all(|(temporality, _)| *temporality == 1), "delta and nothing else");
+    assert_eq!(deltas.iter().map(|(_, value)| value).sum::<i64>(), counted, "every increase once");
+    let books = gateway.engine.books();
+    let filtered = books.iter().filter(|(_, books)| books.filtered.values().sum::<u64>() > 0);
+    assert!(filtered.count() >= 4, "there were rules: {books:?}");
     gateway.stop().await;
     dir.becomes_empty().await;
 }
@@ -202,25 +290,61 @@ async fn an_edited_file_is_taken_up_and_a_wrong_one_is_not() {
     assert_eq!(page.get("weir_config_reloads_total{result=\"success\"}"), 1.0);
     eventually("both have theirs", async || arrived(&first) == ids(0..15) && arrived(&second) == ids(10..15)).await;
 
-    // A certificate that was replaced by garbage.
-    let tls = "      tls:\n        ca: {valueFrom: {secretKeyRef: {name: tls, namespace: default, key: ca}}}\n";
-    let secret =
-        "apiVersion: v1\nkind: Secret\nmetadata: {name: tls, namespace: default}\nstringData: {ca: garbage}\n---\n";
-    let secured = manifest("second", second.grpc).replace("    otlp:\n", &format!("    otlp:\n{tls}"));
-    weir.edit(&(secret.to_owned() + &manifest("backend", first.grpc) + &secured));
-    let refused = || weir.logs().iter().any(|line| line.to_string().contains("TLS configuration invalid"));
-    eventually("the certificate is refused", async || refused()).await;
-    send_all(weir.grpc, 15..20, 10).await;
-    eventually("both go on", async || arrived(&first) == ids(0..20) && arrived(&second) == ids(10..20)).await;
-    weir.edit(&(manifest("backend", first.grpc) + &manifest("second", second.grpc)));
-    eventually("all is well", async || {
-        let page = crate::support::metrics::Scrape::of(weir.metrics).await;
-        page.get("weir_config_last_reload_successful") == 1.0
-    })
-    .await;
-
     let reloads = || weir.logs().iter().filter(|line| line["message"] == "configuration reloaded").count();
     let before = reloads();
     weir.signal(rustix::process::Signal::HUP);
     eventually("SIGHUP reads the files again", async || reloads() > before).await;
+}
+
+/// A pipeline whose backend sees which version of the file it is from.
+fn versioned(backend: &Backend, version: usize) -> String {
+    let header = json!({"name": "x-version", "value": version.to_string()});
+    manifests::pipeline(
+        Signal::Traces,
+        "versioned",
+        &with(plain("grpc", backend.address), json!({"headers": [header]})),
+    )
+}
+
+/// Files of a watched directory are added, edited and removed. `WEIR_EDITS` says how often one is edited; how long edits
+/// took is printed.
+#[tokio::test]
+async fn files_of_a_directory_take_effect() {
+    // Much more than it takes, because the machine may be busy.
+    const LIMIT: Duration = Duration::from_secs(5);
+    let edits = std::env::var_os("WEIR_EDITS").map_or(3, |edits| edits.to_str().unwrap().parse().unwrap());
+    let (first, second) = (sink("{}").await, Backend::start().await);
+    let weir = Weir::start_directory(&manifest("first", first.grpc), &[]).await;
+    let client = Grpc::connect(weir.grpc).await;
+    let next = AtomicU64::new(1);
+    let send = async || {
+        let id = next.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(client.export(&payload::encoded(id, 1, 0)).await.code, OK);
+        id
+    };
+    let mut took = Vec::new();
+    for version in 0..=edits {
+        let since = Instant::now();
+        weir.write("second.yaml", &versioned(&second, version));
+        eventually("a request has the new version", async || {
+            send().await;
+            second.captured().last().is_some_and(|request| request.headers["x-version"] == version.to_string())
+        })
+        .await;
+        took.push(since.elapsed());
+    }
+    let since = Instant::now();
+    weir.remove("second.yaml");
+    let removed = || weir.logs().iter().any(|line| line["removed"] == "[\"traces/versioned\"]");
+    eventually("it is gone", async || removed()).await;
+    let removal = since.elapsed();
+    let last = send().await;
+    eventually("the other one goes on", async || arrived(&first) == (1..=last).collect::<Vec<_>>()).await;
+    assert!(!second.ids().contains(&last));
+
+    let added = took.remove(0);
+    took.sort_unstable();
+    let (median, max) = (took[took.len() / 2], took[took.len() - 1]);
+    println!("added after {added:?}, removed after {removal:?}; {edits} edits: median {median:?}, max {max:?}");
+    assert!([added, removal, max].iter().all(|took| *took < LIMIT), "{added:?} {removal:?} {took:?}");
 }
