@@ -21,7 +21,7 @@ use crate::budget::Budget;
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::receive::BySignal;
-use crate::rules::{NoMemory, Processed, Rules, Taken};
+use crate::rules::{NoMemory, Processed, Removed, Rules, Taken};
 use crate::store::Store;
 use receipt::{Offer, Receipt};
 
@@ -219,10 +219,10 @@ impl Intake {
     fn offer(&self, prepared: Vec<Prepared>) -> Receipt<'_> {
         let ticket = Arc::new(Ticket::default());
         let offer = |prepared: Prepared| {
-            let Prepared { pipeline, pieces, filtered, taken } = prepared;
+            let Prepared { pipeline, pieces, removed, taken } = prepared;
             let claim = |(body, items): (Bytes, u64)| Obligation::new(body, items, &ticket, &pipeline.account);
             let claims = pieces.into_iter().map(claim).collect();
-            Offer { pipeline, claims, filtered, taken }
+            Offer { pipeline, claims, removed, taken }
         };
         let offers: Vec<_> = prepared.into_iter().map(offer).collect();
         // Only now: a pipeline must not finish the first claim while the ticket does not know of the last.
@@ -237,15 +237,15 @@ impl Intake {
 struct Prepared {
     pipeline: Arc<Pipeline>,
     pieces: Vec<(Bytes, u64)>,
-    filtered: Vec<(&'static str, u64)>,
+    removed: Vec<Removed>,
     taken: Option<Taken>,
 }
 
 impl Prepared {
     fn new(route: &Route, processed: Processed, cuts: &mut Cuts<'_>) -> Result<Self, Unprepared> {
-        let Processed { body, items, filtered, taken } = processed;
+        let Processed { body, items, removed, taken } = processed;
         let pieces = if items > 0 { cuts.pieces(&body, items)? } else { Vec::new() };
-        Ok(Self { pipeline: Arc::clone(&route.pipeline), pieces, filtered, taken })
+        Ok(Self { pipeline: Arc::clone(&route.pipeline), pieces, removed, taken })
     }
 }
 

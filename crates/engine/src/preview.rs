@@ -1,5 +1,6 @@
 //! What the pipelines of a plan would make of a request, without sending anything: for trying rules out.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 
@@ -25,7 +26,7 @@ pub struct Preview {
     /// Items in it.
     pub items: u64,
     /// Items removed, by reason.
-    pub filtered: Vec<(&'static str, u64)>,
+    pub filtered: BTreeMap<&'static str, u64>,
     /// What each condition and statement did, in the order in which they are applied.
     pub rules: Vec<RuleReport>,
 }
@@ -39,6 +40,8 @@ pub struct RuleReport {
     pub text: String,
     /// Times that it held or was executed.
     pub matched: u64,
+    /// Items it removed: spans, data points or log records. Only conditions of filters remove any.
+    pub filtered: u64,
     /// Times that it failed.
     pub errors: u64,
     /// Why it failed the first time.
@@ -67,18 +70,15 @@ fn one(pipeline: &Pipeline, enriched: &Enriched, budget: &Budget) -> Result<Prev
     let processed = enriched.select(&selection, rules.as_ref(), budget).map_err(explain)?;
     let id = pipeline.exporter_id();
     let name = id.split_once('/').map_or(id.as_str(), |(_, rest)| rest).replacen('-', "/", 1);
-    let reports = rules.map(|rules| reports(pipeline, &rules)).unwrap_or_default();
-    let Some(processed) = processed else {
-        return Ok(Preview { pipeline: name, request: None, items: 0, filtered: Vec::new(), rules: reports });
-    };
-    let filtered = processed.filtered.clone();
-    Ok(Preview {
-        pipeline: name,
-        request: Some(processed.body.clone()),
-        items: processed.items,
-        filtered,
-        rules: reports,
-    })
+    let mut filtered = BTreeMap::new();
+    for removed in processed.iter().flat_map(|processed| &processed.removed) {
+        *filtered.entry(removed.reason).or_default() += removed.items;
+        removed.count();
+    }
+    let rules = rules.map(|rules| reports(pipeline, &rules)).unwrap_or_default();
+    let items = processed.as_ref().map_or(0, |processed| processed.items);
+    let request = processed.map(|processed| processed.body);
+    Ok(Preview { pipeline: name, request, items, filtered, rules })
 }
 
 fn explain(unprepared: Unprepared) -> String {
@@ -113,6 +113,7 @@ fn report(field: String, text: &str, stats: &RuleStats) -> RuleReport {
         field,
         text: text.to_owned(),
         matched: stats.matched.load(Relaxed),
+        filtered: stats.filtered.load(Relaxed),
         errors: stats.errors.load(Relaxed),
         cause,
     }

@@ -48,6 +48,8 @@ pub(crate) struct Counted<R> {
 pub(crate) struct RuleStats {
     pub(crate) matched: AtomicU64,
     pub(crate) errors: AtomicU64,
+    /// Items of accepted requests that the condition of a filter removed.
+    pub(crate) filtered: Arc<AtomicU64>,
     /// Why it failed the first time.
     pub(crate) cause: Mutex<Option<String>>,
 }
@@ -85,10 +87,18 @@ pub(crate) struct Processed {
     /// Empty when nothing is left of it.
     pub(crate) body: Bytes,
     pub(crate) items: u64,
-    /// Items removed, by reason.
-    pub(crate) filtered: Vec<(&'static str, u64)>,
+    pub(crate) removed: Vec<Removed>,
     /// To be kept once the request is accepted.
     pub(crate) taken: Option<Taken>,
+}
+
+/// Items that were removed from a request on the user's request.
+#[derive(Debug, Clone)]
+pub(crate) struct Removed {
+    pub(crate) reason: &'static str,
+    pub(crate) items: u64,
+    /// Counts for the condition that removed them, if it was one.
+    condition: Option<Arc<AtomicU64>>,
 }
 
 /// There is not enough memory for the changed request.
@@ -142,15 +152,15 @@ impl Rules {
         let copies = if self.steps() > 1 { 2 } else { 1 };
         let permit = budget.try_take((body.len() + growth) * copies).ok_or(NoMemory)?;
         let most = body.len() + growth;
-        let mut work = Work { body, made: None, items, filtered: Vec::new() };
+        let mut work = Work { body, made: None, items, removed: Vec::new() };
         self.transform(&mut work, most, unix_nanos);
         self.filter(&mut work, &Limits { now_unix_nano: unix_nanos, max_growth: 0 });
         let taken = match &self.delta {
             Some(delta) => delta.convert(&mut work, budget, unix_nanos)?,
             None => None,
         };
-        let Work { body, made, items, filtered } = work;
-        Ok(Processed { body: paid(body, made, permit), items, filtered, taken })
+        let Work { body, made, items, removed } = work;
+        Ok(Processed { body: paid(body, made, permit), items, removed, taken })
     }
 
     fn steps(&self) -> usize {
@@ -177,7 +187,10 @@ impl Rules {
         for (number, group) in self.filters.iter().enumerate() {
             let done = group.rule.apply(work.bytes(), limits);
             self.count("filter", number, &group.conditions, &done.conditions);
-            work.remove("filter", done.dropped_items);
+            for (stats, items) in group.conditions.iter().zip(done.dropped).filter(|(_, items)| *items > 0) {
+                let condition = Some(Arc::clone(&stats.filtered));
+                work.remove(Removed { reason: "filter", items, condition });
+            }
             work.made = done.request.or(work.made.take());
         }
     }
@@ -219,7 +232,7 @@ struct Work {
     /// As it is now, if it has changed.
     made: Option<Vec<u8>>,
     items: u64,
-    filtered: Vec<(&'static str, u64)>,
+    removed: Vec<Removed>,
 }
 
 impl Work {
@@ -227,10 +240,23 @@ impl Work {
         self.made.as_deref().unwrap_or(&self.body)
     }
 
-    fn remove(&mut self, reason: &'static str, items: u64) {
-        self.items = self.items.saturating_sub(items);
-        if items > 0 {
-            self.filtered.push((reason, items));
+    fn remove(&mut self, removed: Removed) {
+        self.items = self.items.saturating_sub(removed.items);
+        if removed.items > 0 {
+            self.removed.push(removed);
+        }
+    }
+}
+
+impl Removed {
+    pub(crate) fn new(reason: &'static str, items: u64) -> Self {
+        Self { reason, items, condition: None }
+    }
+
+    /// The request is accepted.
+    pub(crate) fn count(&self) {
+        if let Some(condition) = &self.condition {
+            condition.fetch_add(self.items, Ordering::Relaxed);
         }
     }
 }
@@ -296,7 +322,7 @@ impl Delta {
             std::borrow::Cow::Borrowed(_) => None,
         };
         work.made = made.or(work.made.take());
-        work.remove("temporality", counts.dropped.total());
+        work.remove(Removed::new("temporality", counts.dropped.total()));
         let (converter, total) = (Arc::clone(&self.converter), Arc::clone(&self.counts));
         Ok(Some(Taken { converter, undo: Some(undo), _permit: permit, converted: counts, counts: total }))
     }

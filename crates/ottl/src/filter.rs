@@ -40,8 +40,21 @@ pub struct Filtered {
     pub request: Option<Vec<u8>>,
     /// One for each condition. What several would drop is counted for the first of them.
     pub conditions: Vec<Tally>,
+    /// Spans, data points or log records that each condition dropped, those in a whole metric, scope or resource
+    /// included.
+    pub dropped: Vec<u64>,
+}
+
+impl Filtered {
+    /// Of a filter with so many conditions, before it did anything.
+    fn nothing(conditions: usize) -> Self {
+        Self { request: None, conditions: vec![Tally::default(); conditions], dropped: vec![0; conditions] }
+    }
+
     /// Spans, data points or log records dropped.
-    pub dropped_items: u64,
+    pub fn dropped_items(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
 }
 
 impl Filter {
@@ -76,13 +89,13 @@ impl Filter {
     /// Drops from a valid request what a condition holds for, and scopes and resources that have nothing left. A
     /// condition that fails is counted and drops nothing.
     pub fn apply(&self, request: &[u8], limits: &Limits) -> Filtered {
-        let mut done = Filtered { conditions: vec![Tally::default(); self.conditions.len()], ..Filtered::default() };
+        let mut done = Filtered::nothing(self.conditions.len());
         for part in self.parts.iter() {
             let left = part.apply(&Bump::new(), done.request.as_deref().unwrap_or(request), limits);
             done.request = left.request.or(done.request);
-            done.dropped_items += left.dropped_items;
-            for (place, tally) in part.places.iter().zip(left.conditions) {
+            for (place, (tally, dropped)) in part.places.iter().zip(left.conditions.into_iter().zip(left.dropped)) {
                 done.conditions[*place] = tally;
+                done.dropped[*place] = dropped;
             }
         }
         done
@@ -91,7 +104,7 @@ impl Filter {
 
 impl Part {
     fn apply<'a>(&'a self, arena: &'a Bump, request: &'a [u8], limits: &Limits) -> Filtered {
-        let mut conditions = vec![Tally::default(); self.places.len()];
+        let Filtered { mut conditions, dropped, .. } = Filtered::nothing(self.places.len());
         let group = &self.group;
         let mut walk = Walk {
             scene: group.scene(request, arena, limits),
@@ -99,14 +112,14 @@ impl Part {
             context: group.context,
             drops: true,
             remembers_points: false,
-            visit: |scene: &mut Scene<'a>| !group.first_match(scene, &mut conditions),
+            visit: |scene: &mut Scene<'a>| group.first_match(scene, &mut conditions),
             patches: Patches::default(),
-            dropped_items: 0,
+            dropped,
         };
         walk.run();
-        let (patches, dropped_items) = (walk.patches, walk.dropped_items);
+        let (patches, dropped) = (walk.patches, walk.dropped);
         let request = (!patches.is_empty()).then(|| patches.apply(request));
-        Filtered { request, conditions, dropped_items }
+        Filtered { request, conditions, dropped }
     }
 }
 

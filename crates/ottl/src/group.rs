@@ -127,19 +127,19 @@ impl Group {
         Scene::new(request, arena, &self.slots, i128::from(limits.now_unix_nano), limits.max_growth)
     }
 
-    /// The first condition that holds; one that fails is counted and passed over.
-    pub(crate) fn first_match<'a>(&'a self, scene: &mut Scene<'a>, tallies: &mut [Tally]) -> bool {
-        for (test, tally) in self.conditions.iter().zip(tallies) {
+    /// The number of the first condition that holds; one that fails is counted and passed over.
+    pub(crate) fn first_match<'a>(&'a self, scene: &mut Scene<'a>, tallies: &mut [Tally]) -> Option<usize> {
+        for (number, (test, tally)) in self.conditions.iter().zip(tallies).enumerate() {
             match scene.test(test).and_then(|holds| scene.check_size().map(|()| holds)) {
                 Ok(true) => {
                     tally.matched += 1;
-                    return true;
+                    return Some(number);
                 }
                 Ok(false) => {}
                 Err(failure) => tally.failed(&failure),
             }
         }
-        false
+        None
     }
 }
 

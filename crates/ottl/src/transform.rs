@@ -12,7 +12,7 @@ use crate::patch::Patches;
 use crate::program::Statement;
 use crate::scene::Scene;
 use crate::value::Failure;
-use crate::walk::Walk;
+use crate::walk::{DroppedBy, Walk};
 use weir_otlp::Signal;
 
 /// A group of statements, executed one after the other for every item for which one of the conditions holds.
@@ -76,7 +76,7 @@ impl Transform {
             remembers_points: group.statements.iter().any(|statement| statement.call.function.remembers_points),
             visit: |scene: &mut Scene<'a>| execute(group, scene, &mut conditions, &mut statements),
             patches: Patches::default(),
-            dropped_items: 0,
+            dropped: Vec::new(),
         };
         walk.run();
         let patches = walk.patches;
@@ -85,10 +85,15 @@ impl Transform {
     }
 }
 
-/// Executes the statements for what the scene shows, which is always kept.
-fn execute<'a>(group: &'a Group, scene: &mut Scene<'a>, conditions: &mut [Tally], statements: &mut [Tally]) -> bool {
-    if !group.conditions.is_empty() && !group.first_match(scene, conditions) {
-        return true;
+/// Executes the statements for what the scene shows, which is never dropped.
+fn execute<'a>(
+    group: &'a Group,
+    scene: &mut Scene<'a>,
+    conditions: &mut [Tally],
+    statements: &mut [Tally],
+) -> DroppedBy {
+    if !group.conditions.is_empty() && group.first_match(scene, conditions).is_none() {
+        return None;
     }
     for (statement, tally) in group.statements.iter().zip(statements) {
         match run(statement, scene) {
@@ -96,7 +101,7 @@ fn execute<'a>(group: &'a Group, scene: &mut Scene<'a>, conditions: &mut [Tally]
             Err(failure) => tally.failed(&failure),
         }
     }
-    true
+    None
 }
 
 /// Executes a statement if its condition holds; whether it did.

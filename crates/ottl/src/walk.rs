@@ -26,6 +26,9 @@ enum Fate {
     Dropped,
 }
 
+/// What a visit says: the number of the condition that drops what was visited, if one does.
+pub(crate) type DroppedBy = Option<usize>;
+
 /// A walk that calls `visit` for everything of one context.
 pub(crate) struct Walk<'a, F> {
     pub(crate) scene: Scene<'a>,
@@ -38,11 +41,11 @@ pub(crate) struct Walk<'a, F> {
     /// Whether to keep what is visited.
     pub(crate) visit: F,
     pub(crate) patches: Patches,
-    /// Spans, data points or log records dropped.
-    pub(crate) dropped_items: u64,
+    /// Spans, data points or log records dropped, by condition.
+    pub(crate) dropped: Vec<u64>,
 }
 
-impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
+impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
     /// Walks the whole request.
     pub(crate) fn run(&mut self) {
         let request = Place { key: 0, start: 0, end: self.scene.request.len() };
@@ -80,7 +83,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
         Some((found.number, Place { key: found.start, start: found.body_start(), end: found.end }))
     }
 
-    fn visit(&mut self) -> bool {
+    fn visit(&mut self) -> DroppedBy {
         self.scene.cache.clear();
         (self.visit)(&mut self.scene)
     }
@@ -121,8 +124,11 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
         let mut grown = 0;
         if self.context == Context::Resource {
             let is_empty = || self.message(place, |number| number == CHILDREN).is_none();
-            if self.drops && is_empty() || !self.visit() {
-                return self.drop_items(place, Self::items_of_resource);
+            if self.drops && is_empty() {
+                return Fate::Dropped;
+            }
+            if let Some(condition) = self.visit() {
+                return self.drop_items(condition, self.items_of_resource(place));
             }
         } else {
             let (inner, kept) = self.children(place, CHILDREN, Self::scope_data);
@@ -141,8 +147,11 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
         let mut grown = 0;
         if self.context == Context::Scope {
             let is_empty = || self.message(place, |number| number == CHILDREN).is_none();
-            if self.drops && is_empty() || !self.visit() {
-                return self.drop_items(place, Self::items_of_scope);
+            if self.drops && is_empty() {
+                return Fate::Dropped;
+            }
+            if let Some(condition) = self.visit() {
+                return self.drop_items(condition, self.items_of_scope(place));
             }
         } else {
             let (inner, kept) = self.children(place, CHILDREN, Self::item);
@@ -169,13 +178,10 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
                 let (grown, _) = self.children(place, EVENTS, Self::event);
                 Fate::Kept(grown + self.leave(Level::Item, place))
             }
-            Signal::Traces | Signal::Logs => {
-                if !self.visit() {
-                    self.dropped_items += 1;
-                    return Fate::Dropped;
-                }
-                Fate::Kept(self.leave(Level::Item, place))
-            }
+            Signal::Traces | Signal::Logs => match self.visit() {
+                Some(condition) => self.drop_items(condition, 1),
+                None => Fate::Kept(self.leave(Level::Item, place)),
+            },
         }
     }
 
@@ -186,10 +192,11 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
     fn leaf(&mut self, place: Place, attributes: u32) -> Fate {
         self.scene.leaf_index += 1;
         self.scene.begin(Level::Leaf, Some(place), attributes);
-        if !self.visit() {
-            return Fate::Dropped;
+        match self.visit() {
+            // An event or exemplar is no item.
+            Some(_) => Fate::Dropped,
+            None => Fate::Kept(self.leave(Level::Leaf, place)),
         }
-        Fate::Kept(self.leave(Level::Leaf, place))
     }
 
     fn metric(&mut self, place: Place) -> Fate {
@@ -197,8 +204,8 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
         self.scene.begin_metric(data);
         let mut grown = 0;
         if self.context == Context::Metric {
-            if !self.visit() {
-                return self.drop_items(place, Self::items_of_metric);
+            if let Some(condition) = self.visit() {
+                return self.drop_items(condition, self.items_of_metric(place));
             }
         } else if let Some((_, data)) = data {
             let (inner, kept) = self.children(data, POINTS, Self::point);
@@ -235,16 +242,15 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> bool> Walk<'a, F> {
             let (grown, _) = self.children(place, kind.exemplars(), |walk, place| walk.leaf(place, 7));
             return Fate::Kept(grown + self.leave(Level::Point, place));
         }
-        if !self.visit() {
-            self.dropped_items += 1;
-            return Fate::Dropped;
+        if let Some(condition) = self.visit() {
+            return self.drop_items(condition, 1);
         }
         self.scene.leave_point(place, self.remembers_points);
         Fate::Kept(self.leave(Level::Point, place))
     }
 
-    fn drop_items(&mut self, place: Place, count: fn(&Self, Place) -> u64) -> Fate {
-        self.dropped_items += count(self, place);
+    fn drop_items(&mut self, condition: usize, items: u64) -> Fate {
+        self.dropped[condition] += items;
         Fate::Dropped
     }
 

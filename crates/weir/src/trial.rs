@@ -135,11 +135,12 @@ impl<W: Write> Output<W> {
             None => writeln!(self.out, "{pipeline}: takes none of {total} {items}")?,
             Some(_) => writeln!(self.out, "{pipeline}: {left} of {total} {items} left")?,
         }
-        for (reason, items) in &preview.filtered {
-            writeln!(self.out, "  {items} removed: {reason}")?;
+        for (reason, removed) in &preview.filtered {
+            writeln!(self.out, "  {removed} removed: {reason}")?;
         }
-        for RuleReport { field, text, matched, errors, cause } in &preview.rules {
-            writeln!(self.out, "  {field}: {matched} matched, {errors} failed: {text}")?;
+        for RuleReport { field, text, matched, filtered, errors, cause } in &preview.rules {
+            let removed = if *filtered > 0 { format!(", {filtered} removed") } else { String::new() };
+            writeln!(self.out, "  {field}: {matched} matched{removed}, {errors} failed: {text}")?;
             if let Some(cause) = cause {
                 writeln!(self.out, "    {}", self.painted("31", cause))?;
             }
@@ -173,6 +174,8 @@ impl<W: Write> Output<W> {
 }
 
 fn rule_as_json(rule: &RuleReport) -> Value {
-    let RuleReport { field, text, matched, errors, cause } = rule;
-    json!({"field": field, "text": text, "matched": matched, "errors": errors, "cause": cause})
+    let RuleReport { field, text, matched, filtered, errors, cause } = rule;
+    json!({
+        "field": field, "text": text, "matched": matched, "filtered": filtered, "errors": errors, "cause": cause,
+    })
 }

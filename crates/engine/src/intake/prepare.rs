@@ -10,7 +10,7 @@ use weir_plan::Signal;
 
 use super::select::{Selected, Selection};
 use crate::budget::{self, Budget};
-use crate::rules::{NoMemory, Processed, Rules};
+use crate::rules::{NoMemory, Processed, Removed, Rules};
 
 /// Room for what enrichment adds to a request, beside a part of its size.
 const LEAST_ROOM: usize = 64 << 10;
@@ -102,10 +102,10 @@ impl Enriched {
         };
         let mut processed = match rules {
             Some(rules) if items > 0 => rules.apply(body, items, budget, self.arrived.unix_nanos)?,
-            _ => Processed { body, items, filtered: Vec::new(), taken: None },
+            _ => Processed { body, items, removed: Vec::new(), taken: None },
         };
         if noise > 0 {
-            processed.filtered.push(("istio_noise", noise));
+            processed.removed.push(Removed::new("istio_noise", noise));
         }
         Ok(Some(processed))
     }

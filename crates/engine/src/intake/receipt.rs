@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{Intake, Verdict};
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
-use crate::rules::Taken;
+use crate::rules::{Removed, Taken};
 use crate::store::Store;
 
 /// What refused clients are asked to wait at least; as much again is added at random so that they do not return at once.
@@ -30,22 +30,23 @@ pub(super) struct Offer {
     pub(super) pipeline: Arc<Pipeline>,
     /// One for each piece of the request.
     pub(super) claims: Vec<Arc<Obligation>>,
-    /// Items that its rules removed, by reason.
-    pub(super) filtered: Vec<(&'static str, u64)>,
+    /// What its rules removed.
+    pub(super) removed: Vec<Removed>,
     /// What its rules remember of the request.
     pub(super) taken: Option<Taken>,
 }
 
 impl Offer {
     fn is_unsettled(&self) -> bool {
-        self.taken.is_some() || !self.filtered.is_empty()
+        self.taken.is_some() || !self.removed.is_empty()
     }
 
     /// The request is answered. What rules removed is in the books once the client does not keep it any more.
     fn settle(&mut self, refused: bool) {
         let books = &self.pipeline.account.books;
-        for (reason, items) in self.filtered.drain(..).filter(|_| !refused) {
-            books.filter(reason, items);
+        for removed in self.removed.drain(..).filter(|_| !refused) {
+            books.filter(removed.reason, removed.items);
+            removed.count();
         }
         // Of a refused request, what was delivered here all the same must not be converted again when it returns.
         if let Some(taken) = self.taken.take()

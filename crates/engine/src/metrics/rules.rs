@@ -6,6 +6,9 @@ use super::{Labels, Writer, load, pipeline_labels};
 use crate::intake::{Route, Routes};
 use crate::rules::{Delta, RuleStats};
 
+/// The kind of rule that removes items. No name of a pipeline or signal has an underscore.
+const FILTER_CONDITION: &str = "filter_condition";
+
 /// Transforms, filters and temporality of every pipeline that has any.
 pub(super) fn rules(writer: &mut Writer<'_>, routes: &Routes) -> fmt::Result {
     let stats: Vec<(Labels, &RuleStats)> = routes.routes.iter().flat_map(of_route).collect();
@@ -16,6 +19,10 @@ pub(super) fn rules(writer: &mut Writer<'_>, routes: &Routes) -> fmt::Result {
         let errors = stats.iter().map(|(labels, stats)| (labels.clone(), load(&stats.errors)));
         let help = "Times that a statement or a condition failed; what it failed for stayed as it was";
         writer.counters("weir_rule_errors", help, errors)?;
+        let filters = stats.iter().filter(|(labels, _)| labels.iter().any(|(_, value)| value == FILTER_CONDITION));
+        let filtered = filters.map(|(labels, stats)| (labels.clone(), load(&stats.filtered)));
+        let help = "Items that the condition of a filter removed";
+        writer.counters("weir_rule_filtered_items", help, filtered)?;
     }
     let deltas = routes.routes.iter().filter_map(|route| Some((route, route.rules.as_ref()?.delta.as_ref()?)));
     let deltas: Vec<_> = deltas.collect();
@@ -55,7 +62,7 @@ fn of_route(route: &Route) -> Vec<(Labels, &RuleStats)> {
         conditions.chain(group("transform_statement", rule, &transform.statements))
     });
     let filters = rules.filters.iter().enumerate();
-    let filters = filters.flat_map(|(rule, filter)| group("filter_condition", rule, &filter.conditions));
+    let filters = filters.flat_map(|(rule, filter)| group(FILTER_CONDITION, rule, &filter.conditions));
     transforms.chain(filters).collect()
 }
 

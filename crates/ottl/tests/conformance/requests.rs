@@ -41,7 +41,7 @@ fn a_filter_drops_items_and_what_is_left_empty() {
     let bytes = request(Signal::Traces, &traces());
     let done = filter(Signal::Traces, &["span.name == \"y\"", "span.name == \"x\" or span.name == \"y\""], &bytes);
     assert_eq!(plain(Signal::Traces, &done.request.unwrap()), json!({"resourceSpans": [traces()["resourceSpans"][1]]}));
-    assert_eq!((done.dropped_items, done.conditions[0].matched, done.conditions[1].matched), (3, 1, 2));
+    assert_eq!((done.dropped, done.conditions[0].matched, done.conditions[1].matched), (vec![1, 2], 1, 2));
 
     let some = filter(Signal::Traces, &["span.attributes[\"peer\"] == \"q\""], &bytes);
     let mut expected = traces();
@@ -49,13 +49,13 @@ fn a_filter_drops_items_and_what_is_left_empty() {
     assert_eq!(plain(Signal::Traces, &some.request.unwrap()), expected);
 
     let none = filter(Signal::Traces, &["span.attributes[\"peer\"][\"deep\"] == 1", "span.name == nil"], &bytes);
-    assert_eq!((none.request, none.dropped_items, none.conditions[0].errors), (None, 0, 4));
+    assert_eq!((none.request, none.dropped, none.conditions[0].errors), (None, vec![0, 0], 4));
 
     let all = filter(Signal::Traces, &["IsMatch(resource.attributes[\"service.name\"], \"^[ab]$\")"], &bytes);
-    assert_eq!((all.request, all.dropped_items, all.conditions[0].matched), (Some(Vec::new()), 4, 2));
+    assert_eq!((all.request, all.dropped, all.conditions[0].matched), (Some(Vec::new()), vec![4], 2));
 
     let scopes = filter(Signal::Traces, &["scope.name == \"one\""], &bytes);
-    assert_eq!((scopes.dropped_items, scopes.conditions[0].matched), (3, 2));
+    assert_eq!((&scopes.dropped[..], scopes.conditions[0].matched), (&[3][..], 2));
     assert_eq!(plain(Signal::Traces, &scopes.request.unwrap())["resourceSpans"].as_array().unwrap().len(), 1);
 }
 
@@ -71,10 +71,29 @@ fn a_metric_without_points_goes_away() {
     let points = filter(Signal::Metrics, &["datapoint.value_int == 1"], &bytes);
     let left = &plain(Signal::Metrics, &points.request.unwrap())["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
     assert_eq!(left, &json!([{"name": "g", "gauge": {"dataPoints": [point(2)]}}, {"name": "empty"}]));
-    assert_eq!(points.dropped_items, 2);
+    assert_eq!(points.dropped, [2]);
 
     let whole = filter(Signal::Metrics, &["metric.name == \"g\""], &bytes);
-    assert_eq!((whole.dropped_items, whole.conditions[0].matched), (2, 1));
+    assert_eq!((whole.dropped, whole.conditions[0].matched), (vec![2], 1));
+}
+
+/// Whatever a condition is about, what it removes is counted in items, and for no other condition.
+#[test]
+fn drops_are_counted_for_the_condition_that_comes_first() {
+    let bytes = request(Signal::Traces, &traces());
+    let done = filter(
+        Signal::Traces,
+        &[
+            "span.name == \"x\"",
+            "resource.attributes[\"service.name\"] == \"b\"",
+            "scope.name == \"two\"",
+            "span.kind == SPAN_KIND_UNSPECIFIED",
+            "resource.attributes[\"service.name\"] != nil and false",
+        ],
+        &bytes,
+    );
+    assert_eq!((done.request.as_deref(), &done.dropped[..]), (Some(&[][..]), &[1, 1, 1, 1, 0][..]));
+    assert_eq!(done.dropped_items(), 4);
 }
 
 /// The conditions of a published configuration of the collector, on a span for each of them and on those of others.

@@ -58,6 +58,74 @@ async fn a_pipeline_takes_what_its_namespaces_say() {
     }
 }
 
+/// The number of a filter, that of a condition in it, and how many items of [`three_services`] it removes.
+type Removal = (u8, u8, u64);
+
+/// Filters for each signal, and what their conditions remove.
+const FILTERS: [(Signal, &str, &[Removal]); 3] = [
+    (
+        Signal::Traces,
+        "  filter:\n  - conditions:\n    - IsMatch(span.name, \"/[0-3]$\")\n    \
+         - resource.attributes[\"service.name\"] == \"shop\"\n    \
+         - scope.name == \"tests\" and resource.attributes[\"service.name\"] == \"bank\"\n  \
+         - conditions:\n    - resource.attributes[\"service.name\"] == \"shop\"\n    \
+         - IsMatch(span.name, \"/[3-5]$\")",
+        &[(0, 0, 4), (0, 1, 10), (0, 2, 10), (1, 0, 0), (1, 1, 2)],
+    ),
+    (
+        Signal::Metrics,
+        "  filter:\n  - conditions:\n    - IsMatch(datapoint.attributes[\"id\"], \"^[0-3]$\")\n    \
+         - resource.attributes[\"service.name\"] == \"shop\"\n    \
+         - scope.name == \"tests\" and resource.attributes[\"service.name\"] == \"bank\"\n    \
+         - metric.type == METRIC_DATA_TYPE_SUMMARY\n  \
+         - conditions:\n    - resource.attributes[\"service.name\"] == \"shop\"\n    \
+         - IsMatch(datapoint.attributes[\"id\"], \"^[3-5]$\")",
+        &[(0, 0, 4 * 4), (0, 1, 50), (0, 2, 50), (0, 3, 10), (1, 0, 0), (1, 1, 2 * 4)],
+    ),
+    (
+        Signal::Logs,
+        "  filter:\n  - conditions:\n    - log.severity_number <= SEVERITY_NUMBER_TRACE4\n    \
+         - resource.attributes[\"service.name\"] == \"shop\"\n    \
+         - scope.name == \"tests\" and resource.attributes[\"service.name\"] == \"bank\"\n  \
+         - conditions:\n    - resource.attributes[\"service.name\"] == \"shop\"\n    \
+         - log.severity_number <= SEVERITY_NUMBER_DEBUG2",
+        &[(0, 0, 4), (0, 1, 10), (0, 2, 10), (1, 0, 0), (1, 1, 2)],
+    ),
+];
+
+/// Items with the numbers 0 to 9 of each of three services.
+fn three_services(signal: Signal) -> Vec<u8> {
+    ["shop", "bank", "lab"].map(|service| encoded(signal, &[("service.name", service)], 0..10)).concat()
+}
+
+/// Each condition of a filter has its part of what the books call filtered, in items, whether it is about an item or
+/// about all that is in a resource, scope or metric.
+#[tokio::test]
+async fn the_metrics_tell_which_condition_removed_how_much() {
+    for (signal, filters, expected) in FILTERS {
+        let backend = Backend::start().await;
+        let gateway = Gateway::configured(&document(signal, "a", backend.address, filters), settings()).await;
+        for _ in 0..2 {
+            send(&gateway, signal, &three_services(signal)).await;
+        }
+        gateway.settle().await;
+        let page = gateway.scrape().await;
+        for (rule, line, items) in expected {
+            let labels = format!(
+                "pipeline=\"a\",signal=\"{}\",kind=\"filter_condition\",rule=\"{rule}\",line=\"{line}\"",
+                signal.name()
+            );
+            let counted = whole(page.get(&format!("weir_rule_filtered_items_total{{{labels}}}")));
+            assert_eq!(counted, 2 * items, "{signal:?}: condition {line} of filter {rule}");
+        }
+        let (_, books) = gateway.engine.books().remove(0);
+        let sum = whole(page.sum("weir_rule_filtered_items_total", "pipeline=\"a\""));
+        assert_eq!(books.filtered["filter"], sum, "{signal:?}: {books:?}");
+        assert_eq!(books.delivered, items(signal, &arrived(&backend)), "{signal:?}");
+        assert_eq!(books.accepted, 2 * items(signal, &three_services(signal)), "{signal:?}");
+    }
+}
+
 #[tokio::test]
 async fn transforms_come_first_and_filters_see_what_they_made() {
     let rules = [
