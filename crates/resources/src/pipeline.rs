@@ -7,7 +7,7 @@ use weir_plan::{Backlog, Input, Processing, Signal};
 
 use crate::Version;
 use crate::backlog;
-use crate::diagnostic::{PipelineRef, Place};
+use crate::diagnostic::{Diagnostic, PipelineRef, Place};
 use crate::fluent_bit::FluentBit;
 use crate::node::{Fields, Node};
 use crate::object::{self, Metadata};
@@ -54,7 +54,7 @@ impl Pipeline {
     /// Reads a document. Nothing comes back only for one without a valid name, which is reported.
     pub(crate) fn decode(mut document: Fields<'_>, signal: Signal, version: Version) -> Option<Self> {
         let mut annotations = Annotations { backlog: Backlog::default(), drop_istio_noise: true };
-        let metadata = object::metadata(&mut document, |found| annotations = decode_annotations(found));
+        let metadata = object::metadata(&mut document, |found| annotations = decode_annotations(found, signal));
         let name = metadata.as_ref().map_or("", |metadata| &metadata.name.value);
         let mut spec = document.required("spec").and_then(|spec| match signal {
             Signal::Traces => trace_pipeline::decode(&spec, version),
@@ -100,9 +100,17 @@ impl Pipeline {
     }
 }
 
-fn decode_annotations(annotations: &mut Fields<'_>) -> Annotations {
+fn decode_annotations(annotations: &mut Fields<'_>, signal: Signal) -> Annotations {
     let noise_filter = annotations.optional("weir.dev/istio-noise-filter");
-    let drop_istio_noise =
-        noise_filter.and_then(|node: Node<'_>| node.public().choice("state of the noise filter", NOISE_FILTER));
+    let drop_istio_noise = noise_filter.and_then(|node| decode_noise_filter(&node.public(), signal));
     Annotations { backlog: backlog::decode(annotations), drop_istio_noise: drop_istio_noise.unwrap_or(true) }
+}
+
+fn decode_noise_filter(node: &Node<'_>, signal: Signal) -> Option<bool> {
+    let state = node.choice("state of the noise filter", NOISE_FILTER)?;
+    if signal == Signal::Metrics {
+        let message = "the annotation has no effect on a MetricPipeline: metrics that clients push are never left out";
+        node.findings().push(Diagnostic::warning(&node.place(), message));
+    }
+    Some(state)
 }

@@ -331,7 +331,7 @@ fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
 #[test]
 fn the_example_for_metrics() {
     let pipeline = Pipeline {
-        input: Input { namespaces: except(&["sandbox"]), drop_istio_noise: false, ..Input::default() },
+        input: Input { namespaces: except(&["sandbox"]), ..Input::default() },
         processing: Processing {
             transforms: vec![Transform {
                 conditions: texts(["IsMatch(metric.name, \"^http_.*\")"]),
