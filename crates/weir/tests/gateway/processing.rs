@@ -9,7 +9,8 @@ use weir_plan::Signal;
 use crate::support::backend::Backend;
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, configuration, settings};
-use crate::support::grpc::{OK, frame};
+use crate::support::grpc::{OK, UNIMPLEMENTED, frame};
+use crate::support::http::{self, JSON, PROTOBUF};
 use crate::support::metrics::whole;
 use crate::support::payload::{self, attribute};
 use crate::support::signals::{counter, deltas, document, encoded, items, resources, text};
@@ -55,6 +56,93 @@ async fn a_pipeline_takes_what_its_namespaces_say() {
         send(&gateway, signal, &from("kube-system", 0..1)).await;
         gateway.settle().await;
         assert_eq!(some.captured().len(), 1);
+    }
+}
+
+/// What a pipeline does not take costs it nothing: its rules see no item, its converter no series.
+#[tokio::test]
+async fn what_is_not_taken_is_not_processed() {
+    for (signal, item, temporality) in
+        [(Signal::Metrics, "datapoint", "      temporality: delta\n"), (Signal::Logs, "log", "")]
+    {
+        let backend = Backend::start().await;
+        let rules = format!(
+            "  transform:\n  - statements: ['set({item}.attributes[\"seen\"], true)']\n  \
+             filter:\n  - conditions: ['{item}.attributes[\"seen\"] == nil']"
+        );
+        let ruled = |name: &str, input: &str| {
+            let spec = format!("  input: {{otlp: {input}}}\n{rules}");
+            document(signal, name, backend.address, &spec).replace("    otlp:\n", &format!("    otlp:\n{temporality}"))
+        };
+        let yaml = [
+            ruled("all", "{}"),
+            ruled("idle", "{enabled: false}"),
+            ruled("elsewhere", "{namespaces: {exclude: [shop]}}"),
+        ];
+        let gateway = Gateway::configured(&yaml.concat(), settings()).await;
+        send(&gateway, signal, &encoded(signal, &[("k8s.namespace.name", "shop")], 1..5)).await;
+        gateway.settle().await;
+        let page = gateway.scrape().await;
+        let labels = |pipeline: &str| format!("pipeline=\"{pipeline}\",signal=\"{}\"", signal.name());
+        let evaluated = |pipeline: &str| {
+            let rule = format!("{{{},kind=\"transform_statement\",rule=\"0\",line=\"0\"}}", labels(pipeline));
+            whole(page.get(&format!("weir_rule_matches_total{rule}")))
+        };
+        assert!(evaluated("all") > 0, "{signal:?}: the rules see what is taken");
+        assert_eq!((evaluated("idle"), evaluated("elsewhere")), (0, 0), "{signal:?}");
+        if signal == Signal::Metrics {
+            let series = |pipeline: &str| whole(page.get(&format!("weir_temporality_series{{{}}}", labels(pipeline))));
+            let points = |pipeline: &str| whole(page.sum("weir_temporality_points_total", &labels(pipeline)));
+            assert!(series("all") > 0 && points("all") > 0);
+            assert_eq!((series("idle"), points("idle"), series("elsewhere"), points("elsewhere")), (0, 0, 0, 0));
+        }
+    }
+}
+
+/// Pipelines select by what is known after enrichment: a namespace that only the lookup of the pod tells counts.
+#[tokio::test]
+async fn a_namespace_that_only_the_pod_tells_selects() {
+    for signal in [Signal::Metrics, Signal::Logs] {
+        let [only, except, other] = [Backend::start().await, Backend::start().await, Backend::start().await];
+        let yaml = [
+            document(signal, "only", only.address, "  input: {otlp: {namespaces: {include: [shop]}}}"),
+            document(signal, "except", except.address, "  input: {otlp: {namespaces: {exclude: [shop]}}}"),
+            document(signal, "other", other.address, "  input: {otlp: {namespaces: {include: [bank]}}}"),
+        ];
+        let gateway = Gateway::configured(&(yaml.concat() + POD), settings()).await;
+        let counts = || [&only, &except, &other].map(|backend| backend.captured().len());
+        // The peer is the pod in the namespace "shop".
+        send(&gateway, signal, &encoded(signal, &[("service.version", "9")], 1..3)).await;
+        gateway.settle().await;
+        assert_eq!(counts(), [1, 0, 0], "{signal:?}");
+        // Of a pod that nobody knows there is no namespace, and what has none is always taken.
+        send(&gateway, signal, &encoded(signal, &[("k8s.pod.uid", "unknown")], 1..3)).await;
+        gateway.settle().await;
+        assert_eq!(counts(), [2, 1, 1], "{signal:?}");
+    }
+}
+
+/// Where every pipeline of a signal has turned its input off, clients are told so instead of losing what they send.
+#[tokio::test]
+async fn a_signal_that_no_pipeline_takes_is_refused() {
+    for signal in [Signal::Metrics, Signal::Logs] {
+        let backend = Backend::start().await;
+        let off = document(signal, "idle", backend.address, "  input: {otlp: {enabled: false}}");
+        let mut gateway = Gateway::configured(&off, settings()).await;
+        let request = encoded(signal, &[("service.name", "shop")], 1..3);
+        let answer = gateway.client().await.call(signal.grpc_method(), None, frame(&request, false)).await;
+        assert_eq!(answer.code, UNIMPLEMENTED, "{answer:?}");
+        let reason = format!("no pipeline for {} is configured", signal.name());
+        assert!(answer.message.contains(&reason), "{answer:?}");
+        let answer = http::post_to(gateway.at.http, signal.http_path(), PROTOBUF, &request).await;
+        assert_eq!(answer.status, 404, "{answer:?}");
+        assert!(answer.text().contains(&reason), "{answer:?}");
+        // One that takes it is enough.
+        let on = document(signal, "taker", backend.address, "");
+        gateway.engine.reload(&configuration(&(off + &on))).unwrap();
+        send(&gateway, signal, &request).await;
+        gateway.settle().await;
+        assert_eq!(arrived(&backend), request);
     }
 }
 
@@ -295,6 +383,38 @@ async fn telemetry_says_which_pod_it_is_from() {
     gateway.settle().await;
 }
 
+/// What is internal is gone before the first rule of a user runs, so that no rule comes to depend on it.
+#[tokio::test]
+async fn rules_do_not_see_internal_attributes() {
+    for signal in Signal::ALL {
+        let item = match signal {
+            Signal::Traces => "span",
+            Signal::Metrics => "datapoint",
+            Signal::Logs => "log",
+        };
+        let backend = Backend::start().await;
+        let rules = format!(
+            "  transform:\n  - statements:\n    \
+             - set({item}.attributes[\"copied\"], resource.attributes[\"kyma.input.name\"])\n    \
+             - set({item}.attributes[\"other\"], resource.attributes[\"kymatic\"])\n    \
+             - set(resource.attributes[\"keys\"], String(Keys(resource.attributes)))\n  \
+             filter:\n  - conditions:\n    - resource.attributes[\"kyma.input.name\"] != nil\n    \
+             - {item}.attributes[\"copied\"] != nil\n    \
+             - {item}.attributes[\"other\"] == nil"
+        );
+        let gateway = Gateway::configured(&document(signal, "a", backend.address, &rules), settings()).await;
+        let sent = [("kyma.input.name", "otlp"), ("kymatic", "yes"), ("kyma.kubernetes_ip", "10.0.0.1")];
+        let request = encoded(signal, &sent, 0..3);
+        send(&gateway, signal, &request).await;
+        gateway.settle().await;
+        let left = arrived(&backend);
+        assert_eq!(items(signal, &left), items(signal, &request), "{signal:?}: no condition held");
+        let resource = resources(signal, &left).remove(0);
+        let keys = text(&resource.attributes, "keys").unwrap();
+        assert!(keys.contains("kymatic") && !keys.contains("kyma."), "{signal:?}: {keys}");
+    }
+}
+
 /// A span that Istio's proxy made of a request to the gateway itself, and one of the application.
 fn with_noise() -> Vec<u8> {
     let mut request = payload::request(1, 4, 0);
@@ -376,26 +496,58 @@ async fn a_changed_configuration_applies_to_what_arrives_from_then_on() {
     assert_eq!(clusters, [Some("garden".to_owned()), Some("park".to_owned())]);
 }
 
-/// A statement cannot make a request grow without end: it fails where it would.
+/// A statement cannot make a request grow without end: it fails where it would, and everything else goes on.
 #[tokio::test]
 async fn what_grows_too_far_is_left_as_it_was() {
-    let backend = Backend::start().await;
-    let attribute = "log.attributes[\"a\"]";
-    let double =
-        format!("    - set({attribute}, Concat([{attribute}, {attribute}, {attribute}, {attribute}], \"\"))\n");
-    let rules = format!(
-        "  transform:\n  - statements:\n    - set({attribute}, \"0123456789abcdef\")\n{}    - set(log.attributes[\"end\"], true)",
-        double.repeat(12)
-    );
-    let gateway = Gateway::configured(&document(Signal::Logs, "a", backend.address, &rules), settings()).await;
-    send(&gateway, Signal::Logs, &encoded(Signal::Logs, &[], 0..10)).await;
-    gateway.settle().await;
-    let request = ExportLogsServiceRequest::decode(arrived(&backend).as_slice()).unwrap();
-    let records = &request.resource_logs[0].scope_logs[0].log_records;
-    assert_eq!(records.len(), 10);
-    assert!(arrived(&backend).len() < 200_000, "{}", arrived(&backend).len());
-    let errors = gateway.scrape().await.sum("weir_rule_errors_total", "pipeline=\"a\"");
-    assert!(errors > 0.0, "what was not done is counted");
+    for (signal, item) in [(Signal::Traces, "span"), (Signal::Metrics, "datapoint"), (Signal::Logs, "log")] {
+        let (grown, plain) = (Backend::start().await, Backend::start().await);
+        let attribute = format!("{item}.attributes[\"a\"]");
+        let quadruple =
+            format!("    - set({attribute}, Concat([{attribute}, {attribute}, {attribute}, {attribute}], \"\"))\n");
+        let rules = format!(
+            "  transform:\n  - statements:\n    - set({attribute}, \"0123456789abcdef\")\n{}",
+            quadruple.repeat(12)
+        );
+        let yaml = document(signal, "grown", grown.address, &rules) + &document(signal, "plain", plain.address, "");
+        let gateway = Gateway::configured(&yaml, settings()).await;
+        let request = encoded(signal, &[("service.name", "shop")], 1..11);
+        let failures = async || whole(gateway.scrape().await.sum("weir_rule_errors_total", "pipeline=\"grown\""));
+        let mut before = 0;
+        for (number, transport) in [Transport::Grpc, Transport::Http, Transport::Json].into_iter().enumerate() {
+            transport.send(&gateway, signal, &request).await;
+            gateway.settle().await;
+            let [grown, plain] = [&grown, &plain].map(|backend| backend.captured().swap_remove(number).plain);
+            // A small request may become 64 KiB larger.
+            let added = grown.len() - plain.len();
+            assert!((16 << 10..=64 << 10).contains(&added), "{signal:?} {transport:?}: {added}");
+            assert_eq!(items(signal, &grown), items(signal, &request), "{signal:?} {transport:?}");
+            assert_eq!(items(signal, &plain), items(signal, &request), "{signal:?} {transport:?}: others go on");
+            let after = failures().await;
+            assert!(after > before, "{signal:?} {transport:?}: what was not done is counted");
+            before = after;
+        }
+    }
+}
+
+/// A way into the gateway.
+#[derive(Debug, Clone, Copy)]
+enum Transport {
+    Grpc,
+    Http,
+    Json,
+}
+
+impl Transport {
+    /// Sends a request that is given as protobuf; it is taken.
+    async fn send(self, gateway: &Gateway, signal: Signal, request: &[u8]) {
+        let (content_type, body) = match self {
+            Self::Grpc => return send(gateway, signal, request).await,
+            Self::Http => (PROTOBUF, request.to_vec()),
+            Self::Json => (JSON, weir_otlp::to_json(signal, request, &weir_otlp::Limits::default()).unwrap().text),
+        };
+        let answer = http::post_to(gateway.at.http, signal.http_path(), content_type, &body).await;
+        assert_eq!(answer.status, 200, "{signal:?} {self:?}: {answer:?}");
+    }
 }
 
 /// What is not changed by a rule keeps its bytes, also fields that nobody knows yet.
