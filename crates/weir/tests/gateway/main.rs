@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod bad_rules;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod configuration;
