@@ -20,6 +20,13 @@ use crate::store;
 /// Statements may make a request twice as large, and small ones a little larger than that.
 const LEAST_GROWTH: usize = 64 << 10;
 
+/// What conditions and statements calculate may take as much memory as the request, and where that is little, this much:
+/// a log record of some hundred KiB as JSON.
+const LEAST_SCRATCH: usize = 4 << 20;
+
+/// With a small budget it is less: this part of it.
+const LEAST_SCRATCH_OF_BUDGET: usize = 64;
+
 /// How much of the cause of an error is kept and logged.
 const MAX_CAUSE_CHARS: usize = 200;
 
@@ -148,13 +155,12 @@ impl Rules {
         unix_nanos: u64,
     ) -> Result<Processed, NoMemory> {
         let growth = if self.transforms.is_empty() { 0 } else { body.len().max(LEAST_GROWTH) };
-        // The request as it comes out of one step is still there while the next one makes another.
-        let copies = if self.steps() > 1 { 2 } else { 1 };
-        let permit = budget.try_take((body.len() + growth) * copies).ok_or(NoMemory)?;
         let most = body.len() + growth;
+        let max_scratch = self.scratch(body.len(), budget);
+        let permit = budget.try_take(most * self.copies() + max_scratch).ok_or(NoMemory)?;
         let mut work = Work { body, made: None, items, removed: Vec::new() };
-        self.transform(&mut work, most, unix_nanos);
-        self.filter(&mut work, &Limits { now_unix_nano: unix_nanos, max_growth: 0 });
+        self.transform(&mut work, most, Limits { now_unix_nano: unix_nanos, max_growth: growth, max_scratch });
+        self.filter(&mut work, &Limits { now_unix_nano: unix_nanos, max_growth: 0, max_scratch });
         let taken = match &self.delta {
             Some(delta) => delta.convert(&mut work, budget, unix_nanos)?,
             None => None,
@@ -163,15 +169,27 @@ impl Rules {
         Ok(Processed { body: paid(body, made, permit), items, removed, taken })
     }
 
-    fn steps(&self) -> usize {
-        self.transforms.len() + self.filters.len() + usize::from(self.delta.is_some())
+    /// How many requests there are at a time beside the one that came, at most.
+    fn copies(&self) -> usize {
+        let steps = self.transforms.len() + self.filters.len() + usize::from(self.delta.is_some());
+        // What comes out of one step is still there while the next one makes another; and what a transform writes anew is
+        // there twice when it is put together with the rest.
+        1 + usize::from(steps > 1) + usize::from(!self.transforms.is_empty())
+    }
+
+    /// Memory for what conditions and statements calculate, given back when they are done.
+    fn scratch(&self, request: usize, budget: &Budget) -> usize {
+        if self.transforms.is_empty() && self.filters.is_empty() {
+            return 0;
+        }
+        request.max(LEAST_SCRATCH.min(budget.capacity() / LEAST_SCRATCH_OF_BUDGET))
     }
 
     /// All transforms together may make a request `most` bytes long.
-    fn transform(&self, work: &mut Work, most: usize, unix_nanos: u64) {
+    fn transform(&self, work: &mut Work, most: usize, limits: Limits) {
         for (number, group) in self.transforms.iter().enumerate() {
             let max_growth = most.saturating_sub(work.bytes().len());
-            let done = group.rule.apply(work.bytes(), &Limits { now_unix_nano: unix_nanos, max_growth });
+            let done = group.rule.apply(work.bytes(), &Limits { max_growth, ..limits });
             self.count("transform", number, &group.conditions, &done.conditions);
             self.count("transform", number, &group.statements, &done.statements);
             let Some(request) = done.request else { continue };

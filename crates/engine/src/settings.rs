@@ -207,8 +207,9 @@ impl Division {
 impl Division {
     /// What every pipeline can hold, the bookkeeping of its pieces included.
     pub(crate) fn largest_request(&self, has_rules: bool) -> usize {
-        // Rules may double a request, and have two of these at a time beside the request itself.
-        let copies = if has_rules { 6 } else { 4 };
+        // Rules may double a request, have three of these at a time beside the request itself, and calculate with as much
+        // as that again.
+        let copies = if has_rules { 9 } else { 4 };
         (self.share / 8 * 7).min(self.payloads / copies)
     }
 }

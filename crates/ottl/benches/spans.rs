@@ -11,7 +11,7 @@ use weir_ottl::{Context, Filter, Limits, Options, Signal, Transform};
 
 const SPANS: usize = 512;
 const ROUND: Duration = Duration::from_millis(1500);
-const LIMITS: Limits = Limits { now_unix_nano: 0, max_growth: 1 << 24 };
+const LIMITS: Limits = Limits { now_unix_nano: 0, max_growth: 1 << 24, max_scratch: 1 << 24 };
 
 fn main() -> io::Result<()> {
     let mut out = io::stdout().lock();

@@ -7,12 +7,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use weir_otlp::build::Encoder;
+use weir_otlp::build::{Encoder, varint_len};
 use weir_otlp::cursor::{Cursor, Field, Key, Value as Raw};
 
 use crate::patch::{Patches, Place};
 use crate::value::places::Places;
-use crate::value::{Entries, Value, wire};
+use crate::value::{Entries, Value, allocated, wire};
 
 mod map;
 
@@ -55,14 +55,39 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// Upper bound for the bytes this takes.
-    pub(crate) fn size(&self) -> usize {
-        const OVERHEAD: usize = 12;
+    /// Bytes this takes as the field `number`.
+    pub(crate) fn encoded_len(&self, number: u32) -> usize {
+        let key = varint_len(u64::from(number) << 3);
+        let body = |length: usize| key + varint_len(length as u64) + length;
         match self {
-            Self::Varint(_) | Self::Fixed64(_) | Self::Fixed32(_) => OVERHEAD,
-            Self::Len(body) => body.len() + OVERHEAD,
-            Self::Repeated(bodies) => bodies.iter().map(|body| body.len() + OVERHEAD).sum(),
+            Self::Varint(value) => key + varint_len(*value),
+            Self::Fixed64(_) => key + size_of::<u64>(),
+            Self::Fixed32(_) => key + size_of::<u32>(),
+            Self::Len(bytes) => body(bytes.len()),
+            Self::Repeated(bodies) => bodies.iter().map(|bytes| body(bytes.len())).sum(),
         }
+    }
+
+    /// Memory that belongs to this value alone.
+    pub(crate) fn heap(&self) -> usize {
+        match self {
+            Self::Varint(_) | Self::Fixed64(_) | Self::Fixed32(_) => 0,
+            Self::Len(body) => body_heap(body),
+            Self::Repeated(bodies) => bodies_heap(bodies),
+        }
+    }
+}
+
+/// Memory that belongs to a list of bodies alone.
+pub(crate) fn bodies_heap(bodies: &[Cow<'_, [u8]>]) -> usize {
+    size_of_val(bodies) + bodies.iter().map(body_heap).sum::<usize>()
+}
+
+#[expect(clippy::ptr_arg, reason = "whether it borrows is what is asked")]
+fn body_heap(body: &Cow<'_, [u8]>) -> usize {
+    match body {
+        Cow::Owned(body) => allocated(body.len()),
+        Cow::Borrowed(_) => 0,
     }
 }
 
@@ -88,7 +113,7 @@ enum State {
 
 /// Where a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Slot {
+pub(crate) enum Slot {
     /// Not looked for yet.
     Unknown,
     Absent,
@@ -109,8 +134,10 @@ pub(crate) struct Draft<'a> {
     children: u32,
     indexed: bool,
     changed: bool,
-    /// Upper bound for the bytes that the changes take when they are encoded.
-    pending: usize,
+    /// By how much the body grows when the changes are encoded.
+    grown: isize,
+    /// Memory that the changes take.
+    held: usize,
     fields: Vec<Field<'a>>,
     /// New values of fields; none for a field that goes away.
     changes: Vec<(u32, Option<Scalar<'a>>)>,
@@ -148,9 +175,10 @@ impl<'a> Draft<'a> {
     }
 
     /// Makes the message what it was.
-    pub(crate) fn forget_changes(&mut self) {
+    fn forget_changes(&mut self) {
         self.changed = false;
-        self.pending = 0;
+        self.grown = 0;
+        self.held = 0;
         self.changes.clear();
         self.replaced.clear();
         self.added.clear();
@@ -168,9 +196,14 @@ impl<'a> Draft<'a> {
         self.place
     }
 
-    /// Upper bound for the bytes that the changes take when they are encoded.
-    pub(crate) fn pending(&self) -> usize {
-        self.pending
+    /// By how much the body grows when the changes are encoded; less than 0 when it shrinks.
+    pub(crate) fn grown(&self) -> isize {
+        self.grown
+    }
+
+    /// Memory that the changes take.
+    pub(crate) fn held(&self) -> usize {
+        self.held
     }
 
     /// Whether anything was changed.
@@ -233,13 +266,28 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// By how much the body would grow if a field got a value, or were taken away.
+    pub(crate) fn growth_of_scalar(&self, number: u32, scalar: Option<&Scalar<'a>>) -> isize {
+        let length = |scalar: Option<&Scalar<'a>>| scalar.map_or(0, |scalar| scalar.encoded_len(number));
+        let old = match self.changes.iter().find(|(changed, _)| *changed == number) {
+            Some((_, old)) => length(old.as_ref()),
+            None => {
+                let all = self.fields.iter().filter(|field| field.number == number);
+                all.map(|field| field.end - field.start).sum()
+            }
+        };
+        length(scalar).cast_signed() - old.cast_signed()
+    }
+
     /// Gives a field a value, or takes it away.
     pub(crate) fn set_scalar(&mut self, number: u32, scalar: Option<Scalar<'a>>) {
+        let heap = |scalar: &Option<Scalar<'a>>| scalar.as_ref().map_or(0, Scalar::heap);
         self.changed = true;
-        self.pending += scalar.as_ref().map_or(0, Scalar::size);
+        self.grown += self.growth_of_scalar(number, scalar.as_ref());
+        self.held += heap(&scalar);
         match self.changes.iter_mut().find(|(changed, _)| *changed == number) {
             Some((_, old)) => {
-                self.pending -= old.as_ref().map_or(0, Scalar::size);
+                self.held -= heap(old);
                 *old = scalar;
             }
             None => self.changes.push((number, scalar)),

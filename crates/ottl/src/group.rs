@@ -57,8 +57,11 @@ impl Options {
 pub struct Limits {
     /// Nanoseconds since the Unix epoch: what `Now()` returns.
     pub now_unix_nano: u64,
-    /// Bytes by which the request may grow. A statement that would add more fails for the item.
+    /// Bytes by which the request may grow, less what is taken away. A statement that would add more fails for the item.
     pub max_growth: usize,
+    /// Bytes of memory that the cache, changes that are not yet part of the request, and what one condition or statement
+    /// calculates may take at once. One that would take more fails for the item.
+    pub max_scratch: usize,
 }
 
 /// How often a statement or a condition applied, and how often it failed.
@@ -124,12 +127,13 @@ impl Group {
 
     /// A scene for one request.
     pub(crate) fn scene<'a>(&self, request: &'a [u8], arena: &'a Bump, limits: &Limits) -> Scene<'a> {
-        Scene::new(request, arena, &self.slots, i128::from(limits.now_unix_nano), limits.max_growth)
+        Scene::new(request, arena, &self.slots, limits)
     }
 
     /// The number of the first condition that holds; one that fails is counted and passed over.
     pub(crate) fn first_match<'a>(&'a self, scene: &mut Scene<'a>, tallies: &mut [Tally]) -> Option<usize> {
         for (number, (test, tally)) in self.conditions.iter().zip(tallies).enumerate() {
+            scene.begin_statement();
             match scene.test(test).and_then(|holds| scene.check_size().map(|()| holds)) {
                 Ok(true) => {
                     tally.matched += 1;

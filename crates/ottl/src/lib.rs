@@ -14,9 +14,9 @@
 //!   patterns are refused with their place in the text; they never reach an item.
 //! - **OTTL-3** what no statement changes and no condition drops keeps its bytes, unknown fields included; a request
 //!   without any change is not copied.
-//! - **OTTL-4** patterns match in linear time, their compiled size is limited, and statements add at most
-//!   [`Limits::max_growth`] bytes to a request.
-//! - **OTTL-5** a statement that fails for an item is counted, and the statements after it go on.
+//! - **OTTL-4** patterns match in linear time, their compiled size is limited, statements add at most
+//!   [`Limits::max_growth`] bytes to a request, and what is calculated takes at most about [`Limits::max_scratch`] bytes.
+//! - **OTTL-5** a statement that fails for an item is counted and has changed nothing, and the statements after it go on.
 
 #![forbid(unsafe_code)]
 

@@ -106,7 +106,8 @@ impl Patches {
         // Made innermost first, changes at one place are in the right order already; the sort is stable.
         self.list.sort_by_key(|patch| (patch.old.start, patch.old.end));
         let arena = self.arena.into_bytes();
-        let mut out = Vec::with_capacity(part.len() + arena.len());
+        let removed = self.list.iter().map(|patch| patch.old.len()).sum();
+        let mut out = Vec::with_capacity((part.len() + arena.len()).saturating_sub(removed));
         let mut done = part.start;
         for Patch { old, new } in self.list {
             out.extend_from_slice(&request[done.min(old.start)..old.start]);

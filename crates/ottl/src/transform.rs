@@ -104,8 +104,9 @@ fn execute<'a>(
     None
 }
 
-/// Executes a statement if its condition holds; whether it did.
+/// Executes a statement if its condition holds; whether it did. One that fails has changed nothing.
 fn run<'a>(statement: &'a Statement, scene: &mut Scene<'a>) -> Result<bool, Failure> {
+    scene.begin_statement();
     let holds = scene.test(&statement.test)?;
     if holds {
         scene.call(&statement.call)?;

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::draft::bodies_heap;
+
 pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod math;
@@ -113,6 +115,38 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Memory that belongs to this value alone, about: what it borrows is not in it.
+    #[inline]
+    pub(crate) fn heap(&self) -> usize {
+        // Nearly every value is a borrowed text.
+        if matches!(self, Self::String(Cow::Borrowed(_))) { 0 } else { self.own_heap() }
+    }
+
+    fn own_heap(&self) -> usize {
+        match self {
+            Self::String(Cow::Owned(text)) => allocated(text.len()),
+            Self::Bytes(Cow::Owned(bytes)) => allocated(bytes.len()),
+            Self::Map(Map::Tree(entries)) => {
+                let spare = (entries.capacity() - entries.len()) * size_of::<(Cow<'_, str>, Self)>();
+                spare + entries.iter().map(|(key, value)| entry_heap(key, value)).sum::<usize>()
+            }
+            Self::List(List::Tree(values)) => {
+                values.capacity() * size_of::<Self>() + values.iter().map(Self::heap).sum::<usize>()
+            }
+            Self::Messages(messages) => bodies_heap(&messages.bodies),
+            _ => 0,
+        }
+    }
+
+    /// Memory that the elements of a list or a map take once they are taken apart.
+    pub(crate) fn unfolding(&self) -> usize {
+        match self {
+            Self::List(List::Wire(body)) => wire::count(body) * size_of::<Self>(),
+            Self::Map(Map::Wire(body)) => wire::count(body) * size_of::<(Cow<'_, str>, Self)>(),
+            _ => 0,
+        }
+    }
+
     /// What kind of value this is, for messages.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
@@ -152,6 +186,22 @@ impl<'a> Value<'a> {
             _ => Err(Failure::new(format!("a key must be a string or an int, not a {}", key.type_name()))),
         }
     }
+}
+
+/// Memory that an entry takes in a list of entries.
+#[inline]
+#[expect(clippy::ptr_arg, reason = "whether it borrows is what is asked")]
+pub(crate) fn entry_heap(key: &Cow<'_, str>, value: &Value<'_>) -> usize {
+    let text = match key {
+        Cow::Owned(key) => allocated(key.len()),
+        Cow::Borrowed(_) => 0,
+    };
+    size_of::<(Cow<'_, str>, Value<'_>)>() + text + value.heap()
+}
+
+/// Memory that so many bytes take on their own: an allocator rounds up, and keeps a note beside them.
+pub(crate) fn allocated(bytes: usize) -> usize {
+    if bytes == 0 { 0 } else { bytes + 16 }
 }
 
 /// An index beyond the ends of a list.

@@ -64,7 +64,9 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
             let mark = self.patches.mark();
             match each(self, place) {
                 Fate::Kept(inner) => {
-                    grown += self.patches.resize(request, place, inner);
+                    let field = self.patches.resize(request, place, inner);
+                    self.scene.count_length(field - inner);
+                    grown += field;
                     kept += 1;
                 }
                 Fate::Dropped => {
@@ -84,7 +86,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
     }
 
     fn visit(&mut self) -> DroppedBy {
-        self.scene.cache.clear();
+        self.scene.begin_visit();
         (self.visit)(&mut self.scene)
     }
 
@@ -101,16 +103,23 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
         if !draft.is_changed() {
             return 0;
         }
-        if let Some(place) = draft.place() {
-            let grown = draft.finish(place, &mut self.patches);
-            return self.patches.resize(request, place, grown);
-        }
-        let start = parent.start;
-        self.patches.replace(start..start, |out| {
-            let open = out.open(HEAD, 64);
-            draft.encode_new(out);
-            out.close(open);
-        })
+        let (inner, field) = match draft.place() {
+            Some(place) => {
+                let inner = draft.finish(place, &mut self.patches);
+                (inner, self.patches.resize(request, place, inner))
+            }
+            None => {
+                let start = parent.start;
+                let field = self.patches.replace(start..start, |out| {
+                    let open = out.open(HEAD, 64);
+                    draft.encode_new(out);
+                    out.close(open);
+                });
+                (draft.grown(), field)
+            }
+        };
+        self.scene.count_length(field - inner);
+        field
     }
 
     fn begin_head(&mut self, level: Level, parent: Place, map: u32) {
@@ -214,7 +223,9 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
             }
             grown = inner;
         }
-        Fate::Kept(self.scene.write_metric(place, grown, &mut self.patches))
+        let (grown, length) = self.scene.write_metric(place, grown, &mut self.patches);
+        self.scene.count_length(length);
+        Fate::Kept(grown)
     }
 
     /// Metrics that statements added come behind those of the scope, and statements see them as they saw these.

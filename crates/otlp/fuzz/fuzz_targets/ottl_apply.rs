@@ -10,7 +10,7 @@ use weir_otlp::{Signal, validate};
 use weir_otlp_fuzz::signal;
 use weir_ottl::{Filter, Limits, Options, Transform};
 
-const LIMITS: Limits = Limits { now_unix_nano: 1_700_000_000_123_456_789, max_growth: 1000 };
+const LIMITS: Limits = Limits { now_unix_nano: 1_700_000_000_123_456_789, max_growth: 1000, max_scratch: 1 << 16 };
 
 fuzz_target!(|input: &[u8]| {
     let Some((choice, rest)) = input.split_first() else { return };

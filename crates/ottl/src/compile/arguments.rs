@@ -7,6 +7,7 @@ use crate::ast;
 use crate::context::{Context, LEVELS};
 use crate::error::Fault;
 use crate::functions::{Function, Kind, Parameter, Type, grok, xml};
+use crate::group::Limits;
 use crate::paths::{Codec, Field};
 use crate::pattern;
 use crate::program::{Argument, Arguments, Call, Expr, Lambda, LambdaBody, Path, Pattern, Syntax, Target};
@@ -15,8 +16,8 @@ use crate::strptime::Format;
 use crate::value::Value;
 use crate::value::zone::Zone;
 
-/// The longest text that is made of literals: a width in a format could ask for any length (OTTL-1).
-const MAX_LITERAL: usize = 1 << 16;
+/// Most memory that is taken for what is made of literals: a width in a format could ask for any length (OTTL-1).
+const MAX_LITERAL: usize = 1 << 20;
 
 impl Compiler {
     /// Compiles a call.
@@ -38,7 +39,8 @@ impl Compiler {
         if !function.is_editor() && arguments.are_literals() {
             // What fails without an item fails for every item.
             let arena = Bump::new();
-            let mut nowhere = Scene::new(&[], &arena, &[0; LEVELS], 0, MAX_LITERAL);
+            let limits = Limits { now_unix_nano: 0, max_growth: 0, max_scratch: MAX_LITERAL };
+            let mut nowhere = Scene::new(&[], &arena, &[0; LEVELS], &limits);
             let result = (function.call)(&arguments, &mut nowhere);
             result.map_err(|failure| Fault::new(call.range.clone(), failure.to_string()))?;
         }

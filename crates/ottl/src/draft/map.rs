@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::{Draft, Entry, Slot, State, fingerprint};
 use crate::value::places::FEW;
-use crate::value::{Entries, Value, wire};
+use crate::value::{Entries, Value, entry_heap, wire};
 
 impl<'a> Draft<'a> {
     /// The value of a key. `slot` is the number of the key, when a statement names it as a literal.
@@ -22,21 +22,60 @@ impl<'a> Draft<'a> {
         matches!(self.find(key, None), Slot::Entry(_) | Slot::Added(_))
     }
 
-    /// Gives a key a value.
-    pub(crate) fn put(&mut self, key: Cow<'a, str>, slot: Option<usize>, value: Value<'a>) {
-        self.changed = true;
-        self.pending += size(key.len(), &value);
-        match self.find(&key, slot) {
+    /// By how much the body would grow if the entry at a place took `length` bytes.
+    pub(crate) fn growth_at(&self, place: Slot, length: usize) -> isize {
+        length.cast_signed() - self.len_at(place).cast_signed()
+    }
+
+    /// Bytes that the entry at a place takes.
+    fn len_at(&self, place: Slot) -> usize {
+        match place {
             Slot::Entry(index) => {
-                self.drop_replaced(index);
-                self.entries[index].state = State::Replaced(self.replaced.len());
-                self.replaced.push(value);
+                let entry = &self.entries[index];
+                match entry.state {
+                    State::Kept => entry.end - entry.start,
+                    State::Removed => 0,
+                    State::Replaced(place) => length(entry.key.len(), &self.replaced[place]),
+                }
             }
+            Slot::Added(index) => self.added.get(index).map_or(0, |(key, value)| length(key.len(), value)),
+            Slot::Absent | Slot::Unknown => 0,
+        }
+    }
+
+    /// Bytes that all entries take.
+    pub(crate) fn map_len(&self) -> usize {
+        let entries = (0..self.entries.len()).map(Slot::Entry).chain((0..self.added.len()).map(Slot::Added));
+        entries.map(|place| self.len_at(place)).sum()
+    }
+
+    /// Gives a key a value.
+    pub(crate) fn put(&mut self, key: Cow<'a, str>, value: Value<'a>) {
+        let place = self.find(&key, None);
+        let grown = self.growth_at(place, length(key.len(), &value));
+        self.put_at(place, key, None, value, grown);
+    }
+
+    /// Gives a key a value, of which is known where it is and by how much the body grows.
+    pub(crate) fn put_at(
+        &mut self,
+        place: Slot,
+        key: Cow<'a, str>,
+        slot: Option<usize>,
+        value: Value<'a>,
+        grown: isize,
+    ) {
+        self.changed = true;
+        self.grown += grown;
+        match place {
+            Slot::Entry(index) => self.replace(index, value),
             Slot::Added(index) => {
-                let old = std::mem::replace(&mut self.added[index].1, value);
-                self.pending -= size(key.len(), &old);
+                let old = &mut self.added[index].1;
+                self.held = self.held + value.heap() - old.heap();
+                *old = value;
             }
             Slot::Absent | Slot::Unknown => {
+                self.held += entry_heap(&key, &value);
                 self.added.push((key, value));
                 match slot.and_then(|slot| self.slots.get_mut(slot)) {
                     Some(slot) => *slot = Slot::Added(self.added.len() - 1),
@@ -46,28 +85,45 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Forgets the value that an earlier statement gave an entry.
-    fn drop_replaced(&mut self, index: usize) {
-        let entry = &self.entries[index];
-        if let State::Replaced(index) = entry.state {
-            let old = std::mem::replace(&mut self.replaced[index], Value::Nil);
-            self.pending -= size(entry.key.len(), &old);
+    /// Gives an entry of the message as it came another value.
+    fn replace(&mut self, index: usize, value: Value<'a>) {
+        match self.entries[index].state {
+            State::Replaced(place) => {
+                let old = &mut self.replaced[place];
+                self.held = self.held + value.heap() - old.heap();
+                *old = value;
+            }
+            State::Kept | State::Removed => {
+                self.held += size_of::<Value<'_>>() + value.heap();
+                self.entries[index].state = State::Replaced(self.replaced.len());
+                self.replaced.push(value);
+            }
         }
+    }
+
+    /// Removes an entry of the message as it came.
+    fn remove_entry(&mut self, index: usize) {
+        self.grown -= self.len_at(Slot::Entry(index)).cast_signed();
+        if let State::Replaced(place) = self.entries[index].state {
+            let old = std::mem::replace(&mut self.replaced[place], Value::Nil);
+            self.held -= old.heap();
+        }
+        self.entries[index].state = State::Removed;
     }
 
     /// Removes a key, if it is there.
     pub(crate) fn remove(&mut self, key: &str) {
         match self.find(key, None) {
             Slot::Entry(index) => {
-                self.drop_replaced(index);
-                self.entries[index].state = State::Removed;
+                self.remove_entry(index);
                 let stale = self.slots.iter_mut().find(|slot| **slot == Slot::Entry(index));
                 stale.into_iter().for_each(|slot| *slot = Slot::Unknown);
                 self.places = None;
             }
             Slot::Added(index) => {
                 let (key, old) = self.added.remove(index);
-                self.pending -= size(key.len(), &old);
+                self.grown -= length(key.len(), &old).cast_signed();
+                self.held -= entry_heap(&key, &old);
                 self.forget_places();
             }
             Slot::Absent | Slot::Unknown => return,
@@ -81,16 +137,16 @@ impl<'a> Draft<'a> {
         for index in 0..self.entries.len() {
             let entry = &self.entries[index];
             if entry.state != State::Removed && !keeps(std::str::from_utf8(entry.key).unwrap_or_default()) {
-                self.drop_replaced(index);
-                self.entries[index].state = State::Removed;
+                self.remove_entry(index);
                 removed = true;
             }
         }
-        let pending = &mut self.pending;
+        let (grown, held) = (&mut self.grown, &mut self.held);
         self.added.retain(|(key, value)| {
             let keep = keeps(key);
             if !keep {
-                *pending -= size(key.len(), value);
+                *grown -= length(key.len(), value).cast_signed();
+                *held -= entry_heap(key, value);
                 removed = true;
             }
             keep
@@ -138,7 +194,8 @@ impl<'a> Draft<'a> {
         matches!(value, Value::String(value) if value == text)
     }
 
-    fn find(&mut self, key: &str, slot: Option<usize>) -> Slot {
+    /// Where a key is.
+    pub(crate) fn find(&mut self, key: &str, slot: Option<usize>) -> Slot {
         let known = slot.and_then(|slot| self.slots.get(slot)).copied();
         if let Some(known) = known.filter(|known| *known != Slot::Unknown) {
             return known;
@@ -189,7 +246,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Upper bound for the bytes that an entry takes.
-fn size(key: usize, value: &Value<'_>) -> usize {
-    key + value.encoded_size().unwrap_or_default()
+/// Bytes that an entry takes.
+fn length(key: usize, value: &Value<'_>) -> usize {
+    wire::entry_len(key, value.encoded_len().unwrap_or_default())
 }

@@ -102,11 +102,13 @@ impl Arguments {
     }
 
     pub(crate) fn map<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Map<'a>, Failure> {
-        self.value(index, scene)?.into_map()
+        let value = self.value(index, scene)?;
+        scene.unfold(value)?.into_map()
     }
 
     pub(crate) fn list<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<List<'a>, Failure> {
-        self.value(index, scene)?.into_list()
+        let value = self.value(index, scene)?;
+        scene.unfold(value)?.into_list()
     }
 
     pub(crate) fn time<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Time, Failure> {

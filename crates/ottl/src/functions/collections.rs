@@ -62,7 +62,9 @@ fn index<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a
     let (target, value) = (arguments.value(0, scene)?, arguments.value(1, scene)?);
     let position = match target {
         Value::String(text) => text.find(&*value.into_text()?),
-        other => other.into_list()?.into_values().iter().position(|element| compare::equal(element, &value)),
+        other => {
+            scene.unfold(other)?.into_list()?.into_values().iter().position(|element| compare::equal(element, &value))
+        }
     };
     Ok(Value::Int(position.map_or(-1, |position| i64::try_from(position).unwrap_or(i64::MAX))))
 }
@@ -104,8 +106,8 @@ fn contains_value<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result
 }
 
 /// Keys or indexes, and values.
-fn pairs<'a>(source: Value<'a>) -> Result<Vec<(Value<'a>, Value<'a>)>, Failure> {
-    match source {
+fn pairs<'a>(source: Value<'a>, scene: &Scene<'a>) -> Result<Vec<(Value<'a>, Value<'a>)>, Failure> {
+    match scene.unfold(source)? {
         Value::Map(map) => Ok(map.into_entries().into_iter().map(|(key, value)| (Value::String(key), value)).collect()),
         Value::List(list) => {
             let values = list.into_values().into_iter();
@@ -122,7 +124,7 @@ fn holds<'a>(scene: &mut Scene<'a>, lambda: &'a Lambda, (key, value): (Value<'a>
 /// Whether one element, or every one, is as the predicate wants it.
 fn quantifier<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>, wanted: bool) -> Result<Value<'a>, Failure> {
     let lambda = arguments.lambda(1)?;
-    for pair in pairs(arguments.value(0, scene)?)? {
+    for pair in pairs(arguments.value(0, scene)?, scene)? {
         if holds(scene, lambda, pair)? == wanted {
             return Ok(Value::Bool(wanted));
         }
@@ -144,7 +146,7 @@ fn filter<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
     let is_map = matches!(source, Value::Map(_));
     let lambda = arguments.lambda(1)?;
     let mut kept = Vec::new();
-    for pair in pairs(source)? {
+    for pair in pairs(source, scene)? {
         if holds(scene, lambda, pair.clone())? {
             kept.push(pair);
         }
@@ -160,7 +162,7 @@ fn returned(value: Value<'_>) -> Result<Value<'_>, Failure> {
 /// The first element the predicate holds for, or what the mapper makes of it; nothing when there is none.
 fn find<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let lambda = arguments.lambda(1)?;
-    for (key, value) in pairs(arguments.value(0, scene)?)? {
+    for (key, value) in pairs(arguments.value(0, scene)?, scene)? {
         if holds(scene, lambda, (key.clone(), value.clone()))? {
             return match arguments.optional_lambda(2) {
                 Some(mapper) => returned(scene.call_lambda(mapper, [key, value])?),
@@ -176,7 +178,7 @@ fn map_each<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value
     let is_map = matches!(source, Value::Map(_));
     let lambda = arguments.lambda(1)?;
     let mut mapped = Vec::new();
-    for (key, value) in pairs(source)? {
+    for (key, value) in pairs(source, scene)? {
         let value = scene.call_lambda(lambda, [key.clone(), value])?;
         mapped.push((key, value));
     }
@@ -199,14 +201,16 @@ fn map_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value
 }
 
 fn reduce<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let source = pairs(arguments.value(0, scene)?)?;
+    let source = pairs(arguments.value(0, scene)?, scene)?;
     let lambda = arguments.lambda(2)?;
     let mut result = arguments.value(1, scene)?;
     for (key, value) in source {
+        let before = result.heap();
         result = returned(scene.call_lambda(lambda, [result, key, value])?)?;
-        // What grows or nests with every element must have its end here, not only where it is stored.
+        scene.release(before);
+        // What nests with every element must have its end here, not only where it is stored.
         if matches!(result, Value::List(_) | Value::Map(_)) {
-            scene.check_length(result.encoded_size()?)?;
+            result.encoded_len()?;
         }
     }
     Ok(result)

@@ -8,7 +8,7 @@ use crate::program::{Arguments, Expr, Syntax};
 use crate::scene::Scene;
 use crate::value::places::Distinct;
 use crate::value::text::char_boundary;
-use crate::value::{Entries, Failure, Value};
+use crate::value::{Entries, Failure, Value, entry_heap};
 
 const TARGET: super::Parameter = required("target", Kind::MapPath);
 const PATTERN: super::Parameter = required("pattern", Kind::Pattern(Syntax::Regex));
@@ -75,37 +75,25 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 fn delete_key<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let key = arguments.text(1, scene)?;
-    scene.edit_map(arguments.path(0)?, |map| {
-        map.remove(&key);
-        Ok(())
-    })?;
+    scene.edit_map(arguments.path(0)?, |map| map.remove(&key))?;
     Ok(Value::Nil)
 }
 
 fn delete_matching_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let pattern = arguments.pattern(1, scene)?;
-    scene.edit_map(arguments.path(0)?, |map| {
-        map.retain(|key| !pattern.is_match(key));
-        Ok(())
-    })?;
+    scene.edit_map(arguments.path(0)?, |map| map.retain(|key| !pattern.is_match(key)))?;
     Ok(Value::Nil)
 }
 
 fn keep_matching_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let pattern = arguments.pattern(1, scene)?;
-    scene.edit_map(arguments.path(0)?, |map| {
-        map.retain(|key| pattern.is_match(key));
-        Ok(())
-    })?;
+    scene.edit_map(arguments.path(0)?, |map| map.retain(|key| pattern.is_match(key)))?;
     Ok(Value::Nil)
 }
 
 fn keep_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let keys = arguments.values(1, scene)?.into_iter().map(Value::into_text).collect::<Result<Vec<_>, _>>()?;
-    scene.edit_map(arguments.path(0)?, |map| {
-        map.retain(|key| keys.iter().any(|kept| kept == key));
-        Ok(())
-    })?;
+    scene.edit_map(arguments.path(0)?, |map| map.retain(|key| keys.iter().any(|kept| kept == key)))?;
     Ok(Value::Nil)
 }
 
@@ -113,12 +101,18 @@ fn merge_maps<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Val
     let source = arguments.map(1, scene)?.into_entries();
     let strategy = arguments.literal_text(2).unwrap_or_default();
     scene.edit_map(arguments.path(0)?, |map| {
+        let mut merged = Distinct::default();
         for (key, value) in source {
-            if strategy == "upsert" || map.contains(&key) == (strategy == "update") {
-                map.put(key, value)?;
+            let takes = match strategy {
+                "upsert" => true,
+                "update" => map.contains(&key),
+                _ => !map.contains(&key) && !merged.contains(&key),
+            };
+            if takes {
+                merged.put(key, value);
             }
         }
-        Ok(())
+        map.put(merged.entries)
     })?;
     Ok(Value::Nil)
 }
@@ -136,8 +130,7 @@ fn limit<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a
             let room = !keep && kept < limit;
             kept += usize::from(room);
             keep || room
-        });
-        Ok(())
+        })
     })?;
     Ok(Value::Nil)
 }
@@ -146,6 +139,7 @@ fn truncate_all<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<V
     let limit = usize::try_from(arguments.literal_int(1).unwrap_or_default()).unwrap_or(usize::MAX);
     let marker = arguments.literal_text(3).unwrap_or_default();
     scene.edit_map(arguments.path(0)?, |map| {
+        let mut changed = Distinct::default();
         for (key, value) in map.entries() {
             let Value::String(text) = value else { continue };
             if text.len() <= limit {
@@ -153,36 +147,35 @@ fn truncate_all<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<V
             }
             // Text is UTF-8 everywhere here, so that cutting inside a character is never an option.
             let end = char_boundary(&text, limit.saturating_sub(marker.len()));
-            map.put(key, Value::text(format!("{}{marker}", &text[..end])))?;
+            changed.put(key, Value::text(format!("{}{marker}", &text[..end])));
         }
-        Ok(())
+        map.put(changed.entries)
     })?;
     Ok(Value::Nil)
 }
 
 fn stringify_all<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     scene.edit_map(arguments.path(0)?, |map| {
+        let mut changed = Distinct::default();
         for (key, value) in map.entries() {
             if !matches!(value, Value::String(_)) {
-                map.put(key, Value::String(value.readable()?.into_any_text()))?;
+                changed.put(key, Value::String(value.readable()?.into_any_text()));
             }
         }
-        Ok(())
+        map.put(changed.entries)
     })?;
     Ok(Value::Nil)
 }
 
 fn clear<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    scene.edit_map(arguments.path(0)?, |map| {
-        map.retain(|_| false);
-        Ok(())
-    })?;
+    scene.edit_map(arguments.path(0)?, |map| map.retain(|_| false))?;
     Ok(Value::Nil)
 }
 
 fn flatten<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let target = arguments.path(0)?;
-    let entries = scene.get(target)?.into_map()?.into_entries();
+    let value = scene.get(target)?;
+    let entries = scene.unfold(value)?.into_map()?.into_entries();
     let mut flat = Flat {
         scene,
         entries: Distinct::default(),
@@ -203,7 +196,7 @@ struct Flat<'s, 'a> {
     entries: Distinct<'a>,
     /// How often a key occurred, when conflicts are resolved.
     taken: HashMap<String, u64>,
-    /// Bytes that the entries take: each repeats the keys around it.
+    /// Memory that the entries take: each repeats the keys around it.
     size: usize,
     depth: i64,
     resolve_conflicts: bool,
@@ -220,8 +213,12 @@ impl<'a> Flat<'_, 'a> {
 
     fn value(&mut self, key: String, value: Value<'a>, depth: i64) -> Result<(), Failure> {
         match value {
-            Value::Map(map) if depth < self.depth => self.map(map.into_entries(), &key, depth + 1),
-            Value::List(list) if depth < self.depth => {
+            Value::Map(_) if depth < self.depth => {
+                let entries = self.scene.unfold(value)?.into_map()?.into_entries();
+                self.map(entries, &key, depth + 1)
+            }
+            Value::List(_) if depth < self.depth => {
+                let list = self.scene.unfold(value)?.into_list()?;
                 let mut values = list.into_values().into_iter().enumerate();
                 values.try_for_each(|(index, value)| self.element(&key, index, value, depth + 1))
             }
@@ -233,7 +230,8 @@ impl<'a> Flat<'_, 'a> {
         match value {
             Value::Map(_) if depth < self.depth => self.value(format!("{list}.{index}"), value, depth),
             // As in the reference, no dot stands between the indexes of a list in a list.
-            Value::List(inner) if depth < self.depth => {
+            Value::List(_) if depth < self.depth => {
+                let inner = self.scene.unfold(value)?.into_list()?;
                 let mut values = inner.into_values().into_iter().enumerate();
                 values.try_for_each(|(inner, value)| self.value(format!("{list}.{index}{inner}"), value, depth + 2))
             }
@@ -254,9 +252,10 @@ impl<'a> Flat<'_, 'a> {
                 key
             }
         };
-        self.size = self.size.saturating_add(key.len() + value.encoded_size()?);
+        let key = Cow::Owned(key);
+        self.size += entry_heap(&key, &value);
         self.scene.check_length(self.size)?;
-        self.entries.put(Cow::Owned(key), value);
+        self.entries.put(key, value);
         Ok(())
     }
 }

@@ -39,7 +39,8 @@ fn set<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>,
 
 fn append<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let target = arguments.path(0)?;
-    let mut values = match scene.get(target)? {
+    let value = scene.get(target)?;
+    let mut values = match scene.unfold(value)? {
         Value::Nil => Vec::new(),
         Value::List(list) => list.into_values(),
         Value::Map(_) => return Err(MAP_IN_LIST),
@@ -59,7 +60,8 @@ fn append<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
 
 fn delete_index<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let target = arguments.path(0)?;
-    let mut values = scene.get(target)?.into_list()?.into_values();
+    let value = scene.get(target)?;
+    let mut values = scene.unfold(value)?.into_list()?.into_values();
     let start = arguments.int(1, scene)?;
     let end = if arguments.has(2) { arguments.int(2, scene)? } else { start.saturating_add(1) };
     let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());

@@ -6,8 +6,9 @@ use regex::Regex;
 
 use super::{Function, Kind, STRING, function, optional, required};
 use crate::program::{Arguments, Lambda, Syntax};
-use crate::scene::Scene;
 use crate::scene::maps::MapEditor;
+use crate::scene::{Scene, TOO_LARGE};
+use crate::value::places::Distinct;
 use crate::value::{Failure, Value};
 
 const GLOB: super::Parameter = required("pattern", Kind::Pattern(Syntax::Glob));
@@ -126,14 +127,15 @@ fn replace_all_matches<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> R
     let replacement = Replacement::of(arguments, 2, scene)?;
     let new = replacement.finish(replacement.template.clone(), scene)?;
     scene.edit_map(arguments.path(0)?, |map| {
+        let mut changed = Distinct::default();
         for (key, value) in map.entries() {
             if let Value::String(text) = value
                 && pattern.is_match(&text)
             {
-                map.put(key, Value::String(new.clone()))?;
+                changed.put(key, Value::String(new.clone()));
             }
         }
-        Ok(())
+        map.put(changed.entries)
     })?;
     Ok(Value::Nil)
 }
@@ -155,7 +157,10 @@ fn replace_all_patterns<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> 
         };
         let applies = keys || matches!(value, Value::String(_));
         // As in the reference, an entry whose replacement fails is passed over.
-        let new = if applies { replacement.replace(&pattern, subject, scene).unwrap_or_default() } else { None };
+        let new = match applies.then(|| replacement.replace(&pattern, subject, scene)) {
+            Some(Err(failure)) if failure == TOO_LARGE => return Err(failure),
+            new => new.and_then(Result::ok).flatten(),
+        };
         any |= new.is_some();
         length += new.as_ref().map_or(0, String::len);
         scene.check_length(length)?;

@@ -8,7 +8,8 @@ use crate::context::{Context, Level};
 use crate::draft::Scalar;
 use crate::program::Arguments;
 use crate::scene::Scene;
-use crate::value::{Failure, Value};
+use crate::value::wire::entry_len;
+use crate::value::{Failure, Value, entry_heap};
 
 pub(super) const FUNCTIONS: &[Function] = &[function(
     "set_semconv_span_name",
@@ -53,11 +54,17 @@ fn set_span_name<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<
     let Some(name) = derived(kind, &mut Attributes(scene)).filter(|name| *name != original) else {
         return Ok(Value::Nil);
     };
-    scene.check_length(name.len() + original.len())?;
+    let name = Some(Scalar::Len(name.into_bytes().into()));
     if let Some(key) = arguments.literal_text(1) {
-        scene.put_entry(Level::Item, key.into(), None, Value::text(original))?;
+        let original = Value::text(original);
+        // Both changes or none.
+        let name_grown = scene.draft(Level::Item).growth_of_scalar(NAME, name.as_ref());
+        let name_heap = name.as_ref().map_or(0, Scalar::heap);
+        scene.check_growth(name_grown + entry_len(key.len(), original.encoded_len()?).cast_signed())?;
+        scene.check_held(name_heap + entry_heap(&key.into(), &original))?;
+        scene.put_entry(Level::Item, key.into(), None, original)?;
     }
-    scene.change(Level::Item, |draft| draft.set_scalar(NAME, Some(Scalar::Len(name.into_bytes().into()))));
+    scene.set_scalars(Level::Item, [(NAME, name)])?;
     Ok(Value::Nil)
 }
 

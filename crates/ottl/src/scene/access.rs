@@ -33,7 +33,7 @@ impl<'a> Scene<'a> {
             }
             Target::Cache => {
                 let key = self.eval(first)?.into_text()?;
-                let value = self.cache.iter().find(|(other, _)| *other == key).map(|(_, value)| value.clone());
+                let value = self.cached(&key).cloned();
                 value.map_or(Ok(Value::Nil), |value| self.descend(value, rest))
             }
             Target::Local(index) => {
@@ -177,13 +177,14 @@ impl<'a> Scene<'a> {
             }
             Target::Cache => {
                 let key = self.eval(first)?.into_text()?;
-                let current = self.cache.iter().find(|(other, _)| *other == key).map(|(_, value)| value.clone());
-                let value = self.changed(current.unwrap_or(Value::Nil), rest, value)?;
-                let others = self.cache.iter().filter(|(other, _)| *other != key);
-                let others = others.map(|(_, value)| value.encoded_size()).sum::<Result<usize, Failure>>()?;
-                self.check_length(others.saturating_add(value.encoded_size()?))?;
-                put(&mut self.cache, key, value);
-                Ok(())
+                let value = match rest {
+                    [] => value,
+                    rest => {
+                        let current = self.cached(&key).cloned().unwrap_or(Value::Nil);
+                        self.changed(current, rest, value)?
+                    }
+                };
+                self.put_cached(key, value)
             }
             Target::Body => {
                 let body = self.body();
@@ -209,7 +210,7 @@ impl<'a> Scene<'a> {
     fn changed(&mut self, current: Value<'a>, keys: &'a [Expr], value: Value<'a>) -> Result<Value<'a>, Failure> {
         let Some((key, rest)) = keys.split_first() else { return Ok(value) };
         let key = self.eval(key)?;
-        match (current, key) {
+        match (self.unfold(current)?, key) {
             (Value::Map(map), key) => {
                 let key = key.into_text()?;
                 let inner = self.changed(map.get(&key).unwrap_or(Value::Nil), rest, value)?;
@@ -249,22 +250,11 @@ impl<'a> Scene<'a> {
             Target::Map(level) => {
                 let entries = match value {
                     Value::Nil => Entries::new(),
-                    value => value.into_map()?.into_entries(),
+                    value => self.unfold(value)?.into_map()?.into_entries(),
                 };
-                let value = Value::map(entries);
-                self.check_length(value.encoded_size()?)?;
-                let entries = value.into_map()?.into_entries();
-                self.change(level, |draft| {
-                    draft.retain(|_| false);
-                    entries.into_iter().for_each(|(key, value)| draft.put(key, None, value));
-                });
-                Ok(())
+                self.replace_entries(level, entries)
             }
-            Target::Cache => {
-                self.check_length(value.encoded_size()?)?;
-                self.cache = value.into_map()?.into_entries();
-                Ok(())
-            }
+            Target::Cache => self.replace_cache(value),
             Target::Body => self.set_body(&value),
             Target::BodyText => self.set_body(&Value::String(value.into_text()?)),
             Target::Field(field) => self.set_field(field, value),
@@ -273,12 +263,12 @@ impl<'a> Scene<'a> {
     }
 
     fn set_body(&mut self, value: &Value<'a>) -> Result<(), Failure> {
-        self.check_length(value.encoded_size()?)?;
-        let mut out = weir_otlp::build::Encoder::default();
+        let length = value.encoded_len()?;
+        self.check_length(length)?;
+        let mut out = weir_otlp::build::Encoder::with_capacity(length);
         value.encode(&mut out);
         let scalar = (!value.is_nil()).then(|| Scalar::Len(Cow::Owned(out.into_bytes())));
-        self.change(Level::Item, |draft| draft.set_scalar(BODY, scalar));
-        Ok(())
+        self.set_scalars(Level::Item, [(BODY, scalar)])
     }
 
     fn set_field(&mut self, field: Field, value: Value<'a>) -> Result<(), Failure> {
@@ -299,14 +289,12 @@ impl<'a> Scene<'a> {
                 scalar.as_ref(),
             ))));
         }
-        self.check_length(scalar.as_ref().map_or(0, Scalar::size))?;
-        self.change(field.level, |draft| {
-            if let Codec::ValueDouble(other) | Codec::ValueInt(other) = field.codec {
-                draft.set_scalar(other, None);
+        match field.codec {
+            Codec::ValueDouble(other) | Codec::ValueInt(other) => {
+                self.set_scalars(field.level, [(other, None), (number, scalar)])
             }
-            draft.set_scalar(number, scalar);
-        });
-        Ok(())
+            _ => self.set_scalars(field.level, [(number, scalar)]),
+        }
     }
 }
 

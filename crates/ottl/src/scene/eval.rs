@@ -13,7 +13,10 @@ impl<'a> Scene<'a> {
     pub(crate) fn eval(&mut self, expr: &'a Expr) -> Result<Value<'a>, Failure> {
         match expr {
             Expr::Literal(value) => Ok(value.lend()),
-            Expr::Path(path) => self.get(path),
+            Expr::Path(path) => {
+                let value = self.get(path)?;
+                self.claim(value)
+            }
             Expr::Call(call) => self.call(call),
             Expr::Negate(inner) => math::negate(&self.eval(inner)?),
             Expr::Math(first, rest) => {
@@ -46,8 +49,10 @@ impl<'a> Scene<'a> {
                 other => Err(Failure::new(format!("a condition must be true or false, not a {}", other.type_name()))),
             },
             Test::Compare { left, operator, right } => {
+                let room = self.room;
                 let left = self.eval(left)?;
                 let right = self.eval(right)?;
+                self.room = room;
                 Ok(compare(&left, *operator, &right))
             }
             Test::Is(is) => {
@@ -79,11 +84,14 @@ impl<'a> Scene<'a> {
     /// # Errors
     /// When the function fails or a key is missing.
     pub(crate) fn call(&mut self, call: &'a Call) -> Result<Value<'a>, Failure> {
+        let room = self.room;
         let mut result = (call.function.call)(&call.arguments, self)?;
         for key in &call.keys {
             result = result.index(&self.eval(key)?)?;
         }
-        Ok(result)
+        // Of what was made on the way only the result is left.
+        self.room = room;
+        self.claim(result)
     }
 
     /// The result of a lambda for these arguments, one for each of its parameters.
@@ -100,11 +108,13 @@ impl<'a> Scene<'a> {
         // The compiler saw to it that there are as many as the body knows; a shorter list could only come from a
         // function that calls its lambda with less than it declared.
         self.locals.resize(lambda.base + lambda.parameters, Value::Nil);
+        let room = self.room;
         let result = match &lambda.body {
             LambdaBody::Value(expr) => self.eval(expr),
             LambdaBody::Test(test) => self.test(test).map(Value::Bool),
         };
         self.locals.truncate(lambda.base);
-        result
+        self.room = room;
+        self.claim(result?)
     }
 }

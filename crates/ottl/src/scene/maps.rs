@@ -1,7 +1,5 @@
 //! Maps that editors change: the map of a message, or a map inside a value.
 
-use std::borrow::Cow;
-
 use super::Scene;
 use crate::context::Level;
 use crate::program::{Path, Target};
@@ -34,45 +32,46 @@ impl<'a> MapEditor<'_, 'a> {
     }
 
     /// Removes a key, if it is there.
-    pub(crate) fn remove(&mut self, key: &str) {
+    ///
+    /// # Errors
+    /// When the message has too many fields to look into.
+    pub(crate) fn remove(&mut self, key: &str) -> Result<(), Failure> {
         match self {
-            Self::Message(scene, level) => {
-                scene.change(*level, |draft| draft.remove(key));
-            }
+            Self::Message(scene, level) => scene.change(*level, |draft| draft.remove(key)),
             Self::Entries(entries, places) => {
                 if let Some(index) = places.find(entries, key) {
                     entries.remove(index);
                     places.forget();
                 }
+                Ok(())
             }
         }
     }
 
     /// Removes the entries whose key is not to be kept.
-    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) {
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove).
+    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) -> Result<(), Failure> {
         match self {
-            Self::Message(scene, level) => {
-                scene.change(*level, |draft| draft.retain(keeps));
-            }
+            Self::Message(scene, level) => scene.change(*level, |draft| draft.retain(keeps)),
             Self::Entries(entries, places) => {
                 entries.retain(|(key, _)| keeps(key));
                 places.forget();
+                Ok(())
             }
         }
     }
 
-    /// Gives a key a value.
+    /// Gives keys, of which no two are the same, a value: all of them, or none when it fails.
     ///
     /// # Errors
-    /// When the value cannot be stored or the request would grow too much.
-    pub(crate) fn put(&mut self, key: Cow<'a, str>, value: Value<'a>) -> Result<(), Failure> {
+    /// When a value cannot be stored or the request would grow too much.
+    pub(crate) fn put(&mut self, changed: Entries<'a>) -> Result<(), Failure> {
         match self {
-            Self::Message(scene, level) => scene.put_entry(*level, key, None, value),
+            Self::Message(scene, level) => scene.put_entries(*level, changed),
             Self::Entries(entries, places) => {
-                match places.find(entries, &key) {
-                    Some(place) => entries[place].1 = value,
-                    None => entries.push((key, value)),
-                }
+                put_all(entries, places, changed);
                 Ok(())
             }
         }
@@ -86,18 +85,34 @@ impl<'a> MapEditor<'_, 'a> {
         }
     }
 
-    /// Replaces all entries; of a key that occurs twice the last value counts.
+    /// Replaces all entries, or none when it fails; of a key that occurs twice the last value counts.
     ///
     /// # Errors
     /// As [`put`](Self::put).
-    pub(crate) fn replace_all(&mut self, entries: Entries<'a>) -> Result<(), Failure> {
-        self.retain(|_| false);
-        entries.into_iter().try_for_each(|(key, value)| self.put(key, value))
+    pub(crate) fn replace_all(&mut self, all: Entries<'a>) -> Result<(), Failure> {
+        match self {
+            Self::Message(scene, level) => scene.replace_entries(*level, all),
+            Self::Entries(entries, places) => {
+                entries.clear();
+                places.forget();
+                put_all(entries, places, all);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn put_all<'a>(entries: &mut Entries<'a>, places: &mut Places<'a>, changed: Entries<'a>) {
+    for (key, value) in changed {
+        match places.find(entries, &key) {
+            Some(place) => entries[place].1 = value,
+            None => entries.push((key, value)),
+        }
     }
 }
 
 impl<'a> Scene<'a> {
-    /// Changes the map a path leads to.
+    /// Changes the map a path leads to. `edit` must make its change in one step, so that it fails before or not at all.
     ///
     /// # Errors
     /// When it leads to something else, or the change fails; the request may grow only so much.
@@ -109,7 +124,8 @@ impl<'a> Scene<'a> {
         if let (Target::Map(level), []) = (path.target, &path.keys[..]) {
             return edit(&mut MapEditor::Message(self, level));
         }
-        let mut entries = self.get(path)?.into_map()?.into_entries();
+        let value = self.get(path)?;
+        let mut entries = self.unfold(value)?.into_map()?.into_entries();
         edit(&mut MapEditor::Entries(&mut entries, Places::default()))?;
         self.set(path, Value::map(entries))
     }

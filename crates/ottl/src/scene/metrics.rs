@@ -8,7 +8,7 @@ use super::{Scene, codec};
 use crate::context::{Level, PointKind};
 use crate::draft::{Draft, Scalar};
 use crate::patch::{Patches, Place};
-use crate::value::Failure;
+use crate::value::{Failure, wire};
 
 /// Numbers of the fields of `Gauge` and its like.
 const POINTS: u32 = 1;
@@ -16,7 +16,10 @@ const TEMPORALITY: u32 = 2;
 const IS_MONOTONIC: u32 = 3;
 
 /// Bytes that a metric takes beside its body.
-const OVERHEAD: usize = 16;
+const OVERHEAD: isize = 16;
+
+/// Most bytes by which a member of `Metric.data` grows beside its points: two properties and a longer length.
+const PROPERTIES: isize = 8;
 
 /// What becomes of metrics as a whole.
 #[derive(Debug, Default)]
@@ -102,9 +105,7 @@ impl<'a> Scene<'a> {
     /// # Errors
     /// When the request would grow too much.
     pub(crate) fn replace_points(&mut self, points: Vec<Cow<'a, [u8]>>) -> Result<(), Failure> {
-        self.spend_on_points(&points)?;
-        self.draft(Level::Data).set_scalar(POINTS, Some(Scalar::Repeated(points)));
-        Ok(())
+        self.set_scalars(Level::Data, [(POINTS, Some(Scalar::Repeated(points)))])
     }
 
     /// Makes the current metric one of another type: its points are in the member `number` of `Metric.data`, which has
@@ -118,22 +119,22 @@ impl<'a> Scene<'a> {
         (temporality, is_monotonic): (u64, bool),
         points: Vec<Cow<'a, [u8]>>,
     ) -> Result<(), Failure> {
-        self.spend_on_points(&points)?;
+        let length = |bodies: &[Cow<'a, [u8]>]| bodies.iter().map(|body| wire::field_len(body.len())).sum::<usize>();
+        let before = length(&self.points()?);
+        let grown = length(&points).cast_signed() - before.cast_signed();
+        let points = Scalar::Repeated(points);
+        self.check_held(points.heap())?;
+        self.spend(if grown > 0 || temporality != 0 { grown + PROPERTIES } else { grown })?;
         self.data = number;
         self.point = PointKind::of_data(number).unwrap_or(PointKind::Number);
         self.metrics.replaced = true;
         self.begin(Level::Data, None, 0);
         let draft = self.draft(Level::Data);
-        draft.set_scalar(POINTS, Some(Scalar::Repeated(points)));
+        draft.set_scalar(POINTS, Some(points));
         draft.set_scalar(TEMPORALITY, (temporality != 0).then_some(Scalar::Varint(temporality)));
         draft.set_scalar(IS_MONOTONIC, is_monotonic.then_some(Scalar::Varint(1)));
+        self.held += self.message(Level::Data).held();
         Ok(())
-    }
-
-    fn spend_on_points(&mut self, points: &[Cow<'a, [u8]>]) -> Result<(), Failure> {
-        let size = |bodies: &[Cow<'a, [u8]>]| bodies.iter().map(|body| body.len()).sum::<usize>();
-        let before = size(&self.points()?);
-        self.spend(size(points).saturating_sub(before))
     }
 
     /// Adds a metric behind those of the current scope. Statements come to it when they have seen those.
@@ -141,7 +142,7 @@ impl<'a> Scene<'a> {
     /// # Errors
     /// When the request would grow too much.
     pub(crate) fn add_metric(&mut self, body: &[u8]) -> Result<(), Failure> {
-        self.spend(body.len() + OVERHEAD)?;
+        self.spend(body.len().cast_signed() + OVERHEAD)?;
         let arena = self.arena;
         self.metrics.added.push(arena.alloc_slice_copy(body));
         Ok(())
@@ -172,32 +173,38 @@ impl<'a> Scene<'a> {
         Ok(patches.apply_within(source, place.start..place.end))
     }
 
-    /// Writes the changes of the current metric, whose points grew by so much already; by how much its body grew.
-    pub(crate) fn write_metric(&self, place: Place, points_grown: isize, patches: &mut Patches) -> isize {
+    /// Writes the changes of the current metric, whose points grew by so much already; by how much its body grew, and
+    /// how much of that is the length of its data.
+    pub(crate) fn write_metric(&self, place: Place, points_grown: isize, patches: &mut Patches) -> (isize, isize) {
         let draft = &self.drafts[Level::Data.index()];
-        let mut grown = match self.metrics.data {
-            Some(data) if self.metrics.replaced => patches.replace(data.field(), |out| {
-                let open = out.open(self.data, data.end - data.start);
-                draft.encode_new(out);
-                out.close(open);
-            }),
-            Some(data) => {
-                let inner = if draft.is_changed() { draft.finish(data, patches) } else { 0 };
-                patches.resize(draft.source(), data, points_grown + inner)
+        let (mut grown, mut length) = (0, 0);
+        match self.metrics.data {
+            Some(data) if self.metrics.replaced => {
+                grown = patches.replace(data.field(), |out| {
+                    let open = out.open(self.data, data.end - data.start);
+                    draft.encode_new(out);
+                    out.close(open);
+                });
             }
-            None => 0,
-        };
+            Some(data) => {
+                let inner = points_grown + if draft.is_changed() { draft.finish(data, patches) } else { 0 };
+                grown = patches.resize(draft.source(), data, inner);
+                length = grown - inner;
+            }
+            None => {}
+        }
         let item = &self.drafts[Level::Item.index()];
         if item.is_changed() {
             grown += item.finish(place, patches);
         }
-        grown
+        (grown, length)
     }
 
-    /// Takes bytes from what statements may add.
-    fn spend(&mut self, bytes: usize) -> Result<(), Failure> {
-        self.check_length(bytes)?;
-        self.budget -= bytes;
+    /// Takes bytes from what statements may add, or gives some back.
+    fn spend(&mut self, grown: isize) -> Result<(), Failure> {
+        self.check_size()?;
+        self.check_growth(grown)?;
+        self.budget -= grown;
         Ok(())
     }
 }

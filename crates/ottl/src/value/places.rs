@@ -50,6 +50,11 @@ impl<'a> Distinct<'a> {
         Self { entries: Entries::with_capacity(entries), places: Places::default() }
     }
 
+    /// Whether a key is there.
+    pub(crate) fn contains(&mut self, key: &str) -> bool {
+        self.places.find(&self.entries, key).is_some()
+    }
+
     /// Adds an entry, or gives a key that is there another value.
     pub(crate) fn put(&mut self, key: Cow<'a, str>, value: Value<'a>) {
         match self.places.find(&self.entries, &key) {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use weir_otlp::build::Encoder;
+use weir_otlp::build::{Encoder, varint_len};
 use weir_otlp::common::{AnyValue, Message};
 use weir_otlp::cursor::{Fields, Value as Raw};
 
@@ -68,6 +68,12 @@ pub(crate) fn elements(body: &[u8]) -> impl Iterator<Item = Value<'_>> {
     bodies(body).map(any)
 }
 
+/// How many entries or elements there are. Few are not worth counting.
+pub(crate) fn count(body: &[u8]) -> usize {
+    const FEW_BYTES: usize = 1024;
+    if body.len() < FEW_BYTES { 0 } else { bodies(body).count() }
+}
+
 fn bodies(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     Fields::new(body).filter(|field| field.number == 1).filter_map(|field| field.body())
 }
@@ -77,33 +83,40 @@ fn bodies(body: &[u8]) -> impl Iterator<Item = &[u8]> {
 const MAX_DEPTH: u32 = 24;
 
 impl Value<'_> {
-    /// Whether an `AnyValue` can hold this, and an upper bound for the bytes it takes.
+    /// Whether an `AnyValue` can hold this, and the bytes its body takes then.
     ///
     /// # Errors
     /// When it is a time, an id or another kind that `AnyValue` has no member for.
-    pub(crate) fn encoded_size(&self) -> Result<usize, Failure> {
-        self.size(0)
+    #[inline]
+    pub(crate) fn encoded_len(&self) -> Result<usize, Failure> {
+        match self {
+            Self::String(text) => Ok(field_len(text.len())),
+            value => value.len_at(0),
+        }
     }
 
-    fn size(&self, depth: u32) -> Result<usize, Failure> {
-        const OVERHEAD: usize = 12;
+    fn len_at(&self, depth: u32) -> Result<usize, Failure> {
         if matches!(self, Self::Unreadable) {
             return Err(Failure::text("the value is a list or a map too long to look into"));
         }
         if depth > MAX_DEPTH {
             return Err(Failure::text("the value is nested too deep"));
         }
-        let inner = match self {
-            Self::Nil | Self::Bool(_) | Self::Int(_) | Self::Double(_) => 0,
-            Self::String(text) => text.len(),
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Map(Map::Wire(body)) | Self::List(List::Wire(body)) => body.len(),
+        Ok(match self {
+            Self::Nil => 0,
+            Self::Bool(_) => 2,
+            Self::Int(value) => 1 + varint_len(value.cast_unsigned()),
+            Self::Double(_) => 1 + size_of::<f64>(),
+            Self::String(text) => field_len(text.len()),
+            Self::Bytes(bytes) => field_len(bytes.len()),
+            Self::Map(Map::Wire(body)) | Self::List(List::Wire(body)) => field_len(body.len()),
             Self::Map(Map::Tree(entries)) => {
-                let sizes = entries.iter().map(|(key, value)| Ok(key.len() + OVERHEAD + value.size(depth + 1)?));
-                sizes.sum::<Result<usize, Failure>>()?
+                let lengths = entries.iter().map(|(key, value)| Ok(entry_len(key.len(), value.len_at(depth + 1)?)));
+                field_len(lengths.sum::<Result<usize, Failure>>()?)
             }
             Self::List(List::Tree(values)) => {
-                values.iter().map(|value| value.size(depth + 1)).sum::<Result<usize, Failure>>()?
+                let lengths = values.iter().map(|value| Ok(field_len(value.len_at(depth + 1)?)));
+                field_len(lengths.sum::<Result<usize, Failure>>()?)
             }
             Self::Time(_)
             | Self::Duration(_)
@@ -114,12 +127,11 @@ impl Value<'_> {
             | Self::Unreadable => {
                 return Err(Failure::new(format!("a {} cannot be stored here", self.type_name())));
             }
-        };
-        Ok(inner + OVERHEAD)
+        })
     }
 
     /// Writes the body of an `AnyValue`. Kinds that it cannot hold are written as nothing; they do not get here, see
-    /// [`encoded_size`](Self::encoded_size).
+    /// [`encoded_len`](Self::encoded_len).
     pub(crate) fn encode(&self, out: &mut Encoder) {
         match self {
             Self::String(text) => out.bytes(1, text.as_bytes()),
@@ -151,13 +163,25 @@ impl Value<'_> {
     }
 }
 
+/// Bytes that a length-delimited field takes. Those that hold attributes and values all have keys of one byte.
+#[inline]
+pub(crate) fn field_len(body: usize) -> usize {
+    let length = if body < 0x80 { 1 } else { varint_len(body as u64) };
+    1 + length + body
+}
+
+/// Bytes that a `KeyValue` takes as a field: one whose `AnyValue` has a body of `value` bytes.
+pub(crate) fn entry_len(key: usize, value: usize) -> usize {
+    field_len(field_len(key) + field_len(value))
+}
+
 /// Writes a `KeyValue` as the field `number`.
 pub(crate) fn encode_key_value(number: u32, key: &str, value: &Value<'_>, out: &mut Encoder) {
-    // A guess for the length that is right for short texts saves moving them.
-    let length = key.len() + value.encoded_size().unwrap_or_default();
-    let pair = out.open(number, length);
+    // With the lengths known, nothing has to be moved.
+    let length = value.encoded_len().unwrap_or_default();
+    let pair = out.open(number, field_len(key.len()) + field_len(length));
     out.bytes(1, key.as_bytes());
-    let inner = out.open(2, length - key.len());
+    let inner = out.open(2, length);
     value.encode(out);
     out.close(inner);
     out.close(pair);

@@ -22,7 +22,8 @@ use weir_ottl::{Error, Filter, Limits, Options, Transform, Transformed};
 use crate::plain::from_otlp;
 use crate::subject::{ALL, DIFFERENCES, Subject, TABLES, cases};
 
-pub(crate) const LIMITS: Limits = Limits { now_unix_nano: 1_700_000_000_123_456_789, max_growth: 1 << 20 };
+pub(crate) const LIMITS: Limits =
+    Limits { now_unix_nano: 1_700_000_000_123_456_789, max_growth: 1 << 20, max_scratch: 1 << 20 };
 
 impl Subject {
     /// Resource, scope, item and metrics of a request.
@@ -49,7 +50,8 @@ impl Subject {
     fn holds(&self, condition: &str) -> Result<bool, String> {
         let conditions = [self.anchored(condition)];
         let filter = Filter::compile(self.signal(), &Options::inferred(ALL), &conditions).map_err(|e| rendered(&e))?;
-        let done = filter.apply(&self.request(), &LIMITS);
+        // A condition adds nothing, and nothing it calculates is part of the request.
+        let done = filter.apply(&self.request(), &Limits { max_growth: 0, ..LIMITS });
         match &done.conditions[0].first_error {
             Some(error) => Err(error.clone()),
             None => Ok(done.conditions[0].matched == 1),

@@ -33,7 +33,7 @@ const KNOWN_TYPES: [&str; 4] = [
 /// How many of a hundred sets of each form must be taken by both: a run that compares nothing proves nothing.
 const LEAST_COMPARED: usize = 50;
 
-const LIMITS: Limits = Limits { now_unix_nano: 1_700_000_000_123_456_789, max_growth: 1 << 26 };
+const LIMITS: Limits = Limits { now_unix_nano: 1_700_000_000_123_456_789, max_growth: 1 << 26, max_scratch: 1 << 26 };
 
 /// Tasks of one process of the collector; each has a pipeline and a file.
 const AT_ONCE: usize = 600;

@@ -58,10 +58,8 @@ pub(super) fn merge_buckets<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>)
         without_bound(bounds, counts, target)
     };
     if let Some((bounds, counts)) = merged {
-        scene.change(Level::Point, |draft| {
-            draft.set_scalar(EXPLICIT_BOUNDS, packed(bounds.into_iter().map(f64::to_bits)));
-            draft.set_scalar(BUCKET_COUNTS, packed(counts));
-        });
+        let bounds = packed(bounds.into_iter().map(f64::to_bits));
+        scene.set_scalars(Level::Point, [(EXPLICIT_BOUNDS, bounds), (BUCKET_COUNTS, packed(counts))])?;
     }
     Ok(Value::Nil)
 }

@@ -6,7 +6,7 @@ use weir_otlp::build::Encoder;
 use weir_otlp::cursor::{Fields, Value as Raw};
 
 use crate::context::Level;
-use crate::draft::Scalar;
+use crate::draft::{Scalar, bodies_heap};
 use crate::program::Arguments;
 use crate::scene::Scene;
 use crate::value::{Failure, Value};
@@ -50,17 +50,23 @@ pub(super) fn scale_metric<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) 
         scale(point, scaling, factor, &mut out);
         Cow::Owned(out.into_bytes())
     });
-    let scaled = scaled.collect();
-    scene.check_length(unit.as_ref().map_or(0, |unit| unit.len()))?;
+    let scaled: Vec<Cow<'a, [u8]>> = scaled.collect();
+    let Some(unit) = unit else {
+        scene.replace_points(scaled)?;
+        return Ok(Value::Nil);
+    };
+    let unit = match unit {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    };
+    let unit = (!unit.is_empty()).then_some(Scalar::Len(unit));
+    // Both changes or none; scaled points are as long as they were.
+    let unit_heap = unit.as_ref().map_or(0, Scalar::heap);
+    let grown = scene.draft(Level::Item).growth_of_scalar(UNIT, unit.as_ref());
+    scene.check_growth(grown)?;
+    scene.check_held(unit_heap + bodies_heap(&scaled))?;
     scene.replace_points(scaled)?;
-    if let Some(unit) = unit {
-        let unit = match unit {
-            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-        };
-        let scalar = (!unit.is_empty()).then_some(Scalar::Len(unit));
-        scene.change(Level::Item, |draft| draft.set_scalar(UNIT, scalar));
-    }
+    scene.set_scalars(Level::Item, [(UNIT, unit)])?;
     Ok(Value::Nil)
 }
 
