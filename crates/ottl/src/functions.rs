@@ -18,6 +18,7 @@ mod format;
 pub(crate) mod grok;
 mod hashes;
 mod ids;
+mod json;
 mod lists;
 mod log_formats;
 mod metrics;
@@ -240,6 +241,7 @@ const TOPICS: &[&[Function]] = &[
     grok::FUNCTIONS,
     hashes::FUNCTIONS,
     ids::FUNCTIONS,
+    json::FUNCTIONS,
     lists::FUNCTIONS,
     log_formats::FUNCTIONS,
     metrics::FUNCTIONS,

@@ -42,7 +42,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(arguments.value(0, scene)?.into_bool_like()?.map_or(Value::Nil, Value::Bool))
     }),
     function("String", LIKE, |arguments, scene| Ok(arguments.text_like(0, scene)?.map_or(Value::Nil, Value::String))),
-    function("ParseJSON", &[required("target", super::STRING)], parse_json),
 ];
 
 fn is<'a>(
@@ -66,29 +65,4 @@ fn is_root_span<'a>(_: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>
     let parent = scene.draft(Level::Item).scalar(PARENT_SPAN_ID);
     let is_set = |scalar| matches!(scalar, crate::draft::Scalar::Len(id) if id.iter().any(|byte| *byte != 0));
     Ok(Value::Bool(!parent.is_some_and(is_set)))
-}
-
-fn parse_json<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let text = arguments.text(0, scene)?;
-    scene.check_length(text.len())?;
-    let parsed: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| Failure::new(format!("cannot parse JSON: {error}")))?;
-    if !matches!(parsed, serde_json::Value::Array(_) | serde_json::Value::Object(_)) {
-        return Err(Failure::text("cannot parse JSON: it is neither an object nor an array"));
-    }
-    Ok(from_json(parsed))
-}
-
-/// A JSON value; every number is a double.
-fn from_json<'a>(json: serde_json::Value) -> Value<'a> {
-    match json {
-        serde_json::Value::Null => Value::Nil,
-        serde_json::Value::Bool(value) => Value::Bool(value),
-        serde_json::Value::Number(number) => Value::Double(number.as_f64().unwrap_or_default()),
-        serde_json::Value::String(text) => Value::text(text),
-        serde_json::Value::Array(values) => Value::list(values.into_iter().map(from_json).collect()),
-        serde_json::Value::Object(entries) => {
-            Value::map(entries.into_iter().map(|(key, value)| (key.into(), from_json(value))).collect())
-        }
-    }
 }
