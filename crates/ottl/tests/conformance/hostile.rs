@@ -79,7 +79,7 @@ fn what_is_walked_cannot_be_replaced_meanwhile() {
 const MANY: usize = 60_000;
 
 /// Room for everything: what ends early here must end for another reason.
-const ROOMY: Limits = Limits { max_growth: 1 << 26, ..LIMITS };
+const ROOMY: Limits = Limits { max_growth: 1 << 26, max_scratch: 1 << 26, ..LIMITS };
 
 /// A message in a field.
 fn nested(out: &mut Encoder, number: u32, write: impl FnOnce(&mut Encoder)) {

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod plain;
 #[cfg(test)]
 mod properties;

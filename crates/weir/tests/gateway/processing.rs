@@ -3,6 +3,7 @@
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, any_value::Value};
 use prost::Message;
 use weir_plan::Signal;
 
@@ -13,7 +14,7 @@ use crate::support::grpc::{OK, UNIMPLEMENTED, frame};
 use crate::support::http::{self, JSON, PROTOBUF};
 use crate::support::metrics::whole;
 use crate::support::payload::{self, attribute};
-use crate::support::signals::{counter, deltas, document, encoded, items, resources, text};
+use crate::support::signals::{counter, deltas, document, encoded, items, logs, resources, text};
 
 async fn send(gateway: &Gateway, signal: Signal, request: &[u8]) {
     let answer = gateway.client().await.call(signal.grpc_method(), None, frame(request, false)).await;
@@ -547,6 +548,60 @@ impl Transport {
         };
         let answer = http::post_to(gateway.at.http, signal.http_path(), content_type, &body).await;
         assert_eq!(answer.status, 200, "{signal:?} {self:?}: {answer:?}");
+    }
+}
+
+/// Log records whose bodies are JSON; every other one is of level debug.
+fn json_logs(records: u64, message: &str) -> ExportLogsServiceRequest {
+    let mut request = logs(&[], 0..records);
+    for (number, record) in request.resource_logs[0].scope_logs[0].log_records.iter_mut().enumerate() {
+        let level = if number % 2 == 0 { "debug" } else { "info" };
+        let text = format!("{{\"level\": \"{level}\", \"message\": \"{message}\", \"numbers\": [1, 2, 3]}}");
+        record.body = Some(AnyValue { value: Some(Value::StringValue(text)) });
+    }
+    request
+}
+
+/// What a condition calculates is no part of the request: neither its size nor what statements added limits it.
+#[tokio::test]
+async fn a_condition_may_calculate_whatever_the_size_of_the_request() {
+    let debug = "ParseJSON(log.body)[\"level\"] == \"debug\"";
+    let filter = format!("  filter:\n  - conditions: ['{debug}']");
+    // The padding takes all that may be added before the second transform has its turn.
+    let marked = format!(
+        "  transform:\n  - statements:\n    - set(log.attributes[\"pad\"], Concat([log.body, log.body, log.body], \"\"))\n    \
+         - set(log.attributes[\"last\"], log.attributes[\"team\"])\n  - conditions: ['{debug}']\n    statements:\n    \
+         - set(log.severity_text, \"GONE\")\n  filter:\n  - conditions: ['log.severity_text == \"GONE\"']"
+    );
+    for (records, message) in
+        [(1, "x"), (10, "x"), (10_000, "x"), (3_000, &"x".repeat(1_000)), (2, &"x".repeat(1 << 20))]
+    {
+        let (filtered, changed) = (Backend::start().await, Backend::start().await);
+        let yaml = document(Signal::Logs, "filtered", filtered.address, &filter)
+            + &document(Signal::Logs, "changed", changed.address, &marked);
+        let gateway = Gateway::configured(&yaml, settings()).await;
+        send(&gateway, Signal::Logs, &json_logs(records, message).encode_to_vec()).await;
+        gateway.settle().await;
+        let debug = records.div_ceil(2);
+        let page = gateway.scrape().await;
+        let sum = |name: &str, pipeline: &str, kind: &str| {
+            let figure =
+                format!("{name}{{pipeline=\"{pipeline}\",signal=\"logs\",kind=\"{kind}\",rule=\"0\",line=\"0\"}}");
+            whole(page.get(&figure))
+        };
+        assert_eq!(sum("weir_rule_errors_total", "filtered", "filter_condition"), 0, "{records} of {}", message.len());
+        assert_eq!(sum("weir_rule_matches_total", "filtered", "filter_condition"), debug);
+        for (name, backend) in [("filtered", &filtered), ("changed", &changed)] {
+            assert_eq!(
+                items(Signal::Logs, &arrived(backend)),
+                records - debug,
+                "{name}: {records} of {}",
+                message.len()
+            );
+        }
+        if records > 1_000 {
+            assert!(sum("weir_rule_errors_total", "changed", "transform_statement") > 0, "nothing was used up");
+        }
     }
 }
 
