@@ -176,7 +176,7 @@ fn ordered<'c>(function: &'static Function, call: &'c ast::Call) -> Result<Vec<O
         let index = match &argument.name {
             Some((name, range)) => {
                 named_before = true;
-                let index = parameters.iter().position(|parameter| parameter.name == name);
+                let index = parameters.iter().position(|parameter| camel(parameter.name) == camel(name));
                 index.ok_or_else(|| {
                     let fault = Fault::new(range.clone(), format!("{} has no parameter \"{name}\"", function.name));
                     fault.did_you_mean(name, parameters.iter().map(|parameter| parameter.name))
@@ -197,6 +197,19 @@ fn ordered<'c>(function: &'static Function, call: &'c ast::Call) -> Result<Vec<O
     }
     let missing = parameters.iter().zip(&given).any(|(parameter, value)| !parameter.optional && value.is_none());
     if missing { Err(count_fault(function, call)) } else { Ok(given) }
+}
+
+/// A name in camel case: as in the reference, `element_name` may be written `elementName`.
+fn camel(name: &str) -> String {
+    let mut camel = String::with_capacity(name.len());
+    let mut starts_word = false;
+    for char in name.chars() {
+        match char {
+            '_' => starts_word = true,
+            char => camel.push(if std::mem::take(&mut starts_word) { char.to_ascii_uppercase() } else { char }),
+        }
+    }
+    camel
 }
 
 fn count_fault(function: &Function, call: &ast::Call) -> Fault {
