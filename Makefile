@@ -31,7 +31,7 @@ test-interop: build test-ottl-differential ## Real clients and backends: SDKs, t
 	tests/interop/run.sh
 
 .PHONY: test-ottl-differential
-test-ottl-differential: tools ## OTTL beside the OpenTelemetry Collector: every case and generated statements; OTTL_SEED=random for others
+test-ottl-differential: tools ## OTTL beside the OpenTelemetry Collector: the cases of all tables, and generated statements; OTTL_SEED=random for others
 	bench/peers/build.sh
 	$(CARGO) test --package weir-ottl --test differential -- --nocapture
 

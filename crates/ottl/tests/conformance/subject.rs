@@ -102,7 +102,7 @@ impl Subject {
 }
 
 /// The tables of cases, by name.
-pub(crate) const TABLES: [(&str, &str); 12] = [
+pub(crate) const TABLES: [(&str, &str); 17] = [
     ("language", include_str!("cases/language.txt")),
     ("operators", include_str!("cases/operators.txt")),
     ("paths", include_str!("cases/paths.txt")),
@@ -115,6 +115,11 @@ pub(crate) const TABLES: [(&str, &str); 12] = [
     ("converters_format", include_str!("cases/converters_format.txt")),
     ("converters_lists", include_str!("cases/converters_lists.txt")),
     ("converters_times", include_str!("cases/converters_times.txt")),
+    ("metrics", include_str!("cases/metrics.txt")),
+    ("parsers", include_str!("cases/parsers.txt")),
+    ("span_names", include_str!("cases/span_names.txt")),
+    ("xml", include_str!("cases/xml.txt")),
+    ("documentation", include_str!("cases/documentation.txt")),
 ];
 
 /// The cases in which the reference does something else; `docs/ottl-differences.md` says why.

@@ -13,6 +13,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use weir_ottl::Signal;
 
+use crate::compare::Points;
+
 /// Statements or conditions that belong together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Set {
@@ -28,6 +30,12 @@ impl Set {
             Self::Transform(_) | Self::Guarded(..) => "transform",
             Self::Filter(_) => "filter",
         }
+    }
+
+    /// How to compare the data points in what becomes of a request.
+    pub(crate) fn points(&self) -> Points {
+        let (Self::Transform(texts) | Self::Guarded(_, texts) | Self::Filter(texts)) = self;
+        if texts.iter().any(|text| text.contains("aggregate_on_")) { Points::Unordered } else { Points::Ordered }
     }
 
     fn config(&self, signal: Signal) -> Value {

@@ -20,14 +20,21 @@ use prost::{DecodeError, Message};
 use serde_json::Value as Json;
 use weir_ottl::Signal;
 
+/// Whether the order of the points of a metric counts. The reference shuffles them when it aggregates them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Points {
+    Ordered,
+    Unordered,
+}
+
 /// What is in a request for each resource, as a request in the common form.
 ///
 /// # Errors
 /// When it cannot be decoded.
-pub(crate) fn by_resource(signal: Signal, request: &[u8]) -> Result<Vec<Vec<u8>>, DecodeError> {
+pub(crate) fn by_resource(signal: Signal, points: Points, request: &[u8]) -> Result<Vec<Vec<u8>>, DecodeError> {
     match signal {
         Signal::Traces => traces(request),
-        Signal::Metrics => metrics(request),
+        Signal::Metrics => metrics(points, request),
         Signal::Logs => logs(request),
     }
 }
@@ -45,13 +52,16 @@ fn traces(request: &[u8]) -> Result<Vec<Vec<u8>>, DecodeError> {
     Ok(each.map(|data| ExportTraceServiceRequest { resource_spans: vec![data] }.encode_to_vec()).collect())
 }
 
-fn metrics(request: &[u8]) -> Result<Vec<Vec<u8>>, DecodeError> {
+fn metrics(points: Points, request: &[u8]) -> Result<Vec<Vec<u8>>, DecodeError> {
     let mut request = ExportMetricsServiceRequest::decode(request)?;
     for data in &mut request.resource_metrics {
         resource(&mut data.resource);
         for data in &mut data.scope_metrics {
             scope(&mut data.scope);
             data.metrics.iter_mut().for_each(metric);
+            if points == Points::Unordered {
+                data.metrics.iter_mut().for_each(sort_points);
+            }
         }
     }
     let each = request.resource_metrics.into_iter();
@@ -126,6 +136,18 @@ fn metric(metric: &mut Metric) {
     for point in points {
         attributes(&mut point.attributes);
         point.exemplars.iter_mut().for_each(exemplar);
+    }
+}
+
+fn sort_points(metric: &mut Metric) {
+    match &mut metric.data {
+        Some(Data::Gauge(gauge)) => gauge.data_points.sort_by_cached_key(Message::encode_to_vec),
+        Some(Data::Sum(sum)) => sum.data_points.sort_by_cached_key(Message::encode_to_vec),
+        Some(Data::Histogram(histogram)) => histogram.data_points.sort_by_cached_key(Message::encode_to_vec),
+        Some(Data::ExponentialHistogram(histogram)) => {
+            histogram.data_points.sort_by_cached_key(Message::encode_to_vec);
+        }
+        Some(Data::Summary(_)) | None => {}
     }
 }
 

@@ -177,11 +177,10 @@ fn differing(all: &[Subjected], requests: &BTreeMap<&'static str, Vec<u8>>) -> V
     let mut differing = Vec::new();
     for some in all.chunks(AT_ONCE) {
         for (one, theirs) in some.iter().zip(theirs(some, requests)) {
-            let (signal, _) = one.task;
             let Some(theirs) = theirs else { continue };
-            let request = &requests[name(signal)];
+            let request = &requests[name(one.task.0)];
             let ours = ours(&one.task, request).unwrap();
-            if let Some(difference) = difference(signal, request, &ours, &theirs) {
+            if let Some(difference) = difference(&one.task, request, &ours, &theirs) {
                 differing.push(format!("{}\n{difference}", one.origin));
             }
         }
@@ -205,11 +204,14 @@ fn theirs(some: &[Subjected], requests: &BTreeMap<&'static str, Vec<u8>>) -> Vec
     }
 }
 
-fn difference(signal: Signal, request: &[u8], ours: &Outcome, theirs: &Outcome) -> Option<String> {
-    let before = compare::by_resource(signal, request).unwrap();
-    let one = compare::by_resource(signal, &ours.request).unwrap();
+fn difference(task: &Task, request: &[u8], ours: &Outcome, theirs: &Outcome) -> Option<String> {
+    let (signal, set) = task;
+    let signal = *signal;
+    let by_resource = |request| compare::by_resource(signal, set.points(), request);
+    let before = by_resource(request).unwrap();
+    let one = by_resource(&ours.request).unwrap();
     // The reference cuts texts between bytes, and sends what is no text then.
-    let other = compare::by_resource(signal, &theirs.request).ok()?;
+    let other = by_resource(&theirs.request).ok()?;
     let same_errors = ours.errors == theirs.errors;
     let mut text = String::new();
     if !same_errors {
@@ -305,11 +307,10 @@ fn effective(refused: Vec<(Error, Subjected)>, requests: &BTreeMap<&'static str,
     let (reasons, refused): (Vec<Error>, Vec<Subjected>) = refused.into_iter().unzip();
     let mut found = Vec::new();
     for ((one, reason), theirs) in refused.iter().zip(reasons).zip(theirs(&refused, requests)) {
-        let (signal, _) = one.task;
-        let request = &requests[name(signal)];
+        let request = &requests[name(one.task.0)];
         let Some(theirs) = theirs else { continue };
         let unchanged = Outcome { request: request.clone(), errors: theirs.errors, first_error: None };
-        if let Some(difference) = difference(signal, request, &unchanged, &theirs) {
+        if let Some(difference) = difference(&one.task, request, &unchanged, &theirs) {
             found.push(format!("{}\n    only we refuse: {reason}\n{difference}", one.origin));
         }
     }

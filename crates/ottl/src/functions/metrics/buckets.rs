@@ -45,6 +45,8 @@ pub(super) fn merge_buckets<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>)
         return Ok(Value::Nil);
     }
     let target = arguments.value(0, scene)?.into_double_like()?.ok_or(Failure::text(NO_TARGET))?;
+    let most =
+        if limits_buckets(arguments) { Some(most_buckets(target).ok_or(Failure::text(NO_NUMBER))?) } else { None };
     let counts = fixed64s(&scene.draft(Level::Point).repeated(BUCKET_COUNTS));
     let bounds = fixed64s(&scene.draft(Level::Point).repeated(EXPLICIT_BOUNDS));
     let bounds: Vec<f64> = bounds.into_iter().map(f64::from_bits).collect();
@@ -52,10 +54,9 @@ pub(super) fn merge_buckets<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>)
     if bounds.len() + 1 != counts.len() || counts.len() == 1 {
         return Ok(Value::Nil);
     }
-    let merged = if limits_buckets(arguments) {
-        compacted(&bounds, &counts, most_buckets(target).ok_or(Failure::text(NO_NUMBER))?)
-    } else {
-        without_bound(bounds, counts, target)
+    let merged = match most {
+        Some(most) => compacted(&bounds, &counts, most),
+        None => without_bound(bounds, counts, target),
     };
     if let Some((bounds, counts)) = merged {
         let bounds = packed(bounds.into_iter().map(f64::to_bits));
