@@ -108,10 +108,9 @@ impl Group {
         let context = match parsed.context(signal, options) {
             Ok(context) => context,
             Err(problem) => {
-                let text = statements.iter().chain(conditions).next().map_or("", String::as_str);
                 // A group that cannot be read at all says so; what it cannot be inferred from is no news then.
                 if errors.is_empty() {
-                    errors.push(Error::new(Origin::Group, text, explain(&problem, text, options)));
+                    errors.push(explain(&problem, &parsed, options));
                 }
                 return Err(errors);
             }
@@ -160,7 +159,13 @@ struct Tree<'t, T> {
     tree: T,
 }
 
-impl Parsed<'_> {
+impl<'t> Parsed<'t> {
+    /// The texts, statements first.
+    fn texts(&self) -> impl Iterator<Item = (Origin, &'t str)> {
+        let statements = self.statements.iter().map(|parsed| (parsed.origin, parsed.text));
+        statements.chain(self.conditions.iter().map(|parsed| (parsed.origin, parsed.text)))
+    }
+
     /// The context that is given, or that the paths name.
     fn context(&self, signal: Signal, options: &Options) -> Result<Context, NoContext> {
         if let Some(fixed) = options.fixed {
@@ -205,25 +210,28 @@ fn compiled<T, C>(
     done
 }
 
-fn explain(problem: &NoContext, text: &str, options: &Options) -> Fault {
-    let valid = options.contexts.iter().map(|context| context.name()).collect::<Vec<_>>().join(", ");
-    let at = |context: Context| {
-        let start = text.find(&format!("{context}.")).unwrap_or_default();
-        start..(start + context.name().len()).min(text.len())
+/// Why a group has no context, at the text that asks for what there is not.
+fn explain(problem: &NoContext, parsed: &Parsed<'_>, options: &Options) -> Error {
+    let first = parsed.texts().next().map_or("", |(_, text)| text);
+    let find = |word: &str, width: usize| {
+        let found = parsed.texts().find_map(|(origin, text)| text.find(word).map(|start| (origin, text, start)));
+        let (origin, text, start) = found.unwrap_or((Origin::Group, first, 0));
+        (origin, text, start..(start + width).min(text.len()))
     };
+    let valid = options.contexts.iter().map(|context| context.name()).collect::<Vec<_>>().join(", ");
     match problem {
         NoContext::NoPath => {
-            let fault = Fault::new(0..text.len(), "no path names a context to evaluate this in");
-            fault.help(format!("start paths with one of {valid}"))
+            let fault = Fault::new(0..first.len(), "no path names a context to evaluate this in");
+            Error::new(Origin::Group, first, fault.help(format!("start paths with one of {valid}")))
         }
         NoContext::NotAvailable(context) => {
-            let fault = Fault::new(at(*context), format!("the context {context} is not available here"));
-            fault.help(format!("available are {valid}"))
+            let (origin, text, range) = find(&format!("{context}."), context.name().len());
+            let fault = Fault::new(range, format!("the context {context} is not available here"));
+            Error::new(origin, text, fault.help(format!("available are {valid}")))
         }
         NoContext::Lacks(context, name) => {
-            let start = text.find(name.as_str()).unwrap_or_default();
-            let range = start..(start + name.len()).min(text.len());
-            Fault::new(range, format!("\"{name}\" does not exist in the context {context}"))
+            let (origin, text, range) = find(name, name.len());
+            Error::new(origin, text, Fault::new(range, format!("\"{name}\" does not exist in the context {context}")))
         }
     }
 }
