@@ -1,7 +1,8 @@
 //! Fewer, larger reads from a client's socket.
 //!
-//! The HTTP/2 library reads in pieces of 8 KiB, two system calls for each frame. This wrapper reads 64 KiB at once and
-//! hands them out; between reads it holds no memory, so that an idle connection costs nothing
+//! The HTTP/2 library reads in pieces of 8 KiB, two system calls for each frame. Once such a piece was full, this wrapper
+//! reads 64 KiB at once and hands them out, until there is less to read again: small requests never pay for the large
+//! buffer. Between reads it holds no memory, so that an idle connection costs nothing
 //! (`docs/decisions/005-coalesced-writes.md`). Writes pass through.
 
 use std::io::{self, IoSlice};
@@ -21,23 +22,42 @@ pub(super) struct LargeReads<T> {
     inner: T,
     /// Read and not yet handed out.
     rest: BytesMut,
+    /// The last read filled the room it had: there is more.
+    flows: bool,
 }
 
 impl<T> LargeReads<T> {
     pub(super) fn new(inner: T) -> Self {
-        Self { inner, rest: BytesMut::new() }
+        Self { inner, rest: BytesMut::new(), flows: false }
+    }
+}
+
+impl<T: AsyncRead + Unpin> LargeReads<T> {
+    /// Reads as much as the caller has room for.
+    fn poll_small(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let room = into.remaining();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, into))?;
+        self.flows = into.remaining() == 0 && room > 0;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads more than that, to be handed out.
+    fn poll_large(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut fresh = BytesMut::with_capacity(READ_BYTES);
+        let read = ready!(poll_read_buf(Pin::new(&mut self.inner), cx, &mut fresh))?;
+        self.flows = read >= READ_BYTES / 2;
+        self.rest = fresh;
+        Poll::Ready(Ok(()))
     }
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for LargeReads<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.rest.is_empty() {
-            if into.remaining() >= READ_BYTES {
-                return Pin::new(&mut self.inner).poll_read(cx, into);
+            if !self.flows || into.remaining() >= READ_BYTES {
+                return self.poll_small(cx, into);
             }
-            let mut fresh = BytesMut::with_capacity(READ_BYTES);
-            ready!(poll_read_buf(Pin::new(&mut self.inner), cx, &mut fresh))?;
-            self.rest = fresh;
+            ready!(self.poll_large(cx))?;
         }
         let n = self.rest.len().min(into.remaining());
         into.put_slice(&self.rest[..n]);

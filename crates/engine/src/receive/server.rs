@@ -165,7 +165,8 @@ impl Server {
             let (receiver, activity) = (Arc::clone(&self.receiver), Arc::clone(&activity));
             service_fn(move |request| {
                 let busy = activity.begin();
-                let answer = Arc::clone(&receiver).handle(request, Some(peer));
+                // Boxed: the future is large, and tasks are moved several times on their way.
+                let answer = Box::pin(Arc::clone(&receiver).handle(request, Some(peer)));
                 async move {
                     let answer = answer.await;
                     drop(busy);
