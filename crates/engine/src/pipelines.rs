@@ -114,7 +114,9 @@ impl Pipelines {
         }
         let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
         let routes = Routes { enricher: Enricher::new(&plan.enrichment, pods), routes };
-        let has_rules = routes.routes.iter().any(|route| route.rules.is_some());
+        let rules = routes.routes.iter().filter_map(|route| route.rules.as_deref());
+        rules.clone().filter_map(|rules| rules.delta.as_ref()).for_each(|delta| delta.resize(division.series));
+        let has_rules = rules.count() > 0;
         self.intake.set_routes(routes, max_request_bytes(&self.settings, division, has_rules));
         self.remove(&gone);
         changes.removed = gone;

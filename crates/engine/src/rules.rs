@@ -305,6 +305,11 @@ impl Delta {
         Self { converter: Arc::new(Mutex::new(converter)), counts: Arc::default() }
     }
 
+    /// There are more converters now, or fewer: this one may remember so much.
+    pub(crate) fn resize(&self, bytes: usize) {
+        self.converter.lock().unwrap_or_else(PoisonError::into_inner).set_max_bytes(bytes);
+    }
+
     /// All that is remembered, for the next process.
     pub(crate) fn snapshot(&self) -> Vec<u8> {
         self.converter.lock().unwrap_or_else(PoisonError::into_inner).snapshot()

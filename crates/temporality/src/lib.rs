@@ -97,6 +97,11 @@ impl Converter {
         self.store.undo(undo)
     }
 
+    /// From the next conversion on, what is remembered takes at most `bytes`.
+    pub fn set_max_bytes(&mut self, bytes: usize) {
+        self.store.limits.max_bytes = bytes;
+    }
+
     /// Series remembered.
     pub fn series(&self) -> usize {
         self.store.len()

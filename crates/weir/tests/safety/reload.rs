@@ -89,6 +89,37 @@ async fn a_pipeline_that_is_leaving_counts_until_it_has_left() {
     assert!(backend.captured().len() > 1, "in pieces, because the old pipeline still encodes");
 }
 
+/// What converters remember is divided among them; one that goes on gives some of it up when others come.
+#[tokio::test]
+async fn converters_that_come_leave_less_memory_to_the_one_that_is_there() {
+    const REMEMBERED: &str = "weir_temporality_series{pipeline=\"first\",signal=\"metrics\"}";
+    let backend = Backend::start().await;
+    let converting = |name: &str| {
+        let mut pipeline = pipeline(name, backend.address);
+        pipeline.signal = Signal::Metrics;
+        pipeline.processing.temporality = Temporality::Delta;
+        pipeline
+    };
+    let settings = Settings { memory: weir_engine::settings::MEMORY_MIN, ..settings() };
+    let mut gateway = Gateway::with(vec![converting("first")], settings).await;
+    let client = gateway.client().await;
+    let count = async |services: std::ops::Range<u64>| {
+        let request: Vec<u8> = services.flat_map(|number| counter_of(&format!("service-{number}"), 1, 1)).collect();
+        let answer = client.call(Signal::Metrics.grpc_method(), None, frame(&request, false)).await;
+        assert_eq!(answer.code, OK, "{answer:?}");
+    };
+    for hundred in 0..60 {
+        count(100 * hundred..100 * hundred + 100).await;
+    }
+    assert_eq!(gateway.scrape().await.get(REMEMBERED), 6000.0);
+    let many = (0..32).map(|number| converting(&format!("other-{number}"))).chain([converting("first")]).collect();
+    gateway.engine.reload(&plan(many)).unwrap();
+    count(6000..6001).await;
+    let left = gateway.scrape().await.get(REMEMBERED);
+    assert!(left < 3000.0, "{left}");
+    gateway.stop().await;
+}
+
 /// Its backlog waits on disk, and its books go on where they were.
 #[tokio::test]
 async fn a_removed_pipeline_finds_its_backlog_when_it_returns() {
