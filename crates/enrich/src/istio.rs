@@ -15,7 +15,8 @@ use crate::resource::Sender;
 const NAMESPACE: &str = "kyma-system";
 const GATEWAYS: [&str; 4] =
     ["telemetry-log-gateway", "telemetry-metric-gateway", "telemetry-trace-gateway", "telemetry-otlp-gateway"];
-const AGENTS: [&str; 3] = ["telemetry-log-agent", "telemetry-metric-agent", "telemetry-fluent-bit"];
+const METRIC_AGENT: &str = "telemetry-metric-agent";
+const AGENTS: [&str; 3] = ["telemetry-log-agent", METRIC_AGENT, "telemetry-fluent-bit"];
 
 const PROBED_HOST_PREFIX: &str = "healthz.";
 const PROBED_PATH: &str = "/healthz/ready";
@@ -67,6 +68,17 @@ pub(crate) fn is_noise_record(record: Message<'_>, sender: &Sender<'_>) -> bool 
     let scrape = get && direction == "inbound" && is_scraper(user_agent);
     let probe = get && direction == "outbound" && server.starts_with(PROBED_HOST_PREFIX) && path.ends_with(PROBED_PATH);
     component || push || scrape || probe
+}
+
+/// Whether a metric may hold noise.
+pub(crate) fn is_istio_metric(name: &str) -> bool {
+    name.starts_with("istio_")
+}
+
+/// Whether a data point of such a metric is noise; `number` is the field of its attributes.
+pub(crate) fn is_noise_point(point: Message<'_>, number: u32) -> bool {
+    let [source, destination] = texts(point, number, ["source_workload", "destination_workload"]);
+    source == METRIC_AGENT || GATEWAYS.contains(&destination)
 }
 
 fn is_component(name: &str) -> bool {

@@ -6,21 +6,19 @@ use super::{Labels, Writer, load, pipeline_labels};
 use crate::intake::{Route, Routes};
 use crate::rules::{Delta, RuleStats};
 
-/// The kind of rule that removes items. No name of a pipeline or signal has an underscore.
-const FILTER_CONDITION: &str = "filter_condition";
-
 /// Transforms, filters and temporality of every pipeline that has any.
 pub(super) fn rules(writer: &mut Writer<'_>, routes: &Routes) -> fmt::Result {
-    let stats: Vec<(Labels, &RuleStats)> = routes.routes.iter().flat_map(of_route).collect();
-    if !stats.is_empty() {
-        let matched = stats.iter().map(|(labels, stats)| (labels.clone(), load(&stats.matched)));
+    let transforms: Vec<_> = routes.routes.iter().flat_map(transforms).collect();
+    let filters: Vec<_> = routes.routes.iter().flat_map(filters).collect();
+    if !transforms.is_empty() || !filters.is_empty() {
+        let stats = || transforms.iter().chain(&filters);
+        let matched = stats().map(|(labels, stats)| (labels.clone(), load(&stats.matched)));
         let help = "Times that a statement was executed, or a condition held";
         writer.counters("weir_rule_matches", help, matched)?;
-        let errors = stats.iter().map(|(labels, stats)| (labels.clone(), load(&stats.errors)));
+        let errors = stats().map(|(labels, stats)| (labels.clone(), load(&stats.errors)));
         let help = "Times that a statement or a condition failed; what it failed for stayed as it was";
         writer.counters("weir_rule_errors", help, errors)?;
-        let filters = stats.iter().filter(|(labels, _)| labels.iter().any(|(_, value)| value == FILTER_CONDITION));
-        let filtered = filters.map(|(labels, stats)| (labels.clone(), load(&stats.filtered)));
+        let filtered = filters.iter().map(|(labels, stats)| (labels.clone(), load(&stats.filtered)));
         let help = "Items that the condition of a filter removed";
         writer.counters("weir_rule_filtered_items", help, filtered)?;
     }
@@ -45,25 +43,35 @@ pub(super) fn rules(writer: &mut Writer<'_>, routes: &Routes) -> fmt::Result {
     writer.counters("weir_temporality_forgotten_series", "Series no longer remembered, by reason", forgotten)
 }
 
-/// `kind`, `rule` (from 0) and `line` (from 0 within the conditions or statements of the rule).
-fn of_route(route: &Route) -> Vec<(Labels, &RuleStats)> {
+/// Of the conditions and statements of a pipeline's transforms.
+fn transforms(route: &Route) -> Vec<(Labels, &RuleStats)> {
     let Some(rules) = &route.rules else { return Vec::new() };
-    let group = |kind: &'static str, rule: usize, stats| {
-        let labels = move |line: usize| {
-            let mut labels = pipeline_labels(&route.pipeline);
-            labels.extend([("kind", kind.to_owned()), ("rule", rule.to_string()), ("line", line.to_string())]);
-            labels
-        };
-        let stats: &[RuleStats] = stats;
-        stats.iter().enumerate().map(move |(line, stats)| (labels(line), stats))
-    };
     let transforms = rules.transforms.iter().enumerate().flat_map(|(rule, transform)| {
-        let conditions = group("transform_condition", rule, &transform.conditions);
-        conditions.chain(group("transform_statement", rule, &transform.statements))
+        let conditions = lines(route, "transform_condition", rule, &transform.conditions);
+        conditions.chain(lines(route, "transform_statement", rule, &transform.statements))
     });
+    transforms.collect()
+}
+
+/// Of the conditions of a pipeline's filters.
+fn filters(route: &Route) -> Vec<(Labels, &RuleStats)> {
+    let Some(rules) = &route.rules else { return Vec::new() };
     let filters = rules.filters.iter().enumerate();
-    let filters = filters.flat_map(|(rule, filter)| group(FILTER_CONDITION, rule, &filter.conditions));
-    transforms.chain(filters).collect()
+    filters.flat_map(|(rule, filter)| lines(route, "filter_condition", rule, &filter.conditions)).collect()
+}
+
+/// With the labels `kind`, `rule` (from 0) and `line` (from 0 within the conditions or statements of the rule).
+fn lines<'a>(
+    route: &Route,
+    kind: &'static str,
+    rule: usize,
+    stats: &'a [RuleStats],
+) -> impl Iterator<Item = (Labels, &'a RuleStats)> {
+    stats.iter().enumerate().map(move |(line, stats)| {
+        let mut labels = pipeline_labels(&route.pipeline);
+        labels.extend([("kind", kind.to_owned()), ("rule", rule.to_string()), ("line", line.to_string())]);
+        (labels, stats)
+    })
 }
 
 fn points(route: &Route, delta: &Delta) -> Vec<(Labels, u64)> {

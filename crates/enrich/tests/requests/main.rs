@@ -5,6 +5,7 @@ mod access_logs;
 #[cfg(test)]
 mod generate;
 #[cfg(test)]
+mod metric_noise;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
