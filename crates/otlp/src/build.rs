@@ -70,9 +70,14 @@ impl Encoder {
 
     /// A `string` or `bytes` field, or a message that is encoded already.
     pub fn bytes(&mut self, number: u32, body: &[u8]) {
-        self.key(number, WireType::Len);
-        self.put_varint(body.len() as u64);
+        self.header(number, body.len());
         self.raw(body);
+    }
+
+    /// Key and length of a message field whose body, of `length` bytes, is written next.
+    pub fn header(&mut self, number: u32, length: usize) {
+        self.key(number, WireType::Len);
+        self.put_varint(length as u64);
     }
 
     /// A varint without a key: an element of a packed repeated field.

@@ -5,9 +5,9 @@
 use std::ops::Range;
 
 use crate::ast;
-use crate::context::{self, Context, LEVELS};
+use crate::context::{self, Context, LEVELS, Level};
 use crate::error::Fault;
-use crate::program::{Expr, Is, Lambda, LambdaBody, Path, Statement, Target, Test};
+use crate::program::{Action, Argument, Call, Entry, Expr, Is, Lambda, LambdaBody, Path, Statement, Target, Test};
 use crate::value::{Value, compare};
 
 mod arguments;
@@ -43,7 +43,32 @@ impl Compiler {
             Some(condition) => self.test(condition)?,
             None => Test::Literal(true),
         };
-        Ok(Statement { call, test })
+        Ok(Statement { action: self.action(call), test })
+    }
+
+    /// What a call does, in the shortest way.
+    fn action(&mut self, mut call: Call) -> Action {
+        match (call.function.name, &mut call.arguments.0[..]) {
+            ("set", [Argument::Path(path), Argument::Value(value)]) => match entry(path) {
+                Some(target) => match std::mem::replace(value, Expr::Literal(Value::Nil)) {
+                    Expr::Path(path) => match entry(&path) {
+                        Some(source) => Action::Copy(target, source),
+                        None => Action::Set(target, Expr::Path(path)),
+                    },
+                    value => Action::Set(target, value),
+                },
+                None => Action::Call(call),
+            },
+            ("delete_key", [Argument::Path(path), Argument::Value(Expr::Literal(Value::String(key)))]) => {
+                match (path.target, &path.keys[..]) {
+                    (Target::Map(level), []) => {
+                        Action::Delete(Entry { level, slot: self.slot(level, key), key: key.to_string() })
+                    }
+                    _ => Action::Call(call),
+                }
+            }
+            _ => Action::Call(call),
+        }
     }
 
     /// Compiles a condition.
@@ -169,15 +194,21 @@ impl Compiler {
         Ok(Lambda { base, parameters, body: body? })
     }
 
-    /// The number of a literal key of a map.
-    fn slot(&mut self, target: Target, keys: &[Expr]) -> Option<usize> {
-        let (Target::Map(level), Some(Expr::Literal(Value::String(key)))) = (target, keys.first()) else { return None };
+    /// The number of the first key after a path, when that is a literal key of a message's map.
+    fn first_slot(&mut self, target: Target, keys: &[Expr]) -> Option<usize> {
+        match (target, keys.first()) {
+            (Target::Map(level), Some(Expr::Literal(Value::String(key)))) => Some(self.slot(level, key)),
+            _ => None,
+        }
+    }
+
+    /// The number of a literal key of a message's map.
+    fn slot(&mut self, level: Level, key: &str) -> usize {
         let known = &mut self.keys[level.index()];
-        let slot = known.iter().position(|other| other == key);
-        Some(slot.unwrap_or_else(|| {
-            known.push(key.to_string());
+        known.iter().position(|other| other == key).unwrap_or_else(|| {
+            known.push(key.to_owned());
             known.len() - 1
-        }))
+        })
     }
 }
 
@@ -188,14 +219,20 @@ fn is_text(path: &Path, operator: ast::Comparison, text: &str) -> Option<Is> {
         ast::Comparison::NotEqual => false,
         _ => return None,
     };
-    let (Target::Map(level), Some(slot), [Expr::Literal(Value::String(key))]) =
-        (path.target, path.slot, &path.keys[..])
-    else {
-        return None;
-    };
+    let entry = entry(path)?;
     let mut encoded = weir_otlp::build::Encoder::default();
     encoded.bytes(1, text.as_bytes());
-    Some(Is { level, key: key.to_string(), slot, text: text.to_owned(), encoded: encoded.into_bytes(), equal })
+    Some(Is { entry, text: text.to_owned(), encoded: encoded.into_bytes(), equal })
+}
+
+/// The entry of a message's map that a path leads to, if it leads to one with a literal key.
+fn entry(path: &Path) -> Option<Entry> {
+    match (path.target, path.slot, &path.keys[..]) {
+        (Target::Map(level), Some(slot), [Expr::Literal(Value::String(key))]) => {
+            Some(Entry { level, key: key.to_string(), slot })
+        }
+        _ => None,
+    }
 }
 
 fn literal(expr: &Expr) -> Option<Value<'static>> {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use weir_otlp::build::{Encoder, varint_len};
-use weir_otlp::cursor::{Cursor, Field, Key, Value as Raw};
+use weir_otlp::cursor::{Cursor, Field, Value as Raw};
 
 use crate::patch::{Patches, Place};
 use crate::value::places::Places;
@@ -174,7 +174,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Makes the message what it was.
+    /// Forgets the changes of a message that is not looked at any more.
     fn forget_changes(&mut self) {
         self.changed = false;
         self.grown = 0;
@@ -182,8 +182,6 @@ impl<'a> Draft<'a> {
         self.changes.clear();
         self.replaced.clear();
         self.added.clear();
-        self.entries.iter_mut().for_each(|entry| entry.state = State::Kept);
-        self.forget_places();
     }
 
     /// The bytes the message is part of.
@@ -225,25 +223,32 @@ impl<'a> Draft<'a> {
         self.forget_places();
         self.prints.clear();
         let Some(place) = self.place else { return true };
-        let mut cursor = Cursor::starting_at(&self.source[..place.end], place.start);
-        loop {
-            if self.entries.len() + self.fields.len() > MAX_FIELDS {
-                return false;
+        let message = &self.source[..place.end];
+        let tag = u8::try_from(self.map << 3 | 2).unwrap_or_default();
+        let mut start = place.start;
+        while self.entries.len() + self.fields.len() <= MAX_FIELDS {
+            if let Some(body) = wire::short_field(tag, &message[start..]) {
+                let end = start + 2 + body.len();
+                self.add_entry(body, start, end);
+                start = end;
+                continue;
             }
-            let start = cursor.offset();
-            let Ok(Some(Key { number, wire })) = cursor.key() else { return true };
-            let Ok(value) = cursor.value(wire) else { return true };
-            let end = cursor.offset();
-            match value {
-                Raw::Len(body) if number == self.map => {
-                    let (key, value) = wire::key_value(body);
-                    self.prints.push(fingerprint(key));
-                    self.entries.push(Entry { key, value, start, end, state: State::Kept });
-                }
-                _ if number == self.children => {}
-                value => self.fields.push(Field { number, value, start, end }),
+            let Ok(Some(field)) = Cursor::starting_at(message, start).next_field() else { return true };
+            start = field.end;
+            match field.value {
+                Raw::Len(body) if field.number == self.map => self.add_entry(body, field.start, field.end),
+                _ if field.number == self.children => {}
+                _ => self.fields.push(field),
             }
         }
+        false
+    }
+
+    #[inline]
+    fn add_entry(&mut self, body: &'a [u8], start: usize, end: usize) {
+        let (key, value) = wire::key_value(body);
+        self.prints.push(fingerprint(key));
+        self.entries.push(Entry { key, value, start, end, state: State::Kept });
     }
 
     /// The value of a field; of one that occurs twice the last.

@@ -34,6 +34,13 @@ struct Patch {
     new: Range<usize>,
 }
 
+/// Where a change stands of which is not yet known where it is.
+const NOWHERE: Range<usize> = usize::MAX..usize::MAX;
+
+/// Where the new length of a message goes in the list of changes.
+#[derive(Debug)]
+pub(crate) struct Mark(usize);
+
 /// Changes to one request.
 #[derive(Debug, Default)]
 pub(crate) struct Patches {
@@ -66,14 +73,32 @@ impl Patches {
         self.replace(old, |_| {})
     }
 
-    /// Where the list of changes ends now.
-    pub(crate) fn mark(&self) -> usize {
-        self.list.len()
+    /// Makes room for the new length of a message about to be changed: changes that are made in order need no sorting.
+    pub(crate) fn enter(&mut self) -> Mark {
+        self.list.push(Patch { old: NOWHERE, new: 0..0 });
+        Mark(self.list.len() - 1)
     }
 
-    /// Forgets the changes made since the mark, which lie in `within`.
-    pub(crate) fn forget(&mut self, mark: usize, within: &Range<usize>) {
-        self.list.truncate(mark);
+    /// Writes the length of a message whose body grew since it was [entered](Self::enter); returns by how much the whole
+    /// field grew.
+    pub(crate) fn leave(&mut self, mark: Mark, request: &[u8], place: Place, grown: isize) -> isize {
+        if grown == 0 {
+            match self.list.len() == mark.0 + 1 {
+                true => self.list.truncate(mark.0),
+                false => self.list[mark.0].old = place.start..place.start,
+            }
+            return 0;
+        }
+        let field = self.resize(request, place, grown);
+        if let Some(length) = self.list.pop() {
+            self.list[mark.0] = length;
+        }
+        field
+    }
+
+    /// Forgets the changes to a message made since it was entered, which lie in `within`.
+    pub(crate) fn forget(&mut self, mark: Mark, within: &Range<usize>) {
+        self.list.truncate(mark.0);
         // A removal that began before the mark may have been extended into the range.
         if let Some(last) = self.list.last_mut() {
             last.old.end = last.old.end.min(within.start).max(last.old.start);
@@ -103,7 +128,7 @@ impl Patches {
 
     /// A part of the request with all changes, which lie in that part.
     pub(crate) fn apply_within(mut self, request: &[u8], part: Range<usize>) -> Vec<u8> {
-        // Made innermost first, changes at one place are in the right order already; the sort is stable.
+        // Nearly all are in order already, those at one place always: the sort is stable.
         self.list.sort_by_key(|patch| (patch.old.start, patch.old.end));
         let arena = self.arena.into_bytes();
         let removed = self.list.iter().map(|patch| patch.old.len()).sum();

@@ -1,7 +1,5 @@
 //! Compiled statements and conditions: every name is resolved, every constant prepared.
 
-use std::fmt;
-
 use regex::Regex;
 
 use crate::ast::{Comparison, MathOperator};
@@ -53,12 +51,19 @@ pub(crate) enum Test {
     Or(Vec<Test>),
 }
 
-/// A comparison of an entry of a message's map, named by a literal key, with a literal text.
+/// An entry of a message's map, named by a literal key.
 #[derive(Debug)]
-pub(crate) struct Is {
+pub(crate) struct Entry {
     pub(crate) level: Level,
     pub(crate) key: String,
+    /// Number of the key among the literal keys of its level.
     pub(crate) slot: usize,
+}
+
+/// A comparison of an entry with a literal text.
+#[derive(Debug)]
+pub(crate) struct Is {
+    pub(crate) entry: Entry,
     pub(crate) text: String,
     /// The text as an `AnyValue`.
     pub(crate) encoded: Vec<u8>,
@@ -165,15 +170,30 @@ pub(crate) enum LambdaBody {
     Test(Test),
 }
 
-/// A call of an editor, and what must hold for it to be made.
+/// What is to be done, and what must hold for that.
+#[derive(Debug)]
 pub(crate) struct Statement {
-    pub(crate) call: Call,
+    pub(crate) action: Action,
     pub(crate) test: Test,
 }
 
-impl fmt::Debug for Statement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.call.function.name)
+/// A call of an editor. What most statements consist of needs no call to be made.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// `set` of an entry.
+    Set(Entry, Expr),
+    /// `set` of an entry to what the second one is.
+    Copy(Entry, Entry),
+    /// `delete_key` of an entry.
+    Delete(Entry),
+    /// Everything else.
+    Call(Call),
+}
+
+impl Action {
+    /// Whether points before the current one are looked at.
+    pub(crate) fn remembers_points(&self) -> bool {
+        matches!(self, Self::Call(call) if call.function.remembers_points)
     }
 }
 

@@ -33,8 +33,8 @@ pub(crate) struct Scene<'a> {
     /// Where metrics live that statements add.
     arena: &'a Bump,
     drafts: [Draft<'a>; LEVELS],
-    /// Which of them have more fields than are looked into.
-    oversized: [bool; LEVELS],
+    /// Which of them have more fields than are looked into, a bit each.
+    oversized: u8,
     /// Type of the current data point.
     pub(crate) point: PointKind,
     /// `Metric.data`: number of the member that is present; 0 when there is none.
@@ -73,7 +73,7 @@ impl<'a> Scene<'a> {
             request,
             arena,
             drafts: slots.map(Draft::with_slots),
-            oversized: [false; LEVELS],
+            oversized: 0,
             point: PointKind::Number,
             data: 0,
             metrics: metrics::Metrics::default(),
@@ -92,7 +92,7 @@ impl<'a> Scene<'a> {
 
     /// Starts with another message at a level. Nothing of it is read yet.
     pub(crate) fn begin(&mut self, level: Level, place: Option<Place>, map: u32) {
-        self.oversized[level.index()] = false;
+        self.oversized &= !(1 << level.index());
         let children = if matches!(level, Level::ResourceData | Level::ScopeData) { CHILDREN } else { 0 };
         let draft = &mut self.drafts[level.index()];
         self.held -= draft.held();
@@ -119,7 +119,7 @@ impl<'a> Scene<'a> {
     pub(crate) fn draft(&mut self, level: Level) -> &mut Draft<'a> {
         let draft = &mut self.drafts[level.index()];
         if !draft.is_indexed() && !draft.index() {
-            self.oversized[level.index()] = true;
+            self.oversized |= 1 << level.index();
         }
         draft
     }
@@ -129,7 +129,7 @@ impl<'a> Scene<'a> {
     /// # Errors
     /// See above.
     pub(crate) fn check_size(&self) -> Result<(), Failure> {
-        if self.oversized.contains(&true) {
+        if self.oversized != 0 {
             return Err(Failure::text("the item has too many fields"));
         }
         Ok(())

@@ -73,7 +73,7 @@ impl Transform {
             signal: group.signal,
             context: group.context,
             drops: false,
-            remembers_points: group.statements.iter().any(|statement| statement.call.function.remembers_points),
+            remembers_points: group.statements.iter().any(|statement| statement.action.remembers_points()),
             visit: |scene: &mut Scene<'a>| execute(group, scene, &mut conditions, &mut statements),
             patches: Patches::default(),
             dropped: Vec::new(),
@@ -109,7 +109,7 @@ fn run<'a>(statement: &'a Statement, scene: &mut Scene<'a>) -> Result<bool, Fail
     scene.begin_statement();
     let holds = scene.test(&statement.test)?;
     if holds {
-        scene.call(&statement.call)?;
+        scene.act(&statement.action)?;
     }
     scene.check_size()?;
     Ok(holds)

@@ -61,10 +61,10 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
                 continue;
             }
             let place = Place { key: field.start, start: field.body_start(), end: field.end };
-            let mark = self.patches.mark();
+            let mark = self.patches.enter();
             match each(self, place) {
                 Fate::Kept(inner) => {
-                    let field = self.patches.resize(request, place, inner);
+                    let field = self.patches.leave(mark, request, place, inner);
                     self.scene.count_length(field - inner);
                     grown += field;
                     kept += 1;

@@ -38,7 +38,7 @@ impl Compiler {
         if let (Target::Field(Field { codec: Codec::TraceState, .. }), Some(key)) = (target, last.keys.get(1)) {
             return Err(Fault::new(key.range.clone(), "a member of a trace state is a string and cannot be indexed"));
         }
-        let slot = self.slot(target, &keys);
+        let slot = self.first_slot(target, &keys);
         Ok(Path { target, keys, slot })
     }
 

@@ -112,8 +112,8 @@ impl<'a> Draft<'a> {
     }
 
     /// Removes a key, if it is there.
-    pub(crate) fn remove(&mut self, key: &str) {
-        match self.find(key, None) {
+    pub(crate) fn remove(&mut self, key: &str, slot: Option<usize>) {
+        match self.find(key, slot) {
             Slot::Entry(index) => {
                 self.remove_entry(index);
                 let stale = self.slots.iter_mut().find(|slot| **slot == Slot::Entry(index));

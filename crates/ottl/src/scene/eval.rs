@@ -1,7 +1,9 @@
 //! Evaluation of compiled expressions, conditions and calls.
 
+use std::borrow::Cow;
+
 use super::Scene;
-use crate::program::{Call, Expr, Lambda, LambdaBody, Test};
+use crate::program::{Action, Call, Entry, Expr, Lambda, LambdaBody, Test};
 use crate::value::compare::compare;
 use crate::value::{Failure, Value, math};
 
@@ -56,8 +58,8 @@ impl<'a> Scene<'a> {
                 Ok(compare(&left, *operator, &right))
             }
             Test::Is(is) => {
-                let draft = self.draft(is.level);
-                Ok(draft.is_text(&is.key, is.slot, &is.text, &is.encoded) == is.equal)
+                let draft = self.draft(is.entry.level);
+                Ok(draft.is_text(&is.entry.key, is.entry.slot, &is.text, &is.encoded) == is.equal)
             }
             Test::Not(inner) => Ok(!self.test(inner)?),
             Test::And(tests) => {
@@ -76,6 +78,36 @@ impl<'a> Scene<'a> {
                 }
                 Ok(false)
             }
+        }
+    }
+
+    /// Does what a statement says.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call), or when the change fails.
+    pub(crate) fn act(&mut self, action: &'a Action) -> Result<(), Failure> {
+        match action {
+            Action::Set(target, value) => {
+                let value = self.eval(value)?;
+                self.put(target, value)
+            }
+            Action::Copy(target, source) => match self.entry(source.level, &source.key, Some(source.slot)) {
+                Some(value) => {
+                    let value = self.claim(value.readable()?)?;
+                    self.put(target, value)
+                }
+                None => Ok(()),
+            },
+            Action::Delete(entry) => self.change(entry.level, |draft| draft.remove(&entry.key, Some(entry.slot))),
+            Action::Call(call) => self.call(call).map(drop),
+        }
+    }
+
+    /// Gives an entry a value. One of nil leaves it as it is.
+    fn put(&mut self, entry: &'a Entry, value: Value<'a>) -> Result<(), Failure> {
+        match value {
+            Value::Nil => Ok(()),
+            value => self.put_entry(entry.level, Cow::Borrowed(&entry.key), Some(entry.slot), value),
         }
     }
 

@@ -37,7 +37,7 @@ impl<'a> MapEditor<'_, 'a> {
     /// When the message has too many fields to look into.
     pub(crate) fn remove(&mut self, key: &str) -> Result<(), Failure> {
         match self {
-            Self::Message(scene, level) => scene.change(*level, |draft| draft.remove(key)),
+            Self::Message(scene, level) => scene.change(*level, |draft| draft.remove(key, None)),
             Self::Entries(entries, places) => {
                 if let Some(index) = places.find(entries, key) {
                     entries.remove(index);

@@ -14,8 +14,7 @@ pub(crate) const MAX_CONTAINER: usize = 1 << 20;
 /// The value in the body of an `AnyValue`.
 pub(crate) fn any(body: &[u8]) -> Value<'_> {
     // Nearly every value is one short string; the rest goes the thorough way.
-    if let [0x0a, length, text @ ..] = body
-        && *length < 0x80
+    if let [0x0a, length @ ..0x80, text @ ..] = body
         && usize::from(*length) == text.len()
     {
         return Value::String(Cow::Borrowed(std::str::from_utf8(text).unwrap_or_default()));
@@ -33,13 +32,21 @@ pub(crate) fn any(body: &[u8]) -> Value<'_> {
     }
 }
 
+/// Body of the field that the bytes begin with, when that has the key `tag` and a length of one byte.
+#[inline]
+pub(crate) fn short_field(tag: u8, bytes: &[u8]) -> Option<&[u8]> {
+    match bytes {
+        [first, length @ ..0x80, rest @ ..] if *first == tag => rest.get(..usize::from(*length)),
+        _ => None,
+    }
+}
+
 /// Key and `AnyValue` body of the `KeyValue` with this body.
 #[inline]
 pub(crate) fn key_value(body: &[u8]) -> (&[u8], &[u8]) {
-    if let [0x0a, key_length, rest @ ..] = body
-        && *key_length < 0x80
-        && let Some((key, [0x12, length, value @ ..])) = rest.split_at_checked(usize::from(*key_length))
-        && *length < 0x80
+    // Nearly all are a short key and a short value.
+    if let [0x0a, key_length @ ..0x80, rest @ ..] = body
+        && let Some((key, [0x12, length @ ..0x80, value @ ..])) = rest.split_at_checked(usize::from(*key_length))
         && usize::from(*length) == value.len()
     {
         return (key, value);
@@ -177,12 +184,11 @@ pub(crate) fn entry_len(key: usize, value: usize) -> usize {
 
 /// Writes a `KeyValue` as the field `number`.
 pub(crate) fn encode_key_value(number: u32, key: &str, value: &Value<'_>, out: &mut Encoder) {
-    // With the lengths known, nothing has to be moved.
     let length = value.encoded_len().unwrap_or_default();
-    let pair = out.open(number, field_len(key.len()) + field_len(length));
+    out.header(number, field_len(key.len()) + field_len(length));
     out.bytes(1, key.as_bytes());
-    let inner = out.open(2, length);
+    out.header(2, length);
+    let start = out.len();
     value.encode(out);
-    out.close(inner);
-    out.close(pair);
+    debug_assert_eq!(out.len() - start, length, "a value takes the bytes it says");
 }
