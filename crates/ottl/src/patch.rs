@@ -49,6 +49,11 @@ pub(crate) struct Patches {
 }
 
 impl Patches {
+    /// Room for changes to most items of a request of so many bytes, so that little has to be moved as they become more.
+    pub(crate) fn with_room(request: usize) -> Self {
+        Self { list: Vec::with_capacity(request / 128), arena: Encoder::with_capacity(request / 4) }
+    }
+
     /// Replaces bytes of the request with what is written; returns by how much that is longer.
     pub(crate) fn replace(&mut self, old: Range<usize>, write: impl FnOnce(&mut Encoder)) -> isize {
         let start = self.arena.len();

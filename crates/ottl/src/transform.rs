@@ -75,7 +75,7 @@ impl Transform {
             drops: false,
             remembers_points: group.statements.iter().any(|statement| statement.action.remembers_points()),
             visit: |scene: &mut Scene<'a>| execute(group, scene, &mut conditions, &mut statements),
-            patches: Patches::default(),
+            patches: Patches::with_room(request.len()),
             dropped: Vec::new(),
         };
         walk.run();
