@@ -7,49 +7,105 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use serde_json::{Value, json};
 use weir_plan::Plan;
-use weir_resources::{Diagnostic, Loaded, LogOutputs, Reason, Report, Severity, Source};
+use weir_resources::{Diagnostic, Loaded, LogOutputs, PipelineRef, Reason, Report, Severity, Source};
 
-use crate::cli::CheckArgs;
+use crate::cli::{CheckArgs, CheckFormat};
+
+/// What was found in a configuration.
+#[derive(Default)]
+struct Checked {
+    sources: Vec<Source>,
+    findings: Vec<Diagnostic>,
+    /// Nothing when findings forbid it.
+    plan: Option<Plan>,
+}
 
 /// Prints findings and a summary.
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let Some(Loaded { plan, warnings, .. }) = load_all(&args.paths)? else { return Ok(ExitCode::FAILURE) };
+    let checked = examine(&args.paths);
+    // It may run, and it will not work.
+    let expired = checked.findings.iter().any(|finding| finding.reason == Some(Reason::TlsCertificateExpired));
+    let ok = checked.plan.is_some() && !expired;
+    match args.format {
+        CheckFormat::Text => summarise(&checked)?,
+        CheckFormat::Json => writeln!(io::stdout(), "{}", document(&checked, ok))?,
+    }
+    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Loads a plan for a command that ends; `None` when findings, which are printed, forbid it.
+pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Option<Plan>> {
+    let checked = examine(paths);
+    print(&checked.findings, &checked.sources)?;
+    Ok(checked.plan)
+}
+
+fn examine(paths: &[PathBuf]) -> Checked {
+    let sources = match weir_resources::read(paths) {
+        Ok(sources) => sources,
+        Err(report) => return Checked { findings: report.diagnostics, ..Checked::default() },
+    };
+    match compile(&sources) {
+        Ok(Loaded { plan, warnings, .. }) => Checked { sources, findings: warnings, plan: Some(plan) },
+        Err(report) => Checked { sources, findings: report.diagnostics, plan: None },
+    }
+}
+
+fn summarise(checked: &Checked) -> io::Result<()> {
+    print(&checked.findings, &checked.sources)?;
     let mut out = io::stdout().lock();
-    for pipeline in &plan.pipelines {
+    for pipeline in checked.plan.iter().flat_map(|plan| &plan.pipelines) {
         let output = &pipeline.output;
         let tls = if output.tls.is_some() { "TLS" } else { "plain text" };
         let (id, host, port) = (pipeline.exporter_id(), &output.endpoint.host, output.endpoint.port);
         writeln!(out, "ok: {id} -> {host}:{port}{} ({tls})", output.endpoint.path)?;
     }
-    // It may run, and it will not work.
-    let expired = warnings.iter().any(|warning| warning.reason == Some(Reason::TlsCertificateExpired));
-    Ok(if expired { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(())
 }
 
-/// Loads a plan for a command that ends; `None` when findings, which are printed, forbid it.
-pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Option<Plan>> {
-    Ok(load_all(paths)?.map(|loaded| loaded.plan))
+/// For programs: whether it can work, what it does, and every finding.
+fn document(checked: &Checked, ok: bool) -> Value {
+    let pipelines = checked.plan.iter().flat_map(|plan| &plan.pipelines).map(|pipeline| {
+        let output = &pipeline.output;
+        json!({
+            "pipeline": pipeline.exporter_id(),
+            "host": output.endpoint.host,
+            "port": output.endpoint.port,
+            "path": output.endpoint.path,
+            "tls": output.tls.is_some(),
+        })
+    });
+    json!({
+        "ok": ok,
+        "pipelines": pipelines.collect::<Vec<_>>(),
+        "findings": checked.findings.iter().map(finding).collect::<Vec<_>>(),
+    })
 }
 
-fn load_all(paths: &[PathBuf]) -> anyhow::Result<Option<Loaded>> {
-    let sources = match weir_resources::read(paths) {
-        Ok(sources) => sources,
-        Err(report) => {
-            print(&report.diagnostics, &[])?;
-            return Ok(None);
-        }
-    };
-    match compile(&sources) {
-        Ok(loaded) => {
-            print(&loaded.warnings, &sources)?;
-            Ok(Some(loaded))
-        }
-        Err(report) => {
-            print(&report.diagnostics, &sources)?;
-            Ok(None)
-        }
-    }
+fn finding(finding: &Diagnostic) -> Value {
+    let Diagnostic { file, line, column, field, value, message, expected, severity, pipeline, reason, .. } = finding;
+    json!({
+        "severity": match severity { Severity::Error => "error", Severity::Warning => "warning" },
+        "file": file,
+        "line": line,
+        "column": column,
+        "field": given(field),
+        "value": value,
+        "message": message,
+        "expected": given(expected),
+        "pipeline": pipeline.as_ref().map(name),
+        "reason": reason.map(Reason::name),
+    })
+}
+
+fn given(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn name(pipeline: &PipelineRef) -> String {
+    format!("{}/{}", pipeline.signal.name(), pipeline.name)
 }
 
 /// Loads a configuration for a gateway, beside the one that runs so far. Warnings are logged.
@@ -76,8 +132,8 @@ fn api_server() -> Option<String> {
 pub(crate) fn log(diagnostics: &[Diagnostic]) {
     for diagnostic in diagnostics {
         let Diagnostic { file, line, column, field, message, expected, severity, pipeline, reason, .. } = diagnostic;
-        let [field, expected] = [field, expected].map(|text| Some(text.as_str()).filter(|text| !text.is_empty()));
-        let pipeline = pipeline.as_ref().map(|pipeline| format!("{}/{}", pipeline.signal.name(), pipeline.name));
+        let [field, expected] = [field, expected].map(|text| given(text));
+        let pipeline = pipeline.as_ref().map(name);
         let reason = reason.map(Reason::name);
         match severity {
             Severity::Error => tracing::error!(file, line, column, field, expected, pipeline, reason, "{message}"),

@@ -94,7 +94,8 @@ pub(crate) enum Command {
 const CHECK_EXAMPLES: &str = "\
 Examples:
   weir check examples/quickstart.yaml
-  weir check pipelines/ secrets.yaml";
+  weir check pipelines/ secrets.yaml
+  weir check pipelines/ --format json | jq '.findings[].message'";
 
 #[derive(Args, Debug)]
 #[command(after_help = CHECK_EXAMPLES)]
@@ -102,6 +103,18 @@ pub(crate) struct CheckArgs {
     /// YAML files, or directories of them
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) paths: Vec<PathBuf>,
+    /// How findings are printed
+    #[arg(long, value_enum, default_value_t = CheckFormat::Text, value_name = "FORMAT")]
+    pub(crate) format: CheckFormat,
+}
+
+/// How findings are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckFormat {
+    /// A line each, on a terminal with the lines they are about
+    Text,
+    /// One JSON document on the standard output
+    Json,
 }
 
 const CONVERT_EXAMPLES: &str = "\
@@ -220,8 +233,9 @@ Examples:
   weir try pipelines/ --input sample.json --pipeline shop  of one pipeline only
   weir try pipeline.yaml --input - --format json < sample  for programs
 
-A sample is an OTLP/JSON document (an export request, with resourceSpans, resourceMetrics or resourceLogs), or several of
-them, one after the other: what the Collector's file exporter writes will do. Exit code 1 if a rule fails for an item.";
+A sample is an OTLP/JSON document (an export request, with resourceSpans, resourceMetrics or
+resourceLogs), or several of them, one after the other: what the Collector's file exporter writes
+will do. Exit code 1 if a rule fails for an item.";
 
 #[derive(Args, Debug)]
 #[command(after_help = TRY_EXAMPLES)]

@@ -88,6 +88,27 @@ async fn check_reports_every_error_at_once() {
     }
 }
 
+#[tokio::test]
+async fn check_speaks_json_for_programs() {
+    let check = async |text: &str, code: i32| {
+        let (_directory, path) = file(text);
+        let ended = weir(&["check", "--format", "json", path.to_str().unwrap()]).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(code), ""));
+        serde_json::from_str::<Value>(&ended.out).unwrap()
+    };
+    let good = check(&good(), 0).await;
+    assert_eq!(good["ok"], true);
+    assert_eq!(good["findings"], json!([]));
+    assert_eq!(good["pipelines"][0]["pipeline"], "otlp_grpc/tracepipeline-backend");
+    assert_eq!(good["pipelines"][0]["port"], 4317);
+    let bad = check(BAD, 1).await;
+    assert_eq!((&bad["ok"], &bad["pipelines"]), (&json!(false), &json!([])));
+    let finding = bad["findings"].as_array().unwrap().iter().find(|finding| finding["value"] == "lzma").unwrap();
+    assert_eq!((&finding["severity"], &finding["line"]), (&json!("error"), &json!(18)));
+    assert_eq!(finding["field"], "spec.output.otlp.compression");
+    assert_eq!(finding["pipeline"], "traces/two");
+}
+
 /// The reason that a condition would give is named beside its pipeline, and the exit code says whether it can work.
 #[tokio::test]
 async fn check_names_reasons() {
