@@ -227,7 +227,9 @@ impl<'a> Draft<'a> {
         let tag = u8::try_from(self.map << 3 | 2).unwrap_or_default();
         let mut start = place.start;
         while self.entries.len() + self.fields.len() <= MAX_FIELDS {
-            if let Some(body) = wire::short_field(tag, &message[start..]) {
+            if self.map != 0
+                && let Some(body) = wire::short_field(tag, &message[start..])
+            {
                 let end = start + 2 + body.len();
                 self.add_entry(body, start, end);
                 start = end;

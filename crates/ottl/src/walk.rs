@@ -153,7 +153,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
     fn scope_data(&mut self, place: Place) -> Fate {
         self.scene.begin(Level::ScopeData, Some(place), 0);
         self.begin_head(Level::Scope, place, 3);
-        let mut grown = 0;
+        let (mut grown, mut added) = (0, Vec::new());
         if self.context == Context::Scope {
             let is_empty = || self.message(place, |number| number == CHILDREN).is_none();
             if self.drops && is_empty() {
@@ -167,9 +167,14 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
             if self.drops && kept == 0 {
                 return Fate::Dropped;
             }
-            grown = inner + self.added_metrics(place);
+            grown = inner;
+            added = self.added_metrics();
         }
         grown += self.leave_head(Level::Scope, place);
+        // The scope may be the last that is there: what is new in it comes before what is new behind it.
+        for body in added {
+            grown += self.patches.replace(place.end..place.end, |out| out.bytes(CHILDREN, &body));
+        }
         Fate::Kept(grown + self.leave(Level::ScopeData, place))
     }
 
@@ -228,9 +233,9 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
         Fate::Kept(grown)
     }
 
-    /// Metrics that statements added come behind those of the scope, and statements see them as they saw these.
-    fn added_metrics(&mut self, scope: Place) -> isize {
-        let mut grown = 0;
+    /// Metrics that statements added, which come behind those of the scope; statements see them as they saw these.
+    fn added_metrics(&mut self) -> Vec<Vec<u8>> {
+        let mut added = Vec::new();
         for index in 0.. {
             let Some(body) = self.scene.added_metric(index) else { break };
             let request = std::mem::replace(&mut self.scene.request, body);
@@ -238,11 +243,10 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
             self.item(Place { key: 0, start: 0, end: body.len() });
             let own = std::mem::replace(&mut self.patches, patches);
             self.scene.request = request;
-            let body = own.apply(body);
-            grown += self.patches.replace(scope.end..scope.end, |out| out.bytes(CHILDREN, &body));
+            added.push(own.apply(body));
         }
         self.scene.forget_added_metrics();
-        grown
+        added
     }
 
     fn point(&mut self, place: Place) -> Fate {

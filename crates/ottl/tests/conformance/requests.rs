@@ -1,6 +1,7 @@
 //! Whole requests: what is dropped, counted, limited and left alone.
 
 use serde_json::{Value, json};
+use weir_otlp::build::Encoder;
 use weir_otlp::{from_json, to_json};
 use weir_ottl::{Context, Filter, Filtered, Limits, Options, Origin, Signal, Transform, signatures};
 
@@ -344,6 +345,31 @@ fn metrics_added_come_behind_those_of_their_scope_and_keep_the_rest() {
         scope["schemaUrl"] = json!("seen");
     }
     assert_eq!(plain(Signal::Metrics, &done.request.unwrap()), expected);
+}
+
+/// Encoders write the scope first; those that do not are right, too.
+#[test]
+fn a_scope_may_stand_behind_the_metrics_that_are_added_to() {
+    let metric = json!({"name": "m", "gauge": {"dataPoints": [{"asInt": "1"}]}});
+    let with = |scope: &Value| json!({"resourceMetrics": [{"scopeMetrics": [scope]}]});
+    let [metrics, scope] = [json!({"metrics": [metric]}), json!({"scope": {"name": "s"}})];
+    // Of a message that occurs twice, the fields of both are one message.
+    let body = |part: &Value| request(Signal::Metrics, &with(part))[4..].to_vec();
+    let scope_metrics = [body(&metrics), body(&scope)].concat();
+    let mut bytes = Encoder::default();
+    let resource = bytes.open(1, 0);
+    bytes.bytes(2, &scope_metrics);
+    bytes.close(resource);
+    let bytes = bytes.into_bytes();
+    let statements =
+        texts(&["set(scope.attributes[\"last\"], metric.name)", "copy_metric(\"copy\") where metric.name == \"m\""]);
+    let transform =
+        Transform::compile(Signal::Metrics, &Options::transform(Signal::Metrics), &[], &statements).unwrap();
+    let done = transform.apply(&bytes, &LIMITS);
+    assert!(done.statements.iter().all(|tally| tally.errors == 0), "{done:?}");
+    let copy = json!({"name": "copy", "gauge": {"dataPoints": [{"asInt": "1"}]}});
+    let expected = json!({"scope": {"name": "s", "attributes": {"last": "copy"}}, "metrics": [metric, copy]});
+    assert_eq!(plain(Signal::Metrics, &done.request.unwrap()), with(&expected));
 }
 
 /// OTTL-3
