@@ -137,15 +137,16 @@ impl Permit {
     }
 }
 
-/// A buffer and the permit that pays for it.
+/// A buffer, of which bytes begin at `start`, and the permit that pays for it.
 struct Charged {
     buffer: Vec<u8>,
+    start: usize,
     _permit: Permit,
 }
 
 impl AsRef<[u8]> for Charged {
     fn as_ref(&self) -> &[u8] {
-        &self.buffer
+        &self.buffer[self.start..]
     }
 }
 
@@ -162,13 +163,18 @@ impl AsRef<[u8]> for ChargedShared {
 }
 
 /// Turns a paid-for buffer into shared bytes; the permit is returned when the last clone or slice is gone.
-pub(crate) fn charge(mut buffer: Vec<u8>, mut permit: Permit) -> Bytes {
+pub(crate) fn charge(buffer: Vec<u8>, permit: Permit) -> Bytes {
+    charge_from(buffer, 0, permit)
+}
+
+/// The same for bytes that begin at `start`; those before them are paid for, too.
+pub(crate) fn charge_from(mut buffer: Vec<u8>, start: usize, mut permit: Permit) -> Bytes {
     // Room that a reader took and did not need would be paid for as long as the bytes live.
     if buffer.capacity() - buffer.len() > buffer.len() / 8 {
         buffer.shrink_to_fit();
     }
     permit.shrink_to(buffer.capacity());
-    Bytes::from_owner(Charged { buffer, _permit: permit })
+    Bytes::from_owner(Charged { buffer, start, _permit: permit })
 }
 
 /// Counts a waiter for as long as it lives.

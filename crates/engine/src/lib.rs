@@ -19,6 +19,7 @@ mod accounts;
 mod admin;
 mod books;
 mod budget;
+mod buffer;
 mod codec;
 mod export;
 mod histogram;

@@ -9,6 +9,7 @@ use weir_enrich::{Enricher, StaticPods};
 use weir_plan::{Pipeline, Plan, Signal};
 
 use crate::budget::Budget;
+use crate::buffer::Buffer;
 use crate::intake::{Arrived, Enriched, Selection, Unprepared};
 use crate::rules::{Memory, RuleStats, Rules};
 
@@ -54,10 +55,11 @@ pub struct RuleReport {
 /// A rule that cannot be compiled, or a request that grows beyond reason.
 pub fn preview(plan: &Plan, signal: Signal, request: Bytes, peer: Option<IpAddr>) -> Result<Vec<Preview>, String> {
     let items = u64::from(weir_otlp::count(signal, &request));
-    let arrived = Arrived::now(signal, request, items, peer);
+    let budget = Budget::new(MEMORY);
+    let permit = budget.try_take(request.len()).ok_or("the sample is too large")?;
+    let arrived = Arrived::now(signal, Buffer::new(request.into(), 0, permit), items, peer);
     let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
     let enricher = Enricher::new(&plan.enrichment, pods);
-    let budget = Budget::new(MEMORY);
     let enriched = Enriched::new(arrived, &enricher, true, &budget).map_err(explain)?;
     let pipelines = plan.pipelines.iter().filter(|pipeline| pipeline.signal == signal);
     pipelines.map(|pipeline| one(pipeline, &enriched, &budget)).collect()

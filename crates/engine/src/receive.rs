@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::http::{HeaderMap, Request, Response, StatusCode};
-use bytes::Bytes;
 use hyper::body::Incoming;
 use weir_otlp::Limits;
 use weir_plan::Signal;
@@ -29,7 +28,8 @@ pub(crate) use refusal::{REASONS, Reason, Refusal};
 use reply::Reply;
 pub(crate) use server::{Server, ServerLimits};
 
-use crate::budget::{self, Budget, Permit};
+use crate::budget::{Budget, Permit};
+use crate::buffer::Buffer;
 use crate::codec::{self, Encoding, InflateLimits};
 use crate::intake::{Arrived, Intake, Verdict};
 
@@ -93,6 +93,8 @@ struct Received {
     signal: Signal,
     peer: Option<IpAddr>,
     bytes: Vec<u8>,
+    /// So many bytes are before the first one; none but of plain protobuf.
+    front: usize,
     permit: Permit,
     encoding: Encoding,
     format: Format,
@@ -173,8 +175,8 @@ impl Receiver {
     }
 
     /// Valid protobuf bytes that carry their own permit, and how many items are in them.
-    fn decode(&self, received: Received) -> Result<(Bytes, u64), Refusal> {
-        let Received { signal, mut bytes, mut permit, encoding, format, peer: _ } = received;
+    fn decode(&self, received: Received) -> Result<(Buffer, u64), Refusal> {
+        let Received { signal, mut bytes, front, mut permit, encoding, format, peer: _ } = received;
         if encoding != Encoding::Identity {
             let limits = InflateLimits { bytes: self.max_request_bytes(), ratio: MAX_RATIO };
             bytes = codec::inflate(encoding, &bytes, limits, &mut permit)?;
@@ -189,8 +191,9 @@ impl Receiver {
             }
             bytes = weir_otlp::from_json(signal, &bytes, &limits, room).map_err(Refusal::malformed)?;
         }
-        let counts = weir_otlp::validate(signal, &bytes, &limits).map_err(Refusal::malformed)?;
-        Ok((budget::charge(bytes, permit), u64::from(counts.items)))
+        let body = Buffer::new(bytes, front, permit);
+        let counts = weir_otlp::validate(signal, &body, &limits).map_err(Refusal::malformed)?;
+        Ok((body, u64::from(counts.items)))
     }
 
     fn count_refusal(&self, transport: Transport, reason: Reason) {

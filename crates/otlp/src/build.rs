@@ -95,12 +95,19 @@ impl Encoder {
 
     /// Ends the message field: writes its length, in as few bytes as it needs.
     pub fn close(&mut self, open: Open) {
-        let length = self.out.len() - open.body;
+        self.close_before(open, 0);
+    }
+
+    /// Ends the message field as [`close`](Self::close) does, where `rest` more bytes of it come from elsewhere: they must
+    /// directly follow everything that was written.
+    pub fn close_before(&mut self, open: Open, rest: usize) {
+        let written = self.out.len() - open.body;
+        let length = written + rest;
         let start = open.body - open.width;
         let width = varint_len(length as u64);
         if width > open.width {
             self.out.resize(self.out.len() + width - open.width, 0);
-            self.out.copy_within(open.body..open.body + length, start + width);
+            self.out.copy_within(open.body..open.body + written, start + width);
         } else if width < open.width {
             self.out.drain(start + width..open.body);
         }

@@ -54,17 +54,40 @@ impl<'a> Edit<'a> {
 ///
 /// # Errors
 /// [`Error::Edit`] when edits overlap, or when one does not name a message of this request and whole fields in it.
-pub fn splice(signal: Signal, request: &[u8], mut edits: Vec<Edit<'_>>) -> Result<Vec<u8>, Error> {
+pub fn splice(signal: Signal, request: &[u8], edits: Vec<Edit<'_>>) -> Result<Vec<u8>, Error> {
+    splice_until(signal, request, edits, request.len())
+}
+
+/// The same for whoever can leave most of a request where it is: the bytes that stand in the place of its first ones, and
+/// how many those are. No edit is behind them.
+///
+/// # Errors
+/// As [`splice`].
+pub fn splice_front(signal: Signal, request: &[u8], edits: Vec<Edit<'_>>) -> Result<(Vec<u8>, usize), Error> {
+    let until = last_change(&edits).min(request.len());
+    Ok((splice_until(signal, request, edits, until)?, until))
+}
+
+/// Where the last change ends.
+pub fn last_change(edits: &[Edit<'_>]) -> usize {
+    edits.iter().map(|edit| edit.range.end).max().unwrap_or(0)
+}
+
+fn splice_until(signal: Signal, request: &[u8], mut edits: Vec<Edit<'_>>, until: usize) -> Result<Vec<u8>, Error> {
     // At one place the innermost message comes first, since it ends there while the outer ones go on.
     edits.sort_by_key(|edit| (edit.range.start, Reverse(edit.message.start), edit.range.end));
     let added: usize = edits.iter().map(|edit| edit.fields.len()).sum();
-    let mut splicer = Splicer { request, out: Encoder::with_capacity(request.len() + added + 16) };
+    let mut splicer = Splicer { request, until, left: 0, out: Encoder::with_capacity(until + added + 16) };
     splicer.message(signal.schema(), 0..request.len(), &edits, 0)?;
     Ok(splicer.out.into_bytes())
 }
 
 struct Splicer<'a> {
     request: &'a [u8],
+    /// What comes from here on is not written.
+    until: usize,
+    /// Bytes that were not written.
+    left: usize,
     out: Encoder,
 }
 
@@ -91,18 +114,26 @@ impl Splicer<'_> {
             let Some(inner) = message_type(message, &field).filter(|_| depth < DEPTH_CEILING) else {
                 return Err(first.error("it lies in a field that is not a message"));
             };
-            self.out.raw(&self.request[done..field.start]);
+            self.copy(done..field.start);
             let open = self.out.open(field.number, field.end - field.body_start());
+            let left = self.left;
             self.message(inner, field.body_start()..field.end, edits, depth + 1)?;
-            self.out.close(open);
+            self.out.close_before(open, self.left - left);
             (done, rest) = (field.end, later);
         }
         (done, rest) = self.own_edits(&body, rest, body.end, done)?;
         if let Some(edit) = rest.first() {
             return Err(edit.error("it names no message of the request"));
         }
-        self.out.raw(&self.request[done..body.end]);
+        self.copy(done..body.end);
         Ok(())
+    }
+
+    /// Writes bytes of the request as they are.
+    fn copy(&mut self, range: Range<usize>) {
+        let end = range.end.clamp(range.start, self.until.max(range.start));
+        self.out.raw(&self.request[range.start..end]);
+        self.left += range.end - end;
     }
 
     /// Applies the edits of the message with this body that start at `boundary`, where a field of it starts or its
@@ -124,7 +155,7 @@ impl Splicer<'_> {
             if !whole_fields {
                 return Err(edit.error("it does not cover whole fields"));
             }
-            self.out.raw(&self.request[done..edit.range.start]);
+            self.copy(done..edit.range.start);
             self.out.raw(&edit.fields);
             done = edit.range.end;
         }

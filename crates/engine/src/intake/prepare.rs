@@ -6,10 +6,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use weir_enrich::{Arrival, Enricher, Noise};
+use weir_otlp::splice;
 use weir_plan::Signal;
 
 use super::select::{Selected, Selection};
-use crate::budget::{self, Budget};
+use crate::budget::{self, Budget, Permit};
+use crate::buffer::Buffer;
 use crate::rules::{NoMemory, Processed, Removed, Rules};
 
 /// Room for what enrichment adds to a request, beside a part of its size.
@@ -19,12 +21,14 @@ const LEAST_ROOM: usize = 64 << 10;
 /// One that becomes more is not telemetry.
 const ROOM_FACTORS: [usize; 2] = [4, 16];
 
+/// When all changes are in the first such part of a request, they are made there and the rest is left where it is.
+const FRONT_PART: usize = 4;
+
 /// A valid request.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) signal: Signal,
-    /// Carries its permit.
-    pub(crate) body: Bytes,
+    pub(crate) body: Buffer,
     pub(crate) items: u64,
     /// Who sent it, as far as the network knows.
     pub(crate) peer: Option<IpAddr>,
@@ -34,7 +38,7 @@ pub(crate) struct Arrived {
 
 impl Arrived {
     /// A request that arrives now.
-    pub(crate) fn now(signal: Signal, body: Bytes, items: u64, peer: Option<IpAddr>) -> Self {
+    pub(crate) fn now(signal: Signal, body: Buffer, items: u64, peer: Option<IpAddr>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let unix_nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         Self { signal, body, items, peer, unix_nanos }
@@ -59,7 +63,10 @@ impl From<NoMemory> for Unprepared {
 /// A request with what is known of its sender.
 #[derive(Debug)]
 pub(crate) struct Enriched {
-    arrived: Arrived,
+    signal: Signal,
+    /// As many as arrived.
+    items: u64,
+    unix_nanos: u64,
     /// Without the noise of a service mesh, and how many items that takes away.
     quiet: (Bytes, u64),
     /// With it, for whoever wants it.
@@ -74,12 +81,18 @@ impl Enriched {
         keeps_noise: bool,
         budget: &Budget,
     ) -> Result<Self, Unprepared> {
-        let (quiet, noise) = enrich(&arrived, enricher, Noise::Drop, budget)?;
-        let whole =
-            if noise > 0 && keeps_noise { enrich(&arrived, enricher, Noise::Keep, budget)?.0 } else { quiet.clone() };
-        // From here on the bytes that arrived are not needed; what was made of them may be the same ones.
-        let arrived = Arrived { body: Bytes::new(), ..arrived };
-        Ok(Self { arrived, quiet: (quiet, noise), whole })
+        let (made, noise) = enrich(&arrived, enricher, Noise::Drop, budget)?;
+        let keep =
+            if noise > 0 && keeps_noise { Some(enrich(&arrived, enricher, Noise::Keep, budget)?.0) } else { None };
+        let Arrived { signal, body, items, unix_nanos, peer: _ } = arrived;
+        let (quiet, whole) = match keep {
+            Some(keep) => (made.copy(&body, budget)?, keep.apply(body, budget)?),
+            None => {
+                let quiet = made.apply(body, budget)?;
+                (quiet.clone(), quiet)
+            }
+        };
+        Ok(Self { signal, items, unix_nanos, quiet: (quiet, noise), whole })
     }
 
     /// What one pipeline gets of it; `None` when it takes nothing.
@@ -94,14 +107,14 @@ impl Enriched {
         }
         let noise = self.noise_for(selection);
         let body = if selection.drop_noise { &self.quiet.0 } else { &self.whole };
-        let (body, items) = match selection.of(self.arrived.signal, body) {
+        let (body, items) = match selection.of(self.signal, body) {
             Selected::Nothing if noise == 0 => return Ok(None),
             Selected::Nothing => (Bytes::new(), 0),
-            Selected::All => (body.clone(), self.arrived.items - noise),
+            Selected::All => (body.clone(), self.items - noise),
             Selected::Parts(parts, items) => (join(body, &parts, budget)?, items),
         };
         let mut processed = match rules {
-            Some(rules) if items > 0 => rules.apply(body, items, budget, self.arrived.unix_nanos)?,
+            Some(rules) if items > 0 => rules.apply(body, items, budget, self.unix_nanos)?,
             _ => Processed { body, items, removed: Vec::new(), taken: None },
         };
         if noise > 0 {
@@ -115,7 +128,7 @@ impl Enriched {
         if !selection.drop_noise || self.quiet.1 == 0 {
             return 0;
         }
-        let (signal, total) = (self.arrived.signal, self.arrived.items);
+        let (signal, total) = (self.signal, self.items);
         let taken = |body: &Bytes, all| match selection.of(signal, body) {
             Selected::All => all,
             Selected::Nothing => 0,
@@ -125,8 +138,41 @@ impl Enriched {
     }
 }
 
-/// The enriched bytes, and how many items were removed as noise.
-fn enrich(arrived: &Arrived, enricher: &Enricher, noise: Noise, budget: &Budget) -> Result<(Bytes, u64), Unprepared> {
+/// What enrichment makes of a request.
+enum Made {
+    /// The same.
+    Nothing,
+    /// These in the place of the first `until` bytes. They are paid for.
+    Front { bytes: Vec<u8>, until: usize, _permit: Permit },
+    /// These.
+    Whole(Bytes),
+}
+
+impl Made {
+    /// Makes it of the request, in its place where that is possible.
+    fn apply(self, mut body: Buffer, budget: &Budget) -> Result<Bytes, Unprepared> {
+        match self {
+            Self::Nothing => Ok(body.share()),
+            Self::Front { bytes, until, .. } if body.replace_front(until, &bytes) => Ok(body.share()),
+            made => made.copy(&body, budget),
+        }
+    }
+
+    /// Makes it beside the request.
+    fn copy(self, body: &[u8], budget: &Budget) -> Result<Bytes, Unprepared> {
+        let (front, until) = match &self {
+            Self::Nothing => (&[][..], 0),
+            Self::Front { bytes, until, .. } => (&bytes[..], *until),
+            Self::Whole(bytes) => return Ok(bytes.clone()),
+        };
+        let rest = &body[until..];
+        let permit = budget.try_take(front.len() + rest.len()).ok_or(Unprepared::NoMemory)?;
+        Ok(budget::charge([front, rest].concat(), permit))
+    }
+}
+
+/// What enrichment makes of a request, and how many items were removed as noise.
+fn enrich(arrived: &Arrived, enricher: &Enricher, noise: Noise, budget: &Budget) -> Result<(Made, u64), Unprepared> {
     let bytes = arrived.body.len();
     let mut enriched = enrich_within(bytes / 2 + LEAST_ROOM, arrived, enricher, noise, budget);
     for factor in ROOM_FACTORS {
@@ -147,7 +193,7 @@ fn enrich_within(
     enricher: &Enricher,
     noise: Noise,
     budget: &Budget,
-) -> Result<(Bytes, u64), Unprepared> {
+) -> Result<(Made, u64), Unprepared> {
     let Arrived { signal, body, peer, unix_nanos, .. } = arrived;
     let arrival = Arrival::new(*peer, *unix_nanos);
     let too_large = |error: &dyn std::fmt::Display| Unprepared::TooLarge(error.to_string());
@@ -155,13 +201,20 @@ fn enrich_within(
     let changes = enricher.edits(*signal, body, &arrival, noise, room).map_err(|error| too_large(&error))?;
     let removed = u64::from(changes.noise);
     if changes.edits.is_empty() {
-        return Ok((body.clone(), 0));
+        return Ok((Made::Nothing, 0));
     }
-    if !permit.grow(body.len() + changes.bytes()) {
+    let until = splice::last_change(&changes.edits);
+    let is_front = until <= body.len() / FRONT_PART;
+    if !permit.grow(if is_front { until } else { body.len() } + changes.bytes()) {
         return Err(Unprepared::NoMemory);
     }
-    let made = weir_otlp::splice::splice(*signal, body, changes.edits).map_err(|error| too_large(&error))?;
-    Ok((budget::charge(made, permit), removed))
+    let made = if is_front {
+        let front = splice::splice_front(*signal, body, changes.edits);
+        front.map(|(bytes, until)| Made::Front { bytes, until, _permit: permit })
+    } else {
+        splice::splice(*signal, body, changes.edits).map(|made| Made::Whole(budget::charge(made, permit)))
+    };
+    Ok((made.map_err(|error| too_large(&error))?, removed))
 }
 
 /// Parts of a request as one: a slice of it where they are one piece.

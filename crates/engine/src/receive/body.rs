@@ -47,9 +47,11 @@ impl BodyReader {
         Ok(true)
     }
 
-    /// Reads exactly `len` bytes; `None` when the body ends first.
-    pub(super) async fn read(&mut self, len: usize) -> Result<Option<Vec<u8>>, Refusal> {
+    /// Reads exactly `len` bytes, behind `front` of zeros; `None` when the body ends first.
+    pub(super) async fn read(&mut self, front: usize, len: usize) -> Result<Option<Vec<u8>>, Refusal> {
+        let len = front + len;
         let mut bytes = Vec::with_capacity(len);
+        bytes.resize(front, 0);
         while bytes.len() < len {
             if !self.rest.has_remaining() && !self.next().await? {
                 return Ok(None);

@@ -14,6 +14,7 @@ use weir_plan::Signal;
 use super::body::BodyReader;
 use super::reply::Reply;
 use super::{Format, Received, Receiver, Refusal, Transport};
+use crate::buffer;
 use crate::codec::Encoding;
 
 /// Encodings that clients may compress with.
@@ -60,14 +61,15 @@ async fn read(receiver: &Receiver, request: Request<Incoming>, peer: Option<IpAd
         }
         _ => return Err(Refusal::malformed(format!("{flag} is not a gRPC compression flag (0 or 1)"))),
     };
-    let permit = receiver.admit(declared).await?;
-    let Some(bytes) = body.read(declared).await? else {
+    let mut permit = receiver.admit(declared).await?;
+    let front = if encoding == Encoding::Identity { buffer::front_for(declared, &mut permit) } else { 0 };
+    let Some(bytes) = body.read(front, declared).await? else {
         return Err(Refusal::malformed(format!("the message is shorter than the {declared} bytes it declares")));
     };
     if !body.is_at_end().await? {
         return Err(Refusal::malformed("more than one message in a unary call"));
     }
-    Ok(Received { signal, peer, bytes, permit, encoding, format: Format::Protobuf })
+    Ok(Received { signal, peer, bytes, front, permit, encoding, format: Format::Protobuf })
 }
 
 fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {

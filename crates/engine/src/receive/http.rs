@@ -11,6 +11,7 @@ use weir_plan::Signal;
 use super::body::BodyReader;
 use super::reply::Reply;
 use super::{Format, Received, Receiver, Refusal, Transport};
+use crate::buffer;
 use crate::codec::Encoding;
 
 pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>, peer: Option<IpAddr>) -> Response<Reply> {
@@ -57,18 +58,20 @@ async fn read(
     receiver.check(signal, &head.headers)?;
     let encoding = encoding(&head.headers)?;
     let mut body = BodyReader::new(body, receiver.body_timeout);
-    let (bytes, permit) = match content_length(&head.headers) {
+    let plain = encoding == Encoding::Identity && format == Format::Protobuf;
+    let (bytes, front, permit) = match content_length(&head.headers) {
         Some(declared) => {
-            let permit = receiver.admit(declared).await?;
-            let bytes = body.read(declared).await?;
-            (bytes.ok_or_else(|| Refusal::malformed("the body is shorter than its content-length"))?, permit)
+            let mut permit = receiver.admit(declared).await?;
+            let front = if plain { buffer::front_for(declared, &mut permit) } else { 0 };
+            let bytes = body.read(front, declared).await?;
+            (bytes.ok_or_else(|| Refusal::malformed("the body is shorter than its content-length"))?, front, permit)
         }
         None => {
             let mut permit = receiver.admit(0).await?;
-            (body.read_to_end(receiver.max_request_bytes(), &mut permit).await?, permit)
+            (body.read_to_end(receiver.max_request_bytes(), &mut permit).await?, 0, permit)
         }
     };
-    Ok(Received { signal, peer, bytes, permit, encoding, format })
+    Ok(Received { signal, peer, bytes, front, permit, encoding, format })
 }
 
 fn format(headers: &HeaderMap) -> Option<Format> {

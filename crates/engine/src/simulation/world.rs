@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -18,7 +17,8 @@ use super::{payload, rules};
 use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
 use crate::books::Snapshot;
-use crate::budget::{self, Budget};
+use crate::budget::Budget;
+use crate::buffer::Buffer;
 use crate::intake::{Arrived, Intake, Route, Routes, Selection, Verdict};
 use crate::pipeline::{Common, Limits, Pipeline};
 use crate::settings::Fsync;
@@ -389,7 +389,7 @@ async fn client(intake: Arc<Intake>, ledger: Arc<Ledger>, (budget, pipelines): (
         let ids: Vec<u64> = (first..first + count).collect();
         let body = payload::encode(&ids, dice.usize(..600));
         if let Some(permit) = budget.try_take(body.len()) {
-            let body: Bytes = budget::charge(body.into(), permit);
+            let body = Buffer::new(body.into(), 0, permit);
             let patience = Duration::from_millis(if dice.u8(..8) == 0 { dice.u64(1..500) } else { 600_000 });
             match tokio::time::timeout(
                 patience,

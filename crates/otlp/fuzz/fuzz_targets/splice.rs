@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_otlp::common::Message;
-use weir_otlp::splice::{Edit, splice};
+use weir_otlp::splice::{Edit, splice, splice_front};
 use weir_otlp::{Limits, Signal, logs, metrics, traces, validate};
 use weir_otlp_fuzz::signal;
 
@@ -27,7 +27,11 @@ fuzz_target!(|input: (u8, u64, &[u8])| {
         // Of no signal has an item a field with this number.
         edits.push(Edit::append(item, &b"\xfa\x01\x01x"[..]));
     }
+    let front = splice_front(signal, bytes, edits.clone());
     let spliced = splice(signal, bytes, edits);
+    if let (Ok((front, until)), Ok(spliced)) = (&front, &spliced) {
+        assert_eq!([&front[..], &bytes[*until..]].concat(), *spliced);
+    }
     let limits = Limits::default();
     if validate(signal, bytes, &limits).is_ok() {
         let spliced = spliced.expect("edits made from views fit the request");

@@ -8,7 +8,7 @@ use prost_reflect::{DynamicMessage, ReflectMessage as _, Value as Dynamic};
 use weir_otlp::build::Encoder;
 use weir_otlp::common::Message;
 use weir_otlp::cursor::Cursor;
-use weir_otlp::splice::{Edit, splice};
+use weir_otlp::splice::{Edit, splice, splice_front};
 use weir_otlp::{Error, Signal, traces, validate};
 
 use crate::generate::{any_signal, damaged_request, request, request_bytes};
@@ -130,8 +130,10 @@ proptest! {
             }
             _ => {}
         });
-        let spliced = splice(signal, &bytes, edits).unwrap();
+        let spliced = splice(signal, &bytes, edits.clone()).unwrap();
         validate(signal, &spliced, &LIMITS).unwrap();
+        let (front, until) = splice_front(signal, &bytes, edits).unwrap();
+        prop_assert_eq!([&front[..], &bytes[until..]].concat(), &spliced[..]);
         let expected = Request::decode(signal, &expected.encode_to_vec());
         assert_same(&Request::decode(signal, &spliced), &expected);
     }
@@ -144,7 +146,24 @@ proptest! {
             [_, resource, scope] => edits.push(Edit::remove(*resource, *scope)),
             _ => {}
         });
+        drop(splice_front(signal, &bytes, edits.clone()));
         drop(splice(signal, &bytes, edits));
+    }
+
+    /// What is left where it is counts in the lengths around it.
+    #[test]
+    fn a_front_and_the_rest_are_the_whole(request in request(), resources in 0..3_usize, value in "[a-z]{0,200}") {
+        let (signal, bytes, added) = (request.signal(), request.encode(), attribute(&value));
+        let mut edits = Vec::new();
+        walk(signal, &bytes, &mut |path| {
+            if let [_, resource] = path
+                && edits.len() < resources
+            {
+                edits.extend(resource.message(1).map(|resource| Edit::append(resource, field(1, &added))));
+            }
+        });
+        let (front, until) = splice_front(signal, &bytes, edits.clone()).unwrap();
+        prop_assert_eq!([&front[..], &bytes[until..]].concat(), splice(signal, &bytes, edits).unwrap());
     }
 }
 

@@ -4,6 +4,7 @@
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, any_value::Value};
+use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 use weir_plan::Signal;
 
@@ -384,6 +385,50 @@ async fn telemetry_says_which_pod_it_is_from() {
     gateway.settle().await;
 }
 
+/// Whether a request is changed in its place or copied depends on its size, its way and how many senders are in it. What
+/// arrives does not.
+#[tokio::test]
+async fn large_requests_become_what_small_ones_become() {
+    for signal in Signal::ALL {
+        let backend = Backend::start().await;
+        let gateway = Gateway::configured(&(document(signal, "a", backend.address, "") + POD), settings()).await;
+        let from = |version: &str, count| encoded(signal, &[("service.version", version)], 1..count);
+        let expected = resources_after(&gateway, &backend, Transport::Grpc, signal, &from("9", 2)).await;
+        assert!(expected[0].attributes.len() > 10, "{expected:?}");
+        let large = from("9", 3_000);
+        assert!(large.len() > 64 << 10);
+        for transport in [Transport::Grpc, Transport::Http, Transport::Json] {
+            let one = resources_after(&gateway, &backend, transport, signal, &large).await;
+            assert_eq!(one, expected, "{signal:?} {transport:?}");
+            let two = [large.clone(), from("8", 3_000)].concat();
+            let two = resources_after(&gateway, &backend, transport, signal, &two).await;
+            let versions = two.iter().map(|resource| text(&resource.attributes, "service.version"));
+            assert_eq!(versions.collect::<Vec<_>>(), [Some("9"), Some("8")], "{signal:?} {transport:?}");
+            assert_eq!(&two[..1], &expected[..], "{signal:?} {transport:?}");
+        }
+    }
+}
+
+/// What became of the resources of a request, of which every item arrives.
+async fn resources_after(
+    gateway: &Gateway,
+    backend: &Backend,
+    transport: Transport,
+    signal: Signal,
+    request: &[u8],
+) -> Vec<Resource> {
+    let (before, calls) = (arrived(backend).len(), backend.captured().len());
+    transport.send(gateway, signal, request).await;
+    gateway.settle().await;
+    let whole = arrived(backend).split_off(before);
+    assert_eq!(items(signal, &whole), items(signal, request), "{signal:?} {transport:?}");
+    assert!(backend.captured().len() > calls);
+    let mut found = resources(signal, &whole);
+    // A large request is delivered in several, each with its resource.
+    found.dedup();
+    found
+}
+
 /// What is internal is gone before the first rule of a user runs, so that no rule comes to depend on it.
 #[tokio::test]
 async fn rules_do_not_see_internal_attributes() {
@@ -442,6 +487,18 @@ async fn noise_of_a_mesh_is_left_out_unless_it_is_wanted() {
     assert_eq!((quiet.ids(), whole.ids()), (vec![1, 2, 4], vec![1, 2, 3, 4]));
     assert_eq!(gateway.books("quiet").filtered["istio_noise"], 1);
     assert!(gateway.books("whole").filtered.is_empty());
+    // Of a large request, one of the two is made beside the other.
+    let mut large = ExportTraceServiceRequest::decode(&with_noise()[..]).unwrap();
+    large.resource_spans[0].resource.get_or_insert_default().attributes.push(attribute("kyma.input.name", "otlp"));
+    large.resource_spans[0].scope_spans.extend(payload::request(5, 100, 1_000).resource_spans.remove(0).scope_spans);
+    send(&gateway, Signal::Traces, &large.encode_to_vec()).await;
+    gateway.settle().await;
+    assert_eq!((quiet.ids().len(), whole.ids().len()), (3 + 103, 4 + 104));
+    assert_eq!(gateway.books("quiet").filtered["istio_noise"], 2);
+    for backend in [&quiet, &whole] {
+        let keys = resources(Signal::Traces, &arrived(backend)).into_iter().flat_map(|resource| resource.attributes);
+        assert!(keys.map(|attribute| attribute.key).all(|key| !key.starts_with("kyma.")));
+    }
 }
 
 #[tokio::test]
