@@ -163,17 +163,21 @@ impl AsRef<[u8]> for ChargedShared {
 }
 
 /// Turns a paid-for buffer into shared bytes; the permit is returned when the last clone or slice is gone.
-pub(crate) fn charge(buffer: Vec<u8>, permit: Permit) -> Bytes {
-    charge_from(buffer, 0, permit)
+pub(crate) fn charge(mut buffer: Vec<u8>, mut permit: Permit) -> Bytes {
+    fit(&mut buffer, &mut permit);
+    share(buffer, 0, permit)
 }
 
-/// The same for bytes that begin at `start`; those before them are paid for, too.
-pub(crate) fn charge_from(mut buffer: Vec<u8>, start: usize, mut permit: Permit) -> Bytes {
-    // Room that a reader took and did not need would be paid for as long as the bytes live.
+/// Gives back room that a reader took and did not need: it would be paid for as long as the bytes live.
+pub(crate) fn fit(buffer: &mut Vec<u8>, permit: &mut Permit) {
     if buffer.capacity() - buffer.len() > buffer.len() / 8 {
         buffer.shrink_to_fit();
     }
     permit.shrink_to(buffer.capacity());
+}
+
+/// Shares the bytes of a buffer that begin at `start`; those before them are paid for, too.
+pub(crate) fn share(buffer: Vec<u8>, start: usize, permit: Permit) -> Bytes {
     Bytes::from_owner(Charged { buffer, start, _permit: permit })
 }
 

@@ -30,15 +30,18 @@ pub(crate) fn front_for(length: usize, permit: &mut Permit) -> usize {
 
 impl Buffer {
     /// The request that begins at `start`.
-    pub(crate) fn new(bytes: Vec<u8>, start: usize, permit: Permit) -> Self {
+    pub(crate) fn new(mut bytes: Vec<u8>, start: usize, mut permit: Permit) -> Self {
+        budget::fit(&mut bytes, &mut permit);
         let start = start.min(bytes.len());
         Self { bytes, start, permit }
     }
 
-    /// Puts `front` in the place of the first `until` bytes; false, and nothing changed, when there is no room.
+    /// Puts `front` in the place of the first `until` bytes; false, and nothing changed, when there is no room, or when so
+    /// much goes away that what is left of it would be kept for nothing.
     pub(crate) fn replace_front(&mut self, until: usize, front: &[u8]) -> bool {
-        let end = self.start + until;
-        let Some(start) = end.checked_sub(front.len()).filter(|_| end <= self.bytes.len()) else { return false };
+        let (end, most) = (self.start + until, self.bytes.len() / 8);
+        let start = end.checked_sub(front.len()).filter(|start| end <= self.bytes.len() && *start <= most);
+        let Some(start) = start else { return false };
         self.bytes[start..end].copy_from_slice(front);
         self.start = start;
         true
@@ -46,7 +49,7 @@ impl Buffer {
 
     /// From now on it cannot be changed, and anybody may have it.
     pub(crate) fn share(self) -> Bytes {
-        budget::charge_from(self.bytes, self.start, self.permit)
+        budget::share(self.bytes, self.start, self.permit)
     }
 }
 
@@ -76,6 +79,7 @@ mod tests {
         assert_eq!((&buffer[..7], buffer.len(), buffer[6..].as_ptr()), (&b"longer\x07"[..], LARGE + 3, rest));
         assert!(buffer.replace_front(6, b"s"));
         assert!(!buffer.replace_front(1, &[1; FRONT + 10]), "there is not that much room");
+        assert!(!buffer.replace_front(LARGE / 4, b""), "there is too much of it");
         let shared = buffer.share();
         assert_eq!((&shared[..3], shared.len(), shared[1..].as_ptr()), (&b"s\x07\x07"[..], LARGE - 2, rest));
         assert!(budget.used() >= LARGE + FRONT, "the room is paid for as long as it is there");

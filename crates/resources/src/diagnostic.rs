@@ -293,7 +293,9 @@ impl Findings {
         {
             let mut end = Place::start_of(&last.file);
             end.line = last.line;
-            all.push(Diagnostic::error(&end, format!("{} more problems are not shown", self.more.get())));
+            let message = format!("{} more problems are not shown", self.more.get());
+            let note = if self.errors.get() > 0 { Diagnostic::error } else { Diagnostic::warning };
+            all.push(note(&end, message));
         }
         all
     }

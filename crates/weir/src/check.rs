@@ -70,7 +70,8 @@ fn document(checked: &Checked, ok: bool) -> Value {
     let pipelines = checked.plan.iter().flat_map(|plan| &plan.pipelines).map(|pipeline| {
         let output = &pipeline.output;
         json!({
-            "pipeline": pipeline.exporter_id(),
+            "pipeline": format!("{}/{}", pipeline.signal.name(), pipeline.name),
+            "exporter": pipeline.exporter_id(),
             "host": output.endpoint.host,
             "port": output.endpoint.port,
             "path": output.endpoint.path,

@@ -210,7 +210,10 @@ fn enrich_within(
     }
     let made = if is_front {
         let front = splice::splice_front(*signal, body, changes.edits);
-        front.map(|(bytes, until)| Made::Front { bytes, until, _permit: permit })
+        front.map(|(bytes, until)| {
+            permit.shrink_to(bytes.capacity());
+            Made::Front { bytes, until, _permit: permit }
+        })
     } else {
         splice::splice(*signal, body, changes.edits).map(|made| Made::Whole(budget::charge(made, permit)))
     };

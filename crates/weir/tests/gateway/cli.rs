@@ -99,7 +99,8 @@ async fn check_speaks_json_for_programs() {
     let good = check(&good(), 0).await;
     assert_eq!(good["ok"], true);
     assert_eq!(good["findings"], json!([]));
-    assert_eq!(good["pipelines"][0]["pipeline"], "otlp_grpc/tracepipeline-backend");
+    assert_eq!(good["pipelines"][0]["pipeline"], "traces/backend");
+    assert_eq!(good["pipelines"][0]["exporter"], "otlp_grpc/tracepipeline-backend");
     assert_eq!(good["pipelines"][0]["port"], 4317);
     let bad = check(BAD, 1).await;
     assert_eq!((&bad["ok"], &bad["pipelines"]), (&json!(false), &json!([])));

@@ -1,16 +1,19 @@
 //! What happens to telemetry between its client and its backend, by configuration: selection, enrichment, transforms,
 //! filters, temporality. Each case ends with books that balance.
 
+use std::time::Duration;
+
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, any_value::Value};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
+use weir_engine::{Settings, settings::MEMORY_MIN};
 use weir_plan::Signal;
 
 use crate::support::backend::Backend;
 use crate::support::eventually;
-use crate::support::gateway::{Gateway, configuration, settings};
+use crate::support::gateway::{Gateway, closed_port, configuration, settings};
 use crate::support::grpc::{OK, UNIMPLEMENTED, frame};
 use crate::support::http::{self, JSON, PROTOBUF};
 use crate::support::metrics::whole;
@@ -214,6 +217,29 @@ async fn the_metrics_tell_which_condition_removed_how_much() {
         assert_eq!(books.delivered, items(signal, &arrived(&backend)), "{signal:?}");
         assert_eq!(books.accepted, 2 * items(signal, &three_services(signal)), "{signal:?}");
     }
+}
+
+/// Who is refused keeps the data and sends it again: nothing was removed from what is not here.
+#[tokio::test]
+async fn what_a_filter_removes_from_a_refused_request_is_not_counted() {
+    const SPANS: u64 = 40;
+    let filter = "  filter:\n  - conditions: ['IsMatch(span.name, \"[02468]$\")']";
+    let yaml = document(Signal::Traces, "dead", closed_port().await, filter);
+    let settings = Settings { memory: MEMORY_MIN, spill_after: Duration::from_millis(1), ..settings() };
+    let gateway = Gateway::configured(&yaml, settings).await;
+    let client = gateway.client().await;
+    let (mut taken, mut refused) = (0, 0);
+    while refused == 0 {
+        match client.export(&payload::encoded(1 + taken * SPANS, SPANS, 20_000)).await.code {
+            OK => taken += 1,
+            _ => refused += 1,
+        }
+        assert!(taken < 1_000, "nothing is refused");
+    }
+    let books = gateway.books("dead");
+    assert_eq!((books.accepted, books.filtered["filter"]), (taken * SPANS, taken * SPANS / 2));
+    let page = gateway.scrape().await;
+    assert_eq!(whole(page.sum("weir_rule_filtered_items_total", "pipeline=\"dead\"")), taken * SPANS / 2);
 }
 
 #[tokio::test]
