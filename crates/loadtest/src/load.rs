@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -48,6 +48,9 @@ pub fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
         if let Some(path) = &args.report {
             files::write_json(path, &report)?;
         }
+        let failures = report.connect_failures;
+        let was_there = report.requests > 0 || failures == 0;
+        ensure!(was_there, "all {failures} attempts to connect failed; is the endpoint right, and is anybody there?");
         summarize(signal, &report).context("cannot write summary")?;
         Ok(ExitCode::SUCCESS)
     })

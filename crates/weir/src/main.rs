@@ -51,7 +51,33 @@ fn main() -> ExitCode {
         }
     };
     result.unwrap_or_else(|error| {
-        tracing::error!("{error:#}");
+        tracing::error!("{}", explain(&error));
         ExitCode::FAILURE
     })
+}
+
+/// An error and its causes, each of them once: some say their cause themselves, for those who show nothing else.
+fn explain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_is_said_once() {
+        let own = |text: &str| anyhow::Error::msg(text.to_owned());
+        assert_eq!(explain(&own("no disk").context("cannot open").context("stopped")), "stopped: cannot open: no disk");
+        assert_eq!(
+            explain(&own("no disk").context("cannot open: no disk; free some")),
+            "cannot open: no disk; free some"
+        );
+    }
 }

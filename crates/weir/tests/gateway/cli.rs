@@ -223,7 +223,17 @@ async fn a_port_in_use_is_named_with_its_flag() {
         let ended = end(command).await;
         assert_eq!(ended.code, Some(1), "{flag}");
         assert!(ended.err.contains(&port) && ended.err.contains(flag), "{flag}: {}", ended.err);
+        assert_eq!(ended.err.matches("in use").count(), 1, "{flag}: {}", ended.err);
     }
+}
+
+/// However short a load is: one that nobody took is none.
+#[tokio::test]
+async fn a_load_to_where_nobody_is_says_so() {
+    let endpoint = closed_port().await.to_string();
+    let ended = weir(&["load", "traces", "--endpoint", &endpoint, "--duration", "300ms"]).await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
+    assert!(ended.err.contains("attempts to connect failed"), "{}", ended.err);
 }
 
 #[tokio::test]
