@@ -186,9 +186,10 @@ fn secure(engine: &Engine, args: &IngestArgs) {
 fn report((exporter, books): &(String, Snapshot)) {
     let dropped: u64 = books.dropped.values().sum();
     let rejected: u64 = books.rejected.values().sum();
+    let filtered: u64 = books.filtered.values().sum();
     let Snapshot { accepted, recovered, delivered, pending, .. } = books;
     let balanced = books.balanced();
-    tracing::info!(exporter, accepted, recovered, delivered, dropped, rejected, pending, balanced, "stopped");
+    tracing::info!(exporter, accepted, recovered, delivered, filtered, dropped, rejected, pending, balanced, "stopped");
 }
 
 /// The signals that end the program.
