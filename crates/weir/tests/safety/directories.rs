@@ -243,7 +243,17 @@ async fn removed_files_are_counted_or_delivered() {
     let books = Scrape::of(weir.metrics).await.books("backend");
     assert_eq!(books.delivered, arrived(&sink).len() as u64, "{books:?}");
     assert_eq!(books.delivered + books.dropped, books.accepted, "{books:?}");
-    send_all(weir.grpc, 20..30, 100).await;
+    // What a slow disk is given first goes to the file that is not there any more: who sent it is asked to send it again.
+    for number in 20..30 {
+        eventually("it is taken", async || {
+            let answer = send(weir.grpc, number..number + 1, 100).await.remove(0);
+            if answer.code != OK {
+                is_polite(&answer);
+            }
+            answer.code == OK
+        })
+        .await;
+    }
     eventually("what comes later is delivered", async || ids(20..30).iter().all(|id| arrived(&sink).contains(id)))
         .await;
     dir.becomes_empty().await;
