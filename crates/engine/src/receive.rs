@@ -29,7 +29,7 @@ use reply::Reply;
 pub(crate) use server::{Server, ServerLimits};
 
 use crate::budget::{Budget, Permit};
-use crate::buffer::Buffer;
+use crate::buffer::{self, Buffer};
 use crate::codec::{self, Encoding, InflateLimits};
 use crate::intake::{Arrived, Intake, Verdict};
 
@@ -145,6 +145,13 @@ impl Receiver {
             return Err(Refusal::too_large(declared, limit));
         }
         self.budget.take(declared, ADMIT_PATIENCE).await.ok_or_else(Refusal::no_memory)
+    }
+
+    /// Room in front of a body of `declared` bytes, paid for by `permit`: of what is inflated or converted first, another
+    /// body is made.
+    fn front(declared: usize, encoding: Encoding, format: Format, permit: &mut Permit) -> usize {
+        let stays = encoding == Encoding::Identity && format == Format::Protobuf;
+        if stays { buffer::front_for(declared, permit) } else { 0 }
     }
 
     /// From a received message to the verdict about its data.

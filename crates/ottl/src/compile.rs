@@ -48,26 +48,20 @@ impl Compiler {
 
     /// What a call does, in the shortest way.
     fn action(&mut self, mut call: Call) -> Action {
-        match (call.function.name, &mut call.arguments.0[..]) {
-            ("set", [Argument::Path(path), Argument::Value(value)]) => match entry(path) {
-                Some(target) => match std::mem::replace(value, Expr::Literal(Value::Nil)) {
-                    Expr::Path(path) => match entry(&path) {
-                        Some(source) => Action::Copy(target, source),
-                        None => Action::Set(target, Expr::Path(path)),
-                    },
-                    value => Action::Set(target, value),
-                },
-                None => Action::Call(call),
-            },
-            ("delete_key", [Argument::Path(path), Argument::Value(Expr::Literal(Value::String(key)))]) => {
-                match (path.target, &path.keys[..]) {
-                    (Target::Map(level), []) => {
-                        Action::Delete(Entry { level, slot: self.slot(level, key), key: key.to_string() })
-                    }
-                    _ => Action::Call(call),
-                }
+        let short = match (call.function.name, &mut call.arguments.0[..]) {
+            ("set", [Argument::Path(target), Argument::Value(value)]) => set_entry(target, value),
+            ("delete_key", [Argument::Path(map), Argument::Value(key)]) => self.delete_entry(map, key),
+            _ => None,
+        };
+        short.unwrap_or(Action::Call(call))
+    }
+
+    fn delete_entry(&mut self, map: &Path, key: &Expr) -> Option<Action> {
+        match (map.target, &map.keys[..], key) {
+            (Target::Map(level), [], Expr::Literal(Value::String(key))) => {
+                Some(Action::Delete(Entry { level, slot: self.slot(level, key), key: key.to_string() }))
             }
-            _ => Action::Call(call),
+            _ => None,
         }
     }
 
@@ -223,6 +217,19 @@ fn is_text(path: &Path, operator: ast::Comparison, text: &str) -> Option<Is> {
     let mut encoded = weir_otlp::build::Encoder::default();
     encoded.bytes(1, text.as_bytes());
     Some(Is { entry, text: text.to_owned(), encoded: encoded.into_bytes(), equal })
+}
+
+/// `set` of an entry; takes the value if it is one.
+fn set_entry(target: &Path, value: &mut Expr) -> Option<Action> {
+    let target = entry(target)?;
+    let source = match value {
+        Expr::Path(path) => entry(path),
+        _ => None,
+    };
+    Some(match source {
+        Some(source) => Action::Copy(target, source),
+        None => Action::Set(target, std::mem::replace(value, Expr::Literal(Value::Nil))),
+    })
 }
 
 /// The entry of a message's map that a path leads to, if it leads to one with a literal key.

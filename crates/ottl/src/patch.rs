@@ -87,27 +87,23 @@ impl Patches {
     /// Writes the length of a message whose body grew since it was [entered](Self::enter); returns by how much the whole
     /// field grew.
     pub(crate) fn leave(&mut self, mark: Mark, request: &[u8], place: Place, grown: isize) -> isize {
-        if grown == 0 {
-            match self.list.len() == mark.0 + 1 {
-                true => self.list.truncate(mark.0),
-                false => self.list[mark.0].old = place.start..place.start,
-            }
-            return 0;
-        }
-        let field = self.resize(request, place, grown);
-        if let Some(length) = self.list.pop() {
+        if grown != 0 {
+            let (length, longer) = self.length(request, place, grown);
             self.list[mark.0] = length;
+            return grown + longer;
         }
-        field
+        if self.list.len() == mark.0 + 1 {
+            self.forget(mark);
+        } else {
+            // As much came as went: the length stays.
+            self.list[mark.0].old = place.start..place.start;
+        }
+        0
     }
 
-    /// Forgets the changes to a message made since it was entered, which lie in `within`.
-    pub(crate) fn forget(&mut self, mark: Mark, within: &Range<usize>) {
+    /// Forgets the changes to a message made since it was entered.
+    pub(crate) fn forget(&mut self, mark: Mark) {
         self.list.truncate(mark.0);
-        // A removal that began before the mark may have been extended into the range.
-        if let Some(last) = self.list.last_mut() {
-            last.old.end = last.old.end.min(within.start).max(last.old.start);
-        }
     }
 
     /// Whether nothing changes.
@@ -120,10 +116,21 @@ impl Patches {
         if grown == 0 {
             return 0;
         }
+        let (length, longer) = self.length(request, place, grown);
+        self.list.push(length);
+        grown + longer
+    }
+
+    /// The new length of a message whose body grew, and by how much that is longer than the old one.
+    fn length(&mut self, request: &[u8], place: Place, grown: isize) -> (Patch, isize) {
         let length = (place.end - place.start).saturating_add_signed(grown) as u64;
         let key_length = request[place.key..].iter().take_while(|byte| **byte >= 0x80).count() + 1;
         let old = place.key + key_length..place.start;
-        grown + self.replace(old, |arena| raw_varint(length, arena))
+        let start = self.arena.len();
+        raw_varint(length, &mut self.arena);
+        let new = start..self.arena.len();
+        let longer = new.len().cast_signed() - old.len().cast_signed();
+        (Patch { old, new }, longer)
     }
 
     /// The request with all changes.

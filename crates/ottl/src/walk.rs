@@ -70,7 +70,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
                     kept += 1;
                 }
                 Fate::Dropped => {
-                    self.patches.forget(mark, &place.field());
+                    self.patches.forget(mark);
                     grown += self.patches.remove(place.field());
                 }
             }

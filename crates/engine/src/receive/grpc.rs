@@ -14,7 +14,6 @@ use weir_plan::Signal;
 use super::body::BodyReader;
 use super::reply::Reply;
 use super::{Format, Received, Receiver, Refusal, Transport};
-use crate::buffer;
 use crate::codec::Encoding;
 
 /// Encodings that clients may compress with.
@@ -62,7 +61,7 @@ async fn read(receiver: &Receiver, request: Request<Incoming>, peer: Option<IpAd
         _ => return Err(Refusal::malformed(format!("{flag} is not a gRPC compression flag (0 or 1)"))),
     };
     let mut permit = receiver.admit(declared).await?;
-    let front = if encoding == Encoding::Identity { buffer::front_for(declared, &mut permit) } else { 0 };
+    let front = Receiver::front(declared, encoding, Format::Protobuf, &mut permit);
     let Some(bytes) = body.read(front, declared).await? else {
         return Err(Refusal::malformed(format!("the message is shorter than the {declared} bytes it declares")));
     };

@@ -11,7 +11,6 @@ use weir_plan::Signal;
 use super::body::BodyReader;
 use super::reply::Reply;
 use super::{Format, Received, Receiver, Refusal, Transport};
-use crate::buffer;
 use crate::codec::Encoding;
 
 pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>, peer: Option<IpAddr>) -> Response<Reply> {
@@ -58,11 +57,10 @@ async fn read(
     receiver.check(signal, &head.headers)?;
     let encoding = encoding(&head.headers)?;
     let mut body = BodyReader::new(body, receiver.body_timeout);
-    let plain = encoding == Encoding::Identity && format == Format::Protobuf;
     let (bytes, front, permit) = match content_length(&head.headers) {
         Some(declared) => {
             let mut permit = receiver.admit(declared).await?;
-            let front = if plain { buffer::front_for(declared, &mut permit) } else { 0 };
+            let front = Receiver::front(declared, encoding, format, &mut permit);
             let bytes = body.read(front, declared).await?;
             (bytes.ok_or_else(|| Refusal::malformed("the body is shorter than its content-length"))?, front, permit)
         }
