@@ -197,9 +197,9 @@ impl Account {
         self.delivery_ms.store(0, Ordering::Relaxed);
     }
 
-    /// The backend takes no larger requests.
+    /// The backend takes no larger requests, as far as is known now.
     pub(crate) fn takes_at_most(&self, bytes: usize) {
-        self.request_bytes.fetch_min(bytes, Ordering::Relaxed);
+        self.request_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Little is held: the pipeline could do with more.

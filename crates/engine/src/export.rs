@@ -2,6 +2,7 @@
 //!
 //! An exporter turns bodies into one request and an answer into an [`Outcome`]; it keeps no data and decides no retry.
 
+mod answer;
 mod body;
 mod coalesce;
 mod grpc;
@@ -14,10 +15,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use ::http::{HeaderMap, HeaderName, HeaderValue, Request};
+use bytes::Bytes;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -26,8 +25,8 @@ use weir_plan::{Compression, Endpoint, Output, Pipeline, Protocol, Signal};
 
 use crate::budget::{Budget, Permit};
 use crate::codec;
-use crate::status::Code;
 use crate::store;
+use answer::Answer;
 use body::Chunks;
 
 /// A request that has no answer after this long is tried again. Long, because a slow backend that does take the data
@@ -38,10 +37,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// HTTP/2 pings find dead connections within this and [`PING_TIMEOUT`].
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// Answers are small; what is longer is cut off.
-const MAX_ANSWER_BYTES: usize = 64 * 1024;
-/// How much of a backend's error text is kept.
-const MAX_MESSAGE_CHARS: usize = 500;
 /// Bodies below this are copied together: a separate frame for each would cost more than the copy.
 const COPY_BELOW_BYTES: usize = 16 * 1024;
 /// Compressing more than this leaves the async workers.
@@ -54,10 +49,8 @@ pub(crate) enum Outcome {
     Delivered { rejected: u64, message: String },
     /// Not taken now; to be tried again, not before `hint`.
     Retry { kind: RetryKind, hint: Option<Duration>, message: String },
-    /// Larger than the backend takes.
-    TooLarge { message: String },
-    /// Refused for good.
-    Rejected { code: String, message: String },
+    /// Refused, for a cause that time alone may not mend.
+    Refused(Refusal),
 }
 
 /// What stood in the way of a request.
@@ -73,6 +66,31 @@ pub(crate) enum RetryKind {
     Answered,
 }
 
+/// An answer that refuses a request without asking to try again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) about: About,
+    /// gRPC status name, HTTP status, or a word of ours: `too_large`, `not_otlp`.
+    pub(crate) code: String,
+    /// The backend's own words, shortened.
+    pub(crate) message: String,
+    /// The backend asked not to be tried again before.
+    pub(crate) hint: Option<Duration>,
+}
+
+/// What a refusal speaks of, as far as its code tells: decision 012 has the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum About {
+    /// The items: other items may be taken.
+    Data,
+    /// The size of the request: a smaller one may be taken.
+    Size,
+    /// The backend's own state, or the items: its code does not tell which.
+    Unclear,
+    /// Who asks, where, or by which way (credentials, routes, proxies): no item is the cause.
+    Access,
+}
+
 impl Outcome {
     fn retry(message: impl Into<String>) -> Self {
         Self::Retry { kind: RetryKind::Answered, hint: None, message: message.into() }
@@ -84,6 +102,10 @@ impl Outcome {
 
     fn unsent(message: impl Into<String>) -> Self {
         Self::Retry { kind: RetryKind::Ours, hint: None, message: message.into() }
+    }
+
+    pub(crate) fn refused(about: About, code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Refused(Refusal { about, code: code.into(), message: message.into(), hint: None })
     }
 }
 
@@ -196,6 +218,7 @@ impl Exporter {
 
     async fn exchange(&self, request: Request<Chunks>) -> Outcome {
         let used = request.headers().get(::http::header::AUTHORIZATION).cloned();
+        let progress = request.body().progress();
         let response = match self.client.request(request).await {
             Ok(response) => response,
             Err(error) => {
@@ -203,7 +226,8 @@ impl Exporter {
                 return Outcome::Retry { kind, hint: None, message: chain(&error) };
             }
         };
-        let answer = match read_answer(response).await {
+        let was_sent = progress.is_sent();
+        let answer = match Answer::read(response, &self.encode).await {
             Ok(answer) => answer,
             Err(message) => return Outcome::retry(message),
         };
@@ -211,11 +235,14 @@ impl Exporter {
             && answer.is_unauthenticated()
         {
             tokens.forget(&used);
-            return Outcome::retry("the backend refused the token; a new one is fetched");
         }
-        match self.protocol {
-            Protocol::Grpc => grpc::outcome(&answer),
-            Protocol::Http => http::outcome(&answer),
+        let outcome = match self.protocol {
+            Protocol::Grpc => grpc::outcome(&answer, &self.encode),
+            Protocol::Http => http::outcome(&answer, &self.encode),
+        };
+        match outcome {
+            Outcome::Delivered { .. } if !was_sent => answer::not_otlp("a success before the request was sent"),
+            outcome => outcome,
         }
     }
 }
@@ -224,42 +251,6 @@ impl Backend for Exporter {
     fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
         Box::pin(self.attempt(bodies))
     }
-}
-
-/// An answer, read to its end.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    status: ::http::StatusCode,
-    headers: HeaderMap,
-    trailers: HeaderMap,
-    body: Bytes,
-}
-
-impl Answer {
-    /// Whether the backend does not know who we are: HTTP 401, or UNAUTHENTICATED in gRPC.
-    fn is_unauthenticated(&self) -> bool {
-        self.status == ::http::StatusCode::UNAUTHORIZED || grpc::code(self) == Some(Code::UNAUTHENTICATED)
-    }
-}
-
-async fn read_answer(response: Response<Incoming>) -> Result<Answer, String> {
-    let (head, mut incoming) = response.into_parts();
-    let mut body = BytesMut::new();
-    let mut trailers = HeaderMap::new();
-    while let Some(frame) = incoming.frame().await {
-        let frame = frame.map_err(|error| format!("cannot read the backend's answer: {error}"))?;
-        match frame.into_data() {
-            // What is longer is read to its end, because the status may follow, and not kept.
-            Ok(data) => body.extend_from_slice(&data[..data.len().min(MAX_ANSWER_BYTES - body.len())]),
-            Err(frame) => trailers = frame.into_trailers().unwrap_or_default(),
-        }
-    }
-    Ok(Answer { status: head.status, headers: head.headers, trailers, body: body.freeze() })
-}
-
-/// A backend's text as far as it is kept.
-fn shorten(text: &str) -> String {
-    text.chars().take(MAX_MESSAGE_CHARS).collect()
 }
 
 fn client(protocol: Protocol, config: rustls::ClientConfig) -> HttpClient {

@@ -19,7 +19,7 @@ use crate::books::Snapshot;
 use crate::budget::Budget;
 use crate::histogram::Histogram;
 use crate::intake::Intake;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, State};
 use crate::process;
 use crate::receive::{BySignal, Counters, REASONS, ReceiverStats};
 use crate::reloads::Reloads;
@@ -123,6 +123,9 @@ impl Metrics {
             rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), load(&pipeline.stats.concurrency) as f64));
         let help = "Requests to the backend that may be unanswered at once";
         writer.gauges("weir_pipeline_concurrency_limit", help, limits)?;
+        let states = rows.iter().flat_map(|(pipeline, _)| backend_states(pipeline));
+        let help = "1 for the state that the backend is in, with the code of its refusal";
+        writer.gauges("weir_pipeline_backend_state", help, states)?;
         let latencies = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), &pipeline.stats.latency));
         writer.histograms("weir_backend_latency_seconds", "Time from a request to the backend to its answer", latencies)
     }
@@ -239,6 +242,18 @@ fn labels_with(pipeline: &Pipeline, name: &'static str, value: &str) -> Labels {
     let mut labels = pipeline_labels(pipeline);
     labels.push((name, value.to_owned()));
     labels
+}
+
+/// Each state that a backend may be in, and whether it is.
+fn backend_states(pipeline: &Pipeline) -> impl Iterator<Item = (Labels, f64)> {
+    let standing = pipeline.stats.backend.read();
+    State::ALL.into_iter().map(move |state| {
+        let is_now = state == standing.state;
+        let mut labels = labels_with(pipeline, "state", state.as_str());
+        let code = if is_now { standing.code.as_str() } else { "" };
+        labels.push(("code", code.to_owned()));
+        (labels, f64::from(u8::from(is_now)))
+    })
 }
 
 fn exporter_labels(pipeline: &Pipeline) -> Labels {

@@ -3,15 +3,16 @@
 //! Each pipeline has its own queue, share of memory, send slots and backend connection; pipelines have nothing in
 //! common but the bytes of a request and the budget that pays for them (promise P2). What the bytes mean is known only to `weir-otlp`, how they travel only to `export`.
 
-mod bisect;
 mod concurrency;
 mod delivery;
 mod flight;
+mod isolation;
 mod pace;
 mod parked;
 mod queue;
 mod retry_budget;
 mod samples;
+mod standing;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 use weir_plan::Signal;
 
 pub(crate) use samples::{Sample, Samples};
+pub(crate) use standing::{Stands, State};
 
 use crate::account::Account;
 use crate::budget::Budget;
@@ -46,7 +48,7 @@ pub(crate) struct Limits {
 }
 
 /// What a pipeline shows of itself beside its books.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Stats {
     /// Requests to the backend that are unanswered.
     pub(crate) in_flight: AtomicU64,
@@ -66,9 +68,26 @@ pub(crate) struct Stats {
     pub(crate) latency: Histogram,
     /// What the backend refused for good.
     pub(crate) samples: Samples,
+    /// How the backend stands.
+    pub(crate) backend: Stands,
 }
 
 impl Stats {
+    fn new(now: Instant) -> Self {
+        Self {
+            in_flight: AtomicU64::new(0),
+            parked: AtomicU64::new(0),
+            retries: AtomicU64::new(0),
+            queued_bytes: AtomicU64::new(0),
+            pending_bytes: AtomicU64::new(0),
+            oldest_ms: AtomicU64::new(u64::MAX),
+            concurrency: AtomicU64::new(0),
+            latency: Histogram::default(),
+            samples: Samples::default(),
+            backend: Stands::new(now),
+        }
+    }
+
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
     }
@@ -122,7 +141,7 @@ impl Pipeline {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         // Unbounded in count, bounded in bytes: every obligation in it carries its permit of the memory budget.
         let (inbox, commands) = mpsc::unbounded_channel();
-        let stats = Arc::new(Stats { oldest_ms: AtomicU64::new(u64::MAX), ..Stats::default() });
+        let stats = Arc::new(Stats::new(Instant::now()));
         let Common { limits, budget, store, clock } = common;
         let io = store.as_ref().map_or(Io::Threads, |store| store.io);
         let store = store.map(|store| store.stats);

@@ -9,12 +9,17 @@ pub(crate) struct Code(u32);
 impl Code {
     pub(crate) const OK: Self = Self(0);
     pub(crate) const CANCELLED: Self = Self(1);
+    pub(crate) const UNKNOWN: Self = Self(2);
     pub(crate) const INVALID_ARGUMENT: Self = Self(3);
     pub(crate) const DEADLINE_EXCEEDED: Self = Self(4);
+    pub(crate) const NOT_FOUND: Self = Self(5);
+    pub(crate) const PERMISSION_DENIED: Self = Self(7);
     pub(crate) const RESOURCE_EXHAUSTED: Self = Self(8);
+    pub(crate) const FAILED_PRECONDITION: Self = Self(9);
     pub(crate) const ABORTED: Self = Self(10);
     pub(crate) const OUT_OF_RANGE: Self = Self(11);
     pub(crate) const UNIMPLEMENTED: Self = Self(12);
+    pub(crate) const INTERNAL: Self = Self(13);
     pub(crate) const UNAVAILABLE: Self = Self(14);
     pub(crate) const DATA_LOSS: Self = Self(15);
     pub(crate) const UNAUTHENTICATED: Self = Self(16);

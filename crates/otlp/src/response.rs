@@ -38,6 +38,9 @@ pub fn partial_success(bytes: &[u8]) -> Result<Option<PartialSuccess>, Error> {
 pub fn partial_success_from_json(text: &[u8]) -> Result<Option<PartialSuccess>, Error> {
     let response: JsonResponse =
         serde_json::from_slice(text).map_err(|error| Error::json(&error, "partialSuccess".to_owned()))?;
+    if response.error.is_some() {
+        return Err(Error::json(&serde_json::Error::custom("it speaks of an error"), "error".to_owned()));
+    }
     let partial = response.partial_success.unwrap_or_default();
     let success = PartialSuccess {
         rejected: partial.rejected.map_or(0, |JsonInt(rejected)| rejected),
@@ -109,6 +112,9 @@ fn read_partial(bytes: &[u8], start: usize, partial: &mut PartialSuccess) -> Res
 struct JsonResponse {
     #[serde(rename = "partialSuccess", alias = "partial_success")]
     partial_success: Option<JsonPartial>,
+    /// No field of OTLP, but what gateways say with status 200 when they did not pass a request on.
+    #[serde(alias = "errors")]
+    error: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize, Default)]

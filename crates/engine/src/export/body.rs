@@ -2,10 +2,13 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io::IoSlice;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 
 use super::COPY_BELOW_BYTES;
@@ -15,13 +18,60 @@ use super::COPY_BELOW_BYTES;
 pub(crate) struct Chunks {
     chunks: VecDeque<Bytes>,
     remaining: u64,
+    progress: Progress,
+}
+
+/// How far a body has come on its way.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Progress(Arc<AtomicBool>);
+
+impl Progress {
+    /// Whether all of the body went out. What a backend says before cannot be about the data.
+    pub(super) fn is_sent(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// A piece of a body on its way; the last one tells when it went out.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    bytes: Bytes,
+    progress: Option<Progress>,
+}
+
+impl Buf for Chunk {
+    fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.bytes.chunks_vectored(slices)
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        if self.bytes.is_empty()
+            && let Some(progress) = &self.progress
+        {
+            progress.0.store(true, Ordering::Release);
+        }
+    }
 }
 
 impl Chunks {
     /// The pieces as they are.
     pub(super) fn plain(chunks: Vec<Bytes>) -> Self {
         let remaining = chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        Self { chunks: chunks.into(), remaining }
+        Self { chunks: chunks.into(), remaining, progress: Progress::default() }
+    }
+
+    /// To look at while the body is sent.
+    pub(super) fn progress(&self) -> Progress {
+        self.progress.clone()
     }
 
     /// The pieces as one gRPC message (five bytes of prefix: compressed flag and length).
@@ -38,13 +88,14 @@ impl Chunks {
 }
 
 impl Body for Chunks {
-    type Data = Bytes;
+    type Data = Chunk;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let next = self.chunks.pop_front();
-        self.remaining -= next.as_ref().map_or(0, |chunk| chunk.len() as u64);
-        Poll::Ready(next.map(|chunk| Ok(Frame::data(chunk))))
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Chunk>, Infallible>>> {
+        let Some(bytes) = self.chunks.pop_front() else { return Poll::Ready(None) };
+        self.remaining -= bytes.len() as u64;
+        let progress = self.chunks.is_empty().then(|| self.progress.clone());
+        Poll::Ready(Some(Ok(Frame::data(Chunk { bytes, progress }))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -3,21 +3,25 @@
 use std::time::Duration;
 
 use base64::Engine as _;
-use bytes::Bytes;
 use http::HeaderMap;
 
-use super::{Answer, Outcome, RetryKind};
+use super::answer::{self, Answer};
+use super::{About, Outcome, Refusal, RetryKind, http as over_http};
+use crate::budget::Budget;
 use crate::status::Code;
 
+/// Before each message: a flag for compression, and the length in four bytes.
+const PREFIX_BYTES: usize = 5;
+
 /// Reads an answer. Retryable codes are those of the OTLP specification ("OTLP/gRPC Throttling", "Failures").
-pub(super) fn outcome(answer: &Answer) -> Outcome {
+pub(super) fn outcome(answer: &Answer, budget: &Budget) -> Outcome {
     let Some(code) = code(answer) else { return without_status(answer) };
-    let fields = fields(answer);
     if code == Code::OK {
-        return delivered(&answer.body);
+        return success(answer, budget);
     }
+    let fields = fields(answer);
     let message = text(fields, "grpc-message").map(percent_decode).unwrap_or_default();
-    let message = super::shorten(&message);
+    let message = answer::shorten(&message);
     let hint = details(fields).and_then(|status| status.retry_delay);
     judge(code, message, hint)
 }
@@ -33,48 +37,100 @@ fn fields(answer: &Answer) -> &HeaderMap {
 }
 
 fn judge(code: Code, message: String, hint: Option<Duration>) -> Outcome {
+    match about(code, &message) {
+        None => Outcome::Retry { kind: RetryKind::Answered, hint, message: format!("{code}: {message}") },
+        Some(About::Size) => Outcome::Refused(Refusal { about: About::Size, code: "too_large".into(), message, hint }),
+        Some(about) => Outcome::Refused(Refusal { about, code: code.to_string(), message, hint }),
+    }
+}
+
+/// What a status speaks of; `None` for those that ask to try again.
+fn about(code: Code, message: &str) -> Option<About> {
+    let may_be_size = [
+        Code::RESOURCE_EXHAUSTED,
+        Code::OUT_OF_RANGE,
+        Code::INVALID_ARGUMENT,
+        Code::FAILED_PRECONDITION,
+        Code::INTERNAL,
+        Code::UNKNOWN,
+    ];
     match code {
-        Code::CANCELLED
+        _ if may_be_size.contains(&code) && names_a_size(message) => Some(About::Size),
+        // The specification calls RESOURCE_EXHAUSTED final without a RetryInfo, but backends under memory pressure answer
+        // so, and giving up acknowledged data for a missing hint would break the first promise.
+        Code::RESOURCE_EXHAUSTED
+        | Code::CANCELLED
         | Code::DEADLINE_EXCEEDED
         | Code::ABORTED
         | Code::OUT_OF_RANGE
         | Code::UNAVAILABLE
-        | Code::DATA_LOSS => Outcome::Retry { kind: RetryKind::Answered, hint, message: format!("{code}: {message}") },
-        Code::RESOURCE_EXHAUSTED if hint.is_none() && is_too_large(&message) => Outcome::TooLarge { message },
-        // The specification calls this final without a RetryInfo, but backends under memory pressure answer so, and
-        // giving up acknowledged data for a missing hint would break the first promise.
-        Code::RESOURCE_EXHAUSTED => {
-            Outcome::Retry { kind: RetryKind::Answered, hint, message: format!("{code}: {message}") }
-        }
-        _ => Outcome::Rejected { code: code.to_string(), message },
+        | Code::DATA_LOSS => None,
+        Code::INVALID_ARGUMENT => Some(About::Data),
+        Code::UNAUTHENTICATED | Code::PERMISSION_DENIED | Code::UNIMPLEMENTED | Code::NOT_FOUND => Some(About::Access),
+        _ => Some(About::Unclear),
     }
 }
 
-/// The texts in which gRPC servers refuse a message for its size.
-fn is_too_large(message: &str) -> bool {
+/// Whether a text refuses a message for its size: it speaks of one, and says how many bytes. "The request rate is too
+/// large" does not.
+///
+/// gRPC for Go, Java, Python, C++ and Node says so with RESOURCE_EXHAUSTED and both sizes, tonic with OUT_OF_RANGE.
+fn names_a_size(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
-    message.contains("larger than max") || message.contains("too large") || message.contains("message size")
+    let wordings = ["larger than max", "message length too large", "exceeds maximum size", "too large", "message size"];
+    let things = ["message", "request body", "payload", "bytes"];
+    let speaks_of_size = wordings.iter().any(|words| message.contains(words));
+    let speaks_of_bytes = things.iter().any(|words| message.contains(words));
+    let has_size = message.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() >= LEAST_SIZE_DIGITS);
+    speaks_of_size && speaks_of_bytes && has_size
 }
 
-/// The HTTP to gRPC status mapping of the gRPC specification, for answers from something that speaks no gRPC.
+/// A limit on the size of messages has at least so many digits: backends take more than a thousand bytes.
+const LEAST_SIZE_DIGITS: usize = 4;
+
+/// An answer without a gRPC status is not one of a gRPC server; the HTTP status says what is in front of it.
 fn without_status(answer: &Answer) -> Outcome {
     let status = answer.status;
     let message = format!("HTTP {status} without a gRPC status");
     match status.as_u16() {
-        // The stream ended without its trailers, or a proxy had no backend to ask.
-        200 | 429 | 502 | 503 | 504 => Outcome::retry(message),
-        413 => Outcome::TooLarge { message },
-        code => Outcome::Rejected { code: code.to_string(), message },
+        // The stream ended without its trailers.
+        200 if is_grpc(answer) && !answer.is_cut => Outcome::retry(message),
+        200..=299 => answer::not_otlp(&message),
+        // Only a gRPC status speaks of items.
+        400 | 422 => Outcome::refused(About::Access, status.as_str(), message),
+        code => match over_http::about(code) {
+            None => Outcome::retry(message),
+            Some(about) => Outcome::refused(about, status.as_str(), message),
+        },
     }
 }
 
-fn delivered(body: &Bytes) -> Outcome {
-    // One uncompressed message: five bytes of prefix, then the response.
-    let response = match body.first() {
-        Some(0) => body.get(5..).unwrap_or_default(),
-        _ => &[],
+fn is_grpc(answer: &Answer) -> bool {
+    answer.content_type().is_some_and(|name| name == "application/grpc" || name.starts_with("application/grpc+"))
+}
+
+/// A success is one message: flag and length, then the response.
+fn success(answer: &Answer, budget: &Budget) -> Outcome {
+    if answer.is_cut {
+        return answer::not_otlp("a gRPC message that is longer than any answer of OTLP");
+    }
+    if !is_grpc(answer) {
+        return answer::not_otlp("a gRPC status in an answer of another type");
+    }
+    let Some((prefix, _)) = answer.body.split_first_chunk::<PREFIX_BYTES>() else {
+        return answer::not_otlp("a gRPC status without a message");
     };
-    super::http::partial(weir_otlp::partial_success(response))
+    let message = answer.body.slice(PREFIX_BYTES..);
+    let length = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]);
+    if prefix[0] > 1 || message.len() != length as usize {
+        return answer::not_otlp("a gRPC answer that is not one whole message");
+    }
+    let encoding = text(&answer.headers, "grpc-encoding").filter(|_| prefix[0] == 1);
+    match answer::inflate(encoding, &message, budget) {
+        Ok(Some(response)) => answer::taken(weir_otlp::partial_success(&response)),
+        Ok(None) => Outcome::Delivered { rejected: 0, message: "no memory to read the answer".into() },
+        Err(fault) => answer::not_otlp(&fault),
+    }
 }
 
 fn details(fields: &HeaderMap) -> Option<weir_otlp::status::Status> {
@@ -120,12 +176,34 @@ mod tests {
     }
 
     #[test]
-    fn codes_lead_to_their_outcome() {
-        let retry = |code| matches!(judge(code, String::new(), None), Outcome::Retry { .. });
-        assert!(retry(Code::UNAVAILABLE) && retry(Code::DEADLINE_EXCEEDED) && retry(Code::RESOURCE_EXHAUSTED));
-        assert!(!retry(Code::INVALID_ARGUMENT) && !retry(Code::from(16)) && !retry(Code::from(13)));
-        let too_large =
-            judge(Code::RESOURCE_EXHAUSTED, "grpc: received message larger than max (5 vs. 4)".into(), None);
-        assert!(matches!(too_large, Outcome::TooLarge { .. }));
+    fn codes_speak_of_data_of_access_or_ask_to_try_again() {
+        let of = |wanted| (1..=16).filter(|code| about(Code::from(*code), "") == wanted).collect::<Vec<u32>>();
+        assert_eq!(of(None), [1, 4, 8, 10, 11, 14, 15]);
+        assert_eq!(of(Some(About::Data)), [3]);
+        assert_eq!(of(Some(About::Access)), [5, 7, 12, 16]);
+        assert_eq!(of(Some(About::Unclear)), [2, 6, 9, 13]);
+        assert_eq!(about(Code::from(77), ""), Some(About::Unclear), "a code that nobody knows");
+    }
+
+    #[test]
+    fn a_size_is_refused_by_a_text_that_names_one() {
+        for text in [
+            "grpc: received message larger than max (5242880 vs. 4194304)",
+            "gRPC message exceeds maximum size 4194304: 5242880",
+            "Error, decoded message length too large: found 5242880 bytes, the limit is: 4194304 bytes",
+        ] {
+            assert_eq!(about(Code::RESOURCE_EXHAUSTED, text), Some(About::Size), "{text}");
+            assert_eq!(about(Code::OUT_OF_RANGE, text), Some(About::Size), "{text}");
+            assert_eq!(about(Code::UNAUTHENTICATED, text), Some(About::Access), "{text}");
+        }
+        for text in [
+            "request rate is too large, slow down",
+            "the rate of 5000 requests is too large",
+            "message rate too large: 12 of 10",
+            "too many bytes per second: 1048576",
+            "",
+        ] {
+            assert_eq!(about(Code::RESOURCE_EXHAUSTED, text), None, "{text}");
+        }
     }
 }

@@ -3,48 +3,73 @@
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
+use http::header;
 
-use super::{Answer, Outcome, RetryKind};
+use super::answer::{self, Answer};
+use super::{About, Outcome, Refusal, RetryKind};
+use crate::budget::Budget;
 
-/// Reads an answer. Retryable codes are those of the OTLP specification ("OTLP/HTTP Response", "Retryable Response Codes").
-pub(super) fn outcome(answer: &Answer) -> Outcome {
-    match answer.status.as_u16() {
-        200..=299 if is_json(&answer.headers) => partial(weir_otlp::partial_success_from_json(&answer.body)),
-        200..=299 => partial(weir_otlp::partial_success(&answer.body)),
-        429 | 502 | 503 | 504 => Outcome::Retry {
-            kind: RetryKind::Answered,
-            hint: retry_after(&answer.headers, SystemTime::now()),
-            message: message(answer),
-        },
-        413 => Outcome::TooLarge { message: message(answer) },
-        code => Outcome::Rejected { code: code.to_string(), message: message(answer) },
+/// Reads an answer. Retryable codes are those of the OTLP specification ("OTLP/HTTP Response", "Retryable Response
+/// Codes"), and 408, by which a server or a proxy says that it waited too long (RFC 9110 15.5.9).
+pub(super) fn outcome(answer: &Answer, budget: &Budget) -> Outcome {
+    let code = answer.status.as_u16();
+    if answer.status.is_success() {
+        return success(answer, budget);
+    }
+    let hint = retry_after(&answer.headers, SystemTime::now());
+    let message = message(answer);
+    match about(code) {
+        None => Outcome::Retry { kind: RetryKind::Answered, hint, message },
+        Some(about) => Outcome::Refused(Refusal { about, code: code.to_string(), message, hint }),
     }
 }
 
-/// What the response message of a success says. One that cannot be read is a success all the same: the data was taken.
-pub(super) fn partial(response: Result<Option<weir_otlp::PartialSuccess>, weir_otlp::Error>) -> Outcome {
-    match response {
-        Ok(Some(partial)) => Outcome::Delivered {
-            rejected: u64::try_from(partial.rejected).unwrap_or_default(),
-            message: partial.message,
-        },
-        Ok(None) => Outcome::Delivered { rejected: 0, message: String::new() },
-        Err(error) => Outcome::Delivered { rejected: 0, message: format!("cannot read the backend's answer: {error}") },
+/// What a status speaks of; `None` for those that ask to try again.
+pub(super) fn about(code: u16) -> Option<About> {
+    match code {
+        408 | 429 | 502 | 503 | 504 => None,
+        // The specification names 400; 422 is what HTTP calls the same thing (RFC 9110 15.5.21).
+        400 | 422 => Some(About::Data),
+        413 => Some(About::Size),
+        500..=599 => Some(About::Unclear),
+        // Redirections, credentials, routes, proxies, methods, media types.
+        _ => Some(About::Access),
+    }
+}
+
+/// OTLP answers are protobuf or JSON. A backend that has nothing to say may leave the body out, and the type with it.
+fn success(answer: &Answer, budget: &Budget) -> Outcome {
+    let content_type = answer.content_type();
+    if answer.is_cut {
+        return answer::not_otlp("a success that is longer than any answer of OTLP");
+    }
+    let is_page = content_type.is_some_and(|name| name.eq_ignore_ascii_case("text/html"));
+    if answer.body.is_empty() && !is_page {
+        return Outcome::Delivered { rejected: 0, message: String::new() };
+    }
+    let encoding = answer.headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok());
+    let body = match answer::inflate(encoding, &answer.body, budget) {
+        Ok(Some(body)) => body,
+        Ok(None) => return Outcome::Delivered { rejected: 0, message: "no memory to read the answer".into() },
+        Err(fault) => return answer::not_otlp(&fault),
+    };
+    match content_type {
+        Some("application/json") => answer::taken(weir_otlp::partial_success_from_json(&body)),
+        None | Some("application/x-protobuf" | "application/protobuf" | "application/octet-stream") => {
+            answer::taken(weir_otlp::partial_success(&body))
+        }
+        Some(other) => answer::not_otlp(&format!("a success of type {other:?}")),
     }
 }
 
 fn message(answer: &Answer) -> String {
-    let status = weir_otlp::status::decode(&answer.body).filter(|_| !is_json(&answer.headers));
+    let is_json = answer.content_type() == Some("application/json");
+    let status = weir_otlp::status::decode(&answer.body).filter(|_| !is_json);
     let text = match status {
         Some(status) if !status.message.is_empty() => status.message,
         _ => String::from_utf8_lossy(&answer.body).trim().to_owned(),
     };
-    format!("{}: {}", answer.status, super::shorten(&text))
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    content_type.is_some_and(|value| value.starts_with("application/json"))
+    format!("{}: {}", answer.status, answer::shorten(&text))
 }
 
 /// Retry-After in seconds or as an HTTP date (RFC 9110 10.2.3).
@@ -65,6 +90,15 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(http::header::RETRY_AFTER, http::HeaderValue::from_static(value));
         retry_after(&headers, SystemTime::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn only_answers_about_the_data_or_its_size_speak_of_items() {
+        let of = |wanted| (100..1000).filter(|code| about(*code) == wanted).collect::<Vec<u16>>();
+        assert_eq!(of(None), [408, 429, 502, 503, 504]);
+        assert_eq!(of(Some(About::Data)), [400, 422]);
+        assert_eq!(of(Some(About::Size)), [413]);
+        assert!(of(Some(About::Unclear)).iter().all(|code| (500..600).contains(code)));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! `delivery/landing.rs`.
 
 mod landing;
+mod request_size;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,20 +16,21 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 
-use super::bisect::Bisect;
 use super::concurrency::Concurrency;
 use super::flight::{Crew, Landed};
+use super::isolation::Suspicion;
 use super::pace::{self, Pace};
 use super::parked::{Batch, Parked};
 use super::queue::{Piece, Queue};
 use super::retry_budget::RetryBudget;
-use super::{Command, Limits, Stats};
+use super::{Command, Limits, State, Stats};
 use crate::account::Account;
 use crate::books::{DropReason, Fate};
 use crate::budget::{Budget, Permit};
 use crate::export::Backend;
 use crate::obligation::Source;
 use crate::store::Clock;
+use request_size::RequestSize;
 
 /// Commands taken in before looking at the slots again.
 const COMMANDS_PER_TURN: usize = 256;
@@ -38,6 +40,12 @@ const MAX_IN_FLIGHT: usize = 64;
 
 /// Small pieces of the backlog that travel in one request at most: each costs memory outside of the budget.
 const MAX_FETCHED_PIECES: usize = 1024;
+
+/// While a backend takes nothing, it is asked with at most this much, or with one piece.
+const PROBE_BYTES: usize = 64 * 1024;
+
+/// A backend that has not answered anything for this long is called silent.
+const SILENT_AFTER: Duration = Duration::from_secs(10);
 
 /// How long a batch that finds no room to be read back keeps the rest of the backlog from taking it.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
@@ -60,13 +68,22 @@ pub(super) struct Parts {
 /// State of the task.
 pub(super) struct Delivery {
     parts: Parts,
-    batch_bytes: usize,
+    size: RequestSize,
     queue: Queue,
     parked: Parked,
     pace: Pace,
     concurrency: Concurrency,
     retries: RetryBudget,
-    bisect: Bisect,
+    /// Requests that the backend of now took, in all.
+    taken: u64,
+    /// Since then it refused what nothing speaks against.
+    doubt: bool,
+    /// When it last answered anything, or was given something after it had nothing to answer.
+    heard: Instant,
+    /// The log said that it does not take data, so it will also say when it does again.
+    complained: bool,
+    /// The next probe is something that was tried before.
+    probe_parked_next: bool,
     sends: JoinSet<Landed>,
     flights: HashMap<Id, Flight>,
     /// Of the flights, those to the backend of now.
@@ -106,15 +123,19 @@ enum Departure {
 
 impl Delivery {
     pub(super) fn new(parts: Parts) -> Self {
-        let batch_bytes = parts.limits.batch_bytes;
+        let size = RequestSize::new(parts.limits.batch_bytes);
         Self {
-            batch_bytes,
+            size,
             queue: Queue::default(),
             parked: Parked::default(),
             pace: Pace::default(),
             concurrency: Concurrency::new(MAX_IN_FLIGHT),
             retries: RetryBudget::new(Instant::now()),
-            bisect: Bisect::default(),
+            taken: 0,
+            doubt: false,
+            heard: Instant::now(),
+            complained: false,
+            probe_parked_next: true,
             sends: JoinSet::new(),
             flights: HashMap::new(),
             flying: 0,
@@ -203,9 +224,7 @@ impl Delivery {
     }
 
     fn adjust(&mut self, limits: Limits) {
-        // What a backend has taught stays.
-        let taught = self.batch_bytes < self.parts.limits.batch_bytes;
-        self.batch_bytes = if taught { self.batch_bytes.min(limits.batch_bytes) } else { limits.batch_bytes };
+        self.size.adjust(limits.batch_bytes);
         self.parts.read_back.resize(limits.read_back_bytes);
         self.parts.limits = limits;
     }
@@ -217,17 +236,19 @@ impl Delivery {
         // What is on its way to the old one neither takes its place nor speaks for it.
         self.backend += 1;
         (self.flying, self.in_flight_bytes) = (0, 0);
-        self.batch_bytes = self.parts.limits.batch_bytes;
+        self.size = RequestSize::new(self.parts.limits.batch_bytes);
         self.account().takes_anything();
         self.pace = Pace::default();
         self.concurrency = Concurrency::new(MAX_IN_FLIGHT);
         self.retries = RetryBudget::new(now);
-        self.bisect = Bisect::default();
+        (self.taken, self.doubt, self.heard) = (0, false, now);
+        self.parked.forget_refusals();
         self.parked.hurry(now);
     }
 
     /// Sends as long as there is a slot and something worth sending.
     fn fill_slots(&mut self, now: Instant) {
+        self.notice_silence(now);
         while self.may_send(now) {
             match self.next_departure(now) {
                 Some(Departure::Batch(batch, permit)) => self.send(batch, permit),
@@ -242,12 +263,21 @@ impl Delivery {
             && self.pace.allows(self.flying, self.concurrency.limit(), now)
     }
 
-    /// What was tried before comes first, within the retry budget. Then live data, whose clients wait, and the backlog take
-    /// turns: data stays fresh, and the backlog shrinks however much arrives.
+    /// What was tried before comes first, within the retry budget. A backend that takes nothing is asked with that and with
+    /// new data by turns: it may be the data that it does not want.
     fn next_departure(&mut self, now: Instant) -> Option<Departure> {
-        if let Some(retry) = self.next_retry(now) {
+        let parked_first = !self.pace.is_probing() || self.probe_parked_next;
+        self.probe_parked_next = !parked_first;
+        if parked_first && let Some(retry) = self.next_retry(now) {
             return Some(retry);
         }
+        let fresh = self.next_fresh(now);
+        if fresh.is_some() || parked_first { fresh } else { self.next_retry(now) }
+    }
+
+    /// Live data, whose clients wait, and the backlog take turns: data stays fresh, and the backlog shrinks however much
+    /// arrives.
+    fn next_fresh(&mut self, now: Instant) -> Option<Departure> {
         let permit = self.backlog_permit(now);
         let live = if permit.is_some() && self.backlog_next { None } else { self.next_from_queue(now) };
         let departure = match (live, permit) {
@@ -259,6 +289,11 @@ impl Delivery {
         Some(departure)
     }
 
+    /// How large the next request may be.
+    fn request_bytes(&self) -> usize {
+        if self.pace.is_probing() { self.size.bytes().min(PROBE_BYTES) } else { self.size.bytes() }
+    }
+
     fn next_retry(&mut self, now: Instant) -> Option<Departure> {
         if self.retry_at(now).is_none_or(|at| at > now) {
             return None;
@@ -266,6 +301,10 @@ impl Delivery {
         let mut batch = self.parked.pop_due(now)?;
         while !batch.still_owed() {
             batch = self.parked.pop_due(now)?;
+        }
+        if self.pace.is_probing() {
+            let rest = batch.cut(PROBE_BYTES);
+            self.park_rest(rest, &batch, now);
         }
         let stored_bytes = batch.stored_bytes();
         let permit = match stored_bytes {
@@ -285,6 +324,14 @@ impl Delivery {
         Some(Departure::Batch(batch, permit))
     }
 
+    /// Parks what was cut off `batch` and shares its past.
+    fn park_rest(&mut self, pieces: Vec<Piece>, batch: &Batch, now: Instant) {
+        let (attempts, suspicion) = (batch.attempts, batch.suspicion);
+        let mut rest = Batch { attempts, suspicion, ..self.batch(pieces) };
+        rest.measure();
+        self.parked.park(rest, now);
+    }
+
     /// When something parked may be tried again.
     fn retry_at(&self, now: Instant) -> Option<Instant> {
         // What is in the journal can wait for the next start.
@@ -299,7 +346,7 @@ impl Delivery {
             return None;
         }
         let mut batch = self.batch(Vec::new());
-        batch.pieces = self.queue.take(self.batch_bytes);
+        batch.pieces = self.queue.take(self.request_bytes());
         Some(batch)
     }
 
@@ -316,7 +363,7 @@ impl Delivery {
         let wanted = self.backlog && readable && !retry_first && self.draining.is_none();
         // One read at a time: two would read the same.
         let free = !self.parts.crew.reading.load(Ordering::Acquire);
-        (wanted && free && self.may_begin()).then(|| self.read_back_permit(self.batch_bytes)).flatten()
+        (wanted && free && self.may_begin()).then(|| self.read_back_permit(self.size.bytes())).flatten()
     }
 
     fn read_back_permit(&self, bytes: usize) -> Option<Permit> {
@@ -327,7 +374,8 @@ impl Delivery {
 
     fn batch(&mut self, pieces: Vec<Piece>) -> Batch {
         self.next_batch += 1;
-        Batch { id: self.next_batch, bytes: 0, pieces, attempts: 0, not_before: None }
+        let suspicion = Suspicion::default();
+        Batch { id: self.next_batch, bytes: 0, pieces, attempts: 0, not_before: None, suspicion }
     }
 
     fn send(&mut self, mut batch: Batch, permit: Option<Permit>) {
@@ -353,17 +401,33 @@ impl Delivery {
         let batch = self.batch(Vec::new());
         let backlog = self.account().backlog();
         let entry_bytes = usize::try_from(backlog.bytes / backlog.entries.max(1)).unwrap_or(usize::MAX);
-        let bytes = self.batch_bytes.min(entry_bytes.saturating_mul(MAX_FETCHED_PIECES)).max(1);
+        let bytes = self.request_bytes().min(entry_bytes.saturating_mul(MAX_FETCHED_PIECES)).max(1);
         self.parts.crew.reading.store(true, Ordering::Release);
         let task = self.parts.crew.clone().fetch(bytes, permit);
         self.depart(task, batch, 0);
     }
 
     fn depart(&mut self, task: impl Future<Output = Landed> + Send + 'static, batch: Batch, bytes: usize) {
+        if self.flying == 0 {
+            self.heard = Instant::now();
+        }
         let send = self.sends.spawn(task);
         self.in_flight_bytes += bytes;
         self.flying += 1;
         self.flights.insert(send.id(), Flight { batch, bytes, beside: self.flying, backend: self.backend });
+    }
+
+    /// When a backend that does not answer is called silent.
+    fn silent_at(&self) -> Option<Instant> {
+        let is_news = self.flying > 0 && self.parts.stats.backend.state() != State::Silent;
+        is_news.then(|| self.heard + SILENT_AFTER)
+    }
+
+    fn notice_silence(&mut self, now: Instant) {
+        if self.silent_at().is_some_and(|at| at <= now) {
+            let cause = format!("no answer for {} s", SILENT_AFTER.as_secs());
+            self.stands(State::Silent, "", &cause, now);
+        }
     }
 
     /// Drops the oldest held data until the share is within its limit.
@@ -391,7 +455,7 @@ impl Delivery {
         };
         // What is withdrawn or written elsewhere leaves without a word.
         let drain = self.draining.map(|deadline| deadline.min(now + ROOM_CHECK));
-        [work, drain].into_iter().flatten().min()
+        [work, drain, self.silent_at()].into_iter().flatten().min()
     }
 
     fn is_finished(&self) -> bool {

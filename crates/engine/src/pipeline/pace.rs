@@ -1,4 +1,4 @@
-//! When to send: natural batching, backoff, and the gate before a backend that cannot be reached.
+//! When to send: natural batching, backoff, and the gate before a backend that cannot be reached or takes nothing.
 //!
 //! Pure arithmetic over times it is handed; it owns no batch.
 
@@ -45,6 +45,8 @@ pub(super) struct Pace {
     usual_streak: f64,
     complained: Seldom,
     loss_reported: Seldom,
+    /// When the backend last took something.
+    taken_at: Option<Instant>,
 }
 
 /// Closed before a backend that cannot be reached or takes nothing: offering it more data would only read the backlog in
@@ -87,6 +89,26 @@ impl Pace {
         }
     }
 
+    /// The backend does not let us in: more of the same can only annoy it.
+    pub(super) fn shut_out(&mut self, hint: Option<Duration>, now: Instant) {
+        self.close_gate(false, hint.unwrap_or_default().min(HINT_MAX), now);
+    }
+
+    /// Whether the backend took nothing since `sent`: what it says of a request of that time, it says of all.
+    pub(super) fn took_nothing_since(&self, sent: Instant) -> bool {
+        self.taken_at.is_none_or(|at| at <= sent)
+    }
+
+    /// Whether one request at a time finds out if the backend is well again.
+    pub(super) fn is_probing(&self) -> bool {
+        self.gate.is_some()
+    }
+
+    /// Failures before a success, on average.
+    pub(super) fn usual_streak(&self) -> f64 {
+        self.usual_streak
+    }
+
     fn close_gate(&mut self, unreachable: bool, pause: Duration, now: Instant) {
         // Requests that were under way together fail together: that is one failure.
         if self.gate.is_some_and(|gate| now < gate.opens) {
@@ -97,8 +119,9 @@ impl Pace {
         self.gate = Some(Gate { failures, opens, unreachable });
     }
 
-    /// The backend took a request, or said that it never will: either way it is at work.
-    pub(super) fn succeeded(&mut self) {
+    /// The backend took a request.
+    pub(super) fn succeeded(&mut self, now: Instant) {
+        self.taken_at = Some(now);
         self.usual_streak += (f64::from(self.streak.min(DOWN_AFTER)) - self.usual_streak) / USUAL_OVER;
         self.streak = 0;
         self.gate = self.gate.filter(|gate| gate.unreachable);
@@ -110,6 +133,11 @@ impl Pace {
     pub(super) fn retry_delay(&self, attempts: u32, hint: Option<Duration>, draining: bool) -> Duration {
         let delay = backoff(f64::from(attempts).min(self.steps())).max(hint.unwrap_or_default().min(HINT_MAX));
         if draining { delay.min(REACH_MAX) } else { delay }
+    }
+
+    /// The same for a batch that is refused again and again while others are taken: nothing is to be expected of a hurry.
+    pub(super) fn suspect_delay(attempts: u32) -> Duration {
+        backoff(f64::from(attempts))
     }
 
     /// Steps of backoff that the backend's state justifies.
@@ -183,7 +211,7 @@ mod tests {
         assert!(longest > Duration::from_secs(7) && mean > Duration::from_secs(3), "{longest:?}, {mean:?}");
         // One in four gets through: three failures in a row are ordinary.
         for _ in 0..50 {
-            pace.succeeded();
+            pace.succeeded(Instant::now());
             (0..3).for_each(|_| pace.failed(None, Instant::now()));
         }
         let (longest, mean) = delays(&pace);
@@ -191,7 +219,7 @@ mod tests {
         (0..50).for_each(|_| pace.failed(None, Instant::now()));
         let (longest, mean) = delays(&pace);
         assert!(longest > Duration::from_secs(28) && mean > Duration::from_secs(12), "{longest:?}, {mean:?}");
-        pace.succeeded();
+        pace.succeeded(Instant::now());
         assert!(delays(&pace).0 <= Duration::from_secs(1), "a success ends the streak");
     }
 
@@ -235,7 +263,7 @@ mod tests {
         pace.failed(None, now);
         assert!(!pace.reached(), "it was there all the time");
         assert!(!pace.allows(0, 64, now) && pace.allows(0, 64, now + hint) && !pace.allows(1, 64, now + hint));
-        pace.succeeded();
+        pace.succeeded(Instant::now());
         assert!(pace.allows(1, 64, now));
     }
 }

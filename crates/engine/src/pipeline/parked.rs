@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::isolation::Suspicion;
 use super::queue::Piece;
 use crate::obligation::Obligation;
 
@@ -20,6 +21,8 @@ pub(super) struct Batch {
     pub(super) attempts: u32,
     /// The backend asked not to be sent it before.
     pub(super) not_before: Option<Instant>,
+    /// What its refusals have shown.
+    pub(super) suspicion: Suspicion,
 }
 
 impl Batch {
@@ -42,6 +45,19 @@ impl Batch {
 
     pub(super) fn items(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.obligation.items()).sum()
+    }
+
+    /// Takes its first pieces, as many as `bytes` hold and at least one, and returns the others.
+    pub(super) fn cut(&mut self, bytes: usize) -> Vec<Piece> {
+        let mut held = 0;
+        let fits = self.pieces.iter().take_while(|piece| {
+            held += piece.obligation.bytes();
+            held <= bytes
+        });
+        let keep = fits.count().max(1).min(self.pieces.len());
+        let rest = self.pieces.split_off(keep);
+        self.measure();
+        rest
     }
 
     /// Room that reading its pieces back from the journal takes.
@@ -149,6 +165,11 @@ impl Parked {
         let not_before = self.batches.get(&age).and_then(|batch| batch.not_before);
         let soon = not_before.map_or(now, |at| at.max(now));
         self.due.push(Reverse((due.min(soon), age)));
+    }
+
+    /// Another backend is asked from now on: what the one before refused says nothing of it.
+    pub(super) fn forget_refusals(&mut self) {
+        self.batches.values_mut().for_each(|batch| batch.suspicion = Suspicion::default());
     }
 
     /// Makes every batch due at `now` at the latest: a process that is about to end has no time to wait.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::payload;
-use crate::export::{Backend, Outcome, RetryKind};
+use crate::export::{About, Backend, Outcome, RetryKind};
 
 /// Every span whose id is a multiple of this is refused as invalid, by every backend, always.
 const POISON: u64 = 97;
@@ -33,6 +33,10 @@ pub(super) enum Mood {
     Silent,
     /// Takes only requests up to this size.
     Narrow(usize),
+    /// Refuses everything, and says that it is about this.
+    Closed(About),
+    /// Fails without saying why, this often in a hundred.
+    Broken(u8),
 }
 
 /// A backend, as it outlives the processes that send to it.
@@ -65,7 +69,7 @@ impl Scripted {
     pub(super) fn change_mood(&self) {
         let mut state = self.lock();
         let dice = &mut state.dice;
-        let mood = match dice.u8(..12) {
+        let mood = match dice.u8(..15) {
             0..4 => Mood::Well,
             4 => Mood::Slow(Duration::from_millis(dice.u64(10..8_000))),
             5 | 6 => Mood::Moody(dice.u8(10..95)),
@@ -73,6 +77,8 @@ impl Scripted {
             8 => Mood::Forgetful(dice.u8(10..60)),
             9 => Mood::Gone,
             10 => Mood::Silent,
+            11 => Mood::Closed([About::Data, About::Size, About::Unclear, About::Access][dice.usize(..4)]),
+            12 => Mood::Broken(dice.u8(5..90)),
             _ => Mood::Narrow(dice.usize(15_000..60_000)),
         };
         state.mood = mood;
@@ -106,8 +112,10 @@ impl Scripted {
                 let hint = percent.is_multiple_of(5).then(|| Duration::from_secs(u64::from(percent) / 10));
                 retry(RetryKind::Answered, hint)
             }
+            Mood::Closed(about) => Outcome::refused(about, "401", "scripted"),
+            Mood::Broken(share) if percent < share => Outcome::refused(About::Unclear, "500", "scripted"),
             Mood::Narrow(limit) if bodies.iter().map(Bytes::len).sum::<usize>() > limit => {
-                Outcome::TooLarge { message: "too large".into() }
+                Outcome::refused(About::Size, "too_large", "too large")
             }
             _ => {
                 let outcome = self.take(&bodies);
@@ -120,7 +128,7 @@ impl Scripted {
     fn take(&self, bodies: &[Bytes]) -> Outcome {
         let ids = payload::decode(bodies);
         if ids.iter().any(|id| is_poison(*id)) {
-            return Outcome::Rejected { code: "INVALID_ARGUMENT".into(), message: "poison".into() };
+            return Outcome::refused(About::Data, "INVALID_ARGUMENT", "poison");
         }
         let mut state = self.lock();
         for id in ids {

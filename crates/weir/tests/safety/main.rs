@@ -38,6 +38,8 @@ mod poison;
 #[cfg(test)]
 mod read_only;
 #[cfg(test)]
+mod refused;
+#[cfg(test)]
 mod reload;
 #[cfg(test)]
 mod restart;

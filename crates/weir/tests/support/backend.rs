@@ -55,6 +55,8 @@ pub(crate) enum Say {
     Json(String),
     /// Not OTLP: a page for people.
     Html(&'static str),
+    /// A success of this type with these bytes, whatever they are.
+    Raw(&'static str, &'static [u8]),
     /// Nothing, for ever.
     Nothing,
 }
@@ -207,7 +209,7 @@ impl Desk {
         }
         // Fails when the backend is gone, and the connection with it.
         let _ = self.may_answer.wait_for(|answers| *answers).await;
-        self.captured.lock().unwrap()[number].taken = !matches!(said, Say::Code(..));
+        self.captured.lock().unwrap()[number].taken = matches!(said, Say::Ok | Say::Partial(_) | Say::Json(_));
         Ok(if is_grpc { say_grpc(&said) } else { say_http(said) })
     }
 }
@@ -245,15 +247,23 @@ fn say_grpc(said: &Say) -> Response<Body> {
             let response = response.header("grpc-status", *code).header("grpc-message", *message);
             response.header("grpc-status-details-bin", details).body(BoxBody::default()).unwrap()
         }
-        Say::Ok | Say::Json(_) | Say::Html(_) | Say::Nothing => response.body(message_and_status(&[])).unwrap(),
-        Say::Partial(rejected) => response.body(message_and_status(&partial(*rejected))).unwrap(),
+        Say::Ok | Say::Json(_) | Say::Nothing => response.body(message_and_status(&grpc::frame(&[], false))).unwrap(),
+        Say::Html(page) => {
+            let page = Full::new(Bytes::from(*page)).boxed();
+            Response::builder().header("content-type", "text/html").body(page).unwrap()
+        }
+        Say::Raw(name, bytes) => {
+            let response = Response::builder().header("content-type", *name);
+            response.body(message_and_status(bytes)).unwrap()
+        }
+        Say::Partial(rejected) => response.body(message_and_status(&grpc::frame(&partial(*rejected), false))).unwrap(),
     }
 }
 
-fn message_and_status(message: &[u8]) -> Body {
+fn message_and_status(body: &[u8]) -> Body {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", hyper::header::HeaderValue::from_static("0"));
-    let frames = [Frame::data(Bytes::from(grpc::frame(message, false))), Frame::trailers(trailers)];
+    let frames = [Frame::data(Bytes::copy_from_slice(body)), Frame::trailers(trailers)];
     let frames = futures_util::stream::iter(frames.map(Ok::<_, Infallible>));
     BodyExt::boxed(http_body_util::StreamBody::new(frames))
 }
@@ -268,6 +278,7 @@ fn say_http(said: Say) -> Response<Body> {
             Response::builder().header("content-type", "application/json").body(full(text.into_bytes())).unwrap()
         }
         Say::Html(page) => Response::builder().header("content-type", "text/html").body(full(page.into())).unwrap(),
+        Say::Raw(name, bytes) => Response::builder().header("content-type", name).body(full(bytes.to_vec())).unwrap(),
         Say::Code(status, message, hint) => {
             let mut response = Response::builder().status(status);
             if let Some(hint) = hint {

@@ -55,6 +55,13 @@ impl Scrape {
         books
     }
 
+    /// All samples of a metric, by their labels.
+    pub(crate) fn rows(&self, metric: &str) -> Vec<(&str, f64)> {
+        let labels = |name: &'_ str| name.strip_prefix(metric).is_some_and(|rest| rest.starts_with('{'));
+        let rows = self.samples.iter().filter(|(name, _)| labels(name));
+        rows.map(|(name, value)| (&name[metric.len()..], *value)).collect()
+    }
+
     /// The value of a sample by its full name with labels.
     pub(crate) fn get(&self, sample: &str) -> f64 {
         match self.samples.iter().find(|(name, _)| name == sample) {

@@ -96,7 +96,7 @@ fn grant(headers: &HeaderMap, body: &[u8]) -> Result<Grant, String> {
     // The body may hold a token: its text never becomes part of a message.
     let answer: Answer = serde_json::from_slice(body).map_err(|_| {
         let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("not given");
-        let content_type = crate::export::shorten(content_type);
+        let content_type = crate::export::answer::shorten(content_type);
         format!("the answer is not a JSON object with access_token (its content type: {content_type})")
     })?;
     let mut header = HeaderValue::from_str(&format!("Bearer {}", answer.access_token))

@@ -6,20 +6,18 @@ use bytes::Bytes;
 use tokio::task::{Id, JoinError};
 use tokio::time::Instant;
 
-use super::super::bisect;
+use super::super::State;
 use super::super::concurrency::Verdict;
 use super::super::flight::{End, Landed};
-use super::super::pace;
+use super::super::isolation::{Evidence, Step};
+use super::super::pace::{self, Pace};
 use super::super::parked::Batch;
 use super::super::queue::Piece;
 use super::super::samples::Sample;
 use super::{Delivery, Flight, Stats};
 use crate::books::{DropReason, Fate};
 use crate::budget::Budget;
-use crate::export::{Outcome, RetryKind};
-
-/// A backend that answers "too large" is not offered less than this before its answer counts as a refusal of the data.
-const MIN_BATCH_BYTES: usize = 16 * 1024;
+use crate::export::{About, Outcome, Refusal, RetryKind};
 
 /// A disk that did not give what it holds is asked again after this long.
 const READ_PAUSE: Duration = Duration::from_secs(1);
@@ -28,6 +26,13 @@ const READ_PAUSE: Duration = Duration::from_secs(1);
 struct Answered {
     batch: Batch,
     bodies: Vec<Bytes>,
+    sent: Instant,
+}
+
+impl Answered {
+    fn can_be_split(&self) -> bool {
+        self.batch.pieces.len() > 1 || self.batch.items() > 1
+    }
 }
 
 impl Delivery {
@@ -48,7 +53,7 @@ impl Delivery {
             self.in_flight_bytes -= bytes;
         }
         let Some(landed) = landed else {
-            return self.retry(batch, RetryKind::Ours, None, "the send task panicked");
+            return self.retry(batch, RetryKind::Ours, None);
         };
         let Landed { end, sent, fetched, mut bodies, damaged, .. } = landed;
         if !fetched.is_empty() {
@@ -63,7 +68,7 @@ impl Delivery {
             End::Outcome(outcome) if !is_of_now => self.answered_by_another(&outcome, batch),
             End::Outcome(outcome) => {
                 self.observe(&outcome, sent, beside, batch.bytes);
-                self.follow(outcome, Answered { batch, bodies });
+                self.follow(outcome, Answered { batch, bodies, sent });
             }
             // What came after the look was announced before this landed; the next entry will be announced.
             End::NothingToTake => self.backlog = self.account().backlog().untaken_entries > 0,
@@ -102,9 +107,14 @@ impl Delivery {
     fn follow(&mut self, outcome: Outcome, answered: Answered) {
         match outcome {
             Outcome::Delivered { rejected, message } => self.delivered(&answered.batch, rejected, &message),
-            Outcome::Retry { kind, hint, message } => self.retry(answered.batch, kind, hint, &message),
-            Outcome::TooLarge { message } => self.too_large(answered, &message),
-            Outcome::Rejected { code, message } => self.refused(answered, code, &message),
+            Outcome::Retry { kind, hint, message } => {
+                self.complain(kind, &message, answered.sent);
+                match kind {
+                    RetryKind::Ours | RetryKind::Unreachable => self.retry(answered.batch, kind, hint),
+                    RetryKind::Silent | RetryKind::Answered => self.tried_in_vain(answered, kind, hint, &message),
+                }
+            }
+            Outcome::Refused(refusal) => self.refused(answered, refusal),
         }
     }
 
@@ -117,39 +127,92 @@ impl Delivery {
             Outcome::Retry { kind: RetryKind::Ours, .. } => return,
             Outcome::Retry { kind: RetryKind::Silent, .. } => Verdict::Silent,
             Outcome::Retry { kind: RetryKind::Answered, .. } => Verdict::Refused,
-            Outcome::Delivered { .. } | Outcome::TooLarge { .. } | Outcome::Rejected { .. } => Verdict::Taken,
+            Outcome::Refused(Refusal { about: About::Unclear | About::Access, .. }) => Verdict::Refused,
+            Outcome::Refused(Refusal { about: About::Data | About::Size, .. }) | Outcome::Delivered { .. } => {
+                Verdict::Taken
+            }
         };
         self.concurrency.answered(sent, now, verdict, beside, bytes);
-        if verdict == Verdict::Taken {
-            self.retries.taken(now);
-            self.pace.succeeded();
+        if verdict == Verdict::Silent {
+            return;
         }
-        if verdict != Verdict::Silent && self.pace.reached() {
+        self.heard = now;
+        if self.pace.reached() {
             tracing::info!(pipeline = self.account().id, "backend can be reached again");
+            self.complained = false;
+        }
+    }
+
+    /// The backend's standing, as an answer shows it.
+    pub(super) fn stands(&mut self, state: State, code: &str, message: &str, now: Instant) {
+        let (before, lasted) = self.parts.stats.backend.becomes(state, code, message, now);
+        let pipeline = self.parts.crew.account.id.as_str();
+        match state {
+            State::Ok if self.complained && before != State::Ok => {
+                let after_s = lasted.as_secs();
+                tracing::info!(pipeline, after_s, "backend takes data again");
+                self.complained = false;
+            }
+            State::Silent if before != State::Silent => {
+                tracing::warn!(pipeline, cause = message, "backend does not answer; data is kept and tried again");
+                self.complained = true;
+            }
+            State::Refused if before != State::Refused || self.pace.may_complain(now) => {
+                let cause = message;
+                tracing::warn!(
+                    pipeline,
+                    code,
+                    cause,
+                    "backend refuses everything; data is kept, small requests are tried"
+                );
+                self.complained = true;
+            }
+            _ => {}
         }
     }
 
     fn delivered(&mut self, batch: &Batch, rejected: u64, message: &str) {
+        let now = Instant::now();
         self.account().share.progressed();
-        self.parked.hurry_next(Instant::now());
+        self.retries.taken(now);
+        self.pace.succeeded(now);
+        self.stands(State::Ok, "", "", now);
+        self.parked.hurry_next(now);
         if let Some(first) = batch.pieces.first() {
             self.account().delivered_after(first.since.elapsed());
         }
-        self.bisect.delivered();
+        if self.size.taken(batch.bytes, now) {
+            self.account().takes_at_most(self.size.bytes());
+        }
         let entered = finish(&batch.pieces, &Fate::Delivered);
+        // One that takes a request and rejects all of it has taken nothing.
+        if rejected < batch.items().max(1) {
+            (self.taken, self.doubt) = (self.taken + 1, false);
+        }
         if rejected > 0 {
             self.account().books.correct_partial(rejected.min(entered));
         }
-        if (rejected > 0 || !message.is_empty()) && self.pace.may_report_loss(Instant::now()) {
+        if (rejected > 0 || !message.is_empty()) && self.pace.may_report_loss(now) {
             let pipeline = &self.account().id;
             tracing::warn!(pipeline, rejected, cause = message, "backend took a request only in part");
         }
     }
 
-    fn retry(&mut self, mut batch: Batch, kind: RetryKind, hint: Option<Duration>, message: &str) {
+    /// The backend asked to try again, or did not answer. What it never takes although it takes everything else is taken
+    /// apart, so that its neighbours in the request do not wait with it.
+    fn tried_in_vain(&mut self, mut answered: Answered, kind: RetryKind, hint: Option<Duration>, message: &str) {
+        match self.suspect(&mut answered, None) {
+            Step::Halve => {
+                self.pace.failed(hint, Instant::now());
+                self.split(answered, None, "retry", message);
+            }
+            Step::Wait | Step::Reject => self.retry(answered.batch, kind, hint),
+        }
+    }
+
+    fn retry(&mut self, mut batch: Batch, kind: RetryKind, hint: Option<Duration>) {
         Stats::add(&self.parts.stats.retries, 1);
         let now = Instant::now();
-        self.complain(kind, message, now);
         self.pace.failed(hint, now);
         batch.attempts = batch.attempts.saturating_add(1);
         batch.not_before = hint.map(|hint| now + hint.min(pace::HINT_MAX));
@@ -157,66 +220,133 @@ impl Delivery {
             // With a hint it stays with the batch, which waits that long: by way of the backlog it would be sent at once.
             batch.came_back();
         }
-        if batch.still_owed() {
-            // What could not be sent at all waits for the gate, not for a backoff of its own.
-            let due = match kind {
-                RetryKind::Unreachable => now,
-                RetryKind::Silent | RetryKind::Answered | RetryKind::Ours => {
-                    now + self.pace.retry_delay(batch.attempts, hint, self.draining.is_some())
-                }
-            };
-            self.parked.park(batch, due);
+        if !batch.still_owed() {
+            return;
         }
+        let draining = self.draining.is_some();
+        let is_suspect = batch.suspicion.is_shown(self.pace.usual_streak()) && !draining;
+        let due = match kind {
+            // What could not be sent at all waits for the gate, not for a backoff of its own.
+            RetryKind::Unreachable => now,
+            // Alone in its misfortune, and nothing is gained by a hurry.
+            _ if is_suspect => {
+                let due = now + Pace::suspect_delay(batch.attempts);
+                batch.not_before = Some(batch.not_before.map_or(due, |at| at.max(due)));
+                due
+            }
+            RetryKind::Silent | RetryKind::Answered | RetryKind::Ours => {
+                now + self.pace.retry_delay(batch.attempts, hint, draining)
+            }
+        };
+        self.parked.park(batch, due);
     }
 
-    fn complain(&mut self, kind: RetryKind, cause: &str, now: Instant) {
+    fn complain(&mut self, kind: RetryKind, cause: &str, sent: Instant) {
+        let now = Instant::now();
         let pipeline = self.parts.crew.account.id.as_str();
-        if kind == RetryKind::Unreachable {
-            if self.pace.cannot_reach(now) {
-                tracing::warn!(pipeline, cause, "backend cannot be reached; data is kept and tried again");
+        let state = match kind {
+            RetryKind::Unreachable => {
+                if self.pace.cannot_reach(now) {
+                    tracing::warn!(pipeline, cause, "backend cannot be reached; data is kept and tried again");
+                }
+                return self.stands(State::Unreachable, "", cause, now);
             }
-        } else if self.pace.may_complain(now) {
+            RetryKind::Silent => State::Silent,
+            RetryKind::Ours | RetryKind::Answered => State::Failing,
+        };
+        if self.pace.may_complain(now) {
             let parked = self.parked.len() + 1;
             tracing::warn!(pipeline, cause, parked, "backend does not take data now; it is kept and tried again");
+            self.complained = true;
+        }
+        if self.pace.took_nothing_since(sent) {
+            self.stands(state, "", cause, now);
         }
     }
 
-    /// The backend takes smaller requests than this: learn that, and send the batch in two.
-    fn too_large(&mut self, answered: Answered, message: &str) {
+    /// The backend refused a batch in words that ask for no other attempt. Nothing of it is given up unless the backend
+    /// takes something else.
+    fn refused(&mut self, mut answered: Answered, refusal: Refusal) {
+        let now = Instant::now();
         let bytes = answered.batch.bytes;
-        let learned = (bytes / 2).max(MIN_BATCH_BYTES);
-        if learned < self.batch_bytes {
-            let pipeline = &self.account().id;
+        let about = match refusal.about {
+            About::Size if !self.size.may_be_too_large(bytes) => About::Unclear,
+            about => about,
+        };
+        if about == About::Size {
+            self.learn_size(bytes, &refusal.message, now);
+        }
+        let step = self.suspect(&mut answered, Some(about));
+        if self.pace.took_nothing_since(answered.sent) {
+            self.judge(&refusal, step, now);
+        }
+        let Refusal { code, message, hint, .. } = refusal;
+        match step {
+            Step::Wait => self.retry(answered.batch, RetryKind::Answered, hint),
+            Step::Halve => {
+                self.pace.failed(hint, now);
+                self.split(answered, Some(about), &code, &message);
+            }
+            Step::Reject => self.reject(answered, code, &message),
+        }
+    }
+
+    /// What a refusal says of the batch, and what follows.
+    fn suspect(&mut self, answered: &mut Answered, about: Option<About>) -> Step {
+        let can_be_split = answered.can_be_split();
+        let suspicion = &mut answered.batch.suspicion;
+        suspicion.refused(self.taken);
+        self.doubt |= !suspicion.is_grounded();
+        let evidence = self.evidence(about, can_be_split);
+        answered.batch.suspicion.step(evidence)
+    }
+
+    fn evidence(&self, about: Option<About>, can_be_split: bool) -> Evidence {
+        Evidence { about, can_be_split, doubt: self.doubt, usual_streak: self.pace.usual_streak() }
+    }
+
+    /// What a refusal says of a backend that took nothing after it was sent this.
+    fn judge(&mut self, refusal: &Refusal, step: Step, now: Instant) {
+        let Refusal { about, code, message, hint } = refusal;
+        match about {
+            About::Access => {
+                self.pace.shut_out(*hint, now);
+                self.concurrency.unreachable();
+                self.stands(State::Refused, code, message, now);
+            }
+            About::Unclear => self.complain(RetryKind::Answered, &format!("{code}: {message}"), now),
+            // It may be this batch alone, as long as it can be taken apart.
+            About::Data | About::Size if step == Step::Wait || self.pace.is_probing() => {
+                self.stands(State::Refused, code, message, now);
+            }
+            About::Data | About::Size => {}
+        }
+    }
+
+    fn learn_size(&mut self, bytes: usize, message: &str, now: Instant) {
+        if self.size.refused(bytes, now) {
+            let (pipeline, learned) = (&self.account().id, self.size.bytes());
             let cause = message;
             tracing::warn!(pipeline, bytes, learned, cause, "backend found a request too large; sending less at once");
-            self.batch_bytes = learned;
             self.account().takes_at_most(learned);
-        }
-        self.split(answered, "too_large", message);
-    }
-
-    /// The backend does not want the batch: find out which items it means, unless it refuses everything.
-    fn refused(&mut self, answered: Answered, code: String, message: &str) {
-        let pieces = answered.batch.pieces.len();
-        let items = answered.batch.items();
-        match self.bisect.verdict(&code, pieces, items) {
-            bisect::Verdict::Split => self.split(answered, &code, message),
-            bisect::Verdict::Reject => self.reject(answered, code, message),
         }
     }
 
     /// Sends the batch again in two halves.
-    fn split(&mut self, answered: Answered, code: &str, message: &str) {
-        let Answered { mut batch, bodies } = answered;
+    fn split(&mut self, answered: Answered, about: Option<About>, code: &str, message: &str) {
+        let Answered { mut batch, bodies, sent } = answered;
+        let suspicion = batch.suspicion.of_halves(about);
         if batch.pieces.len() == 1 {
             match split_piece(&batch.pieces[0], &bodies[0], &self.parts.budget) {
                 Split::Halves(pieces) => batch.pieces = pieces,
-                Split::SingleItem => return self.reject(Answered { batch, bodies }, code.to_owned(), message),
-                Split::NoMemory => return self.retry(batch, RetryKind::Ours, None, "no memory to split a request"),
+                Split::SingleItem => return self.alone(Answered { batch, bodies, sent }, about, code, message),
+                Split::NoMemory => return self.retry(batch, RetryKind::Ours, None),
             }
         }
         let second = batch.pieces.split_off(batch.pieces.len().div_ceil(2));
+        (batch.attempts, batch.not_before) = (0, None);
         for mut half in [batch, self.batch(second)] {
+            half.suspicion = suspicion;
             half.came_back();
             if half.still_owed() {
                 // Due since it arrived: one batch is taken apart to the end before the next one is begun.
@@ -226,9 +356,20 @@ impl Delivery {
         }
     }
 
+    /// What was to be halved is one item, although it counts as more.
+    fn alone(&mut self, mut answered: Answered, about: Option<About>, code: &str, message: &str) {
+        let evidence = self.evidence(about, false);
+        match answered.batch.suspicion.step(evidence) {
+            Step::Reject => self.reject(answered, code.to_owned(), message),
+            Step::Wait | Step::Halve => self.retry(answered.batch, RetryKind::Answered, None),
+        }
+    }
+
     fn reject(&mut self, answered: Answered, code: String, message: &str) {
-        let Answered { batch, bodies } = answered;
+        let Answered { batch, bodies, .. } = answered;
         let items = batch.items();
+        // What was found out need not be paid for again: the search may go on.
+        self.retries.taken(Instant::now());
         if self.pace.may_report_loss(Instant::now()) {
             let pipeline = &self.account().id;
             tracing::warn!(pipeline, code, cause = message, items, "backend refused data for good");

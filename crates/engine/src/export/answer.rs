@@ -1,0 +1,137 @@
+//! A backend's answer: read as far as an OTLP answer goes, and no further.
+//!
+//! Only an answer that can be one of OTLP says that data was taken. A page of a login, of a captive portal or of a proxy
+//! is none, whatever its status.
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use super::{About, Outcome, grpc};
+use crate::budget::{Budget, Permit};
+use crate::codec::{self, Encoding, InflateError, InflateLimits};
+use crate::status::Code;
+
+/// An answer of OTLP holds a status and perhaps a sentence. What is longer is not read, and its connection is closed.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// So much of an answer is not paid for: with as many requests as may be unanswered that is 256 KiB per pipeline.
+const FREE_BYTES: usize = 4 * 1024;
+/// Frames of an answer: empty ones have no end of their own.
+const MAX_FRAMES: usize = 1024;
+/// How much of a backend's error text is kept.
+const MAX_MESSAGE_CHARS: usize = 500;
+
+/// The code of a success that no OTLP backend gave.
+const NOT_OTLP: &str = "not_otlp";
+
+/// An answer that is over.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) trailers: HeaderMap,
+    /// At most [`MAX_ANSWER_BYTES`].
+    pub(super) body: Bytes,
+    /// There was more of it than is read.
+    pub(super) is_cut: bool,
+    /// Pays for a long body.
+    room: Option<Permit>,
+}
+
+impl Answer {
+    /// Reads an answer to its end, or until it is longer than an answer of OTLP may be. `budget` pays for a long one.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub(super) async fn read(response: Response<Incoming>, budget: &Budget) -> Result<Self, String> {
+        let (head, mut incoming) = response.into_parts();
+        let (headers, trailers) = (head.headers, HeaderMap::new());
+        let mut answer = Self { status: head.status, headers, trailers, body: Bytes::new(), is_cut: false, room: None };
+        let mut body = BytesMut::new();
+        for _ in 0..MAX_FRAMES {
+            let Some(frame) = incoming.frame().await else {
+                answer.body = body.freeze();
+                return Ok(answer);
+            };
+            match frame.map_err(|error| format!("cannot read the backend's answer: {error}"))?.into_data() {
+                Ok(data) => {
+                    answer.pay(body.len() + data.len(), budget)?;
+                    let kept = data.len().min(MAX_ANSWER_BYTES - body.len());
+                    body.extend_from_slice(&data[..kept]);
+                    if kept < data.len() {
+                        break;
+                    }
+                }
+                Err(frame) => answer.trailers = frame.into_trailers().unwrap_or_default(),
+            }
+        }
+        answer.is_cut = true;
+        answer.body = body.freeze();
+        Ok(answer)
+    }
+
+    /// Sees to it that a body of `bytes` is paid for.
+    fn pay(&mut self, bytes: usize, budget: &Budget) -> Result<(), String> {
+        if bytes > FREE_BYTES && self.room.is_none() {
+            self.room = budget.try_take(MAX_ANSWER_BYTES);
+            return self.room.as_ref().map(|_| ()).ok_or_else(|| "no memory to read the backend's answer".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether the backend does not know who we are: HTTP 401, or UNAUTHENTICATED in gRPC.
+    pub(super) fn is_unauthenticated(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED || grpc::code(self) == Some(Code::UNAUTHENTICATED)
+    }
+
+    /// The media type of the body, without parameters.
+    pub(super) fn content_type(&self) -> Option<&str> {
+        let value = self.headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+        Some(value.split(';').next().unwrap_or_default().trim())
+    }
+}
+
+/// `bytes` of an answer as they were before they were compressed, as `encoding` says. `None` when that is not known for
+/// want of memory; the answer's sender is not to blame.
+///
+/// # Errors
+/// What is wrong with the answer.
+pub(super) fn inflate(encoding: Option<&str>, bytes: &Bytes, budget: &Budget) -> Result<Option<Bytes>, String> {
+    let name = encoding.unwrap_or_default();
+    let encoding = Encoding::from_header(name).ok_or_else(|| format!("an answer in the encoding {name:?}"))?;
+    if encoding == Encoding::Identity {
+        return Ok(Some(bytes.clone()));
+    }
+    let Some(mut permit) = budget.try_take(FREE_BYTES) else { return Ok(None) };
+    let limits = InflateLimits { bytes: MAX_ANSWER_BYTES, ratio: usize::MAX };
+    match codec::inflate(encoding, bytes, limits, &mut permit) {
+        Ok(plain) => Ok(Some(Bytes::from(plain))),
+        Err(InflateError::NoMemory) => Ok(None),
+        Err(error) => Err(format!("an answer that cannot be decompressed ({error})")),
+    }
+}
+
+/// What the response message of a success says.
+pub(super) fn taken(response: Result<Option<weir_otlp::PartialSuccess>, weir_otlp::Error>) -> Outcome {
+    match response {
+        Ok(Some(partial)) => Outcome::Delivered {
+            rejected: u64::try_from(partial.rejected).unwrap_or_default(),
+            message: partial.message,
+        },
+        Ok(None) => Outcome::Delivered { rejected: 0, message: String::new() },
+        Err(error) => not_otlp(&format!("a success whose body is no OTLP response ({error})")),
+    }
+}
+
+/// A success that says nothing about the data: `what` was answered.
+pub(super) fn not_otlp(what: &str) -> Outcome {
+    let message =
+        format!("the answer is not one of an OTLP backend: {what}; check the endpoint, and what is in front of it");
+    Outcome::refused(About::Access, NOT_OTLP, message)
+}
+
+/// A backend's text as far as it is kept.
+pub(super) fn shorten(text: &str) -> String {
+    text.chars().take(MAX_MESSAGE_CHARS).collect()
+}

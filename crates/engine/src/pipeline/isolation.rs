@@ -1,0 +1,266 @@
+//! What to do with a batch that a backend refused: wait, take it apart to find the items that it means, or give it up.
+//!
+//! Pure planning: it owns no batch and splits none. One rule stands above all others: **nothing is given up unless the
+//! backend takes something else.** A tenant that does not exist, a header that is missing, a proxy that is being
+//! deployed refuse everything, in whatever words; then nothing is known about any item, and everything waits. Each
+//! refusal of a batch since whose last one the backend took other data is a *proof* that the batch is the cause. While
+//! the backend refuses something against which there is no proof, it is in *doubt*.
+//!
+//! How many proofs it takes follows from what the answer speaks of (decision 012):
+//!
+//! | answer | taken apart after | an item that is refused alone is given up after |
+//! |---|---|---|
+//! | about the data | the first | [`CLEAR`] proofs, of which its batch may have given some, and as many refusals alone |
+//! | about the size | the first | the same, if it is larger than what was taken |
+//! | unclear | many | many |
+//! | about access, or "try again" | many | never |
+//!
+//! *Many* is so many that a backend that fails at random, as often as this one does, hardly ever gets there.
+
+use crate::export::About;
+
+/// Proofs against an item whose refusal is about the data, and refusals of it alone.
+const CLEAR: u32 = 2;
+/// Proofs against a batch at a backend that never fails otherwise, when its answer does not say what it is about ...
+const MANY: f64 = 8.0;
+/// ... and at one that fails as often as is kept count of: 24 times before each success.
+const MOST: u32 = 200;
+
+/// What the refusals of a batch have shown so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Suspicion {
+    /// Requests that the backend had taken in all when it last refused this.
+    taken_before: Option<u64>,
+    proofs: u32,
+    /// How often it was refused when it could not be taken apart any more.
+    alone: u32,
+}
+
+/// What a refusal is judged by, beside what was known of the batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Evidence {
+    /// What the answer is about; `None` when the backend asked to try again.
+    pub(super) about: Option<About>,
+    pub(super) can_be_split: bool,
+    /// Since it last took something, the backend refused what nothing speaks against.
+    pub(super) doubt: bool,
+    /// How often the backend usually fails before it takes something.
+    pub(super) usual_streak: f64,
+}
+
+/// What happens to a refused batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It is sent again later, as it is.
+    Wait,
+    /// It is sent again in two halves.
+    Halve,
+    /// It is given up.
+    Reject,
+}
+
+impl Suspicion {
+    /// The backend, which has taken `taken` requests in all, refused the batch.
+    pub(super) fn refused(&mut self, taken: u64) {
+        if self.taken_before.is_some_and(|before| taken > before) {
+            self.proofs = self.proofs.saturating_add(1);
+        }
+        self.taken_before = Some(taken);
+    }
+
+    /// Whether something speaks against the batch.
+    pub(super) fn is_grounded(&self) -> bool {
+        self.proofs > 0
+    }
+
+    /// What to do after a refusal.
+    pub(super) fn step(&mut self, evidence: Evidence) -> Step {
+        let Evidence { about, can_be_split, doubt, usual_streak } = evidence;
+        if can_be_split {
+            let at_once = is_clear(about) || self.is_shown(usual_streak);
+            return if at_once { Step::Halve } else { Step::Wait };
+        }
+        self.alone = self.alone.saturating_add(1);
+        let is_to_blame = match about {
+            Some(About::Data | About::Size) => self.proofs >= CLEAR && self.alone >= CLEAR && !doubt,
+            Some(About::Unclear) => self.is_shown(usual_streak) && !doubt,
+            Some(About::Access) | None => false,
+        };
+        if is_to_blame { Step::Reject } else { Step::Wait }
+    }
+
+    /// What is known of the halves of a batch that was taken apart after a refusal `about` something.
+    pub(super) fn of_halves(&self, about: Option<About>) -> Self {
+        // By chance alone one of two halves fails easily: what was shown of the whole says little of them.
+        Self { proofs: if is_clear(about) { self.proofs } else { 0 }, alone: 0, ..*self }
+    }
+
+    /// Whether the batch is as suspicious as it can be, so that there is no hurry to send it again.
+    pub(super) fn is_shown(&self, usual_streak: f64) -> bool {
+        self.proofs >= many(usual_streak)
+    }
+}
+
+fn is_clear(about: Option<About>) -> bool {
+    matches!(about, Some(About::Data | About::Size))
+}
+
+/// A backend that fails before each success `usual_streak` times, on average, fails this often in a row once in 3,000
+/// times.
+fn many(usual_streak: f64) -> u32 {
+    let wanted = MANY * (1.0 + usual_streak.max(0.0));
+    (1..MOST).find(|proofs| f64::from(*proofs) >= wanted).unwrap_or(MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// What became of items that were sent as delivery sends them: halves join the end of the line.
+    #[derive(Debug, Default, PartialEq)]
+    struct Sent {
+        requests: u64,
+        taken: u64,
+        rejected: u64,
+        /// What still waits when as many requests were sent as the test allows.
+        waiting: u64,
+    }
+
+    /// Sends batches of items, each one a piece, to a backend that answers about `about` when `refuses` says so.
+    fn send(
+        about: Option<About>,
+        batches: Vec<Vec<u32>>,
+        most: u64,
+        mut refuses: impl FnMut(u64, &[u32]) -> bool,
+    ) -> Sent {
+        let fresh = batches.into_iter().map(|batch| (batch, Suspicion::default()));
+        let mut line: VecDeque<_> = fresh.collect();
+        let (mut sent, mut taken, mut doubt) = (Sent::default(), 0, false);
+        while let Some((mut batch, mut suspicion)) = line.pop_front() {
+            if sent.requests == most {
+                sent.waiting += batch.len() as u64;
+                continue;
+            }
+            sent.requests += 1;
+            if !refuses(sent.requests, &batch) {
+                (taken, doubt) = (taken + 1, false);
+                sent.taken += batch.len() as u64;
+                continue;
+            }
+            suspicion.refused(taken);
+            doubt |= !suspicion.is_grounded();
+            match suspicion.step(Evidence { about, can_be_split: batch.len() > 1, doubt, usual_streak: 0.0 }) {
+                Step::Wait => line.push_back((batch, suspicion)),
+                Step::Reject => sent.rejected += batch.len() as u64,
+                Step::Halve => {
+                    let second = batch.split_off(batch.len() / 2);
+                    let halves = suspicion.of_halves(about);
+                    line.extend([(batch, halves), (second, halves)]);
+                }
+            }
+        }
+        sent
+    }
+
+    fn batch(from: u32, items: u32) -> Vec<u32> {
+        (from..from + items).collect()
+    }
+
+    #[test]
+    fn one_bad_item_costs_itself_and_a_few_requests() {
+        for about in [About::Data, About::Size] {
+            let sent = send(Some(about), vec![batch(0, 512)], 100, |_, batch| batch.contains(&77));
+            assert_eq!(sent, Sent { requests: 20, taken: 511, rejected: 1, waiting: 0 }, "{about:?}");
+        }
+    }
+
+    #[test]
+    fn many_bad_items_are_all_found() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for share in [2, 5, 50] {
+            let bad: Vec<u32> = (0..5000).filter(|_| random.usize(..share) == 0).collect();
+            let batches = (0..5).map(|n| batch(n * 1000, 1000)).collect();
+            let refuses = |_, batch: &[u32]| batch.iter().any(|item| bad.binary_search(item).is_ok());
+            let sent = send(Some(About::Data), batches, 100_000, refuses);
+            assert_eq!((sent.rejected, sent.waiting), (bad.len() as u64, 0), "one in {share}: {sent:?}");
+        }
+    }
+
+    #[test]
+    fn a_backend_that_refuses_everything_costs_nothing() {
+        for about in [None, Some(About::Data), Some(About::Size), Some(About::Unclear), Some(About::Access)] {
+            let sent = send(about, vec![batch(0, 256), batch(256, 256)], 10_000, |_, _| true);
+            assert_eq!((sent.rejected, sent.waiting), (0, 512), "{about:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_refused_during_an_outage_is_taken_after_it() {
+        for about in [None, Some(About::Data), Some(About::Size), Some(About::Unclear), Some(About::Access)] {
+            let sent = send(about, vec![batch(0, 256), batch(256, 256)], 10_000, |number, _| number <= 2_000);
+            assert_eq!((sent.taken, sent.rejected, sent.waiting), (512, 0, 0), "{about:?}");
+        }
+    }
+
+    /// The steps after refusals of a batch, each of which is a proof but for the first.
+    fn steps(about: Option<About>, can_be_split: bool, doubt: bool) -> Vec<Step> {
+        let mut suspicion = Suspicion::default();
+        let steps = (0..200).map(|taken| {
+            suspicion.refused(taken);
+            suspicion.step(Evidence { about, can_be_split, doubt, usual_streak: 0.0 })
+        });
+        steps.collect()
+    }
+
+    #[test]
+    fn only_answers_that_may_be_about_the_data_reject_an_item_alone() {
+        let first = |steps: Vec<Step>, wanted| steps.iter().position(|step| *step == wanted);
+        for (about, halves_after, rejects_after) in [
+            (Some(About::Data), Some(0), Some(2)),
+            (Some(About::Size), Some(0), Some(2)),
+            (Some(About::Unclear), Some(8), Some(8)),
+            (Some(About::Access), Some(8), None),
+            (None, Some(8), None),
+        ] {
+            assert_eq!(first(steps(about, true, false), Step::Halve), halves_after, "{about:?}");
+            assert_eq!(first(steps(about, false, false), Step::Reject), rejects_after, "{about:?}");
+            assert_eq!(first(steps(about, false, true), Step::Reject), None, "{about:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_shown_of_a_batch_is_not_held_against_its_items_once_everything_is_refused() {
+        let mut suspicion = Suspicion::default();
+        (0..5).for_each(|taken| suspicion.refused(taken));
+        let mut item = suspicion.of_halves(Some(About::Data));
+        for _ in 0..10 {
+            item.refused(5);
+            let doubt = Evidence { about: Some(About::Data), can_be_split: false, doubt: true, usual_streak: 0.0 };
+            assert_eq!(item.step(doubt), Step::Wait);
+        }
+    }
+
+    #[test]
+    fn a_backend_that_fails_at_random_hardly_ever_costs_an_item() {
+        for fails in [0.3, 0.7, 0.9] {
+            let mut random = fastrand::Rng::with_seed(11);
+            let mut rejected = 0;
+            for _ in 0..20_000 {
+                let (mut suspicion, mut taken) = (Suspicion::default(), 0);
+                while random.f64() < fails {
+                    suspicion.refused(taken);
+                    taken += 1;
+                    let (about, usual_streak) = (Some(About::Unclear), fails / (1.0 - fails));
+                    let evidence = Evidence { about, can_be_split: false, doubt: false, usual_streak };
+                    if suspicion.step(evidence) == Step::Reject {
+                        rejected += 1;
+                        break;
+                    }
+                }
+            }
+            assert!(rejected <= 20_000 / 1000, "{fails}: {rejected} of 20000 single items");
+        }
+    }
+}

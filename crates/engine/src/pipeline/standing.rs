@@ -1,0 +1,94 @@
+//! How a backend stands: whether it takes data, and if not, what it says. For operators to look at; nothing is decided
+//! by it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What a backend does with what it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum State {
+    /// It takes data, or nothing was sent to it yet.
+    #[default]
+    Ok,
+    /// It asks to try again.
+    Failing,
+    /// It does not answer.
+    Silent,
+    /// There is no connection.
+    Unreachable,
+    /// It refuses everything, in words that ask for no other attempt.
+    Refused,
+}
+
+impl State {
+    /// All states.
+    pub(crate) const ALL: [Self; 5] = [Self::Ok, Self::Failing, Self::Silent, Self::Unreachable, Self::Refused];
+
+    /// As metrics and logs call it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failing => "failing",
+            Self::Silent => "silent",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// A state, since when, and the backend's own words.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    pub(crate) state: State,
+    /// gRPC status name or HTTP status of a refusal.
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) since: Instant,
+}
+
+/// The standing of one backend, as the last answers show it.
+#[derive(Debug)]
+pub(crate) struct Stands {
+    now: Mutex<Standing>,
+}
+
+impl Stands {
+    /// Nothing is known yet.
+    pub(crate) fn new(now: Instant) -> Self {
+        let ok = Standing { state: State::Ok, code: String::new(), message: String::new(), since: now };
+        Self { now: Mutex::new(ok) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Standing> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How it stands now.
+    pub(crate) fn read(&self) -> Standing {
+        self.lock().clone()
+    }
+
+    /// The state alone.
+    pub(crate) fn state(&self) -> State {
+        self.lock().state
+    }
+
+    /// The backend is in this state; returns the state before, and for how long it was in that.
+    pub(crate) fn becomes(&self, state: State, code: &str, message: &str, now: Instant) -> (State, Duration) {
+        let mut standing = self.lock();
+        let before = (standing.state, now.saturating_duration_since(standing.since));
+        if standing.state != state {
+            standing.since = now;
+        }
+        if (standing.state, standing.code.as_str()) != (state, code) {
+            standing.state = state;
+            code.clone_into(&mut standing.code);
+        }
+        if standing.message != message {
+            message.clone_into(&mut standing.message);
+        }
+        before
+    }
+}
