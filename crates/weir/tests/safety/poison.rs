@@ -146,7 +146,11 @@ async fn a_backend_that_refuses_everything_sees_few_requests_and_loses_nothing()
     let hopeless = Arc::new(AtomicBool::new(true));
     let script = Arc::clone(&hopeless);
     let refuse = move |_, request: &Captured| {
-        if script.load(Ordering::SeqCst) || is_bad(request) { Say::Code(3, "no such tenant", None) } else { Say::Ok }
+        if script.load(Ordering::SeqCst) || is_bad(request) {
+            Say::Code(3, "a span without a trace", None)
+        } else {
+            Say::Ok
+        }
     };
     let (dir, backend) = (DataDir::new(), Backend::scripted(refuse).await);
     let settings = Settings { spill_after: Duration::from_millis(5), ..dir.settings().await };
