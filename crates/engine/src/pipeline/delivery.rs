@@ -2,9 +2,10 @@
 //!
 //! One task, one owner: queue, parked batches and flights are plain fields. Sending runs in tasks of its own
 //! (`flight.rs`), so a slow answer occupies a slot and nothing else. What follows from an answer is in
-//! `delivery/landing.rs`.
+//! `delivery/landing.rs`, and from a refusal in `delivery/refusal.rs`.
 
 mod landing;
+mod refusal;
 mod request_size;
 
 use std::collections::HashMap;

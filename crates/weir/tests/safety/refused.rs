@@ -238,26 +238,28 @@ async fn a_success_before_the_body_was_sent_is_none() {
     served.abort();
 }
 
-/// A backend whose answers have no end; counts what it could send of each.
+/// An answer without an end; how much of it was taken.
+async fn answer_for_ever(mut stream: tokio::net::TcpStream, status: &str) -> u64 {
+    let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/x-protobuf\r\n\r\n");
+    let mut sent = 0;
+    if read_head(&mut stream).await && stream.write_all(head.as_bytes()).await.is_ok() {
+        while let Ok(written) = stream.write(&[0; 16 * 1024]).await {
+            sent += written as u64;
+        }
+    }
+    sent
+}
+
+/// A backend whose answers have no end; counts what it could send of each, and how many are over.
 async fn endless(status: &'static str, longest: Arc<AtomicU64>, answers: Arc<AtomicU64>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         loop {
-            let (mut stream, _) = listener.accept().await.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
             let (longest, answers) = (Arc::clone(&longest), Arc::clone(&answers));
             tokio::spawn(async move {
-                if !read_head(&mut stream).await {
-                    return;
-                }
-                let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/x-protobuf\r\n\r\n");
-                let mut sent = 0;
-                if stream.write_all(head.as_bytes()).await.is_ok() {
-                    while let Ok(written) = stream.write(&[0; 16 * 1024]).await {
-                        sent += written as u64;
-                        longest.fetch_max(sent, Ordering::SeqCst);
-                    }
-                }
+                longest.fetch_max(answer_for_ever(stream, status).await, Ordering::SeqCst);
                 answers.fetch_add(1, Ordering::SeqCst);
             });
         }

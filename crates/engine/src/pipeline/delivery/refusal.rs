@@ -1,0 +1,189 @@
+//! What follows from a refusal: wait, take the batch apart, or give an item up. The rules are in `isolation.rs`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::super::State;
+use super::super::isolation::{Evidence, Step};
+use super::super::queue::Piece;
+use super::super::samples::Sample;
+use super::Delivery;
+use super::landing::{Answered, finish};
+use crate::books::Fate;
+use crate::budget::Budget;
+use crate::export::{About, Refusal, RetryKind};
+
+/// How an item is counted that no request is small enough for.
+const TOO_LARGE: &str = "too_large";
+
+impl Answered {
+    fn can_be_split(&self) -> bool {
+        self.batch.pieces.len() > 1 || self.batch.items() > 1
+    }
+}
+
+impl Delivery {
+    /// The backend asked to try again, or did not answer. What it never takes although it takes everything else is taken
+    /// apart, so that its neighbours in the request do not wait with it.
+    pub(super) fn tried_in_vain(
+        &mut self,
+        mut answered: Answered,
+        kind: RetryKind,
+        hint: Option<Duration>,
+        message: &str,
+    ) {
+        match self.suspect(&mut answered, None) {
+            // A wish of the backend is for the whole.
+            Step::Halve if hint.is_none() => {
+                self.pace.failed(None, Instant::now());
+                self.split(answered, None, "retry", message);
+            }
+            Step::Halve | Step::Wait | Step::Reject => self.retry(answered.batch, kind, hint),
+        }
+    }
+
+    /// The backend refused a batch in words that ask for no other attempt. Nothing of it is given up unless the backend
+    /// takes something else.
+    pub(super) fn refused(&mut self, mut answered: Answered, refusal: Refusal) {
+        let now = Instant::now();
+        let bytes = answered.batch.bytes;
+        let about = match refusal.about {
+            About::Size if !self.size.may_be_too_large(bytes) => About::Unclear,
+            about => about,
+        };
+        if about == About::Size {
+            self.learn_size(bytes, &refusal.message, now);
+        }
+        let step = self.suspect(&mut answered, Some(about));
+        if self.pace.took_nothing_since(answered.sent) {
+            self.judge(&refusal, step, now);
+        }
+        let Refusal { code, message, hint, .. } = refusal;
+        match step {
+            Step::Wait => self.retry(answered.batch, RetryKind::Answered, hint),
+            Step::Halve => {
+                self.pace.failed(hint, now);
+                self.split(answered, Some(about), &code, &message);
+            }
+            Step::Reject if about == About::Size => self.reject(answered, TOO_LARGE.to_owned(), &message),
+            Step::Reject => self.reject(answered, code, &message),
+        }
+    }
+
+    /// What a refusal says of the batch, and what follows.
+    fn suspect(&mut self, answered: &mut Answered, about: Option<About>) -> Step {
+        let can_be_split = answered.can_be_split();
+        let suspicion = &mut answered.batch.suspicion;
+        suspicion.refused(self.taken);
+        self.doubt |= !suspicion.is_grounded();
+        let evidence = self.evidence(about, can_be_split);
+        answered.batch.suspicion.step(evidence)
+    }
+
+    fn evidence(&self, about: Option<About>, can_be_split: bool) -> Evidence {
+        Evidence { about, can_be_split, doubt: self.doubt, usual_streak: self.pace.usual_streak() }
+    }
+
+    /// What a refusal says of a backend that took nothing after it was sent this.
+    fn judge(&mut self, refusal: &Refusal, step: Step, now: Instant) {
+        let Refusal { about, code, message, hint } = refusal;
+        match about {
+            About::Access => {
+                self.pace.shut_out(*hint, now);
+                self.concurrency.unreachable();
+                self.stands(State::Refused, code, message, now);
+            }
+            About::Unclear => self.complain(RetryKind::Answered, &format!("{code}: {message}"), now),
+            // It may be this batch alone, as long as it can be taken apart.
+            About::Data | About::Size if step == Step::Wait || self.pace.is_probing() => {
+                self.stands(State::Refused, code, message, now);
+            }
+            About::Data | About::Size => {}
+        }
+    }
+
+    fn learn_size(&mut self, bytes: usize, message: &str, now: Instant) {
+        if self.size.refused(bytes, now) {
+            let (pipeline, learned) = (&self.account().id, self.size.bytes());
+            let cause = message;
+            tracing::warn!(pipeline, bytes, learned, cause, "backend found a request too large; sending less at once");
+            self.account().takes_at_most(learned);
+        }
+    }
+
+    /// Sends the batch again in two halves.
+    fn split(&mut self, answered: Answered, about: Option<About>, code: &str, message: &str) {
+        let Answered { mut batch, bodies, sent } = answered;
+        let suspicion = batch.suspicion.of_halves(about);
+        if batch.pieces.len() == 1 {
+            match split_piece(&batch.pieces[0], &bodies[0], &self.parts.budget) {
+                Split::Halves(pieces) => batch.pieces = pieces,
+                Split::SingleItem => return self.alone(Answered { batch, bodies, sent }, about, code, message),
+                Split::NoMemory => return self.retry(batch, RetryKind::Ours, None),
+            }
+        }
+        let second = batch.pieces.split_off(batch.pieces.len().div_ceil(2));
+        (batch.attempts, batch.not_before) = (0, None);
+        for mut half in [batch, self.batch(second)] {
+            half.suspicion = suspicion;
+            half.came_back();
+            if half.still_owed() {
+                // Due since it arrived: one batch is taken apart to the end before the next one is begun.
+                let since = half.pieces[0].since;
+                self.parked.park(half, since);
+            }
+        }
+    }
+
+    /// What was to be halved is one item, although it counts as more.
+    fn alone(&mut self, mut answered: Answered, about: Option<About>, code: &str, message: &str) {
+        let evidence = self.evidence(about, false);
+        match answered.batch.suspicion.step(evidence) {
+            Step::Reject => self.reject(answered, code.to_owned(), message),
+            Step::Wait | Step::Halve => self.retry(answered.batch, RetryKind::Answered, None),
+        }
+    }
+
+    fn reject(&mut self, answered: Answered, code: String, message: &str) {
+        let Answered { batch, bodies, .. } = answered;
+        let items = batch.items();
+        // What was found out need not be paid for again: the search may go on.
+        self.retries.taken(Instant::now());
+        if self.pace.may_report_loss(Instant::now()) {
+            let pipeline = &self.account().id;
+            tracing::warn!(pipeline, code, cause = message, items, "backend refused data for good");
+        }
+        self.account().share.progressed();
+        self.sample(&code, message, items, bodies.first());
+        finish(&batch.pieces, &Fate::Rejected(code));
+    }
+
+    /// Keeps what was refused for the user to look at.
+    fn sample(&self, code: &str, message: &str, items: u64, body: Option<&Bytes>) {
+        let at_ms = self.parts.clock.now_ms();
+        let body = body.map(AsRef::as_ref).unwrap_or_default();
+        self.parts.stats.samples.push(Sample::new(at_ms, code, message, items, body));
+    }
+}
+
+/// What came of an attempt to split a piece.
+enum Split {
+    Halves(Vec<Piece>),
+    SingleItem,
+    NoMemory,
+}
+
+/// The two halves of a piece with these bytes; none when it is not owed any more.
+fn split_piece(piece: &Piece, body: &Bytes, budget: &Budget) -> Split {
+    if !piece.obligation.is_owed() {
+        return Split::Halves(Vec::new());
+    }
+    let Some((first, second)) = weir_otlp::halve(piece.obligation.signal(), body) else { return Split::SingleItem };
+    let paid = [&first, &second].map(|part| budget.pay_for_copy(body, part.bytes.clone()));
+    let [Some(first_bytes), Some(second_bytes)] = paid else { return Split::NoMemory };
+    let halves = [(first_bytes, u64::from(first.items)), (second_bytes, u64::from(second.items))];
+    let halves = piece.obligation.split(halves).into_iter();
+    Split::Halves(halves.map(|obligation| Piece { obligation, since: piece.since }).collect())
+}
