@@ -85,10 +85,10 @@ impl Answer {
         self.status == StatusCode::UNAUTHORIZED || grpc::code(self) == Some(Code::UNAUTHENTICATED)
     }
 
-    /// The media type of the body, without parameters.
-    pub(super) fn content_type(&self) -> Option<&str> {
+    /// The media type of the body in lower case, without parameters.
+    pub(super) fn content_type(&self) -> Option<String> {
         let value = self.headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-        Some(value.split(';').next().unwrap_or_default().trim())
+        Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
     }
 }
 

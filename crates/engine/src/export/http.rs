@@ -43,7 +43,7 @@ fn success(answer: &Answer, budget: &Budget) -> Outcome {
     if answer.is_cut {
         return answer::not_otlp("a success that is longer than any answer of OTLP");
     }
-    let is_page = content_type.is_some_and(|name| name.eq_ignore_ascii_case("text/html"));
+    let is_page = content_type.as_deref() == Some("text/html");
     if answer.body.is_empty() && !is_page {
         return Outcome::Delivered { rejected: 0, message: String::new() };
     }
@@ -53,7 +53,7 @@ fn success(answer: &Answer, budget: &Budget) -> Outcome {
         Ok(None) => return Outcome::Delivered { rejected: 0, message: "no memory to read the answer".into() },
         Err(fault) => return answer::not_otlp(&fault),
     };
-    match content_type {
+    match content_type.as_deref() {
         Some("application/json") => answer::taken(weir_otlp::partial_success_from_json(&body)),
         None | Some("application/x-protobuf" | "application/protobuf" | "application/octet-stream") => {
             answer::taken(weir_otlp::partial_success(&body))
@@ -63,7 +63,7 @@ fn success(answer: &Answer, budget: &Budget) -> Outcome {
 }
 
 fn message(answer: &Answer) -> String {
-    let is_json = answer.content_type() == Some("application/json");
+    let is_json = answer.content_type().as_deref() == Some("application/json");
     let status = weir_otlp::status::decode(&answer.body).filter(|_| !is_json);
     let text = match status {
         Some(status) if !status.message.is_empty() => status.message,

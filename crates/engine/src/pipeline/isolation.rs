@@ -34,6 +34,8 @@ pub(super) struct Suspicion {
     proofs: u32,
     /// How often it was refused when it could not be taken apart any more.
     alone: u32,
+    /// The refusals were about the data or the size: others that came before prove nothing about these.
+    clear: bool,
 }
 
 /// What a refusal is judged by, beside what was known of the batch.
@@ -60,8 +62,11 @@ pub(super) enum Step {
 }
 
 impl Suspicion {
-    /// The backend, which has taken `taken` requests in all, refused the batch.
-    pub(super) fn refused(&mut self, taken: u64) {
+    /// The backend, which has taken `taken` requests in all, refused the batch with an answer that is `about` something.
+    pub(super) fn refused(&mut self, about: Option<About>, taken: u64) {
+        if self.clear != is_clear(about) {
+            *self = Self { clear: is_clear(about), ..Self::default() };
+        }
         if self.taken_before.is_some_and(|before| taken > before) {
             self.proofs = self.proofs.saturating_add(1);
         }
@@ -149,7 +154,7 @@ mod tests {
                 sent.taken += batch.len() as u64;
                 continue;
             }
-            suspicion.refused(taken);
+            suspicion.refused(about, taken);
             doubt |= !suspicion.is_grounded();
             match suspicion.step(Evidence { about, can_be_split: batch.len() > 1, doubt, usual_streak: 0.0 }) {
                 Step::Wait => line.push_back((batch, suspicion)),
@@ -208,7 +213,7 @@ mod tests {
     fn steps(about: Option<About>, can_be_split: bool, doubt: bool) -> Vec<Step> {
         let mut suspicion = Suspicion::default();
         let steps = (0..200).map(|taken| {
-            suspicion.refused(taken);
+            suspicion.refused(about, taken);
             suspicion.step(Evidence { about, can_be_split, doubt, usual_streak: 0.0 })
         });
         steps.collect()
@@ -233,13 +238,21 @@ mod tests {
     #[test]
     fn what_was_shown_of_a_batch_is_not_held_against_its_items_once_everything_is_refused() {
         let mut suspicion = Suspicion::default();
-        (0..5).for_each(|taken| suspicion.refused(taken));
+        (0..5).for_each(|taken| suspicion.refused(Some(About::Data), taken));
         let mut item = suspicion.of_halves(Some(About::Data));
         for _ in 0..10 {
-            item.refused(5);
+            item.refused(Some(About::Data), 5);
             let doubt = Evidence { about: Some(About::Data), can_be_split: false, doubt: true, usual_streak: 0.0 };
             assert_eq!(item.step(doubt), Step::Wait);
         }
+    }
+
+    #[test]
+    fn failures_prove_nothing_about_the_data() {
+        let mut suspicion = Suspicion::default();
+        (0..50).for_each(|taken| suspicion.refused(None, taken));
+        suspicion.refused(Some(About::Data), 51);
+        assert!(!suspicion.is_grounded());
     }
 
     /// Whether an item is given up that a backend refuses by chance, this often, until it takes it.
@@ -247,7 +260,7 @@ mod tests {
         let (mut suspicion, mut taken) = (Suspicion::default(), 0);
         let (about, usual_streak) = (Some(About::Unclear), fails / (1.0 - fails));
         while random.f64() < fails {
-            suspicion.refused(taken);
+            suspicion.refused(about, taken);
             taken += 1;
             if suspicion.step(Evidence { about, can_be_split: false, doubt: false, usual_streak }) == Step::Reject {
                 return true;

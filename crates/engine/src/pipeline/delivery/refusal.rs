@@ -76,7 +76,7 @@ impl Delivery {
     fn suspect(&mut self, answered: &mut Answered, about: Option<About>) -> Step {
         let can_be_split = answered.can_be_split();
         let suspicion = &mut answered.batch.suspicion;
-        suspicion.refused(self.taken);
+        suspicion.refused(about, self.taken);
         self.doubt |= !suspicion.is_grounded();
         let evidence = self.evidence(about, can_be_split);
         answered.batch.suspicion.step(evidence)
