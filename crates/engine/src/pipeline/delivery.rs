@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::concurrency::Concurrency;
 use super::flight::{Crew, Landed};
-use super::isolation::Suspicion;
+use super::isolation::{Suspicion, Traffic};
 use super::pace::{self, Pace};
 use super::parked::{Batch, Parked};
 use super::queue::{Piece, Queue};
@@ -75,10 +75,8 @@ pub(super) struct Delivery {
     pace: Pace,
     concurrency: Concurrency,
     retries: RetryBudget,
-    /// Requests that the backend of now took, in all.
-    taken: u64,
-    /// Since then it refused what nothing speaks against.
-    doubt: bool,
+    /// What left for the backend of now, and what it took.
+    traffic: Traffic,
     /// When it last answered anything, or was given something after it had nothing to answer.
     heard: Instant,
     /// The log said that it does not take data, so it will also say when it does again.
@@ -113,6 +111,8 @@ struct Flight {
     beside: usize,
     /// The backend that it went to.
     backend: u64,
+    /// Which of the requests to it this is.
+    number: u64,
 }
 
 /// What leaves next.
@@ -132,8 +132,7 @@ impl Delivery {
             pace: Pace::default(),
             concurrency: Concurrency::new(MAX_IN_FLIGHT),
             retries: RetryBudget::new(Instant::now()),
-            taken: 0,
-            doubt: false,
+            traffic: Traffic::default(),
             heard: Instant::now(),
             complained: false,
             probe_parked_next: true,
@@ -242,7 +241,7 @@ impl Delivery {
         self.pace = Pace::default();
         self.concurrency = Concurrency::new(MAX_IN_FLIGHT);
         self.retries = RetryBudget::new(now);
-        (self.taken, self.doubt, self.heard) = (0, false, now);
+        (self.traffic, self.heard) = (Traffic::default(), now);
         self.parked.forget_refusals();
         self.parked.hurry(now);
     }
@@ -415,7 +414,8 @@ impl Delivery {
         let send = self.sends.spawn(task);
         self.in_flight_bytes += bytes;
         self.flying += 1;
-        self.flights.insert(send.id(), Flight { batch, bytes, beside: self.flying, backend: self.backend });
+        let number = self.traffic.leaves();
+        self.flights.insert(send.id(), Flight { batch, bytes, beside: self.flying, backend: self.backend, number });
     }
 
     /// When a backend that does not answer is called silent.

@@ -2,9 +2,12 @@
 //!
 //! Pure planning: it owns no batch and splits none. One rule stands above all others: **nothing is given up unless the
 //! backend takes something else.** A tenant that does not exist, a header that is missing, a proxy that is being
-//! deployed refuse everything, in whatever words; then nothing is known about any item, and everything waits. Each
-//! refusal of a batch since whose last one the backend took other data is a *proof* that the batch is the cause. While
-//! the backend refuses something against which there is no proof, it is in *doubt*.
+//! deployed refuse everything, in whatever words; then nothing is known about any item, and everything waits. A refusal
+//! of a batch is a *proof* that the batch is the cause if the backend took other data that left after the batch was
+//! refused before: what left earlier may have met a backend that was still well. While the backend refuses something
+//! against which there is no proof, it is in *doubt*.
+//!
+//! Time is counted in requests: each that leaves has the next number.
 //!
 //! How many proofs it takes follows from what the answer speaks of (decision 012):
 //!
@@ -29,13 +32,47 @@ const MOST: u32 = 200;
 /// What the refusals of a batch have shown so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Suspicion {
-    /// Requests that the backend had taken in all when it last refused this.
-    taken_before: Option<u64>,
+    /// Requests that had left when it was last refused.
+    left_before: Option<u64>,
     proofs: u32,
     /// How often it was refused when it could not be taken apart any more.
     alone: u32,
     /// The refusals were about the data or the size: others that came before prove nothing about these.
     clear: bool,
+}
+
+/// The requests to one backend so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Traffic {
+    /// How many have left.
+    pub(super) left: u64,
+    /// The number of the latest of which the backend took something; 0 when there is none.
+    pub(super) taken: u64,
+    /// How many had left when the backend last refused what nothing speaks against.
+    doubted: u64,
+}
+
+impl Traffic {
+    /// Another one leaves; its number.
+    pub(super) fn leaves(&mut self) -> u64 {
+        self.left += 1;
+        self.left
+    }
+
+    /// Request number `number` was taken.
+    pub(super) fn takes(&mut self, number: u64) {
+        self.taken = self.taken.max(number);
+    }
+
+    /// Something was refused against which there is no proof.
+    pub(super) fn doubt(&mut self) {
+        self.doubted = self.left;
+    }
+
+    /// Whether nothing that left since then was taken.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.doubted > 0 && self.taken <= self.doubted
+    }
 }
 
 /// What a refusal is judged by, beside what was known of the batch.
@@ -44,7 +81,7 @@ pub(super) struct Evidence {
     /// What the answer is about; `None` when the backend asked to try again.
     pub(super) about: Option<About>,
     pub(super) can_be_split: bool,
-    /// Since it last took something, the backend refused what nothing speaks against.
+    /// [`Traffic::is_in_doubt`].
     pub(super) doubt: bool,
     /// How often the backend usually fails before it takes something.
     pub(super) usual_streak: f64,
@@ -62,15 +99,15 @@ pub(super) enum Step {
 }
 
 impl Suspicion {
-    /// The backend, which has taken `taken` requests in all, refused the batch with an answer that is `about` something.
-    pub(super) fn refused(&mut self, about: Option<About>, taken: u64) {
+    /// The backend refused the batch with an answer that is `about` something.
+    pub(super) fn refused(&mut self, about: Option<About>, traffic: Traffic) {
         if self.clear != is_clear(about) {
             *self = Self { clear: is_clear(about), ..Self::default() };
         }
-        if self.taken_before.is_some_and(|before| taken > before) {
+        if self.left_before.is_some_and(|before| traffic.taken > before) {
             self.proofs = self.proofs.saturating_add(1);
         }
-        self.taken_before = Some(taken);
+        self.left_before = Some(traffic.left);
     }
 
     /// Whether something speaks against the batch.
@@ -142,21 +179,25 @@ mod tests {
     ) -> Sent {
         let fresh = batches.into_iter().map(|batch| (batch, Suspicion::default()));
         let mut line: VecDeque<_> = fresh.collect();
-        let (mut sent, mut taken, mut doubt) = (Sent::default(), 0, false);
+        let (mut sent, mut traffic) = (Sent::default(), Traffic::default());
         while let Some((mut batch, mut suspicion)) = line.pop_front() {
             if sent.requests == most {
                 sent.waiting += batch.len() as u64;
                 continue;
             }
             sent.requests += 1;
+            let number = traffic.leaves();
             if !refuses(sent.requests, &batch) {
-                (taken, doubt) = (taken + 1, false);
+                traffic.takes(number);
                 sent.taken += batch.len() as u64;
                 continue;
             }
-            suspicion.refused(about, taken);
-            doubt |= !suspicion.is_grounded();
-            match suspicion.step(Evidence { about, can_be_split: batch.len() > 1, doubt, usual_streak: 0.0 }) {
+            suspicion.refused(about, traffic);
+            if !suspicion.is_grounded() {
+                traffic.doubt();
+            }
+            let (can_be_split, doubt) = (batch.len() > 1, traffic.is_in_doubt());
+            match suspicion.step(Evidence { about, can_be_split, doubt, usual_streak: 0.0 }) {
                 Step::Wait => line.push_back((batch, suspicion)),
                 Step::Reject => sent.rejected += batch.len() as u64,
                 Step::Halve => {
@@ -209,11 +250,16 @@ mod tests {
         }
     }
 
+    /// So many requests have left, and the last was taken.
+    fn after(number: u64) -> Traffic {
+        Traffic { left: number, taken: number, doubted: 0 }
+    }
+
     /// The steps after refusals of a batch, each of which is a proof but for the first.
     fn steps(about: Option<About>, can_be_split: bool, doubt: bool) -> Vec<Step> {
         let mut suspicion = Suspicion::default();
-        let steps = (0..200).map(|taken| {
-            suspicion.refused(about, taken);
+        let steps = (0..200).map(|number| {
+            suspicion.refused(about, after(number));
             suspicion.step(Evidence { about, can_be_split, doubt, usual_streak: 0.0 })
         });
         steps.collect()
@@ -238,30 +284,46 @@ mod tests {
     #[test]
     fn what_was_shown_of_a_batch_is_not_held_against_its_items_once_everything_is_refused() {
         let mut suspicion = Suspicion::default();
-        (0..5).for_each(|taken| suspicion.refused(Some(About::Data), taken));
+        (0..5).for_each(|number| suspicion.refused(Some(About::Data), after(number)));
         let mut item = suspicion.of_halves(Some(About::Data));
         for _ in 0..10 {
-            item.refused(Some(About::Data), 5);
+            item.refused(Some(About::Data), after(5));
             let doubt = Evidence { about: Some(About::Data), can_be_split: false, doubt: true, usual_streak: 0.0 };
             assert_eq!(item.step(doubt), Step::Wait);
         }
     }
 
     #[test]
+    fn what_left_before_a_refusal_proves_nothing_when_it_is_taken_after_it() {
+        let (mut traffic, mut suspicion) = (Traffic::default(), Suspicion::default());
+        let early: Vec<u64> = (0..9).map(|_| traffic.leaves()).collect();
+        for number in early {
+            suspicion.refused(Some(About::Data), traffic);
+            traffic.doubt();
+            traffic.takes(number);
+            assert!(!suspicion.is_grounded() && traffic.is_in_doubt());
+        }
+        let late = traffic.leaves();
+        traffic.takes(late);
+        suspicion.refused(Some(About::Data), traffic);
+        assert!(suspicion.is_grounded() && !traffic.is_in_doubt());
+    }
+
+    #[test]
     fn failures_prove_nothing_about_the_data() {
         let mut suspicion = Suspicion::default();
-        (0..50).for_each(|taken| suspicion.refused(None, taken));
-        suspicion.refused(Some(About::Data), 51);
+        (0..50).for_each(|number| suspicion.refused(None, after(number)));
+        suspicion.refused(Some(About::Data), after(51));
         assert!(!suspicion.is_grounded());
     }
 
     /// Whether an item is given up that a backend refuses by chance, this often, until it takes it.
     fn is_lost(fails: f64, random: &mut fastrand::Rng) -> bool {
-        let (mut suspicion, mut taken) = (Suspicion::default(), 0);
+        let (mut suspicion, mut number) = (Suspicion::default(), 0);
         let (about, usual_streak) = (Some(About::Unclear), fails / (1.0 - fails));
         while random.f64() < fails {
-            suspicion.refused(about, taken);
-            taken += 1;
+            suspicion.refused(about, after(number));
+            number += 1;
             if suspicion.step(Evidence { about, can_be_split: false, doubt: false, usual_streak }) == Step::Reject {
                 return true;
             }

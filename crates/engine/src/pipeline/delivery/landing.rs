@@ -24,6 +24,8 @@ pub(super) struct Answered {
     pub(super) batch: Batch,
     pub(super) bodies: Vec<Bytes>,
     pub(super) sent: Instant,
+    /// Which of the requests to the backend it was.
+    pub(super) number: u64,
 }
 
 impl Delivery {
@@ -37,7 +39,7 @@ impl Delivery {
                 (error.id(), None)
             }
         };
-        let Some(Flight { mut batch, bytes, beside, backend }) = self.flights.remove(&id) else { return };
+        let Some(Flight { mut batch, bytes, beside, backend, number }) = self.flights.remove(&id) else { return };
         let is_of_now = backend == self.backend;
         if is_of_now {
             self.flying -= 1;
@@ -59,7 +61,7 @@ impl Delivery {
             End::Outcome(outcome) if !is_of_now => self.answered_by_another(&outcome, batch),
             End::Outcome(outcome) => {
                 self.observe(&outcome, sent, beside, batch.bytes);
-                self.follow(outcome, Answered { batch, bodies, sent });
+                self.follow(outcome, Answered { batch, bodies, sent, number });
             }
             // What came after the look was announced before this landed; the next entry will be announced.
             End::NothingToTake => self.backlog = self.account().backlog().untaken_entries > 0,
@@ -97,7 +99,13 @@ impl Delivery {
 
     fn follow(&mut self, outcome: Outcome, answered: Answered) {
         match outcome {
-            Outcome::Delivered { rejected, message } => self.delivered(&answered.batch, rejected, &message),
+            Outcome::Delivered { rejected, message } => {
+                // One that takes a request and rejects all of it has taken nothing.
+                if rejected < answered.batch.items().max(1) {
+                    self.traffic.takes(answered.number);
+                }
+                self.delivered(&answered.batch, rejected, &message);
+            }
             Outcome::Retry { kind, hint, message } => {
                 self.complain(kind, &message, answered.sent);
                 match kind {
@@ -176,10 +184,6 @@ impl Delivery {
             self.account().takes_at_most(self.size.bytes());
         }
         let entered = finish(&batch.pieces, &Fate::Delivered);
-        // One that takes a request and rejects all of it has taken nothing.
-        if rejected < batch.items().max(1) {
-            (self.taken, self.doubt) = (self.taken + 1, false);
-        }
         if rejected > 0 {
             self.account().books.correct_partial(rejected.min(entered));
         }

@@ -76,14 +76,16 @@ impl Delivery {
     fn suspect(&mut self, answered: &mut Answered, about: Option<About>) -> Step {
         let can_be_split = answered.can_be_split();
         let suspicion = &mut answered.batch.suspicion;
-        suspicion.refused(about, self.taken);
-        self.doubt |= !suspicion.is_grounded();
+        suspicion.refused(about, self.traffic);
+        if !suspicion.is_grounded() {
+            self.traffic.doubt();
+        }
         let evidence = self.evidence(about, can_be_split);
         answered.batch.suspicion.step(evidence)
     }
 
     fn evidence(&self, about: Option<About>, can_be_split: bool) -> Evidence {
-        Evidence { about, can_be_split, doubt: self.doubt, usual_streak: self.pace.usual_streak() }
+        Evidence { about, can_be_split, doubt: self.traffic.is_in_doubt(), usual_streak: self.pace.usual_streak() }
     }
 
     /// What a refusal says of a backend that took nothing after it was sent this.
@@ -115,12 +117,12 @@ impl Delivery {
 
     /// Sends the batch again in two halves.
     fn split(&mut self, answered: Answered, about: Option<About>, code: &str, message: &str) {
-        let Answered { mut batch, bodies, sent } = answered;
+        let Answered { mut batch, bodies, sent, number } = answered;
         let suspicion = batch.suspicion.of_halves(about);
         if batch.pieces.len() == 1 {
             match split_piece(&batch.pieces[0], &bodies[0], &self.parts.budget) {
                 Split::Halves(pieces) => batch.pieces = pieces,
-                Split::SingleItem => return self.alone(Answered { batch, bodies, sent }, about, code, message),
+                Split::SingleItem => return self.alone(Answered { batch, bodies, sent, number }, about, code, message),
                 Split::NoMemory => return self.retry(batch, RetryKind::Ours, None),
             }
         }
