@@ -100,14 +100,15 @@ impl Budget {
         if let Some(permit) = self.try_take(bytes) {
             return Some(permit);
         }
-        let _waiting = Waiting::enter(&self.waiting, self.max_waiting)?;
-        let want = u32::try_from(bytes.saturating_add(OVERHEAD_BYTES)).ok()?;
-        if want as usize > self.capacity() {
-            return None;
-        }
-        let acquire = Arc::clone(&self.room).acquire_many_owned(want);
-        let semaphore = tokio::time::timeout(patience, acquire).await.ok()?.ok()?;
+        let semaphore = self.wait_for(bytes.saturating_add(OVERHEAD_BYTES), patience).await?;
         Some(Permit { semaphore, budget: self.clone() })
+    }
+
+    async fn wait_for(&self, bytes: usize, patience: Duration) -> Option<OwnedSemaphorePermit> {
+        let _waiting = Waiting::enter(&self.waiting, self.max_waiting)?;
+        let want = u32::try_from(bytes).ok().filter(|_| bytes <= self.capacity())?;
+        let acquire = Arc::clone(&self.room).acquire_many_owned(want);
+        tokio::time::timeout(patience, acquire).await.ok()?.ok()
     }
 }
 
@@ -127,6 +128,31 @@ impl Permit {
             }
             Err(_) => false,
         }
+    }
+
+    /// The same, waiting up to `patience` for room, unless too many wait already.
+    pub(crate) async fn grow_within(&mut self, more: usize, patience: Duration) -> bool {
+        if self.grow(more) {
+            return true;
+        }
+        match self.budget.wait_for(more, patience).await {
+            Some(extra) => {
+                self.semaphore.merge(extra);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Gives back `bytes`, or all if it is less.
+    pub(crate) fn give_back(&mut self, bytes: usize) {
+        drop(self.semaphore.split(bytes.min(self.bytes())));
+    }
+
+    /// A permit of its own for `bytes` (and their overhead) of what this one stands for; `None` when that is less.
+    pub(crate) fn part(&mut self, bytes: usize) -> Option<Self> {
+        let semaphore = self.semaphore.split(bytes.saturating_add(OVERHEAD_BYTES))?;
+        Some(Self { semaphore, budget: self.budget.clone() })
     }
 
     /// Gives back all but `bytes` (and their overhead).

@@ -98,6 +98,13 @@ impl Metrics {
             })
         });
         writer.counters("weir_receiver_refused_requests", "Requests refused, by reason", refusals)?;
+        let answers = transports.iter().flat_map(|(name, counters)| {
+            Signal::ALL.into_iter().zip(&counters.answers).map(move |(signal, histogram)| {
+                (vec![("transport", (*name).to_owned()), ("signal", signal.name().to_owned())], histogram)
+            })
+        });
+        let help = "Time from the head of a client's request to its answer, whatever that is";
+        writer.histograms("weir_receiver_answer_seconds", help, answers)?;
         let connections = [(Labels::new(), load(&self.receivers.connections) as f64)];
         writer.gauges("weir_receiver_connections", "Open client connections", connections)?;
         let refused = load(&self.receivers.connections_refused) as f64;

@@ -14,27 +14,34 @@ mod server;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use tokio::time::Instant;
 use weir_otlp::Limits;
 use weir_plan::Signal;
 
+use body::BodyReader;
 pub(crate) use gate::Gate;
 pub(crate) use refusal::{REASONS, Reason, Refusal};
 use reply::Reply;
 pub(crate) use server::{Server, ServerLimits};
 
 use crate::budget::{Budget, Permit};
-use crate::buffer::{self, Buffer};
+use crate::buffer::Buffer;
 use crate::codec::{self, Encoding, InflateLimits};
+use crate::histogram::Histogram;
 use crate::intake::{Arrived, Intake, Verdict};
 
 /// How long a request may wait for room in the memory budget before it is refused.
 const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
+
+/// What a request costs until it is answered, whatever its body: its stream, its task, its place in line.
+const REQUEST_BYTES: usize = 6 * 1024;
 
 /// A body may become this many times larger when it is decompressed. The load test's repeated attributes reach 50 to
 /// 200, depending on the compressor; what is beyond 500 is a bomb.
@@ -59,6 +66,8 @@ pub(crate) struct Counters {
     pub(crate) refused: BySignal,
     /// Requests refused, by [`REASONS`].
     pub(crate) refusals: [AtomicU64; REASONS.len()],
+    /// From a request's head to its answer, for each signal.
+    pub(crate) answers: [Histogram; Signal::ALL.len()],
 }
 
 /// Both transports' counters, and the connections'.
@@ -88,17 +97,35 @@ enum Format {
     Json,
 }
 
-/// A message as it was read: what it is, and the permit that pays for it.
-struct Received {
+/// What a request is, as far as its head tells. The head itself is not kept: it may be large.
+#[derive(Debug, Clone, Copy)]
+struct Call {
     signal: Signal,
     peer: Option<IpAddr>,
+    encoding: Encoding,
+    format: Format,
+    /// The length of the body, where the head tells it.
+    declared: Option<usize>,
+}
+
+impl Call {
+    /// Whether its message goes on as the bytes that arrive; otherwise another body is made of them.
+    fn stays(&self) -> bool {
+        self.encoding == Encoding::Identity && self.format == Format::Protobuf
+    }
+}
+
+/// A message as it was read, and the permit that pays for it.
+struct Received {
+    call: Call,
     bytes: Vec<u8>,
     /// So many bytes are before the first one; none but of plain protobuf.
     front: usize,
     permit: Permit,
-    encoding: Encoding,
-    format: Format,
 }
+
+/// The answer to a request; boxed, because the future is large and tasks are moved several times on their way.
+type Answer = Pin<Box<dyn Future<Output = Result<Response<Reply>, Infallible>> + Send>>;
 
 /// Takes requests of both transports.
 #[derive(Debug)]
@@ -111,16 +138,48 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Answers one request; never fails, a refusal is an answer too.
-    async fn handle(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-        peer: Option<IpAddr>,
-    ) -> Result<Response<Reply>, Infallible> {
-        Ok(match transport(request.headers()) {
-            Transport::Grpc => grpc::answer(&self, request, peer).await,
-            Transport::Http => http::answer(&self, request, peer).await,
+    /// Answers one request; never fails, a refusal is an answer too. The head is read and dropped before this returns:
+    /// a client may send very many of them at once.
+    fn handle(self: &Arc<Self>, request: Request<Incoming>, peer: IpAddr) -> Answer {
+        let (receiver, started) = (Arc::clone(self), Instant::now());
+        let (head, body) = request.into_parts();
+        let (transport, format) = (transport(&head.headers), http::format(&head.headers));
+        let call = match transport {
+            Transport::Grpc => grpc::call(self, &head, peer),
+            Transport::Http => http::call(self, &head, format, peer),
+        };
+        Box::pin(async move {
+            let signal = call.as_ref().map(|call| call.signal).ok();
+            let result = match call {
+                Ok(call) => receiver.take(transport, call, body).await,
+                Err(refusal) => Err(refusal),
+            };
+            if let Err(refusal) = &result {
+                receiver.count_refusal(transport, refusal.reason);
+            }
+            if let Some(signal) = signal {
+                receiver.stats.of(transport).answers[signal as usize].observe(started.elapsed());
+            }
+            Ok(match transport {
+                Transport::Grpc => grpc::response(result),
+                // Errors before the content type is known are answered in protobuf, the default encoding of OTLP/HTTP.
+                Transport::Http => http::response(result, format.unwrap_or(Format::Protobuf)),
+            })
         })
+    }
+
+    /// From the head of a request to the verdict about its data.
+    async fn take(&self, transport: Transport, call: Call, body: Incoming) -> Result<Signal, Refusal> {
+        let paid = self.budget.take(REQUEST_BYTES, ADMIT_PATIENCE).await;
+        let mut request = paid.ok_or_else(Refusal::no_memory)?;
+        let permit = request.part(0).ok_or_else(Refusal::no_memory)?;
+        let body = BodyReader::new(body, self.body_timeout, permit);
+        let received = match transport {
+            Transport::Grpc => grpc::read(self, call, body).await?,
+            Transport::Http => http::read(self, call, body).await?,
+        };
+        self.ingest(received, transport).await?;
+        Ok(call.signal)
     }
 
     /// Refuses, before any of it is read, what may not be sent or what no pipeline is there for: a client that is told so
@@ -138,25 +197,14 @@ impl Receiver {
         self.intake.max_request_bytes()
     }
 
-    /// Takes room for a body of `declared` bytes before any of it is buffered.
-    async fn admit(&self, declared: usize) -> Result<Permit, Refusal> {
+    fn check_length(&self, declared: usize) -> Result<(), Refusal> {
         let limit = self.max_request_bytes();
-        if declared > limit {
-            return Err(Refusal::too_large(declared, limit));
-        }
-        self.budget.take(declared, ADMIT_PATIENCE).await.ok_or_else(Refusal::no_memory)
-    }
-
-    /// Room in front of a body of `declared` bytes, paid for by `permit`: of what is inflated or converted first, another
-    /// body is made.
-    fn front(declared: usize, encoding: Encoding, format: Format, permit: &mut Permit) -> usize {
-        let stays = encoding == Encoding::Identity && format == Format::Protobuf;
-        if stays { buffer::front_for(declared, permit) } else { 0 }
+        if declared > limit { Err(Refusal::too_large(declared, limit)) } else { Ok(()) }
     }
 
     /// From a received message to the verdict about its data.
     async fn ingest(&self, received: Received, transport: Transport) -> Result<(), Refusal> {
-        let (signal, peer) = (received.signal, received.peer);
+        let Call { signal, peer, .. } = received.call;
         let (body, items) = self.decode(received)?;
         if items == 0 {
             return Ok(());
@@ -183,7 +231,7 @@ impl Receiver {
 
     /// Valid protobuf bytes that carry their own permit, and how many items are in them.
     fn decode(&self, received: Received) -> Result<(Buffer, u64), Refusal> {
-        let Received { signal, mut bytes, front, mut permit, encoding, format, peer: _ } = received;
+        let Received { call: Call { signal, encoding, format, .. }, mut bytes, front, mut permit } = received;
         if encoding != Encoding::Identity {
             let limits = InflateLimits { bytes: self.max_request_bytes(), ratio: MAX_RATIO };
             bytes = codec::inflate(encoding, &bytes, limits, &mut permit)?;

@@ -1,4 +1,4 @@
-//! Reading request bodies: into buffers of exactly the size that was paid for, and not forever.
+//! Reading request bodies: into buffers that are paid for as bytes arrive, and not forever.
 
 use std::time::Duration;
 
@@ -7,30 +7,68 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::Refusal;
+use super::{ADMIT_PATIENCE, Refusal};
 use crate::budget::Permit;
+use crate::buffer;
 
 /// Every byte that arrives gives the rest of its body this much more time: a second for 64 KiB. What is only declared
 /// gives none.
 const PER_BYTE: Duration = Duration::from_nanos(1_000_000_000 / (64 * 1024));
 
-/// Bodies of unknown length are paid for and read in steps of this.
-const STEP_BYTES: usize = 64 * 1024;
+/// A body gets room for less than this many times what has arrived of it. Each step copies what is there: with large
+/// steps that is a seventh of the body at most.
+const GROWTH: usize = 8;
+
+/// What was read of a body.
+#[derive(Default)]
+pub(super) struct Filled {
+    pub(super) bytes: Vec<u8>,
+    /// So many bytes are before the first one.
+    pub(super) front: usize,
+}
+
+impl Filled {
+    fn len(&self) -> usize {
+        self.bytes.len() - self.front
+    }
+
+    fn room(&self) -> usize {
+        self.bytes.capacity() - self.bytes.len()
+    }
+}
+
+/// Room for a body of `length` bytes of which `arrived` are here: such a part of it that the last step has all of it.
+fn room_for(arrived: usize, length: usize) -> usize {
+    let mut room = length;
+    while room / GROWTH >= arrived {
+        room /= GROWTH;
+    }
+    room
+}
 
 /// A request body as a stream of bytes.
+///
+/// What is only declared takes no memory: room is paid for as bytes arrive. Many half-read bodies cannot wait for each
+/// other for ever: few may wait, not for long, and whoever is refused gives back what it has.
 pub(super) struct BodyReader {
     incoming: Incoming,
     /// Received and not yet read.
     rest: Bytes,
-    /// When the next bytes must be here; moves with what arrives.
+    /// When the next bytes must be here; moves with what arrives, and is never further away than `timeout`.
     deadline: Instant,
+    timeout: Duration,
     started: Instant,
+    permit: Permit,
+    /// How long it may still wait for room.
+    patience: Duration,
 }
 
 impl BodyReader {
-    pub(super) fn new(incoming: Incoming, timeout: Duration) -> Self {
+    /// `permit` is for the body alone, and stands for nothing as yet.
+    pub(super) fn new(incoming: Incoming, timeout: Duration, permit: Permit) -> Self {
         let started = Instant::now();
-        Self { incoming, rest: Bytes::new(), deadline: started + timeout, started }
+        let deadline = started + timeout;
+        Self { incoming, rest: Bytes::new(), deadline, timeout, started, permit, patience: ADMIT_PATIENCE }
     }
 
     /// Fills `buffer`; false when the body ends first.
@@ -47,19 +85,23 @@ impl BodyReader {
         Ok(true)
     }
 
-    /// Reads exactly `len` bytes, behind `front` of zeros; `None` when the body ends first.
-    pub(super) async fn read(&mut self, front: usize, len: usize) -> Result<Option<Vec<u8>>, Refusal> {
-        let len = front + len;
-        let mut bytes = Vec::with_capacity(len);
-        bytes.resize(front, 0);
-        while bytes.len() < len {
+    /// Reads exactly `length` bytes, with room in front of them when they stay where they are; `None` when the body ends
+    /// first.
+    pub(super) async fn read(&mut self, length: usize, stays: bool) -> Result<Option<Filled>, Refusal> {
+        let mut filled = Filled::default();
+        while filled.len() < length {
             if !self.rest.has_remaining() && !self.next().await? {
                 return Ok(None);
             }
-            let n = self.rest.len().min(len - bytes.len());
-            bytes.extend_from_slice(&self.rest.split_to(n));
+            let n = self.rest.len().min(length - filled.len());
+            if n > filled.room() {
+                let room = room_for(filled.len() + n, length);
+                let front = if stays && room == length { buffer::front_for(length, &mut self.permit) } else { 0 };
+                self.enlarge(&mut filled, front, room).await?;
+            }
+            filled.bytes.extend_from_slice(&self.rest.split_to(n));
         }
-        Ok(Some(bytes))
+        Ok(Some(filled))
     }
 
     /// Whether nothing is left.
@@ -68,23 +110,46 @@ impl BodyReader {
     }
 
     /// Reads a body of unknown length, at most `limit` bytes.
-    pub(super) async fn read_to_end(&mut self, limit: usize, permit: &mut Permit) -> Result<Vec<u8>, Refusal> {
-        let mut bytes: Vec<u8> = Vec::new();
+    pub(super) async fn read_to_end(&mut self, limit: usize) -> Result<Filled, Refusal> {
+        let mut filled = Filled::default();
         while self.rest.has_remaining() || self.next().await? {
-            let len = bytes.len() + self.rest.len();
-            if len > limit {
-                return Err(Refusal::too_large(len, limit));
+            let length = filled.len() + self.rest.len();
+            if length > limit {
+                return Err(Refusal::too_large(length, limit));
             }
-            if len > bytes.capacity() {
-                let step = STEP_BYTES.max(bytes.capacity() / 2).max(self.rest.len());
-                if !permit.grow(step) {
-                    return Err(Refusal::no_memory());
-                }
-                bytes.reserve_exact(step);
+            if self.rest.len() > filled.room() {
+                self.enlarge(&mut filled, 0, length.max(2 * length.min(limit / 2))).await?;
             }
-            bytes.extend_from_slice(&std::mem::take(&mut self.rest));
+            filled.bytes.extend_from_slice(&std::mem::take(&mut self.rest));
         }
-        Ok(bytes)
+        Ok(filled)
+    }
+
+    /// Moves what is there to a larger buffer. Both are paid for while there are both.
+    async fn enlarge(&mut self, filled: &mut Filled, front: usize, room: usize) -> Result<(), Refusal> {
+        if !self.permit.grow(room) {
+            let asked = Instant::now();
+            let paid = self.permit.grow_within(room, self.patience).await;
+            let waited = asked.elapsed();
+            self.patience = self.patience.saturating_sub(waited);
+            // The client is not to blame for it.
+            self.deadline += waited;
+            if !paid {
+                return Err(Refusal::no_memory());
+            }
+        }
+        let before = filled.bytes.capacity();
+        let mut bytes = Vec::with_capacity(front + room);
+        bytes.resize(front, 0);
+        bytes.extend_from_slice(&filled.bytes);
+        *filled = Filled { bytes, front };
+        self.permit.give_back(before);
+        Ok(())
+    }
+
+    /// What pays for everything that was read.
+    pub(super) fn into_permit(self) -> Permit {
+        self.permit
     }
 
     /// Receives more; false at the end of the body.
@@ -98,7 +163,8 @@ impl BodyReader {
                 Some(Err(error)) => return Err(Refusal::aborted(error)),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => {
-                        self.deadline += PER_BYTE * u32::try_from(data.len()).unwrap_or(u32::MAX);
+                        let more = PER_BYTE * u32::try_from(data.len()).unwrap_or(u32::MAX);
+                        self.deadline = (self.deadline + more).min(Instant::now() + self.timeout);
                         self.rest = data;
                         return Ok(true);
                     }
@@ -106,6 +172,28 @@ impl BodyReader {
                     _ => {}
                 },
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_bounded_by_what_has_arrived_and_ends_with_all_of_it() {
+        for length in [1, 7, 8, 9, 100, 16 << 10, 1_600_000, 16 << 20] {
+            for arrived in [1, 2, 9, 100, 16 << 10, 1 << 20, length / 2, length].into_iter().filter(|n| *n <= length) {
+                let arrived = arrived.max(1);
+                let room = room_for(arrived, length);
+                assert!(arrived <= room && room <= length && room < GROWTH * arrived, "{arrived} of {length}: {room}");
+            }
+            let (mut arrived, mut copied) = (1, 0);
+            while room_for(arrived, length) < length {
+                copied += room_for(arrived, length);
+                arrived = room_for(arrived, length) + 1;
+            }
+            assert!(copied <= length / (GROWTH - 1), "{copied} of {length}");
         }
     }
 }

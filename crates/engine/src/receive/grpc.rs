@@ -1,19 +1,19 @@
 //! OTLP/gRPC: unary calls over HTTP/2, as far as one method for each signal needs it.
 //!
-//! The message length is known from its five-byte prefix, so the memory for it is taken before it is buffered; a gRPC
-//! library would buffer first.
+//! The message length is known from its five-byte prefix, so that a message that is too large is refused before any of it
+//! is buffered, and memory is taken as the message arrives; a gRPC library would buffer first.
 
 use std::net::IpAddr;
 
 use base64::Engine as _;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use weir_plan::Signal;
 
-use super::body::BodyReader;
+use super::body::{BodyReader, Filled};
 use super::reply::Reply;
-use super::{Format, Received, Receiver, Refusal, Transport};
+use super::{Call, Format, Received, Receiver, Refusal};
 use crate::codec::Encoding;
 
 /// Encodings that clients may compress with.
@@ -22,22 +22,8 @@ const ACCEPTED: &str = "identity,gzip,zstd,snappy";
 /// An empty export response as a gRPC message.
 const EMPTY_MESSAGE: &[u8] = &[0; 5];
 
-pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>, peer: Option<IpAddr>) -> Response<Reply> {
-    let result = match read(receiver, request, peer).await {
-        Ok(received) => receiver.ingest(received, Transport::Grpc).await,
-        Err(refusal) => Err(refusal),
-    };
-    match result {
-        Ok(()) => success(),
-        Err(refusal) => {
-            receiver.count_refusal(Transport::Grpc, refusal.reason);
-            failure(&refusal)
-        }
-    }
-}
-
-async fn read(receiver: &Receiver, request: Request<Incoming>, peer: Option<IpAddr>) -> Result<Received, Refusal> {
-    let (head, body) = request.into_parts();
+/// What the head of a call says.
+pub(super) fn call(receiver: &Receiver, head: &Parts, peer: IpAddr) -> Result<Call, Refusal> {
     let Some(signal) = Signal::ALL.into_iter().find(|signal| signal.grpc_method() == head.uri.path()) else {
         let methods = Signal::ALL.map(Signal::grpc_method).join(", ");
         let message = format!("unknown method {}; this gateway serves {methods}", head.uri.path());
@@ -45,30 +31,40 @@ async fn read(receiver: &Receiver, request: Request<Incoming>, peer: Option<IpAd
     };
     receiver.check(signal, &head.headers)?;
     let encoding = encoding(&head.headers)?;
-    let mut body = BodyReader::new(body, receiver.body_timeout);
+    Ok(Call { signal, peer: Some(peer), encoding, format: Format::Protobuf, declared: None })
+}
+
+/// Reads the message of a call.
+pub(super) async fn read(receiver: &Receiver, mut call: Call, mut body: BodyReader) -> Result<Received, Refusal> {
     let mut prefix = [0; 5];
     if !body.read_exact(&mut prefix).await? {
         return Err(Refusal::malformed("the call ended before its message"));
     }
     let [flag, a, b, c, d] = prefix;
     let declared = u32::from_be_bytes([a, b, c, d]) as usize;
-    let encoding = match flag {
+    call.encoding = match flag {
         0 => Encoding::Identity,
-        1 if encoding != Encoding::Identity => encoding,
+        1 if call.encoding != Encoding::Identity => call.encoding,
         1 => {
             return Err(Refusal::malformed("the message is marked as compressed, but grpc-encoding names no encoding"));
         }
         _ => return Err(Refusal::malformed(format!("{flag} is not a gRPC compression flag (0 or 1)"))),
     };
-    let mut permit = receiver.admit(declared).await?;
-    let front = Receiver::front(declared, encoding, Format::Protobuf, &mut permit);
-    let Some(bytes) = body.read(front, declared).await? else {
+    receiver.check_length(declared)?;
+    let Some(Filled { bytes, front }) = body.read(declared, call.stays()).await? else {
         return Err(Refusal::malformed(format!("the message is shorter than the {declared} bytes it declares")));
     };
     if !body.is_at_end().await? {
         return Err(Refusal::malformed("more than one message in a unary call"));
     }
-    Ok(Received { signal, peer, bytes, front, permit, encoding, format: Format::Protobuf })
+    Ok(Received { call, bytes, front, permit: body.into_permit() })
+}
+
+pub(super) fn response(result: Result<Signal, Refusal>) -> Response<Reply> {
+    match result {
+        Ok(_) => success(),
+        Err(refusal) => failure(&refusal),
+    }
 }
 
 fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
@@ -83,12 +79,12 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
 fn success() -> Response<Reply> {
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
-    response(Reply::with_trailers(Bytes::from_static(EMPTY_MESSAGE), trailers))
+    respond(Reply::with_trailers(Bytes::from_static(EMPTY_MESSAGE), trailers))
 }
 
 /// A trailers-only answer: the status travels in the headers.
 fn failure(refusal: &Refusal) -> Response<Reply> {
-    let mut response = response(Reply::default());
+    let mut response = respond(Reply::default());
     let headers = response.headers_mut();
     headers.insert("grpc-accept-encoding", HeaderValue::from_static(ACCEPTED));
     headers.insert("grpc-status", HeaderValue::from(refusal.code.number()));
@@ -104,7 +100,7 @@ fn failure(refusal: &Refusal) -> Response<Reply> {
     response
 }
 
-fn response(reply: Reply) -> Response<Reply> {
+fn respond(reply: Reply) -> Response<Reply> {
     let mut response = Response::new(reply);
     response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response

@@ -4,43 +4,16 @@ use std::net::IpAddr;
 
 use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use weir_plan::Signal;
 
-use super::body::BodyReader;
+use super::body::{BodyReader, Filled};
 use super::reply::Reply;
-use super::{Format, Received, Receiver, Refusal, Transport};
+use super::{Call, Format, Received, Receiver, Refusal};
 use crate::codec::Encoding;
 
-pub(super) async fn answer(receiver: &Receiver, request: Request<Incoming>, peer: Option<IpAddr>) -> Response<Reply> {
-    let (head, body) = request.into_parts();
-    // Errors before the content type is known are answered in protobuf, the default encoding of OTLP/HTTP.
-    let format = format(&head.headers);
-    let result = match read(receiver, &head, format, body, peer).await {
-        Ok(received) => {
-            let signal = received.signal;
-            receiver.ingest(received, Transport::Http).await.map(|()| signal)
-        }
-        Err(refusal) => Err(refusal),
-    };
-    let format = format.unwrap_or(Format::Protobuf);
-    match result {
-        Ok(signal) => success(signal, format),
-        Err(refusal) => {
-            receiver.count_refusal(Transport::Http, refusal.reason);
-            failure(&refusal, format)
-        }
-    }
-}
-
-async fn read(
-    receiver: &Receiver,
-    head: &Parts,
-    format: Option<Format>,
-    body: Incoming,
-    peer: Option<IpAddr>,
-) -> Result<Received, Refusal> {
+/// What the head of a request says; `format` is that of its content type.
+pub(super) fn call(receiver: &Receiver, head: &Parts, format: Option<Format>, peer: IpAddr) -> Result<Call, Refusal> {
     let Some(signal) = Signal::ALL.into_iter().find(|signal| signal.http_path() == head.uri.path()) else {
         let paths = Signal::ALL.map(Signal::http_path).join(", ");
         let message = format!("nothing is served at {}; telemetry is taken at {paths}", head.uri.path());
@@ -56,23 +29,32 @@ async fn read(
     };
     receiver.check(signal, &head.headers)?;
     let encoding = encoding(&head.headers)?;
-    let mut body = BodyReader::new(body, receiver.body_timeout);
-    let (bytes, front, permit) = match content_length(&head.headers) {
-        Some(declared) => {
-            let mut permit = receiver.admit(declared).await?;
-            let front = Receiver::front(declared, encoding, format, &mut permit);
-            let bytes = body.read(front, declared).await?;
-            (bytes.ok_or_else(|| Refusal::malformed("the body is shorter than its content-length"))?, front, permit)
-        }
-        None => {
-            let mut permit = receiver.admit(0).await?;
-            (body.read_to_end(receiver.max_request_bytes(), &mut permit).await?, 0, permit)
-        }
-    };
-    Ok(Received { signal, peer, bytes, front, permit, encoding, format })
+    let declared = content_length(&head.headers);
+    receiver.check_length(declared.unwrap_or(0))?;
+    Ok(Call { signal, peer: Some(peer), encoding, format, declared })
 }
 
-fn format(headers: &HeaderMap) -> Option<Format> {
+/// Reads the body of a request.
+pub(super) async fn read(receiver: &Receiver, call: Call, mut body: BodyReader) -> Result<Received, Refusal> {
+    let filled = match call.declared {
+        Some(declared) => body.read(declared, call.stays()).await?,
+        None => Some(body.read_to_end(receiver.max_request_bytes()).await?),
+    };
+    let Some(Filled { bytes, front }) = filled else {
+        return Err(Refusal::malformed("the body is shorter than its content-length"));
+    };
+    Ok(Received { call, bytes, front, permit: body.into_permit() })
+}
+
+pub(super) fn response(result: Result<Signal, Refusal>, format: Format) -> Response<Reply> {
+    match result {
+        Ok(signal) => success(signal, format),
+        Err(refusal) => failure(&refusal, format),
+    }
+}
+
+/// The format of the content type, if it is one that is taken.
+pub(super) fn format(headers: &HeaderMap) -> Option<Format> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let media_type = value.split(';').next().unwrap_or_default().trim();
     if media_type.eq_ignore_ascii_case("application/x-protobuf") {
@@ -100,8 +82,8 @@ fn content_length(headers: &HeaderMap) -> Option<usize> {
 
 fn success(signal: Signal, format: Format) -> Response<Reply> {
     match format {
-        Format::Protobuf => response(StatusCode::OK, format, weir_otlp::response(None)),
-        Format::Json => response(StatusCode::OK, format, weir_otlp::response_to_json(signal, None).into_bytes()),
+        Format::Protobuf => respond(StatusCode::OK, format, weir_otlp::response(None)),
+        Format::Json => respond(StatusCode::OK, format, weir_otlp::response_to_json(signal, None).into_bytes()),
     }
 }
 
@@ -111,7 +93,7 @@ fn failure(refusal: &Refusal, format: Format) -> Response<Reply> {
         Format::Protobuf => weir_otlp::status::encode(code, &refusal.message, refusal.retry_after),
         Format::Json => weir_otlp::status::to_json(code, &refusal.message, refusal.retry_after).into_bytes(),
     };
-    let mut response = response(refusal.status, format, body);
+    let mut response = respond(refusal.status, format, body);
     if let Some(wait) = refusal.retry_after {
         // Whole seconds only: rounded up, so that nobody comes back too early.
         let seconds = wait.as_millis().div_ceil(1000);
@@ -126,7 +108,7 @@ fn failure(refusal: &Refusal, format: Format) -> Response<Reply> {
     response
 }
 
-fn response(status: StatusCode, format: Format, body: Vec<u8>) -> Response<Reply> {
+fn respond(status: StatusCode, format: Format, body: Vec<u8>) -> Response<Reply> {
     let mut response = Response::new(Reply::new(body));
     *response.status_mut() = status;
     let content_type = match format {

@@ -165,8 +165,7 @@ impl Server {
             let (receiver, activity) = (Arc::clone(&self.receiver), Arc::clone(&activity));
             service_fn(move |request| {
                 let busy = activity.begin();
-                // Boxed: the future is large, and tasks are moved several times on their way.
-                let answer = Box::pin(Arc::clone(&receiver).handle(request, Some(peer)));
+                let answer = receiver.handle(request, peer);
                 async move {
                     let answer = answer.await;
                     drop(busy);

@@ -330,6 +330,21 @@ async fn slow_bodies_are_given_up() {
     assert_eq!(arrived(&sink), [77]);
 }
 
+/// What has arrived of a large body gives it no right to keep that for minutes without sending more.
+#[tokio::test]
+async fn a_large_body_that_stalls_is_given_up_as_soon_as_a_small_one() {
+    let sink = sink("{}").await;
+    let settings = Settings { body_timeout: Duration::from_millis(300), ..settings() };
+    let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], settings).await;
+    let length = 12 << 20;
+    let mut stream = TcpStream::connect(gateway.at.http).await.unwrap();
+    stream.write_all(&head("POST", "/v1/traces", PROTOBUF, &format!("content-length: {length}\r\n"))).await.unwrap();
+    stream.write_all(&vec![0x0a; length - 1]).await.unwrap();
+    let answer = in_time("HTTP answer", http::read_answer(&mut stream)).await.unwrap();
+    assert_eq!(answer.status, 408, "{answer:?}");
+    nothing_but_the_other_client(&sink, &gateway).await;
+}
+
 #[tokio::test]
 async fn clients_that_vanish_in_the_middle_of_a_request_leave_nothing_behind() {
     let (sink, gateway) = stage().await;

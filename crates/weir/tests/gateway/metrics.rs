@@ -30,6 +30,9 @@ async fn the_names_and_values_of_a_known_traffic() {
         ("weir_pipeline_pending_items{pipeline=\"dead\",signal=\"traces\"}".to_owned(), 12.0),
         ("weir_pipeline_held_bytes{pipeline=\"dead\",signal=\"traces\"}".to_owned(), bytes + 2.0 * 1024.0),
         ("weir_receiver_refused_requests_total{transport=\"grpc\",reason=\"malformed\"}".to_owned(), 1.0),
+        ("weir_receiver_answer_seconds_count{transport=\"grpc\",signal=\"traces\"}".to_owned(), 2.0),
+        ("weir_receiver_answer_seconds_count{transport=\"http\",signal=\"traces\"}".to_owned(), 1.0),
+        ("weir_receiver_answer_seconds_count{transport=\"http\",signal=\"logs\"}".to_owned(), 0.0),
         ("weir_books_mismatches_total{pipeline=\"ok\",signal=\"traces\"}".to_owned(), 0.0),
         ("weir_receiver_connections".to_owned(), 1.0),
     ] {
@@ -37,6 +40,8 @@ async fn the_names_and_values_of_a_known_traffic() {
     }
     assert!(scrape.get(&format!("otelcol_exporter_queue_capacity{{{dead},data_type=\"traces\"}}")) > bytes);
     assert!(scrape.get("weir_pipeline_oldest_age_seconds{pipeline=\"dead\",signal=\"traces\"}") > 0.0);
+    let answered = scrape.get("weir_receiver_answer_seconds_sum{transport=\"http\",signal=\"traces\"}");
+    assert!(answered > 0.0, "time has passed: {answered}");
     assert!(scrape.get("weir_memory_used_bytes") >= bytes, "held data is paid for");
     assert!(scrape.get("weir_memory_budget_bytes") > 0.0);
     assert!(scrape.get("otelcol_process_memory_rss") > 1e6);

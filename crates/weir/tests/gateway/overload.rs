@@ -2,14 +2,19 @@
 
 use std::net::SocketAddr;
 
+use bytes::Bytes;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use weir_engine::Settings;
 use weir_loadtest::grpc::EXPORT_TRACES;
 
-use crate::support::gateway::{closed_port, sink};
+use crate::support::gateway::{Gateway, closed_port, pipeline, settings, sink};
 use crate::support::grpc::{Grpc, OK, UNAVAILABLE, frame};
 use crate::support::http::{self, JSON, PROTOBUF};
 use crate::support::metrics::Scrape;
 use crate::support::process::{Weir, manifest};
-use crate::support::{eventually, json, payload};
+use crate::support::{eventually, in_time, json, payload};
 
 const MEMORY: u64 = 64 << 20;
 /// What the process may use beside its budget.
@@ -127,6 +132,102 @@ async fn flood(manifests: &str, arguments: &[&str]) -> Tally {
     total
 }
 
+/// What is only declared takes nothing from those who send.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_declare_and_send_nothing_keep_nobody_out() {
+    let sink = sink("{}").await;
+    let settings = Settings { memory: 64 << 20, ..settings() };
+    let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], settings).await;
+    let used = async || gateway.scrape().await.get("weir_memory_used_bytes");
+    let declared = http::head("POST", "/v1/traces", PROTOBUF, "content-length: 1900000\r\n");
+    let mut silent = Vec::new();
+    for _ in 0..60 {
+        let mut stream = TcpStream::connect(gateway.at.http).await.unwrap();
+        stream.write_all(&declared).await.unwrap();
+        silent.push(stream);
+    }
+    let client = gateway.client().await;
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..60 {
+        let (client, (bytes, pieces)) = (client.clone(), mpsc::channel(1));
+        bytes.send(Bytes::from_static(&[0, 0, 0x80, 0, 0])).await.unwrap();
+        calls.spawn(async move {
+            let answer = client.stream(pieces).await;
+            drop(bytes);
+            answer
+        });
+    }
+    eventually("all have declared", async || used().await > 120.0 * 1024.0).await;
+    for number in 0..100 {
+        let answer = Grpc::connect(gateway.at.grpc).await.export(&payload::encoded(1 + number, 1, 30_000)).await;
+        assert_eq!(answer.code, OK, "request {number}: {answer:?}");
+    }
+    assert!(used().await < 4e6, "they hold hardly anything: {}", used().await);
+}
+
+/// Half of them cannot be there at once; none waits for the others for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_requests_that_arrive_together_are_taken_or_refused() {
+    let sink = sink("{}").await;
+    let settings = Settings { memory: 64 << 20, ..settings() };
+    let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], settings).await;
+    let body = payload::encoded(1, 80, 100_000);
+    let framed = frame(&body, false);
+    let mut calls = tokio::task::JoinSet::new();
+    let (go, _) = tokio::sync::broadcast::channel::<()>(1);
+    for _ in 0..64 {
+        let (client, (bytes, pieces)) = (gateway.client().await, mpsc::channel(1));
+        let (framed, mut start) = (framed.clone(), go.subscribe());
+        calls.spawn(async move {
+            let send = async {
+                // Less than an eighth first: all of them are there before one needs more.
+                let (first, rest) = framed.split_at(framed.len() / 9);
+                bytes.send(Bytes::copy_from_slice(first)).await.unwrap();
+                start.recv().await.unwrap();
+                // Whoever was refused takes no more.
+                let _ = bytes.send(Bytes::copy_from_slice(rest)).await;
+                drop(bytes);
+            };
+            let (answer, ()) = tokio::join!(client.stream(pieces), send);
+            answer
+        });
+    }
+    let used = async || gateway.scrape().await.get("weir_memory_used_bytes");
+    eventually("all have begun", async || used().await > 40e6).await;
+    go.send(()).unwrap();
+    let mut tally = Tally::default();
+    while let Some(answer) = in_time("an answer", calls.join_next()).await {
+        // A refusal may come as a reset, when the client does not stop to send.
+        let Ok(answer) = answer.unwrap() else { continue };
+        tally.count(answer.code == OK, answer.code == UNAVAILABLE && answer.retry_after.is_some(), &answer);
+    }
+    assert!(tally.taken > 0, "{tally:?}");
+    gateway.settle().await;
+}
+
+/// A head may be large, and nobody can tell when its message comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_before_their_message_are_paid_for() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("backend", sink.grpc), &["--memory", "64MiB"]).await;
+    let used = async || Scrape::of(weir.metrics).await.get("weir_memory_used_bytes");
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let client = Grpc::connect(weir.grpc).await;
+        for _ in 0..250 {
+            let (client, (bytes, pieces)) = (client.clone(), mpsc::channel(1));
+            calls.spawn(async move {
+                let answer = client.stream_with(&[("metadata", "x"); 350], pieces).await;
+                drop(bytes);
+                answer
+            });
+        }
+    }
+    let peak = || weir.memory("VmHWM");
+    eventually("all are there", async || used().await > 4000.0 * 6.0 * 1024.0 || peak() > MEMORY + BESIDE).await;
+    assert!(peak() <= MEMORY + BESIDE, "{} bytes at the peak", peak());
+}
+
 /// Ten thousand connections that say nothing, or no more than hello: others get through, memory stays where it was.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_cost_little_and_block_nobody() {
@@ -135,14 +236,10 @@ async fn idle_connections_cost_little_and_block_nobody() {
     let wanted = 10_000.min(raise_file_limit() / 2);
     let mut connections = Vec::new();
     for number in 0..wanted {
-        let mut stream = tokio::net::TcpStream::connect(weir.grpc).await.unwrap();
+        let mut stream = TcpStream::connect(weir.grpc).await.unwrap();
         if number % 10 == 0 {
             // The gateway may have closed it already.
-            let _ = tokio::io::AsyncWriteExt::write_all(
-                &mut stream,
-                b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
-            )
-            .await;
+            let _ = stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
         }
         connections.push(stream);
         if number % 1_000 == 999 {

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -29,12 +30,16 @@ pub(crate) const UNAUTHENTICATED: u32 = 16;
 
 type Body = BoxBody<Bytes, Infallible>;
 
-/// A connection; ends with the value.
+/// A connection; ends with the last clone.
+#[derive(Clone)]
 pub(crate) struct Grpc {
     sender: SendRequest<Body>,
-    driver: JoinHandle<()>,
+    _driver: Arc<Driver>,
     address: SocketAddr,
 }
+
+/// The task that runs a connection.
+struct Driver(JoinHandle<()>);
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,9 +49,9 @@ pub(crate) struct Answer {
     pub(crate) retry_after: Option<Duration>,
 }
 
-impl Drop for Grpc {
+impl Drop for Driver {
     fn drop(&mut self) {
-        self.driver.abort();
+        self.0.abort();
     }
 }
 
@@ -60,8 +65,8 @@ impl Grpc {
         let stream = TcpStream::connect(address).await.ok()?;
         stream.set_nodelay(true).ok()?;
         let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.ok()?;
-        let driver = tokio::spawn(async move { drop(connection.await) });
-        Some(Self { sender, driver, address })
+        let driver = Driver(tokio::spawn(async move { drop(connection.await) }));
+        Some(Self { sender, _driver: Arc::new(driver), address })
     }
 
     /// Whether the server has said that it takes no more calls here.
@@ -77,7 +82,7 @@ impl Grpc {
     /// Exports to a server that may die of it; `None` when there is no whole answer.
     pub(crate) async fn try_export(&self, message: &[u8]) -> Option<Answer> {
         let body = Full::new(Bytes::from(frame(message, false))).boxed();
-        super::in_time("gRPC call", self.exchange(EXPORT_TRACES, None, body)).await.ok()
+        super::in_time("gRPC call", self.exchange(EXPORT_TRACES, &[], body)).await.ok()
     }
 
     /// Exports a compressed request.
@@ -88,22 +93,32 @@ impl Grpc {
     /// Any call with any body; fails when there is no whole answer.
     pub(crate) async fn call(&self, path: &str, encoding: Option<&str>, body: Vec<u8>) -> Answer {
         let body = Full::new(Bytes::from(body)).boxed();
-        super::in_time("gRPC call", self.exchange(path, encoding, body)).await.unwrap()
+        let fields: Vec<_> = encoding.map(|encoding| ("grpc-encoding", encoding)).into_iter().collect();
+        super::in_time("gRPC call", self.exchange(path, &fields, body)).await.unwrap()
     }
 
     /// An export whose body is sent piece by piece; it ends with the sender.
-    pub(crate) async fn stream(&self, mut pieces: mpsc::Receiver<Bytes>) -> Result<Answer, hyper::Error> {
-        let frames = futures_util::stream::poll_fn(move |context| pieces.poll_recv(context));
-        let frames = frames.map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
-        self.exchange(EXPORT_TRACES, None, BodyExt::boxed(StreamBody::new(frames))).await
+    pub(crate) async fn stream(&self, pieces: mpsc::Receiver<Bytes>) -> Result<Answer, hyper::Error> {
+        self.stream_with(&[], pieces).await
     }
 
-    async fn exchange(&self, path: &str, encoding: Option<&str>, body: Body) -> Result<Answer, hyper::Error> {
+    /// The same with more header fields.
+    pub(crate) async fn stream_with(
+        &self,
+        fields: &[(&str, &str)],
+        mut pieces: mpsc::Receiver<Bytes>,
+    ) -> Result<Answer, hyper::Error> {
+        let frames = futures_util::stream::poll_fn(move |context| pieces.poll_recv(context));
+        let frames = frames.map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
+        self.exchange(EXPORT_TRACES, fields, BodyExt::boxed(StreamBody::new(frames))).await
+    }
+
+    async fn exchange(&self, path: &str, fields: &[(&str, &str)], body: Body) -> Result<Answer, hyper::Error> {
         let mut request = Request::post(format!("http://{}{path}", self.address))
             .header("content-type", "application/grpc")
             .header("te", "trailers");
-        if let Some(encoding) = encoding {
-            request = request.header("grpc-encoding", encoding);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
         }
         let request = request.body(body).unwrap();
         let response = self.sender.clone().send_request(request).await?;
