@@ -32,7 +32,7 @@ manifest > "$out/pipeline.yaml"
 
 gateway() {
     "${ours[@]}" "$weir" run "$out/pipeline.yaml" --data-dir "$out/data" --grpc-port 24317 --http-port 24316 --metrics-port 28888 \
-        --health-port 23133 --log-format json "$@" 2>> "$out/gateway.log" &
+        --health-port 23133 --admin-port 0 --log-format json "$@" 2>> "$out/gateway.log" &
     pids+=($!)
     for _ in $(seq 100); do curl -sf http://127.0.0.1:23133/ > "$out/health" && return; sleep 0.1; done
     echo "the gateway does not start; see $out/gateway.log" >&2

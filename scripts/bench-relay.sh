@@ -91,7 +91,7 @@ load=("$@")
 for _ in $(seq "$rounds"); do
     measure relay haproxy -f "$dir/haproxy.cfg"
     measure weir "$weir" run "$dir/pipeline.yaml" --no-data-dir --memory 512MiB --grpc-port $entry --http-port 0 \
-        --metrics-port 0 --health-port 0
+        --metrics-port 0 --health-port 0 --admin-port 0
 done | tee "$dir/rounds"
 for name in relay weir; do
     grep "^$name " "$dir/rounds" | awk '{ print $2 }' | sort -n |

@@ -1,79 +1,107 @@
-//! The endpoints for operators: metrics and health.
+//! The endpoints for those who run the gateway: metrics, health, and what backends refused.
+//!
+//! Each has its own connections: nobody who holds those of one keeps another from being answered. A connection is for one
+//! request, and not for long; when there are too many, the oldest makes place, so that the next one, a probe perhaps, is
+//! answered.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::CONTENT_TYPE;
-use http::{Method, Request, Response, StatusCode};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
 
+use crate::budget::Budget;
 use crate::intake::Intake;
 use crate::metrics::{self, Metrics};
+use crate::receive::Gate;
 use crate::rejected;
 
-/// Scrapers and probes at once; more are closed.
-const MAX_CONNECTIONS: usize = 64;
-/// For a request to arrive.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections at once to each endpoint.
+const MAX_CONNECTIONS: usize = 32;
+/// What is kept of a request, and of an answer that is not read.
+const BUFFER_BYTES: usize = 8 * 1024;
+/// For a request to arrive and its answer to be read.
+const CONVERSATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Accepting rests this long after a failure.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 type Page = Response<Full<Bytes>>;
 
-/// One of the two endpoints.
+/// What backends refused, for those who may see it.
+#[derive(Debug, Clone)]
+pub(crate) struct Samples {
+    pub(crate) intake: Arc<Intake>,
+    pub(crate) budget: Budget,
+    pub(crate) gate: Arc<Gate>,
+}
+
+/// One of the endpoints.
 #[derive(Debug, Clone)]
 pub(crate) enum Endpoint {
     Metrics(Arc<Metrics>),
     Health(Arc<Intake>),
+    Admin(Samples),
 }
 
 impl Endpoint {
     /// Serves until its task is aborted.
     pub(crate) async fn serve(self, listener: TcpListener) {
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut conversations = JoinSet::new();
+        let mut open: VecDeque<AbortHandle> = VecDeque::new();
         loop {
             let Ok((stream, _)) = listener.accept().await else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
-            let endpoint = self.clone();
-            tokio::spawn(async move {
-                endpoint.converse(stream).await;
-                drop(permit);
-            });
+            while conversations.try_join_next().is_some() {}
+            open.retain(|conversation| !conversation.is_finished());
+            if open.len() == MAX_CONNECTIONS {
+                open.pop_front().as_ref().map(AbortHandle::abort);
+                // Those that have just come get their answer before more come.
+                tokio::task::yield_now().await;
+            }
+            open.push_back(conversations.spawn(self.clone().converse(stream)));
         }
     }
 
     async fn converse(self, stream: TcpStream) {
         let service = service_fn(move |request: Request<Incoming>| {
-            let page = self.page(request.method(), request.uri().path());
+            let page = self.page(request.method(), request.uri().path(), request.headers());
             async move { Ok::<_, Infallible>(page) }
         });
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-        // A scraper that goes away is its own business.
-        let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+        builder.timer(TokioTimer::new()).keep_alive(false).max_buf_size(BUFFER_BYTES);
+        let conversation = builder.serve_connection(TokioIo::new(stream), service);
+        // A client that goes away, or does not, is its own business.
+        let _ = tokio::time::timeout(CONVERSATION_TIMEOUT, conversation).await;
     }
 
-    fn page(&self, method: &Method, path: &str) -> Page {
+    fn page(&self, method: &Method, path: &str, headers: &HeaderMap) -> Page {
         if method != Method::GET && method != Method::HEAD {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
         }
         match self {
             Self::Metrics(metrics) if path == "/metrics" => metrics_page(metrics),
-            Self::Metrics(metrics) if path == "/rejected" => rejected_page(&metrics.intake),
-            Self::Metrics(_) => {
-                text(StatusCode::NOT_FOUND, "metrics are at /metrics, samples of what backends refused at /rejected\n")
-            }
+            Self::Metrics(_) => text(StatusCode::NOT_FOUND, "metrics are at /metrics\n"),
             Self::Health(intake) => health_page(intake),
+            Self::Admin(samples) => match samples.gate.check(headers) {
+                Ok(()) if path == "/rejected" => rejected_page(samples),
+                Ok(()) => text(StatusCode::NOT_FOUND, "samples of what backends refused are at /rejected\n"),
+                Err(refusal) => {
+                    let mut page = text(StatusCode::UNAUTHORIZED, &format!("{}\n", refusal.message));
+                    page.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                    page
+                }
+            },
         }
     }
 }
@@ -85,9 +113,14 @@ fn metrics_page(metrics: &Arc<Metrics>) -> Page {
     }
 }
 
-fn rejected_page(intake: &Intake) -> Page {
-    match rejected::render(intake) {
-        Ok(body) => page(StatusCode::OK, "application/json", body),
+fn rejected_page(samples: &Samples) -> Page {
+    match rejected::render(&samples.intake, &samples.budget) {
+        Ok(Some(body)) => page(StatusCode::OK, "application/json", body),
+        Ok(None) => {
+            let mut page = text(StatusCode::SERVICE_UNAVAILABLE, "the memory budget is used up; try again\n");
+            page.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            page
+        }
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("cannot write the samples: {error}\n")),
     }
 }
@@ -108,9 +141,9 @@ fn text(status: StatusCode, body: &str) -> Page {
     page(status, "text/plain; charset=utf-8", body.to_owned())
 }
 
-fn page(status: StatusCode, content_type: &'static str, body: String) -> Page {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+fn page(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Page {
+    let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }

@@ -7,8 +7,8 @@
 //! - **ENGINE-1** each accepted item ends in exactly one of delivered, filtered, dropped(reason), rejected(code), all
 //!   counted in the books of its pipeline (`books`, `obligation`).
 //! - **ENGINE-2** every queue is bounded in bytes: what is queued carries its permit of the memory budget (`budget`).
-//! - **ENGINE-3** no task without an owner: the engine awaits or aborts everything it started; only connections to the
-//!   metrics and health endpoints end by themselves, and what waits to make a budget smaller.
+//! - **ENGINE-3** no task without an owner: the engine awaits or aborts everything it started; only what waits to make a
+//!   budget smaller ends by itself.
 //! - **ENGINE-4** a client is answered OK only when every pipeline has delivered its data or has it in the journal
 //!   (`intake`, `store`); without a journal, or holds it in memory.
 
@@ -51,7 +51,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use weir_plan::Plan;
+use weir_plan::{Plan, Secret};
 
 pub use books::Snapshot;
 pub use export::SetupError;
@@ -67,7 +67,7 @@ use pipeline::Common;
 use pipelines::Pipelines;
 use receive::{Gate, Receiver, ReceiverStats, Server, ServerLimits};
 use reloads::Reloads;
-use settings::{Division, LAST_ANSWERS, LAST_WRITES};
+use settings::{Admin, Division, IngestSecurity, LAST_ANSWERS, LAST_WRITES};
 use store::{Clock, Io, Opened, Store};
 
 /// Why an engine did not start.
@@ -86,6 +86,15 @@ pub enum StartError {
         flag: &'static str,
         /// The system's reason.
         source: io::Error,
+    },
+    /// Everybody could see samples of telemetry.
+    #[error(
+        "cannot listen on {address} for administration without a token, because telemetry can be seen there; name a file \
+         of tokens with --admin-token-file, or a loopback address with --admin-listen"
+    )]
+    OpenAdmin {
+        /// What was to be bound.
+        address: SocketAddr,
     },
     /// A certificate or key for the OTLP ports cannot be used.
     #[error("cannot secure the OTLP ports: {0}")]
@@ -112,6 +121,8 @@ pub struct Addresses {
     pub metrics: SocketAddr,
     /// Health check.
     pub health: SocketAddr,
+    /// Samples of what backends refused.
+    pub admin: SocketAddr,
 }
 
 /// A running engine.
@@ -121,6 +132,7 @@ pub struct Engine {
     pipelines: Pipelines,
     intake: Arc<Intake>,
     receiver: Arc<Receiver>,
+    admin_gate: Arc<Gate>,
     reloads: Arc<Reloads>,
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<()>>,
@@ -131,8 +143,13 @@ pub struct Engine {
 impl Engine {
     /// Binds all ports and starts every pipeline of the plan.
     pub async fn start(plan: &Plan, settings: Settings) -> Result<Self, StartError> {
-        let gate = Gate::new(&settings.security).map_err(StartError::Security)?;
-        let sockets = Sockets::bind(&settings).await?;
+        let entrance = Entrance::open(&settings).await?;
+        Self::start_behind(entrance, plan, settings).await
+    }
+
+    /// Starts every pipeline of the plan behind ports that are bound already, with the same settings.
+    pub async fn start_behind(entrance: Entrance, plan: &Plan, settings: Settings) -> Result<Self, StartError> {
+        let Entrance { gate, admin_gate, sockets } = entrance;
         let addresses = sockets.addresses;
         let clock = Clock::start();
         let division = Division::new(&settings, &plan.pipelines, 0);
@@ -153,6 +170,8 @@ impl Engine {
             reloads: Arc::clone(&reloads),
             epoch: clock.started,
         });
+        let samples =
+            admin::Samples { intake: Arc::clone(&intake), budget: budget.clone(), gate: Arc::clone(&admin_gate) };
         let settings = &pipelines.settings;
         let receiver = Arc::new(Receiver {
             intake: Arc::clone(&intake),
@@ -167,8 +186,9 @@ impl Engine {
         let endpoints = vec![
             tokio::spawn(admin::Endpoint::Metrics(metrics).serve(sockets.metrics)),
             tokio::spawn(admin::Endpoint::Health(Arc::clone(&intake)).serve(sockets.health)),
+            tokio::spawn(admin::Endpoint::Admin(samples).serve(sockets.admin)),
         ];
-        Ok(Self { addresses, pipelines, intake, receiver, reloads, stop, servers, writer, endpoints })
+        Ok(Self { addresses, pipelines, intake, receiver, admin_gate, reloads, stop, servers, writer, endpoints })
     }
 
     /// Makes the pipelines what `plan` says, while requests are served.
@@ -185,8 +205,19 @@ impl Engine {
     ///
     /// # Errors
     /// What is wrong with a certificate or key; then nothing has changed.
-    pub fn secure(&self, security: &settings::IngestSecurity) -> Result<(), String> {
+    pub fn secure(&self, security: &IngestSecurity) -> Result<(), String> {
         self.receiver.gate.replace(security)
+    }
+
+    /// Who may see samples of telemetry from now on.
+    ///
+    /// # Errors
+    /// When there is no token and the address is not a loopback address; then nothing has changed.
+    pub fn secure_admin(&self, tokens: &[Secret]) -> Result<(), String> {
+        if !self.pipelines.settings.admin.may_have(tokens) {
+            return Err(StartError::OpenAdmin { address: self.addresses.admin }.to_string());
+        }
+        self.admin_gate.replace(&with_tokens(tokens))
     }
 
     /// A new configuration was there and could not be used: whoever watches the metrics learns of it.
@@ -247,31 +278,65 @@ impl Engine {
     }
 }
 
+/// The ports of an engine that is about to start, bound, and who may use them. Nobody is served as yet.
+#[derive(Debug)]
+pub struct Entrance {
+    gate: Gate,
+    admin_gate: Arc<Gate>,
+    sockets: Sockets,
+}
+
+impl Entrance {
+    /// Takes up certificates and tokens, and binds all ports.
+    pub async fn open(settings: &Settings) -> Result<Self, StartError> {
+        let Admin { listen, port, tokens } = &settings.admin;
+        if !settings.admin.may_have(tokens) {
+            return Err(StartError::OpenAdmin { address: SocketAddr::new(*listen, *port) });
+        }
+        let gate = Gate::new(&settings.security).map_err(StartError::Security)?;
+        let admin_gate = Arc::new(Gate::new(&with_tokens(tokens)).map_err(StartError::Security)?);
+        Ok(Self { gate, admin_gate, sockets: Sockets::bind(settings).await? })
+    }
+}
+
+fn with_tokens(tokens: &[Secret]) -> IngestSecurity {
+    IngestSecurity { tls: None, tokens: tokens.to_vec() }
+}
+
 /// All listening sockets, bound before anything runs.
+#[derive(Debug)]
 struct Sockets {
     grpc: TcpListener,
     http: TcpListener,
     metrics: TcpListener,
     health: TcpListener,
+    admin: TcpListener,
     addresses: Addresses,
 }
 
 impl Sockets {
     async fn bind(settings: &Settings) -> Result<Self, StartError> {
-        let bind = async |port, purpose, flag| {
-            let address = SocketAddr::new(settings.listen, port);
+        let bind = async |address, purpose, flag| {
             let fail = |source| StartError::Bind { address, purpose, flag, source };
             let listener = TcpListener::bind(address).await.map_err(fail)?;
             let bound = listener.local_addr().map_err(fail)?;
             Ok::<_, StartError>((listener, bound))
         };
-        let (grpc, grpc_address) = bind(settings.grpc_port, "OTLP/gRPC", "--grpc-port").await?;
-        let (http, http_address) = bind(settings.http_port, "OTLP/HTTP", "--http-port").await?;
-        let (metrics, metrics_address) = bind(settings.metrics_port, "metrics", "--metrics-port").await?;
-        let (health, health_address) = bind(settings.health_port, "health checks", "--health-port").await?;
-        let addresses =
-            Addresses { grpc: grpc_address, http: http_address, metrics: metrics_address, health: health_address };
-        Ok(Self { grpc, http, metrics, health, addresses })
+        let at = |port| SocketAddr::new(settings.listen, port);
+        let (grpc, grpc_address) = bind(at(settings.grpc_port), "OTLP/gRPC", "--grpc-port").await?;
+        let (http, http_address) = bind(at(settings.http_port), "OTLP/HTTP", "--http-port").await?;
+        let (metrics, metrics_address) = bind(at(settings.metrics_port), "metrics", "--metrics-port").await?;
+        let (health, health_address) = bind(at(settings.health_port), "health checks", "--health-port").await?;
+        let admin = SocketAddr::new(settings.admin.listen, settings.admin.port);
+        let (admin, admin_address) = bind(admin, "administration", "--admin-port").await?;
+        let addresses = Addresses {
+            grpc: grpc_address,
+            http: http_address,
+            metrics: metrics_address,
+            health: health_address,
+            admin: admin_address,
+        };
+        Ok(Self { grpc, http, metrics, health, admin, addresses })
     }
 }
 

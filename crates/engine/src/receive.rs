@@ -4,6 +4,7 @@
 //! what was wrong and, when it is worth trying again, when. What happens to accepted data is the intake's business.
 
 mod body;
+mod crowd;
 mod gate;
 mod grpc;
 mod http;

@@ -2,8 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use serde::Serialize;
 
+use crate::budget::{self, Budget};
 use crate::intake::Intake;
 use crate::pipeline::{Pipeline, Sample};
 
@@ -22,13 +24,29 @@ struct Rejected<'a> {
     truncated: bool,
 }
 
-/// One JSON document: the newest first within each pipeline.
-pub(crate) fn render(intake: &Intake) -> Result<String, serde_json::Error> {
+/// One JSON document, paid for: the newest first within each pipeline. `None` when there is no room for it.
+pub(crate) fn render(intake: &Intake, budget: &Budget) -> Result<Option<Bytes>, serde_json::Error> {
     let pipelines = intake.pipelines();
     let samples: Vec<(&Pipeline, Vec<Sample>)> =
         pipelines.iter().map(|pipeline| (&**pipeline, pipeline.stats.samples.list())).collect();
-    let rejected = samples.iter().flat_map(|(pipeline, samples)| samples.iter().map(|sample| entry(pipeline, sample)));
-    serde_json::to_string_pretty(&rejected.collect::<Vec<_>>()).map(|text| text + "\n")
+    let samples = || samples.iter().flat_map(|(pipeline, samples)| samples.iter().map(|sample| (*pipeline, sample)));
+    let room = samples().map(|(pipeline, sample)| most_bytes(pipeline, sample)).sum::<usize>() + BRACKETS;
+    // Once in base64, and once more in the document.
+    let Some(permit) = budget.try_take(2 * room) else { return Ok(None) };
+    let mut document = Vec::with_capacity(room);
+    let rejected: Vec<_> = samples().map(|(pipeline, sample)| entry(pipeline, sample)).collect();
+    serde_json::to_writer_pretty(&mut document, &rejected)?;
+    document.push(b'\n');
+    Ok(Some(budget::charge(document, permit)))
+}
+
+/// Around all entries.
+const BRACKETS: usize = 16;
+
+/// The most that an entry can become: names and numbers, and text of which every byte has to be escaped.
+fn most_bytes(pipeline: &Pipeline, sample: &Sample) -> usize {
+    let text = pipeline.name().len() + sample.code.len() + sample.message.len();
+    512 + 6 * text + 4 * sample.body.len().div_ceil(3)
 }
 
 fn entry<'a>(pipeline: &'a Pipeline, sample: &'a Sample) -> Rejected<'a> {

@@ -16,6 +16,8 @@ pub const HTTP_PORT: u16 = 4318;
 pub const METRICS_PORT: u16 = 8888;
 /// Where the field's gateways answer health checks.
 pub const HEALTH_PORT: u16 = 13133;
+/// Where the field's gateways show what passes through them (zPages).
+pub const ADMIN_PORT: u16 = 55679;
 
 /// The budget when there is no cgroup limit to take it from.
 pub const MEMORY: usize = 512 << 20;
@@ -86,13 +88,37 @@ pub struct IngestTls {
     pub client_ca_pem: Option<String>,
 }
 
+/// The port for those who run the gateway. Samples of telemetry are shown there.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    /// Address that it is bound on.
+    pub listen: IpAddr,
+    /// The port.
+    pub port: u16,
+    /// Bearer tokens, one of which every request must carry. Only on a loopback address there may be none.
+    pub tokens: Vec<Secret>,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self { listen: IpAddr::V4(Ipv4Addr::LOCALHOST), port: ADMIN_PORT, tokens: Vec::new() }
+    }
+}
+
+impl Admin {
+    /// Whether this many tokens are enough for its address.
+    pub(crate) fn may_have(&self, tokens: &[Secret]) -> bool {
+        self.listen.is_loopback() || !tokens.is_empty()
+    }
+}
+
 /// A disk that hangs does not keep the process alive for longer than this.
 pub(crate) const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// Settings of one engine.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Address that all ports are bound on.
+    /// Address that all ports are bound on but that of [`Admin`].
     pub listen: IpAddr,
     /// OTLP/gRPC port; 0 takes a free one (so do the other ports).
     pub grpc_port: u16,
@@ -122,6 +148,8 @@ pub struct Settings {
     pub state: Option<Arc<dyn State>>,
     /// Who may send.
     pub security: IngestSecurity,
+    /// Who may see samples of what was sent.
+    pub admin: Admin,
 }
 
 impl Default for Settings {
@@ -142,6 +170,7 @@ impl Default for Settings {
             journal: None,
             state: None,
             security: IngestSecurity::default(),
+            admin: Admin::default(),
         }
     }
 }

@@ -163,7 +163,7 @@ pub(crate) struct RunArgs {
     /// YAML files with pipelines, Secrets and whatever else belongs to them, or directories of such files
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Address to listen on; 0.0.0.0 for all
+    /// Address of all ports but --admin-port; 0.0.0.0 for all addresses
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(crate) listen: IpAddr,
     /// Port of OTLP/gRPC; 0 picks a free one
@@ -195,6 +195,8 @@ pub(crate) struct RunArgs {
     pub(crate) fsync_interval: Duration,
     #[command(flatten)]
     pub(crate) ingest: IngestArgs,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
     /// How long a client waits for delivery before its data is written to the data directory and answered OK
     #[arg(long, value_name = "DURATION", default_value = "250ms", value_parser = limits::parse_duration)]
     pub(crate) spill_after: Duration,
@@ -225,6 +227,21 @@ pub(crate) struct IngestArgs {
     /// Tokens, one per line, of which every request must carry one as `authorization: Bearer TOKEN`
     #[arg(long, value_name = "FILE")]
     pub(crate) bearer_token_file: Option<PathBuf>,
+}
+
+/// Who may look into the gateway. The file is read again when it changes.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Administration: samples of what backends refused, at /rejected")]
+pub(crate) struct AdminArgs {
+    /// Address of the admin port; any but a loopback address needs --admin-token-file
+    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub(crate) admin_listen: IpAddr,
+    /// The admin port; 0 picks a free one
+    #[arg(long, value_name = "PORT", default_value_t = settings::ADMIN_PORT)]
+    pub(crate) admin_port: u16,
+    /// Tokens, one per line, of which every request to the admin port must carry one as `authorization: Bearer TOKEN`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) admin_token_file: Option<PathBuf>,
 }
 
 const TRY_EXAMPLES: &str = "\

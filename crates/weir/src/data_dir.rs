@@ -30,9 +30,6 @@ pub(crate) fn open(args: &RunArgs) -> anyhow::Result<Option<(Journal, StateFiles
         let dir = dir.display();
         format!("cannot use the data directory {dir} (choose one with --data-dir, or keep data in memory with --no-data-dir)")
     })?;
-    if args.fsync_interval.is_zero() {
-        bail!("cannot sync every 0 s: choose a longer --fsync-interval, or --fsync always");
-    }
     let fsync = match args.fsync {
         FsyncMode::Always => Fsync::Always,
         FsyncMode::Interval => Fsync::Interval(args.fsync_interval),

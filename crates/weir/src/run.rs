@@ -4,43 +4,42 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
-use tokio::runtime::{Builder, Runtime};
+use anyhow::{Context, anyhow, bail};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use weir_engine::settings::State;
-use weir_engine::{Changes, Engine, Settings, Snapshot, settings};
-use weir_resources::{Loaded, LogOutputs};
+use tokio::task::JoinHandle;
+use weir_engine::settings::Admin;
+use weir_engine::{Addresses, Changes, Engine, Entrance, Settings, Snapshot, settings};
+use weir_resources::{Loaded, LogOutputs, Report};
 
 use crate::check;
-use crate::cli::{IngestArgs, RunArgs};
+use crate::cli::RunArgs;
 use crate::data_dir;
 use crate::limits;
-use crate::security;
+use crate::security::{self, Security};
 use crate::watch::Watch;
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
-    let watches = runtime.block_on(async { Watches::new(&args) })?;
-    let configuration = match check::take_up(&args.paths, &LogOutputs::default()) {
-        Ok(configuration) => configuration,
-        Err(report) => {
-            check::log(&report.diagnostics);
-            // Not even with those pipelines that are right: data for the others would be acknowledged and not kept.
-            bail!(
-                "cannot use the configuration, nothing is started: correct it, or take out the pipelines that are \
-                 wrong; `weir check` shows the findings in their lines"
-            );
-        }
-    };
-    let (journal, state) = data_dir::open(&args)?.unzip();
-    let state = state.map(|state| Arc::new(state) as Arc<dyn State>);
-    let settings = Settings { journal, state, ..settings(&args)? };
-    limits::raise_file_limit();
-    let code = runtime.block_on(serve(configuration, settings, watches, &args.ingest));
+    let code = runtime.block_on(run_gateway(Arc::new(args)));
     // A disk or a name server that hangs does not keep the process alive.
     runtime.shutdown_background();
     code
+}
+
+async fn run_gateway(args: Arc<RunArgs>) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    // Files are read on a thread of its own: whatever hangs there, a signal is heard.
+    let start = tokio::task::spawn_blocking(move || Handle::current().block_on(Gateway::start(args)));
+    let gateway = tokio::select! {
+        started = start => started.context("the start panicked: this is a bug in weir, please report it")??,
+        () = signals.next() => {
+            tracing::info!("stopped before it was ready");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    gateway.serve(signals).await
 }
 
 /// One worker per core this process may use; a single core needs no work stealing and is faster without.
@@ -66,6 +65,11 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
             "cannot take requests of {max_request_bytes} bytes: --max-request-size must be at most a quarter of --memory ({memory})"
         );
     }
+    if args.fsync_interval.is_zero() {
+        bail!("cannot sync every 0 s: choose a longer --fsync-interval, or --fsync always");
+    }
+    let Security { ingest: security, admin_tokens: tokens } = security::read(args)?;
+    let admin = Admin { listen: args.admin.admin_listen, port: args.admin.admin_port, tokens };
     Ok(Settings {
         listen: args.listen,
         grpc_port: args.grpc_port,
@@ -81,7 +85,8 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
         body_timeout: settings::BODY_TIMEOUT,
         journal: None,
         state: None,
-        security: security::read(&args.ingest)?,
+        security,
+        admin,
     })
 }
 
@@ -93,93 +98,164 @@ struct Watches {
 
 impl Watches {
     fn new(args: &RunArgs) -> anyhow::Result<Self> {
-        let (configuration, security) = (args.paths.clone(), security::files(&args.ingest));
+        let (configuration, security) = (args.paths.clone(), security::files(args));
         Ok(Self { configuration: Watch::new(configuration)?, security: Watch::new(security)? })
     }
+
+    fn has_security(&self) -> bool {
+        !self.security.paths().is_empty()
+    }
 }
 
-async fn serve(
-    configuration: Loaded,
-    settings: Settings,
-    mut watches: Watches,
-    ingest: &IngestArgs,
-) -> anyhow::Result<ExitCode> {
-    let mut signals = Signals::new()?;
-    let Loaded { plan, mut log_outputs, .. } = configuration;
-    let memory = settings.memory;
-    let mut engine = Engine::start(&plan, settings).await?;
-    for pipeline in &plan.pipelines {
-        let output = &pipeline.output;
-        tracing::info!(
-            pipeline = format!("{}/{}", pipeline.signal.name(), pipeline.name),
-            host = output.endpoint.host,
-            port = output.endpoint.port,
-            "pipeline started"
-        );
+/// A gateway that is ready, and the files it is made of.
+struct Gateway {
+    engine: Engine,
+    args: Arc<RunArgs>,
+    watches: Watches,
+    log_outputs: LogOutputs,
+}
+
+impl Gateway {
+    /// What can be wrong with the command line, the configuration and the ports is found out before the data directory
+    /// is touched.
+    async fn start(args: Arc<RunArgs>) -> anyhow::Result<Self> {
+        let watches = Watches::new(&args)?;
+        let Loaded { plan, log_outputs, .. } = configuration(&args.paths)?;
+        let mut settings = settings(&args)?;
+        limits::raise_file_limit();
+        let entrance = Entrance::open(&settings).await?;
+        if let Some((journal, state)) = data_dir::open(&args)? {
+            settings.journal = Some(journal);
+            settings.state = Some(Arc::new(state));
+        }
+        let memory = settings.memory;
+        let engine = Engine::start_behind(entrance, &plan, settings).await?;
+        for pipeline in &plan.pipelines {
+            let output = &pipeline.output;
+            tracing::info!(
+                pipeline = format!("{}/{}", pipeline.signal.name(), pipeline.name),
+                host = output.endpoint.host,
+                port = output.endpoint.port,
+                "pipeline started"
+            );
+        }
+        let Addresses { grpc, http, metrics, health, admin } = engine.addresses();
+        tracing::info!(%grpc, %http, %metrics, %health, %admin, memory, "ready");
+        Ok(Self { engine, args, watches, log_outputs })
     }
-    let at = engine.addresses();
-    tracing::info!(grpc = %at.grpc, http = %at.http, metrics = %at.metrics, health = %at.health, memory, "ready");
-    let code = loop {
+
+    async fn serve(mut self, mut signals: Signals) -> anyhow::Result<ExitCode> {
+        let (mut loading, mut securing) = (Reading::default(), Reading::default());
+        let code = loop {
+            tokio::select! {
+                () = signals.next() => break ExitCode::SUCCESS,
+                () = self.engine.failed() => {
+                    tracing::error!(
+                        "a pipeline or the journal's writer ended by itself: this is a bug in weir, please report it"
+                    );
+                    break ExitCode::FAILURE;
+                }
+                () = self.watches.configuration.changed(), if loading.is_idle() => {
+                    let (args, running) = (Arc::clone(&self.args), self.log_outputs.clone());
+                    loading.begin(move || check::take_up(&args.paths, &running));
+                }
+                loaded = loading.done() => self.reload(loaded),
+                () = self.watches.security.changed(), if self.watches.has_security() && securing.is_idle() => {
+                    let args = Arc::clone(&self.args);
+                    securing.begin(move || security::read(&args));
+                }
+                read = securing.done() => self.secure(read),
+            }
+        };
+        tracing::info!("stopping: finishing what is under way; another signal ends at once");
         tokio::select! {
-            () = signals.next() => break ExitCode::SUCCESS,
-            () = engine.failed() => {
-                tracing::error!(
-                    "a pipeline or the journal's writer ended by itself: this is a bug in weir, please report it"
-                );
-                break ExitCode::FAILURE;
+            books = self.engine.shutdown() => {
+                books.iter().for_each(report);
+                Ok(code)
             }
-            () = watches.configuration.changed() => {
-                reload(&mut engine, watches.configuration.paths(), &mut log_outputs).await;
+            () = signals.next() => bail!("ended by a second signal before everything under way was finished"),
+        }
+    }
+
+    /// Takes up what the files say now. Where they are wrong, everything goes on as it is.
+    fn reload(&mut self, loaded: Result<Loaded, Report>) {
+        let findings = match loaded {
+            Ok(Loaded { plan, log_outputs, .. }) => match self.engine.reload(&plan) {
+                Ok(changes) => {
+                    self.log_outputs = log_outputs;
+                    let Changes { added, changed, removed } = changes;
+                    return tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
+                }
+                Err(error) => {
+                    tracing::error!("{error}");
+                    1
+                }
+            },
+            Err(report) => {
+                check::log(&report.diagnostics);
+                report.diagnostics.len()
             }
-            () = watches.security.changed(), if !watches.security.paths().is_empty() => secure(&engine, ingest),
+        };
+        self.engine.reload_failed();
+        tracing::error!(findings, "the new configuration is not used; the last good one goes on");
+    }
+
+    /// Takes up what the certificate, key and token files say now.
+    fn secure(&self, read: anyhow::Result<Security>) {
+        let read = read.map_err(|error| format!("{error:#}"));
+        let secured = read.and_then(|Security { ingest, admin_tokens }| {
+            self.engine.secure(&ingest)?;
+            self.engine.secure_admin(&admin_tokens)
+        });
+        match secured {
+            Ok(()) => tracing::info!("certificates and tokens are read again"),
+            Err(error) => {
+                tracing::error!(error, "cannot use the files with certificates and tokens; the old ones stay in use")
+            }
         }
-    };
-    tracing::info!("stopping: finishing what is under way; another signal ends at once");
-    tokio::select! {
-        books = engine.shutdown() => {
-            books.iter().for_each(report);
-            Ok(code)
-        }
-        () = signals.next() => bail!("ended by a second signal before everything under way was finished"),
     }
 }
 
-/// Takes up what the files say now. Where they are wrong, everything goes on as it is.
-async fn reload(engine: &mut Engine, paths: &[PathBuf], running: &mut LogOutputs) {
-    let (paths, before) = (paths.to_vec(), running.clone());
-    // Requests are served while files are read and checked.
-    let Ok(loaded) = tokio::task::spawn_blocking(move || check::take_up(&paths, &before)).await else {
-        return tracing::error!("reading the configuration panicked: this is a bug in weir, please report it");
-    };
-    let findings = match loaded {
-        Ok(Loaded { plan, log_outputs, .. }) => match engine.reload(&plan) {
-            Ok(changes) => {
-                *running = log_outputs;
-                let Changes { added, changed, removed } = changes;
-                return tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
-            }
-            Err(error) => {
-                tracing::error!("{error}");
-                1
-            }
-        },
-        Err(report) => {
-            check::log(&report.diagnostics);
-            report.diagnostics.len()
-        }
-    };
-    engine.reload_failed();
-    tracing::error!(findings, "the new configuration is not used; the last good one goes on");
+fn configuration(paths: &[PathBuf]) -> anyhow::Result<Loaded> {
+    check::take_up(paths, &LogOutputs::default()).map_err(|report| {
+        check::log(&report.diagnostics);
+        // Not even with those pipelines that are right: data for the others would be acknowledged and not kept.
+        anyhow!(
+            "cannot use the configuration, nothing is started: correct it, or take out the pipelines that are \
+             wrong; `weir check` shows the findings in their lines"
+        )
+    })
 }
 
-/// Takes up what the certificate, key and token files say now.
-fn secure(engine: &Engine, args: &IngestArgs) {
-    let read = security::read(args).map_err(|error| format!("{error:#}"));
-    match read.and_then(|security| engine.secure(&security)) {
-        Ok(()) => tracing::info!("certificates and tokens of the OTLP ports are read again"),
-        Err(error) => {
-            tracing::error!(error, "cannot use the files that secure the OTLP ports; the old ones stay in use")
+/// Files that are being read. Meanwhile requests are served, and signals heard, also when a file system hangs.
+struct Reading<T>(Option<JoinHandle<T>>);
+
+impl<T> Default for Reading<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Send + 'static> Reading<T> {
+    fn is_idle(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn begin(&mut self, read: impl FnOnce() -> T + Send + 'static) {
+        self.0 = Some(tokio::task::spawn_blocking(read));
+    }
+
+    /// What was read, once it is; may be dropped and called again.
+    async fn done(&mut self) -> T {
+        if let Some(reading) = &mut self.0 {
+            let read = reading.await;
+            self.0 = None;
+            match read {
+                Ok(read) => return read,
+                Err(_) => tracing::error!("reading files panicked: this is a bug in weir, please report it"),
+            }
         }
+        std::future::pending().await
     }
 }
 

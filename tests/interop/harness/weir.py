@@ -72,7 +72,7 @@ class Weir:
         self.manifest = lab.directory / f"pipelines-{len(lab.processes)}.yaml"
         self.configure(*documents)
         argv = [binary, "run", self.manifest, "--listen", "127.0.0.1", "--grpc-port", str(grpc_port)]
-        argv += ["--http-port", "0", "--metrics-port", "0", "--health-port", "0"]
+        argv += ["--http-port", "0", "--metrics-port", "0", "--health-port", "0", "--admin-port", "0"]
         if "--no-data-dir" not in flags:
             argv += ["--data-dir", lab.directory / f"data-{len(lab.processes)}"]
         argv += flags

@@ -76,7 +76,7 @@ impl Gate {
     }
 
     /// Whether a request with these headers may be taken.
-    pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let rules = self.rules();
         if rules.tokens.is_empty() {
             return Ok(());

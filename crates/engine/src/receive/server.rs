@@ -3,11 +3,10 @@
 //! Both ports take both transports (HTTP/1.1 and HTTP/2 with prior knowledge), so that a client with the wrong port
 //! still gets through.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::service::service_fn;
@@ -15,11 +14,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use super::Receiver;
+use super::crowd::{Crowd, Member};
 use super::large_reads::LargeReads;
 use crate::settings::{LAST_ANSWERS, Settings};
 
@@ -42,6 +41,8 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// For the requests of a connection that was told to go away to end, unless the process is draining for longer.
 const CLOSE_GRACE: Duration = Duration::from_secs(30);
+/// For one without requests to say goodbye.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// For a connection that makes place for another to end.
 const DISMISSAL: Duration = Duration::from_secs(1);
 /// Accepting rests this long when the process has no file descriptor left.
@@ -74,14 +75,14 @@ pub(crate) struct Server {
     receiver: Arc<Receiver>,
     limits: ServerLimits,
     room: Arc<Semaphore>,
-    newcomers: Arc<Newcomers>,
+    crowd: Arc<Crowd>,
     stop: watch::Receiver<bool>,
 }
 
 impl Server {
     pub(crate) fn new(receiver: Arc<Receiver>, limits: ServerLimits, stop: watch::Receiver<bool>) -> Self {
         let room = Arc::new(Semaphore::new(limits.connections));
-        Self { receiver, limits, room, newcomers: Arc::default(), stop }
+        Self { receiver, limits, room, crowd: Crowd::new(), stop }
     }
 
     /// Serves `listener`; returns when it was told to stop and every connection has ended.
@@ -125,12 +126,12 @@ impl Server {
         });
     }
 
-    /// Room for one more connection; when there is none, the oldest that never had a request makes place.
+    /// Room for one more connection; when there is none, an idle one makes place.
     async fn find_room(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
             return Some(permit);
         }
-        if !self.newcomers.dismiss_oldest() {
+        if !self.crowd.dismiss() {
             return None;
         }
         tokio::time::timeout(DISMISSAL, Arc::clone(&self.room).acquire_owned()).await.ok()?.ok()
@@ -140,18 +141,17 @@ impl Server {
     async fn converse(&self, stream: TcpStream, peer: IpAddr) {
         // Without it answers wait for acknowledgements; a socket that cannot be set is about to fail anyway.
         let _ = stream.set_nodelay(true);
-        let activity = Arc::new(Activity::default());
-        self.newcomers.add(&activity);
+        let member = Arc::new(self.crowd.enter());
         let stream = LargeReads::new(stream);
         if !self.receiver.gate.wants_tls() {
-            return self.converse_over(stream, peer, activity).await;
+            return self.converse_over(stream, peer, member).await;
         }
         tokio::select! {
             shaken = self.receiver.gate.shake_hands(stream) => match shaken {
-                Some(stream) => self.converse_over(stream, peer, activity).await,
+                Some(stream) => self.converse_over(stream, peer, member).await,
                 None => drop(self.receiver.stats.handshakes_failed.fetch_add(1, Ordering::Relaxed)),
             },
-            () = activity.dismissed.notified() => {}
+            () = member.dismissed() => {}
         }
     }
 
@@ -159,12 +159,12 @@ impl Server {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
         peer: IpAddr,
-        activity: Arc<Activity>,
+        member: Arc<Member>,
     ) {
         let service = {
-            let (receiver, activity) = (Arc::clone(&self.receiver), Arc::clone(&activity));
+            let (receiver, member) = (Arc::clone(&self.receiver), Arc::clone(&member));
             service_fn(move |request| {
-                let busy = activity.begin();
+                let busy = member.begin();
                 let answer = receiver.handle(request, peer);
                 async move {
                     let answer = answer.await;
@@ -178,21 +178,25 @@ impl Server {
         tokio::select! {
             // Errors of a connection are its client's business; requests that matter were counted where they failed.
             _ = connection.as_mut() => return,
-            () = activity.dismissed.notified() => return,
-            () = self.until_told_to_go(&activity) => {}
+            () = member.dismissed() => return,
+            () = self.until_told_to_go(&member) => {}
         }
         connection.as_mut().graceful_shutdown();
-        let _ = tokio::time::timeout(self.limits.grace, connection).await;
+        let grace = if member.is_busy() { self.limits.grace } else { FAREWELL };
+        tokio::select! {
+            _ = tokio::time::timeout(grace, connection) => {}
+            () = member.dismissed() => {}
+        }
     }
 
     /// Resolves when the process stops, the connection is old, or nobody uses it.
-    async fn until_told_to_go(&self, activity: &Activity) {
+    async fn until_told_to_go(&self, member: &Member) {
         let age = self.limits.age.mul_f64(0.9 + 0.2 * fastrand::f64());
         let mut stop = self.stop.clone();
         tokio::select! {
             () = told(&mut stop) => {}
             () = tokio::time::sleep(age) => {}
-            () = activity.idle() => {}
+            () = member.idle(FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT) => {}
         }
     }
 }
@@ -221,81 +225,4 @@ fn builder(window: u32) -> auto::Builder<TokioExecutor> {
 async fn told(stop: &mut watch::Receiver<bool>) {
     // An error means that the engine is gone, which is a stop as well.
     let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// Whether a connection is used.
-#[derive(Debug, Default)]
-struct Activity {
-    active: AtomicU64,
-    finished: AtomicU64,
-    /// Told to make place for another connection.
-    dismissed: Notify,
-}
-
-impl Activity {
-    fn had_no_request(&self) -> bool {
-        self.active.load(Ordering::Relaxed) == 0 && self.finished.load(Ordering::Relaxed) == 0
-    }
-
-    /// Counts a request as active until the guard is dropped, also when its client goes away.
-    fn begin(self: &Arc<Self>) -> Busy {
-        self.active.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(self))
-    }
-
-    /// Resolves when no request was seen for the time that applies.
-    async fn idle(&self) {
-        let mut seen = None;
-        loop {
-            let now = self.finished.load(Ordering::Relaxed);
-            let quiet = self.active.load(Ordering::Relaxed) == 0 && seen == Some(now);
-            if quiet {
-                return;
-            }
-            seen = Some(now);
-            let patience = if now == 0 { FIRST_REQUEST_TIMEOUT } else { IDLE_TIMEOUT };
-            tokio::time::sleep_until(Instant::now() + patience).await;
-        }
-    }
-}
-
-/// Connections without a request so far, oldest first. Without them a crowd of silent clients could keep everybody
-/// else out.
-#[derive(Debug, Default)]
-struct Newcomers(Mutex<VecDeque<Weak<Activity>>>);
-
-impl Newcomers {
-    fn add(&self, activity: &Arc<Activity>) {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while queue.front().is_some_and(|oldest| silent(oldest).is_none()) {
-            queue.pop_front();
-        }
-        queue.push_back(Arc::downgrade(activity));
-    }
-
-    /// Closes the oldest that is still silent; false when there is none.
-    fn dismiss_oldest(&self) -> bool {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(oldest) = queue.pop_front() {
-            if let Some(activity) = silent(&oldest) {
-                activity.dismissed.notify_one();
-                return true;
-            }
-        }
-        false
-    }
-}
-
-/// The connection if it is open and never had a request.
-fn silent(activity: &Weak<Activity>) -> Option<Arc<Activity>> {
-    activity.upgrade().filter(|activity| activity.had_no_request())
-}
-
-struct Busy(Arc<Activity>);
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.active.fetch_sub(1, Ordering::Relaxed);
-        self.0.finished.fetch_add(1, Ordering::Relaxed);
-    }
 }

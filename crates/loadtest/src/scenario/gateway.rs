@@ -200,6 +200,7 @@ fn weir_arguments(settings: &Settings, ports: Ports, file: &std::path::Path, dat
         ("--http-port", ports.http.to_string()),
         ("--metrics-port", ports.metrics.to_string()),
         ("--health-port", ports.health.to_string()),
+        ("--admin-port", "0".to_owned()),
         ("--memory", settings.memory_bytes.to_string()),
     ] {
         arguments.extend([flag.to_owned(), value]);

@@ -208,14 +208,18 @@ async fn a_missing_file_is_named() {
     }
 }
 
+const PORTS: [&str; 5] = ["--grpc-port", "--http-port", "--metrics-port", "--health-port", "--admin-port"];
+
+/// And nothing is written for a gateway that does not start.
 #[tokio::test]
 async fn a_port_in_use_is_named_with_its_flag() {
-    let (_directory, path) = file(&good());
+    let (directory, path) = file(&good());
+    let data = directory.path().join("data");
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    for flag in ["--grpc-port", "--http-port", "--metrics-port", "--health-port"] {
-        let mut command = command(&["run", path.to_str().unwrap(), "--no-data-dir", flag, &port]);
-        for other in ["--grpc-port", "--http-port", "--metrics-port", "--health-port"] {
+    for flag in PORTS {
+        let mut command = command(&["run", path.to_str().unwrap(), "--data-dir", data.to_str().unwrap(), flag, &port]);
+        for other in PORTS {
             if other != flag {
                 command.args([other, "0"]);
             }
@@ -224,6 +228,7 @@ async fn a_port_in_use_is_named_with_its_flag() {
         assert_eq!(ended.code, Some(1), "{flag}");
         assert!(ended.err.contains(&port) && ended.err.contains(flag), "{flag}: {}", ended.err);
         assert_eq!(ended.err.matches("in use").count(), 1, "{flag}: {}", ended.err);
+        assert!(!ended.err.contains("kept on disk") && !data.exists(), "{flag}: {}", ended.err);
     }
 }
 

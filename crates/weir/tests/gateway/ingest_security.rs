@@ -15,8 +15,8 @@ use crate::support::process::{Weir, command, manifest};
 use crate::support::tls::Authority;
 use crate::support::{eventually, payload};
 
-const RENEWED: &str = "certificates and tokens of the OTLP ports are read again";
-const NOT_RENEWED: &str = "cannot use the files that secure the OTLP ports; the old ones stay in use";
+const RENEWED: &str = "certificates and tokens are read again";
+const NOT_RENEWED: &str = "cannot use the files with certificates and tokens; the old ones stay in use";
 
 fn with_token(token: &str) -> Vec<Header> {
     vec![Header { name: "authorization".into(), value: Secret::new(format!("Bearer {token}")) }]
@@ -124,7 +124,9 @@ async fn files_that_cannot_be_used_are_named_at_the_start() {
     };
     let (pipelines, empty) = (file("p.yaml", &manifest("backend", ([127, 0, 0, 1], 1).into())), file("empty", "\n"));
     let (key, spaced) = (file("key.pem", "no key"), file("spaced", "good\nnot good\n"));
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 7] = [
+        (&["--admin-listen", "0.0.0.0"], "name a file of tokens with --admin-token-file"),
+        (&["--admin-token-file", &spaced], "(--admin-token-file): line 2 has characters that no token has"),
         (&["--bearer-token-file", "/nowhere/tokens"], "cannot read /nowhere/tokens (--bearer-token-file)"),
         (&["--bearer-token-file", &empty], "there is no token in it"),
         (&["--bearer-token-file", &spaced], "line 2 has characters that no token has"),
@@ -132,9 +134,12 @@ async fn files_that_cannot_be_used_are_named_at_the_start() {
         (&["--tls-cert", &key, "--tls-key", &key], "cannot read the certificate"),
     ];
     for (arguments, complaint) in cases {
-        let output = command(&["run", &pipelines, "--no-data-dir"]).args(arguments).output().await.unwrap();
+        let data = directory.path().join("data");
+        let run = ["run", &pipelines, "--data-dir", data.to_str().unwrap()];
+        let output = command(&run).args(arguments).output().await.unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && text.contains(complaint), "{arguments:?}: {text}");
+        assert!(!data.exists(), "{arguments:?}");
     }
 }
 

@@ -4,6 +4,8 @@
 //! same, and that the books balance. Speed is not judged here.
 
 #[cfg(test)]
+mod admin;
+#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod bad_rules;

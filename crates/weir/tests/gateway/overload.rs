@@ -1,6 +1,7 @@
 //! More than there is room for, on every path at once: memory is a number that was set (promise P3).
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
@@ -8,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use weir_engine::Settings;
 use weir_loadtest::grpc::EXPORT_TRACES;
+use weir_loadtest::sink::Sink;
 
 use crate::support::gateway::{Gateway, closed_port, pipeline, settings, sink};
 use crate::support::grpc::{Grpc, OK, UNAVAILABLE, frame};
@@ -226,6 +228,60 @@ async fn calls_before_their_message_are_paid_for() {
     let peak = || weir.memory("VmHWM");
     eventually("all are there", async || used().await > 4000.0 * 6.0 * 1024.0 || peak() > MEMORY + BESIDE).await;
     assert!(peak() <= MEMORY + BESIDE, "{} bytes at the peak", peak());
+}
+
+/// Connections that are more than a gateway with [`LITTLE_MEMORY`] has.
+const CROWD: u64 = 300;
+const LITTLE_MEMORY: usize = 32 << 20;
+
+/// A gateway whose table of connections is full of clients that have said no more than `hello`.
+async fn crowded(settings: Settings, hello: &[u8]) -> (Sink, Gateway, Vec<TcpStream>) {
+    let sink = sink("{}").await;
+    let settings = Settings { memory: LITTLE_MEMORY, ..settings };
+    let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], settings).await;
+    let mut crowd = Vec::new();
+    for _ in 0..CROWD {
+        let mut stream = TcpStream::connect(gateway.at.http).await.unwrap();
+        // It may be closed already.
+        let _ = stream.write_all(hello).await;
+        crowd.push(stream);
+    }
+    (sink, gateway, crowd)
+}
+
+/// Clients that begin a request and leave it at that, when they are told to go away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_open_connections_make_place_at_the_rate_of_new_clients() {
+    let age = Duration::from_secs(3);
+    let settings = Settings { max_connection_age: age, ..settings() };
+    let (sink, gateway, _crowd) = crowded(settings, b"POST /v1/tr").await;
+    let last = gateway.client().await;
+    eventually("the last one is told to go away", async || last.is_closed()).await;
+    let mut open = Vec::new();
+    for number in 0..CROWD / 3 {
+        let mut stream = TcpStream::connect(gateway.at.http).await.unwrap();
+        let body = payload::encoded(1 + number, 1, 10);
+        let length = format!("content-length: {}\r\n", body.len());
+        // The gateway closes it at once when it has no room.
+        let _ = stream.write_all(&[http::head("POST", "/v1/traces", PROTOBUF, &length), body].concat()).await;
+        let answer = in_time("an answer or the end", http::read_answer(&mut stream)).await;
+        assert_eq!(answer.map(|answer| answer.status).ok(), Some(200), "client {number}");
+        open.push(stream);
+    }
+    eventually("everything arrives", async || sink.report(false).unique == CROWD / 3).await;
+}
+
+/// Whoever had a request once has no right to a place for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_connections_that_had_a_request_make_place() {
+    let (_sink, gateway, _crowd) = crowded(settings(), b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
+    let request = http::head("GET", "/", PROTOBUF, "");
+    eventually("a new client is served", async || {
+        let Ok(mut stream) = TcpStream::connect(gateway.at.http).await else { return false };
+        let _ = stream.write_all(&request).await;
+        in_time("an answer or the end", http::read_answer(&mut stream)).await.is_ok()
+    })
+    .await;
 }
 
 /// Ten thousand connections that say nothing, or no more than hello: others get through, memory stays where it was.

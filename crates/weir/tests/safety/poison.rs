@@ -45,7 +45,7 @@ fn good() -> Vec<u64> {
 }
 
 async fn rejected(gateway: &Gateway) -> Vec<Value> {
-    let page = http::get(gateway.at.metrics, "/rejected").await;
+    let page = http::get(gateway.at.admin, "/rejected").await;
     assert_eq!(page.status, 200);
     serde_json::from_slice(&page.body).unwrap()
 }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::SystemTime;
 
+use weir_engine::settings::Admin;
 use weir_engine::{Addresses, Engine, Settings, Snapshot};
 use weir_loadtest::signal::Signal as Telemetry;
 use weir_loadtest::sink::faults::Faults;
@@ -28,7 +29,8 @@ pub(crate) fn configuration(yaml: &str) -> Plan {
 
 /// Settings for tests: free ports, everything else as it comes.
 pub(crate) fn settings() -> Settings {
-    Settings { grpc_port: 0, http_port: 0, metrics_port: 0, health_port: 0, ..Settings::default() }
+    let admin = Admin { port: 0, ..Admin::default() };
+    Settings { grpc_port: 0, http_port: 0, metrics_port: 0, health_port: 0, admin, ..Settings::default() }
 }
 
 /// An uncompressed gRPC pipeline to a local backend.

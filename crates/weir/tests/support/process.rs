@@ -1,7 +1,7 @@
 //! The program itself as a child process.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -24,6 +24,7 @@ pub(crate) struct Weir {
     pub(crate) http: SocketAddr,
     pub(crate) metrics: SocketAddr,
     pub(crate) health: SocketAddr,
+    pub(crate) admin: SocketAddr,
     directory: TempDir,
 }
 
@@ -106,7 +107,8 @@ impl Weir {
         let ready = find().unwrap();
         let address = |name: &str| ready[name].as_str().unwrap().parse().unwrap();
         let (grpc, http, metrics, health) = (address("grpc"), address("http"), address("metrics"), address("health"));
-        Self { child, reader: Some(reader), logs, grpc, http, metrics, health, directory }
+        let admin = address("admin");
+        Self { child, reader: Some(reader), logs, grpc, http, metrics, health, admin, directory }
     }
 
     /// Writes other manifests, as an editor does: a new file takes the place of the old one.
@@ -119,6 +121,15 @@ impl Weir {
         let (file, new) = (self.directory.path().join(name), self.directory.path().join("new"));
         std::fs::write(&new, text).unwrap();
         std::fs::rename(new, file).unwrap();
+    }
+
+    /// Puts a pipe in the place of its manifests, which can be read when somebody writes to it: as on a file system that
+    /// hangs.
+    pub(crate) fn hang(&self) -> PathBuf {
+        let (file, new) = (self.directory.path().join(MANIFESTS), self.directory.path().join("new"));
+        assert!(std::process::Command::new("mkfifo").arg(&new).status().unwrap().success());
+        std::fs::rename(new, &file).unwrap();
+        file
     }
 
     /// Removes a file of its directory.
@@ -190,7 +201,7 @@ pub(crate) fn under(wrapper: &[&str], command: Command) -> Command {
 pub(crate) fn run(file: &Path) -> Command {
     let mut command = command(&["run"]);
     command.arg(file);
-    for port in ["--grpc-port", "--http-port", "--metrics-port", "--health-port"] {
+    for port in ["--grpc-port", "--http-port", "--metrics-port", "--health-port", "--admin-port"] {
         command.args([port, "0"]);
     }
     command

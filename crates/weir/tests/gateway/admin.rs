@@ -1,0 +1,100 @@
+//! The ports for those who run the gateway: who may see what, and that nobody keeps them from it.
+
+use std::fs::OpenOptions;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::OpenOptionsExt;
+
+use rustix::process::Signal;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use weir_engine::Settings;
+use weir_engine::settings::Admin;
+use weir_plan::Secret;
+
+use crate::support::gateway::{Gateway, closed_port, pipeline, settings, sink};
+use crate::support::grpc::{Grpc, OK};
+use crate::support::process::{Weir, manifest};
+use crate::support::{eventually, http, payload};
+
+/// Of Linux: an end of a pipe is opened only if there is the other.
+const O_NONBLOCK: i32 = 0o4000;
+
+/// A request with a token.
+fn with_token(path: &str, token: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {token}\r\n\r\n").into_bytes()
+}
+
+#[tokio::test]
+async fn telemetry_is_shown_on_the_admin_port_alone_and_to_those_with_a_token() {
+    let backend = sink(r#"{"fault": ["400:100"]}"#).await;
+    let admin = Admin { listen: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0, tokens: vec![Secret::new("good")] };
+    let settings = Settings { admin, ..settings() };
+    let gateway = Gateway::with(vec![pipeline("backend", backend.grpc)], settings).await;
+    assert_eq!(gateway.client().await.export(&payload::encoded(1, 1, 10)).await.code, OK);
+    gateway.settle().await;
+    for port in [gateway.at.metrics, gateway.at.health, gateway.at.grpc, gateway.at.http] {
+        let page = http::get(port, "/rejected").await;
+        assert!(!page.text().contains("otlp\""), "{port}: {page:?}");
+    }
+    let admin = (Ipv4Addr::LOCALHOST, gateway.at.admin.port()).into();
+    let refused = http::get(admin, "/rejected").await;
+    assert_eq!((refused.status, refused.header("www-authenticate")), (401, "Bearer"), "{refused:?}");
+    assert_eq!(http::exchange(admin, &with_token("/rejected", "bad")).await.status, 401);
+    let page = http::exchange(admin, &with_token("/rejected", "good")).await;
+    assert!(page.status == 200 && page.text().contains("\"items\": 1"), "{page:?}");
+    assert_eq!(http::exchange(admin, &with_token("/", "good")).await.status, 404);
+
+    gateway.engine.secure_admin(&[Secret::new("better")]).unwrap();
+    assert_eq!(http::exchange(admin, &with_token("/rejected", "good")).await.status, 401);
+    assert_eq!(http::exchange(admin, &with_token("/rejected", "better")).await.status, 200);
+    let open = gateway.engine.secure_admin(&[]).unwrap_err();
+    assert!(open.contains("without a token"), "{open}");
+    eventually("the page is paid for until it is read", async || {
+        gateway.scrape().await.get("weir_memory_used_bytes") == 0.0
+    })
+    .await;
+}
+
+/// Clients that ask and do not read, and clients that do not even ask.
+#[tokio::test]
+async fn nobody_keeps_probes_and_scrapers_from_their_answers() {
+    let gateway = Gateway::to(closed_port().await).await;
+    let at = gateway.at;
+    let mut silent = Vec::new();
+    for (port, path) in [(at.health, "/"), (at.metrics, "/metrics"), (at.admin, "/rejected")] {
+        for request in [format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n"), "GET".to_owned()] {
+            for _ in 0..100 {
+                let mut stream = TcpStream::connect(port).await.unwrap();
+                // It may have made place already.
+                let _ = stream.write_all(request.as_bytes()).await;
+                silent.push(stream);
+            }
+        }
+    }
+    for (port, path) in [(at.health, "/"), (at.metrics, "/metrics"), (at.admin, "/rejected")] {
+        for _ in 0..10 {
+            assert_eq!(http::get(port, path).await.status, 200, "{path}");
+        }
+    }
+    drop(silent);
+}
+
+/// A file that is never read to its end, as on a file system that hangs.
+#[tokio::test]
+async fn a_configuration_that_cannot_be_read_keeps_no_signal_from_being_heard() {
+    let sink = sink("{}").await;
+    let mut weir = Weir::start(&manifest("backend", sink.grpc), &[]).await;
+    let pipe = weir.hang();
+    // Not before there is a reader, and then it waits for what is written.
+    let mut writer = None;
+    eventually("it is read", async || {
+        writer = OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(&pipe).ok();
+        writer.is_some()
+    })
+    .await;
+    let answer = Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 1, 10)).await;
+    assert_eq!(answer.code, OK, "requests are served meanwhile: {answer:?}");
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait().await.code(), Some(0));
+    drop(writer);
+}
