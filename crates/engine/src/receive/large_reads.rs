@@ -2,8 +2,9 @@
 //!
 //! The HTTP/2 library reads in pieces of 8 KiB, two system calls for each frame. Once such a piece was full, this wrapper
 //! reads 64 KiB at once and hands them out, until there is less to read again: small requests never pay for the large
-//! buffer. Between reads it holds no memory, so that an idle connection costs nothing
-//! (`docs/decisions/005-coalesced-writes.md`). Writes pass through.
+//! buffer. It is paid for as long as there is something in it; when there is no room, reads stay small. Between reads it
+//! holds no memory, so that an idle connection costs nothing (`docs/decisions/005-coalesced-writes.md`). Writes pass
+//! through.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,6 +13,8 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
+
+use crate::budget::{Budget, Permit};
 
 /// What is read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -22,13 +25,16 @@ pub(super) struct LargeReads<T> {
     inner: T,
     /// Read and not yet handed out.
     rest: BytesMut,
+    /// Pays for that.
+    permit: Option<Permit>,
+    budget: Budget,
     /// The last read filled the room it had: there is more.
     flows: bool,
 }
 
 impl<T> LargeReads<T> {
-    pub(super) fn new(inner: T) -> Self {
-        Self { inner, rest: BytesMut::new(), flows: false }
+    pub(super) fn new(inner: T, budget: Budget) -> Self {
+        Self { inner, rest: BytesMut::new(), permit: None, budget, flows: false }
     }
 }
 
@@ -41,12 +47,13 @@ impl<T: AsyncRead + Unpin> LargeReads<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads more than that, to be handed out.
-    fn poll_large(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Reads more than that, paid for by `permit`, to be handed out.
+    fn poll_large(&mut self, cx: &mut Context<'_>, permit: Permit) -> Poll<io::Result<()>> {
         let mut fresh = BytesMut::with_capacity(READ_BYTES);
         let read = ready!(poll_read_buf(Pin::new(&mut self.inner), cx, &mut fresh))?;
         self.flows = read >= READ_BYTES / 2;
         self.rest = fresh;
+        self.permit = Some(permit);
         Poll::Ready(Ok(()))
     }
 }
@@ -54,16 +61,18 @@ impl<T: AsyncRead + Unpin> LargeReads<T> {
 impl<T: AsyncRead + Unpin> AsyncRead for LargeReads<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.rest.is_empty() {
-            if !self.flows || into.remaining() >= READ_BYTES {
+            let large = self.flows && into.remaining() < READ_BYTES;
+            let Some(permit) = large.then(|| self.budget.try_take(READ_BYTES)).flatten() else {
                 return self.poll_small(cx, into);
-            }
-            ready!(self.poll_large(cx))?;
+            };
+            ready!(self.poll_large(cx, permit))?;
         }
         let n = self.rest.len().min(into.remaining());
         into.put_slice(&self.rest[..n]);
         self.rest.advance(n);
         if self.rest.is_empty() {
             self.rest = BytesMut::new();
+            self.permit = None;
         }
         Poll::Ready(Ok(()))
     }
@@ -100,11 +109,13 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     use super::*;
+    use crate::budget::OVERHEAD_BYTES;
 
     #[tokio::test]
     async fn bytes_arrive_in_order_whatever_the_sizes() {
         let (near, mut far) = duplex(3 * READ_BYTES);
-        let mut near = LargeReads::new(near);
+        let budget = Budget::new(2 * READ_BYTES);
+        let mut near = LargeReads::new(near, budget.clone());
         let sent: Vec<u8> = (0..5 * READ_BYTES).map(|n| u8::try_from(n % 251).unwrap()).collect();
         let writer = async {
             far.write_all(&sent).await.unwrap();
@@ -121,6 +132,21 @@ mod tests {
         };
         let ((), received) = tokio::join!(writer, reader);
         assert!(received == sent);
-        assert_eq!(near.rest.capacity(), 0, "nothing is kept between reads");
+        assert_eq!((near.rest.capacity(), budget.used()), (0, 0), "nothing is kept between reads");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_handed_out_is_paid_for_and_without_room_reads_stay_small() {
+        for (capacity, used) in [(2 * READ_BYTES, READ_BYTES + OVERHEAD_BYTES), (READ_BYTES, 0)] {
+            let (near, mut far) = duplex(2 * READ_BYTES);
+            let budget = Budget::new(capacity);
+            let mut near = LargeReads::new(near, budget.clone());
+            far.write_all(&[7; READ_BYTES]).await.unwrap();
+            let mut piece = [0; 100];
+            near.read_exact(&mut piece).await.unwrap();
+            assert_eq!(budget.used(), 0, "the first read is small");
+            near.read_exact(&mut piece).await.unwrap();
+            assert_eq!(budget.used(), used);
+        }
     }
 }

@@ -31,8 +31,9 @@ const WINDOW_MAX: u32 = 256 * 1024;
 const MAX_STREAMS: u32 = 256;
 /// All header fields of a request together.
 const MAX_HEADER_BYTES: u32 = 16 * 1024;
-/// Read buffer of an HTTP/1.1 connection.
-const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
+/// Read buffer of an HTTP/1.1 connection, and so the largest head of a request. A connection may keep it while it has
+/// nothing to do, or only a part of a head.
+const HTTP1_BUFFER_BYTES: usize = 16 * 1024;
 /// A connection without a request is closed after this long: soon when it never had one.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -142,7 +143,7 @@ impl Server {
         // Without it answers wait for acknowledgements; a socket that cannot be set is about to fail anyway.
         let _ = stream.set_nodelay(true);
         let member = Arc::new(self.crowd.enter());
-        let stream = LargeReads::new(stream);
+        let stream = LargeReads::new(stream, self.receiver.budget.clone());
         if !self.receiver.gate.wants_tls() {
             return self.converse_over(stream, peer, member).await;
         }

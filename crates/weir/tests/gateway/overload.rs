@@ -231,7 +231,7 @@ async fn calls_before_their_message_are_paid_for() {
 }
 
 /// Connections that are more than a gateway with [`LITTLE_MEMORY`] has.
-const CROWD: u64 = 300;
+const CROWD: u64 = 150;
 const LITTLE_MEMORY: usize = 32 << 20;
 
 /// A gateway whose table of connections is full of clients that have said no more than `hello`.
@@ -282,6 +282,35 @@ async fn idle_connections_that_had_a_request_make_place() {
         in_time("an answer or the end", http::read_answer(&mut stream)).await.is_ok()
     })
     .await;
+}
+
+/// Clients of HTTP/1.1 that keep their connections after a large request, and some that stop within a head.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_cost_what_they_are_charged() {
+    let sink = sink("{}").await;
+    // Room for many connections, and some for requests.
+    let weir = Weir::start(&manifest("backend", sink.grpc), &["--memory", "512MiB"]).await;
+    let before = weir.memory("VmRSS");
+    let body = payload::encoded(1, 1, 300_000);
+    let length = format!("content-length: {}\r\n", body.len());
+    let large = [http::head("POST", "/v1/traces", PROTOBUF, &length), body].concat();
+    let half = [&b"POST /v1/traces HTTP/1.1\r\nx: "[..], &[b'a'; 16_000]].concat();
+    let mut connections = Vec::new();
+    for number in 0..1_000 {
+        let mut stream = TcpStream::connect(weir.http).await.unwrap();
+        if number % 2 == 0 {
+            stream.write_all(&large).await.unwrap();
+            assert_eq!(in_time("answer", http::read_answer(&mut stream)).await.unwrap().status, 200);
+        } else {
+            stream.write_all(&half).await.unwrap();
+        }
+        connections.push(stream);
+    }
+    let all = connections.len() as u64;
+    eventually("all are there", async || Scrape::of(weir.metrics).await.get("weir_receiver_connections") == all as f64)
+        .await;
+    let cost = weir.memory("VmRSS").saturating_sub(before);
+    assert!(cost <= all * 40 * 1024 + BESIDE / 2, "{cost} bytes for {all} connections");
 }
 
 /// Ten thousand connections that say nothing, or no more than hello: others get through, memory stays where it was.
