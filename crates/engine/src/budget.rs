@@ -144,6 +144,11 @@ impl Permit {
         }
     }
 
+    /// Whether more than half of the budget is taken.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.budget.used() > self.budget.capacity() / 2
+    }
+
     /// Gives back `bytes`, or all if it is less.
     pub(crate) fn give_back(&mut self, bytes: usize) {
         drop(self.semaphore.split(bytes.min(self.bytes())));

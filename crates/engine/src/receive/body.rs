@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming};
 use tokio::time::Instant;
 
 use super::{ADMIT_PATIENCE, Refusal};
@@ -18,6 +18,9 @@ const PER_BYTE: Duration = Duration::from_nanos(1_000_000_000 / (64 * 1024));
 /// A body gets room for less than this many times what has arrived of it. Each step copies what is there: with large
 /// steps that is a seventh of the body at most.
 const GROWTH: usize = 8;
+
+/// While memory is scarce, a body that sends nothing for this long makes place for others.
+const STALL: Duration = Duration::from_secs(1);
 
 /// What was read of a body.
 #[derive(Default)]
@@ -155,10 +158,7 @@ impl BodyReader {
     /// Receives more; false at the end of the body.
     async fn next(&mut self) -> Result<bool, Refusal> {
         loop {
-            let Ok(frame) = tokio::time::timeout_at(self.deadline, self.incoming.frame()).await else {
-                return Err(Refusal::slow_body(self.deadline.duration_since(self.started)));
-            };
-            match frame {
+            match self.frame().await? {
                 None => return Ok(false),
                 Some(Err(error)) => return Err(Refusal::aborted(error)),
                 Some(Ok(frame)) => match frame.into_data() {
@@ -171,6 +171,20 @@ impl BodyReader {
                     // Empty frames and trailers carry nothing for us.
                     _ => {}
                 },
+            }
+        }
+    }
+
+    async fn frame(&mut self) -> Result<Option<Result<Frame<Bytes>, hyper::Error>>, Refusal> {
+        loop {
+            let until = self.deadline.min(Instant::now() + STALL);
+            match tokio::time::timeout_at(until, self.incoming.frame()).await {
+                Ok(frame) => return Ok(frame),
+                Err(_) if until == self.deadline => {
+                    return Err(Refusal::slow_body(self.deadline.duration_since(self.started)));
+                }
+                Err(_) if self.permit.is_scarce() => return Err(Refusal::no_memory()),
+                Err(_) => {}
             }
         }
     }

@@ -12,6 +12,7 @@ use weir_engine::Settings;
 use weir_engine::settings::Admin;
 use weir_plan::Secret;
 
+use crate::support::backend::{Backend, Captured, Say};
 use crate::support::gateway::{Gateway, closed_port, pipeline, settings, sink};
 use crate::support::grpc::{Grpc, OK};
 use crate::support::process::{Weir, manifest, run};
@@ -27,11 +28,19 @@ fn with_token(path: &str, token: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn telemetry_is_shown_on_the_admin_port_alone_and_to_those_with_a_token() {
-    let backend = sink(r#"{"fault": ["400:100"]}"#).await;
+    let bad = |request: &Captured| payload::ids(&request.message).contains(&13);
+    let backend = Backend::scripted(move |_, request: &Captured| match bad(request) {
+        true => Say::Code(3, "a bad span", None),
+        false => Say::Ok,
+    });
+    let backend = backend.await;
     let admin = Admin { listen: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0, tokens: vec![Secret::new("good")] };
     let settings = Settings { admin, ..settings() };
-    let gateway = Gateway::with(vec![pipeline("backend", backend.grpc)], settings).await;
-    assert_eq!(gateway.client().await.export(&payload::encoded(1, 1, 10)).await.code, OK);
+    let gateway = Gateway::with(vec![pipeline("backend", backend.address)], settings).await;
+    // It is believed because it takes everything else.
+    for first in [1, 21, 41] {
+        assert_eq!(gateway.client().await.export(&payload::encoded(first, 20, 10)).await.code, OK);
+    }
     gateway.settle().await;
     for port in [gateway.at.metrics, gateway.at.health, gateway.at.grpc, gateway.at.http] {
         let page = http::get(port, "/rejected").await;

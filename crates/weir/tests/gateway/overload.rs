@@ -167,6 +167,35 @@ async fn clients_that_declare_and_send_nothing_keep_nobody_out() {
     assert!(used().await < 4e6, "they hold hardly anything: {}", used().await);
 }
 
+/// Clients that stop just before the end of what they send hold memory for as long as there is enough for all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_read_requests_that_stall_make_place() {
+    let sink = sink("{}").await;
+    let settings = Settings { memory: 64 << 20, body_timeout: Duration::from_secs(1_000), ..settings() };
+    let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], settings).await;
+    let body = payload::encoded(1, 80, 100_000);
+    let length = format!("content-length: {}\r\n", body.len());
+    let whole = [http::head("POST", "/v1/traces", PROTOBUF, &length), body.clone()].concat();
+    let mut stalled = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let (mut stream, most) =
+            (TcpStream::connect(gateway.at.http).await.unwrap(), whole[..whole.len() - 1].to_vec());
+        stalled.spawn(async move {
+            // The gateway may have no room for it.
+            let _ = stream.write_all(&most).await;
+            std::future::pending::<TcpStream>().await
+        });
+    }
+    let used = async || gateway.scrape().await.get("weir_memory_used_bytes");
+    let half = gateway.scrape().await.get("weir_memory_budget_bytes") / 2.0;
+    eventually("they hold most of the memory", async || used().await > 1.3 * half).await;
+    eventually("there is room for others", async || used().await <= half).await;
+    for number in 0..3 {
+        let answer = Grpc::connect(gateway.at.grpc).await.export(&body).await;
+        assert_eq!(answer.code, OK, "request {number}: {answer:?}");
+    }
+}
+
 /// Half of them cannot be there at once; none waits for the others for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_requests_that_arrive_together_are_taken_or_refused() {
