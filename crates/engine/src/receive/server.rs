@@ -183,10 +183,19 @@ impl Server {
             () = self.until_told_to_go(&member) => {}
         }
         connection.as_mut().graceful_shutdown();
-        let grace = if member.is_busy() { self.limits.grace } else { FAREWELL };
         tokio::select! {
-            _ = tokio::time::timeout(grace, connection) => {}
+            _ = connection => {}
             () = member.dismissed() => {}
+            () = self.farewell(&member) => {}
+        }
+    }
+
+    /// Resolves when a connection that was told to go away has had its time.
+    async fn farewell(&self, member: &Member) {
+        tokio::time::sleep(FAREWELL).await;
+        // Also one that began when the client did not know yet.
+        if member.is_busy() {
+            tokio::time::sleep(self.limits.grace.saturating_sub(FAREWELL)).await;
         }
     }
 
