@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::backends;
 use crate::budget::Budget;
 use crate::intake::Intake;
 use crate::metrics::{self, Metrics};
@@ -95,7 +96,11 @@ impl Endpoint {
             Self::Health(intake) => health_page(intake),
             Self::Admin(samples) => match samples.gate.check(headers) {
                 Ok(()) if path == "/rejected" => rejected_page(samples),
-                Ok(()) => text(StatusCode::NOT_FOUND, "samples of what backends refused are at /rejected\n"),
+                Ok(()) if path == "/backends" => backends_page(&samples.intake),
+                Ok(()) => text(
+                    StatusCode::NOT_FOUND,
+                    "how backends stand is at /backends, samples of what they refused at /rejected\n",
+                ),
                 Err(refusal) => {
                     let mut page = text(StatusCode::UNAUTHORIZED, &format!("{}\n", refusal.message));
                     page.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -122,6 +127,15 @@ fn rejected_page(samples: &Samples) -> Page {
             page
         }
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("cannot write the samples: {error}\n")),
+    }
+}
+
+fn backends_page(intake: &Intake) -> Page {
+    match backends::render(intake) {
+        Ok(body) => page(StatusCode::OK, "application/json", body),
+        Err(error) => {
+            text(StatusCode::INTERNAL_SERVER_ERROR, &format!("cannot write the states of the backends: {error}\n"))
+        }
     }
 }
 

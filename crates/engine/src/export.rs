@@ -223,7 +223,7 @@ impl Exporter {
             Ok(response) => response,
             Err(error) => {
                 let kind = if error.is_connect() { RetryKind::Unreachable } else { RetryKind::Answered };
-                return Outcome::Retry { kind, hint: None, message: chain(&error) };
+                return Outcome::Retry { kind, hint: None, message: answer::shorten(&chain(&error)) };
             }
         };
         let was_sent = progress.is_sent();

@@ -17,6 +17,7 @@
 mod account;
 mod accounts;
 mod admin;
+mod backends;
 mod books;
 mod budget;
 mod buffer;

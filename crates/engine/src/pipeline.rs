@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use weir_plan::Signal;
 
 pub(crate) use samples::{Sample, Samples};
-pub(crate) use standing::{Stands, State};
+pub(crate) use standing::{Standing, Stands, State};
 
 use crate::account::Account;
 use crate::budget::Budget;

@@ -17,7 +17,7 @@ use crate::data_dir::DataDir;
 use crate::support::backend::{Backend, Captured, Say};
 use crate::support::gateway::{Gateway, output, pipeline, sink};
 use crate::support::process::{Weir, manifest};
-use crate::support::{eventually, payload};
+use crate::support::{eventually, http, payload};
 
 const REQUESTS: u64 = 12;
 
@@ -55,6 +55,11 @@ async fn costs_nothing(protocol: Protocol, said: Say, named: &str, code: String)
     let expected = (named.to_owned(), code);
     eventually("it is seen", async || state(&gateway).await == expected).await;
     eventually("it is asked again", async || backend.captured().len() > 4).await;
+    let page = http::get(gateway.at.admin, "/backends").await;
+    let backends: serde_json::Value = serde_json::from_slice(&page.body).unwrap();
+    let shown = [&backends[0]["state"], &backends[0]["code"]].map(|value| value.as_str().unwrap());
+    assert_eq!(shown, [expected.0.as_str(), expected.1.as_str()], "{backends}");
+    assert_eq!(backends[0]["pending_items"], REQUESTS * SPANS, "{backends}");
     let books = gateway.books("backend");
     assert_eq!(books.pending, REQUESTS * SPANS, "{protocol:?} {said:?}: {books:?}");
     assert!(books.rejected.is_empty() && books.dropped.is_empty() && books.delivered == 0, "{said:?}: {books:?}");

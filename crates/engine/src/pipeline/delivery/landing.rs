@@ -145,18 +145,20 @@ impl Delivery {
     /// The backend's standing, as an answer shows it.
     pub(super) fn stands(&mut self, state: State, code: &str, message: &str, now: Instant) {
         let (before, lasted) = self.parts.stats.backend.becomes(state, code, message, now);
+        let is_news = before != state;
         let pipeline = self.parts.crew.account.id.as_str();
         match state {
-            State::Ok if self.complained && before != State::Ok => {
+            State::Ok if self.complained && is_news => {
                 let after_s = lasted.as_secs();
                 tracing::info!(pipeline, after_s, "backend takes data again");
                 self.complained = false;
             }
-            State::Silent if before != State::Silent => {
+            State::Silent if is_news => {
                 tracing::warn!(pipeline, cause = message, "backend does not answer; data is kept and tried again");
                 self.complained = true;
             }
-            State::Refused if before != State::Refused || self.pace.may_complain(now) => {
+            // Asked first, so that what is news now is not told again at once.
+            State::Refused if self.pace.may_complain(now) || is_news => {
                 let cause = message;
                 tracing::warn!(
                     pipeline,

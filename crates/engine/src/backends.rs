@@ -1,0 +1,39 @@
+//! How the backends stand, for the user to look at: the state of each, since when, and its own words, as JSON.
+
+use serde::Serialize;
+
+use crate::intake::Intake;
+use crate::pipeline::{Pipeline, Standing};
+
+#[derive(Debug, Serialize)]
+struct Backend<'a> {
+    pipeline: &'a str,
+    signal: &'static str,
+    /// `ok`, `failing`, `silent`, `unreachable` or `refused`.
+    state: &'static str,
+    /// gRPC status name or HTTP status of a refusal.
+    code: &'a str,
+    message: &'a str,
+    /// For how long it has been in this state.
+    seconds: u64,
+    pending_items: u64,
+    pending_bytes: u64,
+}
+
+/// One JSON document, a few hundred bytes for each pipeline: the backend's words are shortened when they are read.
+pub(crate) fn render(intake: &Intake) -> Result<String, serde_json::Error> {
+    let pipelines = intake.pipelines();
+    let standings: Vec<(&Pipeline, Standing)> =
+        pipelines.iter().map(|pipeline| (&**pipeline, pipeline.stats.backend.read())).collect();
+    let backends = standings.iter().map(|(pipeline, standing)| Backend {
+        pipeline: pipeline.name(),
+        signal: pipeline.signal().name(),
+        state: standing.state.as_str(),
+        code: &standing.code,
+        message: &standing.message,
+        seconds: standing.since.elapsed().as_secs(),
+        pending_items: pipeline.account.books.snapshot().pending,
+        pending_bytes: pipeline.pending_bytes(),
+    });
+    serde_json::to_string_pretty(&backends.collect::<Vec<_>>()).map(|text| text + "\n")
+}
