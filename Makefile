@@ -31,9 +31,9 @@ test-interop: build test-ottl-differential ## Real clients and backends: SDKs, t
 	tests/interop/run.sh
 
 .PHONY: test-ottl-differential
-test-ottl-differential: tools ## OTTL beside the OpenTelemetry Collector: the cases of all tables, and generated statements; OTTL_SEED=random for others
+test-ottl-differential: tools ## OTTL beside the OpenTelemetry Collector, and patterns beside Go: the cases of all tables, and generated ones; OTTL_SEED=random for others
 	bench/peers/build.sh
-	$(CARGO) test --package weir-ottl --test differential -- --nocapture
+	$(CARGO) test --package weir-re2 --package weir-ottl --test differential -- --nocapture
 
 .PHONY: fuzz-smoke
 fuzz-smoke: tools ## Every fuzz target for FUZZ_SECONDS

@@ -2,6 +2,7 @@
 # Builds the peers that Weir is measured against and tested with, into bench/peers/bin:
 #   otelcol       the OpenTelemetry Collector with the components of builder.yaml, by its official builder
 #   telemetrygen  the OpenTelemetry load generator
+#   goregexp      what Go's regexp package makes of patterns, by the program in goregexp
 # Does nothing for a binary that is already there in the right version. Needs Go; installs nothing else
 # and writes only to bench/peers/bin, bench/peers/build and Go's own caches.
 set -euo pipefail
@@ -57,7 +58,18 @@ build_collector() {
     echo "$stamp" >"$bin/otelcol.stamp"
 }
 
+build_goregexp() {
+    require_go
+    local stamp
+    stamp="$(go env GOVERSION) $(cat "$here"/goregexp/* | sha256sum)"
+    is_current goregexp "$stamp" && return
+    echo "building goregexp with $(go env GOVERSION)" >&2
+    (cd "$here/goregexp" && go build -trimpath -o "$bin/goregexp" .) || fail "cannot build goregexp (see above)"
+    echo "$stamp" >"$bin/goregexp.stamp"
+}
+
 mkdir -p "$bin" "$build"
 build_collector
+build_goregexp
 install_tool telemetrygen github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen "$telemetrygen_version"
-echo "peers ready in $bin: otelcol $version, telemetrygen $telemetrygen_version" >&2
+echo "peers ready in $bin: otelcol $version, telemetrygen $telemetrygen_version, goregexp" >&2

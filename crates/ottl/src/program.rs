@@ -1,6 +1,6 @@
 //! Compiled statements and conditions: every name is resolved, every constant prepared.
 
-use regex::Regex;
+use weir_re2::Regex;
 
 use crate::ast::{Comparison, MathOperator};
 use crate::context::Level;

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use regex::Regex;
+use weir_re2::Regex;
 
 use crate::functions::grok::Cell;
 use crate::functions::xml::XPath;
@@ -200,7 +200,9 @@ impl Arguments {
             Argument::Pattern(Pattern::Ready(regex)) => Ok(Cow::Borrowed(&**regex)),
             Argument::Pattern(Pattern::Dynamic(expr, syntax)) => {
                 let source = scene.eval(expr)?.into_text()?;
-                pattern::compile(&source, *syntax).map(Cow::Owned).map_err(Failure::new)
+                // What is wrong with it would tell what is in the data.
+                let unfit = || Failure::about(&source, "is an invalid pattern, or one that is too large");
+                pattern::compile(&source, *syntax).map(Cow::Owned).map_err(|_| unfit())
             }
             _ => Err(NOT_DECLARED),
         }

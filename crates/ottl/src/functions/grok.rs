@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use regex::Regex;
+use weir_re2::Regex;
 
 use super::{Function, Kind, STRING, function, optional, required};
 use crate::pattern;
@@ -130,10 +130,9 @@ fn compile(source: &str, arguments: &Arguments) -> Result<Grok, String> {
         Expansion { definitions: definitions(arguments)?, named_only, out: String::new(), names: Vec::new() };
     expansion.add(source, 0)?;
     let regex = pattern::compile(&expansion.out, Syntax::Regex)?;
-    let groups = regex.capture_names().map(|group| {
-        let Some(group) = group else { return (String::new(), Type::Text) };
+    let groups = regex.group_names().iter().map(|group| {
         let known = group.strip_prefix(GROUP).and_then(|index| expansion.names.get(index.parse::<usize>().ok()?));
-        known.cloned().unwrap_or_else(|| (group.to_owned(), Type::Text))
+        known.cloned().unwrap_or_else(|| (group.clone(), Type::Text))
     });
     let groups: Vec<(String, Type)> = groups.collect();
     if named_only && groups.iter().all(|(name, _)| name.is_empty()) {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use regex::Regex;
+use weir_re2::Regex;
 
 use super::{Function, Kind, STRING, function, optional, required};
 use crate::program::{Arguments, Lambda, Syntax};
@@ -84,7 +84,7 @@ impl<'a> Replacement<'a> {
             out.push_str(&text[done..whole.start()]);
             done = whole.end();
             let mut expanded = String::new();
-            captures.expand(&self.template, &mut expanded);
+            pattern.expand(&captures, &self.template, &mut expanded);
             out.push_str(&self.finish(Cow::Owned(expanded), scene)?);
             scene.check_length(out.len())?;
         }

@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 
+use weir_re2::Regex;
+
 use super::{Function, INT, Kind, STRING, function, optional, required};
 use crate::program::{Arguments, Syntax};
 use crate::scene::Scene;
+use crate::value::places::Distinct;
 use crate::value::text::char_boundary;
 use crate::value::{Failure, Value};
 
@@ -28,7 +31,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     ),
     function("ExtractPatterns", &[TARGET, PATTERN], extract_patterns).checked(|arguments| {
         match arguments.ready_pattern(1) {
-            Some(regex) if regex.capture_names().flatten().next().is_none() => Err(NO_GROUPS.to_owned()),
+            Some(pattern) if !has_named_groups(pattern) => Err(NO_GROUPS.to_owned()),
             _ => Ok(()),
         }
     }),
@@ -108,16 +111,22 @@ fn substring<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Valu
 
 fn extract_patterns<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let pattern = arguments.pattern(1, scene)?;
-    if pattern.capture_names().flatten().next().is_none() {
+    if !has_named_groups(&pattern) {
         return Err(Failure::text(NO_GROUPS));
     }
     let text = arguments.text(0, scene)?;
     let Some(captures) = pattern.captures(&text) else { return Ok(Value::map(Vec::new())) };
-    let named = pattern.capture_names().flatten().map(|name| {
-        let value = captures.name(name).map_or("", |group| group.as_str());
-        (Cow::Owned(name.to_owned()), Value::text(value.to_owned()))
-    });
-    Ok(Value::map(named.collect()))
+    let mut extracted = Distinct::default();
+    // Of groups with the same name the last one counts, as in the reference.
+    for (number, name) in pattern.group_names().iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+        let value = captures.get(number).map_or("", |group| group.as_str());
+        extracted.put(Cow::Owned(name.clone()), Value::text(value.to_owned()));
+    }
+    Ok(Value::map(extracted.entries))
+}
+
+fn has_named_groups(pattern: &Regex) -> bool {
+    pattern.group_names().iter().any(|name| !name.is_empty())
 }
 
 /// Whether the last digit is the check digit of those before it, by the Luhn algorithm. Spaces do not count.

@@ -1,0 +1,3 @@
+module weir.invalid/goregexp
+
+go 1.25

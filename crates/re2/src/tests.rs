@@ -1,0 +1,107 @@
+use super::*;
+
+fn compile(pattern: &str) -> Result<Regex, Error> {
+    Regex::new(pattern, 1 << 20, 64)
+}
+
+fn matches(pattern: &str, text: &str) -> bool {
+    compile(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}")).is_match(text)
+}
+
+fn refusal(pattern: &str) -> String {
+    match compile(pattern) {
+        Ok(_) => panic!("{pattern} is taken"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn replaced(pattern: &str, text: &str, template: &str) -> String {
+    let regex = compile(pattern).unwrap();
+    let mut out = String::new();
+    let captures = regex.captures(text).unwrap();
+    regex.expand(&captures, template, &mut out);
+    out
+}
+
+#[test]
+fn hyphens_in_classes_are_characters_where_they_make_no_range() {
+    assert!(matches(r"^[\w-.]+$", "a-b.c") && !matches(r"^[\w-.]+$", "a/b"));
+    assert!(matches(r"^[\w-_]+$", "a-b"));
+    assert!(matches(r"^[\s-a]+$", "a -") && !matches(r"^[\s-a]+$", "A1"));
+    assert!(matches(r"^[!--]+$", "!#-") && !matches(r"^[!--]$", "."));
+    assert!(matches(r"^[\pL-x]+$", "é-x") && matches("^[a-]+$", "-a") && matches("^[^-a]$", "b"));
+    assert!(matches(r"^[]a&&[b~~]+$", "]&[b~"));
+}
+
+#[test]
+fn what_go_takes_is_taken() {
+    assert!(matches(r"^\p{^Greek}$", "x") && !matches(r"^\P{Greek}$", "α") && matches(r"^\P{^g-r eek}$", "α"));
+    assert!(matches("^(?P<1n>a)(?P<1n>b)$", "ab"));
+    assert!(matches("^a(?i)*b(?)$", "aaB") && matches("^(?i-i)a(?ii)b$", "aB") && !matches("^(?i-i)a$", "A"));
+    assert!(matches("^a{,2}{01}$", "a{,2}{01}"));
+    assert!(matches(r"^\x{D800}?[\x{D000}-\x{DFFF}]$", "\u{d000}"));
+    assert!(matches(r"^[[:a]$", ":") && matches(r"^[[]$", "[") && matches(r"^\<\_\>$", "<_>"));
+    assert!(matches("^((a{40}){0}b){40}$", &"b".repeat(40)));
+    assert!(matches(r"^\Qa.b\E+$", "a.bb") && matches(r"^\Q(", "("));
+    assert!(matches(r"^\d\w\s$", "4x ") && !matches(r"^\d$", "٤") && !matches(r"^\w$", "é"));
+    assert!(matches(r"^\101\x41\x{41}\0$", "AAA\0"));
+    assert!(matches(r"^\p{Old_Italic}\pl\p{Uppercase Letter}$", "𐌀aA"));
+}
+
+#[test]
+fn flags_hold_to_the_end_of_their_group() {
+    assert!(matches("^(?:(?i)a|b)c$", "Bc") && !matches("^(?:(?i)a|b)c$", "BC"));
+    assert!(matches("(?m)^b$", "a\nb\nc") && !matches("(?m:a)\n^b$", "a\nb"));
+    assert!(matches("(?s)a.b", "a\nb") && !matches("(?s-s)a.b", "a\nb"));
+    assert_eq!(replaced("(?U)(a+)(a+?)", "aaa", "$1"), "a");
+}
+
+#[test]
+fn what_go_refuses_is_refused_with_the_reason() {
+    for (pattern, reason) in [
+        ("a**", "\"*\" repeats a repetition"),
+        ("a*??", "\"?\" repeats a repetition"),
+        ("a|*", "there is nothing before \"*\""),
+        ("(?i)*", "there is nothing before \"*\""),
+        ("a{1001}", "\"{1001}\" asks for more than 1000 repetitions"),
+        ("(a{100}){11}", "\"{11}\" makes more than 1000 copies"),
+        ("a{3,2}", "\"{3,2}\" asks for at most less than at least"),
+        ("(?x)a", "\"(?x\" starts no group"),
+        ("(?i-)a", "\"(?i-)\" starts no group"),
+        ("(?=a)", "looking ahead"),
+        ("(?<!a)", "looking behind"),
+        ("(?P<a-b>a)", "\"a-b\" is no name of a group"),
+        (r"\u{41}", r#"unknown escape "\u""#),
+        (r"[\b]", r#"unknown escape "\b""#),
+        (r"[a-\d]", r#"unknown escape "\d""#),
+        (r"\x{110000}", r#"unknown escape "\x{1""#),
+        (r"(a)\1", r#"references to groups, like "\1", are not supported"#),
+        ("a\\", "a backslash at the end"),
+        ("[[:foo:]]", "unknown class \"[:foo:]\""),
+        ("[b-a]", "the range \"b-a\" ends before it starts"),
+        ("[]", "\"[]\" lacks a closing bracket"),
+        (r"\p{Grek}", r#""\p{Grek}" is no class of Unicode"#),
+        (r"\p{Greek", r#""\p{Greek" lacks a closing brace"#),
+        ("(a", "a group lacks its closing parenthesis"),
+        ("a)", "a closing parenthesis has no group"),
+    ] {
+        let refusal = refusal(pattern);
+        assert!(refusal.starts_with(&format!("invalid pattern: {reason}")), "{pattern}: {refusal}");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    assert_eq!(compile(r"(?:\pL{100}){10}").unwrap_err(), Error::TooLarge);
+    let nested = |depth: usize| "(".repeat(depth) + "a|b" + &")*".repeat(depth);
+    assert!(compile(&nested(64)).is_ok());
+    assert!(refusal(&nested(65)).contains("more than 64 deep"));
+    assert!(refusal(&("a*".to_owned() + &"(?i)*".repeat(3000))).contains("nested"));
+}
+
+#[test]
+fn templates_name_groups() {
+    let pattern = "(?P<n>x)|(?P<n>y)(z)?";
+    assert_eq!(replaced(pattern, "y", "<$n|${n}|$2|$3|$n2|$02|$$n|${n|$|$-|$0>"), "<y|y|y||||$n|${n|$|$-|y>");
+    assert_eq!(replaced(pattern, "yz", "$3é$3²$é"), "z²");
+}
