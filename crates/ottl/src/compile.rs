@@ -13,9 +13,13 @@ use crate::value::{Value, compare};
 mod arguments;
 mod names;
 
+pub(crate) use names::without_context;
+
 /// Compiles everything of one group for one context.
 pub(crate) struct Compiler {
     pub(crate) context: Context,
+    /// The contexts that a path may name, those of items first.
+    available: Vec<Context>,
     /// Whether a path may go without its context.
     pub(crate) bare_paths: bool,
     /// Whether statements are compiled, where conditions stand for whole groups otherwise.
@@ -27,8 +31,8 @@ pub(crate) struct Compiler {
 }
 
 impl Compiler {
-    pub(crate) fn new(context: Context, bare_paths: bool) -> Self {
-        Self { context, bare_paths, in_statements: false, keys: Default::default(), locals: Vec::new() }
+    pub(crate) fn new(context: Context, available: Vec<Context>, bare_paths: bool) -> Self {
+        Self { context, available, bare_paths, in_statements: false, keys: Default::default(), locals: Vec::new() }
     }
 
     /// How many literal keys there are per level.

@@ -3,7 +3,7 @@
 use bumpalo::Bump;
 
 use crate::ast;
-use crate::compile::Compiler;
+use crate::compile::{Compiler, without_context};
 use crate::context::{Context, LEVELS};
 use crate::error::{Error, Fault, Origin};
 use crate::infer::{Hints, NoContext};
@@ -105,17 +105,19 @@ impl Group {
             conditions: parsed(conditions, parser::condition, Origin::Condition, &mut errors),
             statements: parsed(statements, parser::statement, Origin::Statement, &mut errors),
         };
+        let available: Vec<Context> =
+            options.contexts.iter().copied().filter(|context| context.is_of(signal)).collect();
         let context = match parsed.context(signal, options) {
             Ok(context) => context,
             Err(problem) => {
                 // A group that cannot be read at all says so; what it cannot be inferred from is no news then.
                 if errors.is_empty() {
-                    errors.push(explain(&problem, &parsed, options));
+                    errors.push(explain(&problem, &parsed, &available));
                 }
                 return Err(errors);
             }
         };
-        let mut compiler = Compiler::new(context, options.fixed.is_some());
+        let mut compiler = Compiler::new(context, available, options.fixed.is_some());
         let conditions = compiled(&parsed.conditions, |condition| compiler.test(condition), &mut errors);
         compiler.in_statements = true;
         let statements = compiled(&parsed.statements, |statement| compiler.statement(statement), &mut errors);
@@ -166,6 +168,18 @@ impl<'t> Parsed<'t> {
         statements.chain(self.conditions.iter().map(|parsed| (parsed.origin, parsed.text)))
     }
 
+    /// The first path without a context, and the text that has it.
+    fn bare_path(&self) -> Option<(Origin, &'t str, ast::Path)> {
+        fn in_tree<'t, T>(parsed: &Tree<'t, T>, hint: fn(&mut Hints, &T)) -> Option<(Origin, &'t str, ast::Path)> {
+            let mut hints = Hints::default();
+            hint(&mut hints, &parsed.tree);
+            hints.bare.map(|path| (parsed.origin, parsed.text, path))
+        }
+        let mut conditions = self.conditions.iter().filter_map(|parsed| in_tree(parsed, Hints::condition));
+        let mut statements = self.statements.iter().filter_map(|parsed| in_tree(parsed, Hints::statement));
+        statements.next().or_else(|| conditions.next())
+    }
+
     /// The context that is given, or that the paths name.
     fn context(&self, signal: Signal, options: &Options) -> Result<Context, NoContext> {
         if let Some(fixed) = options.fixed {
@@ -211,16 +225,19 @@ fn compiled<T, C>(
 }
 
 /// Why a group has no context, at the text that asks for what there is not.
-fn explain(problem: &NoContext, parsed: &Parsed<'_>, options: &Options) -> Error {
+fn explain(problem: &NoContext, parsed: &Parsed<'_>, available: &[Context]) -> Error {
     let first = parsed.texts().next().map_or("", |(_, text)| text);
     let find = |word: &str, width: usize| {
         let found = parsed.texts().find_map(|(origin, text)| text.find(word).map(|start| (origin, text, start)));
         let (origin, text, start) = found.unwrap_or((Origin::Group, first, 0));
         (origin, text, start..(start + width).min(text.len()))
     };
-    let valid = options.contexts.iter().map(|context| context.name()).collect::<Vec<_>>().join(", ");
+    let valid = available.iter().map(|context| context.name()).collect::<Vec<_>>().join(", ");
     match problem {
         NoContext::NoPath => {
+            if let Some((origin, text, path)) = parsed.bare_path() {
+                return Error::new(origin, text, without_context(&path, None, available));
+            }
             let fault = Fault::new(0..first.len(), "no path names a context to evaluate this in");
             Error::new(Origin::Group, first, fault.help(format!("start paths with one of {valid}")))
         }

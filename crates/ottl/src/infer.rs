@@ -16,6 +16,8 @@ pub(crate) struct Hints {
     contexts: BTreeSet<usize>,
     functions: BTreeSet<String>,
     enums: BTreeSet<String>,
+    /// The first path that names no context.
+    pub(crate) bare: Option<Path>,
     /// Parameters of the lambdas around.
     locals: Vec<String>,
 }
@@ -115,12 +117,13 @@ impl Hints {
 
     fn path(&mut self, path: &Path) {
         path.segments.iter().flat_map(|segment| &segment.keys).for_each(|key| self.value(key));
-        let Some(first) = path.segments.first().filter(|_| path.segments.len() > 1) else { return };
-        if self.locals.contains(&first.name) {
-            return;
-        }
-        if let Some(named) = Context::named(&first.name) {
-            self.contexts.extend(context::ALL.iter().position(|context| *context == named));
+        let Some(first) = path.segments.first().filter(|first| !self.locals.contains(&first.name)) else { return };
+        match Context::named(&first.name) {
+            Some(named) if path.segments.len() > 1 => {
+                self.contexts.extend(context::ALL.iter().position(|context| *context == named));
+            }
+            Some(_) => {}
+            None => drop(self.bare.get_or_insert_with(|| path.clone())),
         }
     }
 }

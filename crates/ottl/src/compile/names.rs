@@ -76,26 +76,13 @@ impl Compiler {
                 Err(Fault::new(first.range.clone(), message).help(self.visible()))
             }
             None if self.bare_paths => Ok((self.context, &path.segments)),
-            None => Err(self.missing_context(path)),
+            None => Err(without_context(path, Some(self.context), &self.available)),
         }
     }
 
     fn visible(&self) -> String {
         let visible = context::ALL.into_iter().filter(|context| self.context.sees(*context));
         format!("it can use {}", visible.map(Context::name).collect::<Vec<_>>().join(", "))
-    }
-
-    fn missing_context(&self, path: &ast::Path) -> Fault {
-        let first = &path.segments[0];
-        if path.segments.len() > 1 {
-            let known = paths::of(self.context).iter().any(|(name, _)| name.split('.').next() == Some(&first.name));
-            if !known {
-                let fault = Fault::new(first.range.clone(), format!("unknown context \"{}\"", first.name));
-                return fault.did_you_mean(&first.name, context::ALL.iter().map(|context| context.name()));
-            }
-        }
-        let fault = Fault::new(first.range.clone(), format!("the path \"{}\" has no context", first.name));
-        fault.help(format!("write \"{}.{}\"", self.context, first.name))
     }
 
     fn target(&self, context: Context, name: &str, range: Range<usize>) -> Result<Target, Fault> {
@@ -140,6 +127,29 @@ impl Compiler {
             }
         }
     }
+}
+
+/// Says which context a path lacks: of those that are available and have it, the one of the group, if that is a context
+/// of items, or else the first. A path that names an outer context as well is more often about an item than about that.
+pub(crate) fn without_context(path: &ast::Path, group: Option<Context>, available: &[Context]) -> Fault {
+    let Some(first) = path.segments.first() else { return Fault::new(path.range.clone(), "empty path") };
+    let is_outer = |context: &Context| matches!(context, Context::Resource | Context::Scope);
+    let inner = || available.iter().filter(|context| !is_outer(context));
+    let mut preferred = group.iter().filter(|context| !is_outer(context)).chain(inner()).chain(available);
+    let has = |context: &&Context, name: &str| {
+        name == "cache" || paths::of(**context).iter().any(|(other, _)| other.split('.').next() == Some(name))
+    };
+    if let Some(context) = preferred.find(|context| has(context, &first.name)) {
+        let fault = Fault::new(first.range.clone(), format!("the path \"{}\" has no context", first.name));
+        return fault.help(format!("write \"{context}.{}\"", first.name));
+    }
+    if path.segments.len() > 1 {
+        let fault = Fault::new(first.range.clone(), format!("unknown context \"{}\"", first.name));
+        return fault.did_you_mean(&first.name, context::ALL.iter().map(|context| context.name()));
+    }
+    let fault = Fault::new(first.range.clone(), format!("unknown path \"{}\"", first.name));
+    let names = available.iter().map(|context| context.name()).collect::<Vec<_>>().join(", ");
+    fault.help(format!("none of {names} has it"))
 }
 
 fn is_indexable(target: Target) -> bool {

@@ -441,3 +441,85 @@ fn damaged_metrics_do_not_panic() {
         }
     }
 }
+
+/// A condition with the first thing that is wrong with it done as the error says, again and again.
+fn mended(signal: Signal, condition: &str) -> String {
+    let mut condition = condition.to_owned();
+    while let Err(errors) = Filter::compile(signal, &Options::filter(signal), std::slice::from_ref(&condition)) {
+        let help = errors[0].help().unwrap_or_else(|| panic!("no help: {}", errors[0]));
+        let path = help.strip_prefix("write \"").and_then(|path| path.strip_suffix('"'));
+        condition.replace_range(errors[0].range(), path.unwrap_or_else(|| panic!("{condition}: {help}")));
+    }
+    condition
+}
+
+#[test]
+fn the_context_that_an_error_proposes_is_the_one_that_was_meant() {
+    for (signal, condition, expected) in [
+        (Signal::Traces, "attributes[\"a\"] == 1", "span.attributes[\"a\"] == 1"),
+        (Signal::Traces, "name == \"a\" and scope.name == \"b\"", "span.name == \"a\" and scope.name == \"b\""),
+        (
+            Signal::Traces,
+            "status.code == 2 and resource.schema_url == \"\"",
+            "span.status.code == 2 and resource.schema_url == \"\"",
+        ),
+        (Signal::Traces, "version == \"1\" and span.name == \"a\"", "scope.version == \"1\" and span.name == \"a\""),
+        (Signal::Traces, "cache[\"a\"] == nil", "span.cache[\"a\"] == nil"),
+        (
+            Signal::Metrics,
+            "attributes[\"a\"] == 1 and metric.name == \"b\"",
+            "datapoint.attributes[\"a\"] == 1 and metric.name == \"b\"",
+        ),
+        (
+            Signal::Metrics,
+            "name == \"a\" and type == 1 and value_int == 1",
+            "metric.name == \"a\" and metric.type == 1 and datapoint.value_int == 1",
+        ),
+        (
+            Signal::Metrics,
+            "name == \"a\" and datapoint.value_int == 1",
+            "metric.name == \"a\" and datapoint.value_int == 1",
+        ),
+        (
+            Signal::Logs,
+            "body == \"a\" and resource.attributes[\"b\"] == 1",
+            "log.body == \"a\" and resource.attributes[\"b\"] == 1",
+        ),
+        (
+            Signal::Logs,
+            "IsMatch(body, \"a\") and Any(attributes, (k, v) => v == body)",
+            "IsMatch(log.body, \"a\") and Any(log.attributes, (k, v) => v == log.body)",
+        ),
+    ] {
+        assert_eq!(mended(signal, condition), expected);
+    }
+    let errors =
+        Filter::compile(Signal::Traces, &Options::filter(Signal::Traces), &texts(&["body == \"a\""])).unwrap_err();
+    assert_eq!(errors[0].help(), Some("none of span, resource, scope has it"));
+}
+
+#[test]
+fn pasted_conditions_of_a_collector_match_once_they_have_the_context_that_is_proposed() {
+    let conditions: Vec<String> =
+        include_str!("cases/relay.txt").lines().map(|condition| mended(Signal::Traces, condition)).collect();
+    assert_eq!(conditions.len(), 12);
+    for (resource, span) in [
+        (json!({"service.name": "jaeger.kyma-system"}), json!({"http.method": "POST", "OperationName": "Ingress"})),
+        (json!({}), json!({"http.method": "GET", "OperationName": "Ingress", "user_agent": "vm_promscrape"})),
+        (
+            json!({"k8s.namespace.name": "kyma-system"}),
+            json!({"http.method": "GET", "OperationName": "Ingress", "http.url": "http://a/metrics"}),
+        ),
+    ] {
+        let mut span = span;
+        span["component"] = json!("proxy");
+        let bytes = request(
+            Signal::Traces,
+            &json!({"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [
+                {"spans": [{"name": "noise", "attributes": span}, {"name": "kept"}]},
+            ]}]}),
+        );
+        let filter = Filter::compile(Signal::Traces, &Options::filter(Signal::Traces), &conditions).unwrap();
+        assert_eq!(filter.apply(&bytes, &LIMITS).dropped.iter().sum::<u64>(), 1, "{resource} {span}");
+    }
+}
