@@ -94,7 +94,11 @@ fn is_scraper(user_agent: &str) -> bool {
 fn is_gateway_url(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    authority.rsplit_once(':').is_some_and(|(host, port)| matches!(port, "4317" | "4318") && is_gateway_host(host))
+    let is_one_line = !authority.contains('\n');
+    is_one_line
+        && authority
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| matches!(port, "4317" | "4318") && is_gateway_host(host))
 }
 
 /// The gateway's service, or one of its old services, in Kyma's namespace, by its name in the cluster, short or long.
@@ -105,8 +109,10 @@ fn is_gateway_host(host: &str) -> bool {
     rest.is_some_and(|domain| domain.is_empty() || domain.starts_with('.'))
 }
 
-/// `https://healthz.<domain>/healthz/ready`
+/// `https://healthz.<domain>/healthz/ready`, of which the domain has at least one character and no line break.
 fn is_probed_url(url: &str) -> bool {
     let domain = url.strip_prefix("https://").and_then(|rest| rest.strip_prefix(PROBED_HOST_PREFIX));
-    domain.and_then(|rest| rest.find(PROBED_PATH)).is_some_and(|length| length > 0)
+    let line = domain.and_then(|rest| rest.split('\n').next()).unwrap_or_default();
+    let mut behind_first = line.chars();
+    behind_first.next().is_some() && behind_first.as_str().contains(PROBED_PATH)
 }

@@ -25,7 +25,10 @@ pub(crate) fn attributes(sender: &Sender<'_>, mode: ServiceEnrichment) -> Vec<At
 pub(crate) fn is_unknown(name: AnyValue<'_>, mode: ServiceEnrichment) -> bool {
     let Some(executable) = text(name).strip_prefix(UNKNOWN) else { return false };
     match mode {
-        ServiceEnrichment::KymaLegacy => executable.is_empty() || executable.len() > 1 && executable.starts_with(':'),
+        ServiceEnrichment::KymaLegacy => {
+            let named = executable.strip_prefix(':').is_some_and(|name| !name.is_empty() && !name.contains('\n'));
+            executable.is_empty() || named
+        }
         ServiceEnrichment::Otel => true,
     }
 }

@@ -81,6 +81,7 @@ fn spans_of_telemetry_traffic_are_noise() {
                     ("http.method", "GET"),
                     ("upstream_cluster.name", "inbound|4317||"),
                     ("http.url", "http://backend.kyma-system:4317/"),
+                    ("http.url", "http://telemetry-otlp.kyma-system.a\nb:4317/"),
                 ],
             },
             Rule {
@@ -115,6 +116,7 @@ fn spans_of_telemetry_traffic_are_noise() {
                     ("upstream_cluster.name", "inbound|15021||"),
                     ("http.url", "https://shop.my.domain/healthz/ready"),
                     ("http.url", "https://healthz./healthz/ready"),
+                    ("http.url", "https://healthz.a\nb/healthz/ready"),
                     ("http.url", "http://healthz.my.domain/healthz/ready"),
                     ("http.url", "https://healthz.my.domain/healthz"),
                 ],

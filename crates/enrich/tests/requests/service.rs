@@ -74,12 +74,22 @@ fn legacy_names_come_from_what_the_resource_says_too() {
 }
 
 #[test]
+fn legacy_names_do_not_come_from_internal_attributes_or_from_what_is_no_name() {
+    let internal: Pairs<'_> = &[("kyma.kubernetes_io_app_name", "k"), ("kyma.app_name", "a"), ("k8s.pod.name", "p")];
+    assert_eq!(name(KymaLegacy, None, internal).as_deref(), Some("p"));
+    for key in ["k8s.deployment.name", "k8s.daemonset.name", "k8s.statefulset.name", "k8s.job.name"] {
+        assert_eq!(name(KymaLegacy, None, &[(key, ""), ("k8s.pod.name", "p")]).as_deref(), Some("p"), "{key}");
+    }
+}
+
+#[test]
 fn unknown_services_are_told_from_named_ones() {
     // Own name; what is left of it without a pod; and with one.
     let cases = [
         (KymaLegacy, "unknown_service", Some("unknown_service"), "cart"),
         (KymaLegacy, "unknown_service:java", Some("unknown_service:java"), "cart"),
         (KymaLegacy, "unknown_service:", Some("unknown_service:"), "unknown_service:"),
+        (KymaLegacy, "unknown_service:a\nb", Some("unknown_service:a\nb"), "unknown_service:a\nb"),
         (KymaLegacy, "unknown_services", Some("unknown_services"), "unknown_services"),
         (KymaLegacy, "my unknown_service", Some("my unknown_service"), "my unknown_service"),
         (Otel, "unknown_service", None, "cart"),
