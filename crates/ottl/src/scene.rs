@@ -19,6 +19,7 @@ pub(crate) mod metrics;
 mod trace_state;
 
 /// What a value fails with that takes too much memory. No function passes it over.
+pub(crate) const TOO_MUCH_WORK: Failure = Failure::text("what is calculated takes more work than rules may do");
 pub(crate) const TOO_LARGE: Failure = Failure::text("what is calculated takes more memory than rules may use");
 
 /// Kept back from what statements may add. The lengths of messages are written as these are left, when it is known what
@@ -60,11 +61,17 @@ pub(crate) struct Scene<'a> {
     held: usize,
     /// Memory that is left for values of the current statement or condition.
     room: usize,
+    /// Bytes that the current statement or condition may still write, those included that are gone meanwhile.
+    work: usize,
 }
 
 /// How many times as much may be looked at for single data points as may be added. The sum or the count of a summary
 /// takes more than a sixteenth of it, unless it has very many quantiles.
 const LOOKS: usize = 16;
+
+/// How many times as much a statement may write for one item as it may hold at once. A text that grows with every
+/// element of a list is written anew each time: without a limit that takes the square of its length.
+const WORK: usize = 64;
 
 impl<'a> Scene<'a> {
     /// A scene without any message. `slots` says how many literal keys the program has at each level.
@@ -87,6 +94,7 @@ impl<'a> Scene<'a> {
             max_scratch: limits.max_scratch,
             held: 0,
             room: limits.max_scratch,
+            work: limits.max_scratch.saturating_mul(WORK),
         }
     }
 
@@ -108,6 +116,7 @@ impl<'a> Scene<'a> {
     /// Starts with another statement or condition: the values of the one before are gone.
     pub(crate) fn begin_statement(&mut self) {
         self.room = self.max_scratch.saturating_sub(self.held);
+        self.work = self.max_scratch.saturating_mul(WORK);
     }
 
     /// The message of a level, as it is.
@@ -280,9 +289,11 @@ impl<'a> Scene<'a> {
     /// Takes the memory of a value from what the current statement may take.
     ///
     /// # Errors
-    /// When it has not got that much.
+    /// When it has not got that much, or has made too much already.
     pub(crate) fn claim(&mut self, value: Value<'a>) -> Result<Value<'a>, Failure> {
-        self.room = self.room.checked_sub(value.heap()).ok_or(TOO_LARGE)?;
+        let bytes = value.heap();
+        self.room = self.room.checked_sub(bytes).ok_or(TOO_LARGE)?;
+        self.work = self.work.checked_sub(bytes).ok_or(TOO_MUCH_WORK)?;
         Ok(value)
     }
 

@@ -82,7 +82,8 @@ fn service(map: &mut Map, is_cart: bool) {
 
 fn legacy_name(map: &mut Map) {
     let own = text(map, "service.name").to_owned();
-    let unknown = own == "unknown_service" || own.len() > 16 && own.starts_with("unknown_service:") && !own.contains('\n');
+    let unknown =
+        own == "unknown_service" || own.len() > 16 && own.starts_with("unknown_service:") && !own.contains('\n');
     if !unknown && !says_nothing(map.get("service.name").unwrap_or(&None)) {
         return;
     }

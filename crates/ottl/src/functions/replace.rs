@@ -7,7 +7,7 @@ use weir_re2::Regex;
 use super::{Function, Kind, STRING, function, optional, required};
 use crate::program::{Arguments, Lambda, Syntax};
 use crate::scene::maps::MapEditor;
-use crate::scene::{Scene, TOO_LARGE};
+use crate::scene::{Scene, TOO_LARGE, TOO_MUCH_WORK};
 use crate::value::places::Distinct;
 use crate::value::{Failure, Value};
 
@@ -158,7 +158,7 @@ fn replace_all_patterns<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> 
         let applies = keys || matches!(value, Value::String(_));
         // As in the reference, an entry whose replacement fails is passed over.
         let new = match applies.then(|| replacement.replace(&pattern, subject, scene)) {
-            Some(Err(failure)) if failure == TOO_LARGE => return Err(failure),
+            Some(Err(failure)) if [TOO_LARGE, TOO_MUCH_WORK].contains(&failure) => return Err(failure),
             new => new.and_then(Result::ok).flatten(),
         };
         any |= new.is_some();

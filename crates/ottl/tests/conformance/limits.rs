@@ -311,6 +311,26 @@ fn what_a_statement_calculates_is_limited_and_then_gone() {
     assert_eq!(holds(too_much, &Limits { max_scratch: 8 << 20, ..limits }), (50, 0));
 }
 
+/// A text that grows with every element is written anew each time, which takes the square of its length.
+#[test]
+fn what_a_statement_writes_is_limited_too_when_it_is_gone_at_once() {
+    let limits = Limits { max_growth: 0, max_scratch: 1 << 20, ..LIMITS };
+    let errors = |elements: usize, condition: &str| {
+        let list: Vec<String> = std::iter::once("x".repeat(100_000)).chain(vec!["y".to_owned(); elements]).collect();
+        let bytes = logs(&[json!({"attributes": {"list": list}})]);
+        let filter = Filter::compile(Signal::Logs, &Options::filter(Signal::Logs), &[condition.to_owned()]).unwrap();
+        filter.apply(&bytes, &limits).conditions.remove(0).first_error
+    };
+    for condition in [
+        "Len(Reduce(log.attributes[\"list\"], \"\", (acc, _, v) => Concat([acc, v], \"\"))) > 100000",
+        "Any(log.attributes[\"list\"], (_, v) => Concat([log.attributes[\"list\"][0], v], \"\") == \"z\") == false",
+    ] {
+        assert_eq!(errors(100, condition), None, "{condition}");
+        let error = errors(10_000, condition);
+        assert_eq!(error.as_deref(), Some("what is calculated takes more work than rules may do"), "{condition}");
+    }
+}
+
 /// What is kept for longer than a statement takes of the same memory: the cache and changes.
 #[test]
 fn what_is_kept_counts_as_long_as_it_is_kept() {
