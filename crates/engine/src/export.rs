@@ -5,9 +5,13 @@
 mod answer;
 mod body;
 mod coalesce;
+mod connections;
+mod dial;
 mod grpc;
 mod http;
 mod oauth2;
+mod proxy;
+mod resolve;
 mod tls;
 
 use std::fmt;
@@ -15,25 +19,22 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, Request};
+use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use bytes::Bytes;
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use weir_plan::{Compression, Endpoint, Output, Pipeline, Protocol, Signal};
 
 use crate::budget::{Budget, Permit};
 use crate::codec;
-use crate::store;
+use crate::{settings, store};
 use answer::Answer;
 use body::Chunks;
+use connections::Connections;
+use dial::Dial;
+use proxy::Proxy;
 
 /// A request that has no answer after this long is tried again. Long, because a slow backend that does take the data
 /// makes every early retry a duplicate.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// For a TCP connection to a backend; TLS on top of it has the time of the answer.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// HTTP/2 pings find dead connections within this and [`PING_TIMEOUT`].
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -125,15 +126,13 @@ pub struct SetupError {
     pub cause: String,
 }
 
-type HttpClient = Client<HttpsConnector<coalesce::Connector>, Chunks>;
-
 /// An OTLP backend.
 #[derive(Debug)]
 pub(crate) struct Exporter {
-    client: HttpClient,
+    connections: Connections,
     protocol: Protocol,
     compression: Compression,
-    uri: String,
+    uri: Uri,
     headers: HeaderMap,
     oauth2: Option<oauth2::Tokens>,
     /// Pays for copies and compressed bodies, apart from the payloads' budget: sending is what frees that one, so it
@@ -143,17 +142,20 @@ pub(crate) struct Exporter {
 
 impl Exporter {
     /// Prepares a backend; connects when there is something to send.
-    pub(crate) fn new(pipeline: &Pipeline, encode: Budget) -> Result<Self, SetupError> {
+    pub(crate) fn new(pipeline: &Pipeline, encode: Budget, proxy: &settings::Proxy) -> Result<Self, SetupError> {
         let output = &pipeline.output;
         let fail = |cause: String| SetupError { pipeline: pipeline.exporter_id(), cause };
-        let config = tls::client_config(output.tls.as_ref()).map_err(fail)?;
-        let headers = headers(output).map_err(fail)?;
-        let tokens = |settings| oauth2::Tokens::new(store::queue_name(pipeline), settings);
+        let uri = uri(pipeline.signal, output).map_err(fail)?;
+        let mut headers = headers(output).map_err(fail)?;
+        let tokens = |settings| oauth2::Tokens::new(store::queue_name(pipeline), settings, proxy);
         let oauth2 = output.oauth2.as_ref().map(tokens).transpose().map_err(fail)?;
-        let client = client(output.protocol, config);
-        let uri = uri(pipeline.signal, output);
+        let proxy = Proxy::find(proxy, &uri, output.protocol).map_err(fail)?;
+        if let Some(authorization) = proxy.as_ref().and_then(Proxy::request_header) {
+            headers.insert(::http::header::PROXY_AUTHORIZATION, authorization.clone());
+        }
+        let connections = connections(output, &uri, proxy).map_err(fail)?;
         let (protocol, compression) = (output.protocol, output.compression);
-        Ok(Self { client, protocol, compression, uri, headers, oauth2, encode })
+        Ok(Self { connections, protocol, compression, uri, headers, oauth2, encode })
     }
 
     async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
@@ -207,7 +209,7 @@ impl Exporter {
             Protocol::Http => Chunks::plain(chunks),
         };
         let mut request =
-            Request::post(&self.uri).body(body).map_err(|error| format!("cannot make a request: {error}"))?;
+            Request::post(self.uri.clone()).body(body).map_err(|error| format!("cannot make a request: {error}"))?;
         *request.headers_mut() = self.headers.clone();
         if let Some(tokens) = &self.oauth2 {
             let token = tokens.bearer().await?;
@@ -219,18 +221,16 @@ impl Exporter {
     async fn exchange(&self, request: Request<Chunks>) -> Outcome {
         let used = request.headers().get(::http::header::AUTHORIZATION).cloned();
         let progress = request.body().progress();
-        let response = match self.client.request(request).await {
-            Ok(response) => response,
-            Err(error) => {
-                let kind = if error.is_connect() { RetryKind::Unreachable } else { RetryKind::Answered };
-                return Outcome::Retry { kind, hint: None, message: answer::shorten(&chain(&error)) };
-            }
+        let (response, passage) = match self.connections.request(request).await {
+            Ok(answering) => answering,
+            Err(outcome) => return outcome,
         };
         let was_sent = progress.is_sent();
         let answer = match Answer::read(response, &self.encode).await {
             Ok(answer) => answer,
             Err(message) => return Outcome::retry(message),
         };
+        passage.answered();
         if let (Some(tokens), Some(used)) = (&self.oauth2, used)
             && answer.is_unauthenticated()
         {
@@ -253,41 +253,26 @@ impl Backend for Exporter {
     }
 }
 
-fn client(protocol: Protocol, config: rustls::ClientConfig) -> HttpClient {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    tcp.set_keepalive(Some(PING_INTERVAL));
-    let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_or_http();
-    let tcp = coalesce::Connector(tcp);
-    let connector = match protocol {
-        Protocol::Grpc => connector.enable_http2().wrap_connector(tcp),
-        Protocol::Http => connector.enable_http1().enable_http2().wrap_connector(tcp),
+fn connections(output: &Output, uri: &Uri, proxy: Option<Proxy>) -> Result<Connections, String> {
+    let mut config = tls::client_config(output.tls.as_ref())?;
+    config.alpn_protocols = match output.protocol {
+        Protocol::Grpc => vec![b"h2".to_vec()],
+        Protocol::Http => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
     };
-    Client::builder(TokioExecutor::new())
-        .http2_only(protocol == Protocol::Grpc)
-        .http2_keep_alive_interval(PING_INTERVAL)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
-        // A request may have reached the backend before its connection closed: only delivery decides on a retry.
-        .retry_canceled_requests(false)
-        .build(connector)
+    let dial = Dial::new(uri, Box::new(resolve::System), config, proxy);
+    Ok(Connections::new(dial, output.protocol))
 }
 
-fn uri(signal: Signal, output: &Output) -> String {
+fn uri(signal: Signal, output: &Output) -> Result<Uri, String> {
     let Endpoint { host, port, path } = &output.endpoint;
     let scheme = if output.tls.is_some() { "https" } else { "http" };
     let path = match output.protocol {
         Protocol::Grpc => signal.grpc_method(),
         Protocol::Http => path,
     };
-    if host.contains(':') {
-        format!("{scheme}://[{host}]:{port}{path}")
-    } else {
-        format!("{scheme}://{host}:{port}{path}")
-    }
+    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+    let uri = format!("{scheme}://{host}:{port}{path}");
+    uri.parse().map_err(|error| format!("cannot send to {host}:{port}: {error}"))
 }
 
 fn headers(output: &Output) -> Result<HeaderMap, String> {

@@ -171,7 +171,7 @@ impl Pipelines {
             return Ok(None);
         }
         let encode = running.map_or_else(|| Budget::for_encoding(division.encode), |running| running.encode.clone());
-        let exporter = Exporter::new(planned, encode.clone())?;
+        let exporter = Exporter::new(planned, encode.clone(), &self.settings.proxy)?;
         Ok(Some((exporter, encode)))
     }
 

@@ -112,6 +112,18 @@ impl Admin {
     }
 }
 
+/// The proxies that outputs and token servers are reached through, as in the environment's variables of these names. The
+/// default: none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Proxy {
+    /// `HTTPS_PROXY`, for TLS and for gRPC: a URL, which may have credentials.
+    pub https: Option<Secret>,
+    /// `HTTP_PROXY`, for plain text.
+    pub http: Option<Secret>,
+    /// `NO_PROXY`: what is reached without.
+    pub except: String,
+}
+
 /// A disk that hangs does not keep the process alive for longer than this.
 pub(crate) const LAST_WRITES: Duration = Duration::from_secs(5);
 
@@ -150,6 +162,8 @@ pub struct Settings {
     pub security: IngestSecurity,
     /// Who may see samples of what was sent.
     pub admin: Admin,
+    /// How backends are reached.
+    pub proxy: Proxy,
 }
 
 impl Default for Settings {
@@ -171,6 +185,7 @@ impl Default for Settings {
             state: None,
             security: IngestSecurity::default(),
             admin: Admin::default(),
+            proxy: Proxy::default(),
         }
     }
 }

@@ -177,6 +177,8 @@ pub struct OAuth2 {
     pub scopes: Vec<String>,
     /// Additional form parameters.
     pub params: Vec<(String, Secret)>,
+    /// PEM bundle that replaces the system's roots for the token endpoint.
+    pub ca_pem: Option<String>,
 }
 
 /// How TLS to a backend is verified and with which identity.

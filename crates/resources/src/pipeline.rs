@@ -12,7 +12,9 @@ use crate::fluent_bit::FluentBit;
 use crate::node::{Fields, Node};
 use crate::object::{self, Metadata};
 use crate::otlp_output::{self, OtlpOutput};
-use crate::value::Resolver;
+use crate::secret::SecretKeyRef;
+use crate::tls;
+use crate::value::{Resolver, Value};
 use crate::{log_pipeline, metric_pipeline, trace_pipeline};
 
 /// Whether what telemetry itself causes in a service mesh is left out.
@@ -25,6 +27,8 @@ pub(crate) struct Pipeline {
     /// Nothing when it was reported.
     spec: Option<Spec>,
     backlog: Backlog,
+    /// The authorities of the token server: the pipeline API has no field for them.
+    oauth2_ca: Option<SecretKeyRef>,
 }
 
 /// What the `spec` of a pipeline says. References are not followed yet.
@@ -48,12 +52,13 @@ pub(crate) enum Output {
 struct Annotations {
     backlog: Backlog,
     drop_istio_noise: bool,
+    oauth2_ca: Option<SecretKeyRef>,
 }
 
 impl Pipeline {
     /// Reads a document. Nothing comes back only for one without a valid name, which is reported.
     pub(crate) fn decode(mut document: Fields<'_>, signal: Signal, version: Version) -> Option<Self> {
-        let mut annotations = Annotations { backlog: Backlog::default(), drop_istio_noise: true };
+        let mut annotations = Annotations { backlog: Backlog::default(), drop_istio_noise: true, oauth2_ca: None };
         let metadata = object::metadata(&mut document, |found| annotations = decode_annotations(found, signal));
         let name = metadata.as_ref().map_or("", |metadata| &metadata.name.value);
         let mut spec = document.required("spec").and_then(|spec| match signal {
@@ -66,7 +71,8 @@ impl Pipeline {
         if let Some(spec) = &mut spec {
             spec.input.drop_istio_noise = annotations.drop_istio_noise;
         }
-        Some(Self { signal, metadata: metadata?, spec, backlog: annotations.backlog })
+        let Annotations { backlog, oauth2_ca, .. } = annotations;
+        Some(Self { signal, metadata: metadata?, spec, backlog, oauth2_ca })
     }
 
     pub(crate) fn reference(&self) -> PipelineRef {
@@ -82,13 +88,14 @@ impl Pipeline {
     /// Follows references. `None` has been reported: as an error, or as not active yet.
     pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<weir_plan::Pipeline> {
         let Spec { input, processing, output, .. } = self.spec.as_ref()?;
-        let output = match output {
+        let mut output = match output {
             Output::Otlp(output) => otlp_output::compile(output, &format!("/v1/{}", self.signal.name()), resolver)?,
             Output::FluentBit(output) => {
                 output.check_references(resolver);
                 return None;
             }
         };
+        self.trust_token_server(&mut output, resolver);
         Some(weir_plan::Pipeline {
             signal: self.signal,
             name: self.metadata.name.value.clone(),
@@ -98,12 +105,45 @@ impl Pipeline {
             backlog: self.backlog,
         })
     }
+
+    /// Adds the authorities of the token server to an output.
+    fn trust_token_server(&self, output: &mut weir_plan::Output, resolver: Resolver<'_>) {
+        let Some(reference) = &self.oauth2_ca else { return };
+        let ca_pem = tls::ca(&Value::Reference(reference.clone()), resolver);
+        let without_effect = match &mut output.oauth2 {
+            Some(oauth2) if oauth2.token_url.starts_with("https:") => {
+                oauth2.ca_pem = ca_pem;
+                return;
+            }
+            Some(_) => "the scheme of tokenURL is http://",
+            None => "the output has no authentication.oauth2",
+        };
+        let message = format!("the annotation has no effect: {without_effect}");
+        resolver.findings.push(Diagnostic::warning(&reference.place, message));
+    }
 }
 
 fn decode_annotations(annotations: &mut Fields<'_>, signal: Signal) -> Annotations {
     let noise_filter = annotations.optional("weir.dev/istio-noise-filter");
     let drop_istio_noise = noise_filter.and_then(|node| decode_noise_filter(&node.public(), signal));
-    Annotations { backlog: backlog::decode(annotations), drop_istio_noise: drop_istio_noise.unwrap_or(true) }
+    let oauth2_ca = annotations.optional("weir.dev/oauth2-ca").and_then(|node| decode_reference(&node.public()));
+    let drop_istio_noise = drop_istio_noise.unwrap_or(true);
+    Annotations { backlog: backlog::decode(annotations), drop_istio_noise, oauth2_ca }
+}
+
+/// A key of a Secret as a text.
+fn decode_reference(node: &Node<'_>) -> Option<SecretKeyRef> {
+    let text = node.string()?;
+    if let [namespace, name, key] = text.value.split('/').collect::<Vec<_>>()[..]
+        && ![namespace, name, key].contains(&"")
+    {
+        let [namespace, name, key] = [namespace, name, key].map(str::to_owned);
+        return Some(SecretKeyRef { namespace, name, key, place: text.place });
+    }
+    let message = format!("{} does not name a key of a Secret", text.place.shown(&text.value));
+    let expected = "NAMESPACE/NAME/KEY, for example default/backend/ca.crt";
+    node.findings().push(Diagnostic::error(&text.place, message).value(&text.value).expected(expected));
+    None
 }
 
 fn decode_noise_filter(node: &Node<'_>, signal: Signal) -> Option<bool> {

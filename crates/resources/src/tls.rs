@@ -67,7 +67,7 @@ impl Tls {
     /// How the connection is secured; `None` is plain text. The scheme `https://` is never weakened.
     pub(crate) fn compile(&self, scheme: Option<Scheme>, resolver: Resolver<'_>) -> Option<weir_plan::Tls> {
         // Checked even where they are not used: a wrong certificate is a mistake in any case.
-        let ca_pem = self.ca(resolver);
+        let ca_pem = self.ca.as_ref().and_then(|value| ca(value, resolver));
         let identity = self.identity(resolver);
         let plain_because = match (scheme, &self.insecure) {
             (Some(Scheme::Http), _) => Some("the endpoint's scheme is http://"),
@@ -91,12 +91,6 @@ impl Tls {
         Some(weir_plan::Tls { insecure_skip_verify: self.insecure_skip_verify, ca_pem, identity })
     }
 
-    fn ca(&self, resolver: Resolver<'_>) -> Option<String> {
-        let Pem { text, content: bundle, place } = read(self.ca.as_ref()?, pem::certificates, resolver)?;
-        report(certificate::check_roots(&bundle, resolver.now), &place, resolver);
-        Some(text)
-    }
-
     fn identity(&self, resolver: Resolver<'_>) -> Option<Identity> {
         let cert = self.cert.as_ref().and_then(|cert| read(cert, pem::certificates, resolver));
         let key = self.key.as_ref().and_then(|key| read(key, pem::private_key, resolver));
@@ -105,6 +99,13 @@ impl Tls {
         report(certificate::check_key(&key.content, &cert.content), &key.place, resolver);
         Some(Identity { cert_pem: cert.text, key_pem: Secret::new(key.text) })
     }
+}
+
+/// Certificates of authorities. `None` has been reported.
+pub(crate) fn ca(value: &Value, resolver: Resolver<'_>) -> Option<String> {
+    let Pem { text, content: bundle, place } = read(value, pem::certificates, resolver)?;
+    report(certificate::check_roots(&bundle, resolver.now), &place, resolver);
+    Some(text)
 }
 
 fn read<T>(value: &Value, parse: fn(&str) -> Result<T, String>, resolver: Resolver<'_>) -> Option<Pem<T>> {

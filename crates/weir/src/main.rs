@@ -9,6 +9,7 @@ mod data_dir;
 mod journal;
 mod limits;
 mod logging;
+mod proxy;
 mod run;
 mod security;
 mod state;

@@ -16,6 +16,7 @@ use crate::check;
 use crate::cli::RunArgs;
 use crate::data_dir;
 use crate::limits;
+use crate::proxy;
 use crate::security::{self, Security};
 use crate::watch::Watch;
 
@@ -87,6 +88,7 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
         state: None,
         security,
         admin,
+        proxy: proxy::of_environment()?,
     })
 }
 

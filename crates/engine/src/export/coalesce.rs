@@ -15,12 +15,18 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
+use super::dial::Only;
+
 /// What is collected at most: two of the largest segments that loopback and segmentation offload take.
 const CAPACITY: usize = 128 * 1024;
 
 /// Connects over TCP, with collected writes.
 #[derive(Clone, Debug)]
-pub(super) struct Connector(pub(super) HttpConnector);
+pub(super) struct Connector {
+    pub(super) tcp: HttpConnector<Only>,
+    /// Whoever is at the other end sends requests on: they have to name their destination in full.
+    pub(super) forwards: bool,
+}
 
 /// A connection with collected writes.
 #[derive(Debug)]
@@ -31,11 +37,12 @@ pub(super) struct Coalesced<T> {
     written: usize,
     /// The task was woken to write what was collected last.
     woken: bool,
+    forwards: bool,
 }
 
 impl<T: Write + Unpin> Coalesced<T> {
     fn new(inner: T) -> Self {
-        Self { inner, buffer: Vec::new(), written: 0, woken: false }
+        Self { inner, buffer: Vec::new(), written: 0, woken: false, forwards: false }
     }
 
     /// Writes all that was collected.
@@ -121,25 +128,25 @@ impl<T: Read + Write + Unpin> Read for Coalesced<T> {
 
 impl<T: Connection> Connection for Coalesced<T> {
     fn connected(&self) -> Connected {
-        self.inner.connected()
+        self.inner.connected().proxy(self.forwards)
     }
 }
 
-type Connecting =
-    Pin<Box<dyn Future<Output = Result<Coalesced<TokioIo<TcpStream>>, <HttpConnector as Service<Uri>>::Error>> + Send>>;
+type ConnectError = <HttpConnector<Only> as Service<Uri>>::Error;
+type Connecting = Pin<Box<dyn Future<Output = Result<Coalesced<TokioIo<TcpStream>>, ConnectError>> + Send>>;
 
 impl Service<Uri> for Connector {
     type Response = Coalesced<TokioIo<TcpStream>>;
-    type Error = <HttpConnector as Service<Uri>>::Error;
+    type Error = ConnectError;
     type Future = Connecting;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(cx)
+        self.tcp.poll_ready(cx)
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let connecting = self.0.call(uri);
-        Box::pin(async move { Ok(Coalesced::new(connecting.await?)) })
+        let (connecting, forwards) = (self.tcp.call(uri), self.forwards);
+        Box::pin(async move { Ok(Coalesced { forwards, ..Coalesced::new(connecting.await?) }) })
     }
 }
 

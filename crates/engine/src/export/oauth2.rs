@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use weir_plan::OAuth2;
 
 use crate::seldom::Seldom;
+use crate::settings;
 use server::TokenServer;
 
 /// A token is replaced this long before it expires.
@@ -78,8 +79,8 @@ struct Token {
 
 impl Tokens {
     /// Those of `pipeline`, as the log calls it.
-    pub(super) fn new(pipeline: String, settings: &OAuth2) -> Result<Self, String> {
-        Ok(Self::from(pipeline, Box::new(TokenServer::new(settings)?)))
+    pub(super) fn new(pipeline: String, settings: &OAuth2, proxy: &settings::Proxy) -> Result<Self, String> {
+        Ok(Self::from(pipeline, Box::new(TokenServer::new(settings, proxy)?)))
     }
 
     fn from(pipeline: String, issuer: Box<dyn Issuer>) -> Self {

@@ -113,6 +113,7 @@ impl Compiler<'_> {
             client_secret: Secret::new(client_secret?),
             scopes: oauth2.scopes.clone(),
             params: oauth2.params.iter().map(|(name, value)| (name.clone(), Secret::new(value))).collect(),
+            ca_pem: None,
         })
     }
 

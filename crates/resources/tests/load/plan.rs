@@ -120,6 +120,7 @@ fn the_full_example_uses_every_field() {
             client_secret: Secret::new("replace-me"),
             scopes: vec!["traces.write".to_owned()],
             params: vec![("audience".to_owned(), Secret::new("traces"))],
+            ca_pem: Some(CA.to_owned()),
         }),
         tls: Some(Tls::default()),
     };

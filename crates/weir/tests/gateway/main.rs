@@ -32,6 +32,8 @@ mod overload;
 #[cfg(test)]
 mod processing;
 #[cfg(test)]
+mod proxy;
+#[cfg(test)]
 mod shutdown;
 #[cfg(test)]
 mod signals;

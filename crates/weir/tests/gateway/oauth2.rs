@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use weir_engine::Settings;
 use weir_plan::{OAuth2, Output, Pipeline, Protocol, Secret, Signal};
 
-use crate::support::backend::{Backend, Say};
+use crate::support::backend::{Backend, Captured, Say};
 use crate::support::gateway::{Gateway, output, settings};
 use crate::support::grpc::{Grpc, OK, frame};
 use crate::support::manifests::{self, secured, with};
@@ -55,6 +57,7 @@ impl Guarded {
             client_secret: Secret::new("p&ss word"),
             scopes: vec!["traces.write".into()],
             params: vec![("audience".into(), Secret::new("traces"))],
+            ca_pem: None,
         };
         Output { oauth2: Some(oauth2), ..output(self.backend.address, protocol) }
     }
@@ -123,6 +126,7 @@ impl TokenServer {
             client_secret: Secret::new("secret"),
             scopes: Vec::new(),
             params: Vec::new(),
+            ca_pem: None,
         }
     }
 }
@@ -319,4 +323,71 @@ async fn goes_on(illness: Say, cause: &str) {
         tokens_used().any(|token| token == "Bearer next")
     })
     .await;
+}
+
+/// A token server with a certificate that the system does not know.
+#[tokio::test]
+async fn a_token_server_may_have_an_authority_of_its_own() {
+    let authority = Authority::new();
+    let token = |_: usize, _: &Captured| Say::Json(r#"{"access_token": "t", "expires_in": "3600"}"#.into());
+    let tokens = Backend::scripted_with_tls(authority.server(None), token).await;
+    let backend = Backend::start().await;
+    let authentication = json!({"oauth2": {
+        "tokenURL": {"value": format!("https://{}/", tokens.address)},
+        "clientID": {"value": "id"},
+        "clientSecret": {"value": "secret"},
+    }});
+    let document = |name: &str, annotations: Value| {
+        let output = with(manifests::plain("http", backend.address), json!({"authentication": authentication}));
+        let metadata = json!({"name": name, "annotations": annotations});
+        let api_version = "telemetry.kyma-project.io/v1beta1";
+        let spec = json!({"output": {"otlp": output}});
+        let document = json!({"apiVersion": api_version, "kind": "TracePipeline", "metadata": metadata, "spec": spec});
+        format!("{document}\n---\n")
+    };
+    let manifests = document("trusting", json!({"weir.dev/oauth2-ca": "default/auth/ca.crt"}))
+        + &document("wary", json!({}))
+        + &manifests::secret("auth", &json!({"ca.crt": authority.pem()}));
+    let weir = Weir::start(&manifests, &[]).await;
+    assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 3, 0)).await.code, OK);
+    eventually("one of them delivers", async || backend.ids() == [1, 2, 3]).await;
+    assert_eq!(backend.captured()[0].headers["authorization"], "Bearer t");
+    let message = "backend does not take data now; it is kept and tried again";
+    let told = || causes(&weir, message, "traces/wary").iter().any(|cause| cause.contains("UnknownIssuer"));
+    eventually("the other one trusts only whom the system trusts", async || told()).await;
+    assert!(causes(&weir, message, "traces/trusting").is_empty());
+}
+
+/// An answer is read up to 64 KiB; then its connection is closed.
+#[tokio::test]
+async fn a_token_server_whose_answer_has_no_end_is_hung_up_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let closed = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&closed);
+    let talking = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"grant_type=client_credentials") {
+            request.push(stream.read_u8().await.unwrap());
+        }
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let chunk = format!("1000\r\n{}\r\n", " ".repeat(0x1000));
+        while stream.write_all(chunk.as_bytes()).await.is_ok() {}
+        seen.store(true, Ordering::SeqCst);
+        // Nobody else is answered.
+        std::future::pending::<()>().await;
+    });
+    let backend = Backend::start().await;
+    let token_url = json!({"value": format!("http://{address}/")});
+    let oauth2 = json!({"tokenURL": token_url, "clientID": {"value": "id"}, "clientSecret": {"value": "secret"}});
+    let output = with(manifests::plain("http", backend.address), json!({"authentication": {"oauth2": oauth2}}));
+    let weir = Weir::start(&manifests::pipeline(Signal::Traces, "http", &output), &[]).await;
+    assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 3, 0)).await.code, OK);
+    let expected = "cannot get a token from 127.0.0.1: the answer is longer than 64 KiB".to_owned();
+    let message = "backend does not take data now; it is kept and tried again";
+    eventually(&expected, async || causes(&weir, message, "traces/http").contains(&expected)).await;
+    eventually("the connection is closed", async || closed.load(Ordering::SeqCst)).await;
+    talking.abort();
 }

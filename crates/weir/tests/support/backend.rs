@@ -112,6 +112,15 @@ impl Backend {
         Self::serve(listener, Some(acceptor), Arc::new(|_, _| Say::Ok))
     }
 
+    /// The same over TLS.
+    pub(crate) async fn scripted_with_tls(
+        acceptor: TlsAcceptor,
+        script: impl Fn(usize, &Captured) -> Say + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::serve(listener, Some(acceptor), Arc::new(script))
+    }
+
     fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, script: Arc<Script>) -> Self {
         let address = listener.local_addr().unwrap();
         let captured = Arc::new(Mutex::new(Vec::new()));

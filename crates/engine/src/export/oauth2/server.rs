@@ -1,22 +1,29 @@
 //! Asking a token server by the client-credentials grant (RFC 6749 4.4). When to ask is decided by its caller.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, PROXY_AUTHORIZATION};
+use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, Uri};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::HttpsConnector;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use weir_plan::{OAuth2, Tls};
+use serde_json::Value;
+use weir_plan::{OAuth2, Protocol, Tls};
 
 use super::{Grant, Granting, Issuer};
+use crate::export::dial::{Connector, Dial};
+use crate::export::proxy::Proxy;
+use crate::export::resolve;
+use crate::settings;
 
-/// The life of a token whose server names none.
+/// The life of a token whose server names none, or none that can be understood.
 const DEFAULT_LIFE: Duration = Duration::from_secs(300);
+/// A token is used for this long, whatever its server says: otherwise each request would ask for its own.
+const SHORTEST_LIFE: Duration = Duration::from_secs(5);
 /// No token is kept longer, whatever its server says.
 const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
 /// How long the token server may take.
@@ -27,7 +34,9 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// The token server of one backend.
 #[derive(Debug)]
 pub(super) struct TokenServer {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    dial: Arc<Dial>,
+    uri: Uri,
+    proxy_authorization: Option<HeaderValue>,
     settings: OAuth2,
 }
 
@@ -35,32 +44,47 @@ pub(super) struct TokenServer {
 #[derive(serde::Deserialize)]
 struct Answer {
     access_token: String,
-    expires_in: Option<u64>,
+    /// A number by the RFC; some servers write it as a text.
+    #[serde(default)]
+    expires_in: Value,
 }
 
 impl TokenServer {
-    pub(super) fn new(settings: &OAuth2) -> Result<Self, String> {
-        let tls = settings.token_url.starts_with("https:").then(Tls::default);
+    pub(super) fn new(settings: &OAuth2, proxy: &settings::Proxy) -> Result<Self, String> {
+        // The URL may hold credentials: it is not shown.
+        let uri: Uri = settings.token_url.parse().map_err(|error| format!("cannot use the token URL: {error}"))?;
+        let secured = uri.scheme() == Some(&Scheme::HTTPS);
+        let tls = secured.then(|| Tls { ca_pem: settings.ca_pem.clone(), ..Tls::default() });
         let config = crate::export::tls::client_config(tls.as_ref())?;
-        let connector =
-            hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
-        let client = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { client, settings: settings.clone() })
+        let proxy = Proxy::find(proxy, &uri, Protocol::Http)?;
+        let proxy_authorization = proxy.as_ref().and_then(Proxy::request_header).cloned();
+        let dial = Arc::new(Dial::new(&uri, Box::new(resolve::System), config, proxy));
+        Ok(Self { dial, uri, proxy_authorization, settings: settings.clone() })
     }
 
     async fn ask(&self) -> Result<Grant, String> {
-        let response = self.client.request(self.request()?).await.map_err(|error| crate::export::chain(&error))?;
+        let addresses = Arc::new(self.dial.addresses().await?);
+        let connector = Connector { dial: Arc::clone(&self.dial), addresses, first: 0 };
+        // Tokens are needed seldom: no connection waits for the next one.
+        let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
+        let response = client.request(self.request()?).await.map_err(|error| crate::export::chain(&error))?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-        let body = body.map_err(|error| error.to_string())?.to_bytes();
         if !head.status.is_success() {
             return Err(format!("the token server answered {}", head.status));
         }
-        grant(&head.headers, &body)
+        // What is longer is not read to its end: the connection is closed.
+        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                format!("the answer is longer than {} KiB", MAX_ANSWER_BYTES / 1024)
+            } else {
+                crate::export::chain(error.as_ref())
+            }
+        })?;
+        grant(&head.headers, &body.to_bytes())
     }
 
     fn request(&self) -> Result<Request<Full<Bytes>>, String> {
-        let OAuth2 { client_id, client_secret, scopes, params, token_url } = &self.settings;
+        let OAuth2 { client_id, client_secret, scopes, params, .. } = &self.settings;
         let mut form = String::from("grant_type=client_credentials");
         if !scopes.is_empty() {
             append(&mut form, "scope", &scopes.join(" "));
@@ -69,12 +93,14 @@ impl TokenServer {
         // RFC 6749 2.3.1: identifier and secret are form-encoded before they become basic credentials.
         let credentials = format!("{}:{}", encode(client_id.reveal()), encode(client_secret.reveal()));
         let basic = base64::engine::general_purpose::STANDARD.encode(credentials);
-        Request::post(token_url)
+        let mut request = Request::post(self.uri.clone())
             .header(AUTHORIZATION, format!("Basic {basic}"))
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .header(ACCEPT, "application/json")
-            .body(Full::new(Bytes::from(form)))
-            .map_err(|error| error.to_string())
+            .header(ACCEPT, "application/json");
+        if let Some(authorization) = &self.proxy_authorization {
+            request = request.header(PROXY_AUTHORIZATION, authorization);
+        }
+        request.body(Full::new(Bytes::from(form))).map_err(|error| error.to_string())
     }
 }
 
@@ -85,8 +111,7 @@ impl Issuer for TokenServer {
             let answered = answered.unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())));
             answered.map_err(|cause| {
                 // The URL may hold credentials: its host is enough to find the culprit.
-                let uri = self.settings.token_url.parse::<Uri>().unwrap_or_default();
-                format!("cannot get a token from {}: {cause}", uri.host().unwrap_or("the token server"))
+                format!("cannot get a token from {}: {cause}", self.uri.host().unwrap_or("the token server"))
             })
         })
     }
@@ -102,8 +127,19 @@ fn grant(headers: &HeaderMap, body: &[u8]) -> Result<Grant, String> {
     let mut header = HeaderValue::from_str(&format!("Bearer {}", answer.access_token))
         .map_err(|_| "the token has characters that HTTP does not allow".to_owned())?;
     header.set_sensitive(true);
-    let life = answer.expires_in.map_or(DEFAULT_LIFE, Duration::from_secs).min(LONGEST_LIFE);
+    let life = life(&answer.expires_in).unwrap_or(DEFAULT_LIFE).clamp(SHORTEST_LIFE, LONGEST_LIFE);
     Ok(Grant { header, life })
+}
+
+/// Seconds, as a number or as a text.
+fn life(expires_in: &Value) -> Option<Duration> {
+    let seconds = match expires_in {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }?;
+    let seconds = if seconds > LONGEST_LIFE.as_secs_f64() { LONGEST_LIFE.as_secs_f64() } else { seconds };
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn append(form: &mut String, name: &str, value: &str) {
@@ -143,10 +179,22 @@ mod tests {
     #[test]
     fn lives_are_bounded() {
         let life = |expires_in: &str| granted(&format!(r#"{{"access_token": "t"{expires_in}}}"#));
-        for (expires_in, seconds) in
-            [("", 300), (r#", "expires_in": 0"#, 0), (r#", "expires_in": 18446744073709551615"#, 24 * 3600)]
-        {
-            assert_eq!(life(expires_in), Ok(("Bearer t".to_owned(), Duration::from_secs(seconds))), "{expires_in}");
+        for (expires_in, seconds) in [
+            ("", 300),
+            (r#", "expires_in": null"#, 300),
+            (r#", "expires_in": 3600"#, 3600),
+            (r#", "expires_in": "3600""#, 3600),
+            (r#", "expires_in": " 3599.5 ""#, 3599),
+            (r#", "expires_in": "an hour""#, 300),
+            (r#", "expires_in": "NaN""#, 300),
+            (r#", "expires_in": -1"#, 300),
+            (r#", "expires_in": {}"#, 300),
+            (r#", "expires_in": 0"#, 5),
+            (r#", "expires_in": 18446744073709551615"#, 24 * 3600),
+            (r#", "expires_in": "inf""#, 24 * 3600),
+        ] {
+            let granted = life(expires_in).map(|(header, life)| (header, life.as_secs()));
+            assert_eq!(granted, Ok(("Bearer t".to_owned(), seconds)), "{expires_in}");
         }
     }
 
@@ -155,14 +203,15 @@ mod tests {
     async fn a_server_that_says_nothing_is_given_up() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let secret = || weir_plan::Secret::new("hunter2");
-        let settings = OAuth2 {
+        let oauth2 = OAuth2 {
             token_url: format!("http://{}/hunter2", listener.local_addr().unwrap()),
             client_id: secret(),
             client_secret: secret(),
             scopes: Vec::new(),
             params: Vec::new(),
+            ca_pem: None,
         };
-        let server = TokenServer::new(&settings).unwrap();
+        let server = TokenServer::new(&oauth2, &settings::Proxy::default()).unwrap();
         let asked = tokio::time::Instant::now();
         let error = server.issue().await.unwrap_err();
         assert_eq!(error, "cannot get a token from 127.0.0.1: no answer within 10 s");

@@ -1,0 +1,223 @@
+//! The connections to one backend: how many there are, which of them a request takes, and when they are made anew.
+//!
+//! There is a *lane* for each address of the backend's name; over HTTP/2 a lane is one connection. After some minutes
+//! the name is looked up again and all lanes are replaced, so that a backend that grew or moved is found. Requests that
+//! are under way keep the lane they have until they are answered.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::Instant;
+use weir_plan::Protocol;
+
+use super::body::Chunks;
+use super::dial::{Addresses, Connector, Dial};
+use super::{Outcome, PING_INTERVAL, PING_TIMEOUT, RetryKind, chain};
+
+/// Connections are replaced at this age, give or take a tenth.
+const AGE: Duration = Duration::from_secs(300);
+/// They are replaced this early when one of the addresses fails, which gets another chance then.
+const AGE_AFTER_FAILURE: Duration = Duration::from_secs(60);
+/// When the name cannot be looked up, it is not looked up again for this long.
+const LOOK_UP_PAUSE: Duration = Duration::from_secs(5);
+/// Lanes of one backend, however many addresses it has.
+const MOST_LANES: usize = 8;
+/// Connections without a request, together: as many as requests can be under way.
+const MOST_IDLE: usize = 64;
+/// A connection without a request is closed after this long.
+const IDLE: Duration = Duration::from_secs(90);
+/// What a backend may send without being read: its answers are small.
+const STREAM_WINDOW: u32 = 64 * 1024;
+/// The same for all answers of a connection.
+const CONNECTION_WINDOW: u32 = 256 * 1024;
+
+type HttpClient = Client<Connector, Chunks>;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Connections {
+    dial: Arc<Dial>,
+    protocol: Protocol,
+    age: Duration,
+    current: Mutex<Option<Arc<Lanes>>>,
+    /// Held while the name is looked up.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// The lanes to the addresses that a name had at one time.
+#[derive(Debug)]
+struct Lanes {
+    lanes: Vec<Lane>,
+    addresses: Arc<Addresses>,
+    /// Ties are broken in turn.
+    next: AtomicUsize,
+    since: Instant,
+    until: Instant,
+    /// The name was looked up in vain: not again before this.
+    paused_until: Mutex<Instant>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    client: HttpClient,
+    under_way: AtomicUsize,
+    /// The last request had no answer.
+    failed: AtomicBool,
+}
+
+/// A request on its lane, until it is answered or given up.
+#[derive(Debug)]
+pub(super) struct Passage {
+    lanes: Arc<Lanes>,
+    lane: usize,
+    answered: bool,
+}
+
+impl Connections {
+    pub(super) fn new(dial: Dial, protocol: Protocol) -> Self {
+        Self {
+            dial: Arc::new(dial),
+            protocol,
+            age: AGE,
+            current: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Sends a request. The answer counts when [`Passage::answered`] is called after it was read to its end.
+    pub(super) async fn request(&self, request: Request<Chunks>) -> Result<(Response<Incoming>, Passage), Outcome> {
+        let unreachable = |message| Outcome::Retry { kind: RetryKind::Unreachable, hint: None, message };
+        let passage = self.lanes().await.map_err(unreachable)?.passage();
+        match passage.client().request(request).await {
+            Ok(response) => Ok((response, passage)),
+            Err(error) => {
+                let kind = if error.is_connect() { RetryKind::Unreachable } else { RetryKind::Answered };
+                Err(Outcome::Retry { kind, hint: None, message: chain(&error) })
+            }
+        }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Arc<Lanes>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those there are, and whether they are due to be replaced.
+    fn known(&self) -> Option<(Arc<Lanes>, bool)> {
+        let current = self.current();
+        current.as_ref().map(|lanes| (Arc::clone(lanes), lanes.is_due(Instant::now())))
+    }
+
+    /// The lanes to use now. One request looks the name up; others wait for it only while there are none.
+    async fn lanes(&self) -> Result<Arc<Lanes>, String> {
+        let before = self.known();
+        let turn = match &before {
+            Some((lanes, false)) => return Ok(Arc::clone(lanes)),
+            Some((lanes, true)) => match self.turn.try_lock() {
+                Ok(turn) => turn,
+                Err(_) => return Ok(Arc::clone(lanes)),
+            },
+            None => self.turn.lock().await,
+        };
+        // Somebody else may have done it while this one waited.
+        if let Some((lanes, false)) = self.known() {
+            return Ok(lanes);
+        }
+        let found = self.dial.addresses().await;
+        drop(turn);
+        match (found, before) {
+            (Ok(addresses), _) => {
+                let lanes = Arc::new(self.open(addresses));
+                *self.current() = Some(Arc::clone(&lanes));
+                Ok(lanes)
+            }
+            (Err(_), Some((lanes, _))) => {
+                lanes.pause_until(Instant::now() + LOOK_UP_PAUSE);
+                Ok(lanes)
+            }
+            (Err(cause), None) => Err(cause),
+        }
+    }
+
+    fn open(&self, addresses: Addresses) -> Lanes {
+        let addresses = Arc::new(addresses);
+        let count = addresses.preferred().clamp(1, MOST_LANES);
+        let lane = |first| {
+            let connector = Connector { dial: Arc::clone(&self.dial), addresses: Arc::clone(&addresses), first };
+            let client = client(self.protocol, connector, MOST_IDLE / count);
+            Lane { client, under_way: AtomicUsize::new(0), failed: AtomicBool::new(false) }
+        };
+        let (lanes, since) = ((0..count).map(lane).collect(), Instant::now());
+        let until = since + self.age.mul_f64(0.9 + 0.2 * fastrand::f64());
+        Lanes { lanes, addresses, next: AtomicUsize::new(0), since, until, paused_until: Mutex::new(since) }
+    }
+}
+
+impl Lanes {
+    fn is_due(&self, now: Instant) -> bool {
+        let lane_failed = || self.lanes.iter().any(|lane| lane.failed.load(Ordering::Relaxed));
+        let old = now >= self.until;
+        let sick = now >= self.since + AGE_AFTER_FAILURE && (self.addresses.some_failed() || lane_failed());
+        let paused = now < *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
+        (old || sick || self.addresses.exhausted()) && !paused
+    }
+
+    fn pause_until(&self, until: Instant) {
+        *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+
+    /// A place on the lane with the fewest requests; one that failed is taken only when all have.
+    fn passage(self: Arc<Self>) -> Passage {
+        let (count, first) = (self.lanes.len(), self.next.fetch_add(1, Ordering::Relaxed));
+        let cost = |index: &usize| {
+            let Lane { failed, under_way, .. } = &self.lanes[*index];
+            (failed.load(Ordering::Relaxed), under_way.load(Ordering::Relaxed))
+        };
+        let lane = (0..count).map(|step| first.wrapping_add(step) % count).min_by_key(cost).unwrap_or_default();
+        self.lanes[lane].under_way.fetch_add(1, Ordering::Relaxed);
+        Passage { lanes: self, lane, answered: false }
+    }
+}
+
+impl Passage {
+    fn client(&self) -> &HttpClient {
+        &self.lanes.lanes[self.lane].client
+    }
+
+    /// The answer was read to its end, whatever it says: this lane works.
+    pub(super) fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Passage {
+    fn drop(&mut self) {
+        let lane = &self.lanes.lanes[self.lane];
+        lane.under_way.fetch_sub(1, Ordering::Relaxed);
+        lane.failed.store(!self.answered, Ordering::Relaxed);
+    }
+}
+
+/// `idle`: how many connections without a request it keeps, with HTTP/1.1.
+fn client(protocol: Protocol, connector: Connector, idle: usize) -> HttpClient {
+    Client::builder(TokioExecutor::new())
+        .http2_only(protocol == Protocol::Grpc)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(idle)
+        // A request may have reached the backend before its connection closed: only delivery decides on a retry.
+        .retry_canceled_requests(false)
+        .build(connector)
+}

@@ -1,0 +1,300 @@
+//! Making a connection: to one of the addresses of a name, directly or through a proxy, with or without TLS.
+//!
+//! An address that does not answer soon is overtaken by the next one and comes last from then on. How many connections
+//! there are, and when addresses are looked up anew, is decided elsewhere.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::{Future, Ready, ready};
+use std::iter::once;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tower_service::Service;
+
+use super::coalesce::{self, Coalesced};
+use super::proxy::{self, Proxy, Way};
+use super::resolve::{self, Resolve};
+use super::{ANSWER_TIMEOUT, PING_INTERVAL, chain};
+
+/// For TCP.
+const TCP_TIMEOUT: Duration = Duration::from_secs(5);
+/// For all that it takes until requests can be sent: several addresses, a proxy, TLS.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// What an address has before the next one is tried beside it.
+const HEAD_START: Duration = Duration::from_millis(500);
+/// Addresses that one connection is tried with.
+const MOST_TRIES: usize = 4;
+/// Addresses that are remembered of a name.
+const MOST_ADDRESSES: usize = 64;
+
+type BoxError = Box<dyn Error + Send + Sync>;
+type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
+/// To the backend, or to the proxy before it.
+type Near = MaybeHttpsStream<Coalesced<TokioIo<TcpStream>>>;
+/// To the backend.
+type Stream = MaybeHttpsStream<Near>;
+
+/// How connections to one destination are made.
+#[derive(Debug)]
+pub(super) struct Dial {
+    host: String,
+    port: u16,
+    resolve: Box<dyn Resolve>,
+    tls: Arc<ClientConfig>,
+    proxy: Option<Proxy>,
+}
+
+impl Dial {
+    pub(super) fn new(destination: &Uri, resolve: Box<dyn Resolve>, tls: ClientConfig, proxy: Option<Proxy>) -> Self {
+        let (host, port) = proxy::host_and_port(proxy.as_ref().map_or(destination, |proxy| &proxy.uri));
+        Self { host: host.to_owned(), port, resolve, tls: Arc::new(tls), proxy }
+    }
+
+    #[cfg(test)]
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where connections may go now: the backend's addresses, or its proxy's.
+    pub(super) async fn addresses(&self) -> Result<Addresses, String> {
+        let found = resolve::addresses(self.resolve.as_ref(), &self.host, self.port).await?;
+        Ok(Addresses::new(found))
+    }
+}
+
+/// The addresses of a name.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    all: Vec<Address>,
+    /// The first so many are to be preferred.
+    preferred: usize,
+    /// No address that was tried for the last connection took it.
+    exhausted: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Address {
+    at: SocketAddr,
+    /// Did not connect, or not in time, when it was tried last.
+    failed: AtomicBool,
+}
+
+impl Addresses {
+    /// Those of the first one's family are preferred: the others lead to the same machines. They are shuffled, so that
+    /// gateways do not agree on a favourite.
+    fn new(mut found: Vec<SocketAddr>) -> Self {
+        let family = found.first().map(SocketAddr::is_ipv4);
+        fastrand::shuffle(&mut found);
+        found.sort_by_key(|address| Some(address.is_ipv4()) != family);
+        found.truncate(MOST_ADDRESSES);
+        let preferred = found.iter().filter(|address| Some(address.is_ipv4()) == family).count();
+        let all = found.into_iter().map(|at| Address { at, failed: AtomicBool::new(false) }).collect();
+        Self { all, preferred, exhausted: AtomicBool::new(false) }
+    }
+
+    /// How many there are to spread connections over.
+    pub(super) fn preferred(&self) -> usize {
+        self.preferred
+    }
+
+    /// Whether one of them could not be connected to.
+    pub(super) fn some_failed(&self) -> bool {
+        self.all.iter().any(|address| address.failed.load(Ordering::Relaxed))
+    }
+
+    /// Whether the last connection could not be made: the name may have other addresses by now.
+    pub(super) fn exhausted(&self) -> bool {
+        self.exhausted.load(Ordering::Relaxed)
+    }
+
+    /// The order in which a connection tries them: `first`, the others of its family, the other family; those that
+    /// failed come last.
+    fn order(&self, first: usize) -> Vec<usize> {
+        let preferred = (0..self.preferred).map(|step| (first + step) % self.preferred);
+        let mut order: Vec<usize> = preferred.chain(self.preferred..self.all.len()).collect();
+        order.sort_by_key(|index| self.all[*index].failed.load(Ordering::Relaxed));
+        order.truncate(MOST_TRIES);
+        order
+    }
+}
+
+/// Makes connections, to one address before all others.
+#[derive(Debug, Clone)]
+pub(super) struct Connector {
+    pub(super) dial: Arc<Dial>,
+    pub(super) addresses: Arc<Addresses>,
+    /// Which of the preferred addresses.
+    pub(super) first: usize,
+}
+
+impl Connector {
+    /// The first connection that is there. The next address is tried when one fails, and beside one that is slow.
+    async fn connect(self, destination: Uri) -> Result<Stream, BoxError> {
+        let order = self.addresses.order(self.first);
+        let mut attempts = JoinSet::new();
+        let mut failure = None;
+        for tried in 1..=order.len() {
+            let index = order[tried - 1];
+            attempts.spawn(self.clone().attempt(index, destination.clone()));
+            let patience = if tried < order.len() { HEAD_START } else { Duration::MAX };
+            while let Ok(Some(ended)) = tokio::time::timeout(patience, attempts.join_next()).await {
+                match ended? {
+                    (winner, Ok(stream)) => {
+                        let overtaken = order.iter().take(tried).take_while(|index| **index != winner);
+                        overtaken.for_each(|index| self.note(*index, true));
+                        return Ok(stream);
+                    }
+                    (_, Err(cause)) => failure = Some(cause),
+                }
+                if tried < order.len() {
+                    break;
+                }
+            }
+        }
+        Err(failure.unwrap_or_else(|| "there is no address".into()))
+    }
+
+    async fn attempt(self, index: usize, destination: Uri) -> (usize, Result<Stream, BoxError>) {
+        let address = self.addresses.all[index].at;
+        let line = Line { tcp: self.tcp(address), proxy: self.dial.proxy.clone() };
+        let connected = HttpsConnector::from((line, Arc::clone(&self.dial.tls))).call(destination).await;
+        self.note(index, connected.is_err());
+        let among_others = self.addresses.all.len() > 1;
+        let which =
+            |cause: BoxError| if among_others { format!("{address}: {}", chain(cause.as_ref())).into() } else { cause };
+        (index, connected.map_err(which))
+    }
+
+    fn note(&self, index: usize, failed: bool) {
+        self.addresses.all[index].failed.store(failed, Ordering::Relaxed);
+    }
+
+    fn tcp(&self, address: SocketAddr) -> coalesce::Connector {
+        let mut tcp = HttpConnector::new_with_resolver(Only(address));
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(TCP_TIMEOUT));
+        tcp.set_keepalive(Some(PING_INTERVAL));
+        // Whoever takes nothing for as long as an answer may take would hold the socket for ever.
+        tcp.set_tcp_user_timeout(Some(ANSWER_TIMEOUT));
+        let forwards = self.dial.proxy.as_ref().is_some_and(|proxy| proxy.way == Way::Forward);
+        coalesce::Connector { tcp, forwards }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = BoxError;
+    type Future = Connecting<Stream>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, destination: Uri) -> Self::Future {
+        // The client finishes connections in the background when nobody waits for them any more.
+        let connecting = tokio::time::timeout(TIMEOUT, self.clone().connect(destination));
+        let addresses = Arc::clone(&self.addresses);
+        Box::pin(async move {
+            let late = |_| Err(format!("no connection within {} s", TIMEOUT.as_secs()).into());
+            let connected = connecting.await.unwrap_or_else(late);
+            addresses.exhausted.store(connected.is_err(), Ordering::Relaxed);
+            connected
+        })
+    }
+}
+
+/// The way to a backend by one address, without its TLS.
+#[derive(Debug, Clone)]
+struct Line {
+    tcp: coalesce::Connector,
+    proxy: Option<Proxy>,
+}
+
+impl Line {
+    async fn connect(mut self, destination: Uri) -> Result<Near, BoxError> {
+        let Some(Proxy { uri, authorization, tls, way }) = self.proxy else {
+            return Ok(MaybeHttpsStream::Http(self.tcp.call(destination).await?));
+        };
+        let mut to_proxy = HttpsConnector::from((self.tcp, tls));
+        let connected = match way {
+            Way::Forward => to_proxy.call(uri.clone()).await.map_err(|cause| chain(cause.as_ref())),
+            Way::Tunnel => {
+                let tunnel = Tunnel::new(uri.clone(), to_proxy);
+                let mut tunnel = match authorization {
+                    Some(authorization) => tunnel.with_auth(authorization),
+                    None => tunnel,
+                };
+                tunnel.call(destination.clone()).await.map_err(|cause| chain(&cause))
+            }
+        };
+        let (proxy, name) = (uri.authority(), destination.authority());
+        let (proxy, name) = (proxy.map_or("", |proxy| proxy.as_str()), name.map_or("", |name| name.as_str()));
+        connected.map_err(|cause| format!("cannot reach {name} through the proxy {proxy}: {cause}").into())
+    }
+}
+
+impl Service<Uri> for Line {
+    type Response = Near;
+    type Error = BoxError;
+    type Future = Connecting<Near>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, destination: Uri) -> Self::Future {
+        Box::pin(self.clone().connect(destination))
+    }
+}
+
+/// Whatever the name, this is its address.
+#[derive(Debug, Clone)]
+pub(super) struct Only(SocketAddr);
+
+impl Service<Name> for Only {
+    type Response = std::iter::Once<SocketAddr>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Name) -> Self::Future {
+        ready(Ok(once(self.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_the_other_family_and_those_that_failed_come_last() {
+        let texts = ["[2001:db8::1]:1", "192.0.2.1:1", "[2001:db8::2]:1", "192.0.2.2:1", "[2001:db8::3]:1"];
+        let addresses = Addresses::new(texts.iter().map(|text| text.parse().unwrap()).collect());
+        assert_eq!(addresses.preferred(), 3);
+        assert!(addresses.all[..3].iter().all(|address| address.at.is_ipv6()));
+        assert_eq!(addresses.order(0), [0, 1, 2, 3]);
+        assert_eq!(addresses.order(2), [2, 0, 1, 3]);
+        for index in [2, 0] {
+            addresses.all[index].failed.store(true, Ordering::Relaxed);
+        }
+        assert_eq!(addresses.order(2), [1, 3, 4, 2]);
+    }
+}
