@@ -197,7 +197,7 @@ async fn an_address_that_refuses_is_not_noticed() {
     }
 }
 
-/// It costs a moment, once; not the time that a connection may take, over and over.
+/// It costs its time once, not with every other request.
 #[tokio::test]
 async fn an_address_that_does_not_answer_is_overtaken() {
     for protocol in PROTOCOLS {
@@ -237,7 +237,7 @@ async fn an_address_that_answers_no_request_is_left_out() {
         tokio::time::timeout(LONG, asking).await.unwrap();
         let before = well.asked();
         for _ in 0..20 {
-            ask(&connections).await.unwrap();
+            tokio::time::timeout(LONG, ask(&connections)).await.unwrap().unwrap();
         }
         assert_eq!((well.asked() - before, hung.asked()), (20, 1), "{protocol:?}");
         // Where all have failed, none is left out.
@@ -321,4 +321,34 @@ async fn a_connection_that_does_not_come_to_be_is_given_up() {
         panic!("nobody says anything there");
     };
     assert!(message.contains("no connection within 15 s"), "{message}");
+}
+
+/// Whether this process has a socket with this port.
+fn has_socket(port: u16) -> bool {
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    // Without an inode it is the kernel's alone.
+    fields.into_iter().any(|fields| fields[1].ends_with(&format!(":{port:04X}")) && fields[9] != "0")
+}
+
+/// Its connection ends with the time for an answer, although what was written can never be sent.
+#[tokio::test]
+async fn a_backend_that_reads_nothing_is_hung_up_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connections = connections(&Names::new(&[address]), address, Protocol::Http);
+    let body = Chunks::plain(vec![Bytes::from(vec![0; 16 << 20])]);
+    let request = Request::post(format!("http://backend.test:{}/", address.port())).body(body).unwrap();
+    let (asked, accepted) =
+        tokio::join!(tokio::time::timeout(Duration::from_secs(1), connections.request(request)), listener.accept());
+    assert!(asked.is_err(), "nobody reads the request");
+    let (stream, peer) = accepted.unwrap();
+    assert!(has_socket(peer.port()));
+    let gone = async {
+        while has_socket(peer.port()) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(2 * LONG, gone).await.unwrap();
+    drop(stream);
 }
