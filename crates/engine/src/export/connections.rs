@@ -166,7 +166,10 @@ impl Lanes {
         let old = now >= self.until;
         let sick = now >= self.since + AGE_AFTER_FAILURE && (self.addresses.some_failed() || lane_failed());
         let paused = now < *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
-        (old || sick || self.addresses.exhausted()) && !paused
+        // Connections that are at work are not given up because there cannot be one more.
+        let alone =
+            || self.addresses.exhausted() && self.lanes.iter().all(|lane| lane.under_way.load(Ordering::Relaxed) == 0);
+        (old || sick || alone()) && !paused
     }
 
     fn pause_until(&self, until: Instant) {
@@ -194,6 +197,7 @@ impl Passage {
     /// The answer was read to its end, whatever it says: this lane works.
     pub(super) fn answered(mut self) {
         self.answered = true;
+        self.lanes.addresses.revive();
     }
 }
 

@@ -121,6 +121,11 @@ impl Addresses {
         self.exhausted.load(Ordering::Relaxed)
     }
 
+    /// A connection that was made before works all the same.
+    pub(super) fn revive(&self) {
+        self.exhausted.store(false, Ordering::Relaxed);
+    }
+
     /// The order in which a connection tries them: `first`, the others of its family, the other family; those that
     /// failed come last.
     fn order(&self, first: usize) -> Vec<usize> {

@@ -307,6 +307,35 @@ async fn a_connection_that_cannot_be_made_makes_the_name_looked_up() {
     ask(&connections).await.unwrap();
 }
 
+/// A backend that takes no more connections keeps those it has.
+#[tokio::test]
+async fn connections_that_work_are_kept_when_another_one_cannot_be_made() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let ((opened, _), (answers, may_answer)) = (watch::channel(0), watch::channel(false));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let desk = Desk { asked: Arc::clone(&asked), opened, may_answer };
+    let mut backend = JoinSet::new();
+    backend.spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        drop(listener);
+        desk.converse(stream).await;
+    });
+    let connections = connections(&Names::new(&[address]), address, Protocol::Http);
+    let (first, second) = tokio::join!(ask(&connections), async {
+        while asked.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let second = ask(&connections).await;
+        answers.send_replace(true);
+        second
+    });
+    first.unwrap();
+    let Err(Outcome::Retry { kind: RetryKind::Unreachable, .. }) = second else { panic!("nobody listens any more") };
+    ask(&connections).await.unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+}
+
 /// The clock stands still while anything is to be done.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_does_not_come_to_be_is_given_up() {
