@@ -30,7 +30,7 @@ impl Resolve for System {
 
 /// The addresses of `host`, each once: at least one, or why there is none.
 pub(super) async fn addresses(resolve: &dyn Resolve, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
-    let fail = |cause: &dyn fmt::Display| format!("cannot find the address of {host}: {cause}");
+    let fail = |cause: &dyn fmt::Display| format!("cannot find the address of {host} (DNS): {cause}");
     let found = tokio::time::timeout(TIMEOUT, resolve.resolve(host, port)).await;
     let found = found.map_err(|_| fail(&format_args!("no answer within {} s", TIMEOUT.as_secs())))?;
     let mut addresses = Vec::new();

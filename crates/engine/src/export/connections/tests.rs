@@ -284,7 +284,7 @@ async fn connections_are_kept_while_the_name_server_is_ill() {
     let Err(Outcome::Retry { kind: RetryKind::Unreachable, message, .. }) = ask(&connections).await else {
         panic!("there is no address");
     };
-    assert_eq!(message, "cannot find the address of backend.test: the name server is ill");
+    assert_eq!(message, "cannot find the address of backend.test (DNS): the name server is ill");
     names.set(Some(&[sink.address]));
     ask(&connections).await.unwrap();
     names.set(None);
