@@ -116,14 +116,24 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>>;
 }
 
-/// A backend cannot be set up as planned.
-#[derive(Debug, thiserror::Error)]
+/// A backend, or what happens on the way to it, cannot be set up as planned.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot set up pipeline {pipeline}: {cause}")]
 pub struct SetupError {
     /// Exporter id of the pipeline.
     pub pipeline: String,
     /// What is wrong.
     pub cause: String,
+}
+
+/// The backend of a pipeline that has none which can be set up. Why not is not about the data, which therefore waits.
+#[derive(Debug)]
+pub(crate) struct Unusable(pub(crate) String);
+
+impl Backend for Unusable {
+    fn send(&self, _: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        Box::pin(std::future::ready(Outcome::unsent(self.0.clone())))
+    }
 }
 
 /// An OTLP backend.

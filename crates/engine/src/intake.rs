@@ -48,7 +48,7 @@ pub(crate) enum Verdict {
 }
 
 /// The way of a request into one pipeline.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Route {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) selection: Selection,
@@ -68,6 +68,11 @@ impl Routes {
     fn empty() -> Self {
         let enricher = Enricher::new(&weir_plan::Enrichment::default(), Arc::new(StaticPods::default()));
         Self { enricher, routes: Vec::new() }
+    }
+
+    /// The way to the pipeline of an account.
+    pub(crate) fn to(&self, account: &str) -> Option<&Route> {
+        self.routes.iter().find(|route| route.pipeline.account.id == account)
     }
 
     fn of(&self, signal: Signal) -> impl Iterator<Item = &Route> {

@@ -27,7 +27,6 @@ mod histogram;
 mod intake;
 mod metrics;
 mod obligation;
-mod pem;
 mod pipeline;
 mod pipelines;
 mod preview;
@@ -100,9 +99,6 @@ pub enum StartError {
     /// A certificate or key for the OTLP ports cannot be used.
     #[error("cannot secure the OTLP ports: {0}")]
     Security(String),
-    /// A backend cannot be set up.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
     /// The journal cannot be opened.
     #[error(transparent)]
     Journal(#[from] weir_journal::OpenError),
@@ -142,7 +138,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Binds all ports and starts every pipeline of the plan.
+    /// Binds all ports and starts every pipeline of the plan. What cannot be set up of one of them is logged, and
+    /// concerns no other.
     pub async fn start(plan: &Plan, settings: Settings) -> Result<Self, StartError> {
         let entrance = Entrance::open(&settings).await?;
         Self::start_behind(entrance, plan, settings).await
@@ -161,9 +158,10 @@ impl Engine {
         let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone()));
         let common = Common { limits: pipelines::limits(division), budget: budget.clone(), store, clock };
         let mut pipelines = Pipelines::new(settings, common, accounts, Arc::clone(&intake));
-        pipelines.apply(plan)?;
+        let Changes { faults, .. } = pipelines.apply(plan);
         let receivers = Arc::new(ReceiverStats::default());
-        let reloads = Arc::new(Reloads::default());
+        let reloads = Arc::new(Reloads::starting(faults.is_empty()));
+        report(&faults);
         let metrics = Arc::new(metrics::Metrics {
             intake: Arc::clone(&intake),
             budget: budget.clone(),
@@ -192,14 +190,17 @@ impl Engine {
         Ok(Self { addresses, pipelines, intake, receiver, admin_gate, reloads, stop, servers, writer, endpoints })
     }
 
-    /// Makes the pipelines what `plan` says, while requests are served.
-    ///
-    /// # Errors
-    /// When a backend cannot be set up; then nothing has changed.
-    pub fn reload(&mut self, plan: &Plan) -> Result<Changes, SetupError> {
-        let changes = self.pipelines.apply(plan)?;
-        self.reloads.succeeded();
-        Ok(changes)
+    /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up of one of them is logged, and
+    /// concerns no other.
+    pub fn reload(&mut self, plan: &Plan) -> Changes {
+        let changes = self.pipelines.apply(plan);
+        if changes.faults.is_empty() {
+            self.reloads.succeeded();
+        } else {
+            self.reloads.failed();
+        }
+        report(&changes.faults);
+        changes
     }
 
     /// Who may send from now on.
@@ -302,6 +303,12 @@ impl Entrance {
 
 fn with_tokens(tokens: &[Secret]) -> IngestSecurity {
     IngestSecurity { tls: None, tokens: tokens.to_vec() }
+}
+
+fn report(faults: &[SetupError]) {
+    for SetupError { pipeline, cause } in faults {
+        tracing::error!(pipeline, cause, "cannot set up the pipeline as configured; the others are not concerned");
+    }
 }
 
 /// All listening sockets, bound before anything runs.

@@ -124,6 +124,11 @@ impl Metrics {
         writer.gauges("weir_pipeline_oldest_age_seconds", "Age of the oldest item not finished", ages)?;
         let parked = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), load(&pipeline.stats.parked) as f64));
         writer.gauges("weir_pipeline_parked_batches", "Batches that wait for their next attempt", parked)?;
+        let faulty = rows.iter().map(|(pipeline, _)| {
+            (pipeline_labels(pipeline), f64::from(u8::from(pipeline.stats.faulty.load(Ordering::Relaxed))))
+        });
+        let help = "1 while the pipeline cannot be set up as it is configured";
+        writer.gauges("weir_pipeline_setup_failed", help, faulty)?;
         let retries = rows.iter().map(|(pipeline, _)| (pipeline_labels(pipeline), load(&pipeline.stats.retries)));
         writer.counters("weir_pipeline_retries", "Requests to the backend that have to be tried again", retries)?;
         let limits =

@@ -15,7 +15,7 @@ mod samples;
 mod standing;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -70,6 +70,8 @@ pub(crate) struct Stats {
     pub(crate) samples: Samples,
     /// How the backend stands.
     pub(crate) backend: Stands,
+    /// Its backend or its rules are not those of the plan, which cannot be set up.
+    pub(crate) faulty: AtomicBool,
 }
 
 impl Stats {
@@ -84,6 +86,7 @@ impl Stats {
             concurrency: AtomicU64::new(0),
             latency: Histogram::default(),
             samples: Samples::default(),
+            faulty: AtomicBool::new(false),
             backend: Stands::new(now),
         }
     }

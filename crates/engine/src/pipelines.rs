@@ -2,10 +2,14 @@
 //!
 //! Only what differs is touched. A pipeline whose output changed goes on with another backend, one with other limits or
 //! rules with these; what is in flight, queued or in the journal stays where it is. One that is gone delivers what it
-//! can; the rest waits in the journal in case it comes back. Nothing is changed before everything is known to work.
+//! can; the rest waits in the journal in case it comes back.
+//!
+//! What cannot be set up concerns nobody else. A pipeline keeps the backend or the rules that it has; one that has no
+//! backend yet takes data, which waits until there is one; one that has no rules yet takes nothing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
@@ -16,7 +20,7 @@ use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
 use crate::books::Snapshot;
 use crate::budget::Budget;
-use crate::export::{Exporter, SetupError};
+use crate::export::{Backend, Exporter, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, Pipeline};
 use crate::rules::{Memory, Rules};
@@ -36,6 +40,8 @@ pub struct Changes {
     pub changed: Vec<String>,
     /// Pipelines that are gone.
     pub removed: Vec<String>,
+    /// What cannot be set up as planned.
+    pub faults: Vec<SetupError>,
 }
 
 impl Changes {
@@ -67,10 +73,15 @@ struct Running {
     /// Pays for what its exporters encode.
     encode: Budget,
     task: Id,
+    /// Something of the plan cannot be set up; the next plan tries it again.
+    faulty: bool,
 }
 
 /// What has to be made for a pipeline of a plan; nothing if it has what it needs.
-type Made = Option<(Exporter, Budget)>;
+type Made = Option<(Result<Exporter, SetupError>, Budget)>;
+
+/// The rules of a pipeline, if it has any; an error when they cannot be compiled.
+type Compiled = Result<Option<Arc<Rules>>, SetupError>;
 
 impl Pipelines {
     pub(crate) fn new(settings: Settings, common: Common, accounts: Arc<Accounts>, intake: Arc<Intake>) -> Self {
@@ -78,39 +89,20 @@ impl Pipelines {
         Self { settings, common, accounts, intake, running, tasks, leaving }
     }
 
-    /// Makes the pipelines what `plan` says.
-    ///
-    /// # Errors
-    /// When a backend cannot be set up; then nothing has changed.
-    pub(crate) fn apply(&mut self, plan: &Plan) -> Result<Changes, SetupError> {
+    /// Makes the pipelines what `plan` says, as far as they can be set up.
+    pub(crate) fn apply(&mut self, plan: &Plan) -> Changes {
         let gone = self.all_but(plan);
         // They use what they have until they have ended.
         let division = Division::new(&self.settings, &plan.pipelines, self.leaving.len() + gone.len());
-        let made =
-            plan.pipelines.iter().map(|pipeline| self.make(pipeline, division)).collect::<Result<Vec<_>, _>>()?;
-        let rules = self.compile(plan, division)?;
+        let made: Vec<_> = plan.pipelines.iter().map(|pipeline| self.make(pipeline, division)).collect();
+        let rules = self.compile(plan, division);
         let mut changes = Changes::default();
         self.common.limits = limits(division);
         self.common.budget.resize(division.payloads);
+        let before = self.intake.routes();
         let mut routes = Vec::with_capacity(plan.pipelines.len());
         for ((planned, made), rules) in plan.pipelines.iter().zip(made).zip(rules) {
-            let id = store::queue_name(planned);
-            match self.running.get_mut(&id) {
-                Some(running) => {
-                    if running.plan != *planned {
-                        changes.changed.push(id);
-                    }
-                    running.change(planned, made, division);
-                }
-                None => {
-                    self.add(planned, &id, made, division);
-                    changes.added.push(id);
-                }
-            }
-            if let Some(running) = self.running.get(&store::queue_name(planned)) {
-                let (pipeline, selection) = (Arc::clone(&running.pipeline), Selection::new(&planned.input));
-                routes.push(Route { pipeline, selection, rules });
-            }
+            routes.extend(self.take_up(planned, (made, rules), division, &before, &mut changes));
         }
         let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
         let routes = Routes { enricher: Enricher::new(&plan.enrichment, pods), routes };
@@ -120,20 +112,58 @@ impl Pipelines {
         self.intake.set_routes(routes, max_request_bytes(&self.settings, division, has_rules));
         self.remove(&gone);
         changes.removed = gone;
-        Ok(changes)
+        changes
+    }
+
+    /// Has one pipeline run as planned, as far as it can be set up, and tells which way its requests go.
+    fn take_up(
+        &mut self,
+        planned: &weir_plan::Pipeline,
+        (made, rules): (Made, Compiled),
+        division: Division,
+        before: &Routes,
+        changes: &mut Changes,
+    ) -> Option<Route> {
+        let (id, faults) = (store::queue_name(planned), changes.faults.len());
+        match self.running.get_mut(&id) {
+            Some(running) => {
+                if running.plan != *planned {
+                    changes.changed.push(id.clone());
+                }
+                changes.faults.extend(running.change(planned, made, division));
+            }
+            None => {
+                changes.faults.extend(self.add(planned, &id, made, division));
+                changes.added.push(id.clone());
+            }
+        }
+        let running = self.running.get_mut(&id)?;
+        let pipeline = Arc::clone(&running.pipeline);
+        let route = match rules {
+            Ok(rules) => Route { pipeline, selection: Selection::new(&planned.input), rules },
+            Err(fault) => {
+                changes.faults.push(fault);
+                match before.to(&id) {
+                    Some(before) => Route { pipeline, ..before.clone() },
+                    None => Route { pipeline, selection: Selection::nothing(), rules: None },
+                }
+            }
+        };
+        running.set_faulty(changes.faults.len() > faults);
+        Some(route)
     }
 
     /// The rules of every pipeline. What a converter remembers goes over to the one that takes its place.
-    fn compile(&self, plan: &Plan, division: Division) -> Result<Vec<Option<Arc<Rules>>>, SetupError> {
+    fn compile(&self, plan: &Plan, division: Division) -> Vec<Compiled> {
         let (before, unix_nanos) = (self.intake.routes(), self.common.clock.now_ms().saturating_mul(1_000_000));
         let compile = |planned: &weir_plan::Pipeline| {
             let id = store::queue_name(planned);
-            let route = before.routes.iter().find(|route| route.pipeline.account.id == id);
-            let before = route.and_then(|route| route.rules.as_deref());
-            let unchanged = self.running.get(&id).is_some_and(|running| running.plan.processing == planned.processing);
-            if let Some(route) = route.filter(|_| unchanged) {
+            let route = before.to(&id);
+            let unchanged = |running: &Running| !running.faulty && running.plan.processing == planned.processing;
+            if let Some(route) = route.filter(|_| self.running.get(&id).is_some_and(unchanged)) {
                 return Ok(route.rules.clone());
             }
+            let before = route.and_then(|route| route.rules.as_deref());
             let memory = Memory { before: before.and_then(|rules| rules.delta.as_ref()), bytes: division.series };
             let restore = || self.restore(&id);
             let rules = Rules::compile(planned, memory, &restore, unix_nanos);
@@ -165,26 +195,30 @@ impl Pipelines {
     }
 
     /// An exporter where one is needed.
-    fn make(&self, planned: &weir_plan::Pipeline, division: Division) -> Result<Made, SetupError> {
+    fn make(&self, planned: &weir_plan::Pipeline, division: Division) -> Made {
         let running = self.running.get(&store::queue_name(planned));
-        if running.is_some_and(|running| running.plan.output == planned.output) {
-            return Ok(None);
+        if running.is_some_and(|running| !running.faulty && running.plan.output == planned.output) {
+            return None;
         }
         let encode = running.map_or_else(|| Budget::for_encoding(division.encode), |running| running.encode.clone());
-        let exporter = Exporter::new(planned, encode.clone(), &self.settings.proxy)?;
-        Ok(Some((exporter, encode)))
+        Some((Exporter::new(planned, encode.clone(), &self.settings.proxy), encode))
     }
 
-    fn add(&mut self, planned: &weir_plan::Pipeline, id: &str, made: Made, division: Division) {
+    /// A pipeline that is not running. If its backend cannot be set up, its data waits.
+    fn add(&mut self, planned: &weir_plan::Pipeline, id: &str, made: Made, division: Division) -> Option<SetupError> {
         // One that is not running has been made.
-        let Some((exporter, encode)) = made else { return };
+        let (exporter, encode) = made?;
+        let (backend, fault): (Arc<dyn Backend>, _) = match exporter {
+            Ok(exporter) => (Arc::new(exporter), None),
+            Err(fault) => (Arc::new(Unusable(fault.to_string())), Some(fault)),
+        };
         let account = self.accounts.find(id).unwrap_or_else(|| self.open_account(planned, division));
         account.adopt(division.share, planned.backlog);
-        let (pipeline, delivery) =
-            Pipeline::new(planned.exporter_id(), account, Arc::new(exporter), self.common.clone());
+        let (pipeline, delivery) = Pipeline::new(planned.exporter_id(), account, backend, self.common.clone());
         let task = self.tasks.spawn(delivery).id();
-        let running = Running { plan: planned.clone(), pipeline: Arc::new(pipeline), encode, task };
+        let running = Running { plan: planned.clone(), pipeline: Arc::new(pipeline), encode, task, faulty: false };
         self.running.insert(id.to_owned(), running);
+        fault
     }
 
     fn open_account(&self, planned: &weir_plan::Pipeline, division: Division) -> Arc<Account> {
@@ -251,14 +285,24 @@ impl Pipelines {
 }
 
 impl Running {
-    fn change(&mut self, planned: &weir_plan::Pipeline, made: Made, division: Division) {
+    /// If the new backend cannot be set up, the old one stays.
+    fn change(&mut self, planned: &weir_plan::Pipeline, made: Made, division: Division) -> Option<SetupError> {
         self.encode.resize(division.encode);
         self.pipeline.account.adopt(division.share, planned.backlog);
         self.pipeline.adjust(limits(division));
-        if let Some((exporter, _)) = made {
-            self.pipeline = Arc::new(self.pipeline.sending_to(planned.exporter_id(), Arc::new(exporter)));
-        }
         self.plan = planned.clone();
+        match made?.0 {
+            Ok(exporter) => {
+                self.pipeline = Arc::new(self.pipeline.sending_to(planned.exporter_id(), Arc::new(exporter)));
+                None
+            }
+            Err(fault) => Some(fault),
+        }
+    }
+
+    fn set_faulty(&mut self, faulty: bool) {
+        self.faulty = faulty;
+        self.pipeline.stats.faulty.store(faulty, Ordering::Relaxed);
     }
 }
 

@@ -13,14 +13,13 @@ pub(crate) struct Reloads {
     pub(crate) last_success: AtomicU64,
 }
 
-impl Default for Reloads {
-    fn default() -> Self {
-        let (successes, failures, last_failed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+impl Reloads {
+    /// `whole`: everything could be set up.
+    pub(crate) fn starting(whole: bool) -> Self {
+        let (successes, failures, last_failed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(!whole));
         Self { successes, failures, last_failed, last_success: AtomicU64::new(now()) }
     }
-}
 
-impl Reloads {
     pub(crate) fn succeeded(&self) {
         self.successes.fetch_add(1, Ordering::Relaxed);
         self.last_success.store(now(), Ordering::Relaxed);

@@ -4,10 +4,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
-use rustls::{Error, InconsistentKeys};
+use weir_tls::IdentityError;
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 use x509_cert::ext::pkix::BasicConstraints;
@@ -33,7 +31,7 @@ impl Problem {
 }
 
 /// Checks every certificate of a chain that proves who the client is. All problems are given.
-pub(crate) fn check_chain(chain: &[Vec<u8>], now: SystemTime) -> Vec<Problem> {
+pub(crate) fn check_chain(chain: &[CertificateDer<'_>], now: SystemTime) -> Vec<Problem> {
     let mut problems = Vec::new();
     for certificate in chain {
         match Certificate::from_der(certificate) {
@@ -45,26 +43,19 @@ pub(crate) fn check_chain(chain: &[Vec<u8>], now: SystemTime) -> Vec<Problem> {
 }
 
 /// Checks that a key can be used, and belongs to the first certificate of a chain.
-pub(crate) fn check_key(key: &PrivateKeyDer<'static>, chain: &[Vec<u8>]) -> Option<Problem> {
-    let provider = ring::default_provider();
-    let Ok(key) = provider.key_provider.load_private_key(key.clone_key()) else {
-        return Some(Problem::invalid("failed to parse private key"));
-    };
-    let chain = chain.iter().map(|certificate| CertificateDer::from(certificate.clone())).collect();
-    match CertifiedKey::new(chain, key).keys_match() {
-        Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
-            Some(Problem::invalid("certificate and private key do not match"))
-        }
-        // What else can be wrong is wrong with the certificate, and has its own message.
-        _ => None,
+pub(crate) fn check_key(key: &PrivateKeyDer<'static>, chain: &[CertificateDer<'static>]) -> Option<Problem> {
+    match weir_tls::identity(chain.to_vec(), key.clone_key()) {
+        // A certificate that cannot be read has its own message.
+        Ok(_) | Err(IdentityError::Certificate) => None,
+        Err(error) => Some(Problem::invalid(error.to_string())),
     }
 }
 
 /// Checks every certificate of a bundle that replaces the system's roots. All problems are given.
-pub(crate) fn check_roots(bundle: &[Vec<u8>], now: SystemTime) -> Vec<Problem> {
+pub(crate) fn check_roots(bundle: &[CertificateDer<'static>], now: SystemTime) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for certificate in bundle {
-        let Ok(certificate) = Certificate::from_der(certificate) else {
+    for der in bundle {
+        let Ok(certificate) = Certificate::from_der(der) else {
             problems.push(Problem::invalid("failed to parse CA certificate"));
             continue;
         };
@@ -72,6 +63,9 @@ pub(crate) fn check_roots(bundle: &[Vec<u8>], now: SystemTime) -> Vec<Problem> {
             problems.push(Problem::invalid("not a CA certificate"));
         }
         problems.extend(check_validity(&certificate, "TLS CA certificate", now));
+        if let Err(error) = weir_tls::roots(vec![der.clone()]) {
+            problems.push(Problem::invalid(format!("cannot use CA certificate: {error}")));
+        }
     }
     problems
 }

@@ -33,7 +33,6 @@ mod metric_pipeline;
 mod node;
 mod object;
 mod otlp_output;
-mod pem;
 mod pipeline;
 mod quantity;
 mod rules;

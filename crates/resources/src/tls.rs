@@ -7,7 +7,6 @@ use crate::certificate::{self, Problem};
 use crate::diagnostic::{Diagnostic, Place, Reason};
 use crate::endpoint::Scheme;
 use crate::node::Node;
-use crate::pem;
 use crate::value::{Resolver, Value};
 
 /// How the two switches are called: plain text, and no verification.
@@ -92,25 +91,26 @@ impl Tls {
     }
 
     fn identity(&self, resolver: Resolver<'_>) -> Option<Identity> {
-        let cert = self.cert.as_ref().and_then(|cert| read(cert, pem::certificates, resolver));
-        let key = self.key.as_ref().and_then(|key| read(key, pem::private_key, resolver));
+        let cert = self.cert.as_ref().and_then(|cert| read(cert, weir_tls::chain, resolver));
+        let key = self.key.as_ref().and_then(|key| read(key, weir_tls::private_key, resolver));
         let (cert, key) = (cert?, key?);
         report(certificate::check_chain(&cert.content, resolver.now), &cert.place, resolver);
         report(certificate::check_key(&key.content, &cert.content), &key.place, resolver);
-        Some(Identity { cert_pem: cert.text, key_pem: Secret::new(key.text) })
+        // The text may hold the key as well.
+        Some(Identity { cert_pem: weir_tls::to_pem(&cert.content), key_pem: Secret::new(key.text) })
     }
 }
 
 /// Certificates of authorities. `None` has been reported.
 pub(crate) fn ca(value: &Value, resolver: Resolver<'_>) -> Option<String> {
-    let Pem { text, content: bundle, place } = read(value, pem::certificates, resolver)?;
+    let Pem { text, content: bundle, place } = read(value, weir_tls::certificates, resolver)?;
     report(certificate::check_roots(&bundle, resolver.now), &place, resolver);
     Some(text)
 }
 
 fn read<T>(value: &Value, parse: fn(&str) -> Result<T, String>, resolver: Resolver<'_>) -> Option<Pem<T>> {
     let resolved = resolver.resolve(value)?;
-    let (text, place) = (pem::normalized(&resolved.text), resolved.place.hidden());
+    let (text, place) = (weir_tls::normalized(&resolved.text), resolved.place.hidden());
     match parse(&text) {
         Ok(content) => Some(Pem { text, content, place }),
         Err(problem) => {

@@ -181,25 +181,19 @@ impl Gateway {
 
     /// Takes up what the files say now. Where they are wrong, everything goes on as it is.
     fn reload(&mut self, loaded: Result<Loaded, Report>) {
-        let findings = match loaded {
-            Ok(Loaded { plan, log_outputs, .. }) => match self.engine.reload(&plan) {
-                Ok(changes) => {
-                    self.log_outputs = log_outputs;
-                    let Changes { added, changed, removed } = changes;
-                    return tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
-                }
-                Err(error) => {
-                    tracing::error!("{error}");
-                    1
-                }
-            },
+        match loaded {
+            Ok(Loaded { plan, log_outputs, .. }) => {
+                self.log_outputs = log_outputs;
+                let Changes { added, changed, removed, .. } = self.engine.reload(&plan);
+                tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
+            }
             Err(report) => {
                 check::log(&report.diagnostics);
-                report.diagnostics.len()
+                self.engine.reload_failed();
+                let findings = report.diagnostics.len();
+                tracing::error!(findings, "the new configuration is not used; the last good one goes on");
             }
-        };
-        self.engine.reload_failed();
-        tracing::error!(findings, "the new configuration is not used; the last good one goes on");
+        }
     }
 
     /// Takes up what the certificate, key and token files say now.

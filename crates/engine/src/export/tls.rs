@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use weir_plan::{Identity, Tls};
-
-use crate::pem;
 
 /// The client configuration for a plan's TLS settings; for plain text, one that trusts nobody.
 pub(super) fn client_config(tls: Option<&Tls>) -> Result<ClientConfig, String> {
@@ -27,10 +26,8 @@ pub(super) fn client_config(tls: Option<&Tls>) -> Result<ClientConfig, String> {
     match &tls.identity {
         None => Ok(builder.with_no_client_auth()),
         Some(identity) => {
-            let (chain, key) = identity_der(identity)?;
-            builder
-                .with_client_auth_cert(chain, key)
-                .map_err(|error| format!("cannot use tls.cert with tls.key: {error}"))
+            let resolver = SingleCertAndKey::from(certified_key(identity)?);
+            Ok(builder.with_client_cert_resolver(Arc::new(resolver)))
         }
     }
 }
@@ -45,13 +42,15 @@ fn roots(ca_pem: Option<&str>) -> Result<RootCertStore, String> {
         }
         return Ok(store);
     };
-    pem::roots(pem).map_err(|error| format!("cannot use tls.ca: {error}"))
+    let certificates = weir_tls::certificates(pem);
+    certificates.and_then(weir_tls::roots).map_err(|error| format!("cannot use tls.ca: {error}"))
 }
 
-fn identity_der(identity: &Identity) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
-    let chain = pem::certificates(&identity.cert_pem).map_err(|error| format!("cannot read tls.cert: {error}"))?;
-    let key = pem::key(identity.key_pem.reveal()).map_err(|error| format!("cannot read tls.key: {error}"))?;
-    Ok((chain, key))
+fn certified_key(identity: &Identity) -> Result<CertifiedKey, String> {
+    let chain = weir_tls::chain(&identity.cert_pem).map_err(|error| format!("cannot read tls.cert: {error}"))?;
+    let key =
+        weir_tls::private_key(identity.key_pem.reveal()).map_err(|error| format!("cannot read tls.key: {error}"))?;
+    weir_tls::identity(chain, key).map_err(|error| format!("cannot use tls.cert with tls.key: {error}"))
 }
 
 /// `insecureSkipVerify`: any certificate will do. Signatures are still checked, so the peer does own its key.

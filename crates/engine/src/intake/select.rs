@@ -9,14 +9,14 @@ use weir_otlp::{Signal, count};
 use weir_plan::{Input, Namespaces};
 
 /// Compiled from a plan's input.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Selection {
     pub(crate) otlp: bool,
     pub(crate) drop_noise: bool,
     namespaces: Wanted,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Wanted {
     All,
     Only(HashSet<String>),
@@ -41,6 +41,11 @@ impl Selection {
             Namespaces::Except(names) => Wanted::Except(set(names)),
         };
         Self { otlp: input.otlp, drop_noise: input.drop_istio_noise, namespaces }
+    }
+
+    /// Of a pipeline that takes no requests.
+    pub(crate) fn nothing() -> Self {
+        Self { otlp: false, drop_noise: false, namespaces: Wanted::All }
     }
 
     /// Whether it takes some namespaces only.

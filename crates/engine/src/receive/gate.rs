@@ -7,13 +7,13 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
+use rustls::sign::SingleCertAndKey;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use weir_plan::Secret;
 
 use super::Refusal;
-use crate::pem;
 use crate::settings::{IngestSecurity, IngestTls};
 
 /// For a TLS handshake; whoever takes longer has nothing to send.
@@ -115,17 +115,18 @@ fn acceptor(tls: &IngestTls) -> Result<TlsAcceptor, String> {
         None => builder.with_no_client_auth(),
         Some(pem) => {
             let fail = |error: String| format!("cannot use the clients' CA: {error}");
-            let verifier =
-                WebPkiClientVerifier::builder_with_provider(Arc::new(pem::roots(pem).map_err(fail)?), provider);
+            let roots = weir_tls::certificates(pem).and_then(weir_tls::roots).map_err(fail)?;
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
             let verifier = verifier.build().map_err(|error| fail(error.to_string()))?;
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let chain = pem::certificates(&tls.cert_pem).map_err(|error| format!("cannot read the certificate: {error}"))?;
-    let key = pem::key(tls.key_pem.reveal()).map_err(|error| format!("cannot read the private key: {error}"))?;
-    let mut config = builder
-        .with_single_cert(chain, key)
+    let chain = weir_tls::chain(&tls.cert_pem).map_err(|error| format!("cannot read the certificate: {error}"))?;
+    let key =
+        weir_tls::private_key(tls.key_pem.reveal()).map_err(|error| format!("cannot read the private key: {error}"))?;
+    let identity = weir_tls::identity(chain, key)
         .map_err(|error| format!("cannot use the certificate with the private key: {error}"))?;
+    let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
@@ -160,7 +161,7 @@ mod tests {
             let tls = Some(IngestTls { cert_pem, key_pem: Secret::new("key"), client_ca_pem });
             Gate::new(&IngestSecurity { tls, tokens: Vec::new() }).unwrap_err()
         };
-        assert_eq!(tls("x", None), "cannot read the certificate: there is no PEM block with a certificate in it");
+        assert_eq!(tls("x", None), "cannot read the certificate: failed to decode PEM block: found none");
         assert!(tls("x", Some("y")).starts_with("cannot use the clients' CA"));
     }
 }

@@ -40,6 +40,9 @@ fn cases(file: &str) -> Vec<Case<'_>> {
 
 /// Keys of the Secret `default/tls`, longer ones first, because one may start with another.
 const KEYS: &[&str] = &[
+    "both-v1",
+    "cert-v1",
+    "p521-key",
     "ec-cert",
     "ec-key",
     "cert-expired",

@@ -40,17 +40,17 @@ async fn a_pipeline_that_is_added_gets_what_comes_and_one_that_is_removed_nothin
     let mut gateway = Gateway::to(first.grpc).await;
     send_all(gateway.at.grpc, 0..10, 10).await;
     let both = plan(vec![pipeline("backend", first.grpc), pipeline("other", second.grpc)]);
-    let changes = gateway.engine.reload(&both).unwrap();
+    let changes = gateway.engine.reload(&both);
     assert_eq!(changes, Changes { added: vec!["traces/other".into()], ..Changes::default() });
     send_all(gateway.at.grpc, 10..20, 10).await;
-    let changes = gateway.engine.reload(&plan(vec![pipeline("other", second.grpc)])).unwrap();
+    let changes = gateway.engine.reload(&plan(vec![pipeline("other", second.grpc)]));
     assert_eq!(changes, Changes { removed: vec!["traces/backend".into()], ..Changes::default() });
     send_all(gateway.at.grpc, 20..30, 10).await;
     gateway.settle().await;
     assert_eq!((arrived(&first), arrived(&second)), (ids(0..20), ids(10..30)));
-    assert!(gateway.engine.reload(&plan(vec![pipeline("other", second.grpc)])).unwrap().is_empty());
+    assert!(gateway.engine.reload(&plan(vec![pipeline("other", second.grpc)])).is_empty());
 
-    gateway.engine.reload(&Plan::default()).unwrap();
+    gateway.engine.reload(&Plan::default());
     let answer = gateway.client().await.export(&payload::encoded(1, 1, 0)).await;
     assert_eq!(answer.code, UNIMPLEMENTED, "{answer:?}");
 }
@@ -63,7 +63,7 @@ async fn a_corrected_endpoint_gets_the_backlog() {
         let settings = if with_journal { hasty(&dir).await } else { settings() };
         let mut gateway = Gateway::with(vec![pipeline("backend", closed_port().await)], settings).await;
         send_all(gateway.at.grpc, 0..20, 100).await;
-        let changes = gateway.engine.reload(&plan(vec![pipeline("backend", backend.grpc)])).unwrap();
+        let changes = gateway.engine.reload(&plan(vec![pipeline("backend", backend.grpc)]));
         assert_eq!(changes.changed, ["traces/backend"]);
         gateway.settle().await;
         assert_eq!(arrived(&backend), ids(0..20));
@@ -83,7 +83,7 @@ async fn a_pipeline_that_is_leaving_counts_until_it_has_left() {
     assert!((1 << 20..2 << 20).contains(&large(1).len()));
     assert_eq!(client.export(&large(1)).await.code, OK);
     eventually("the old backend has it", async || hanging.captured().len() == 1).await;
-    gateway.engine.reload(&plan(vec![pipeline("new", backend.address)])).unwrap();
+    gateway.engine.reload(&plan(vec![pipeline("new", backend.address)]));
     assert_eq!(client.export(&large(101)).await.code, OK);
     eventually("the new backend has it", async || backend.ids().len() == 15).await;
     assert!(backend.captured().len() > 1, "in pieces, because the old pipeline still encodes");
@@ -113,7 +113,7 @@ async fn converters_that_come_leave_less_memory_to_the_one_that_is_there() {
     }
     assert_eq!(gateway.scrape().await.get(REMEMBERED), 6000.0);
     let many = (0..32).map(|number| converting(&format!("other-{number}"))).chain([converting("first")]).collect();
-    gateway.engine.reload(&plan(many)).unwrap();
+    gateway.engine.reload(&plan(many));
     count(6000..6001).await;
     let left = gateway.scrape().await.get(REMEMBERED);
     assert!(left < 3000.0, "{left}");
@@ -128,12 +128,12 @@ async fn a_removed_pipeline_finds_its_backlog_when_it_returns() {
     let drain_timeout = Duration::from_millis(50);
     let mut gateway = Gateway::with(both(), Settings { drain_timeout, ..hasty(&dir).await }).await;
     send_all(gateway.at.grpc, 0..20, 100).await;
-    gateway.engine.reload(&plan(vec![pipeline("well", well.grpc)])).unwrap();
+    gateway.engine.reload(&plan(vec![pipeline("well", well.grpc)]));
     send_all(gateway.at.grpc, 20..40, 100).await;
     let orphaned = "weir_journal_orphaned_items{queue=\"traces/sick\"}";
     assert_eq!(gateway.scrape().await.get(orphaned), (20 * SPANS) as f64);
     sick.set_faults(faults("{}"));
-    gateway.engine.reload(&plan(both())).unwrap();
+    gateway.engine.reload(&plan(both()));
     gateway.settle().await;
     assert_eq!((arrived(&sick), arrived(&well)), (ids(0..20), ids(0..40)));
     let books = gateway.books("sick");
@@ -269,12 +269,12 @@ async fn a_thousand_reloads_under_load_lose_nothing() {
     }
     for _ in 0..RELOADS {
         let before = load.next.load(Ordering::Relaxed);
-        gateway.engine.reload(&places.some_plan(&mut random)).unwrap();
+        gateway.engine.reload(&places.some_plan(&mut random));
         eventually("clients go on", async || load.next.load(Ordering::Relaxed) > before).await;
     }
     load.ends.store(true, Ordering::Relaxed);
     let counted: i64 = clients.join_all().await.into_iter().sum();
-    gateway.engine.reload(&plan(places.pipelines())).unwrap();
+    gateway.engine.reload(&plan(places.pipelines()));
     [&constant, &flaky, &down].into_iter().for_each(|sink| sink.set_faults(faults("{}")));
     gateway.settle().await;
     for signal in Signal::ALL {

@@ -1,46 +1,70 @@
-//! Takes PEM text (RFC 7468) apart into blocks of the right kind.
-//!
-//! It knows form only; what the blocks contain is the matter of `certificate`. Its messages never quote the text.
+//! Takes PEM text (RFC 7468) apart into blocks of the right kind. It knows form only.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+const CERTIFICATE: &str = "CERTIFICATE";
+/// How the labels of private keys end.
+const PRIVATE_KEY: &str = "PRIVATE KEY";
+/// Of an EC key, which may stand before it and says nothing that the key does not.
+const EC_PARAMETERS: &str = "EC PARAMETERS";
+
+/// Characters in a line of a block.
+const LINE: usize = 64;
 
 /// A block: its label and its bytes.
 type Block<'a> = (&'a str, Vec<u8>);
 
 /// Makes lines of `\n` written as two characters, as values often come through environment variables.
-pub(crate) fn normalized(text: &str) -> String {
+pub fn normalized(text: &str) -> String {
     text.replace("\\n", "\n")
 }
 
-/// One or more certificates (DER) and nothing else.
+/// One or more certificates and nothing else.
 ///
 /// # Errors
 /// What is wrong.
-pub(crate) fn certificates(text: &str) -> Result<Vec<Vec<u8>>, String> {
+pub fn certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let blocks = blocks(text)?;
-    match blocks.iter().find(|(label, _)| *label != "CERTIFICATE") {
-        Some((label, _)) if label.ends_with("PRIVATE KEY") => {
+    match blocks.iter().find(|(label, _)| *label != CERTIFICATE) {
+        Some((label, _)) if label.ends_with(PRIVATE_KEY) => {
             Err("found a private key beside or instead of certificates".into())
         }
         Some(_) => Err("found a PEM block that is not a certificate".into()),
-        None => Ok(blocks.into_iter().map(|(_, der)| der).collect()),
+        None => Ok(blocks.into_iter().map(|(_, der)| der.into()).collect()),
     }
 }
 
-/// One private key. The parameters of an EC key may stand before it.
+/// The certificates that prove who somebody is. Their private key may stand in the same text.
 ///
 /// # Errors
 /// What is wrong.
-pub(crate) fn private_key(text: &str) -> Result<PrivateKeyDer<'static>, String> {
+pub fn chain(text: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let mut chain = Vec::new();
+    for (label, der) in blocks(text)? {
+        match label {
+            CERTIFICATE => chain.push(der.into()),
+            EC_PARAMETERS => {}
+            key if key.ends_with(PRIVATE_KEY) => {}
+            _ => return Err("found a PEM block that is not a certificate".into()),
+        }
+    }
+    if chain.is_empty() { Err("found a private key instead of certificates".into()) } else { Ok(chain) }
+}
+
+/// One private key. Its certificates may stand in the same text.
+///
+/// # Errors
+/// What is wrong.
+pub fn private_key(text: &str) -> Result<PrivateKeyDer<'static>, String> {
     let mut found = None;
     for (label, der) in blocks(text)? {
         let key = match label {
             "PRIVATE KEY" => PrivateKeyDer::Pkcs8(der.into()),
             "RSA PRIVATE KEY" => PrivateKeyDer::Pkcs1(der.into()),
             "EC PRIVATE KEY" => PrivateKeyDer::Sec1(der.into()),
-            "EC PARAMETERS" => continue,
+            EC_PARAMETERS | CERTIFICATE => continue,
             "ENCRYPTED PRIVATE KEY" => return Err("the private key is encrypted, which is not supported".into()),
             _ => return Err("found a PEM block that is not a private key".into()),
         };
@@ -49,6 +73,21 @@ pub(crate) fn private_key(text: &str) -> Result<PrivateKeyDer<'static>, String> 
         }
     }
     found.ok_or_else(|| "found no private key".into())
+}
+
+/// Certificates as text, and nothing of what stood between them.
+pub fn to_pem(certificates: &[CertificateDer<'_>]) -> String {
+    let mut text = String::new();
+    for certificate in certificates {
+        let body = BASE64_STANDARD.encode(certificate);
+        text += &format!("-----BEGIN {CERTIFICATE}-----\n");
+        for start in (0..body.len()).step_by(LINE) {
+            text += &body[start..body.len().min(start + LINE)];
+            text.push('\n');
+        }
+        text += &format!("-----END {CERTIFICATE}-----\n");
+    }
+    text
 }
 
 /// All blocks, at least one. Text between blocks is a comment.
