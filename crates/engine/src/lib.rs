@@ -56,7 +56,7 @@ use weir_plan::{Plan, Secret};
 pub use books::Snapshot;
 pub use export::SetupError;
 pub use pipelines::Changes;
-pub use preview::{Preview, RuleReport, preview};
+pub use preview::{Preview, RuleReport, Step, preview};
 pub use settings::Settings;
 
 use account::Account;

@@ -6,12 +6,12 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use weir_enrich::{Enricher, StaticPods};
-use weir_plan::{Pipeline, Plan, Signal};
+use weir_plan::{Pipeline, Plan, Processing, Signal};
 
 use crate::budget::Budget;
 use crate::buffer::Buffer;
 use crate::intake::{Arrived, Enriched, Selection, Unprepared};
-use crate::rules::{Memory, RuleStats, Rules};
+use crate::rules::{Memory, Processed, RuleStats, Rules};
 
 /// What a request may grow to; nothing is kept for longer than the preview.
 const MEMORY: usize = 1 << 30;
@@ -30,6 +30,19 @@ pub struct Preview {
     pub filtered: BTreeMap<&'static str, u64>,
     /// What each condition and statement did, in the order in which they are applied.
     pub rules: Vec<RuleReport>,
+    /// The request after each step on the way, one after the other, as far as the pipeline has them.
+    pub steps: Vec<Step>,
+}
+
+/// A request after a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// `enrichment`, `noise filter`, `namespaces`, `transform`, `filter` or `temporality`.
+    pub name: &'static str,
+    /// What is left of the request.
+    pub request: Bytes,
+    /// Items in it.
+    pub items: u64,
 }
 
 /// What a condition or statement did.
@@ -66,21 +79,66 @@ pub fn preview(plan: &Plan, signal: Signal, request: Bytes, peer: Option<IpAddr>
 }
 
 fn one(pipeline: &Pipeline, enriched: &Enriched, budget: &Budget) -> Result<Preview, String> {
-    // Counting begins before any sample, so that the first point of a series that says when it began is a delta.
-    let rules = Rules::compile(pipeline, Memory { before: None, bytes: MEMORY }, &|| None, 0)?;
-    let selection = Selection::new(&pipeline.input);
-    let processed = enriched.select(&selection, rules.as_ref(), budget).map_err(explain)?;
     let id = pipeline.exporter_id();
     let name = id.split_once('/').map_or(id.as_str(), |(_, rest)| rest).replacen('-', "/", 1);
-    let mut filtered = BTreeMap::new();
-    for removed in processed.iter().flat_map(|processed| &processed.removed) {
-        *filtered.entry(removed.reason).or_default() += removed.items;
-        removed.count();
+    let mut preview = Preview {
+        pipeline: name,
+        request: None,
+        items: 0,
+        filtered: BTreeMap::new(),
+        rules: Vec::new(),
+        steps: enriched.steps(&pipeline.input),
+    };
+    let selection = Selection::new(&pipeline.input);
+    let Some(mut processed) = enriched.select(&selection, None, budget).map_err(explain)? else {
+        preview.rules = rules(pipeline)?.map(|rules| reports(pipeline, &rules)).unwrap_or_default();
+        return Ok(preview);
+    };
+    if selection.is_selective() {
+        preview.steps.push(step("namespaces", &processed));
     }
-    let rules = rules.map(|rules| reports(pipeline, &rules)).unwrap_or_default();
-    let items = processed.as_ref().map_or(0, |processed| processed.items);
-    let request = processed.map(|processed| processed.body);
-    Ok(Preview { pipeline: name, request, items, filtered, rules })
+    preview.count(&processed);
+    for (name, pipeline) in stages(pipeline) {
+        let Some(rules) = rules(&pipeline)? else { continue };
+        if processed.items > 0 {
+            processed = enriched.apply(&rules, processed, budget).map_err(explain)?;
+            preview.count(&processed);
+        }
+        preview.steps.push(step(name, &processed));
+        preview.rules.extend(reports(&pipeline, &rules));
+    }
+    (preview.items, preview.request) = (processed.items, Some(processed.body));
+    Ok(preview)
+}
+
+impl Preview {
+    /// Counts what a step removed.
+    fn count(&mut self, processed: &Processed) {
+        for removed in &processed.removed {
+            *self.filtered.entry(removed.reason).or_default() += removed.items;
+            removed.count();
+        }
+    }
+}
+
+fn step(name: &'static str, processed: &Processed) -> Step {
+    Step { name, request: processed.body.clone(), items: processed.items }
+}
+
+/// The pipeline with one kind of processing at a time, in the order in which they come.
+fn stages(pipeline: &Pipeline) -> [(&'static str, Pipeline); 3] {
+    let Processing { transforms, filters, temporality } = pipeline.processing.clone();
+    let with = |processing| Pipeline { processing, ..pipeline.clone() };
+    [
+        ("transform", with(Processing { transforms, ..Processing::default() })),
+        ("filter", with(Processing { filters, ..Processing::default() })),
+        ("temporality", with(Processing { temporality, ..Processing::default() })),
+    ]
+}
+
+/// Counting begins before any sample, so that the first point of a series that says when it began is a delta.
+fn rules(pipeline: &Pipeline) -> Result<Option<Rules>, String> {
+    Rules::compile(pipeline, Memory { before: None, bytes: MEMORY }, &|| None, 0)
 }
 
 fn explain(unprepared: Unprepared) -> String {

@@ -68,7 +68,13 @@ impl Objects {
     pub(crate) fn add(&mut self, kind: &str, document: &Node<'_>) {
         let Some(mut document) = document.clone().secret().fields() else { return };
         let Some(mut meta) = object_meta(&mut document) else { return };
-        let namespace = if matches!(kind, "Node" | "Namespace") { String::new() } else { meta.namespace.clone() };
+        if kind == "Namespace" {
+            return self.namespace(meta);
+        }
+        if kind == "ConfigMap" && !(meta.name.value == SHOOT_INFO && meta.namespace == CLUSTER_NAMESPACE) {
+            return;
+        }
+        let namespace = if kind == "Node" { String::new() } else { meta.namespace.clone() };
         let key = (kind.to_owned(), namespace, meta.name.value.clone());
         if let Some(first) = self.places.get(&key) {
             let message = format!("{kind} is defined twice, first at {}", first.position());
@@ -82,19 +88,28 @@ impl Objects {
                 let labels = strings(&mut meta.fields, "labels", |key| NODE_LABELS.contains(&key));
                 self.node_labels.insert(meta.name.value, labels);
             }
-            "Namespace" if meta.name.value == CLUSTER_NAMESPACE => {
-                self.cluster.uid = text(&mut meta.fields, "uid");
-            }
-            "ConfigMap" if meta.name.value == SHOOT_INFO && meta.namespace == CLUSTER_NAMESPACE => {
-                self.cluster.cloud_provider = cloud_provider(&mut document);
-            }
+            "ConfigMap" => self.cluster.cloud_provider = cloud_provider(&mut document),
             "ReplicaSet" | "Job" => {
                 if let Some(owner) = owners(&mut meta.fields).into_iter().next() {
                     self.owners.insert(key, owner);
                 }
             }
-            // Namespaces and ConfigMaps of no interest.
             _ => {}
+        }
+    }
+
+    /// Many files begin with the namespace of what is in them. It is of interest where a cluster says what it is.
+    fn namespace(&mut self, mut meta: ObjectMeta<'_>) {
+        if meta.name.value != CLUSTER_NAMESPACE {
+            return;
+        }
+        let Some(uid) = text(&mut meta.fields, "uid") else { return };
+        match &self.cluster.uid {
+            Some(known) if *known != uid => {
+                let message = format!("{CLUSTER_NAMESPACE} has two uids: the objects are of two clusters");
+                meta.fields.node().findings().push(Diagnostic::error(&meta.name.place, message));
+            }
+            _ => self.cluster.uid = Some(uid),
         }
     }
 

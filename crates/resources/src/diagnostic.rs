@@ -43,9 +43,9 @@ impl fmt::Display for Severity {
 pub struct Diagnostic {
     /// Name of the [`Source`](crate::Source), as given by the caller.
     pub file: String,
-    /// Line, counted from 1.
+    /// Line, counted from 1; 0 when there is no text that could have one.
     pub line: usize,
-    /// Column in characters, counted from 1.
+    /// Column in characters, counted from 1; 0 as for the line.
     pub column: usize,
     /// Path of the field within its document, for example `spec.output.otlp.endpoint.value`; empty when the finding
     /// concerns a whole document or file.
@@ -136,7 +136,10 @@ impl Diagnostic {
 /// One line. The alternate form (`{:#}`) also says which pipeline it is about, and the reason of its condition.
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}: ", self.file, self.line, self.column, self.severity)?;
+        match self.line {
+            0 => write!(f, "{}: {}: ", self.file, self.severity)?,
+            line => write!(f, "{}:{line}:{}: {}: ", self.file, self.column, self.severity)?,
+        }
         if f.alternate() {
             self.fmt_condition(f)?;
         }
@@ -204,6 +207,8 @@ pub(crate) enum Excerpt {
     Line,
     /// The key only: the value, or what lies beside it, may be secret.
     Key,
+    /// The line that a mapping or a list begins with, masked unless its key is one whose values are public.
+    Block,
 }
 
 /// A place in a source, with the path of the field found there.
@@ -219,9 +224,14 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// A file or directory, not something in it.
+    pub(crate) fn whole(file: &str) -> Self {
+        Self { line: 0, column: 0, ..Self::start_of(file) }
+    }
+
     /// The first character of a file.
     pub(crate) fn start_of(file: &str) -> Self {
-        Self { file: file.into(), line: 1, column: 1, width: 1, field: String::new(), excerpt: Excerpt::Key }
+        Self { file: file.into(), line: 1, column: 1, width: 1, field: String::new(), excerpt: Excerpt::Block }
     }
 
     /// The same place, its value not to be shown.
@@ -233,7 +243,7 @@ impl Place {
     pub(crate) fn shown(&self, value: &str) -> String {
         match self.excerpt {
             Excerpt::Line => quoted(value),
-            Excerpt::Key => "(value not shown)".to_owned(),
+            Excerpt::Key | Excerpt::Block => "(value not shown)".to_owned(),
         }
     }
 
@@ -262,6 +272,10 @@ impl Findings {
         } else {
             self.more.set(self.more.get() + 1);
         }
+    }
+
+    pub(crate) fn extend(&self, diagnostics: impl IntoIterator<Item = Diagnostic>) {
+        diagnostics.into_iter().for_each(|diagnostic| self.push(diagnostic));
     }
 
     /// How many findings are kept: a mark for [`attribute`](Self::attribute).

@@ -7,11 +7,11 @@
 //!
 //! Invariants:
 //! - **R1** All errors are reported at once; a document that is wrong does not hide what is wrong in another.
-//! - **R2** Every diagnostic names a file, a line and a column.
+//! - **R2** Every diagnostic names a file, and a line and a column in it if it can be read.
 //! - **R3** No secret value (from a `Secret`, a header, a credential, a key) appears in a diagnostic, in its
 //!   rendering, or in any `Debug` output of this crate.
-//! - **R4** Nothing given is ignored: an unknown field is an error, one without effect (or none yet) a warning. Objects
-//!   of a cluster, which are somebody else's, are the exception.
+//! - **R4** Nothing given is ignored: an unknown field is an error, one without effect (or none yet) a warning, and so are
+//!   objects of kinds that mean nothing here. Fields of a cluster's objects, which are somebody else's, are the exception.
 //! - **R5** Any input ends in a plan or a report, in time and memory proportional to its size: depth, aliases, file
 //!   size and the number of diagnostics are bounded.
 
@@ -27,6 +27,7 @@ mod endpoint;
 mod fluent_bit;
 mod input;
 mod json;
+mod kind;
 mod load;
 mod log_pipeline;
 mod metric_pipeline;
@@ -51,5 +52,5 @@ pub use change::LogOutputs;
 pub use convert::{ConversionError, convert, is_convertible};
 pub use diagnostic::{Diagnostic, PipelineRef, Reason, Report, Severity};
 pub use json::documents;
-pub use load::{Loaded, Version, load};
+pub use load::{Foreign, Loaded, Version, load, load_with};
 pub use source::{MAX_FILE_BYTES, Source, Stamp, read, stamp};

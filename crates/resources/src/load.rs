@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use weir_plan::{Enrichment, Plan, Signal};
+use weir_plan::{Enrichment, Plan, ServiceEnrichment, Signal};
 
 use crate::change::LogOutputs;
 use crate::cluster::{self, Objects};
-use crate::diagnostic::{Diagnostic, Findings, PipelineRef, Place, Report, quoted};
+use crate::diagnostic::{Diagnostic, Findings, PipelineRef, Place, Report, Severity, quoted, sorted};
+use crate::kind;
 use crate::node::{Fields, Located, Node};
 use crate::pipeline::Pipeline;
 use crate::secret::Secrets;
@@ -49,15 +50,40 @@ impl Version {
     }
 }
 
-/// A configuration that can be run.
+/// What becomes of objects of kinds that mean nothing here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Foreign {
+    /// They are skipped, with one warning for each file.
+    Skip,
+    /// Each is an error.
+    Refuse,
+}
+
+/// A configuration without mistakes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// What to run; at least one pipeline.
+    /// What to run.
     pub plan: Plan,
     /// What deserves attention, by file, line and column.
     pub warnings: Vec<Diagnostic>,
     /// What the next configuration must not change.
     pub log_outputs: LogOutputs,
+    /// Of the warnings, the one that says that there is nothing to run.
+    idle: Option<Diagnostic>,
+}
+
+impl Loaded {
+    /// For whoever wants to run it: the same with at least one pipeline.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn runnable(self) -> Result<Self, Report> {
+        let Some(idle) = self.idle else { return Ok(self) };
+        let others = self.warnings.into_iter().filter(|warning| *warning != idle);
+        let mut error = idle.clone();
+        error.severity = Severity::Error;
+        Err(Report { diagnostics: sorted(others.chain([error]).collect()) })
+    }
 }
 
 /// Compiles configuration texts to a plan. Certificates are judged as of `now`.
@@ -65,11 +91,19 @@ pub struct Loaded {
 /// # Errors
 /// Everything that is wrong, in one report: syntax, unknown fields, types, rules, references, certificates.
 pub fn load(sources: &[Source], now: SystemTime) -> Result<Loaded, Report> {
+    load_with(sources, now, Foreign::Skip)
+}
+
+/// The same, with a say in what becomes of objects that mean nothing here.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with(sources: &[Source], now: SystemTime, foreign: Foreign) -> Result<Loaded, Report> {
     let findings = Findings::default();
-    let (plan, log_outputs) = Loader::new(&findings).load(sources, now);
+    let (plan, log_outputs, idle) = Loader::new(&findings, foreign).load(sources, now);
     let failed = findings.has_errors();
     let diagnostics = findings.into_sorted();
-    if failed { Err(Report { diagnostics }) } else { Ok(Loaded { plan, warnings: diagnostics, log_outputs }) }
+    if failed { Err(Report { diagnostics }) } else { Ok(Loaded { plan, warnings: diagnostics, log_outputs, idle }) }
 }
 
 struct Loader<'a> {
@@ -78,36 +112,59 @@ struct Loader<'a> {
     pipelines: Vec<Pipeline>,
     telemetry: Option<Telemetry>,
     objects: Objects,
+    foreign: Foreign,
+    /// Objects of the source being read that mean nothing here.
+    skipped: Skipped,
+    /// Something was read that means something.
+    found: bool,
 }
 
+/// Objects that mean nothing here.
+#[derive(Default)]
+struct Skipped {
+    first: Option<Place>,
+    count: usize,
+    /// Some of their kinds, each once.
+    kinds: Vec<String>,
+}
+
+/// Kinds that are named in a message.
+const MAX_KINDS_SHOWN: usize = 5;
+
 impl<'a> Loader<'a> {
-    fn new(findings: &'a Findings) -> Self {
-        let (secrets, objects) = (Secrets::default(), Objects::default());
-        Self { findings, secrets, pipelines: Vec::new(), telemetry: None, objects }
+    fn new(findings: &'a Findings, foreign: Foreign) -> Self {
+        let (secrets, objects, skipped) = (Secrets::default(), Objects::default(), Skipped::default());
+        let (pipelines, telemetry) = (Vec::new(), None);
+        Self { findings, secrets, pipelines, telemetry, objects, foreign, skipped, found: false }
     }
 
-    fn load(mut self, sources: &[Source], now: SystemTime) -> (Plan, LogOutputs) {
+    fn load(mut self, sources: &[Source], now: SystemTime) -> (Plan, LogOutputs, Option<Diagnostic>) {
         for source in sources {
             self.read(source);
         }
         self.check_names();
         let pipelines = self.compile(now);
-        if pipelines.is_empty() && !self.findings.has_errors() {
-            let file = sources.first().map_or("configuration", |source| source.name.as_str());
-            let message = match self.pipelines.as_slice() {
-                [] => "no pipeline is defined",
-                _ => "no pipeline is defined but those that are not active yet",
-            };
-            let expected = "at least one TracePipeline, MetricPipeline or LogPipeline";
-            self.findings.push(Diagnostic::error(&Place::start_of(file), message).expected(expected));
-        }
+        let idle = (pipelines.is_empty() && !self.findings.has_errors()).then(|| self.idle(sources));
+        self.findings.extend(idle.clone());
         let log_outputs = self.log_outputs();
         let (metadata, mut cluster) = self.objects.compile();
         let (service, spec) = self.telemetry.map(|Telemetry { service, spec, .. }| (service, spec)).unwrap_or_default();
         let telemetry::Spec { enrichments, intervals } = spec;
         cluster.name = enrichments.cluster_name;
         let enrichment = Enrichment { service, cluster, pod_labels: enrichments.pod_labels };
-        (Plan { pipelines, enrichment, metadata, intervals }, log_outputs)
+        (Plan { pipelines, enrichment, metadata, intervals }, log_outputs, idle)
+    }
+
+    /// There is nothing to run: a mistake only if there is nothing at all.
+    fn idle(&self, sources: &[Source]) -> Diagnostic {
+        let file = sources.first().map_or("configuration", |source| source.name.as_str());
+        let message = match self.pipelines.as_slice() {
+            [] => "no pipeline is defined",
+            _ => "no pipeline is defined but those that are not active yet",
+        };
+        let note = if self.found { Diagnostic::warning } else { Diagnostic::error };
+        let expected = "at least one TracePipeline, MetricPipeline or LogPipeline";
+        note(&Place::start_of(file), message).expected(expected)
     }
 
     fn log_outputs(&self) -> LogOutputs {
@@ -129,6 +186,7 @@ impl<'a> Loader<'a> {
         for root in &documents.roots {
             self.document(&Node::root(file.clone(), root, self.findings), true);
         }
+        self.findings.extend(std::mem::take(&mut self.skipped).into_warning());
     }
 
     /// Reads one document, or an item of a list, which may be no list itself: the API server prints no such thing.
@@ -138,6 +196,14 @@ impl<'a> Loader<'a> {
         let Some(kind) = fields.required("kind") else { return };
         let Some(name) = kind.string().map(|name| name.value) else { return };
         let api_version = api_version.as_ref();
+        if api_version.and_then(Node::text).is_some_and(|version| kind::is_foreign(version, &name)) {
+            match self.foreign {
+                Foreign::Skip => self.skipped.add(&kind, &name),
+                Foreign::Refuse => self.refuse(&kind, &name, lists),
+            }
+            return;
+        }
+        self.found = true;
         if let Some((_, signal)) = PIPELINES.iter().find(|(kind, _)| *kind == name) {
             if let Some(version) = version(api_version, &name, PIPELINE_VERSIONS) {
                 self.pipeline(fields, *signal, version);
@@ -189,10 +255,7 @@ impl<'a> Loader<'a> {
     }
 
     fn refuse(&self, kind: &Node<'_>, name: &str, lists: bool) {
-        let mut known: Vec<&str> = PIPELINES.iter().map(|(kind, _)| *kind).collect();
-        known.extend(["Telemetry", "Secret"]);
-        known.extend(cluster::KINDS.iter().map(|(kind, _)| *kind));
-        known.extend(lists.then_some("List"));
+        let known = kind::known(lists);
         let message = format!("{} is not a supported kind", kind.place().shown(name));
         self.findings.push(kind.error(message).value(name).expected(suggest::one_of(&known, name)));
     }
@@ -219,14 +282,39 @@ impl<'a> Loader<'a> {
     }
 
     fn compile(&self, now: SystemTime) -> Vec<weir_plan::Pipeline> {
+        let service = self.telemetry.as_ref().map(|telemetry| telemetry.service).unwrap_or_default();
         let resolver = Resolver { secrets: &self.secrets, now, findings: self.findings };
         let compile = |pipeline: &Pipeline| {
             let mark = self.findings.mark();
             let compiled = pipeline.compile(resolver);
+            if service == ServiceEnrichment::Otel {
+                pipeline.warn_of_proxies(self.findings);
+            }
             self.findings.attribute(mark, &pipeline.reference());
             compiled
         };
         self.pipelines.iter().filter_map(compile).collect()
+    }
+}
+
+impl Skipped {
+    fn add(&mut self, kind: &Node<'_>, name: &str) {
+        self.first.get_or_insert_with(|| Place { field: String::new(), ..kind.place() });
+        self.count += 1;
+        let shown = kind.place().shown(name);
+        if !self.kinds.contains(&shown) && self.kinds.len() <= MAX_KINDS_SHOWN {
+            self.kinds.push(shown);
+        }
+    }
+
+    /// One for all of them.
+    fn into_warning(mut self) -> Option<Diagnostic> {
+        let first = self.first?;
+        let more = if self.kinds.len() > MAX_KINDS_SHOWN { ", ..." } else { "" };
+        self.kinds.truncate(MAX_KINDS_SHOWN);
+        let (objects, kinds) = (if self.count == 1 { "object" } else { "objects" }, self.kinds.join(", "));
+        let message = format!("skipped {} {objects} of kinds that mean nothing here: {kinds}{more}", self.count);
+        Some(Diagnostic::warning(&first, message))
     }
 }
 

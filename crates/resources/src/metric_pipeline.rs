@@ -38,7 +38,7 @@ pub(crate) fn decode(spec: &Node<'_>, version: Version) -> Option<Spec> {
     fields.finish();
     let ((output, temporality), output_place) = output?;
     let processing = Processing { transforms, filters, temporality };
-    Some(Spec { input, processing, output: Output::Otlp(Box::new(output)), output_place })
+    Some(Spec { input, processing, output: Output::Otlp(Box::new(output)), output_place, proxied: Vec::new() })
 }
 
 fn decode_output(otlp: &Node<'_>, version: Version) -> Option<(OtlpOutput, Temporality)> {

@@ -56,8 +56,11 @@ impl<'a> Node<'a> {
     /// have taken in a secret by a missing line.
     pub(crate) fn place(&self) -> Place {
         let scalar = !matches!(self.yaml.content, Content::List(_) | Content::Map(_));
-        let shown = scalar && !self.secret && self.yaml.at.one_line;
-        let excerpt = if shown { Excerpt::Line } else { Excerpt::Key };
+        let excerpt = match (self.secret, scalar) {
+            (false, true) if self.yaml.at.one_line => Excerpt::Line,
+            (false, false) => Excerpt::Block,
+            _ => Excerpt::Key,
+        };
         Place { excerpt, ..self.place.clone() }
     }
 
@@ -67,7 +70,7 @@ impl<'a> Node<'a> {
 
     /// Warns of a part that is read and checked, and does nothing yet.
     pub(crate) fn warn_not_active(&self, what: &str) {
-        self.findings.push(Diagnostic::warning(&self.place().hidden(), format!("not active yet: {what}")));
+        self.findings.push(Diagnostic::warning(&self.place(), format!("not active yet: {what}")));
     }
 
     pub(crate) fn string(&self) -> Option<Located<String>> {
@@ -75,6 +78,14 @@ impl<'a> Node<'a> {
             Content::Text(text) => Some(Located { value: text.clone(), place: self.place() }),
             Content::Number(_) | Content::Bool(_) => self.wrong_scalar("a string: put the value in quotes"),
             _ => self.wrong_type("a string"),
+        }
+    }
+
+    /// The text, if it is one; nothing is reported.
+    pub(crate) fn text(&self) -> Option<&'a str> {
+        match &self.yaml.content {
+            Content::Text(text) => Some(text),
+            _ => None,
         }
     }
 
@@ -178,7 +189,7 @@ impl<'a> Node<'a> {
         };
         let place = self.place();
         let diagnostic = match place.excerpt {
-            Excerpt::Key => Diagnostic::error(&place, format!("found a {kind}")),
+            Excerpt::Key | Excerpt::Block => Diagnostic::error(&place, format!("found a {kind}")),
             Excerpt::Line => Diagnostic::error(&place, format!("found the {kind} {text}")).value(&text),
         };
         self.findings.push(diagnostic.expected(expected));

@@ -7,7 +7,7 @@ use weir_plan::{Backlog, Input, Processing, Signal};
 
 use crate::Version;
 use crate::backlog;
-use crate::diagnostic::{Diagnostic, PipelineRef, Place};
+use crate::diagnostic::{Diagnostic, Findings, PipelineRef, Place};
 use crate::fluent_bit::FluentBit;
 use crate::node::{Fields, Node};
 use crate::object::{self, Metadata};
@@ -38,6 +38,8 @@ pub(crate) struct Spec {
     pub(crate) output: Output,
     /// Where the output stands.
     pub(crate) output_place: Place,
+    /// Where rules ask how Istio's proxies name a service.
+    pub(crate) proxied: Vec<Place>,
 }
 
 /// Where a pipeline delivers to.
@@ -83,6 +85,17 @@ impl Pipeline {
     pub(crate) fn output(&self) -> Option<(bool, &Place)> {
         let spec = self.spec.as_ref()?;
         Some((matches!(spec.output, Output::Otlp(_)), &spec.output_place))
+    }
+
+    /// Warns of rules that ask for what enrichment takes away before, unless a Telemetry says otherwise.
+    pub(crate) fn warn_of_proxies(&self, findings: &Findings) {
+        for place in self.spec.iter().flat_map(|spec| &spec.proxied) {
+            let message = "service.* attributes of Istio's proxies are removed before rules see them: what is compared here \
+                           is the name of the pod that sent, if it is known (docs/enrichment.md#service-attributes)";
+            let expected = "k8s.* attributes, or a Telemetry with the annotation \
+                            telemetry.kyma-project.io/service-enrichment: kyma-legacy";
+            findings.push(Diagnostic::warning(place, message).expected(expected));
+        }
     }
 
     /// Follows references. `None` has been reported: as an error, or as not active yet.

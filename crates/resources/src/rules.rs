@@ -9,7 +9,7 @@ use crate::diagnostic::{Diagnostic, Place, Reason};
 use crate::node::{Fields, Located, Node};
 
 /// How the published text ends, after what is wrong.
-const FIX: &str = "Fix the syntax error indicated by the message or see troubleshooting: docs/ottl.md#before-it-runs";
+const FIX: &str = "Fix the syntax error indicated by the message or see troubleshooting: names are case-sensitive, and functions, paths, enums and kinds of arguments are checked before anything runs (docs/ottl.md)";
 
 /// The rules of a pipeline.
 pub(crate) struct Rules<'a> {
@@ -17,27 +17,36 @@ pub(crate) struct Rules<'a> {
     pub(crate) filters: Vec<Filter>,
     /// The fields they stand in, as far as they are given.
     pub(crate) given: Vec<(&'static str, Node<'a>)>,
+    /// Those that ask how Istio's proxies name a service.
+    pub(crate) proxied: Vec<Place>,
 }
+
+/// The attribute by which spans of Istio's proxies are known has this value.
+const PROXY: &str = "\"proxy\"";
+
+/// How the keys begin of attributes that say what a service is.
+const SERVICE: &str = "\"service.";
 
 /// Takes `transform` and `filter` from a pipeline's `spec`.
 pub(crate) fn take<'a>(fields: &mut Fields<'a>, signal: Signal) -> Rules<'a> {
-    let mut rules = Rules { transforms: Vec::new(), filters: Vec::new(), given: Vec::new() };
+    let mut rules = Rules { transforms: Vec::new(), filters: Vec::new(), given: Vec::new(), proxied: Vec::new() };
     if let Some(node) = fields.optional("transform") {
-        rules.transforms = node.list().iter().filter_map(|node| transform(node, signal)).collect();
+        rules.transforms = node.list().iter().filter_map(|node| transform(node, signal, &mut rules.proxied)).collect();
         rules.given.push(("transform", node));
     }
     if let Some(node) = fields.optional("filter") {
-        rules.filters = node.list().iter().filter_map(|node| filter(node, signal)).collect();
+        rules.filters = node.list().iter().filter_map(|node| filter(node, signal, &mut rules.proxied)).collect();
         rules.given.push(("filter", node));
     }
     rules
 }
 
-fn transform(node: &Node<'_>, signal: Signal) -> Option<Transform> {
+fn transform(node: &Node<'_>, signal: Signal, proxied: &mut Vec<Place>) -> Option<Transform> {
     let mut fields = node.fields()?;
     let conditions = texts(&mut fields, "conditions");
     let statements = texts(&mut fields, "statements");
     fields.finish();
+    proxied.extend(asking_proxies(conditions.iter().chain(&statements)));
     if statements.is_empty() {
         warn_empty(node, "statements");
     }
@@ -51,10 +60,11 @@ fn transform(node: &Node<'_>, signal: Signal) -> Option<Transform> {
     Some(rule)
 }
 
-fn filter(node: &Node<'_>, signal: Signal) -> Option<Filter> {
+fn filter(node: &Node<'_>, signal: Signal, proxied: &mut Vec<Place>) -> Option<Filter> {
     let mut fields = node.fields()?;
     let conditions = texts(&mut fields, "conditions");
     fields.finish();
+    proxied.extend(asking_proxies(&conditions));
     if conditions.is_empty() {
         warn_empty(node, "conditions");
     }
@@ -71,13 +81,19 @@ fn texts(fields: &mut Fields<'_>, key: &'static str) -> Vec<Located<String>> {
     fields.optional(key).map(|node| node.strings()).unwrap_or_default()
 }
 
+/// Where it is asked how Istio's proxies name a service.
+fn asking_proxies<'t>(texts: impl IntoIterator<Item = &'t Located<String>>) -> impl Iterator<Item = Place> {
+    let asking = texts.into_iter().filter(|text| text.value.contains(PROXY) && text.value.contains(SERVICE));
+    asking.map(|text| text.place.clone())
+}
+
 fn values(texts: &[Located<String>]) -> Vec<String> {
     texts.iter().map(|text| text.value.clone()).collect()
 }
 
 fn warn_empty(node: &Node<'_>, what: &str) {
     let message = format!("has no effect: it has no {what}");
-    node.findings().push(Diagnostic::warning(&node.place().hidden(), message));
+    node.findings().push(Diagnostic::warning(&node.place(), message));
 }
 
 /// The texts that are compiled together.

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::diagnostic::{Diagnostic, Findings, Place, Report};
 
@@ -28,12 +29,18 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Reads files, and the `*.yaml` and `*.yml` files of directories in the order of their names (not those of their
-/// subdirectories, and no hidden files).
+/// The path that stands for the standard input.
+const STDIN: &str = "-";
+
+/// How files of a directory end that are configuration.
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// Reads files, `-` (the standard input, once for the process), and the `*.yaml`, `*.yml` and `*.json` files of directories
+/// in the order of their names (not those of their subdirectories, and no hidden files).
 ///
 /// # Errors
 /// One diagnostic for each path that is missing, cannot be read, is not UTF-8, is larger than [`MAX_FILE_BYTES`], or
-/// is a directory without a YAML file.
+/// is a directory without such a file.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Report> {
     let findings = Findings::default();
     let mut sources = Vec::new();
@@ -56,7 +63,7 @@ type FileStamp = (u64, u64, u64, [i64; 4]);
 /// another target of a link.
 pub fn stamp(paths: &[PathBuf]) -> Stamp {
     let files = paths.iter().flat_map(|path| {
-        let inside = if path.is_dir() { yaml_files(path).unwrap_or_default() } else { Vec::new() };
+        let inside = if path.is_dir() { files_in(path).unwrap_or_default() } else { Vec::new() };
         std::iter::once(path.clone()).chain(inside)
     });
     let of = |metadata: fs::Metadata| {
@@ -70,25 +77,25 @@ fn files_of(path: &Path, findings: &Findings) -> Vec<PathBuf> {
     if !path.is_dir() {
         return vec![path.to_owned()];
     }
-    let at = Place::start_of(&path.to_string_lossy());
-    match yaml_files(path) {
+    let at = Place::whole(&path.to_string_lossy());
+    match files_in(path) {
         Err(error) => findings.push(Diagnostic::error(&at, format!("cannot read directory: {error}"))),
         Ok(files) if files.is_empty() => {
-            let message = "cannot find configuration: the directory has no YAML file";
-            findings.push(Diagnostic::error(&at, message).expected("at least one *.yaml or *.yml file"));
+            let message = "cannot find configuration: the directory has no YAML or JSON file";
+            findings.push(Diagnostic::error(&at, message).expected("at least one *.yaml, *.yml or *.json file"));
         }
         Ok(files) => return files,
     }
     Vec::new()
 }
 
-fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+fn files_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
-        if yaml && !hidden && path.is_file() {
+        let wanted = path.extension().is_some_and(|found| EXTENSIONS.iter().any(|extension| found == *extension));
+        if wanted && !hidden && path.is_file() {
             files.push(path);
         }
     }
@@ -96,15 +103,34 @@ fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// No more than a little over the limit.
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What it says can be read once, and holds as long as the process.
+fn standard_input() -> io::Result<Vec<u8>> {
+    static SAID: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(said) = SAID.get() {
+        return Ok(said.clone());
+    }
+    let mut bytes = Vec::new();
+    io::stdin().take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(SAID.get_or_init(|| bytes).clone())
+}
+
 fn read_file(path: &Path, findings: &Findings) -> Option<Source> {
     let name = path.to_string_lossy().into_owned();
-    let mut at = Place::start_of(&name);
-    let mut bytes = Vec::new();
-    let result = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
-    if let Err(error) = result {
-        findings.push(Diagnostic::error(&at, format!("cannot read file: {error}")));
-        return None;
-    }
+    let at = Place::whole(&name);
+    let bytes = match if name == STDIN { standard_input() } else { content(path) } {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            findings.push(Diagnostic::error(&at, format!("cannot read file: {error}")));
+            return None;
+        }
+    };
     if bytes.len() as u64 > MAX_FILE_BYTES {
         let message = format!("cannot read file: it is larger than {} MiB", MAX_FILE_BYTES >> 20);
         findings.push(Diagnostic::error(&at, message));
@@ -114,6 +140,7 @@ fn read_file(path: &Path, findings: &Findings) -> Option<Source> {
         Ok(text) => return Some(Source { name, text }),
         Err(error) => error,
     };
+    let mut at = Place::start_of(&name);
     let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
     let line_start = valid.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
     at.line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;

@@ -21,8 +21,6 @@ pub(crate) fn nearest<'a>(known: &[&'a str], given: &str) -> Option<&'a str> {
         return None;
     }
     let given = given.to_lowercase();
-    // A third of the name may be wrong, and never more than three letters.
-    let close_enough = |name: &str| (name.len() / 3).clamp(1, 3);
     known
         .iter()
         .map(|name| (distance(&name.to_lowercase(), &given), *name))
@@ -30,6 +28,16 @@ pub(crate) fn nearest<'a>(known: &[&'a str], given: &str) -> Option<&'a str> {
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
         .or_else(|| known.iter().copied().find(|name| is_longer_form(&name.to_lowercase(), &given)))
+}
+
+/// Whether a name was probably meant to be another.
+pub(crate) fn is_misspelt(name: &str, given: &str) -> bool {
+    given.chars().count() <= MAX_CHARS && distance(&name.to_lowercase(), &given.to_lowercase()) <= close_enough(name)
+}
+
+/// A third of the name may be wrong, and never more than three letters.
+fn close_enough(name: &str) -> usize {
+    (name.len() / 3).clamp(1, 3)
 }
 
 /// Whether one name is the other with something added (`user`, `username`).

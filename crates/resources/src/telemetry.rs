@@ -81,7 +81,7 @@ fn take_gateway(fields: &mut Fields<'_>) {
     let Some(mut gateway) = fields.optional("gateway").and_then(|node| node.fields()) else { return };
     if let Some(node) = gateway.optional("scaling") {
         let message = "is deprecated and has no effect";
-        node.findings().push(Diagnostic::warning(&node.place().hidden(), message));
+        node.findings().push(Diagnostic::warning(&node.place(), message));
         check_scaling(&node);
     }
     gateway.finish();

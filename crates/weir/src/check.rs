@@ -9,9 +9,10 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use weir_plan::Plan;
-use weir_resources::{Diagnostic, Loaded, LogOutputs, PipelineRef, Reason, Report, Severity, Source};
+use weir_resources::{Diagnostic, Foreign, Loaded, LogOutputs, PipelineRef, Reason, Report, Severity, Source};
 
 use crate::cli::{CheckArgs, CheckFormat};
+use crate::output::printed;
 
 /// What was found in a configuration.
 #[derive(Default)]
@@ -24,25 +25,30 @@ struct Checked {
 
 /// Prints findings and a summary.
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let checked = examine(&args.paths);
+    let checked = examine(&args.paths, |sources| compile(sources, foreign(args.strict)));
     // It may run, and it will not work.
     let expired = checked.findings.iter().any(|finding| finding.reason == Some(Reason::TlsCertificateExpired));
     let ok = checked.plan.is_some() && !expired;
-    match args.format {
-        CheckFormat::Text => summarise(&checked)?,
-        CheckFormat::Json => writeln!(io::stdout(), "{}", document(&checked, ok))?,
-    }
+    printed(match args.format {
+        CheckFormat::Text => summarise(&checked),
+        CheckFormat::Json => writeln!(io::stdout(), "{}", document(&checked, ok)),
+    })?;
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Loads a plan for a command that ends; `None` when findings, which are printed, forbid it.
 pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Option<Plan>> {
-    let checked = examine(paths);
+    let checked = examine(paths, |sources| compile(sources, Foreign::Skip)?.runnable());
     print(&checked.findings, &checked.sources)?;
     Ok(checked.plan)
 }
 
-fn examine(paths: &[PathBuf]) -> Checked {
+/// What `--strict` says.
+pub(crate) fn foreign(strict: bool) -> Foreign {
+    if strict { Foreign::Refuse } else { Foreign::Skip }
+}
+
+fn examine(paths: &[PathBuf], compile: impl FnOnce(&[Source]) -> Result<Loaded, Report>) -> Checked {
     let sources = match weir_resources::read(paths) {
         Ok(sources) => sources,
         Err(report) => return Checked { findings: report.diagnostics, ..Checked::default() },
@@ -90,8 +96,8 @@ fn finding(finding: &Diagnostic) -> Value {
     json!({
         "severity": match severity { Severity::Error => "error", Severity::Warning => "warning" },
         "file": file,
-        "line": line,
-        "column": column,
+        "line": place(*line),
+        "column": place(*column),
         "field": given(field),
         "value": value,
         "message": message,
@@ -99,6 +105,11 @@ fn finding(finding: &Diagnostic) -> Value {
         "pipeline": pipeline.as_ref().map(name),
         "reason": reason.map(Reason::name),
     })
+}
+
+/// Nothing for a file that cannot be read.
+fn place(number: usize) -> Option<usize> {
+    Some(number).filter(|number| *number > 0)
 }
 
 fn given(text: &str) -> Option<&str> {
@@ -110,15 +121,15 @@ fn name(pipeline: &PipelineRef) -> String {
 }
 
 /// Loads a configuration for a gateway, beside the one that runs so far. Warnings are logged.
-pub(crate) fn take_up(paths: &[PathBuf], running: &LogOutputs) -> Result<Loaded, Report> {
-    let loaded = compile(&weir_resources::read(paths)?)?;
+pub(crate) fn take_up(paths: &[PathBuf], foreign: Foreign, running: &LogOutputs) -> Result<Loaded, Report> {
+    let loaded = compile(&weir_resources::read(paths)?, foreign)?.runnable()?;
     loaded.log_outputs.check_after(running)?;
     log(&loaded.warnings);
     Ok(loaded)
 }
 
-fn compile(sources: &[Source]) -> Result<Loaded, Report> {
-    let mut loaded = weir_resources::load(sources, SystemTime::now())?;
+fn compile(sources: &[Source], foreign: Foreign) -> Result<Loaded, Report> {
+    let mut loaded = weir_resources::load_with(sources, SystemTime::now(), foreign)?;
     let cluster = &mut loaded.plan.enrichment.cluster;
     cluster.name = cluster.name.take().or_else(api_server);
     Ok(loaded)
@@ -134,6 +145,7 @@ pub(crate) fn log(diagnostics: &[Diagnostic]) {
     for diagnostic in diagnostics {
         let Diagnostic { file, line, column, field, message, expected, severity, pipeline, reason, .. } = diagnostic;
         let [field, expected] = [field, expected].map(|text| given(text));
+        let [line, column] = [*line, *column].map(place);
         let pipeline = pipeline.as_ref().map(name);
         let reason = reason.map(Reason::name);
         match severity {

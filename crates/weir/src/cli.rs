@@ -27,7 +27,7 @@ Exit codes: 0 success, 1 failure or findings, 2 wrong usage.";
 #[derive(Parser, Debug)]
 #[command(name = "weir", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
-    /// How log lines look; `auto` is human on a terminal and json elsewhere
+    /// How log lines look; `auto` is human on a terminal, and for commands that end by themselves, and json elsewhere
     #[arg(long, value_enum, default_value_t = LogFormat::Auto, global = true, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
     /// Least severe log lines shown
@@ -100,9 +100,12 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = CHECK_EXAMPLES)]
 pub(crate) struct CheckArgs {
-    /// YAML files, or directories of them
+    /// YAML or JSON files, directories of them, or - for the standard input
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) paths: Vec<PathBuf>,
+    /// Refuse objects of kinds that mean nothing here, such as a Deployment, instead of skipping them
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// How findings are printed
     #[arg(long, value_enum, default_value_t = CheckFormat::Text, value_name = "FORMAT")]
     pub(crate) format: CheckFormat,
@@ -127,7 +130,7 @@ Every document is printed, as JSON, Secrets included; those of other kinds are n
 #[derive(Args, Debug)]
 #[command(after_help = CONVERT_EXAMPLES)]
 pub(crate) struct ConvertArgs {
-    /// YAML files, or directories of them
+    /// YAML or JSON files, directories of them, or - for the standard input
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) paths: Vec<PathBuf>,
     /// The version to write
@@ -158,90 +161,99 @@ memory instead, and lost with the process. Outputs go through the proxies that t
 HTTP_PROXY and NO_PROXY name. On SIGTERM or Ctrl-C, what is under way is finished first; a second signal
 ends at once.";
 
+/// Headings of the options.
+const PORTS: &str = "Ports";
+const SECURITY: &str = "Security of the OTLP ports";
+const MEMORY: &str = "Memory";
+const DATA_DIRECTORY: &str = "Data directory";
+const ADMINISTRATION: &str = "Administration: samples of what backends refused, at /rejected";
+
 #[derive(Args, Debug)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// YAML files with pipelines, Secrets and whatever else belongs to them, or directories of such files
+    /// YAML or JSON files with pipelines, Secrets and whatever else belongs to them, directories of such files, or - for the
+    /// standard input
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) paths: Vec<PathBuf>,
+    /// Refuse objects of kinds that mean nothing here, such as a Deployment, instead of skipping them
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Address of all ports but --admin-port; 0.0.0.0 for all addresses
-    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    #[arg(long, help_heading = PORTS, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(crate) listen: IpAddr,
     /// Port of OTLP/gRPC; 0 picks a free one
-    #[arg(long, value_name = "PORT", default_value_t = settings::GRPC_PORT)]
+    #[arg(long, help_heading = PORTS, value_name = "PORT", default_value_t = settings::GRPC_PORT)]
     pub(crate) grpc_port: u16,
     /// Port of OTLP/HTTP; 0 picks a free one
-    #[arg(long, value_name = "PORT", default_value_t = settings::HTTP_PORT)]
+    #[arg(long, help_heading = PORTS, value_name = "PORT", default_value_t = settings::HTTP_PORT)]
     pub(crate) http_port: u16,
     /// Port of the Prometheus metrics; 0 picks a free one
-    #[arg(long, value_name = "PORT", default_value_t = settings::METRICS_PORT)]
+    #[arg(long, help_heading = PORTS, value_name = "PORT", default_value_t = settings::METRICS_PORT)]
     pub(crate) metrics_port: u16,
     /// Port of the health check; 0 picks a free one
-    #[arg(long, value_name = "PORT", default_value_t = settings::HEALTH_PORT)]
+    #[arg(long, help_heading = PORTS, value_name = "PORT", default_value_t = settings::HEALTH_PORT)]
     pub(crate) health_port: u16,
     /// Memory for payloads, for example 512MiB [default: 75 % of the cgroup's limit, else 512MiB]
-    #[arg(long, value_name = "SIZE", value_parser = limits::parse_size)]
+    #[arg(long, help_heading = MEMORY, value_name = "SIZE", value_parser = limits::parse_size)]
     pub(crate) memory: Option<usize>,
     /// Where data is kept that no backend has taken [default: $XDG_STATE_HOME/weir, else ~/.local/state/weir]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Keep it in memory only: acknowledged data is lost when this process ends
-    #[arg(long, conflicts_with = "data_dir")]
+    #[arg(long, help_heading = DATA_DIRECTORY, conflicts_with = "data_dir")]
     pub(crate) no_data_dir: bool,
     /// When data is forced to the disk: before its client is answered, regularly, or when the kernel likes
-    #[arg(long, value_enum, default_value_t = FsyncMode::Always, value_name = "WHEN")]
+    #[arg(long, help_heading = DATA_DIRECTORY, value_enum, default_value_t = FsyncMode::Always, value_name = "WHEN")]
     pub(crate) fsync: FsyncMode,
     /// How often, with --fsync interval: what a power loss may lose
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = limits::parse_duration)]
+    #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DURATION", default_value = "1s", value_parser = limits::parse_duration)]
     pub(crate) fsync_interval: Duration,
     #[command(flatten)]
     pub(crate) ingest: IngestArgs,
     #[command(flatten)]
     pub(crate) admin: AdminArgs,
     /// How long a client waits for delivery before its data is written to the data directory and answered OK
-    #[arg(long, value_name = "DURATION", default_value = "250ms", value_parser = limits::parse_duration)]
+    #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DURATION", default_value = "250ms", value_parser = limits::parse_duration)]
     pub(crate) spill_after: Duration,
     /// How long a shutdown may take to deliver what is under way
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = limits::parse_duration)]
     pub(crate) drain_timeout: Duration,
     /// Largest request taken, compressed and decompressed [default: 16MiB, or a quarter of --memory if that is less]
-    #[arg(long, value_name = "SIZE", value_parser = limits::parse_size)]
+    #[arg(long, help_heading = MEMORY, value_name = "SIZE", value_parser = limits::parse_size)]
     pub(crate) max_request_size: Option<usize>,
     /// Age at which clients are asked to reconnect, give or take a tenth, so that they spread over instances
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = limits::parse_duration)]
+    #[arg(long, help_heading = PORTS, value_name = "DURATION", default_value = "10m", value_parser = limits::parse_duration)]
     pub(crate) max_connection_age: Duration,
 }
 
 /// Who may send; everybody when nothing is given. The files are read again when they change.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Security of the OTLP ports")]
 pub(crate) struct IngestArgs {
     /// PEM certificate chain of the OTLP ports; clients have to use TLS then
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, help_heading = SECURITY, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// PEM private key for --tls-cert
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, help_heading = SECURITY, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
     /// PEM certificates of the authorities that clients must have a certificate of (mutual TLS)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, help_heading = SECURITY, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_client_ca: Option<PathBuf>,
     /// Tokens, one per line, of which every request must carry one as `authorization: Bearer TOKEN`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = SECURITY, value_name = "FILE")]
     pub(crate) bearer_token_file: Option<PathBuf>,
 }
 
 /// Who may look into the gateway. The file is read again when it changes.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Administration: samples of what backends refused, at /rejected")]
 pub(crate) struct AdminArgs {
     /// Address of the admin port; any but a loopback address needs --admin-token-file
-    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    #[arg(long, help_heading = ADMINISTRATION, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(crate) admin_listen: IpAddr,
     /// The admin port; 0 picks a free one
-    #[arg(long, value_name = "PORT", default_value_t = settings::ADMIN_PORT)]
+    #[arg(long, help_heading = ADMINISTRATION, value_name = "PORT", default_value_t = settings::ADMIN_PORT)]
     pub(crate) admin_port: u16,
     /// Tokens, one per line, of which every request to the admin port must carry one as `authorization: Bearer TOKEN`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = ADMINISTRATION, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
 }
 
@@ -258,7 +270,7 @@ will do. Exit code 1 if a rule fails for an item.";
 #[derive(Args, Debug)]
 #[command(after_help = TRY_EXAMPLES)]
 pub(crate) struct TryArgs {
-    /// YAML files, or directories of them
+    /// YAML or JSON files, directories of them, or - for the standard input
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) paths: Vec<PathBuf>,
     /// The sample; - is the standard input

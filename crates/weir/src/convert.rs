@@ -9,6 +9,7 @@ use weir_resources::{Source, Version};
 
 use crate::check;
 use crate::cli::{ApiVersion, ConvertArgs};
+use crate::output::printed;
 
 /// Prints all documents, converted where they have versions. Nothing is printed unless all can be.
 pub(crate) fn convert(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
@@ -34,9 +35,7 @@ pub(crate) fn convert(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         }
     }
     let mut out = io::stdout().lock();
-    for document in converted {
-        writeln!(out, "---\n{document:#}")?;
-    }
+    printed(converted.iter().try_for_each(|document| writeln!(out, "---\n{document:#}")))?;
     Ok(ExitCode::SUCCESS)
 }
 

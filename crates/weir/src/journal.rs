@@ -17,6 +17,7 @@ use weir_journal::{Depth, Fs, Inspection, OsFs};
 
 use crate::data_dir;
 use crate::limits;
+use crate::output::printed;
 use progress::Watched;
 
 /// A file that a journal's directory has even when nothing waits in it.
@@ -118,16 +119,6 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let inspection = journal.inspect(Depth::Payloads)?;
     printed(report::verdict(&mut io::stdout().lock(), &journal.path, &inspection))?;
     Ok(if inspection.damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// A reader that has seen enough closes the pipe: that is no failure.
-fn printed(result: io::Result<()>) -> anyhow::Result<()> {
-    match result {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(()),
-    }
 }
 
 /// A journal that is only looked at.

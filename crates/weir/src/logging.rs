@@ -1,4 +1,5 @@
-//! Log lines on standard error: for people on a terminal, JSON elsewhere.
+//! Log lines on standard error: for people on a terminal, JSON elsewhere. A command that ends by itself writes no log: what
+//! it has to say is for whoever called it.
 
 use std::io::{self, IsTerminal};
 
@@ -10,8 +11,30 @@ use tracing_subscriber::{Layer, fmt};
 
 use crate::cli::{LogFormat, LogLevel};
 
-/// Starts logging. Libraries are heard from `warn` on.
-pub(crate) fn init(format: LogFormat, level: LogLevel) {
+/// How lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// For programs.
+    Json,
+    /// For people who read a log.
+    Human,
+    /// For people who wait for a command to end.
+    Plain,
+}
+
+/// How lines of a command look. `serves`: it runs until it is told to end.
+pub(crate) fn style(format: LogFormat, serves: bool) -> Style {
+    match format {
+        LogFormat::Json => Style::Json,
+        LogFormat::Human => Style::Human,
+        LogFormat::Auto if !serves => Style::Plain,
+        LogFormat::Auto if io::stderr().is_terminal() => Style::Human,
+        LogFormat::Auto => Style::Json,
+    }
+}
+
+/// Starts logging. Libraries are heard from `warn` on. Nobody is told of lines that cannot be written: there is nobody.
+pub(crate) fn init(style: Style, level: LogLevel) {
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
@@ -19,16 +42,12 @@ pub(crate) fn init(format: LogFormat, level: LogLevel) {
         LogLevel::Debug => LevelFilter::DEBUG,
     };
     let filter = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("weir", level);
-    let terminal = io::stderr().is_terminal();
-    let human = match format {
-        LogFormat::Auto => terminal,
-        LogFormat::Human => true,
-        LogFormat::Json => false,
-    };
-    let layer = if human {
-        fmt::layer().with_writer(io::stderr).with_ansi(terminal).with_target(false).boxed()
-    } else {
-        fmt::layer().json().flatten_event(true).with_writer(io::stderr).boxed()
+    let lines = || fmt::layer().log_internal_errors(false).with_writer(io::stderr);
+    let people = || lines().with_ansi(io::stderr().is_terminal()).with_target(false);
+    let layer = match style {
+        Style::Json => lines().json().flatten_event(true).boxed(),
+        Style::Human => people().boxed(),
+        Style::Plain => people().without_time().boxed(),
     };
     tracing_subscriber::registry().with(layer.with_filter(filter)).init();
 }

@@ -9,6 +9,7 @@ mod data_dir;
 mod journal;
 mod limits;
 mod logging;
+mod output;
 mod proxy;
 mod run;
 mod security;
@@ -16,12 +17,13 @@ mod state;
 mod trial;
 mod watch;
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command};
+use logging::Style;
 
 /// Telemetry is many large buffers of changing size; the system's allocator keeps too much of them.
 #[global_allocator]
@@ -29,8 +31,22 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    logging::init(cli.log_format, cli.log_level);
-    let result = match cli.command {
+    let serves = matches!(cli.command, Command::Run(_) | Command::Sink(_));
+    let style = logging::style(cli.log_format, serves);
+    logging::init(style, cli.log_level);
+    let result = execute(cli.command);
+    result.unwrap_or_else(|error| {
+        match style {
+            // Where standard error is closed, the exit code has to do.
+            Style::Plain => drop(writeln!(io::stderr(), "error: {}", explain(&error))),
+            Style::Json | Style::Human => tracing::error!("{}", explain(&error)),
+        }
+        ExitCode::FAILURE
+    })
+}
+
+fn execute(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::check(&args),
         Command::Convert(args) => convert::convert(&args),
@@ -47,14 +63,12 @@ fn main() -> ExitCode {
         Command::Loadtest(args) => weir_loadtest::scenario::run(args),
         Command::Demo(args) => weir_loadtest::demo::run(args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "weir", &mut io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "weir", &mut script);
+            output::printed(io::stdout().write_all(&script))?;
             Ok(ExitCode::SUCCESS)
         }
-    };
-    result.unwrap_or_else(|error| {
-        tracing::error!("{}", explain(&error));
-        ExitCode::FAILURE
-    })
+    }
 }
 
 /// An error and its causes, each of them once: some say their cause themselves, for those who show nothing else.

@@ -1,6 +1,5 @@
 //! `weir run`: the gateway.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -122,7 +121,7 @@ impl Gateway {
     /// is touched.
     async fn start(args: Arc<RunArgs>) -> anyhow::Result<Self> {
         let watches = Watches::new(&args)?;
-        let Loaded { plan, log_outputs, .. } = configuration(&args.paths)?;
+        let Loaded { plan, log_outputs, .. } = configuration(&args)?;
         let mut settings = settings(&args)?;
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;
@@ -159,7 +158,7 @@ impl Gateway {
                 }
                 () = self.watches.configuration.changed(), if loading.is_idle() => {
                     let (args, running) = (Arc::clone(&self.args), self.log_outputs.clone());
-                    loading.begin(move || check::take_up(&args.paths, &running));
+                    loading.begin(move || check::take_up(&args.paths, check::foreign(args.strict), &running));
                 }
                 loaded = loading.done() => self.reload(loaded),
                 () = self.watches.security.changed(), if self.watches.has_security() && securing.is_idle() => {
@@ -212,8 +211,8 @@ impl Gateway {
     }
 }
 
-fn configuration(paths: &[PathBuf]) -> anyhow::Result<Loaded> {
-    check::take_up(paths, &LogOutputs::default()).map_err(|report| {
+fn configuration(args: &RunArgs) -> anyhow::Result<Loaded> {
+    check::take_up(&args.paths, check::foreign(args.strict), &LogOutputs::default()).map_err(|report| {
         check::log(&report.diagnostics);
         // Not even with those pipelines that are right: data for the others would be acknowledged and not kept.
         anyhow!(

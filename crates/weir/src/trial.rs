@@ -9,11 +9,12 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use serde_json::{Deserializer, Value, json};
 use similar::{ChangeTag, TextDiff};
-use weir_engine::{Preview, RuleReport, preview};
+use weir_engine::{Preview, RuleReport, Step, preview};
 use weir_otlp::{Limits, Signal};
 
 use crate::check;
 use crate::cli::{TryArgs, TryFormat};
+use crate::output::printed;
 
 /// Largest sample; it is held in memory several times.
 const MAX_SAMPLE_BYTES: u64 = 16 << 20;
@@ -22,6 +23,9 @@ const CONTEXT: usize = 3;
 
 /// Prints what becomes of the sample in each pipeline.
 pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
+    if args.input == Path::new("-") && args.paths.iter().any(|path| path == Path::new("-")) {
+        bail!("cannot read both configuration and sample from it: only one of them can be the standard input");
+    }
     let Some(mut plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
     if let Some(name) = &args.pipeline {
         plan.pipelines.retain(|pipeline| pipeline.name == *name);
@@ -30,7 +34,7 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
         }
     }
     let mut failed = false;
-    let mut out = Output { out: io::stdout().lock(), colours: io::stdout().is_terminal(), format: args.format };
+    let colours = io::stdout().is_terminal();
     for (signal, request) in read(&args.input)? {
         if !plan.pipelines.iter().any(|pipeline| pipeline.signal == signal) {
             tracing::warn!(signal = signal.name(), "the configuration has no pipeline for this part of the sample");
@@ -38,7 +42,9 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
         let previews = preview(&plan, signal, request.clone(), args.peer).map_err(anyhow::Error::msg)?;
         for preview in &previews {
             failed |= preview.rules.iter().any(|rule| rule.errors > 0);
-            out.show(signal, &request, preview)?;
+            let mut output = Output { out: Vec::new(), colours, format: args.format };
+            output.show(signal, &request, preview)?;
+            printed(io::stdout().write_all(&output.out))?;
         }
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -95,30 +101,37 @@ fn document(signal: Signal, request: &[u8]) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&json.text)?)
 }
 
-struct Output<W> {
-    out: W,
+/// What is printed of one pipeline.
+struct Output {
+    out: Vec<u8>,
     colours: bool,
     format: TryFormat,
 }
 
-impl<W: Write> Output<W> {
+impl Output {
     fn show(&mut self, signal: Signal, before: &[u8], preview: &Preview) -> anyhow::Result<()> {
-        let before_document = document(signal, before)?;
-        let after = preview.request.as_deref().map(|after| document(signal, after)).transpose()?;
+        let mut before_document = document(signal, before)?;
         if self.format == TryFormat::Json {
-            let rules: Vec<Value> = preview.rules.iter().map(rule_as_json).collect();
-            let filtered: serde_json::Map<_, _> =
-                preview.filtered.iter().map(|(reason, items)| ((*reason).to_owned(), json!(items))).collect();
-            let document = json!({
-                "pipeline": preview.pipeline, "items": preview.items, "filtered": filtered, "rules": rules,
-                "before": before_document, "after": after,
-            });
-            return Ok(writeln!(self.out, "{document}")?);
+            return Ok(writeln!(self.out, "{}", as_json(signal, &before_document, preview)?)?);
         }
         self.summary(signal, before, preview)?;
-        match after {
-            Some(after) if preview.items > 0 => self.diff(&format!("{before_document:#}"), &format!("{after:#}"))?,
-            _ => {}
+        let mut changed = false;
+        for Step { name, request, items } in &preview.steps {
+            let after = document(signal, request)?;
+            if after == before_document {
+                continue;
+            }
+            changed = true;
+            if *items == 0 {
+                writeln!(self.out, "  {name} leaves nothing")?;
+                break;
+            }
+            writeln!(self.out, "  {name} changes:")?;
+            self.diff(&format!("{before_document:#}"), &format!("{after:#}"))?;
+            before_document = after;
+        }
+        if !changed {
+            writeln!(self.out, "  nothing changes")?;
         }
         Ok(writeln!(self.out)?)
     }
@@ -150,9 +163,6 @@ impl<W: Write> Output<W> {
 
     fn diff(&mut self, before: &str, after: &str) -> io::Result<()> {
         let diff = TextDiff::from_lines(before, after);
-        if diff.ratio() >= 1.0 {
-            return writeln!(self.out, "  nothing changes");
-        }
         for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
             let header = hunk.header().to_string();
             writeln!(self.out, "{}", self.painted("36", &header))?;
@@ -171,6 +181,21 @@ impl<W: Write> Output<W> {
     fn painted(&self, colour: &str, text: &str) -> String {
         if self.colours { format!("\u{1b}[{colour}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
+}
+
+fn as_json(signal: Signal, before: &Value, preview: &Preview) -> anyhow::Result<Value> {
+    let rules: Vec<Value> = preview.rules.iter().map(rule_as_json).collect();
+    let filtered: serde_json::Map<_, _> =
+        preview.filtered.iter().map(|(reason, items)| ((*reason).to_owned(), json!(items))).collect();
+    let after = preview.request.as_deref().map(|after| document(signal, after)).transpose()?;
+    let step = |Step { name, request, items }: &Step| -> anyhow::Result<Value> {
+        Ok(json!({"step": name, "items": items, "after": document(signal, request)?}))
+    };
+    let steps = preview.steps.iter().map(step).collect::<Result<Vec<_>, _>>()?;
+    Ok(json!({
+        "pipeline": preview.pipeline, "items": preview.items, "filtered": filtered, "rules": rules,
+        "before": before, "steps": steps, "after": after,
+    }))
 }
 
 fn rule_as_json(rule: &RuleReport) -> Value {

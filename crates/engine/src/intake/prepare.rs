@@ -7,11 +7,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use weir_enrich::{Arrival, Enricher, Noise};
 use weir_otlp::splice;
-use weir_plan::Signal;
+use weir_plan::{Input, Signal};
 
 use super::select::{Selected, Selection};
 use crate::budget::{self, Budget, Permit};
 use crate::buffer::Buffer;
+use crate::preview::Step;
 use crate::rules::{NoMemory, Processed, Removed, Rules};
 
 /// Room for what enrichment adds to a request, beside a part of its size.
@@ -121,6 +122,21 @@ impl Enriched {
             processed.removed.push(Removed::new("istio_noise", noise));
         }
         Ok(Some(processed))
+    }
+
+    /// The request with what enrichment made of it, and without noise where that is left out: the steps of a preview.
+    pub(crate) fn steps(&self, input: &Input) -> Vec<Step> {
+        let mut steps = vec![Step { name: "enrichment", request: self.whole.clone(), items: self.items }];
+        if input.drop_istio_noise {
+            let (request, noise) = &self.quiet;
+            steps.push(Step { name: "noise filter", request: request.clone(), items: self.items - noise });
+        }
+        steps
+    }
+
+    /// Applies further rules to what a pipeline gets.
+    pub(crate) fn apply(&self, rules: &Rules, processed: Processed, budget: &Budget) -> Result<Processed, Unprepared> {
+        Ok(rules.apply(processed.body, processed.items, budget, self.unix_nanos)?)
     }
 
     /// Items that the pipeline would take if they were no noise.

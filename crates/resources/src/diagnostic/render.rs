@@ -8,6 +8,9 @@ use super::{Diagnostic, Excerpt, Severity};
 /// Characters of a source line that are shown.
 const MAX_LINE_CHARS: usize = 200;
 
+/// What documents and their parts often begin with.
+const PUBLIC_KEYS: [&str; 4] = ["apiVersion", "kind", "name", "namespace"];
+
 struct Style {
     severity: &'static str,
     bold: &'static str,
@@ -36,7 +39,8 @@ pub(super) fn render(diagnostic: &Diagnostic, source_text: &str, color: bool) ->
 
     let number = line.to_string();
     let gutter = " ".repeat(number.len());
-    out += &format!("{gutter}{frame}-->{reset} {file}:{line}:{column}\n");
+    let at = if *line == 0 { file.clone() } else { format!("{file}:{line}:{column}") };
+    out += &format!("{gutter}{frame}-->{reset} {at}\n");
     match shown_line(diagnostic, source_text) {
         Some(text) => {
             let room = text.chars().count().saturating_sub(column - 1).max(1);
@@ -62,7 +66,8 @@ fn shown_line(diagnostic: &Diagnostic, source_text: &str) -> Option<String> {
     let shown = match diagnostic.excerpt {
         Excerpt::Line if !is_flow(line) => line.to_owned(),
         Excerpt::Line => return None,
-        Excerpt::Key => masked(line)?,
+        Excerpt::Block if is_public(line) => line.to_owned(),
+        Excerpt::Key | Excerpt::Block => masked(line)?,
     };
     // One character stays one column, and control characters do not reach a terminal.
     let shown: String = shown.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_LINE_CHARS).collect();
@@ -77,6 +82,12 @@ fn is_flow(line: &str) -> bool {
         || line.starts_with('[')
         || line.ends_with(',')
         || lists.any(|list| [": ", ":\t", "\":", "':"].iter().any(|mapping| list.contains(mapping)))
+}
+
+/// Whether the line has nothing but a key whose values are never secret where no secret is expected, and its value.
+fn is_public(line: &str) -> bool {
+    let key = line.trim_start().trim_start_matches("- ").split(':').next().unwrap_or_default();
+    PUBLIC_KEYS.contains(&key) && !is_flow(line)
 }
 
 /// `  - key: ***`, or nothing when the line does not start with a plain key.

@@ -172,9 +172,9 @@ fn files_that_cannot_be_read_are_all_named() {
     let report = read(&names.map(path)).unwrap_err();
     let prefix = format!("{}/", directory.path().display());
     let expected = "binary.yaml:2:5: error: cannot read file: it is not UTF-8; expected YAML text in UTF-8
-empty:1:1: error: cannot find configuration: the directory has no YAML file; expected at least one *.yaml or *.yml file
-large.yaml:1:1: error: cannot read file: it is larger than 32 MiB
-missing.yaml:1:1: error: cannot read file: No such file or directory (os error 2)";
+empty: error: cannot find configuration: the directory has no YAML or JSON file; expected at least one *.yaml, *.yml or *.json file
+large.yaml: error: cannot read file: it is larger than 32 MiB
+missing.yaml: error: cannot read file: No such file or directory (os error 2)";
     assert_eq!(report.to_string().replace(&prefix, ""), expected);
 }
 

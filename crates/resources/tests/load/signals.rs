@@ -107,7 +107,7 @@ fn wrong_rules_are_found_where_they_are_wrong() {
         let found = report(rules);
         assert!(found.len() == 1 && found[0].starts_with(expected), "{expected}: {found:#?}");
         let published = "OTTL specification is invalid, ";
-        let end = ". Fix the syntax error indicated by the message or see troubleshooting: docs/ottl.md#before-it-runs";
+        let end = ". Fix the syntax error indicated by the message or see troubleshooting: names are case-sensitive, and functions, paths, enums and kinds of arguments are checked before anything runs (docs/ottl.md)";
         assert!(found[0].contains(published) && found[0].contains(end), "{found:#?}");
     }
     let found = report("  filter:\n  - conditions:\n    - isMatch(log.body, \"x\")\n");

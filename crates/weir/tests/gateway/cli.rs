@@ -78,6 +78,159 @@ async fn check_accepts_what_is_right() {
     }
 }
 
+/// What lies beside pipelines in people's files.
+const FOREIGN: &str = "\
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: shop}
+---
+";
+
+#[tokio::test]
+async fn objects_of_other_kinds_are_skipped_unless_they_are_refused() {
+    let (_directory, path) = file(&(FOREIGN.to_owned() + &good()));
+    let ended = weir(&["check", path.to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
+    assert!(ended.err.contains("pipelines.yaml:6:7: warning: skipped 2 objects"), "{}", ended.err);
+    let ended = weir(&["check", "--strict", path.to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(1));
+    for kind in ["\"Deployment\" is not a supported kind", "\"Service\" is not a supported kind"] {
+        assert!(ended.err.contains(kind), "{}", ended.err);
+    }
+    let mut strict = run(&path);
+    strict.args(["--strict", "--no-data-dir"]);
+    let ended = end(strict).await;
+    assert_eq!(ended.code, Some(1), "{}", ended.err);
+    // One namespace in several files, and several in one.
+    let twice = [path.to_str().unwrap(), path.with_file_name("more.yaml").to_str().unwrap()].map(str::to_owned);
+    std::fs::write(&twice[1], FOREIGN).unwrap();
+    let ended = weir(&["check", &twice[0], &twice[1]]).await;
+    assert_eq!((ended.code, ended.err.lines().count()), (Some(0), 2), "{}", ended.err);
+}
+
+/// Whoever keeps them in files of their own checks each file alone.
+#[tokio::test]
+async fn check_accepts_what_is_right_and_no_pipeline_that_runs() {
+    let telemetry = "apiVersion: operator.kyma-project.io/v1beta1\nkind: Telemetry\nmetadata: {name: default}\n";
+    let inactive = manifests::with_spec(Signal::Logs, "old", &json!({"output": {"http": {"host": {"value": "b"}}}}));
+    for text in [telemetry.to_owned(), manifests::secret("tls", &json!({"a": "b"})), inactive] {
+        let (_directory, path) = file(&text);
+        let ended = weir(&["check", path.to_str().unwrap()]).await;
+        assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{}", ended.err);
+        assert!(ended.err.contains("warning: no pipeline is defined"), "{}", ended.err);
+        // There is nothing to run in it.
+        for mut command in [run(&path), command(&["try", path.to_str().unwrap(), "--input", "no/such/sample.json"])] {
+            if command.as_std().get_args().next().is_some_and(|verb| verb == "run") {
+                command.arg("--no-data-dir");
+            }
+            let ended = end(command).await;
+            assert_eq!(ended.code, Some(1), "{}", ended.err);
+            assert!(ended.err.contains("no pipeline is defined"), "{}", ended.err);
+        }
+    }
+    let (_directory, path) = file("");
+    assert_eq!(weir(&["check", path.to_str().unwrap()]).await.code, Some(1), "an empty file is a mistake");
+}
+
+#[tokio::test]
+async fn a_directory_of_json_and_the_standard_input_are_read() {
+    let directory = TempDir::new().unwrap();
+    let json =
+        manifests::with_spec(Signal::Traces, "json", &json!({"output": {"otlp": {"endpoint": {"value": "b:1"}}}}));
+    std::fs::write(directory.path().join("pipeline.json"), json.replace("---", "")).unwrap();
+    let ended = weir(&["check", directory.path().to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.out.contains("tracepipeline-json"), "{}", ended.out);
+
+    for (arguments, text, code) in [
+        (&["check", "-"][..], good(), 0),
+        (&["check", "-"], BAD.to_owned(), 1),
+        (&["convert", "-", "--to", "v1alpha1"], good(), 0),
+    ] {
+        let (_directory, path) = file(&text);
+        let mut command = command(arguments);
+        command.stdin(std::fs::File::open(path).unwrap());
+        let ended = end(command).await;
+        assert_eq!(ended.code, Some(code), "{}", ended.err);
+        assert!(code == 0 || ended.err.contains("-:8:7: error: "), "{}", ended.err);
+        assert!(code == 1 || (ended.out + &ended.err).contains("backend"));
+    }
+    let ended = weir(&["try", "-", "--input", "-"]).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("only one of them can be the standard input"), "{}", ended.err);
+}
+
+/// `weir ... | head -1` is no reason to complain.
+#[tokio::test]
+async fn a_reader_that_has_seen_enough_ends_a_command_quietly() {
+    let (_directory, path) = file(&good());
+    let sample = path.with_file_name("sample.json");
+    std::fs::write(&sample, r#"{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "a"}]}]}]}"#).unwrap();
+    let (path, sample) = (path.to_str().unwrap(), sample.to_str().unwrap());
+    for arguments in [
+        &["check", path][..],
+        &["check", path, "--format", "json"],
+        &["convert", path, "--to", "v1alpha1"],
+        &["try", path, "--input", sample],
+        &["try", path, "--input", sample, "--format", "json"],
+        &["completions", "bash"],
+        &["--help"],
+        &["--version"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = command(arguments);
+        let child = command.stdout(writer).spawn().unwrap();
+        let output = in_time("end of the command", child.wait_with_output()).await.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+/// Who waits for a command to end reads what it says, also from a file.
+#[tokio::test]
+async fn errors_of_commands_that_end_by_themselves_are_plain_text() {
+    let (_directory, path) = file(&good());
+    let path = path.to_str().unwrap();
+    for (arguments, complaint) in [
+        (&["try", path, "--input", "no/such/sample.json"][..], "error: cannot read the sample no/such/sample.json"),
+        (&["try", path, "--input", path], "error: "),
+        (&["journal", "inspect", "no/such/directory"], "error: cannot find the data directory no/such/directory"),
+        (
+            &["convert", "no/such/file.yaml", "--to", "v1beta1"],
+            "no/such/file.yaml: error: cannot read file: No such file",
+        ),
+        (&["check", "no/such/file.yaml"], "no/such/file.yaml: error: cannot read file: No such file"),
+    ] {
+        let ended = weir(arguments).await;
+        assert_eq!(ended.code, Some(1));
+        assert!(ended.err.starts_with(complaint), "{arguments:?}: {}", ended.err);
+    }
+    let ended = weir(&["--log-format", "json", "try", path, "--input", "no/such/sample.json"]).await;
+    assert!(ended.err.starts_with('{'), "as asked: {}", ended.err);
+}
+
+#[tokio::test]
+async fn the_options_of_run_stand_under_what_they_are_about() {
+    let help = weir(&["run", "--help"]).await.out;
+    let options = help.split("Examples:").next().unwrap();
+    let headings: Vec<_> = options.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
+    let expected = ["Arguments:", "Options:", "Ports:", "Memory:", "Data directory:", "Security of the OTLP ports:",
+        "Administration: samples of what backends refused, at /rejected:"];
+    assert_eq!(headings, expected, "{help}");
+    let security = help.split("Security of the OTLP ports:").nth(1).unwrap();
+    assert!(!security.contains("--spill-after") && security.contains("--bearer-token-file"), "{security}");
+}
+
 #[tokio::test]
 async fn check_reports_every_error_at_once() {
     let (_directory, path) = file(BAD);

@@ -80,7 +80,13 @@ async fn run(input: &str, given: &str, arguments: &[&str]) -> Tried {
     let file = directory.path().join("pipeline.yaml");
     std::fs::write(&file, CONFIGURATION).unwrap();
     let mut command = command(&["try", file.to_str().unwrap(), "--input", input]);
-    let mut child = command.args(arguments).stdin(Stdio::piped()).spawn().unwrap();
+    command.args(arguments);
+    feed(command, given).await
+}
+
+/// A command with this on its standard input.
+async fn feed(mut command: tokio::process::Command, given: &str) -> Tried {
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     // A program that does not read it may have ended.
     let _ = stdin.write_all(given.as_bytes()).await;
@@ -116,6 +122,74 @@ async fn what_changes_is_shown() {
     assert!(out.contains("\n-                \"stringValue\": \"GET /healthz\"\n"), "{out}");
     assert!(out.contains("\n+                  \"key\": \"team\",\n"), "{out}");
     assert!(!out.contains('\u{1b}'), "colours are for terminals");
+}
+
+/// A span of Istio's proxy, which speaks for a service by a name of its own.
+const PROXIED: &str = r#"{"resourceSpans": [{
+    "resource": {"attributes": [
+        {"key": "service.name", "value": {"stringValue": "jaeger.kyma-system"}},
+        {"key": "kyma.internal", "value": {"stringValue": "a"}}
+    ]},
+    "scopeSpans": [{"spans": [
+        {"name": "ingress", "attributes": [{"key": "component", "value": {"stringValue": "proxy"}}]},
+        {"name": "scrape", "attributes": [
+            {"key": "component", "value": {"stringValue": "proxy"}},
+            {"key": "http.method", "value": {"stringValue": "GET"}},
+            {"key": "upstream_cluster.name", "value": {"stringValue": "inbound|80"}},
+            {"key": "user_agent", "value": {"stringValue": "vm_promscrape"}}
+        ]}
+    ]}]
+}]}"#;
+
+const PROXY_RULE: &str =
+    r#"span.attributes["component"] == "proxy" and resource.attributes["service.name"] == "jaeger.kyma-system""#;
+
+/// A rule that never holds is explained by what happens before it.
+#[tokio::test]
+async fn each_step_shows_what_it_takes_away() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let config = directory.path().join("pipeline.yaml");
+    let text = |telemetry: &str| {
+        format!(
+            "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: TracePipeline\nmetadata: {{name: mesh}}\nspec:\n  \
+             output: {{otlp: {{endpoint: {{value: 'b:1'}}}}}}\n  filter:\n  - conditions:\n    - '{PROXY_RULE}'\n\
+             ---\n{telemetry}"
+        )
+    };
+    std::fs::write(&config, text("")).unwrap();
+    let tried = async |arguments: &[&str]| {
+        let config = config.to_str().unwrap();
+        let mut command = command(&["try", config, "--input", "-"]);
+        command.args(arguments);
+        feed(command, PROXIED).await
+    };
+    let (code, out, log) = tried(&[]).await;
+    assert_eq!(code, Some(0), "{log}");
+    let (enrichment, noise) = out.split_once("  noise filter changes:\n").unwrap();
+    let enrichment = enrichment.split_once("  enrichment changes:\n").unwrap().1;
+    let removed = |text: &str, word: &str| text.lines().any(|line| line.starts_with('-') && line.contains(word));
+    assert!(removed(enrichment, "service.name") && removed(enrichment, "kyma.internal"), "{out}");
+    assert!(!removed(enrichment, "scrape") && removed(noise, "scrape"), "{out}");
+    assert!(out.contains("filter[0].conditions[0]: 0 matched"), "{out}");
+    assert!(log.contains("pipeline.yaml:8:") && log.contains("service.* attributes"), "{log}");
+    assert!(log.contains("service-enrichment"), "it says what can be done: {log}");
+
+    let (_, out, _) = tried(&["--format", "json"]).await;
+    let shown: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let steps = shown["steps"].as_array().unwrap();
+    let names: Vec<_> = steps.iter().map(|step| (step["step"].as_str().unwrap(), step["items"].as_u64())).collect();
+    assert_eq!(names, [("enrichment", Some(2)), ("noise filter", Some(1)), ("filter", Some(1))]);
+    assert_eq!(steps[2]["after"], shown["after"]);
+
+    // In the other mode the proxy is believed, and nothing is said.
+    let legacy = "apiVersion: operator.kyma-project.io/v1beta1\nkind: Telemetry\nmetadata: {name: default}\n";
+    std::fs::write(&config, text(legacy)).unwrap();
+    let (code, out, log) = tried(&[]).await;
+    assert_eq!((code, log.as_str()), (Some(0), ""));
+    assert!(
+        out.contains("filter[0].conditions[0]: 1 matched, 1 removed") && out.contains("filter leaves nothing"),
+        "{out}"
+    );
 }
 
 #[tokio::test]
