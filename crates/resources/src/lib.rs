@@ -52,5 +52,5 @@ pub use change::LogOutputs;
 pub use convert::{ConversionError, convert, is_convertible};
 pub use diagnostic::{Diagnostic, PipelineRef, Reason, Report, Severity};
 pub use json::documents;
-pub use load::{Foreign, Loaded, Version, load, load_with};
+pub use load::{Foreign, Loaded, Version, errors, load, load_with};
 pub use source::{MAX_FILE_BYTES, Source, Stamp, read, stamp};

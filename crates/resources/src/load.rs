@@ -8,7 +8,7 @@ use weir_plan::{Enrichment, Plan, ServiceEnrichment, Signal};
 
 use crate::change::LogOutputs;
 use crate::cluster::{self, Objects};
-use crate::diagnostic::{Diagnostic, Findings, PipelineRef, Place, Report, Severity, quoted, sorted};
+use crate::diagnostic::{Diagnostic, Findings, PipelineRef, Place, Reason, Report, Severity, quoted, sorted};
 use crate::kind;
 use crate::node::{Fields, Located, Node};
 use crate::pipeline::Pipeline;
@@ -104,6 +104,17 @@ pub fn load_with(sources: &[Source], now: SystemTime, foreign: Foreign) -> Resul
     let failed = findings.has_errors();
     let diagnostics = findings.into_sorted();
     if failed { Err(Report { diagnostics }) } else { Ok(Loaded { plan, warnings: diagnostics, log_outputs, idle }) }
+}
+
+/// The errors of a text whatever stands in others: not those about Secrets that it refers to and does not define.
+pub fn errors(source: &Source, now: SystemTime) -> Vec<Diagnostic> {
+    let findings = Findings::default();
+    let (.., idle) = Loader::new(&findings, Foreign::Skip).load(std::slice::from_ref(source), now);
+    let elsewhere = |finding: &Diagnostic| {
+        finding.reason == Some(Reason::ReferencedSecretMissing) || idle.as_ref() == Some(finding)
+    };
+    let found = findings.into_sorted().into_iter();
+    found.filter(|finding| finding.severity == Severity::Error && !elsewhere(finding)).collect()
 }
 
 struct Loader<'a> {

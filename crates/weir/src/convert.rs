@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::Value;
 use weir_resources::{Source, Version};
 
@@ -11,7 +12,11 @@ use crate::check;
 use crate::cli::{ApiVersion, ConvertArgs};
 use crate::output::printed;
 
-/// Prints all documents, converted where they have versions. Nothing is printed unless all can be.
+/// What findings about the output call it.
+const OUTPUT: &str = "output";
+
+/// Prints all documents, converted where they have versions. Nothing is printed unless all can be. What the other version
+/// does not allow is printed as well, and named.
 pub(crate) fn convert(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let to = match args.to {
         ApiVersion::V1alpha1 => Version::V1Alpha1,
@@ -34,9 +39,15 @@ pub(crate) fn convert(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    let mut out = io::stdout().lock();
-    printed(converted.iter().try_for_each(|document| writeln!(out, "---\n{document:#}")))?;
-    Ok(ExitCode::SUCCESS)
+    let text = converted.iter().map(|document| format!("---\n{document:#}\n")).collect();
+    let output = Source { name: OUTPUT.to_owned(), text };
+    printed(io::stdout().write_all(output.text.as_bytes()))?;
+    let errors = weir_resources::errors(&output, SystemTime::now());
+    if errors.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    check::print(&errors, &[output])?;
+    bail!("`weir check` refuses the output as it is; the lines named are those of the output")
 }
 
 fn convert_all(source: &Source, documents: Vec<Value>, to: Version) -> anyhow::Result<Vec<Value>> {

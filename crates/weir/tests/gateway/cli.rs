@@ -326,6 +326,31 @@ async fn convert_goes_down_and_up_again() {
     assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
 }
 
+/// One version leaves out what the other refuses.
+#[tokio::test]
+async fn convert_says_what_check_refuses_of_its_output() {
+    let older = "apiVersion: telemetry.kyma-project.io/v1alpha1\nkind: TracePipeline\nmetadata: {name: x}\nspec:\n  \
+                 output:\n    otlp:\n      endpoint: {value: 'b:1'}\n      authentication:\n        ";
+    let (_directory, path) = file(&format!("{older}basic: {{user: {{value: a}}, password: {{}}}}\n"));
+    let ended = weir(&["check", path.to_str().unwrap()]).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let ended = weir(&["convert", path.to_str().unwrap(), "--to", "v1beta1"]).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("output:") && ended.err.contains("authentication.basic"), "{}", ended.err);
+    assert!(ended.err.contains("`weir check` refuses the output"), "{}", ended.err);
+    let (_directory, path) = file(&ended.out);
+    let refused = weir(&["check", path.to_str().unwrap()]).await;
+    assert_eq!(refused.code, Some(1), "it is right: {}", refused.err);
+
+    // The Secret may be in another file, and there may be nothing to convert.
+    let basic = json!({"user": from_secret("s", "user"), "password": from_secret("s", "password")});
+    for text in [format!("{older}basic: {basic}\n"), FOREIGN.to_owned()] {
+        let (_directory, path) = file(&text);
+        let ended = weir(&["convert", path.to_str().unwrap(), "--to", "v1beta1"]).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn run_refuses_what_check_refuses() {
     let (_directory, path) = file(BAD);
