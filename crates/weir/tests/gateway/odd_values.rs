@@ -363,3 +363,27 @@ async fn rules_come_through_odd_histograms() {
     }
     assert_eq!(backend.captured().len(), 2 * STATEMENTS.len());
 }
+
+/// A request of nothing, or of resources and scopes without items, is right and no news. Beside items they go on.
+#[tokio::test]
+async fn a_request_without_items_is_answered_and_goes_nowhere() {
+    let backend = Backend::start().await;
+    let gateway = Gateway::to(backend.address).await;
+    // A resource with nothing in it; one with a scope.
+    let empty: &[u8] = &[0x0a, 0x02, 0x0a, 0x00, 0x0a, 0x02, 0x12, 0x00];
+    for request in [&[][..], empty] {
+        send(&gateway, Signal::Traces, request).await;
+        let answer = http::post_to(gateway.at.http, "/v1/traces", PROTOBUF, request).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    let (span, both) = (payload::encoded(1, 1, 10), [empty, &payload::encoded(2, 1, 10)].concat());
+    send(&gateway, Signal::Traces, &span).await;
+    send(&gateway, Signal::Traces, &both).await;
+    eventually("those with items arrive", async || backend.ids().len() == 2).await;
+    let lengths: Vec<_> = backend.captured().iter().map(|request| request.plain.len()).collect();
+    assert_eq!(lengths.iter().sum::<usize>(), span.len() + both.len(), "{lengths:?}");
+    assert_eq!(
+        gateway.scrape().await.get("otelcol_receiver_accepted_spans_total{receiver=\"otlp\",transport=\"grpc\"}"),
+        2.0
+    );
+}
