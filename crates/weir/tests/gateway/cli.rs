@@ -224,8 +224,15 @@ async fn the_options_of_run_stand_under_what_they_are_about() {
     let help = weir(&["run", "--help"]).await.out;
     let options = help.split("Examples:").next().unwrap();
     let headings: Vec<_> = options.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
-    let expected = ["Arguments:", "Options:", "Ports:", "Memory:", "Data directory:", "Security of the OTLP ports:",
-        "Administration: samples of what backends refused, at /rejected:"];
+    let expected = [
+        "Arguments:",
+        "Options:",
+        "Ports:",
+        "Memory:",
+        "Data directory:",
+        "Security of the OTLP ports:",
+        "Administration: samples of what backends refused, at /rejected:",
+    ];
     assert_eq!(headings, expected, "{help}");
     let security = help.split("Security of the OTLP ports:").nth(1).unwrap();
     assert!(!security.contains("--spill-after") && security.contains("--bearer-token-file"), "{security}");
