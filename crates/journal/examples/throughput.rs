@@ -1,8 +1,9 @@
 //! How fast the journal appends, reads back and recovers, beside what the disk does by itself.
 //!
-//! `cargo run --release -p weir-journal --example throughput -- [DIR]`, where DIR is on the disk in question; without it
-//! the system's directory for temporary files is used. It writes at most 2.2 GB at a time into a directory of its own,
-//! which it removes. Nothing is asserted; the table is for docs/benchmarks.md.
+//! `cargo run --release -p weir-journal --example throughput -- [DIR [GIB]]`, where DIR is on the disk in question; without
+//! it the system's directory for temporary files is used. It writes at most 2.2 GB at a time into a directory of its own,
+//! which it removes. With GIB, a backlog of that size is all that is measured, and how much of it stays in the system's
+//! memory. Nothing is asserted; the table is for docs/benchmarks.md.
 
 use std::error::Error;
 use std::fs;
@@ -65,6 +66,9 @@ fn main() -> Outcome<()> {
     let scratch = Scratch(parent.join(format!("weir-journal-throughput-{}", std::process::id())));
     fs::create_dir_all(&scratch.0)?;
     let mut out = io::stdout().lock();
+    if let Some(gib) = std::env::args().nth(2) {
+        return large_backlog(&scratch.0.join("journal"), gib.parse::<u64>()? << 30, &mut out);
+    }
     writeln!(out, "| what | MB/s | MB per CPU second | calls/s | ms per call |\n|---|--:|--:|--:|--:|")?;
     for (entries, bytes) in SHAPES {
         raw(&scratch.0, entries * bytes)?.print(&mut out)?;
@@ -172,13 +176,57 @@ fn backlog(dir: &Path, bytes: usize) -> Outcome<Vec<Run>> {
     let (mut writer, journal) = start(dir)?;
     runs.push(watch.stop(format!("recovery of 1 GiB of {}", size(bytes)), written, 1));
 
-    let queue = journal.queue("traces/a");
     let watch = Watch::start();
+    let (read, calls) = drain(&journal)?;
+    writer.tidy()?;
+    runs.push(watch.stop(format!("take and complete 4 MiB of {} at a time, delete", size(bytes)), read, calls));
+    assert!(read == written && journal.stats().segments == 0, "everything is read and gone");
+    drop((writer, journal));
+    fs::remove_dir_all(dir)?;
+    Ok(runs)
+}
+
+/// Fills the journal with synced groups of a mebibyte, recovers, and reads everything back.
+fn large_backlog(dir: &Path, bytes: u64, out: &mut impl io::Write) -> Outcome<()> {
+    writeln!(out, "| what | MB/s | MB per CPU second | calls/s | ms per call |\n|---|--:|--:|--:|--:|")?;
+    let before = page_cache()?;
+    let (mut writer, journal) = start(dir)?;
+    let owed = [Owed { queue: journal.queue("traces/a"), taken: false }];
+    let payload = [Bytes::from(vec![7; 64 << 10])];
+    let group = [NewEntry { payload: &payload, items: 1, owed: &owed }; 16];
+    let watch = Watch::start();
+    let calls = bytes >> 20;
+    for _ in 0..calls {
+        writer.append(&group, 1_700_000_000_000, Durability::Synced)?;
+    }
+    watch.stop("append, synced, groups of 16 x 64 KiB".to_owned(), bytes, calls).print(out)?;
+    writeln!(out, "| page cache grew by {} MB |", page_cache()?.saturating_sub(before) / 1_000_000)?;
+    drop((writer, journal));
+    let watch = Watch::start();
+    let (mut writer, journal) = start(dir)?;
+    watch.stop("recovery".to_owned(), bytes, 1).print(out)?;
+    let watch = Watch::start();
+    let (read, calls) = drain(&journal)?;
+    watch.stop("take and complete 4 MiB at a time".to_owned(), read, calls).print(out)?;
+    writeln!(out, "| page cache grew by {} MB |", page_cache()?.saturating_sub(before) / 1_000_000)?;
+    Ok(writer.tidy()?)
+}
+
+/// Bytes of files that the system has in memory.
+fn page_cache() -> Outcome<u64> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Cached:")).ok_or("no Cached in /proc/meminfo")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
+}
+
+/// Takes and completes everything; bytes and calls.
+fn drain(journal: &Journal) -> Outcome<(u64, u64)> {
+    let queue = journal.queue("traces/a");
     let (mut read, mut calls) = (0, 0);
     loop {
         let chunk = journal.take(queue, TAKE_BYTES)?;
         if chunk.entries.is_empty() {
-            break;
+            return Ok((read, calls));
         }
         for (entry, range) in &chunk.entries {
             read += range.len() as u64;
@@ -186,12 +234,6 @@ fn backlog(dir: &Path, bytes: usize) -> Outcome<Vec<Run>> {
         }
         calls += 1;
     }
-    writer.tidy()?;
-    runs.push(watch.stop(format!("take and complete 4 MiB of {} at a time, delete", size(bytes)), read, calls));
-    assert!(read == written && journal.stats().segments == 0, "everything is read and gone");
-    drop((writer, journal));
-    fs::remove_dir_all(dir)?;
-    Ok(runs)
 }
 
 fn start(dir: &Path) -> Outcome<(Writer, Arc<Journal>)> {

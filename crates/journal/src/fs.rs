@@ -34,6 +34,9 @@ pub trait File: Send + Sync + Debug {
     fn sync(&self) -> io::Result<()>;
     /// Reserves room up to `bytes` and extends the file with zeros to that length.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
+    /// What lies before `until` will not be used soon, so the system need not keep it in memory. A hint, and only for what
+    /// a sync has made durable: after one that failed, the system's memory may be the only place where the bytes are.
+    fn forget(&self, until: u64);
     /// Cuts the file, or extends it with zeros, to `bytes`.
     fn truncate(&self, bytes: u64) -> io::Result<()>;
     /// The file's length.

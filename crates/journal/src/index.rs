@@ -36,6 +36,8 @@ pub(crate) struct Segment {
     pub(crate) seal: Seal,
     /// Behind its last frame.
     pub(crate) end: u64,
+    /// Up to here it is known to be on disk: what is read of that, the system need not keep in memory.
+    pub(crate) durable_end: u64,
     pub(crate) entries: u32,
     pub(crate) newest_ms: u64,
     pub(crate) marks: Vec<Mark>,
@@ -84,6 +86,7 @@ impl Segment {
         Self {
             seal,
             end: FILE_HEAD as u64,
+            durable_end: 0,
             entries: 0,
             newest_ms: 0,
             marks: Vec::new(),

@@ -191,7 +191,13 @@ fn visit(fs: &dyn Fs, depth: Depth, each: &mut dyn FnMut(&Files, Survey) -> io::
             unusable.push(report);
             Ok(())
         }
-        Seen::Segment(files, end) => each(files, Survey::read(files, end, depth == Depth::Payloads)),
+        Seen::Segment(files, end) => {
+            let survey = Survey::read(files, end, depth == Depth::Payloads);
+            let durable_end = survey.segment.durable_end;
+            let result = each(files, survey);
+            files.file.forget(durable_end);
+            result
+        }
     })?;
     Ok(unusable)
 }

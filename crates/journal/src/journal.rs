@@ -61,9 +61,12 @@ impl Journal {
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, ReadError> {
         let Position { segment, index: _, offset } = entry.position;
         let place = Spot { segment, offset: u64::from(offset) };
-        let seal = self.index().segments.get(&segment).map(|segment| segment.seal).ok_or_else(|| place.gone())?;
+        let known = self.index().segments.get(&segment).map(|segment| (segment.seal, segment.durable_end));
+        let (seal, durable_end) = known.ok_or_else(|| place.gone())?;
         let file = self.open_segment(segment).map_err(|error| place.failed(error))?;
-        let payload = read_payload(&*file, seal, entry).map_err(|error| place.failed(error))?;
+        let payload = read_payload(&*file, seal, entry);
+        file.forget(durable_end);
+        let payload = payload.map_err(|error| place.failed(error))?;
         payload.ok_or_else(|| {
             self.index().report(&DamageReport::of_entry(entry, DamageReport::UNSOUND.to_owned()));
             place.damaged()

@@ -5,12 +5,13 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use rustix::fs::{Advice, AtFlags, FallocateFlags, Mode, OFlags, fadvise};
 
 use crate::fs::{File, Fs, Space};
 
@@ -195,6 +196,13 @@ impl File for OsFile {
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         Ok(rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, bytes)?)
+    }
+
+    fn forget(&self, until: u64) {
+        if let Some(length) = NonZeroU64::new(until) {
+            // Memory that is not given back is no loss.
+            let _ = fadvise(&self.0, 0, Some(length), Advice::DontNeed);
+        }
     }
 
     fn truncate(&self, bytes: u64) -> io::Result<()> {

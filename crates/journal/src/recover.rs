@@ -176,7 +176,7 @@ impl Recovered {
     /// Takes a segment into the index.
     fn adopt(&mut self, fs: &dyn Fs, files: &Files, end: End) {
         let survey = Survey::read(files, end, false);
-        let Survey { mut segment, items, ledgers, lost, names, durable_end, end_unread, mut damage, .. } = survey;
+        let Survey { mut segment, items, ledgers, lost, names, end_unread, mut damage, .. } = survey;
         self.recovery.truncated_bytes += survey.truncated_bytes;
         damage.append(survey.unsound);
         segment.frayed = !damage.is_empty();
@@ -197,7 +197,7 @@ impl Recovered {
         };
         let numbers = ids.iter().map(|(number, id)| (*id, *number)).collect();
         let mut acks = AckFile::recovered(files, numbers, extent);
-        let tail = durable_end..extent.unwrap_or(found).end;
+        let tail = segment.durable_end..extent.unwrap_or(found).end;
         self.settle(Found { fs, files, end, tail }, &mut segment, &mut acks);
         // The next segment must not say where this one ends when that is not known.
         self.previous = extent.map_or(self.previous, |extent| Previous { id: files.id, extent });
@@ -220,6 +220,7 @@ impl Recovered {
     /// found again by the next start.
     fn settle(&mut self, found: Found<'_>, segment: &mut Segment, acks: &mut AckFile) {
         let Found { fs, files, end, tail } = found;
+        let written_again = tail.end;
         segment.previous = files.head.previous.id;
         acks.cut(fs);
         let mut settled = Ok(());
@@ -237,6 +238,10 @@ impl Recovered {
         if !segment.keep {
             settled = settled.and_then(|()| seal(files, end, tail));
         }
+        if settled.is_ok() && !segment.keep && matches!(end, End::Torn) {
+            segment.durable_end = written_again;
+        }
+        files.file.forget(segment.durable_end);
         segment.frayed |= segment.keep || settled.is_err();
         if let Err(error) = settled {
             let what = format!("what was found cannot be made durable: {error}; it is used all the same");

@@ -77,8 +77,6 @@ pub(crate) struct Survey {
     pub(crate) lost: BTreeMap<u16, Lost>,
     pub(crate) names: BTreeMap<u16, String>,
     pub(crate) truncated_bytes: u64,
-    /// Up to here the segment was durable when its last group was written.
-    pub(crate) durable_end: u64,
     /// Something could not be read that may tell where the segment ends.
     pub(crate) end_unread: bool,
     pub(crate) damage: Reports,
@@ -227,7 +225,6 @@ impl Survey {
             lost: BTreeMap::new(),
             names: BTreeMap::new(),
             truncated_bytes: 0,
-            durable_end: files.length,
             // The file of completions says it where no other segment does.
             end_unread: files.acks_unread && !matches!(end, End::Known(_)),
             damage: Reports::default(),
@@ -240,7 +237,7 @@ impl Survey {
             End::Torn => match Tail::find(&*files.file, seal, files.length) {
                 Some(tail) => {
                     survey.truncated_bytes += tail.torn_bytes;
-                    survey.durable_end = tail.durable_end;
+                    survey.segment.durable_end = tail.durable_end;
                     (tail.end, true)
                 }
                 None => {
@@ -306,6 +303,8 @@ impl Survey {
         }
         let place = walk.place();
         self.segment.end = tail.as_ref().map_or(place.offset, |tail| tail.from);
+        // What its last group says of those before.
+        self.segment.durable_end = self.segment.durable_end.max(walk.durable_end()).min(self.segment.end);
         self.segment.entries = place.index;
         self.items = place.items.unwrap_or(0);
         tail

@@ -83,6 +83,7 @@ impl Writer {
     pub fn sync(&mut self) -> io::Result<()> {
         let earlier = self.unsynced.take();
         let synced = self.active.as_mut().map_or(Ok(()), Active::sync);
+        self.active.iter().for_each(|active| self.note_durable(active));
         if synced.is_err()
             && let Some(active) = self.active.take()
         {
@@ -194,6 +195,7 @@ impl Writer {
         if let Some(segment) = index.segments.get_mut(&active.head.id) {
             entries.iter().for_each(|entry| segment.enter(entry.position, entry.written_ms));
             segment.end = active.end();
+            segment.durable_end = active.durable_end();
             segment.disk_bytes = self.segment_bytes.max(segment.end);
         }
         for (new, entry) in group.iter().zip(entries) {
@@ -230,8 +232,16 @@ impl Writer {
         let _ = active.cut();
         let end = active.file_bytes();
         self.close(active);
+        self.note_durable(active);
         if let Some(segment) = self.journal.index().segments.get_mut(&active.head.id) {
             segment.disk_bytes = end;
+        }
+    }
+
+    /// Readers learn what is on disk.
+    fn note_durable(&self, active: &Active) {
+        if let Some(segment) = self.journal.index().segments.get_mut(&active.head.id) {
+            segment.durable_end = active.durable_end();
         }
     }
 

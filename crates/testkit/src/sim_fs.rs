@@ -17,9 +17,10 @@
 //! **Failing operations** ([`Faults`], [`SimFs::fail_next`], [`SimFs::set_capacity`]): writes and reads are short; a
 //! write fails having written any part of its bytes; the disk is full; too many files are open
 //! ([`SimFs::set_descriptors`]). A failed sync leaves each write since the last one durable, torn or lost *for good*:
-//! the system thinks it has tried, and a later sync that succeeds brings nothing back, although readers still see it. A failed sync of the directory makes some of the changes durable, and the others
-//! wait for the next one: file systems keep names in a log, and drop nothing of that and go on. A failed truncation may
-//! have happened.
+//! the system thinks it has tried, and a later sync that succeeds brings nothing back, although readers still see it,
+//! until the system is told to forget it ([`File::forget`]): then they see what is on disk. A failed sync of the directory
+//! makes some of the changes durable, and the others wait for the next one: file systems keep names in a log, and drop
+//! nothing of that and go on. A failed truncation may have happened.
 //!
 //! **Rot** ([`SimFs::flip`], [`SimFs::zero`], [`SimFs::files`] and [`SimFs::with_files`]): bytes change, files are cut
 //! or vanish, in what is written and what is durable alike.
@@ -557,6 +558,11 @@ impl File for SimFile {
 
     fn sync(&self) -> io::Result<()> {
         self.disk.disk().sync(self.number)
+    }
+
+    fn forget(&self, until: u64) {
+        let until = usize::try_from(until).unwrap_or(usize::MAX);
+        self.disk.disk().edit(self.number, |content, _, _| content.forget(until));
     }
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {

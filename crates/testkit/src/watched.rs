@@ -112,6 +112,10 @@ impl File for WatchedFile {
         self.file.sync()
     }
 
+    fn forget(&self, until: u64) {
+        self.file.forget(until);
+    }
+
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         self.file.allocate(bytes)
     }

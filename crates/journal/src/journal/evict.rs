@@ -7,7 +7,7 @@ use std::io;
 
 use super::Journal;
 use crate::format::Seal;
-use crate::index::Index;
+use crate::index::{Index, Segment};
 use crate::model::{Entry, Loss, QueueId};
 use crate::walk::{Place, Step, Walk};
 
@@ -28,7 +28,7 @@ enum Plan {
     /// All of it went.
     Went(Loss),
     /// Some of it has to go.
-    Read { segment: u64, seal: Seal, place: Place, end: u64 },
+    Read { segment: u64, seal: Seal, place: Place, end: u64, durable_end: u64 },
 }
 
 pub(super) fn evict(journal: &Journal, queue: QueueId, limits: Limits) -> Loss {
@@ -39,11 +39,15 @@ pub(super) fn evict(journal: &Journal, queue: QueueId, limits: Limits) -> Loss {
         match plan {
             Plan::Done => return loss,
             Plan::Went(gone) => loss.add(gone),
-            Plan::Read { segment, seal, place, end } => {
+            Plan::Read { segment, seal, place, end, durable_end } => {
                 from = segment + 1;
                 let mut part = Part { journal, queue, segment, limits, next: 0, loss: &mut loss };
                 let readable = match journal.open_segment(segment) {
-                    Ok(file) => part.evict_from(Walk::new(&*file, seal, place, end)),
+                    Ok(file) => {
+                        let readable = part.evict_from(Walk::new(&*file, seal, place, end));
+                        file.forget(durable_end);
+                        readable
+                    }
                     Err(error) if error.kind() == io::ErrorKind::NotFound => part.give_up(&[], true),
                     Err(_) => false,
                 };
@@ -78,7 +82,8 @@ fn plan(index: &mut Index, queue: QueueId, limits: Limits, from: u64) -> Plan {
     if all_goes && !ledger.has_pins() {
         return Plan::Went(index.settle_segment(queue, id));
     }
-    Plan::Read { segment: id, seal: segment.seal, place: segment.place(first), end: segment.end }
+    let Segment { seal, end, durable_end, .. } = *segment;
+    Plan::Read { segment: id, seal, place: segment.place(first), end, durable_end }
 }
 
 /// One segment of one queue.

@@ -10,7 +10,7 @@ use super::{Journal, Spot};
 use crate::ReadError;
 use crate::format::{FileKind, FrameHead, Kind, Seal};
 use crate::fs::{File, read_full};
-use crate::index::{Index, Ledger};
+use crate::index::{Index, Ledger, Segment};
 use crate::model::{Chunk, DamageReport, Entry, Loss, Position, QueueId};
 use crate::walk::{Found, Place, Step, Walk};
 
@@ -24,6 +24,8 @@ struct Want {
     seal: Seal,
     /// Where the segment's last frame ends.
     end: u64,
+    /// Up to here it is known to be on disk.
+    durable_end: u64,
     /// The first entry, and the end of the run of untaken ones.
     first: u32,
     last: u32,
@@ -124,7 +126,8 @@ fn next(index: &mut Index, id: QueueId) -> Next {
         (place, _) => place,
     };
     let bound = segment.mark_behind(last).map_or(segment.end, |mark| u64::from(mark.offset));
-    Next::Want(Want { segment: number, seal: segment.seal, end: segment.end, first, last, place, bound })
+    let Segment { seal, end, durable_end, .. } = *segment;
+    Next::Want(Want { segment: number, seal, end, durable_end, first, last, place, bound })
 }
 
 /// One step of taking.
@@ -137,7 +140,13 @@ struct Taking<'a> {
 impl Taking<'_> {
     fn read(&self, max_bytes: usize) -> Outcome {
         match self.journal.open_segment(self.want.segment) {
-            Ok(file) => self.read_from(&*file, max_bytes),
+            Ok(file) => {
+                let outcome = self.read_from(&*file, max_bytes);
+                // The next one who takes goes on where a run ends, and may find there what the system has read ahead.
+                let read = if let Outcome::Run(run) = &outcome { run.next.offset } else { u64::MAX };
+                file.forget(self.want.durable_end.min(read));
+                outcome
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Outcome::Gone,
             // Nothing of the segment can be read.
             Err(error) => Outcome::Unreadable { next: Place { index: u32::MAX, ..self.want.place }, error },

@@ -56,6 +56,10 @@ impl Active {
         self.place.offset
     }
 
+    pub(super) fn durable_end(&self) -> u64 {
+        self.durable_end
+    }
+
     /// What the frames of the next group depend on.
     pub(super) fn context(&self, now_ms: u64) -> Context {
         let (segment, seal, place) = (self.head.id, self.head.seal(), self.place);
@@ -80,7 +84,7 @@ impl Active {
         }
         self.place = group.place;
         if durability == Durability::Synced {
-            self.durable_end = self.place.offset;
+            self.synced();
         }
         Ok(())
     }
@@ -89,9 +93,16 @@ impl Active {
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if self.has_unsynced() {
             self.sync_file()?;
-            self.durable_end = self.place.offset;
+            self.synced();
         }
         Ok(())
+    }
+
+    /// All groups are durable. They are kept out of the system's memory: copying into pages of it that were not used
+    /// before takes several times as long as writing does, and they would count as ours.
+    fn synced(&mut self) {
+        self.durable_end = self.place.offset;
+        self.file.forget(self.durable_end);
     }
 
     /// After a failure the system may believe that everything is on disk, so asking again would prove nothing.
@@ -116,7 +127,7 @@ impl Active {
     pub(super) fn cut_and_sync(&mut self) -> io::Result<()> {
         let cut = self.cut();
         self.sync_file()?;
-        self.durable_end = self.place.offset;
+        self.synced();
         cut
     }
 

@@ -14,6 +14,8 @@ pub(super) struct Content {
     durable: Sparse,
     /// Changes since the last sync, in order.
     unsynced: Vec<Change>,
+    /// A sync has failed: what is written may be neither durable nor waiting to be.
+    lost: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -24,7 +26,7 @@ enum Change {
 
 impl Content {
     pub(super) fn durable(bytes: Sparse) -> Self {
-        Self { written: bytes.clone(), durable: bytes, unsynced: Vec::new() }
+        Self { written: bytes.clone(), durable: bytes, unsynced: Vec::new(), lost: false }
     }
 
     pub(super) fn written(&self) -> &Sparse {
@@ -42,18 +44,27 @@ impl Content {
     }
 
     pub(super) fn sync(&mut self) {
-        for change in std::mem::take(&mut self.unsynced) {
-            match change {
-                Change::Write { offset, bytes } => self.durable.write(offset, &bytes),
-                Change::Resize(length) => self.durable.resize(length),
-            }
-        }
+        std::mem::take(&mut self.unsynced).iter().for_each(|change| change.apply(&mut self.durable));
     }
 
     /// Each change happens, happens in part, or is lost for good.
     pub(super) fn fail_to_sync(&mut self, rng: &mut Rng, old: &[Sparse]) {
         self.durable = self.after_power_loss(rng, old);
         self.unsynced.clear();
+        self.lost = true;
+    }
+
+    /// The system drops what it has in memory before `until` and need not write any more.
+    pub(super) fn forget(&mut self, until: usize) {
+        if !self.lost {
+            return;
+        }
+        let mut disk = self.durable.clone();
+        self.unsynced.iter().for_each(|change| change.apply(&mut disk));
+        disk.resize(self.written.len());
+        let mut bytes = vec![0; until.min(disk.len())];
+        disk.read(0, &mut bytes);
+        self.written.write(0, &bytes);
     }
 
     /// What the disk may have.
@@ -80,6 +91,15 @@ impl Content {
             }
         }
         there
+    }
+}
+
+impl Change {
+    fn apply(&self, file: &mut Sparse) {
+        match self {
+            Self::Write { offset, bytes } => file.write(*offset, bytes),
+            Self::Resize(length) => file.resize(*length),
+        }
     }
 }
 
