@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use weir_journal::{Durability, Fs, Journal, Options, Recovery};
+use weir_journal::{DamageReport, Durability, Fs, Journal, Options, Recovery};
 use weir_plan::Signal;
 
 use crate::account::{Account, Queue};
@@ -38,6 +38,9 @@ const ORPHANS_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// After a failure the disk is tried again this much later; until then clients wait for delivery alone.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
+
+/// Damaged places that are logged one by one.
+const LOGGED_PLACES: usize = 20;
 
 /// For this much longer it counts as not working for the health check, if nothing is written meanwhile.
 const FAILURE_COUNTS: Duration = Duration::from_secs(10);
@@ -276,15 +279,10 @@ fn enter_recovered(recovery: &Recovery, accounts: &[Arc<Account>]) {
 }
 
 fn report(recovery: &Recovery, took: Duration) {
-    for damage in &recovery.damage {
-        tracing::error!(?damage, "the journal is damaged; what is readable is used");
-    }
+    log_damage(&recovery.damage);
     if !recovery.orphans.is_empty() {
         let files = recovery.orphans.join(", ");
-        tracing::info!(
-            files,
-            "removed files of completions whose segments are gone: everything in them was delivered, unless somebody removed them"
-        );
+        tracing::info!(files, "removed files of completions whose segments are gone: everything in them was delivered");
     }
     if recovery.truncated_bytes > 0 {
         let bytes = recovery.truncated_bytes;
@@ -298,6 +296,17 @@ fn report(recovery: &Recovery, took: Duration) {
         let items: u64 = recovery.queues.iter().map(|(.., backlog)| backlog.items).sum();
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(entries, items, took_ms, "found data in the journal; delivery goes on");
+    }
+}
+
+/// Says where the journal is damaged, how much is lost with it, and what was done about it.
+pub(crate) fn log_damage(damage: &[DamageReport]) {
+    for report in damage.iter().take(LOGGED_PLACES) {
+        tracing::error!("the journal is damaged: {report}");
+    }
+    let rest = damage.len().saturating_sub(LOGGED_PLACES);
+    if rest > 0 {
+        tracing::error!(places = rest, "the journal is damaged in more places; `weir journal verify` lists them");
     }
 }
 

@@ -17,6 +17,9 @@ const EXTENT: u8 = 3;
 /// Runs in one record: bounds what a checksum is computed over before it is believed.
 const MAX_RUNS: usize = 512;
 
+/// No queue has this number: completions of it say that the segment is about to be removed.
+const NOBODY: u16 = u16::MAX;
+
 /// Consecutive entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Run {
@@ -25,6 +28,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// How many of the first `entries` it covers.
+    pub(crate) fn within(self, entries: u32) -> u64 {
+        self.end().min(u64::from(entries)).saturating_sub(u64::from(self.first))
+    }
+
     fn end(self) -> u64 {
         u64::from(self.first) + u64::from(self.count)
     }
@@ -76,6 +84,11 @@ pub(crate) fn encode_runs(out: &mut Vec<u8>, seal: Seal, number: u16, runs: &[Ru
             }
         });
     }
+}
+
+/// The record that everybody has completed everything.
+pub(crate) fn encode_done(out: &mut Vec<u8>, seal: Seal) {
+    encode_runs(out, seal, NOBODY, &[Run { first: 0, count: u32::MAX }]);
 }
 
 /// The record of how far the segment goes.
@@ -156,6 +169,11 @@ fn record_length(bytes: &[u8], seal: Seal) -> Option<usize> {
 }
 
 impl Acks {
+    /// Whether everybody has completed everything.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.contains_key(&NOBODY)
+    }
+
     fn enter(&mut self, record: &[u8]) {
         let (number, count) = (u16_at(record, 10), u32_at(record, 12) as usize);
         let body = &record[HEAD..];

@@ -8,8 +8,10 @@ mod ledger;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::acks::{Run, push_run};
+use crate::bits::Bits;
 use crate::format::{FILE_HEAD, MAX_NAME, Seal};
 use crate::model::{Backlog, Damage, DamageReport, Entry, Loss, Position, QueueId};
+use crate::reports::Reports;
 use crate::walk::Place;
 pub(crate) use ledger::Ledger;
 
@@ -28,6 +30,8 @@ pub(crate) struct Index {
     pub(crate) queues: Vec<Queue>,
     names: HashMap<String, QueueId>,
     pub(crate) damage: Damage,
+    /// Damage that was met since the last time somebody asked.
+    pub(crate) discovered: Reports,
 }
 
 /// One segment.
@@ -53,6 +57,8 @@ pub(crate) struct Segment {
     /// Something is wrong with it, or the disk may have bytes behind its end that were never acknowledged: it can only be
     /// read right by who knows how far it goes.
     pub(crate) frayed: bool,
+    /// Entries whose damage is counted: several queues may be owed one, and each of them meets it.
+    pub(crate) damaged: Bits,
 }
 
 /// Where an entry lies and when it was written: a point to begin at, instead of the segment's beginning.
@@ -96,6 +102,7 @@ impl Segment {
             keep: false,
             previous: 0,
             frayed: false,
+            damaged: Bits::default(),
         }
     }
 
@@ -297,6 +304,17 @@ impl Index {
     pub(crate) fn done(&self) -> Vec<u64> {
         let done = self.segments.iter().filter(|(_, segment)| segment.debts == 0 && !segment.keep);
         done.map(|(id, _)| *id).collect()
+    }
+
+    /// Whether nobody has met the damage of this entry before.
+    pub(crate) fn is_new_damage(&mut self, segment: u64, index: u32) -> bool {
+        self.segments.get_mut(&segment).is_some_and(|segment| segment.damaged.insert(index))
+    }
+
+    /// Counts damage that was met while reading, and keeps it to be told.
+    pub(crate) fn discover(&mut self, report: DamageReport) {
+        self.report(&report);
+        self.discovered.push(report);
     }
 
     /// Counts damage.

@@ -187,6 +187,10 @@ fn visit(fs: &dyn Fs, depth: Depth, each: &mut dyn FnMut(&Files, Survey) -> io::
     let mut unusable = Reports::default();
     listing.each(fs, |seen| match seen {
         Seen::Blank { .. } => Ok(()),
+        Seen::Orphan(orphan) => {
+            orphan.lost.into_iter().for_each(|report| unusable.push(report));
+            Ok(())
+        }
         Seen::Aside(report) => {
             unusable.push(report);
             Ok(())

@@ -63,14 +63,36 @@ impl Journal {
         let place = Spot { segment, offset: u64::from(offset) };
         let known = self.index().segments.get(&segment).map(|segment| (segment.seal, segment.durable_end));
         let (seal, durable_end) = known.ok_or_else(|| place.gone())?;
-        let file = self.open_segment(segment).map_err(|error| place.failed(error))?;
+        let file = match self.open_segment(segment) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.discover(entry, DamageReport::GONE);
+                return Err(place.gone());
+            }
+            file => file.map_err(|error| place.failed(error))?,
+        };
         let payload = read_payload(&*file, seal, entry);
         file.forget(durable_end);
         let payload = payload.map_err(|error| place.failed(error))?;
         payload.ok_or_else(|| {
-            self.index().report(&DamageReport::of_entry(entry, DamageReport::UNSOUND.to_owned()));
+            self.discover(entry, DamageReport::UNSOUND);
             place.damaged()
         })
+    }
+
+    /// Damage that was met since the last call, for whoever logs it. It is in [`Journal::stats`].
+    pub fn discovered_damage(&self) -> Vec<DamageReport> {
+        std::mem::take(&mut self.index().discovered).into_list()
+    }
+
+    /// Whoever was owed the entry never gets it.
+    fn discover(&self, entry: &Entry, what: &str) {
+        let Position { segment, index: number, offset: _ } = entry.position;
+        let mut index = self.index();
+        // A segment that nobody is owed is removed by ourselves.
+        let is_owed = index.segments.get(&segment).is_some_and(|segment| segment.debts > 0);
+        if is_owed && index.is_new_damage(segment, number) {
+            index.discover(DamageReport::of_entry(entry, what.to_owned()));
+        }
     }
 
     /// Whether `queue` is still owed the entry.

@@ -73,6 +73,7 @@ mod index;
 mod inspect;
 mod journal;
 mod model;
+mod orphan;
 mod os;
 mod recover;
 mod reports;

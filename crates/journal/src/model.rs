@@ -1,5 +1,6 @@
 //! The words of the journal: what goes in, what comes out, and what is counted. Plain data.
 
+use std::fmt;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -148,6 +149,9 @@ impl DamageReport {
     /// What is said of an entry whose bytes are not what was written.
     pub(crate) const UNSOUND: &str = "the payload's checksum does not match; the entry cannot be delivered";
 
+    /// What is said of a file with entries that somebody is owed.
+    pub(crate) const GONE: &str = "the file is gone, removed by somebody else; what was in it cannot be delivered";
+
     /// An entry that is damaged, or cannot be read.
     pub(crate) fn of_entry(entry: &Entry, what: String) -> Self {
         let Position { segment, index: _, offset } = entry.position;
@@ -164,6 +168,27 @@ impl DamageReport {
     }
 }
 
+impl fmt::Display for DamageReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, segment: _, offset, bytes, places: _, entries, items, what } = self;
+        write!(f, "{file} at byte {offset} ({}", Count(*bytes, "byte", "bytes"))?;
+        for (number, one, many) in [(entries, "entry", "entries"), (items, "item", "items")] {
+            number.map_or(Ok(()), |number| write!(f, ", {}", Count(number, one, many)))?;
+        }
+        write!(f, "): {what}")
+    }
+}
+
+/// A number of things, with the words for one and for more.
+struct Count(u64, &'static str, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(number, one, many) = self;
+        write!(f, "{number} {}", if *number == 1 { one } else { many })
+    }
+}
+
 /// What was found on opening.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
@@ -175,7 +200,7 @@ pub struct Recovery {
     pub truncated_bytes: u64,
     /// Everything that is wrong otherwise.
     pub damage: Vec<DamageReport>,
-    /// Files of completions that were removed because their segment is gone: completed, when the process died before it
-    /// could remove both, or taken by somebody else.
+    /// Files of completions that were removed because their segment is gone and was completed: the process died before it
+    /// could remove both.
     pub orphans: Vec<String>,
 }

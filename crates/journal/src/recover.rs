@@ -12,6 +12,7 @@ use crate::format::{Extent, FileKind, Previous};
 use crate::fs::{File, Fs, read_full, write_full};
 use crate::index::{Index, Segment};
 use crate::model::{DamageReport, Loss, QueueId, Recovery};
+use crate::orphan::Orphan;
 use crate::reports::Reports;
 use crate::survey::{End, Files, Lost, Survey, Unusable};
 use crate::writer::AckFile;
@@ -71,15 +72,19 @@ pub(crate) enum Seen<'a> {
     },
     Aside(DamageReport),
     Segment(&'a Files, End),
+    /// Completions of a segment that is gone.
+    Orphan(Orphan),
 }
 
 impl Listing {
     /// Opens the segments one after the other, never more than two at once: there may be more of them than descriptors.
     pub(crate) fn each<E>(&self, fs: &dyn Fs, mut visit: impl FnMut(Seen<'_>) -> Result<(), E>) -> Result<(), E> {
         let (mut before, mut last_id) = (None, None);
+        let mut said = BTreeMap::new();
         for (id, has_acks) in &self.segments {
             match Files::open(fs, *id) {
                 Ok(Ok(files)) => {
+                    said.insert(files.head.previous.id, files.head.previous.extent);
                     if let Some(before) = before.take() {
                         visit(Seen::Segment(&before, end(&before, Some(&files), last_id)))?;
                     }
@@ -95,7 +100,9 @@ impl Listing {
             }
             last_id = Some(*id);
         }
-        before.map_or(Ok(()), |last| visit(Seen::Segment(&last, end(&last, None, last_id))))
+        before.map_or(Ok(()), |last| visit(Seen::Segment(&last, end(&last, None, last_id))))?;
+        let orphans = self.orphans.iter().filter_map(|id| Orphan::look(fs, *id, said.get(id).copied()));
+        orphans.map(Seen::Orphan).try_for_each(visit)
     }
 }
 
@@ -114,6 +121,7 @@ pub(crate) fn recover(fs: &dyn Fs) -> Result<Recovered, OpenError> {
     let listing = Listing::read(fs)
         .map_err(|source| OpenError { action: "list the files in its directory".to_owned(), source })?;
     let mut recovered = Recovered { next_id: listing.last_id() + 1, ..Recovered::default() };
+    let mut orphans = Vec::new();
     let visited = listing.each(fs, |seen| {
         match seen {
             Seen::Blank { id, has_acks } => {
@@ -122,18 +130,12 @@ pub(crate) fn recover(fs: &dyn Fs) -> Result<Recovered, OpenError> {
             }
             Seen::Aside(report) => recovered.report(report),
             Seen::Segment(files, end) => recovered.adopt(fs, files, end),
+            Seen::Orphan(orphan) => orphans.push(orphan),
         }
         Ok::<(), Infallible>(())
     });
     let Ok(()) = visited;
-    // They may be what tells how far their segments go, should power loss bring these back.
-    if listing.orphans.is_empty() || fs.sync_dir().is_ok() {
-        for id in &listing.orphans {
-            if recovered.remove(fs, FileKind::Acks, *id) {
-                recovered.recovery.orphans.push(FileKind::Acks.name(*id));
-            }
-        }
-    }
+    recovered.clear_away(fs, orphans);
     recovered.summarize();
     Ok(recovered)
 }
@@ -170,6 +172,20 @@ impl Recovered {
     fn remove_if(&mut self, exists: bool, fs: &dyn Fs, id: u64) {
         if exists {
             self.remove(fs, FileKind::Acks, id);
+        }
+    }
+
+    /// Removes completions of segments that are gone, and tells what is lost with these.
+    fn clear_away(&mut self, fs: &dyn Fs, orphans: Vec<Orphan>) {
+        // They may be what tells how far their segments go, should power loss bring these back.
+        let removable = orphans.is_empty() || fs.sync_dir().is_ok();
+        for Orphan { id, lost, stays } in orphans {
+            let removed = removable && !stays && self.remove(fs, FileKind::Acks, id);
+            match lost {
+                Some(report) => self.report(report),
+                None if removed => self.recovery.orphans.push(FileKind::Acks.name(id)),
+                None => {}
+            }
         }
     }
 

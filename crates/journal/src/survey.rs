@@ -161,15 +161,15 @@ impl Files {
 
 /// What is in a file of completions.
 #[derive(Default)]
-struct AckFile {
-    exists: bool,
-    bytes: Vec<u8>,
+pub(crate) struct AckFile {
+    pub(crate) exists: bool,
+    pub(crate) bytes: Vec<u8>,
     /// Why it cannot be read.
-    fault: Option<String>,
+    pub(crate) fault: Option<String>,
 }
 
 impl AckFile {
-    fn read(fs: &dyn Fs, id: u64) -> Self {
+    pub(crate) fn read(fs: &dyn Fs, id: u64) -> Self {
         let read = fs.open(&FileKind::Acks.name(id)).and_then(|file| {
             let length = usize::try_from(file.len()?.min(MAX_ACKS)).unwrap_or(usize::MAX);
             let mut bytes = vec![0; length];

@@ -272,9 +272,16 @@ impl Writer {
 
     fn delete(&mut self, id: u64) -> io::Result<()> {
         self.keep_end_of_previous(id)?;
+        self.note_done(id);
         self.remove(FileKind::Segment, id)?;
         self.never_to_return(id)?;
         self.remove(FileKind::Acks, id)
+    }
+
+    /// A file of completions that is left alone must not look as if somebody had taken the segment. That this fails, on a
+    /// full disk for example, must not keep the segment.
+    fn note_done(&mut self, id: u64) {
+        let _ = self.acks.get_mut(&id).map(|acks| acks.note_done(&*self.fs));
     }
 
     /// A power loss may bring a file back that was removed. Bytes behind its end that were never acknowledged would then

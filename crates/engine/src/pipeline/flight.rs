@@ -15,7 +15,7 @@ use crate::books::DropReason;
 use crate::budget::{self, Permit};
 use crate::export::{Backend, Outcome};
 use crate::obligation::{LoadError, Obligation, Source};
-use crate::store::{Io, StoreStats};
+use crate::store::{Io, StoreStats, log_damage};
 
 /// What a flight needs.
 #[derive(Debug, Clone)]
@@ -91,10 +91,11 @@ fn take(account: &Arc<Account>, bytes: usize) -> Option<Result<Taken, ReadError>
         Ok(chunk) => chunk,
         Err(error) => return Some(Err(error)),
     };
-    if chunk.damaged.items > 0 {
+    if chunk.damaged.entries > 0 {
         let items = chunk.damaged.items;
         account.lost(items, DropReason::JournalDamaged);
         account.report_damage(items);
+        log_damage(&queue.journal.discovered_damage());
     }
     let since = Instant::now();
     let piece = |entry| Piece { obligation: Obligation::stored(entry, account), since };

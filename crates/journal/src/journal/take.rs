@@ -349,7 +349,7 @@ impl Taking<'_> {
     fn lose_segment(&self) {
         let mut index = self.journal.index();
         let average = self.average(&index);
-        let what = "the file is gone; it was removed by somebody else";
+        let what = DamageReport::GONE;
         // Who has taken an entry will see for themselves, and account for it.
         self.give_up(&mut index, 0..u32::MAX, average, (0, 0), what);
     }
@@ -362,21 +362,29 @@ impl Taking<'_> {
         let untaken = |number: &u32| !ledger.is_taken(*number);
         let numbers: Vec<u32> =
             ledger.owed_from(range.start).take_while(|number| *number < range.end).filter(untaken).collect();
-        let mut lost = Loss::default();
+        let (mut lost, mut new) = (Loss::default(), Loss::default());
         for number in numbers {
-            lost.add(index.settle(self.queue, self.want.segment, number, average).unwrap_or_default());
+            let loss = index.settle(self.queue, self.want.segment, number, average).unwrap_or_default();
+            lost.add(loss);
+            if index.is_new_damage(self.want.segment, number) {
+                new.add(loss);
+            }
         }
-        self.report(index, lost, place, what);
-    }
-
-    fn report(&self, index: &mut Index, lost: Loss, (offset, bytes): (u64, u64), what: &str) {
-        let segment = self.want.segment;
-        let (entries, items) = (Some(lost.entries), Some(lost.items));
-        let (file, what) = (FileKind::Segment.name(segment), what.to_owned());
-        index.report(&DamageReport { file, segment, offset, bytes, places: 1, entries, items, what });
+        if new.entries > 0 {
+            self.discover(index, new, place, what);
+        }
         if let Some(queue) = index.get_mut(self.queue) {
             queue.unreported.add(lost);
         }
+    }
+
+    fn discover(&self, index: &mut Index, new: Loss, (offset, bytes): (u64, u64), what: &str) {
+        let segment = self.want.segment;
+        let (entries, items) = (Some(new.entries), Some(new.items));
+        // Of a file that is gone, the payloads are what is known.
+        let bytes = if bytes == 0 { new.bytes } else { bytes };
+        let (file, what) = (FileKind::Segment.name(segment), what.to_owned());
+        index.discover(DamageReport { file, segment, offset, bytes, places: 1, entries, items, what });
     }
 }
 

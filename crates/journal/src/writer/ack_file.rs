@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
-use crate::acks::{Run, encode_extent, encode_queue, encode_runs, normalized};
+use crate::acks::{Run, encode_done, encode_extent, encode_queue, encode_runs, normalized};
 use crate::format::{Extent, FILE_HEAD, FileHead, FileKind};
 use crate::fs::{File, Fs, write_full};
 use crate::model::QueueId;
@@ -31,14 +31,26 @@ pub(crate) struct AckFile {
     extent: Option<Extent>,
     /// That is in the file.
     extent_is_noted: bool,
+    done_is_noted: bool,
 }
 
 impl AckFile {
     /// That of a new segment: an empty file.
     pub(crate) fn new(head: FileHead) -> Self {
         let (numbers, unnamed, end) = (BTreeMap::new(), Vec::new(), FILE_HEAD as u64);
-        let (unread, dirty, extent, extent_is_noted) = (false, false, None, false);
-        Self { head, numbers, unnamed, exists: true, headless: true, end, unread, dirty, extent, extent_is_noted }
+        Self {
+            head,
+            numbers,
+            unnamed,
+            exists: true,
+            headless: true,
+            end,
+            unread: false,
+            dirty: false,
+            extent: None,
+            extent_is_noted: false,
+            done_is_noted: false,
+        }
     }
 
     /// That of a segment that was found.
@@ -55,6 +67,7 @@ impl AckFile {
             dirty: files.acks.torn_bytes > 0 || files.ack_length > files.acks.end,
             extent,
             extent_is_noted: files.acks.extent.is_some(),
+            done_is_noted: false,
             numbers,
         }
     }
@@ -106,6 +119,20 @@ impl AckFile {
         }
         self.append(fs, &records)?;
         self.unnamed.clear();
+        Ok(())
+    }
+
+    /// Makes durable that everybody has completed everything: the segment is removed next, and should this file outlive
+    /// that, it must not look as if something were missing.
+    pub(crate) fn note_done(&mut self, fs: &dyn Fs) -> io::Result<()> {
+        if self.done_is_noted {
+            return Ok(());
+        }
+        let mut record = Vec::new();
+        encode_done(&mut record, self.head.seal());
+        self.append(fs, &record)?;
+        fs.open(&FileKind::Acks.name(self.head.id))?.sync()?;
+        self.done_is_noted = true;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_journal::{Durability, Loss, NewEntry, Options, Owed, open};
+use weir_journal::{DamageReport, Depth, Durability, Loss, NewEntry, Options, Owed, inspect, open};
 use weir_testkit::{Operation, SimFs};
 
 use crate::fixture::{
@@ -177,8 +177,46 @@ fn a_file_that_is_gone() {
     let orphan = SimFs::with_files(1, &Files::from([(ACKS.to_owned(), acks)]));
     let found = recover(&orphan);
     assert!(found.payloads.is_empty());
-    assert_eq!((found.recovery.orphans, found.recovery.damage), (vec![ACKS.to_owned()], vec![]), "it is told");
+    let [report] = &found.recovery.damage[..] else { panic!("it is told: {:?}", found.recovery) };
+    assert_eq!(
+        (report.file.as_str(), report.entries, report.items),
+        (SEGMENT, None, None),
+        "nobody says how much it was"
+    );
+    assert!(report.what.ends_with("at most this was still owed to a, b"), "{report}");
     assert!(orphan.files().is_empty(), "completions of nothing are removed");
+}
+
+/// Somebody takes a segment with entries that are owed: the next one says how much there was.
+#[test]
+fn a_segment_is_taken() {
+    let (fs, all) = sealed();
+    for completed in [0, 2, 6] {
+        let fs = SimFs::with_files(1, &fs.files());
+        let (mut writer, journal, _) = start(&fs, 4096);
+        let [a, b] = ["a", "b"].map(|name| journal.queue(name));
+        all.iter().for_each(|written| assert!(journal.complete(a, &written.entry)));
+        all[..completed].iter().for_each(|written| assert!(journal.complete(b, &written.entry)));
+        // As a kill in the middle of a removal leaves it: what was completed need not all be written down.
+        if completed < 6 {
+            writer.tidy().unwrap()
+        } else {
+            fs.fail_next(Operation::Remove)
+        }
+        let _ = writer.tidy();
+        drop((writer, journal));
+        let mut files = fs.files();
+        files.remove(SEGMENT).unwrap();
+        let lost = (completed < 6).then_some((Some(6 - completed as u64), Some(42)));
+
+        let seen = inspect(&SimFs::with_files(1, &files), Depth::Payloads).unwrap();
+        let amounts = |damage: &[DamageReport]| damage.first().map(|report| (report.entries, report.items));
+        assert_eq!((amounts(&seen.damage), seen.damage.len()), (lost, usize::from(lost.is_some())), "{completed} done");
+        let found = recover_files(&files);
+        assert_eq!(amounts(&found.recovery.damage), lost, "{completed} done");
+        assert_eq!(found.recovery.orphans.len(), usize::from(lost.is_none()), "{completed} done");
+        assert_eq!(found.payloads["a"], [b"later"], "{completed} done");
+    }
 }
 
 /// Without both heads nothing can be believed: the file stays, and stays what it is.

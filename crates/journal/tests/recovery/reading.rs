@@ -192,7 +192,7 @@ fn a_file_vanishes_with_entries_that_are_taken() {
         assert!(matches!(journal.read(entry), Err(ReadError::Gone { .. })));
         assert!(journal.complete(queue, entry), "it is nobody else's");
     }
-    assert_eq!((journal.backlog(queue), journal.stats().damage.entries), (Backlog::default(), 4));
+    assert_eq!((journal.backlog(queue), journal.stats().damage.entries), (Backlog::default(), 6));
     assert_eq!(journal.evict(journal.queue("b"), 0, 0).entries, all.len() as u64);
     writer.tidy().unwrap();
     assert_eq!(fs.list().unwrap(), Vec::<String>::new());
@@ -279,6 +279,33 @@ fn only_a_segment_that_nobody_needs_is_given_up() {
     assert_eq!(journal.evict_segment(&may_lose).len(), 1, "the fourth");
     assert_eq!(journal.evict_segment(&may_lose), [], "one is dear, one is being delivered in parts");
     assert_eq!(journal.evict_segment(&|_| true).len(), 2, "the first");
+}
+
+/// An entry that several queues are owed is lost to each of them, and on the disk it is one.
+#[test]
+fn damage_is_counted_once_however_many_meet_it() {
+    let (fs, all) = small();
+    let (_writer, journal, _) = start(&fs, 4096);
+    assert!(fs.flip(SEGMENT, all[1].payload_at(), 1) && fs.flip(SEGMENT, all[3].frame.start + 9, 1));
+    for queue in ["a", "b"].map(|name| journal.queue(name)) {
+        let mut damaged = Loss::default();
+        loop {
+            let chunk = journal.take(queue, usize::MAX).unwrap();
+            damaged.entries += chunk.damaged.entries;
+            damaged.items += chunk.damaged.items;
+            if chunk.entries.is_empty() {
+                break;
+            }
+        }
+        assert_eq!((damaged.entries, damaged.items), (2, 14));
+        assert!(matches!(journal.read(&all[1].entry), Err(ReadError::Damaged { .. })));
+    }
+    let damage = journal.stats().damage;
+    assert_eq!((damage.places, damage.entries, damage.items), (2, 2, 14));
+    let told = journal.discovered_damage();
+    assert_eq!(told.iter().filter_map(|report| report.entries).sum::<u64>(), 2, "{told:?}");
+    assert!(told.iter().all(|report| report.to_string().starts_with(&format!("{SEGMENT} at byte "))), "{told:?}");
+    assert_eq!(journal.discovered_damage(), []);
 }
 
 #[test]

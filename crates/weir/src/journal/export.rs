@@ -116,10 +116,10 @@ impl Export {
     fn summarise(&self, queue: &str, exported: &Exported) -> ExitCode {
         let Exported { damage, elsewhere, .. } = exported;
         for report in damage {
-            tracing::error!("damaged and left out: {}", report::place(report));
+            tracing::error!("damaged and left out: {report}");
         }
         for report in elsewhere {
-            tracing::warn!("damaged, but nothing is missing here for it: {}", report::place(report));
+            tracing::warn!("damaged, but nothing is missing here for it: {report}");
         }
         if self.unknown_fields > 0 {
             tracing::warn!(

@@ -97,25 +97,12 @@ fn list_damage(out: &mut impl Write, damage: &[DamageReport]) -> io::Result<()> 
         return writeln!(out, "no damage");
     }
     writeln!(out, "damage: {}", count(places(damage), "place"))?;
-    damage.iter().try_for_each(|report| writeln!(out, "  {}", place(report)))
+    damage.iter().try_for_each(|report| writeln!(out, "  {report}"))
 }
 
 /// How many places these reports are about.
 pub(super) fn places(damage: &[DamageReport]) -> u64 {
     damage.iter().map(|report| report.places).sum()
-}
-
-/// One damaged place in a line.
-pub(super) fn place(report: &DamageReport) -> String {
-    let DamageReport { file, segment: _, offset, bytes, places: _, entries, items, what } = report;
-    let mut lost = count(*bytes, "byte");
-    for (number, noun) in [(entries, "entry"), (items, "item")] {
-        if let Some(number) = number {
-            lost.push_str(", ");
-            lost.push_str(&count(*number, noun));
-        }
-    }
-    format!("{file} at byte {offset} ({lost}): {what}")
 }
 
 fn damage_json(report: &DamageReport) -> Value {

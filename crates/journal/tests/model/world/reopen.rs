@@ -134,7 +134,9 @@ impl World {
         assert_eq!(recovery.lost, []);
         for report in &recovery.damage {
             let unsynced = report.file.ends_with(".ack") && (death == Death::PowerLoss || self.lost_power);
-            assert!(unsynced, "nothing is damaged: {report:?} {death:?} {:?}", self.fs.files().keys());
+            // A disk that did not take the note that a segment is done with may bring back what is left of it.
+            let unnoted = report.what.starts_with("the file is gone") && (self.style.faults || self.style.full);
+            assert!(unsynced || unnoted, "nothing is damaged: {report:?} {death:?} {:?}", self.fs.files().keys());
         }
     }
 

@@ -1,0 +1,79 @@
+//! A file of completions whose segment is gone: either the process died before it could remove both, or somebody took
+//! the segment and what was owed of it.
+//!
+//! Which it is, the file says: before a segment is removed, everything in it is written down as completed. It changes
+//! nothing.
+
+use crate::acks::{self, Acks};
+use crate::format::{Extent, FileHead, FileKind, HeadFault};
+use crate::fs::Fs;
+use crate::model::DamageReport;
+use crate::survey::AckFile;
+
+/// What a file of completions without a segment says.
+pub(crate) struct Orphan {
+    pub(crate) id: u64,
+    /// What is lost, if anything is.
+    pub(crate) lost: Option<DamageReport>,
+    /// It is of a version that is not known, or cannot be read now.
+    pub(crate) stays: bool,
+}
+
+impl Orphan {
+    /// Looks at it; none when it has a segment after all, or is gone by now. `said` is what the next segment says of the
+    /// extent of the one that is missing.
+    pub(crate) fn look(fs: &dyn Fs, id: u64, said: Option<Extent>) -> Option<Self> {
+        // Names are not listed all at once: the segment may be newer than the list.
+        if fs.open(&FileKind::Segment.name(id)).is_ok() {
+            return None;
+        }
+        let file = AckFile::read(fs, id);
+        if !file.exists {
+            return None;
+        }
+        let stays = |what: String| Self { id, lost: Some(missing(id, said, None, &what)), stays: true };
+        if let Some(fault) = file.fault {
+            return Some(stays(fault));
+        }
+        Some(match FileHead::decode(&file.bytes, FileKind::Acks, id) {
+            Ok(head) => Self { id, lost: judge(id, &acks::decode(&file.bytes, head.seal()), said), stays: false },
+            Err(HeadFault::Version(version)) => {
+                stays(format!("their version {version} is not known to this version of weir"))
+            }
+            // It was being written when power was lost, of a segment that was just created or is done with.
+            Err(HeadFault::Damaged) => Self { id, lost: None, stays: false },
+        })
+    }
+}
+
+/// What was owed, as far as completions tell.
+fn judge(id: u64, acks: &Acks, said: Option<Extent>) -> Option<DamageReport> {
+    let done = |number: &u16| acks.done.get(number).map_or(&[][..], Vec::as_slice);
+    if acks.is_done() || acks.names.is_empty() {
+        return None;
+    }
+    let extent = acks.extent.or(said);
+    // Who was owed which entry went with the segment, so that what every queue has completed is all that is certain.
+    let open = extent.map(|extent| {
+        let certain = acks.names.keys().map(|number| done(number).iter().map(|run| run.within(extent.entries)).sum());
+        u64::from(extent.entries) - certain.min().unwrap_or(0)
+    });
+    if open == Some(0) {
+        return None;
+    }
+    let names: Vec<&str> = acks.names.values().map(String::as_str).collect();
+    Some(missing(id, extent, open, &format!("at most this was still owed to {}", names.join(", "))))
+}
+
+fn missing(id: u64, extent: Option<Extent>, open: Option<u64>, what: &str) -> DamageReport {
+    DamageReport {
+        file: FileKind::Segment.name(id),
+        segment: id,
+        offset: 0,
+        bytes: extent.map_or(0, |extent| extent.end),
+        places: 1,
+        entries: open.or(extent.map(|extent| u64::from(extent.entries))),
+        items: extent.map(|extent| extent.items),
+        what: format!("the file is gone and its completions ({}) are there: {what}", FileKind::Acks.name(id)),
+    }
+}
