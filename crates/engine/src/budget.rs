@@ -160,6 +160,14 @@ impl Permit {
         Some(Self { semaphore, budget: self.budget.clone() })
     }
 
+    /// Makes it stand for `bytes` (and their overhead) if it does not; false when there is no room. Whoever has all bytes
+    /// there are has enough: what was written with more memory than there is now could not be read otherwise.
+    pub(crate) fn cover(&mut self, bytes: usize) -> bool {
+        let all = self.budget.capacity();
+        let more = bytes.saturating_add(OVERHEAD_BYTES).min(all).saturating_sub(self.bytes());
+        more == 0 || self.grow(more)
+    }
+
     /// Gives back all but `bytes` (and their overhead).
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let keep = bytes.saturating_add(OVERHEAD_BYTES);

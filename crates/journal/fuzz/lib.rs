@@ -40,7 +40,7 @@ fn drain(journal: &Journal, queue: QueueId) {
     let Backlog { entries, .. } = journal.backlog(queue);
     let mut seen = 0;
     loop {
-        let chunk = journal.take(queue, 300).expect("nothing fails on this disk");
+        let chunk = journal.take(queue, 300, &mut |_| true).expect("nothing fails on this disk");
         seen += chunk.damaged.entries + chunk.entries.len() as u64;
         for (entry, range) in &chunk.entries {
             assert_eq!(journal.read(entry).expect("it was read before"), chunk.buffer[range.clone()]);

@@ -49,13 +49,23 @@ impl Journal {
     }
 
     /// The next entries that `queue` is owed and nobody has taken, oldest first: a stretch that can be read at once, of
-    /// up to `max_bytes` of payload in total but at least one entry. They are taken from now on.
+    /// up to `max_bytes` of payload in total. They are taken from now on. Reading takes `max_bytes` and
+    /// [`Journal::TAKE_OVERHEAD`] of memory. If the first entry alone is larger, `pay` is asked whether its payload may be
+    /// read all the same; if not, nothing is taken, and [`Chunk::too_large`] says how large it is.
     ///
     /// What is damaged is completed, counted in [`Chunk::damaged`] and skipped. What the system cannot read now is put
     /// off: later entries come first, and when there are none, this fails; the next call begins again.
-    pub fn take(&self, queue: QueueId, max_bytes: usize) -> Result<Chunk, ReadError> {
-        take::take(self, queue, max_bytes)
+    pub fn take(
+        &self,
+        queue: QueueId,
+        max_bytes: usize,
+        pay: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<Chunk, ReadError> {
+        take::take(self, queue, max_bytes, pay)
     }
+
+    /// What [`Journal::take`] reads beyond payloads: the heads between them.
+    pub const TAKE_OVERHEAD: usize = 16 << 10;
 
     /// The payload of an entry.
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, ReadError> {

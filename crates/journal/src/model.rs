@@ -70,6 +70,8 @@ pub struct Chunk {
     pub buffer: Vec<u8>,
     /// The entries, oldest first, and where in `buffer` their payloads are. None: nothing is untaken.
     pub entries: Vec<(Entry, Range<usize>)>,
+    /// How large the payload of the next entry is, which was not taken because nobody pays for it.
+    pub too_large: Option<usize>,
     /// What was owed to this queue and could not be read for damage. It is completed already: for the caller's books.
     pub damaged: Loss,
 }

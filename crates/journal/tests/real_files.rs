@@ -44,7 +44,7 @@ fn names(dir: &Path) -> Vec<String> {
 fn drain(journal: &Journal, queue: QueueId, max_bytes: usize) -> Vec<Vec<u8>> {
     let mut payloads = Vec::new();
     loop {
-        let chunk = journal.take(queue, max_bytes).unwrap();
+        let chunk = journal.take(queue, max_bytes, &mut |_| true).unwrap();
         if chunk.entries.is_empty() {
             return payloads;
         }
@@ -153,6 +153,27 @@ fn the_directory_is_made_for_this_user_alone() {
     fs::write(dir.path().join("file"), "").unwrap();
     let error = OsFs::open(&dir.path().join("file")).unwrap_err().to_string();
     assert!(error.starts_with("cannot create the directory "), "{error}");
+}
+
+/// The lock file is written to: what a link leads to is somebody else's.
+#[test]
+fn a_lock_that_is_a_link_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, precious) = (dir.path().join("journal"), dir.path().join("precious"));
+    fs::create_dir(&journal).unwrap();
+    fs::write(&precious, "precious").unwrap();
+    let lock = journal.join("LOCK");
+    std::os::unix::fs::symlink(&precious, &lock).unwrap();
+    let error = OsFs::open(&journal).unwrap_err();
+    assert_eq!(error.to_string(), format!("cannot open the lock file {}", lock.display()));
+    assert!(format!("{error:?}").contains("it is a symbolic link; remove it"), "{error:?}");
+    fs::remove_file(&lock).unwrap();
+    fs::hard_link(&precious, &lock).unwrap();
+    assert!(format!("{:?}", OsFs::open(&journal).unwrap_err()).contains("it is not a file of its own; remove it"));
+    fs::remove_file(&lock).unwrap();
+    fs::create_dir(&lock).unwrap();
+    OsFs::open(&journal).unwrap_err();
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn what_nobody_is_sending_belongs_to_the_queue_once_it_is_on_disk() {
     piece.secure_in_queue();
     piece.release(&entry);
     assert!(ticket.is_secured() && !ticket.was_withdrawn());
-    let chunk = journal(&account).take(account.queue.as_ref().unwrap().id, 1000).unwrap();
+    let chunk = journal(&account).take(account.queue.as_ref().unwrap().id, 1000, &mut |_| true).unwrap();
     assert_eq!(chunk.entries.len(), 1);
     let again = Obligation::stored(chunk.entries[0].0, &account);
     again.finish(&Fate::Delivered);
@@ -122,7 +122,7 @@ fn what_is_on_the_wire_stays_one_debt_while_it_is_written() {
     piece.came_back();
     assert!(matches!(piece.send(), Some(Source::Journal(_))), "its bytes are read back from now on");
     let queue = account.queue.as_ref().unwrap();
-    assert!(queue.journal.take(queue.id, 1000).unwrap().entries.is_empty(), "nobody else sends it");
+    assert!(queue.journal.take(queue.id, 1000, &mut |_| true).unwrap().entries.is_empty(), "nobody else sends it");
     piece.finish(&Fate::Delivered);
     assert!(account.backlog().entries == 0 && account.books.snapshot().balanced());
 }

@@ -18,7 +18,7 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 
 use super::concurrency::Concurrency;
-use super::flight::{Crew, Landed};
+use super::flight::{Crew, Landed, room_for};
 use super::isolation::{Suspicion, Traffic};
 use super::pace::{self, Pace};
 use super::parked::{Batch, Parked};
@@ -93,6 +93,8 @@ pub(super) struct Delivery {
     next_batch: u64,
     /// The journal may have something to take.
     backlog: bool,
+    /// Length of the next entry of the backlog, where that is known to be larger than a request.
+    next_entry_bytes: usize,
     /// The disk did not give it; it is read again then.
     reads_again: Option<Instant>,
     /// A batch found no room to be read back: until then nothing else of the backlog is read.
@@ -143,6 +145,7 @@ impl Delivery {
             backend: 0,
             next_batch: 0,
             backlog: parts.crew.account.queue.is_some(),
+            next_entry_bytes: 0,
             reads_again: None,
             retry_starves: None,
             backlog_next: false,
@@ -363,7 +366,8 @@ impl Delivery {
         let wanted = self.backlog && readable && !retry_first && self.draining.is_none();
         // One read at a time: two would read the same.
         let free = !self.parts.crew.reading.load(Ordering::Acquire);
-        (wanted && free && self.may_begin()).then(|| self.read_back_permit(self.size.bytes())).flatten()
+        let bytes = room_for(self.size.bytes().max(self.next_entry_bytes));
+        (wanted && free && self.may_begin()).then(|| self.read_back_permit(bytes)).flatten()
     }
 
     fn read_back_permit(&self, bytes: usize) -> Option<Permit> {
@@ -401,7 +405,9 @@ impl Delivery {
         let batch = self.batch(Vec::new());
         let backlog = self.account().backlog();
         let entry_bytes = usize::try_from(backlog.bytes / backlog.entries.max(1)).unwrap_or(usize::MAX);
-        let bytes = self.request_bytes().min(entry_bytes.saturating_mul(MAX_FETCHED_PIECES)).max(1);
+        let bytes = self.request_bytes().min(entry_bytes.saturating_mul(MAX_FETCHED_PIECES));
+        // With little memory the permit may be for less.
+        let bytes = bytes.min(permit.bytes().saturating_sub(room_for(crate::budget::OVERHEAD_BYTES))).max(1);
         self.parts.crew.reading.store(true, Ordering::Release);
         let task = self.parts.crew.clone().fetch(bytes, permit);
         self.depart(task, batch, 0);

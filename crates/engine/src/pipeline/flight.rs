@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use weir_journal::ReadError;
+use weir_journal::{Journal, ReadError};
 
 use super::queue::Piece;
 use crate::account::Account;
@@ -38,6 +38,8 @@ pub(super) enum End {
     Unread(String),
     /// The backlog had nothing that is not on its way already.
     NothingToTake,
+    /// The next entry of the backlog takes this many bytes, for which there was no room.
+    NoRoom(usize),
     /// What was to be sent is not owed any more.
     NothingOwed,
 }
@@ -82,12 +84,20 @@ struct Taken {
     /// Where each piece is in the buffer.
     ranges: Vec<Range<usize>>,
     buffer: Vec<u8>,
+    /// There is a next entry, and no room for it.
+    too_large: Option<usize>,
 }
 
-/// Takes up to `bytes` of the backlog; `None` without a journal.
-fn take(account: &Arc<Account>, bytes: usize) -> Option<Result<Taken, ReadError>> {
+/// Room that reading so many bytes of the backlog takes.
+pub(super) fn room_for(bytes: usize) -> usize {
+    bytes.saturating_add(Journal::TAKE_OVERHEAD)
+}
+
+/// Takes up to `bytes` of the backlog, which `permit` pays for; `None` without a journal. An entry that is larger is paid
+/// for before it is read.
+fn take(account: &Arc<Account>, bytes: usize, permit: &mut Permit) -> Option<Result<Taken, ReadError>> {
     let queue = account.queue.as_ref()?;
-    let chunk = match queue.journal.take(queue.id, bytes) {
+    let chunk = match queue.journal.take(queue.id, bytes, &mut |wanted| permit.cover(room_for(wanted))) {
         Ok(chunk) => chunk,
         Err(error) => return Some(Err(error)),
     };
@@ -100,7 +110,7 @@ fn take(account: &Arc<Account>, bytes: usize) -> Option<Result<Taken, ReadError>
     let since = Instant::now();
     let piece = |entry| Piece { obligation: Obligation::stored(entry, account), since };
     let (fetched, ranges) = chunk.entries.into_iter().map(|(entry, range)| (piece(entry), range)).unzip();
-    Some(Ok(Taken { fetched, ranges, buffer: chunk.buffer }))
+    Some(Ok(Taken { fetched, ranges, buffer: chunk.buffer, too_large: chunk.too_large }))
 }
 
 impl Crew {
@@ -139,16 +149,21 @@ impl Crew {
     }
 
     /// Takes up to `bytes` of the pipeline's backlog and sends them.
-    pub(super) async fn fetch(self, bytes: usize, permit: Permit) -> Landed {
+    pub(super) async fn fetch(self, bytes: usize, mut permit: Permit) -> Landed {
         let account = Arc::clone(&self.account);
         let turn = Turn(&self);
-        let taken = self.io.run(move || take(&account, bytes)).await.flatten();
+        let read = move || take(&account, bytes, &mut permit).map(|taken| (taken, permit));
+        let taken = self.io.run(read).await.flatten();
         drop(turn);
-        let Taken { fetched, ranges, buffer } = match taken {
-            Some(Ok(taken)) if !taken.fetched.is_empty() => taken,
-            Some(Err(error)) => return Landed::grounded(End::Unread(error.to_string())),
-            Some(Ok(_)) | None => return Landed::grounded(End::NothingToTake),
+        let (taken, permit) = match taken {
+            Some((Ok(taken), permit)) => (taken, permit),
+            Some((Err(error), _)) => return Landed::grounded(End::Unread(error.to_string())),
+            None => return Landed::grounded(End::NothingToTake),
         };
+        let Taken { fetched, ranges, buffer, too_large } = taken;
+        if fetched.is_empty() {
+            return Landed::grounded(too_large.map_or(End::NothingToTake, End::NoRoom));
+        }
         self.count_read(buffer.len());
         let buffer = budget::charge(buffer, permit);
         let bodies: Vec<_> = ranges.into_iter().map(|range| buffer.slice(range)).collect();
@@ -162,5 +177,60 @@ impl Crew {
         if let Some(stats) = &self.store {
             stats.read_back_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_journal::{Durability, NewEntry, Options, Owed};
+    use weir_plan::Signal;
+    use weir_testkit::SimFs;
+
+    use super::*;
+    use crate::account::Queue;
+    use crate::budget::Budget;
+    use crate::share::Share;
+
+    const REQUEST: usize = 10_000;
+    const ENTRY: usize = 150_000;
+
+    /// A pipeline whose backlog has one entry, written when requests could be longer.
+    fn account() -> Arc<Account> {
+        let options = Options { segment_bytes: 1 << 20, seed: 1 };
+        let (mut writer, journal, _) = weir_journal::open(Arc::new(SimFs::new(1)), options).unwrap();
+        let id = journal.queue("traces/backend");
+        let (payload, owed) = ([Bytes::from(vec![7; ENTRY])], [Owed { queue: id, taken: false }]);
+        writer.append(&[NewEntry { payload: &payload, items: 3, owed: &owed }], 1, Durability::Synced).unwrap();
+        let queue = Queue::new(journal, id, weir_plan::Backlog::default());
+        let share = Share::new(100_000, Instant::now());
+        Arc::new(Account::new("traces/backend".into(), Signal::Traces, share, Some(queue)))
+    }
+
+    #[test]
+    fn an_entry_that_is_larger_than_a_request_is_paid_for_before_it_is_read() {
+        let account = account();
+        let budget = Budget::new(200_000);
+        let other = budget.try_take(100_000).unwrap();
+        let mut permit = budget.try_take(room_for(REQUEST)).unwrap();
+        let taken = take(&account, REQUEST, &mut permit).unwrap().unwrap();
+        assert_eq!((taken.fetched.len(), taken.buffer.capacity()), (0, 0), "there is no room for it");
+        assert_eq!(taken.too_large, Some(ENTRY), "and it is told how much that is");
+        assert_eq!(account.backlog().untaken_entries, 1);
+
+        drop(other);
+        let taken = take(&account, REQUEST, &mut permit).unwrap().unwrap();
+        assert_eq!((taken.fetched.len(), taken.too_large), (1, None));
+        assert!(budget.used() >= taken.buffer.capacity() && taken.buffer.len() > ENTRY, "{}", budget.used());
+        taken.fetched.iter().for_each(|piece| assert!(piece.obligation.finish(&crate::books::Fate::Delivered)));
+    }
+
+    #[test]
+    fn an_entry_that_is_larger_than_all_there_is_takes_all_there_is() {
+        let account = account();
+        let budget = Budget::new(50_000);
+        let mut permit = budget.try_take(room_for(REQUEST)).unwrap();
+        let taken = take(&account, REQUEST, &mut permit).unwrap().unwrap();
+        assert_eq!((taken.fetched.len(), budget.used()), (1, budget.capacity()));
+        taken.fetched.iter().for_each(|piece| assert!(piece.obligation.finish(&crate::books::Fate::Delivered)));
     }
 }

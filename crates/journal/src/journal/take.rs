@@ -14,9 +14,6 @@ use crate::index::{Index, Ledger, Segment};
 use crate::model::{Chunk, DamageReport, Entry, Loss, Position, QueueId};
 use crate::walk::{Found, Place, Step, Walk};
 
-/// Read beyond the payloads asked for: the heads between them.
-const SLACK: u64 = 16 << 10;
-
 /// What to read next.
 #[derive(Debug, Clone, Copy)]
 struct Want {
@@ -47,6 +44,8 @@ enum Next {
 enum Outcome {
     /// At least the first entry.
     Run(Run),
+    /// The first entry's payload is this long, longer than what may be read.
+    TooLarge(usize),
     /// The entries before `next` are damaged; how many items each of them has, where that is known.
     Lost { next: Place, items: Option<u64>, bytes: u64 },
     /// The entries before `next` cannot be read now.
@@ -71,8 +70,14 @@ struct Read {
     sound: bool,
 }
 
-pub(super) fn take(journal: &Journal, queue: QueueId, max_bytes: usize) -> Result<Chunk, ReadError> {
+pub(super) fn take(
+    journal: &Journal,
+    queue: QueueId,
+    max_bytes: usize,
+    pay: &mut dyn FnMut(usize) -> bool,
+) -> Result<Chunk, ReadError> {
     let mut failure = None;
+    let mut max_bytes = max_bytes;
     loop {
         let next = next(&mut journal.index(), queue);
         let want = match (next, failure.take()) {
@@ -91,6 +96,11 @@ pub(super) fn take(journal: &Journal, queue: QueueId, max_bytes: usize) -> Resul
                 if !chunk.entries.is_empty() {
                     return Ok(journal.report_unread(queue, chunk));
                 }
+            }
+            Outcome::TooLarge(bytes) if pay(bytes) => max_bytes = bytes,
+            Outcome::TooLarge(bytes) => {
+                let chunk = Chunk { too_large: Some(bytes), ..Chunk::default() };
+                return Ok(journal.report_unread(queue, chunk));
             }
             Outcome::Lost { next, items, bytes } => taking.lose(next, items, bytes),
             Outcome::Unreadable { next, error } => {
@@ -156,9 +166,9 @@ impl Taking<'_> {
     fn read_from(&self, file: &dyn File, max_bytes: usize) -> Outcome {
         let Want { first, place, .. } = self.want;
         if place.index == first
-            && let Some(run) = self.read_run(file, place.offset, max_bytes)
+            && let Some(outcome) = self.read_run(file, place.offset, max_bytes)
         {
-            return Outcome::Run(run);
+            return outcome;
         }
         // The first entry is somewhere behind, or something is wrong with it: heads lead on.
         let mut walk = Walk::new(file, self.want.seal, place, self.want.end);
@@ -179,11 +189,15 @@ impl Taking<'_> {
 
     /// The run from the first entry on or, where not all of that can be read, that entry alone.
     fn read_first(&self, file: &dyn File, found: &Found, max_bytes: usize) -> Outcome {
-        if let Some(run) = self.read_run(file, found.offset, max_bytes) {
-            return Outcome::Run(run);
+        if let Some(outcome) = self.read_run(file, found.offset, max_bytes) {
+            return outcome;
         }
         let next = Place { offset: found.end(), index: found.head.index + 1, items: None };
         let frame_bytes = found.head.frame_bytes();
+        let wanted = wanted(&found.head, frame_bytes);
+        if wanted > max_bytes {
+            return Outcome::TooLarge(wanted);
+        }
         let mut buffer = vec![0; usize::try_from(frame_bytes).unwrap_or(0)];
         // One read decides: what cannot be read now is not lost.
         let filled = match read_full(file, &mut buffer, found.offset) {
@@ -192,24 +206,36 @@ impl Taking<'_> {
         };
         buffer.truncate(filled);
         let lost = || Outcome::Lost { next, items: Some(u64::from(found.head.items)), bytes: frame_bytes };
-        self.take_apart(file, found.offset, buffer, 0).map_or_else(lost, Outcome::Run)
+        self.take_apart(found.offset, buffer, max_bytes).unwrap_or_else(lost)
     }
 
     /// Reads as much of the run as fits; none when there is no frame of the first entry.
-    fn read_run(&self, file: &dyn File, offset: u64, max_bytes: usize) -> Option<Run> {
-        let length = self.want.bound.saturating_sub(offset).min((max_bytes as u64).saturating_add(SLACK));
+    fn read_run(&self, file: &dyn File, offset: u64, max_bytes: usize) -> Option<Outcome> {
+        let length = self.want.bound.saturating_sub(offset).min(buffered(max_bytes));
         let mut buffer = vec![0; usize::try_from(length).ok()?];
         let filled = read_full(file, &mut buffer, offset).ok()?;
         buffer.truncate(filled);
-        self.take_apart(file, offset, buffer, max_bytes)
+        self.take_apart(offset, buffer, max_bytes)
     }
 
-    fn take_apart(&self, file: &dyn File, offset: u64, buffer: Vec<u8>, max_bytes: usize) -> Option<Run> {
-        let mut reader =
-            RunReader { file, want: &self.want, offset, buffer, at: 0, payload_bytes: 0, entries: Vec::new() };
+    fn take_apart(&self, offset: u64, buffer: Vec<u8>, max_bytes: usize) -> Option<Outcome> {
+        let (at, payload_bytes, entries, too_large) = (0, 0, Vec::new(), None);
+        let mut reader = RunReader { want: &self.want, offset, buffer, at, payload_bytes, entries, too_large };
         while reader.read_frame(max_bytes) {}
-        reader.finish()
+        reader.too_large.map(Outcome::TooLarge).or_else(|| reader.finish().map(Outcome::Run))
     }
+}
+
+/// How much has to be asked for to get an entry that ends so far behind where reading begins: names and long lists of
+/// queues may be more than what is read beyond payloads.
+fn wanted(head: &FrameHead, end: u64) -> usize {
+    let excess = usize::try_from(end.saturating_sub(buffered(0))).unwrap_or(usize::MAX);
+    excess.max(head.payload_bytes as usize)
+}
+
+/// What is read for so much payload.
+fn buffered(max_bytes: usize) -> u64 {
+    (max_bytes as u64).saturating_add(Journal::TAKE_OVERHEAD as u64)
 }
 
 /// What lies between the last frame before the first entry and the first frame behind it.
@@ -231,7 +257,6 @@ impl Stretch {
 
 /// Takes a buffer of frames apart.
 struct RunReader<'a> {
-    file: &'a dyn File,
     want: &'a Want,
     /// Where the buffer begins in the file.
     offset: u64,
@@ -240,6 +265,8 @@ struct RunReader<'a> {
     at: usize,
     payload_bytes: usize,
     entries: Vec<Read>,
+    /// The first entry does not fit; how long its payload is.
+    too_large: Option<usize>,
 }
 
 impl RunReader<'_> {
@@ -260,9 +287,11 @@ impl RunReader<'_> {
             return true;
         }
         let payload_bytes = head.payload_bytes as usize;
-        let is_first = self.entries.is_empty();
+        if self.entries.is_empty() {
+            self.too_large = self.too_large(&head, max_bytes);
+        }
         let fits = self.payload_bytes + payload_bytes <= max_bytes && frame_bytes <= bytes.len();
-        if index >= self.want.last || !(is_first || fits) || !self.has(frame_bytes) {
+        if index >= self.want.last || self.too_large.is_some() || !fits {
             return false;
         }
         let found = Found { head, offset: self.offset + self.at as u64 };
@@ -276,15 +305,14 @@ impl RunReader<'_> {
         true
     }
 
-    /// Whether the buffer has the whole frame; the first one may be longer than what was read.
-    fn has(&mut self, frame_bytes: usize) -> bool {
-        let (end, filled) = (self.at + frame_bytes, self.buffer.len());
-        if end > filled {
-            self.buffer.resize(end, 0);
-            let read = read_full(self.file, &mut self.buffer[filled..], self.offset + filled as u64);
-            self.buffer.truncate(filled + read.unwrap_or(0));
+    /// How much has to be asked for to get the entry at hand, if that is more than `max_bytes`.
+    fn too_large(&self, head: &FrameHead, max_bytes: usize) -> Option<usize> {
+        let end = self.at as u64 + head.frame_bytes();
+        // What lies beyond the segment is no entry, however large it says it is.
+        if self.offset + end > self.want.end {
+            return None;
         }
-        end <= self.buffer.len()
+        Some(wanted(head, end)).filter(|wanted| *wanted > max_bytes)
     }
 
     fn finish(mut self) -> Option<Run> {
@@ -313,7 +341,7 @@ impl Taking<'_> {
             }
         }
         self.advance(&mut index, run.next);
-        Chunk { buffer: run.buffer, entries, damaged: Loss::default() }
+        Chunk { buffer: run.buffer, entries, ..Chunk::default() }
     }
 
     /// Goes on behind what was dealt with, unless something before it was handed back meanwhile.

@@ -202,13 +202,21 @@ impl World {
     fn take(&mut self, queue: usize) {
         let max_bytes = self.rng.usize(..3000);
         let untaken = self.book.untaken(queue);
-        let Ok(chunk) = self.journal.take(self.queues[queue], max_bytes) else {
+        let pays = self.rng.u32(..4) > 0;
+        let mut paid = max_bytes;
+        let mut pay = |bytes: usize| {
+            assert!(bytes > paid, "it is asked for more");
+            paid = if pays { bytes } else { paid };
+            pays
+        };
+        let Ok(chunk) = self.journal.take(self.queues[queue], max_bytes, &mut pay) else {
             assert!(self.fs.has_crashed() || self.reads_fail);
             return;
         };
         let bytes: usize = chunk.entries.iter().map(|(_, range)| range.len()).sum();
-        assert!(bytes <= max_bytes || chunk.entries.len() == 1);
-        assert_eq!(chunk.entries.is_empty(), untaken.is_empty());
+        assert!(bytes <= paid && chunk.buffer.len() <= paid + Journal::TAKE_OVERHEAD);
+        assert!(chunk.too_large.is_none_or(|bytes| !pays && bytes > max_bytes));
+        assert_eq!(chunk.entries.is_empty(), untaken.is_empty() || chunk.too_large.is_some());
         assert_eq!(chunk.damaged, Loss::default());
         let mut untaken = untaken.into_iter();
         for (entry, range) in &chunk.entries {
@@ -320,7 +328,7 @@ impl World {
         for (queue, name) in self.journal.queues() {
             assert!(name.starts_with("traces/") || self.doubts && name.starts_with("?/"));
             loop {
-                let chunk = self.journal.take(queue, usize::MAX).unwrap();
+                let chunk = self.journal.take(queue, usize::MAX, &mut |_| true).unwrap();
                 for (entry, range) in &chunk.entries {
                     self.book.find(&chunk.buffer[range.clone()]);
                     assert!(self.journal.complete(queue, entry));

@@ -16,7 +16,7 @@ fn one_entry_cannot_be_read() {
     let payloads: Vec<Vec<u8>> = (0..5).map(|number| vec![number; 10_000]).collect();
     append(&mut writer, &payloads, &[queue]);
     let take = || {
-        let chunk = journal.take(queue, usize::MAX).unwrap();
+        let chunk = journal.take(queue, usize::MAX, &mut |_| true).unwrap();
         chunk.entries.iter().map(|(_, range)| chunk.buffer[range.clone()][9_999]).collect::<Vec<u8>>()
     };
     // The run, then the head of its first entry, then the search for the next one, at large and in small.
@@ -34,11 +34,11 @@ fn nothing_can_be_read_for_a_while() {
     let queue = journal.queue("a");
     fs.set_faults(Faults { read: 1, ..Faults::default() });
     for _ in 0..3 {
-        assert!(matches!(journal.take(queue, usize::MAX), Err(ReadError::Io { .. })));
+        assert!(matches!(journal.take(queue, usize::MAX, &mut |_| true), Err(ReadError::Io { .. })));
     }
     assert!(matches!(journal.read(&all[2].entry), Err(ReadError::Io { .. })));
     fs.set_faults(Faults::default());
-    assert_eq!(journal.take(queue, usize::MAX).unwrap().entries.len(), all.len());
+    assert_eq!(journal.take(queue, usize::MAX, &mut |_| true).unwrap().entries.len(), all.len());
 }
 
 /// Reads that are cut short by the system make no difference.
@@ -62,7 +62,7 @@ fn a_segment_cannot_be_read_on_opening() {
             weir_journal::open(std::sync::Arc::new(fs.clone()), options(4096)).unwrap()
         };
         let queue = journal.queue("a");
-        while let Ok(chunk) = journal.take(queue, usize::MAX) {
+        while let Ok(chunk) = journal.take(queue, usize::MAX, &mut |_| true) {
             if chunk.entries.is_empty() {
                 break;
             }
@@ -167,7 +167,7 @@ fn a_file_vanishes_while_it_is_used() {
     fs.remove(SEGMENT).unwrap();
     assert!(matches!(journal.read(&all[0].entry), Err(ReadError::Gone { .. })));
     append(&mut writer, &[b"later".to_vec()], &[queue]);
-    let chunk = journal.take(queue, usize::MAX).unwrap();
+    let chunk = journal.take(queue, usize::MAX, &mut |_| true).unwrap();
     let bytes = all.iter().map(|written| written.payload.len() as u64).sum();
     assert_eq!(chunk.damaged, Loss { entries: 6, items: 42, bytes });
     assert_eq!(chunk.buffer[chunk.entries[0].1.clone()], *b"later");
@@ -181,11 +181,11 @@ fn a_file_vanishes_with_entries_that_are_taken() {
     let (fs, all) = small();
     let (mut writer, journal, _) = start(&fs, 4096);
     let queue = journal.queue("a");
-    let taken = journal.take(queue, 60).unwrap().entries;
+    let taken = journal.take(queue, 60, &mut |_| true).unwrap().entries;
     assert_eq!(taken.len(), 2);
     assert!(journal.pin(queue, &taken[0].0));
     fs.remove(SEGMENT).unwrap();
-    let chunk = journal.take(queue, usize::MAX).unwrap();
+    let chunk = journal.take(queue, usize::MAX, &mut |_| true).unwrap();
     assert_eq!((chunk.entries.len(), chunk.damaged.entries, chunk.damaged.items), (0, 4, 28));
     assert_eq!(journal.backlog(queue).entries, 2);
     for (entry, _) in &taken {
@@ -208,7 +208,7 @@ fn a_head_rots_while_it_is_used() {
         assert!(fs.flip(SEGMENT, all[rotten].frame.start + 9, 1));
         let (mut found, mut damaged) = (Vec::new(), Loss::default());
         loop {
-            let chunk = journal.take(queue, usize::MAX).unwrap();
+            let chunk = journal.take(queue, usize::MAX, &mut |_| true).unwrap();
             damaged.entries += chunk.damaged.entries;
             damaged.items += chunk.damaged.items;
             if chunk.entries.is_empty() {
@@ -267,7 +267,7 @@ fn only_a_segment_that_nobody_needs_is_given_up() {
     for owed in [&[dear, cheap][..], &[pinned, cheap], &[cheap], &[cheap]] {
         append(&mut writer, &[vec![1; 3000]], owed);
     }
-    let taken = journal.take(pinned, 1).unwrap().entries.remove(0).0;
+    let taken = journal.take(pinned, 1, &mut |_| true).unwrap().entries.remove(0).0;
     assert!(journal.pin(pinned, &taken));
     let segments = journal.stats().segments;
 
@@ -290,7 +290,7 @@ fn damage_is_counted_once_however_many_meet_it() {
     for queue in ["a", "b"].map(|name| journal.queue(name)) {
         let mut damaged = Loss::default();
         loop {
-            let chunk = journal.take(queue, usize::MAX).unwrap();
+            let chunk = journal.take(queue, usize::MAX, &mut |_| true).unwrap();
             damaged.entries += chunk.damaged.entries;
             damaged.items += chunk.damaged.items;
             if chunk.entries.is_empty() {
@@ -314,7 +314,7 @@ fn damage_met_by_whoever_has_taken_the_entry_is_counted() {
     let (mut writer, journal, _) = start(&fs, 4096);
     let queue = journal.queue("a");
     append(&mut writer, &[vec![1; 300]], &[queue]);
-    let entry = journal.take(queue, 1000).unwrap().entries.remove(0).0;
+    let entry = journal.take(queue, 1000, &mut |_| true).unwrap().entries.remove(0).0;
     assert!(journal.read(&entry).is_ok() && journal.stats().damage.places == 0);
     assert!(fs.flip(SEGMENT, fs.files()[SEGMENT].iter().rposition(|byte| *byte == 1).unwrap(), 4));
     assert!(matches!(journal.read(&entry), Err(ReadError::Damaged { .. })));

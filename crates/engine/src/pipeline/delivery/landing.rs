@@ -50,6 +50,7 @@ impl Delivery {
         };
         let Landed { end, sent, fetched, mut bodies, damaged, .. } = landed;
         if !fetched.is_empty() {
+            self.next_entry_bytes = 0;
             self.retries.first_attempt(Instant::now());
         }
         batch.pieces.extend(fetched);
@@ -65,6 +66,8 @@ impl Delivery {
             }
             // What came after the look was announced before this landed; the next entry will be announced.
             End::NothingToTake => self.backlog = self.account().backlog().untaken_entries > 0,
+            // Flights that end make room.
+            End::NoRoom(bytes) => self.next_entry_bytes = bytes,
             End::NothingOwed => {}
             End::Unread(cause) => self.unread(batch, &cause),
         }

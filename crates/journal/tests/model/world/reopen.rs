@@ -100,7 +100,7 @@ impl World {
     /// Takes something, which this process will not complete.
     fn glimpse(&mut self) {
         let queue = self.rng.usize(..QUEUES);
-        let Ok(chunk) = self.journal.take(self.queues[queue], self.rng.usize(..3000)) else {
+        let Ok(chunk) = self.journal.take(self.queues[queue], self.rng.usize(..3000), &mut |_| true) else {
             assert!(self.fs.has_crashed() || self.style.faults);
             return;
         };
@@ -178,7 +178,7 @@ impl World {
         // Any sizes.
         let mut sizes = Rng::with_seed(self.options.seed);
         loop {
-            let chunk = journal.take(queue, sizes.usize(..3000)).unwrap();
+            let chunk = journal.take(queue, sizes.usize(..3000), &mut |_| true).unwrap();
             damaged.entries += chunk.damaged.entries;
             for (entry, range) in &chunk.entries {
                 let number = self.book.find(&chunk.buffer[range.clone()]);
