@@ -7,11 +7,12 @@ use std::fs;
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Advice, AtFlags, FallocateFlags, Mode, OFlags, fadvise};
+use rustix::io::Errno;
 
 use crate::fs::{File, Fs, Space};
 
@@ -64,10 +65,9 @@ impl OsFs {
             move |source| LockError::Io { action, path, source }
         };
         create_dir(dir).map_err(fail("create the directory", dir))?;
+        let descriptor = open_dir(dir).map_err(fail("open the directory", dir))?;
         let lock_path = dir.join(LOCK);
-        let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut lock = options.open(&lock_path).map_err(fail("open the lock file", &lock_path))?;
+        let mut lock = open_lock(&descriptor).map_err(fail("open the lock file", &lock_path))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
@@ -76,7 +76,6 @@ impl OsFs {
             Err(fs::TryLockError::Error(source)) => return Err(fail("lock", &lock_path)(source)),
         }
         sign(&mut lock).map_err(fail("write our pid to", &lock_path))?;
-        let descriptor = open_dir(dir).map_err(fail("open the directory", dir))?;
         Ok(Self { dir: descriptor, path: dir.to_owned(), lock: Some(lock) })
     }
 
@@ -120,6 +119,20 @@ fn create_dir(dir: &Path) -> io::Result<()> {
 
 fn open_dir(dir: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Opens the lock file, which is written to: a file of ours, not one that a link leads to.
+fn open_lock(dir: &OwnedFd) -> io::Result<fs::File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = match rustix::fs::openat(dir, LOCK, flags, Mode::RUSR | Mode::WUSR) {
+        Err(Errno::LOOP) => return Err(io::Error::other("it is a symbolic link; remove it")),
+        opened => fs::File::from(opened?),
+    };
+    let found = file.metadata()?;
+    if !found.is_file() || found.nlink() > 1 {
+        return Err(io::Error::other("it is not a file of its own; remove it"));
+    }
+    Ok(file)
 }
 
 /// The pid in the lock file, which is written by whoever holds it.

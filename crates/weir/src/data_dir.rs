@@ -1,6 +1,8 @@
 //! The directory in which data is kept that no backend has taken.
 
 use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,8 +37,25 @@ pub(crate) fn open(args: &RunArgs) -> anyhow::Result<Option<(Journal, StateFiles
         FsyncMode::Interval => Fsync::Interval(args.fsync_interval),
         FsyncMode::Never => Fsync::Never,
     };
+    warn_of_others(&dir);
     tracing::info!(data_dir = %dir.display(), ?fsync, "data that no backend takes at once is kept on disk");
     Ok(Some((Journal { fs: Arc::new(fs), fsync }, StateFiles::in_data_dir(&dir))))
+}
+
+/// Telemetry may hold secrets, and a directory that was there before keeps its mode.
+fn warn_of_others(dir: &Path) {
+    for dir in [dir.to_path_buf(), dir.join(JOURNAL)] {
+        let Ok(found) = fs::metadata(&dir) else { continue };
+        let mode = found.permissions().mode();
+        let what = match (mode & 0o022, mode & 0o055) {
+            (0, 0) => continue,
+            (0, _) => "read",
+            _ => "write to",
+        };
+        let dir = dir.display();
+        let mode = format!("{:o}", mode & 0o777);
+        tracing::warn!(mode, "other users may {what} the data directory {dir}; if they should not: chmod 700 {dir}");
+    }
 }
 
 /// Per user, as the XDG base directory specification has it.

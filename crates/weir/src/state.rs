@@ -1,7 +1,8 @@
 //! Small files of the data directory that outlive the process, beside the journal.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use weir_engine::settings::State;
@@ -34,9 +35,15 @@ impl State for StateFiles {
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        fs::create_dir_all(&self.0)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        // One that an earlier version has made is open to others.
+        fs::set_permissions(&self.0, Permissions::from_mode(0o700))?;
         let (path, new) = (self.0.join(name), self.0.join(format!("{name}.new")));
-        let mut file = File::create(&new)?;
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(new, path)?;
@@ -47,6 +54,21 @@ impl State for StateFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_put_is_for_this_user_alone() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let below = dir.path().join("state");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        fs::create_dir(&below).unwrap();
+        fs::set_permissions(&below, Permissions::from_mode(0o755)).unwrap();
+        let (precious, new) = (dir.path().join("precious"), below.join("a.new"));
+        fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, &new).unwrap();
+        StateFiles::in_data_dir(dir.path()).put("a", b"one").unwrap();
+        assert_eq!((mode(&below), mode(&below.join("a"))), (0o700, 0o600));
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious", "a link is not followed");
+    }
 
     #[test]
     fn what_is_put_can_be_taken_once() {

@@ -86,6 +86,24 @@ async fn by_default_data_is_kept_per_user() {
 }
 
 #[tokio::test]
+async fn a_directory_that_others_may_use_is_told_once() {
+    let (dir, sink) = (DataDir::new(), sink("{}").await);
+    for (mode, told) in [(0o700, None), (0o750, Some("read")), (0o777, Some("write to"))] {
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+        let weir = Weir::start(&manifest("backend", sink.grpc), &["--data-dir", dir.arg()]).await;
+        let logs = weir.logs();
+        let messages = logs.iter().filter_map(|line| line["message"].as_str());
+        let warnings: Vec<&str> = messages.filter(|message| message.contains("other users may")).collect();
+        assert_eq!(warnings.len(), usize::from(told.is_some()), "{mode:o}: {warnings:?}");
+        for what in told {
+            let expected = format!("other users may {what} the data directory {}", dir.arg());
+            assert!(warnings[0].starts_with(&expected), "{warnings:?}");
+        }
+        weir.kill().await;
+    }
+}
+
+#[tokio::test]
 async fn the_second_of_two_instances_says_who_has_the_directory() {
     let (dir, sink) = (DataDir::new(), sink(DOWN).await);
     let arguments = ["--data-dir", dir.arg(), "--spill-after", "10ms"];
