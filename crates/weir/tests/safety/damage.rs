@@ -13,7 +13,7 @@ use crate::data_dir::{DataDir, find};
 use crate::support::backend::Backend;
 use crate::support::gateway::{DOWN, Gateway, arrived, closed_port, faults, pipeline, sink};
 use crate::support::metrics::Scrape;
-use crate::support::process::{Weir, manifest};
+use crate::support::process::{Weir, command, manifest};
 
 /// Requests in the journal, each by itself.
 const REQUESTS: u64 = 30;
@@ -64,6 +64,24 @@ async fn one_damaged_request_costs_itself_and_is_reported() {
     dir.becomes_empty().await;
     weir.signal(Signal::TERM);
     assert_eq!(weir.wait().await.code(), Some(0));
+}
+
+/// Somebody takes a file of the journal: what was in it is damage with an amount, for the tool and for the next start.
+#[tokio::test]
+async fn a_segment_that_is_gone_is_reported() {
+    let (dir, sink) = (filled().await, sink("{}").await);
+    std::fs::remove_file(dir.largest()).unwrap();
+    let amount = format!("{REQUESTS} entries, {} items): the file is gone", REQUESTS * SPANS);
+    let verify = command(&["journal", "verify", dir.arg()]).output().await.unwrap();
+    let said = String::from_utf8(verify.stdout).unwrap();
+    assert!(verify.status.code() == Some(1) && said.contains(&amount), "{said}");
+
+    let weir = Weir::start(&manifest("backend", sink.grpc), &["--data-dir", dir.arg()]).await;
+    let scrape = Scrape::of(weir.metrics).await;
+    assert_eq!(scrape.get("weir_journal_damaged_items_total"), (REQUESTS * SPANS) as f64);
+    assert!(scrape.get("weir_journal_damaged_bytes_total") > 0.0);
+    let is_told = |line: &serde_json::Value| line["message"].as_str().unwrap().contains(&amount);
+    assert!(weir.logs().iter().any(|line| line["level"] == "ERROR" && is_told(line)), "{:?}", weir.logs());
 }
 
 /// What became of a backlog in a directory that somebody else has written to.
