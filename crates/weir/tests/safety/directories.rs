@@ -95,7 +95,7 @@ async fn a_directory_that_others_may_use_is_told_once() {
         let messages = logs.iter().filter_map(|line| line["message"].as_str());
         let warnings: Vec<&str> = messages.filter(|message| message.contains("other users may")).collect();
         assert_eq!(warnings.len(), usize::from(told.is_some()), "{mode:o}: {warnings:?}");
-        for what in told {
+        if let Some(what) = told {
             let expected = format!("other users may {what} the data directory {}", dir.arg());
             assert!(warnings[0].starts_with(&expected), "{warnings:?}");
         }
