@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use weir_otlp::Part;
 
 /// Charged on top of each buffer: its bookkeeping (ticket, obligations, queue slot, allocator rounding). Without it a
 /// flood of tiny requests would hold many times the bytes that the ledger sees.
@@ -85,14 +86,14 @@ impl Budget {
         Some(Permit { semaphore, budget: self.clone() })
     }
 
-    /// Pays for `part` unless it is a slice of `whole`, whose permit covers it. `None` when there is no room.
-    pub(crate) fn pay_for_copy(&self, whole: &Bytes, part: Bytes) -> Option<Bytes> {
-        let (outer, inner) = (whole.as_ptr_range(), part.as_ptr_range());
-        if outer.start <= inner.start && inner.end <= outer.end {
-            return Some(part);
+    /// Makes a part of a request, paid for before; what is a slice of the request is covered by its permit. `None` when
+    /// there is no room.
+    pub(crate) fn make(&self, part: &Part<'_>) -> Option<Bytes> {
+        if part.is_slice() {
+            return Some(part.make());
         }
-        let permit = self.try_take(part.len())?;
-        Some(Bytes::from_owner(ChargedShared { bytes: part, _permit: permit }))
+        let permit = self.try_take(part.length())?;
+        Some(Bytes::from_owner(ChargedShared { bytes: part.make(), _permit: permit }))
     }
 
     /// Takes `bytes`, waiting up to `patience` for room. `None` when there is none, or when too many wait already.

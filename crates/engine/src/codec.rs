@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use bytes::Bytes;
 use flate2::Compression as Level;
 use weir_plan::{Compression, Protocol};
+use zstd::zstd_safe;
 
 use crate::budget::Permit;
 
@@ -66,6 +67,12 @@ const STEP_BYTES: usize = 64 * 1024;
 /// zstd frames may ask their reader for a window this large (2^23 = 8 MiB, what RFC 8878 tells every reader to support).
 const ZSTD_WINDOW_LOG: u32 = 23;
 
+/// zstd's decoder has up to three blocks of this beside the window.
+const ZSTD_BLOCK_BYTES: usize = 128 * 1024;
+
+/// What a decoder has for itself, beside zstd's window: the largest are zstd's and framed snappy's.
+const DECODER_BYTES: usize = 160 * 1024;
+
 /// A snappy stream that is framed starts with this chunk; one that does not is a raw block.
 const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
 
@@ -77,6 +84,9 @@ pub(crate) fn inflate(
     permit: &mut Permit,
 ) -> Result<Vec<u8>, InflateError> {
     let unsaid = Source { compressed: body.len(), promised: 0 };
+    if encoding != Encoding::Identity && !permit.grow(DECODER_BYTES) {
+        return Err(InflateError::NoMemory);
+    }
     match encoding {
         Encoding::Identity => read_within(body, unsaid, limits, permit),
         Encoding::Gzip => {
@@ -87,24 +97,74 @@ pub(crate) fn inflate(
             read_within(flate2::bufread::ZlibDecoder::new(body), unsaid, limits, permit)
         }
         Encoding::Deflate => read_within(flate2::bufread::DeflateDecoder::new(body), unsaid, limits, permit),
-        Encoding::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(InflateError::Corrupt)?;
-            decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(InflateError::Corrupt)?;
-            let promised = zstd::zstd_safe::get_frame_content_size(body).ok().flatten().unwrap_or(0);
-            let source = Source { compressed: body.len(), promised: usize::try_from(promised).unwrap_or(usize::MAX) };
-            // The decoder's window is memory too; the caller gives back what was only needed here.
-            let window =
-                if source.promised == 0 { 1 << ZSTD_WINDOW_LOG } else { source.promised.min(1 << ZSTD_WINDOW_LOG) };
-            if !permit.grow(window) {
-                return Err(InflateError::NoMemory);
-            }
-            read_within(decoder, source, limits, permit)
-        }
+        Encoding::Zstd => inflate_zstd(body, limits, permit),
         Encoding::Snappy if body.starts_with(SNAPPY_STREAM) => {
             read_within(snap::read::FrameDecoder::new(body), unsaid, limits, permit)
         }
         Encoding::Snappy => inflate_snappy_block(body, limits, permit),
     }
+}
+
+fn inflate_zstd(body: &[u8], limits: InflateLimits, permit: &mut Permit) -> Result<Vec<u8>, InflateError> {
+    let Frames { window, promised } = Frames::of(body).map_err(InflateError::Corrupt)?;
+    // The decoder's window is memory too, as far as it is filled; the caller gives back what was only needed here.
+    let window = window.min(1 << ZSTD_WINDOW_LOG).min(limits.bytes);
+    if !permit.grow(window + 3 * window.min(ZSTD_BLOCK_BYTES)) {
+        return Err(InflateError::NoMemory);
+    }
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(InflateError::Corrupt)?;
+    decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(InflateError::Corrupt)?;
+    read_within(decoder, Source { compressed: body.len(), promised }, limits, permit)
+}
+
+/// What the frames of a zstd body say of themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Frames {
+    /// The largest window that one of them wants.
+    window: usize,
+    /// What they become together; 0 when not all say it.
+    promised: usize,
+}
+
+impl Frames {
+    /// Looks at each frame, not at what is in it.
+    fn of(body: &[u8]) -> io::Result<Self> {
+        let corrupt = |code| io::Error::new(io::ErrorKind::InvalidData, zstd_safe::get_error_name(code));
+        let (mut window, mut promised, mut rest) = (0, Some(0), body);
+        while !rest.is_empty() {
+            let length = zstd_safe::find_frame_compressed_size(rest).map_err(corrupt)?;
+            let (frame, later) = rest.split_at(length.min(rest.len()));
+            if !is_skippable(frame) {
+                let size = zstd_safe::get_frame_content_size(frame).ok().flatten().map(saturated);
+                window = window.max(zstd_window(frame, size));
+                promised = promised.zip(size).map(|(sum, size): (usize, _)| sum.saturating_add(size));
+            }
+            rest = later;
+        }
+        Ok(Self { window, promised: promised.unwrap_or(0) })
+    }
+}
+
+/// RFC 8878 3.1.2: a frame of which nothing comes begins with one of sixteen numbers.
+fn is_skippable(frame: &[u8]) -> bool {
+    matches!(frame, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+}
+
+/// The window that a frame of this size wants, if it says its size (RFC 8878 3.1.1.1).
+fn zstd_window(frame: &[u8], size: Option<usize>) -> usize {
+    const SINGLE_SEGMENT: u8 = 1 << 5;
+    match frame {
+        [_, _, _, _, descriptor, window, ..] if descriptor & SINGLE_SEGMENT == 0 => {
+            let base = 1u64 << (10 + (window >> 3));
+            let window = saturated(base + base / 8 * u64::from(window & 7));
+            size.map_or(window, |size| size.min(window))
+        }
+        _ => size.unwrap_or(usize::MAX),
+    }
+}
+
+fn saturated(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// RFC 1950 2.2: the first two bytes of a zlib stream. What has none is raw deflate, which some clients send.
@@ -165,10 +225,13 @@ fn read_within(
         let step = if first > 1 { first } else { STEP_BYTES.max(out.len() / 4) };
         let step = step.min(limits.bytes + 1 - out.len().min(limits.bytes));
         first = 0;
-        if !permit.grow(step) {
+        // What has to grow may be there twice for a moment.
+        let moved = out.capacity();
+        if !permit.grow(step.saturating_add(moved)) {
             return Err(InflateError::NoMemory);
         }
         out.reserve_exact(step);
+        permit.give_back(moved);
         let before = out.len();
         reader.by_ref().take(step as u64).read_to_end(&mut out).map_err(InflateError::Corrupt)?;
         check(out.len(), compressed, limits)?;
@@ -288,6 +351,49 @@ mod tests {
             let refused = refusal(encoding, &bomb, limits);
             assert!(matches!(refused, InflateError::TooLarge { limit: 0x10_0000 }), "{refused}");
         }
+    }
+
+    /// A frame with a window of 2^`log` bytes that does not say its size.
+    fn windowed(log: u32, bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(log).unwrap();
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// What a window of that many bytes and the decoder take while a body is inflated.
+    #[track_caller]
+    fn check_window(body: &[u8], window: usize) {
+        let budget = Budget::new(64 << 20);
+        let mut permit = budget.try_take(body.len()).unwrap();
+        let inflated = inflate(Encoding::Zstd, body, LIMITS, &mut permit).unwrap();
+        let least = body.len() + inflated.len() + window;
+        assert!(permit.bytes() >= least && permit.bytes() < least + (2 << 20), "{} for {least}", permit.bytes());
+    }
+
+    #[test]
+    fn the_largest_window_of_all_frames_is_paid_for() {
+        let small = zstd::encode_all(&b"small"[..], 1).unwrap();
+        let skippable = b"\x53\x2a\x4d\x18\x03\0\0\0abc";
+        check_window(&small, 5);
+        for log in [17, 20, 23] {
+            let large = windowed(log, &sample());
+            check_window(&large, 1 << log);
+            check_window(&[&small[..], &large].concat(), 1 << log);
+            check_window(&[skippable, &small[..], &large, skippable, &small].concat(), 1 << log);
+        }
+        let beyond = [&small[..], &windowed(24, &sample())].concat();
+        assert!(matches!(refusal(Encoding::Zstd, &beyond, LIMITS), InflateError::Corrupt(_)));
+    }
+
+    #[test]
+    fn frames_promise_their_size_only_if_all_do() {
+        let said = zstd::bulk::compress(&sample(), 1).unwrap();
+        let frames = Frames::of(&[&said[..], &said].concat()).unwrap();
+        assert_eq!(frames.promised, 2 * sample().len());
+        assert_eq!(Frames::of(&[&said[..], &windowed(20, b"?")].concat()).unwrap().promised, 0);
+        assert_eq!(Frames::of(b"").unwrap(), Frames { window: 0, promised: 0 });
+        assert!(Frames::of(&said[..said.len() - 1]).is_err());
     }
 
     #[test]

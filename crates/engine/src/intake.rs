@@ -17,11 +17,11 @@ use weir_enrich::{Enricher, StaticPods};
 use weir_plan::Signal;
 
 use crate::books::Snapshot;
-use crate::budget::Budget;
+use crate::budget::{Budget, OVERHEAD_BYTES};
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::receive::BySignal;
-use crate::rules::{NoMemory, Processed, Removed, Rules, Taken};
+use crate::rules::{Processed, Removed, Rules, Taken};
 use crate::store::Store;
 use receipt::{Offer, Receipt};
 
@@ -204,9 +204,8 @@ impl Intake {
     /// Enriches, selects and processes, and offers what comes of it.
     fn prepare(&self, arrived: Arrived) -> Result<Receipt<'_>, Unprepared> {
         let (routes, signal, items) = (self.routes(), arrived.signal, arrived.items);
-        let limit = routes.of(signal).map(|route| route.pipeline.batch_bytes()).min().unwrap_or(usize::MAX);
         let enriched = Enriched::new(arrived, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
-        let mut cuts = Cuts { signal, limit, budget: &self.budget, done: Vec::new() };
+        let mut cuts = Cuts::new(signal, &routes, &self.budget);
         let mut offers = Vec::new();
         for route in routes.of(signal) {
             let Some(processed) = enriched.select(&route.selection, route.rules.as_deref(), &self.budget)? else {
@@ -258,12 +257,21 @@ impl Prepared {
 struct Cuts<'a> {
     signal: Signal,
     limit: usize,
+    /// What the pipeline with the least room could hold.
+    share: usize,
     budget: &'a Budget,
     done: Vec<(Bytes, Vec<(Bytes, u64)>)>,
 }
 
-impl Cuts<'_> {
-    fn pieces(&mut self, body: &Bytes, items: u64) -> Result<Vec<(Bytes, u64)>, NoMemory> {
+impl<'a> Cuts<'a> {
+    fn new(signal: Signal, routes: &Routes, budget: &'a Budget) -> Self {
+        let least = |of: fn(&Pipeline) -> usize| routes.of(signal).map(|route| of(&route.pipeline)).min();
+        let limit = least(Pipeline::batch_bytes).unwrap_or(usize::MAX);
+        let share = least(|pipeline| pipeline.account.share.limit()).unwrap_or(usize::MAX);
+        Self { signal, limit, share, budget, done: Vec::new() }
+    }
+
+    fn pieces(&mut self, body: &Bytes, items: u64) -> Result<Vec<(Bytes, u64)>, Unprepared> {
         if body.len() <= self.limit {
             return Ok(vec![(body.clone(), items)]);
         }
@@ -271,10 +279,39 @@ impl Cuts<'_> {
         if let Some((_, pieces)) = self.done.iter().find(same) {
             return Ok(pieces.clone());
         }
-        let parts = weir_otlp::cut(self.signal, body, self.limit).into_iter();
-        let paid = parts.map(|part| Some((self.budget.pay_for_copy(body, part.bytes)?, u64::from(part.items))));
-        let pieces: Vec<_> = paid.collect::<Option<_>>().ok_or(NoMemory)?;
+        let pieces = self.cut(body)?;
         self.done.push((body.clone(), pieces.clone()));
         Ok(pieces)
+    }
+
+    /// Cuts a request, each piece paid for before it is made. Without room for one of them it is found out whether there
+    /// would ever be enough for all.
+    fn cut(&self, body: &Bytes) -> Result<Vec<(Bytes, u64)>, Unprepared> {
+        let most = self.most(body.len());
+        let (mut cost, mut pieces) = (0, Some(Vec::new()));
+        for part in weir_otlp::cut(self.signal, body, self.limit) {
+            cost += if part.is_slice() { 0 } else { part.length() + OVERHEAD_BYTES };
+            if cost > most {
+                let limit = self.limit;
+                let message = format!(
+                    "cut into requests of at most {limit} bytes, with what stands around their items repeated in each, it takes more than {most} bytes"
+                );
+                return Err(Unprepared::TooLarge(message));
+            }
+            if let Some(all) = &mut pieces {
+                let made = self.budget.make(&part).map(|bytes| (bytes, u64::from(part.items())));
+                match made {
+                    Some(piece) => all.push(piece),
+                    None => pieces = None,
+                }
+            }
+        }
+        pieces.ok_or(Unprepared::NoMemory)
+    }
+
+    /// What the pieces that are made of a request may take, or it could never be taken: what there is beside it, and what
+    /// a pipeline could hold. Where hardly anything is repeated, that is enough.
+    fn most(&self, body: usize) -> usize {
+        self.share.max(body + body / 4).min(self.budget.capacity().saturating_sub(body))
     }
 }

@@ -242,13 +242,15 @@ impl Receiver {
         if format == Format::Json {
             // Every field costs its name in JSON: protobuf is shorter, but for some negative enum values.
             let room = bytes.len().saturating_add(bytes.len() / 4).min(self.max_request_bytes());
-            if !permit.grow(room) {
+            // A string with escapes is there once more while it is read.
+            let escaped = if bytes.contains(&b'\\') { bytes.len() } else { 0 };
+            if !permit.grow(room.saturating_add(escaped)) {
                 return Err(Refusal::no_memory());
             }
-            bytes = weir_otlp::from_json(signal, &bytes, &limits, room).map_err(Refusal::malformed)?;
+            bytes = weir_otlp::from_json(signal, &bytes, &limits, room)?;
         }
         let body = Buffer::new(bytes, front, permit);
-        let counts = weir_otlp::validate(signal, &body, &limits).map_err(Refusal::malformed)?;
+        let counts = weir_otlp::validate(signal, &body, &limits)?;
         Ok((body, u64::from(counts.items)))
     }
 

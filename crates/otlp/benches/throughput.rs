@@ -66,7 +66,7 @@ fn main() -> io::Result<()> {
         report("validate", request.len(), &|| drop(black_box(validate(signal, black_box(&request), &limits))))?;
         report("count", request.len(), &|| _ = black_box(count(signal, black_box(&request))))?;
         report("cut in four", request.len(), &|| {
-            drop(black_box(cut(signal, black_box(&request), request.len() / 4)));
+            cut(signal, black_box(&request), request.len() / 4).for_each(|part| drop(black_box(part.make())));
         })?;
         report("to JSON", request.len(), &|| drop(black_box(to_json(signal, black_box(&request), &limits))))?;
         report("from JSON", json.len(), &|| drop(black_box(from_json(signal, black_box(&json), &limits, 1 << 30))))?;

@@ -74,6 +74,21 @@ impl Encoder {
         self.raw(body);
     }
 
+    /// A `bytes` field of at most `most` bytes, which `fill` writes over zeros; it says how many they are.
+    pub(crate) fn fill(
+        &mut self,
+        number: u32,
+        most: usize,
+        fill: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> Option<()> {
+        let open = self.open(number, most);
+        self.out.resize(open.body + most, 0);
+        let filled = fill(&mut self.out[open.body..])?;
+        self.out.truncate(open.body + filled);
+        self.close(open);
+        Some(())
+    }
+
     /// Key and length of a message field whose body, of `length` bytes, is written next.
     pub fn header(&mut self, number: u32, length: usize) {
         self.key(number, WireType::Len);

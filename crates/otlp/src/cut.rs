@@ -4,8 +4,11 @@
 //! knows the field numbers of that chain and nothing else. Every field that is not a child of it (resource, scope,
 //! schema url, the name of a metric, unknown fields) is context and stands in each part again (WIRE-3). It expects
 //! validated bytes; of others it keeps what it can read.
+//!
+//! A [`Part`] is a place in the request until somebody makes it, so that its memory can be paid for before, and nothing
+//! is kept for an item.
 
-use std::borrow::Cow;
+use std::ops::Range;
 
 use bytes::Bytes;
 
@@ -13,62 +16,70 @@ use crate::build::{Encoder, varint_len};
 use crate::cursor::{Field, Fields};
 use crate::signal::{Chain, Signal};
 
-/// A request cut from a larger one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// The request; shares the memory of the original wherever it is a contiguous piece of it.
-    pub bytes: Bytes,
-    /// Items (spans, data points, log records) in it.
-    pub items: u32,
+/// A request cut from a larger one, not made yet.
+#[derive(Debug, Clone)]
+pub struct Part<'a> {
+    request: &'a Bytes,
+    /// The messages that are cut, outermost first. Without any, the part is a piece of the request.
+    path: Vec<Level>,
+    /// Children that start before this are left out ...
+    from: usize,
+    /// ... and those from here on.
+    to: usize,
+    items: u32,
+    length: usize,
 }
 
-/// Cuts a valid request (or several, one after the other) into requests of at most `max_bytes` each.
+impl Part<'_> {
+    /// Items (spans, data points, log records) in it.
+    pub fn items(&self) -> u32 {
+        self.items
+    }
+
+    /// Bytes that it has.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Whether making it takes no memory: it is a contiguous piece of the original.
+    pub fn is_slice(&self) -> bool {
+        self.path.is_empty()
+    }
+
+    /// The request; shares the memory of the original where it [is a piece](Self::is_slice) of it.
+    pub fn make(&self) -> Bytes {
+        if self.is_slice() {
+            return self.request.slice(self.from..self.to);
+        }
+        let mut out = Encoder::with_capacity(self.length);
+        self.write_around(0, 0..self.request.len(), &mut out);
+        out.into_bytes().into()
+    }
+}
+
+/// Cuts a valid request (or several, one after the other) into requests of at most `max_bytes` each, one after the other.
 ///
 /// Whole resources stay contiguous pieces of the original. A resource larger than the limit is cut inside, its context
 /// repeated in each part. A part is larger than the limit only where cutting cannot help: it is a single item, or the
-/// context alone takes more than half of the limit and repeating it would multiply the data. So all parts together take
-/// at most about four times the memory of the request for each level that is cut, and in practice hardly more than it.
-pub fn cut(signal: Signal, bytes: &Bytes, max_bytes: usize) -> Vec<Part> {
-    let chain = signal.chain();
-    if bytes.len() <= max_bytes {
-        return vec![Part { bytes: bytes.clone(), items: count_at(bytes, chain) }];
-    }
-    let mut cutter = Cutter { request: bytes, chain, max_bytes, start: 0, items: 0, parts: Vec::new() };
-    let mut end = 0;
-    for field in Fields::new(bytes) {
-        cutter.add(&field);
-        end = field.end;
-    }
-    cutter.flush(end);
-    cutter.parts
+/// contexts of a level and of those around it together take more than half of the limit and repeating them would
+/// multiply the data. So all parts together take at most about four times the memory of the request, and in practice
+/// hardly more than it.
+pub fn cut(signal: Signal, bytes: &Bytes, max_bytes: usize) -> impl Iterator<Item = Part<'_>> {
+    Cutter { request: bytes, chain: signal.chain(), max: max_bytes, at: 0, open: Vec::new() }
 }
 
 /// Cuts a valid request into two with the same number of items each (the second has one more if it is odd); `None` when
 /// there are fewer than two items.
-pub fn halve(signal: Signal, bytes: &Bytes) -> Option<(Part, Part)> {
+pub fn halve(signal: Signal, bytes: &Bytes) -> Option<(Part<'_>, Part<'_>)> {
     let chain = signal.chain();
     let items = count_at(bytes, chain);
     let wanted = items / 2;
     if wanted == 0 {
         return None;
     }
-    let mut taken = 0;
-    let field = Fields::new(bytes).find(|field| {
-        let inside = count_field(field, chain);
-        let last = taken + inside >= wanted;
-        taken += if last { 0 } else { inside };
-        last
-    })?;
-    let (left, right) = if taken + count_field(&field, chain) == wanted {
-        (bytes.slice(..field.end), bytes.slice(field.end..))
-    } else {
-        let mut halves = Halves::default();
-        halves.left.raw(&bytes[..field.start]);
-        halves.split(&field, &chain[1..], wanted - taken);
-        halves.right.raw(&bytes[field.end..]);
-        (halves.left.into_bytes().into(), halves.right.into_bytes().into())
-    };
-    Some((Part { bytes: left, items: wanted }, Part { bytes: right, items: items - wanted }))
+    let (path, middle) = find_end(bytes, chain, wanted)?;
+    let left = part(bytes, path.clone(), 0..middle, wanted);
+    Some((left, part(bytes, path, middle..bytes.len(), items - wanted)))
 }
 
 /// Items in a valid request.
@@ -95,98 +106,82 @@ fn count_field(field: &Field<'_>, chain: &[&[u32]]) -> u32 {
     }
 }
 
-/// Gathers top-level fields into contiguous parts.
-struct Cutter<'a> {
-    request: &'a Bytes,
-    chain: Chain,
-    max_bytes: usize,
-    /// Where the part being gathered begins, and what it holds.
+/// Where the first `wanted` items end, and the messages that go on there. There are more items than that.
+fn find_end(request: &Bytes, chain: Chain, wanted: u32) -> Option<(Vec<Level>, usize)> {
+    let (mut path, mut missing): (Vec<Level>, _) = (Vec::new(), wanted);
+    loop {
+        let deeper = &chain[path.len()..];
+        let children = path.last().map_or(0..request.len(), |level| level.children.clone());
+        let field = Fields::starting_at(&request[..children.end], children.start).find(|field| {
+            let inside = count_field(field, deeper);
+            let last = inside >= missing;
+            missing -= if last { 0 } else { inside };
+            last
+        })?;
+        if count_field(&field, deeper) == missing {
+            return Some((path, field.end));
+        }
+        path.push(Level::of(request, &field, &deeper[1..])?);
+    }
+}
+
+/// The part of a request that these children are in.
+fn part(request: &Bytes, path: Vec<Level>, place: Range<usize>, items: u32) -> Part<'_> {
+    let mut part = Part { request, path, from: place.start, to: place.end, items, length: 0 };
+    part.length = if part.is_slice() { place.len() } else { part.length_around(0, 0..request.len()) };
+    part
+}
+
+/// A message that is cut.
+#[derive(Debug, Clone)]
+struct Level {
+    /// Number of the field that holds it.
+    number: u32,
+    /// Where that field begins and ends.
     start: usize,
-    items: u32,
-    parts: Vec<Part>,
+    end: usize,
+    /// Where its body begins.
+    body: usize,
+    /// From its first child to the end of its last one.
+    children: Range<usize>,
+    /// Bytes of its context.
+    context: usize,
+    /// Whether there is context between its children.
+    is_mixed: bool,
+    /// Where its children lead.
+    deeper: &'static [&'static [u32]],
 }
 
-impl<'a> Cutter<'a> {
-    fn add(&mut self, field: &Field<'a>) {
-        if field.end - self.start > self.max_bytes {
-            self.flush(field.start);
+impl Level {
+    /// A field whose children are at `chain`; `None` when it has no children.
+    fn of(request: &[u8], field: &Field<'_>, chain: Chain) -> Option<Self> {
+        let body = field.body_start();
+        let mut children: Option<Range<usize>> = None;
+        let (mut context, mut is_mixed, mut after_context) = (0, false, false);
+        for inner in Fields::starting_at(&request[..field.end], body) {
+            if !is_child(&inner, chain) {
+                context += inner.end - inner.start;
+                after_context = children.is_some();
+                continue;
+            }
+            is_mixed |= after_context;
+            children = Some(children.map_or(inner.start, |children| children.start)..inner.end);
         }
-        if field.end - field.start > self.max_bytes {
-            let mut pieces = Vec::new();
-            cut_field(self.request, field, self.chain, self.max_bytes, &mut pieces);
-            self.parts.extend(pieces.into_iter().map(|piece| piece.into_part(self.request)));
-            self.start = field.end;
-        } else {
-            self.items += count_field(field, self.chain);
-        }
+        let (number, start, end) = (field.number, field.start, field.end);
+        children.map(|children| Self { number, start, end, body, children, context, is_mixed, deeper: chain })
     }
 
-    /// Ends the part being gathered at `end`.
-    fn flush(&mut self, end: usize) {
-        if end > self.start {
-            self.parts.push(Part { bytes: self.request.slice(self.start..end), items: self.items });
-        }
-        self.start = end;
-        self.items = 0;
+    /// Most bytes of its header and context in a part of `max` bytes.
+    fn cost(&self, max: usize) -> usize {
+        1 + varint_len(max as u64) + self.context
     }
-}
 
-/// One encoded field: as it stands in the request, or made anew.
-struct Piece<'a> {
-    bytes: Cow<'a, [u8]>,
-    items: u32,
-}
-
-impl Piece<'_> {
-    fn into_part(self, request: &Bytes) -> Part {
-        let bytes = match self.bytes {
-            // Borrowed pieces are fields of this very request, which `slice_ref` insists on.
-            Cow::Borrowed(bytes) => request.slice_ref(bytes),
-            Cow::Owned(bytes) => bytes.into(),
-        };
-        Part { bytes, items: self.items }
-    }
-}
-
-/// Cuts one field of `message`, whose children are at `chain`, into fields of at most `max` bytes where possible.
-fn cut_field<'a>(message: &'a [u8], field: &Field<'a>, chain: &[&[u32]], max: usize, out: &mut Vec<Piece<'a>>) {
-    let whole = || Piece { bytes: message[field.start..field.end].into(), items: count_field(field, chain) };
-    let ([numbers, deeper @ ..], Some(body)) = (chain, field.body()) else { return out.push(whole()) };
-    if field.end - field.start <= max || !numbers.contains(&field.number) || deeper.is_empty() {
-        return out.push(whole());
-    }
-    let context = context(body, deeper);
-    let header = 1 + varint_len(max as u64) + context.len();
-    if header > max / 2 {
-        return out.push(whole());
-    }
-    let mut children = Vec::new();
-    for child in Fields::new(body).filter(|child| is_child(child, deeper)) {
-        cut_field(body, &child, deeper, max - header, &mut children);
-    }
-    if children.is_empty() {
-        return out.push(whole());
-    }
-    pack(field.number, &context, &children, max - header, out);
-}
-
-/// Joins neighbouring children into messages whose children take at most `room` bytes, each with the whole context.
-fn pack(number: u32, context: &[u8], children: &[Piece<'_>], room: usize, out: &mut Vec<Piece<'_>>) {
-    let mut rest = children;
-    while !rest.is_empty() {
-        let mut size = 0;
-        let fitting = rest.iter().take_while(|child| {
-            size += child.bytes.len();
-            size <= room
-        });
-        let (group, later) = rest.split_at(fitting.count().max(1));
-        let mut encoder = Encoder::with_capacity(context.len() + size.min(room) + 16);
-        let message = encoder.open(number, context.len() + size.min(room));
-        encoder.raw(context);
-        group.iter().for_each(|child| encoder.raw(&child.bytes));
-        encoder.close(message);
-        out.push(Piece { bytes: encoder.into_bytes().into(), items: group.iter().map(|child| child.items).sum() });
-        rest = later;
+    /// Fields of a part of it that are no children.
+    fn own<'a>(&self, request: &'a [u8], part: Range<usize>) -> impl Iterator<Item = &'a [u8]> {
+        let part = if self.is_mixed { part } else { part.end..part.end };
+        let fields = Fields::starting_at(&request[..part.end], part.start);
+        let own = fields.filter(|field| !is_child(field, self.deeper));
+        own.map(|field| &request[field.start..field.end])
     }
 }
 
@@ -194,45 +189,155 @@ fn is_child(field: &Field<'_>, chain: &[&[u32]]) -> bool {
     chain.first().is_some_and(|numbers| numbers.contains(&field.number)) && field.body().is_some()
 }
 
-/// The fields of a message that are not children, in their order.
-fn context(body: &[u8], chain: &[&[u32]]) -> Vec<u8> {
-    let mut context = Vec::new();
-    for field in Fields::new(body).filter(|field| !is_child(field, chain)) {
-        context.extend_from_slice(&body[field.start..field.end]);
+impl Part<'_> {
+    /// What of `children`, which hold the message at `depth` of the path if there is one, is in this part: up to that
+    /// message, and from its end on.
+    fn runs(&self, depth: usize, children: &Range<usize>) -> (Range<usize>, Range<usize>) {
+        let inner = self.path.get(depth).map(|level| level.start..level.end);
+        let inner = inner.unwrap_or_else(|| {
+            let start = self.from.clamp(children.start, children.end);
+            start..start
+        });
+        let start = self.from.clamp(children.start, inner.start);
+        let end = self.to.clamp(inner.end, children.end);
+        (start..inner.start, inner.end..end)
     }
-    context
+
+    /// Bytes of these children in this part.
+    fn length_around(&self, depth: usize, children: Range<usize>) -> usize {
+        let (before, after) = self.runs(depth, &children);
+        let inner = self.path.get(depth).map_or(0, |level| {
+            let body = self.body_length(depth);
+            varint_len(u64::from(level.number) << 3) + varint_len(body as u64) + body
+        });
+        before.len() + inner + after.len()
+    }
+
+    fn write_around(&self, depth: usize, children: Range<usize>, out: &mut Encoder) {
+        let (before, after) = self.runs(depth, &children);
+        out.raw(&self.request[before]);
+        if self.path.len() > depth {
+            self.write(depth, out);
+        }
+        out.raw(&self.request[after]);
+    }
+
+    /// Bytes of the body of a message on the path.
+    fn body_length(&self, depth: usize) -> usize {
+        let level = &self.path[depth];
+        let (head, tail) = (level.children.start - level.body, level.end - level.children.end);
+        let (before, after) = self.around(depth);
+        let own = level.own(self.request, before).chain(level.own(self.request, after));
+        head + own.map(<[u8]>::len).sum::<usize>() + self.length_around(depth + 1, level.children.clone()) + tail
+    }
+
+    /// Writes a message on the path.
+    fn write(&self, depth: usize, out: &mut Encoder) {
+        let level = &self.path[depth];
+        out.header(level.number, self.body_length(depth));
+        out.raw(&self.request[level.body..level.children.start]);
+        let (before, after) = self.around(depth);
+        level.own(self.request, before).for_each(|own| out.raw(own));
+        self.write_around(depth + 1, level.children.clone(), out);
+        level.own(self.request, after).for_each(|own| out.raw(own));
+        out.raw(&self.request[level.children.end..level.end]);
+    }
+
+    /// What of the children of a message on the path is not in this part: before it, and behind it.
+    fn around(&self, depth: usize) -> (Range<usize>, Range<usize>) {
+        let children = &self.path[depth].children;
+        let (before, after) = self.runs(depth + 1, children);
+        (children.start..before.start, after.end..children.end)
+    }
 }
 
-/// The two sides of a message that is split between its items.
-#[derive(Default)]
-struct Halves {
-    left: Encoder,
-    right: Encoder,
+/// Finds one part after the other.
+struct Cutter<'a> {
+    request: &'a Bytes,
+    chain: Chain,
+    max: usize,
+    /// Where the next part begins.
+    at: usize,
+    /// The messages that it begins in.
+    open: Vec<Level>,
 }
 
-impl Halves {
-    /// Splits one field, whose children are at `chain`, so that `wanted` items of it go left.
-    fn split(&mut self, field: &Field<'_>, chain: &[&[u32]], wanted: u32) {
-        let body = field.body().unwrap_or_default();
-        let (left, right) = (self.left.open(field.number, body.len()), self.right.open(field.number, body.len()));
-        let mut missing = wanted;
-        for inner in Fields::new(body) {
-            let bytes = &body[inner.start..inner.end];
-            let items = count_field(&inner, chain);
-            if !is_child(&inner, chain) {
-                self.left.raw(bytes);
-                self.right.raw(bytes);
-            } else if missing == 0 {
-                self.right.raw(bytes);
-            } else if items <= missing {
-                self.left.raw(bytes);
-                missing -= items;
-            } else {
-                self.split(&inner, &chain[1..], missing);
-                missing = 0;
+impl<'a> Iterator for Cutter<'a> {
+    type Item = Part<'a>;
+
+    fn next(&mut self) -> Option<Part<'a>> {
+        if self.open.is_empty() {
+            let whole = self.whole_fields()?;
+            if whole.length <= self.max || !self.open(self.at) {
+                self.at = whole.to;
+                return Some(whole);
             }
         }
-        self.left.close(left);
-        self.right.close(right);
+        Some(self.inside())
+    }
+}
+
+impl<'a> Cutter<'a> {
+    /// As many fields of the request as fit, and at least one.
+    fn whole_fields(&self) -> Option<Part<'a>> {
+        let (mut end, mut items) = (self.at, 0);
+        for field in Fields::starting_at(self.request, self.at) {
+            if field.end - self.at > self.max && end > self.at {
+                break;
+            }
+            items += count_field(&field, self.chain);
+            end = field.end;
+        }
+        (end > self.at).then(|| part(self.request, Vec::new(), self.at..end, items))
+    }
+
+    /// Goes into the field that begins at `start`; false when it has no children, or so much context that it is better
+    /// not repeated.
+    fn open(&mut self, start: usize) -> bool {
+        let depth = self.open.len();
+        let end = self.open.last().map_or(self.request.len(), |level| level.end);
+        let field = Fields::starting_at(&self.request[..end], start).next();
+        let deeper = self.chain.get(depth + 1..).filter(|deeper| !deeper.is_empty());
+        let Some((field, deeper)) = field.zip(deeper).filter(|(field, _)| is_child(field, &self.chain[depth..])) else {
+            return false;
+        };
+        let fits = |level: &Level| self.repeated() + level.cost(self.max) <= self.max / 2;
+        let Some(level) = Level::of(self.request, &field, deeper).filter(fits) else { return false };
+        self.at = level.children.start;
+        self.open.push(level);
+        true
+    }
+
+    /// Bytes beside the children of the innermost open message that each of its parts has.
+    fn repeated(&self) -> usize {
+        self.open.iter().map(|level| level.cost(self.max)).sum()
+    }
+
+    /// The part that begins inside a resource: as many children of the innermost open message as fit, then of those
+    /// around it.
+    fn inside(&mut self) -> Part<'a> {
+        let (from, mut path, mut items, mut taken) = (self.at, Vec::new(), 0, 0);
+        while let Some(level) = self.open.last() {
+            let deeper = level.deeper;
+            let mut fields = Fields::starting_at(&self.request[..level.children.end], self.at);
+            let Some(child) = fields.find(|field| is_child(field, deeper)) else {
+                taken += level.cost(self.max);
+                self.at = level.end;
+                self.open.pop();
+                continue;
+            };
+            let (size, room) = (child.end - child.start, self.max - self.repeated());
+            if taken > 0 && taken + size > room {
+                break;
+            }
+            if size > room && self.open(child.start) {
+                continue;
+            }
+            if taken == 0 {
+                path.clone_from(&self.open);
+            }
+            (items, taken, self.at) = (items + count_field(&child, deeper), taken + size, child.end);
+        }
+        part(self.request, path, from..self.at, items)
     }
 }

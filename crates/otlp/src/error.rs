@@ -26,6 +26,8 @@ pub enum Error {
         column: usize,
         /// JSON path, for example `resourceSpans[0].scopeSpans[2].spans[1].traceId`.
         path: String,
+        /// Whether it is more than a limit allows, and nothing else is wrong as far as it was read.
+        is_too_much: bool,
     },
     /// An edit does not fit the message it names.
     #[error("cannot edit bytes {start}..{end} of the request: {reason}")]
@@ -45,7 +47,24 @@ impl Error {
         let (line, column) = (error.line(), error.column());
         let text = error.to_string();
         let message = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text).to_owned();
-        Self::Json { message, line, column, path }
+        Self::Json { message, line, column, path, is_too_much: false }
+    }
+
+    /// The same error, which says that there is more than a limit allows.
+    pub(crate) fn beyond_limits(mut self) -> Self {
+        if let Self::Json { is_too_much, .. } = &mut self {
+            *is_too_much = true;
+        }
+        self
+    }
+
+    /// Whether it is more than a limit allows, so that it could be taken in smaller parts.
+    pub fn is_too_much(&self) -> bool {
+        match self {
+            Self::Wire { problem, .. } => matches!(problem, Problem::Items(_)),
+            Self::Json { is_too_much, .. } => *is_too_much,
+            Self::Edit { .. } => false,
+        }
     }
 }
 

@@ -9,9 +9,9 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::build::Encoder;
-use crate::error::Error;
+use crate::error::{Error, Problem};
 use crate::limits::{Limits, Tally};
-use crate::schema::{Field, Kind, Message};
+use crate::schema::{Field, Kind, Message, Role};
 use crate::signal::Signal;
 
 mod scalar;
@@ -21,17 +21,21 @@ pub use write::{Json, to_json};
 
 /// Translates an export request from JSON to protobuf that passes [`crate::validate`] with the same limits.
 ///
-/// The result takes at most `max_output` bytes. While it grows, its buffer may be twice that and one string more.
+/// The result takes at most `max_output` bytes, and no more while it grows. Besides, a string with escapes is there once
+/// more while it is read.
 ///
 /// # Errors
 /// [`Error::Json`] with line, column and JSON path of the first problem.
 pub fn from_json(signal: Signal, input: &[u8], limits: &Limits, max_output: usize) -> Result<Vec<u8>, Error> {
+    // What is not written to takes no memory; what has to grow is there twice.
+    let room = input.len().saturating_add(input.len() / 4).min(max_output).saturating_add(SLACK);
     let mut writer = Writer {
-        out: Encoder::with_capacity(input.len().min(max_output) / 2),
+        out: Encoder::with_capacity(room),
         max_output,
         tally: Tally::new(limits),
         depth: 0,
         path: Vec::new(),
+        is_too_much: false,
     };
     let mut json = serde_json::Deserializer::from_slice(input);
     let read =
@@ -41,6 +45,9 @@ pub fn from_json(signal: Signal, input: &[u8], limits: &Limits, max_output: usiz
         Err(error) => Err(writer.error(&error)),
     }
 }
+
+/// What is written before it is known whether there is room: a number, and the lengths of the messages around it.
+const SLACK: usize = 1 << 10;
 
 /// Where in the JSON text we are.
 #[derive(Debug)]
@@ -55,14 +62,26 @@ struct Writer {
     tally: Tally,
     depth: u32,
     path: Vec<Step>,
+    /// The error is that there is more than a limit allows.
+    is_too_much: bool,
 }
 
 impl Writer {
-    fn check_size<E: serde::de::Error>(&self) -> Result<(), E> {
-        if self.out.len() > self.max_output {
+    /// Whether there is room for so many bytes more.
+    fn check_size<E: serde::de::Error>(&mut self, more: usize) -> Result<(), E> {
+        if self.out.len().saturating_add(more) > self.max_output {
+            self.is_too_much = true;
             return Err(E::custom(format_args!("more than {} bytes as protobuf", self.max_output)));
         }
         Ok(())
+    }
+
+    /// Counts a message that begins.
+    fn enter<E: serde::de::Error>(&mut self, role: Role) -> Result<(), E> {
+        self.tally.enter(role, self.depth).map_err(|problem| {
+            self.is_too_much = matches!(problem, Problem::Items(_));
+            E::custom(problem)
+        })
     }
 
     fn error(&self, error: &serde_json::Error) -> Error {
@@ -77,7 +96,8 @@ impl Writer {
         if path.is_empty() {
             path.push_str("request");
         }
-        Error::json(error, path)
+        let error = Error::json(error, path);
+        if self.is_too_much { error.beyond_limits() } else { error }
     }
 }
 
@@ -213,15 +233,15 @@ impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         let Self { writer, field } = self;
         let Kind::Message(message) = field.kind else {
-            deserializer.deserialize_any(scalar::ScalarVisitor { out: &mut writer.out, field })?;
-            return writer.check_size();
+            deserializer.deserialize_any(scalar::ScalarVisitor { writer: &mut *writer, field })?;
+            return writer.check_size(0);
         };
-        writer.tally.enter(message.role, writer.depth).map_err(D::Error::custom)?;
+        writer.enter(message.role)?;
         writer.depth += 1;
         let open = writer.out.open(field.number, 0);
         MessageSeed { writer: &mut *writer, message }.deserialize(deserializer)?;
         writer.out.close(open);
         writer.depth -= 1;
-        writer.check_size()
+        writer.check_size(0)
     }
 }

@@ -132,7 +132,8 @@ impl Stored {
     fn part_of(&self, signal: Signal, mut bytes: Bytes) -> Result<Bytes, LoadError> {
         for halving in 0..self.part.halvings {
             let (first, second) = weir_otlp::halve(signal, &bytes).ok_or(LoadError::Damaged)?;
-            bytes = if self.part.way >> halving & 1 == 0 { first.bytes } else { second.bytes };
+            let half = if self.part.way >> halving & 1 == 0 { first } else { second };
+            bytes = half.make();
         }
         Ok(bytes)
     }

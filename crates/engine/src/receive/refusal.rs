@@ -111,6 +111,12 @@ impl Refusal {
     }
 }
 
+impl From<weir_otlp::Error> for Refusal {
+    fn from(error: weir_otlp::Error) -> Self {
+        if error.is_too_much() { Self::too_large_to_process(error.to_string()) } else { Self::malformed(error) }
+    }
+}
+
 impl From<InflateError> for Refusal {
     fn from(error: InflateError) -> Self {
         match error {

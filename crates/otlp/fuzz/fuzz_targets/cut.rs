@@ -4,26 +4,28 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use weir_otlp::{Limits, cut, halve, validate};
+use weir_otlp::{Limits, Part, cut, halve, validate};
 use weir_otlp_fuzz::signal;
 
 fuzz_target!(|input: (u8, u16, &[u8])| {
     let (choice, max, bytes) = input;
     let signal = signal(choice);
     let request = Bytes::copy_from_slice(bytes);
-    let parts = cut(signal, &request, usize::from(max));
+    let parts: Vec<_> = cut(signal, &request, usize::from(max)).collect();
     let halves = halve(signal, &request);
     let limits = Limits::default();
     let Ok(counts) = validate(signal, bytes, &limits) else { return };
-    let check = |bytes: &[u8], items: u32| {
-        assert_eq!(validate(signal, bytes, &limits).map(|counts| counts.items), Ok(items));
+    let check = |part: &Part<'_>| {
+        let made = part.make();
+        assert_eq!(made.len(), part.length());
+        assert_eq!(validate(signal, &made, &limits).map(|counts| counts.items), Ok(part.items()));
     };
-    parts.iter().for_each(|part| check(&part.bytes, part.items));
-    assert_eq!(parts.iter().map(|part| part.items).sum::<u32>(), counts.items);
+    parts.iter().for_each(check);
+    assert_eq!(parts.iter().map(Part::items).sum::<u32>(), counts.items);
     assert_eq!(halves.is_some(), counts.items > 1);
     if let Some((left, right)) = halves {
-        check(&left.bytes, left.items);
-        check(&right.bytes, right.items);
-        assert_eq!((left.items, left.items + right.items), (counts.items / 2, counts.items));
+        check(&left);
+        check(&right);
+        assert_eq!((left.items(), left.items() + right.items()), (counts.items / 2, counts.items));
     }
 });

@@ -10,7 +10,7 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::{Error, Unexpected, Visitor};
 
-use crate::build::Encoder;
+use super::Writer;
 use crate::schema::{Field, Kind};
 
 const BASE64: GeneralPurposeConfig = GeneralPurposeConfig::new()
@@ -21,7 +21,7 @@ const BASE64_URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE,
 
 /// Writes one scalar as a field.
 pub(super) struct ScalarVisitor<'w> {
-    pub(super) out: &'w mut Encoder,
+    pub(super) writer: &'w mut Writer,
     pub(super) field: &'static Field,
 }
 
@@ -31,15 +31,15 @@ impl ScalarVisitor<'_> {
         let number = self.field.number;
         match self.field.kind {
             Kind::Int32 | Kind::Enum(_) => {
-                self.out.varint(number, i64::from(i32::try_from(value).ok()?).cast_unsigned());
+                self.writer.out.varint(number, i64::from(i32::try_from(value).ok()?).cast_unsigned());
             }
-            Kind::Uint32 => self.out.varint(number, u64::from(u32::try_from(value).ok()?)),
-            Kind::Int64 => self.out.varint(number, i64::try_from(value).ok()?.cast_unsigned()),
-            Kind::Uint64 => self.out.varint(number, u64::try_from(value).ok()?),
-            Kind::Sint32 => self.out.sint32(number, i32::try_from(value).ok()?),
-            Kind::Sfixed64 => self.out.fixed64(number, i64::try_from(value).ok()?.cast_unsigned()),
-            Kind::Fixed32 => self.out.fixed32(number, u32::try_from(value).ok()?),
-            Kind::Fixed64 => self.out.fixed64(number, u64::try_from(value).ok()?),
+            Kind::Uint32 => self.writer.out.varint(number, u64::from(u32::try_from(value).ok()?)),
+            Kind::Int64 => self.writer.out.varint(number, i64::try_from(value).ok()?.cast_unsigned()),
+            Kind::Uint64 => self.writer.out.varint(number, u64::try_from(value).ok()?),
+            Kind::Sint32 => self.writer.out.sint32(number, i32::try_from(value).ok()?),
+            Kind::Sfixed64 => self.writer.out.fixed64(number, i64::try_from(value).ok()?.cast_unsigned()),
+            Kind::Fixed32 => self.writer.out.fixed32(number, u32::try_from(value).ok()?),
+            Kind::Fixed64 => self.writer.out.fixed64(number, u64::try_from(value).ok()?),
             Kind::Bool | Kind::Double | Kind::String | Kind::Bytes | Kind::Id | Kind::Message(_) => return None,
         }
         Some(())
@@ -48,7 +48,7 @@ impl ScalarVisitor<'_> {
     /// Writes a number with a fraction or an exponent, which may stand for an integer: `1e3`, `5.0`.
     fn float(&mut self, value: f64) -> Option<()> {
         if matches!(self.field.kind, Kind::Double) {
-            self.out.fixed64(self.field.number, value.to_bits());
+            self.writer.out.fixed64(self.field.number, value.to_bits());
             return Some(());
         }
         // Beyond 2^64 no type fits, and every such float fits an i128.
@@ -61,12 +61,14 @@ impl ScalarVisitor<'_> {
 
     fn text(&mut self, text: &str) -> Option<()> {
         match self.field.kind {
-            Kind::String => self.out.bytes(self.field.number, text.as_bytes()),
+            Kind::String => self.writer.out.bytes(self.field.number, text.as_bytes()),
             Kind::Id => return self.hex(text.as_bytes()),
             Kind::Bytes => {
                 let url_safe = text.bytes().any(|byte| matches!(byte, b'-' | b'_'));
                 let engine = if url_safe { BASE64_URL_SAFE } else { BASE64_STANDARD };
-                self.out.bytes(self.field.number, &engine.decode(text).ok()?);
+                let most = base64::decoded_len_estimate(text.len());
+                let decode = |room: &mut [u8]| engine.decode_slice(text, room).ok();
+                return self.writer.out.fill(self.field.number, most, decode);
             }
             Kind::Double => return self.float(double(text)?),
             Kind::Enum(names) => {
@@ -93,11 +95,11 @@ impl ScalarVisitor<'_> {
 
     fn hex(&mut self, digits: &[u8]) -> Option<()> {
         let (pairs, rest) = digits.as_chunks::<2>();
-        let open = self.out.open(self.field.number, pairs.len());
+        let open = self.writer.out.open(self.field.number, pairs.len());
         for [high, low] in pairs {
-            self.out.raw(&[hex_digit(*high)? << 4 | hex_digit(*low)?]);
+            self.writer.out.raw(&[hex_digit(*high)? << 4 | hex_digit(*low)?]);
         }
-        self.out.close(open);
+        self.writer.out.close(open);
         rest.is_empty().then_some(())
     }
 }
@@ -125,7 +127,7 @@ impl Visitor<'_> for ScalarVisitor<'_> {
         if !matches!(self.field.kind, Kind::Bool) {
             return Err(E::invalid_type(Unexpected::Bool(value), &self));
         }
-        self.out.varint(self.field.number, u64::from(value));
+        self.writer.out.varint(self.field.number, u64::from(value));
         Ok(())
     }
 
@@ -152,6 +154,7 @@ impl Visitor<'_> for ScalarVisitor<'_> {
     }
 
     fn visit_str<E: Error>(mut self, text: &str) -> Result<(), E> {
+        self.writer.check_size(text.len())?;
         // The text itself may be secret or huge: it is not repeated in the error.
         self.text(text).ok_or_else(|| E::invalid_value(Unexpected::Other("string"), &self))
     }

@@ -7,10 +7,31 @@ use weir_otlp::build::Encoder;
 use weir_otlp::common::Message;
 use weir_otlp::metrics::{self, Data};
 use weir_otlp::splice::{Edit, splice};
-use weir_otlp::{Part, Signal, cut, halve, validate};
+use weir_otlp::{Signal, validate};
 
 use crate::generate::{any_signal, request_of};
 use crate::model::{LIMITS, Request, children, levels, walk};
+
+/// A part as it was made.
+#[derive(Debug, Clone, PartialEq)]
+struct Part {
+    bytes: Bytes,
+    items: u32,
+}
+
+fn made(part: &weir_otlp::Part<'_>) -> Part {
+    let bytes = part.make();
+    assert_eq!(bytes.len(), part.length(), "what was to be paid is what was made");
+    Part { bytes, items: part.items() }
+}
+
+fn cut(signal: Signal, request: &Bytes, max: usize) -> Vec<Part> {
+    weir_otlp::cut(signal, request, max).map(|part| made(&part)).collect()
+}
+
+fn halve(signal: Signal, request: &Bytes) -> Option<(Part, Part)> {
+    weir_otlp::halve(signal, request).map(|(left, right)| (made(&left), made(&right)))
+}
 
 /// An item, or a message that holds none, with everything that stands around it: the other fields of each message that
 /// holds it, outermost first, all raw.
@@ -268,4 +289,26 @@ fn context_larger_than_half_of_the_limit_is_not_repeated() {
     check_parts(Signal::Traces, &request, &parts);
     let total: usize = parts.iter().map(|part| part.bytes.len()).sum();
     assert!(total < 4 * request.len(), "{total} bytes made of {}", request.len());
+}
+
+/// The contexts of all levels are repeated in each part, so they share the half.
+#[test]
+fn contexts_of_all_levels_together_are_at_most_half_of_a_part() {
+    for context in [5, 20, 50, 100, 200] {
+        let mut body = data_points(2000);
+        for number in [5, 2, 2, 1] {
+            let mut message = Encoder::default();
+            message.bytes(number, &body);
+            // Fields of a later OTLP, before and behind.
+            message.bytes(30, &vec![b'c'; context]);
+            body = [&b"\xf8\x01\x07"[..], &message.into_bytes()].concat();
+        }
+        let request = Bytes::from(body);
+        for max in [100, 300, 1000] {
+            let parts = cut(Signal::Metrics, &request, max);
+            check_parts(Signal::Metrics, &request, &parts);
+            let total: usize = parts.iter().map(|part| part.bytes.len()).sum();
+            assert!(total < 4 * request.len() + max, "{context}, {max}: {total} bytes made of {}", request.len());
+        }
+    }
 }

@@ -63,7 +63,7 @@ fn every_wrong_type_of_every_field_is_refused_where_it_stands() {
     for (signal, field) in every_field() {
         for Document { text, path, value } in field.wrong_json() {
             match from_json(signal, text.as_bytes(), &LIMITS, usize::MAX) {
-                Err(Error::Json { message, line: 1, column, path: found }) => {
+                Err(Error::Json { message, line: 1, column, path: found, .. }) => {
                     assert_eq!(found, path, "{message}: {text}");
                     assert!((value.start..=value.end + 1).contains(&column), "{column} in {text}");
                 }

@@ -14,6 +14,8 @@ mod cli;
 #[cfg(test)]
 mod configuration;
 #[cfg(test)]
+mod crowds;
+#[cfg(test)]
 mod delivery;
 #[cfg(test)]
 mod encodings;

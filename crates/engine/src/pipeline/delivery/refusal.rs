@@ -183,9 +183,10 @@ fn split_piece(piece: &Piece, body: &Bytes, budget: &Budget) -> Split {
         return Split::Halves(Vec::new());
     }
     let Some((first, second)) = weir_otlp::halve(piece.obligation.signal(), body) else { return Split::SingleItem };
-    let paid = [&first, &second].map(|part| budget.pay_for_copy(body, part.bytes.clone()));
-    let [Some(first_bytes), Some(second_bytes)] = paid else { return Split::NoMemory };
-    let halves = [(first_bytes, u64::from(first.items)), (second_bytes, u64::from(second.items))];
+    let [Some(first_bytes), Some(second_bytes)] = [&first, &second].map(|part| budget.make(part)) else {
+        return Split::NoMemory;
+    };
+    let halves = [(first_bytes, u64::from(first.items())), (second_bytes, u64::from(second.items()))];
     let halves = piece.obligation.split(halves).into_iter();
     Split::Halves(halves.map(|obligation| Piece { obligation, since: piece.since }).collect())
 }
