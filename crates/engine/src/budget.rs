@@ -35,6 +35,15 @@ pub(crate) struct Permit {
     budget: Budget,
 }
 
+/// There is not enough memory for work on a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// Not now.
+    Passing,
+    /// Not even if nobody else had any.
+    Lasting,
+}
+
 impl Budget {
     /// A ledger of `capacity` bytes.
     pub(crate) fn new(capacity: usize) -> Self {
@@ -96,6 +105,12 @@ impl Budget {
         Some(Bytes::from_owner(ChargedShared { bytes: part.make(), _permit: permit }))
     }
 
+    /// Why a request that holds `held` bytes cannot have `more`.
+    pub(crate) fn shortage(&self, held: usize, more: usize) -> Shortage {
+        let wanted = held.saturating_add(more);
+        if wanted > self.capacity() { Shortage::Lasting } else { Shortage::Passing }
+    }
+
     /// Takes `bytes`, waiting up to `patience` for room. `None` when there is none, or when too many wait already.
     pub(crate) async fn take(&self, bytes: usize, patience: Duration) -> Option<Permit> {
         if let Some(permit) = self.try_take(bytes) {
@@ -117,6 +132,11 @@ impl Permit {
     /// Bytes it stands for, overhead included.
     pub(crate) fn bytes(&self) -> usize {
         self.semaphore.num_permits()
+    }
+
+    /// Takes `more` bytes on top for a request that holds `beside` bytes elsewhere.
+    pub(crate) fn extend(&mut self, more: usize, beside: usize) -> Result<(), Shortage> {
+        if self.grow(more) { Ok(()) } else { Err(self.budget.shortage(self.bytes().saturating_add(beside), more)) }
     }
 
     /// Takes `more` bytes on top; false when there is no room, and then nothing changed.
@@ -167,6 +187,12 @@ impl Permit {
         let all = self.budget.capacity();
         let more = bytes.saturating_add(OVERHEAD_BYTES).min(all).saturating_sub(self.bytes());
         more == 0 || self.grow(more)
+    }
+
+    /// Takes `bytes` out of it, or all that it has.
+    pub(crate) fn split_off(&mut self, bytes: usize) -> Self {
+        let semaphore = self.semaphore.split(bytes.min(self.bytes())).expect("it has as many");
+        Self { semaphore, budget: self.budget.clone() }
     }
 
     /// Gives back all but `bytes` (and their overhead).

@@ -64,13 +64,13 @@ const RATIO_APPLIES_FROM: usize = 1024 * 1024;
 /// The room asked for at once while a body grows.
 const STEP_BYTES: usize = 64 * 1024;
 
-/// zstd frames may ask their reader for a window this large (2^23 = 8 MiB, what RFC 8878 tells every reader to support).
-const ZSTD_WINDOW_LOG: u32 = 23;
+/// zstd frames may ask their reader for a window this large (what RFC 8878 tells every reader to support).
+const ZSTD_WINDOW: usize = 8 << 20;
 
-/// zstd's decoder has up to three blocks of this beside the window.
+/// A block of a zstd frame becomes no more than this.
 const ZSTD_BLOCK_BYTES: usize = 128 * 1024;
 
-/// What a decoder has for itself, beside zstd's window: the largest are zstd's and framed snappy's.
+/// What a decoder has for itself: the largest are zstd's and framed snappy's.
 const DECODER_BYTES: usize = 160 * 1024;
 
 /// A snappy stream that is framed starts with this chunk; one that does not is a raw block.
@@ -105,16 +105,36 @@ pub(crate) fn inflate(
     }
 }
 
+/// zstd decodes into the buffer of the result, so that there is no window beside it.
 fn inflate_zstd(body: &[u8], limits: InflateLimits, permit: &mut Permit) -> Result<Vec<u8>, InflateError> {
-    let Frames { window, promised } = Frames::of(body).map_err(InflateError::Corrupt)?;
-    // The decoder's window is memory too, as far as it is filled; the caller gives back what was only needed here.
-    let window = window.min(1 << ZSTD_WINDOW_LOG).min(limits.bytes);
-    if !permit.grow(window + 3 * window.min(ZSTD_BLOCK_BYTES)) {
+    let Frames { window, most } = Frames::of(body).map_err(InflateError::Corrupt)?;
+    if window > ZSTD_WINDOW {
+        let problem = format!("a zstd window of {window} bytes, the limit is {ZSTD_WINDOW}");
+        return Err(InflateError::Corrupt(io::Error::new(io::ErrorKind::InvalidData, problem)));
+    }
+    let densest = body.len().saturating_mul(limits.ratio).max(RATIO_APPLIES_FROM);
+    let room = most.min(limits.bytes).min(densest);
+    if !permit.grow(room) {
         return Err(InflateError::NoMemory);
     }
-    let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(InflateError::Corrupt)?;
-    decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(InflateError::Corrupt)?;
-    read_within(decoder, Source { compressed: body.len(), promised }, limits, permit)
+    let mut out = Vec::with_capacity(room);
+    match zstd_safe::DCtx::create().decompress(&mut out, body) {
+        Ok(_) => Ok(out),
+        Err(code) if room < most && is_too_long(code) => {
+            check(room + 1, body.len(), limits)?;
+            Err(InflateError::TooDense { limit: limits.ratio })
+        }
+        Err(code) => Err(InflateError::Corrupt(zstd_error(code))),
+    }
+}
+
+fn zstd_error(code: zstd_safe::ErrorCode) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, zstd_safe::get_error_name(code))
+}
+
+/// Whether there was not enough room for the result.
+fn is_too_long(code: zstd_safe::ErrorCode) -> bool {
+    zstd_safe::get_error_name(code) == "Destination buffer is too small"
 }
 
 /// What the frames of a zstd body say of themselves.
@@ -122,26 +142,25 @@ fn inflate_zstd(body: &[u8], limits: InflateLimits, permit: &mut Permit) -> Resu
 struct Frames {
     /// The largest window that one of them wants.
     window: usize,
-    /// What they become together; 0 when not all say it.
-    promised: usize,
+    /// Most bytes that they become together.
+    most: usize,
 }
 
 impl Frames {
-    /// Looks at each frame, not at what is in it.
+    /// Looks at the head of each frame, and of its blocks where it does not say its size.
     fn of(body: &[u8]) -> io::Result<Self> {
-        let corrupt = |code| io::Error::new(io::ErrorKind::InvalidData, zstd_safe::get_error_name(code));
-        let (mut window, mut promised, mut rest) = (0, Some(0), body);
+        let (mut window, mut most, mut rest) = (0, 0usize, body);
         while !rest.is_empty() {
-            let length = zstd_safe::find_frame_compressed_size(rest).map_err(corrupt)?;
+            let length = zstd_safe::find_frame_compressed_size(rest).map_err(zstd_error)?;
             let (frame, later) = rest.split_at(length.min(rest.len()));
             if !is_skippable(frame) {
                 let size = zstd_safe::get_frame_content_size(frame).ok().flatten().map(saturated);
                 window = window.max(zstd_window(frame, size));
-                promised = promised.zip(size).map(|(sum, size): (usize, _)| sum.saturating_add(size));
+                most = most.saturating_add(size.unwrap_or_else(|| most_in_blocks(frame)));
             }
             rest = later;
         }
-        Ok(Self { window, promised: promised.unwrap_or(0) })
+        Ok(Self { window, most })
     }
 }
 
@@ -161,6 +180,25 @@ fn zstd_window(frame: &[u8], size: Option<usize>) -> usize {
         }
         _ => size.unwrap_or(usize::MAX),
     }
+}
+
+/// Most bytes that come of the blocks of a frame that does not say its size (RFC 8878 3.1.1.2).
+fn most_in_blocks(frame: &[u8]) -> usize {
+    const COMPRESSED: usize = 2;
+    const REPEATED: usize = 1;
+    // Magic number, descriptor, window, dictionary: without a size there always is a window.
+    let dictionary = frame.get(4).map_or(0, |descriptor| [0, 1, 2, 4][usize::from(descriptor & 3)]);
+    let (mut most, mut at) = (0usize, 6 + dictionary);
+    while let Some([low, middle, high]) = frame.get(at..).and_then(|rest| rest.first_chunk()) {
+        let header = u32::from_le_bytes([*low, *middle, *high, 0]) as usize;
+        let (is_last, kind, size) = (header & 1 == 1, header >> 1 & 3, header >> 3);
+        most = most.saturating_add(if kind == COMPRESSED { ZSTD_BLOCK_BYTES } else { size });
+        at += 3 + if kind == REPEATED { 1 } else { size };
+        if is_last {
+            break;
+        }
+    }
+    most
 }
 
 fn saturated(bytes: u64) -> usize {
@@ -361,39 +399,33 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// What a window of that many bytes and the decoder take while a body is inflated.
-    #[track_caller]
-    fn check_window(body: &[u8], window: usize) {
-        let budget = Budget::new(64 << 20);
-        let mut permit = budget.try_take(body.len()).unwrap();
-        let inflated = inflate(Encoding::Zstd, body, LIMITS, &mut permit).unwrap();
-        let least = body.len() + inflated.len() + window;
-        assert!(permit.bytes() >= least && permit.bytes() < least + (2 << 20), "{} for {least}", permit.bytes());
-    }
-
     #[test]
-    fn the_largest_window_of_all_frames_is_paid_for() {
+    fn the_window_of_every_frame_is_looked_at() {
         let small = zstd::encode_all(&b"small"[..], 1).unwrap();
         let skippable = b"\x53\x2a\x4d\x18\x03\0\0\0abc";
-        check_window(&small, 5);
-        for log in [17, 20, 23] {
+        for log in [20, 22, 23] {
             let large = windowed(log, &sample());
-            check_window(&large, 1 << log);
-            check_window(&[&small[..], &large].concat(), 1 << log);
-            check_window(&[skippable, &small[..], &large, skippable, &small].concat(), 1 << log);
+            let frames = [skippable, &small[..], &large, skippable, &small].concat();
+            assert_eq!(Frames::of(&frames).unwrap().window, 1 << log);
+            let inflated = inflate_with(Encoding::Zstd, &frames, LIMITS).unwrap();
+            assert!(inflated == [b"small", &sample()[..], b"small"].concat());
         }
         let beyond = [&small[..], &windowed(24, &sample())].concat();
         assert!(matches!(refusal(Encoding::Zstd, &beyond, LIMITS), InflateError::Corrupt(_)));
     }
 
     #[test]
-    fn frames_promise_their_size_only_if_all_do() {
-        let said = zstd::bulk::compress(&sample(), 1).unwrap();
-        let frames = Frames::of(&[&said[..], &said].concat()).unwrap();
-        assert_eq!(frames.promised, 2 * sample().len());
-        assert_eq!(Frames::of(&[&said[..], &windowed(20, b"?")].concat()).unwrap().promised, 0);
-        assert_eq!(Frames::of(b"").unwrap(), Frames { window: 0, promised: 0 });
-        assert!(Frames::of(&said[..said.len() - 1]).is_err());
+    fn a_zstd_body_has_room_for_all_that_its_frames_may_become() {
+        let noise: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(300_000).collect();
+        for plain in [sample(), noise, vec![7; 400_000], Vec::new()] {
+            let said = zstd::bulk::compress(&plain, 1).unwrap();
+            assert_eq!(Frames::of(&[&said[..], &said].concat()).unwrap().most, 2 * plain.len());
+            let unsaid = windowed(20, &plain);
+            let most = Frames::of(&unsaid).unwrap().most;
+            assert!(most >= plain.len() && most <= 4 * plain.len() + ZSTD_BLOCK_BYTES, "{most} for {}", plain.len());
+            assert!(inflate_with(Encoding::Zstd, &[unsaid, said].concat(), LIMITS).unwrap() == plain.repeat(2));
+        }
+        assert_eq!(Frames::of(b"").unwrap(), Frames { window: 0, most: 0 });
     }
 
     #[test]

@@ -4,16 +4,18 @@
 //! errors is logged now and then, since `error_mode` is always `ignore`. Whose data it is, and what becomes of it
 //! afterwards, is not known here.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use weir_otlp::NoRoom;
 use weir_ottl::{Filter, Limits, Options, Tally, Transform};
 use weir_plan::{Pipeline, Processing, Signal, Temporality};
 use weir_temporality::{Converter, Undo};
 
-use crate::budget::{self, Budget, Permit};
+use crate::budget::{self, Budget, Permit, Shortage};
 use crate::seldom::Seldom;
 use crate::store;
 
@@ -108,10 +110,6 @@ pub(crate) struct Removed {
     condition: Option<Arc<AtomicU64>>,
 }
 
-/// There is not enough memory for the changed request.
-#[derive(Debug)]
-pub(crate) struct NoMemory;
-
 impl Rules {
     /// Compiles the rules of a pipeline; `None` when there are none. A converter goes on from another one of this process,
     /// or from what an earlier process left (`restore`).
@@ -153,28 +151,21 @@ impl Rules {
         items: u64,
         budget: &Budget,
         unix_nanos: u64,
-    ) -> Result<Processed, NoMemory> {
+    ) -> Result<Processed, Shortage> {
         let growth = if self.transforms.is_empty() { 0 } else { body.len().max(LEAST_GROWTH) };
         let most = body.len() + growth;
         let max_scratch = self.scratch(body.len(), budget);
-        let permit = budget.try_take(most * self.copies() + max_scratch).ok_or(NoMemory)?;
-        let mut work = Work { body, made: None, items, removed: Vec::new() };
-        self.transform(&mut work, most, Limits { now_unix_nano: unix_nanos, max_growth: growth, max_scratch });
-        self.filter(&mut work, &Limits { now_unix_nano: unix_nanos, max_growth: 0, max_scratch });
+        let permit = budget.try_take(max_scratch).ok_or_else(|| budget.shortage(body.len(), max_scratch))?;
+        let limits = Limits { now_unix_nano: unix_nanos, max_growth: growth, max_scratch };
+        let mut work = Work { body, made: None, items, removed: Vec::new(), permit };
+        self.transform(&mut work, most, limits)?;
+        self.filter(&mut work, &Limits { max_growth: 0, ..limits })?;
         let taken = match &self.delta {
             Some(delta) => delta.convert(&mut work, budget, unix_nanos)?,
             None => None,
         };
-        let Work { body, made, items, removed } = work;
+        let Work { body, made, items, removed, permit, .. } = work;
         Ok(Processed { body: paid(body, made, permit), items, removed, taken })
-    }
-
-    /// How many requests there are at a time beside the one that came, at most.
-    fn copies(&self) -> usize {
-        let steps = self.transforms.len() + self.filters.len() + usize::from(self.delta.is_some());
-        // What comes out of one step is still there while the next one makes another; and what a transform writes anew is
-        // there twice when it is put together with the rest.
-        1 + usize::from(steps > 1) + usize::from(!self.transforms.is_empty())
     }
 
     /// Memory for what conditions and statements calculate, given back when they are done.
@@ -186,31 +177,33 @@ impl Rules {
     }
 
     /// All transforms together may make a request `most` bytes long.
-    fn transform(&self, work: &mut Work, most: usize, limits: Limits) {
+    fn transform(&self, work: &mut Work, most: usize, limits: Limits) -> Result<(), Shortage> {
         for (number, group) in self.transforms.iter().enumerate() {
             let max_growth = most.saturating_sub(work.bytes().len());
-            let done = group.rule.apply(work.bytes(), &Limits { max_growth, ..limits });
+            let limits = Limits { max_growth, ..limits };
+            let done = work.paying(|request, pay| group.rule.apply_within(request, &limits, pay))?;
             self.count("transform", number, &group.conditions, &done.conditions);
             self.count("transform", number, &group.statements, &done.statements);
-            let Some(request) = done.request else { continue };
-            if self.signal == Signal::Metrics {
+            if let Some(request) = done.request.as_ref().filter(|_| self.signal == Signal::Metrics) {
                 // Statements split and join data points.
-                work.items = u64::from(weir_otlp::count(self.signal, &request));
+                work.items = u64::from(weir_otlp::count(self.signal, request));
             }
-            work.made = Some(request);
+            work.becomes(done.request, limits.max_scratch);
         }
+        Ok(())
     }
 
-    fn filter(&self, work: &mut Work, limits: &Limits) {
+    fn filter(&self, work: &mut Work, limits: &Limits) -> Result<(), Shortage> {
         for (number, group) in self.filters.iter().enumerate() {
-            let done = group.rule.apply(work.bytes(), limits);
+            let done = work.paying(|request, pay| group.rule.apply_within(request, limits, pay))?;
             self.count("filter", number, &group.conditions, &done.conditions);
             for (stats, items) in group.conditions.iter().zip(done.dropped).filter(|(_, items)| *items > 0) {
                 let condition = Some(Arc::clone(&stats.filtered));
                 work.remove(Removed { reason: "filter", items, condition });
             }
-            work.made = done.request.or(work.made.take());
+            work.becomes(done.request, limits.max_scratch);
         }
+        Ok(())
     }
 
     fn count(&self, kind: &'static str, number: usize, stats: &[RuleStats], tallies: &[Tally]) {
@@ -251,11 +244,30 @@ struct Work {
     made: Option<Vec<u8>>,
     items: u64,
     removed: Vec<Removed>,
+    /// Pays for what was made, and what is calculated.
+    permit: Permit,
 }
 
 impl Work {
     fn bytes(&self) -> &[u8] {
         self.made.as_deref().unwrap_or(&self.body)
+    }
+
+    /// Does a step on the request that pays for what it makes.
+    fn paying<T>(
+        &mut self,
+        step: impl FnOnce(&[u8], &mut dyn FnMut(usize) -> bool) -> Result<T, NoRoom>,
+    ) -> Result<T, Shortage> {
+        let (request, permit) = (self.made.as_deref().unwrap_or(&self.body), &mut self.permit);
+        let mut shortage = Shortage::Passing;
+        let mut pay = |more| permit.extend(more, self.body.len()).map_err(|found| shortage = found).is_ok();
+        step(request, &mut pay).map_err(|NoRoom| shortage)
+    }
+
+    /// What a step made takes the place of what was there before; the step has no more need of memory.
+    fn becomes(&mut self, made: Option<Vec<u8>>, scratch: usize) {
+        self.made = made.or(self.made.take());
+        self.permit.shrink_to(scratch + self.made.as_ref().map_or(0, Vec::capacity));
     }
 
     fn remove(&mut self, removed: Removed) {
@@ -325,26 +337,21 @@ impl Delta {
         self.converter.lock().unwrap_or_else(PoisonError::into_inner).series()
     }
 
-    fn convert(&self, work: &mut Work, budget: &Budget, unix_nanos: u64) -> Result<Option<Taken>, NoMemory> {
+    fn convert(&self, work: &mut Work, budget: &Budget, unix_nanos: u64) -> Result<Option<Taken>, Shortage> {
+        let mut permit = budget.try_take(0).ok_or(Shortage::Passing)?;
+        let beside = work.body.len() + work.permit.bytes();
+        let mut shortage = Shortage::Passing;
+        let mut pay = |more| permit.extend(more, beside).map_err(|found| shortage = found).is_ok();
         let mut converter = self.converter.lock().unwrap_or_else(PoisonError::into_inner);
-        let converted = match converter.convert(work.bytes(), unix_nanos) {
-            Ok(converted) => converted,
-            Err(error) => {
-                tracing::error!(%error, "cannot convert metrics to delta temporality: this is a bug in weir");
-                return Ok(None);
-            }
-        };
-        let (counts, undo) = (converted.counts, converted.undo);
-        let Some(permit) = budget.try_take(undo.bytes()) else {
-            converter.undo(undo);
-            return Err(NoMemory);
-        };
+        let converted = converter.convert_within(work.bytes(), unix_nanos, &mut pay).map_err(|NoRoom| shortage)?;
         drop(converter);
-        let made = match converted.request {
-            std::borrow::Cow::Owned(request) => Some(request),
-            std::borrow::Cow::Borrowed(_) => None,
-        };
-        work.made = made.or(work.made.take());
+        let (counts, undo) = (converted.counts, converted.undo);
+        if let Cow::Owned(request) = converted.request {
+            // Of what the conversion took, this is for the request; the rest was for the way back, and in passing.
+            work.permit = permit.split_off(request.capacity());
+            work.made = Some(request);
+        }
+        permit.shrink_to(undo.bytes());
         work.remove(Removed::new("temporality", counts.dropped.total()));
         let (converter, total) = (Arc::clone(&self.converter), Arc::clone(&self.counts));
         Ok(Some(Taken { converter, undo: Some(undo), _permit: permit, converted: counts, counts: total }))

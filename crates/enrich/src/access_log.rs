@@ -15,6 +15,9 @@ const ISTIO: &str = "istio";
 const SCOPE_NAME: &str = "io.kyma-project.telemetry/istio";
 const SCOPE_VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Most bytes that a record or a scope takes more than it did, while it is made.
+pub(crate) const MOST_ADDED: usize = 128;
+
 const SEVERITY_TEXT: &str = "INFO";
 const SEVERITY_NUMBER: u64 = 9;
 
@@ -59,7 +62,7 @@ pub(crate) fn record(request: &[u8], record: Message<'_>, observed: &[u8]) -> Ve
     let stays = |key: &str| key != MODULE && attributes.iter().all(|(new, _)| *new != key);
 
     let length = record.range().len();
-    let mut out = Encoder::with_capacity(length + 128);
+    let mut out = Encoder::with_capacity(length + MOST_ADDED);
     let open = out.open(2, length);
     for field in record.fields() {
         let stays = match field.number {
@@ -81,8 +84,9 @@ pub(crate) fn record(request: &[u8], record: Message<'_>, observed: &[u8]) -> Ve
 
 /// The scope of access logs, made from the one they came with, as the field of its holder.
 pub(crate) fn scope(request: &[u8], scope: Option<Scope<'_>>) -> Vec<u8> {
-    let mut out = Encoder::default();
-    let open = out.open(1, scope.map_or(0, |scope| scope.0.range().len()));
+    let length = scope.map_or(0, |scope| scope.0.range().len());
+    let mut out = Encoder::with_capacity(length + MOST_ADDED);
+    let open = out.open(1, length);
     out.bytes(1, SCOPE_NAME.as_bytes());
     out.bytes(2, SCOPE_VERSION.as_bytes());
     if let Some(Scope(message)) = scope {

@@ -5,6 +5,9 @@ use std::ops::AddAssign;
 use weir_otlp::common::Message;
 use weir_otlp::splice::Edit;
 
+/// A shorter list of edits may be there twice while it grows.
+const SHORT: usize = 64;
+
 /// What changes in a request.
 #[derive(Debug)]
 pub struct Changes<'a> {
@@ -57,11 +60,37 @@ impl<'a> Changes<'a> {
         self.max_bytes - self.room
     }
 
+    /// Fails when there is no room for so many bytes that are about to be made.
+    pub(crate) fn check(&self, bytes: usize) -> Result<(), NoRoom> {
+        if bytes > self.room { Err(NoRoom { max_bytes: self.max_bytes }) } else { Ok(()) }
+    }
+
     /// Adds an edit with `added` bytes of new fields.
     pub(crate) fn push(&mut self, edit: Edit<'a>, added: usize) -> Result<(), NoRoom> {
-        let taken = size_of::<Edit<'_>>() + added;
-        self.room = self.room.checked_sub(taken).ok_or(NoRoom { max_bytes: self.max_bytes })?;
+        self.make_place(added)?;
         self.edits.push(edit);
+        Ok(())
+    }
+
+    /// Adds an edit of `message` that comes before all edits in it, which were added since there were `since`: in order,
+    /// they need no sorting, which would take memory.
+    pub(crate) fn push_before(&mut self, since: usize, edit: Edit<'a>, added: usize) -> Result<(), NoRoom> {
+        self.make_place(added)?;
+        let place = since + self.edits[since..].partition_point(|other| other.start() <= edit.start());
+        self.edits.insert(place, edit);
+        Ok(())
+    }
+
+    /// Takes room for one more edit. A list that is long has place for as many edits as there is room for: one that grows
+    /// is there twice for a moment.
+    fn make_place(&mut self, added: usize) -> Result<(), NoRoom> {
+        let taken = size_of::<Edit<'_>>().saturating_add(added);
+        let room = self.room.checked_sub(taken).ok_or(NoRoom { max_bytes: self.max_bytes })?;
+        if self.edits.len() == self.edits.capacity() {
+            let all = self.room / size_of::<Edit<'_>>();
+            self.edits.reserve_exact(if self.edits.len() < SHORT { all.min(self.edits.len().max(4)) } else { all });
+        }
+        self.room = room;
         Ok(())
     }
 

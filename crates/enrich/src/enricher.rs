@@ -95,6 +95,9 @@ impl Enricher {
     }
 }
 
+/// What an allocator takes for itself beside a field.
+const ALLOCATION: usize = 16;
+
 /// One request under way. `ResourceSpans` and its sisters are called holders here: they hold a resource and its items.
 struct Walk<'e, 'a> {
     enricher: &'e Enricher,
@@ -110,10 +113,13 @@ impl<'a> Walk<'_, 'a> {
         let facts = self.enricher.facts(resource, self.arrival.peer);
         let sender = Sender { request: self.request, resource, facts: &facts };
         let left = changes.inside(Message::request(self.request), holder, |changes| {
-            let mut proxied = false;
+            let (mut proxied, since) = (false, changes.edits.len());
             let left = self.scopes(changes, holder, &sender, &mut proxied)?;
-            if let Some(field) = resource::enriched(&sender, self.enricher.service, self.drops_service(proxied)) {
-                replace(changes, holder, resource.map(|resource| resource.0), field)?;
+            let (own, mode) = (resource.map(|resource| resource.0), self.enricher.service);
+            let enriched =
+                resource::enriched(&sender, mode, self.drops_service(proxied), |bytes| changes.check(bytes))?;
+            if let Some(field) = enriched {
+                replace_before(changes, since, holder, own, field)?;
             }
             Ok(left)
         })?;
@@ -180,7 +186,7 @@ impl<'a> Walk<'_, 'a> {
 
     fn records(&self, changes: &mut Changes<'a>, scope: Message<'a>, sender: &Sender<'_>) -> Result<Left, NoRoom> {
         let mut left = Left::default();
-        let mut access_logs = false;
+        let (mut access_logs, since) = (false, changes.edits.len());
         for record in scope.messages(2) {
             let marks = Marks::of(record);
             if marks.istio && self.noise == Noise::Drop && istio::is_noise_record(record, sender) {
@@ -192,6 +198,7 @@ impl<'a> Walk<'_, 'a> {
             let observed = if marks.observed { &[][..] } else { &self.arrival.observed };
             if marks.istio {
                 access_logs = true;
+                changes.check(access_log::MOST_ADDED + record.range().len())?;
                 replace(changes, scope, Some(record), access_log::record(self.request, record, observed))?;
             } else if !marks.observed {
                 changes.push(Edit::append(record, observed), observed.len())?;
@@ -199,7 +206,9 @@ impl<'a> Walk<'_, 'a> {
         }
         if access_logs {
             let own = scope.message(1);
-            replace(changes, scope, own, access_log::scope(self.request, own.map(Scope)))?;
+            changes.check(access_log::MOST_ADDED + own.map_or(0, |own| own.range().len()))?;
+            let made = access_log::scope(self.request, own.map(Scope));
+            replace_before(changes, since, scope, own, made)?;
         }
         Ok(left)
     }
@@ -212,10 +221,23 @@ fn replace<'a>(
     message: Option<Message<'a>>,
     field: Vec<u8>,
 ) -> Result<(), NoRoom> {
-    let added = field.len();
+    let since = changes.edits.len();
+    replace_before(changes, since, holder, message, field)
+}
+
+/// The same for a message that may come before others in the holder, the edits of which were added since there were
+/// `since`.
+fn replace_before<'a>(
+    changes: &mut Changes<'a>,
+    since: usize,
+    holder: Message<'a>,
+    message: Option<Message<'a>>,
+    field: Vec<u8>,
+) -> Result<(), NoRoom> {
+    let added = field.capacity() + ALLOCATION;
     let edit = match message {
         Some(message) => Edit::replace(holder, message, field),
         None => Edit::append(holder, field),
     };
-    changes.push(edit, added)
+    changes.push_before(since, edit, added)
 }

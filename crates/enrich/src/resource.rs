@@ -5,6 +5,7 @@ use weir_otlp::common::{AnyValue, KeyValue, Resource};
 use weir_plan::ServiceEnrichment;
 
 use crate::attributes::{OF_RESOURCE, first, is_empty, text};
+use crate::changes::NoRoom;
 use crate::facts::{Attribute, PodFacts};
 use crate::service;
 
@@ -40,8 +41,17 @@ pub(crate) fn is_internal(key: &str) -> bool {
 
 /// The enriched resource, as the field of its holder; `None` when nothing changes.
 ///
-/// `proxied` says that Istio's proxy speaks for the service, whose word on `service.*` does not count.
-pub(crate) fn enriched(sender: &Sender<'_>, mode: ServiceEnrichment, proxied: bool) -> Option<Vec<u8>> {
+/// `proxied` says that Istio's proxy speaks for the service, whose word on `service.*` does not count. `check` is asked
+/// whether there is room for so many bytes before they are made.
+///
+/// # Errors
+/// When there is not.
+pub(crate) fn enriched(
+    sender: &Sender<'_>,
+    mode: ServiceEnrichment,
+    proxied: bool,
+    check: impl FnOnce(usize) -> Result<(), NoRoom>,
+) -> Result<Option<Vec<u8>>, NoRoom> {
     let extras = service::attributes(sender, mode);
     let mut merge = Merge::new(sender.facts, &extras, mode, proxied);
     let mut changes = false;
@@ -49,7 +59,7 @@ pub(crate) fn enriched(sender: &Sender<'_>, mode: ServiceEnrichment, proxied: bo
         changes |= merge.note(attribute);
     }
     changes |= merge.wanted.iter().any(Wanted::is_missing);
-    changes.then(|| merge.write(sender))
+    changes.then(|| merge.write(sender, check)).transpose()
 }
 
 /// What becomes of a resource's own attributes beside those it shall have.
@@ -130,10 +140,11 @@ impl<'a> Merge<'a> {
         !replaced && !self.is_overruled(key, value, index)
     }
 
-    fn write(&self, sender: &Sender<'_>) -> Vec<u8> {
+    fn write(&self, sender: &Sender<'_>, check: impl FnOnce(usize) -> Result<(), NoRoom>) -> Result<Vec<u8>, NoRoom> {
         let missing = || self.wanted.iter().filter(|wanted| wanted.is_missing());
         let own = sender.resource.map_or(0, |resource| resource.0.range().len());
         let body = own + missing().map(|wanted| wanted.attribute.field.len()).sum::<usize>();
+        check(body + 10)?;
         let mut out = Encoder::with_capacity(body + 10);
         let open = out.open(1, body);
         if let Some(Resource(message)) = sender.resource {
@@ -146,6 +157,6 @@ impl<'a> Merge<'a> {
         }
         missing().for_each(|wanted| out.raw(&wanted.attribute.field));
         out.close(open);
-        out.into_bytes()
+        Ok(out.into_bytes())
     }
 }

@@ -35,6 +35,21 @@ impl Encoder {
         self.out.is_empty()
     }
 
+    /// Bytes that there is place for.
+    pub fn capacity(&self) -> usize {
+        self.out.capacity()
+    }
+
+    /// Makes place for so many bytes more, and no others.
+    pub fn reserve_exact(&mut self, more: usize) {
+        self.out.reserve_exact(more);
+    }
+
+    /// Forgets what was written after the first `length` bytes.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.out.truncate(length);
+    }
+
     /// The finished bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.out
@@ -116,22 +131,27 @@ impl Encoder {
     /// Ends the message field as [`close`](Self::close) does, where `rest` more bytes of it come from elsewhere: they must
     /// directly follow everything that was written.
     pub fn close_before(&mut self, open: Open, rest: usize) {
-        let written = self.out.len() - open.body;
-        let length = written + rest;
-        let start = open.body - open.width;
-        let width = varint_len(length as u64);
-        if width > open.width {
-            self.out.resize(self.out.len() + width - open.width, 0);
-            self.out.copy_within(open.body..open.body + written, start + width);
-        } else if width < open.width {
-            self.out.drain(start + width..open.body);
+        let length = self.out.len() - open.body + rest;
+        self.set_length(open.body - open.width, open.width, length as u64);
+    }
+
+    /// Writes a length in the place of one of `before` bytes that begins at `start`. Returns by how many bytes it is
+    /// longer.
+    pub(crate) fn set_length(&mut self, start: usize, before: usize, length: u64) -> isize {
+        let (width, end) = (varint_len(length), self.out.len());
+        if width > before {
+            self.out.resize(end + width - before, 0);
+            self.out.copy_within(start + before..end, start + width);
+        } else if width < before {
+            self.out.drain(start + width..start + before);
         }
-        let mut rest = length as u64;
+        let mut rest = length;
         for byte in &mut self.out[start..start + width] {
             *byte = low_bits(rest) | 0x80;
             rest >>= 7;
         }
         self.out[start + width - 1] &= 0x7f;
+        width.cast_signed() - before.cast_signed()
     }
 
     fn key(&mut self, number: u32, wire: WireType) {

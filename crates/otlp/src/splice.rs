@@ -45,6 +45,11 @@ impl<'a> Edit<'a> {
         Self { message: holder.range(), range: message.field_range(), fields: fields.into() }
     }
 
+    /// Where it begins.
+    pub fn start(&self) -> usize {
+        self.range.start
+    }
+
     fn error(&self, reason: &'static str) -> Error {
         Error::Edit { start: self.range.start, end: self.range.end, reason }
     }
@@ -75,7 +80,10 @@ pub fn last_change(edits: &[Edit<'_>]) -> usize {
 
 fn splice_until(signal: Signal, request: &[u8], mut edits: Vec<Edit<'_>>, until: usize) -> Result<Vec<u8>, Error> {
     // At one place the innermost message comes first, since it ends there while the outer ones go on.
-    edits.sort_by_key(|edit| (edit.range.start, Reverse(edit.message.start), edit.range.end));
+    let order = |edit: &Edit<'_>| (edit.range.start, Reverse(edit.message.start), edit.range.end);
+    if !edits.is_sorted_by_key(order) {
+        edits.sort_by_key(order);
+    }
     let added: usize = edits.iter().map(|edit| edit.fields.len()).sum();
     let mut splicer = Splicer { request, until, left: 0, out: Encoder::with_capacity(until + added + 16) };
     splicer.message(signal.schema(), 0..request.len(), &edits, 0)?;

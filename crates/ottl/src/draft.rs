@@ -302,7 +302,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Encodes the changes; returns by how much the body grew. The message must be there.
-    pub(crate) fn finish(&self, place: Place, patches: &mut Patches) -> isize {
+    pub(crate) fn finish(&self, place: Place, patches: &mut Patches<'_>) -> isize {
         let mut grown = 0;
         for entry in &self.entries {
             let old = entry.start..entry.end;

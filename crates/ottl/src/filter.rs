@@ -11,7 +11,7 @@ use crate::group::{Group, Limits, Options, Tally};
 use crate::patch::Patches;
 use crate::scene::Scene;
 use crate::walk::Walk;
-use weir_otlp::Signal;
+use weir_otlp::{NoRoom, Room, Signal};
 
 /// Conditions of which one is enough to drop an item, or a whole metric, scope or resource when that is its context.
 ///
@@ -89,21 +89,43 @@ impl Filter {
     /// Drops from a valid request what a condition holds for, and scopes and resources that have nothing left. A
     /// condition that fails is counted and drops nothing.
     pub fn apply(&self, request: &[u8], limits: &Limits) -> Filtered {
+        let done = self.apply_within(request, limits, &mut |_| true);
+        done.unwrap_or_else(|NoRoom| Filtered::nothing(self.conditions.len()))
+    }
+
+    /// The same, with memory that `pay` gives beside what `limits` say: so many bytes more each time, or false when there
+    /// are none.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when `pay` says so.
+    pub fn apply_within(
+        &self,
+        request: &[u8],
+        limits: &Limits,
+        pay: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<Filtered, NoRoom> {
         let mut done = Filtered::nothing(self.conditions.len());
         for part in self.parts.iter() {
-            let left = part.apply(&Bump::new(), done.request.as_deref().unwrap_or(request), limits);
+            let request = done.request.as_deref().unwrap_or(request);
+            let left = part.apply(&Bump::new(), request, limits, Room::new(&mut *pay))?;
             done.request = left.request.or(done.request);
             for (place, (tally, dropped)) in part.places.iter().zip(left.conditions.into_iter().zip(left.dropped)) {
                 done.conditions[*place] = tally;
                 done.dropped[*place] = dropped;
             }
         }
-        done
+        Ok(done)
     }
 }
 
 impl Part {
-    fn apply<'a>(&'a self, arena: &'a Bump, request: &'a [u8], limits: &Limits) -> Filtered {
+    fn apply<'a>(
+        &'a self,
+        arena: &'a Bump,
+        request: &'a [u8],
+        limits: &Limits,
+        room: Room<'_>,
+    ) -> Result<Filtered, NoRoom> {
         let Filtered { mut conditions, dropped, .. } = Filtered::nothing(self.places.len());
         let group = &self.group;
         let mut walk = Walk {
@@ -113,13 +135,12 @@ impl Part {
             drops: true,
             remembers_points: false,
             visit: |scene: &mut Scene<'a>| group.first_match(scene, &mut conditions),
-            patches: Patches::default(),
+            patches: Patches::within(room),
             dropped,
         };
         walk.run();
         let (patches, dropped) = (walk.patches, walk.dropped);
-        let request = (!patches.is_empty()).then(|| patches.apply(request));
-        Filtered { request, conditions, dropped }
+        Ok(Filtered { request: patches.made(request)?, conditions, dropped })
     }
 }
 

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use weir_otlp::build::{Encoder, varint_len};
+use weir_otlp::{NoRoom, Room};
 
 /// A field of the request that holds a message: key, length and body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,17 +42,58 @@ const NOWHERE: Range<usize> = usize::MAX..usize::MAX;
 #[derive(Debug)]
 pub(crate) struct Mark(usize);
 
-/// Changes to one request.
+/// Changes to one request, or to a part of it.
 #[derive(Debug, Default)]
-pub(crate) struct Patches {
+pub(crate) struct Patches<'p> {
     list: Vec<Patch>,
     arena: Encoder,
+    /// Where their memory comes from; those of one item are small and have none.
+    room: Option<Room<'p>>,
+    /// There was not enough of it: not all changes are here.
+    lacks_room: bool,
 }
 
-impl Patches {
-    /// Room for changes to most items of a request of so many bytes, so that little has to be moved as they become more.
-    pub(crate) fn with_room(request: usize) -> Self {
-        Self { list: Vec::with_capacity(request / 128), arena: Encoder::with_capacity(request / 4) }
+/// New lengths in the arena, which the list pays for: as much for each change.
+const LENGTH_BYTES: usize = 16;
+
+/// The arena of a larger request never has to grow, which would take twice its memory for a moment.
+const LARGE: usize = 64 << 10;
+
+impl<'p> Patches<'p> {
+    /// Changes to a request that write hardly more than lengths.
+    pub(crate) fn within(room: Room<'p>) -> Self {
+        Self { room: Some(room), ..Self::default() }
+    }
+
+    /// Room for changes to most items of a request of so many bytes, so that little has to be moved as they become more,
+    /// and for all that is written of a request of at most `most` bytes.
+    ///
+    /// # Errors
+    /// When there is not so much room.
+    pub(crate) fn rewriting(request: usize, most: usize, mut room: Room<'p>) -> Result<Self, NoRoom> {
+        let mut list = Vec::new();
+        room.reserve(&mut list, request / 128)?;
+        room.take(most)?;
+        let is_large = (LARGE..=4 * request).contains(&most);
+        let arena = Encoder::with_capacity(if is_large { most } else { request / 4 });
+        Ok(Self { list, arena, room: Some(room), lacks_room: false })
+    }
+
+    /// Whether there is not enough memory for all changes.
+    pub(crate) fn lack_room(&self) -> bool {
+        self.lacks_room
+    }
+
+    fn push(&mut self, patch: Patch) {
+        if let Some(room) = &mut self.room
+            && self.list.len() == self.list.capacity()
+        {
+            let lengths = self.list.len().max(16) * LENGTH_BYTES;
+            self.lacks_room |= room.take(lengths).and_then(|()| room.reserve(&mut self.list, 1)).is_err();
+        }
+        if !self.lacks_room {
+            self.list.push(patch);
+        }
     }
 
     /// Replaces bytes of the request with what is written; returns by how much that is longer.
@@ -61,7 +103,7 @@ impl Patches {
         let new = start..self.arena.len();
         let grown = new.len().cast_signed() - old.len().cast_signed();
         if !(old.is_empty() && new.is_empty()) {
-            self.list.push(Patch { old, new });
+            self.push(Patch { old, new });
         }
         grown
     }
@@ -80,13 +122,16 @@ impl Patches {
 
     /// Makes room for the new length of a message about to be changed: changes that are made in order need no sorting.
     pub(crate) fn enter(&mut self) -> Mark {
-        self.list.push(Patch { old: NOWHERE, new: 0..0 });
-        Mark(self.list.len() - 1)
+        self.push(Patch { old: NOWHERE, new: 0..0 });
+        Mark(self.list.len().saturating_sub(1))
     }
 
     /// Writes the length of a message whose body grew since it was [entered](Self::enter); returns by how much the whole
     /// field grew.
     pub(crate) fn leave(&mut self, mark: Mark, request: &[u8], place: Place, grown: isize) -> isize {
+        if self.lacks_room {
+            return 0;
+        }
         if grown != 0 {
             let (length, longer) = self.length(request, place, grown);
             self.list[mark.0] = length;
@@ -106,18 +151,13 @@ impl Patches {
         self.list.truncate(mark.0);
     }
 
-    /// Whether nothing changes.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// Writes the new length of a message whose body grew; returns by how much the whole field grew.
     pub(crate) fn resize(&mut self, request: &[u8], place: Place, grown: isize) -> isize {
         if grown == 0 {
             return 0;
         }
         let (length, longer) = self.length(request, place, grown);
-        self.list.push(length);
+        self.push(length);
         grown + longer
     }
 
@@ -133,18 +173,37 @@ impl Patches {
         (Patch { old, new }, longer)
     }
 
-    /// The request with all changes.
-    pub(crate) fn apply(self, request: &[u8]) -> Vec<u8> {
-        self.apply_within(request, 0..request.len())
+    /// The request with all changes; none when there are none.
+    ///
+    /// # Errors
+    /// When there is not enough room for it, or was not for the changes.
+    pub(crate) fn made(mut self, request: &[u8]) -> Result<Option<Vec<u8>>, NoRoom> {
+        if self.lacks_room {
+            return Err(NoRoom);
+        }
+        if self.list.is_empty() {
+            return Ok(None);
+        }
+        let length = self.length_of(request.len());
+        self.room.as_mut().map_or(Ok(()), |room| room.take(length))?;
+        Ok(Some(self.apply_within(request, 0..request.len())))
+    }
+
+    /// Most bytes of so many with all changes.
+    fn length_of(&self, part: usize) -> usize {
+        let removed = self.list.iter().map(|patch| patch.old.len()).sum();
+        (part + self.arena.len()).saturating_sub(removed)
     }
 
     /// A part of the request with all changes, which lie in that part.
     pub(crate) fn apply_within(mut self, request: &[u8], part: Range<usize>) -> Vec<u8> {
-        // Nearly all are in order already, those at one place always: the sort is stable.
-        self.list.sort_by_key(|patch| (patch.old.start, patch.old.end));
+        let mut out = Vec::with_capacity(self.length_of(part.len()));
+        // Nearly all are in order already. Those at one place stay in the order in which they were written.
+        let order = |patch: &Patch| (patch.old.start, patch.old.end, patch.new.start);
+        if !self.list.is_sorted_by_key(order) {
+            self.list.sort_unstable_by_key(order);
+        }
         let arena = self.arena.into_bytes();
-        let removed = self.list.iter().map(|patch| patch.old.len()).sum();
-        let mut out = Vec::with_capacity((part.len() + arena.len()).saturating_sub(removed));
         let mut done = part.start;
         for Patch { old, new } in self.list {
             out.extend_from_slice(&request[done.min(old.start)..old.start]);

@@ -13,7 +13,7 @@ use crate::program::Statement;
 use crate::scene::Scene;
 use crate::value::Failure;
 use crate::walk::{DroppedBy, Walk};
-use weir_otlp::Signal;
+use weir_otlp::{NoRoom, Room, Signal};
 
 /// A group of statements, executed one after the other for every item for which one of the conditions holds.
 ///
@@ -61,10 +61,30 @@ impl Transform {
     /// Executes the statements for every item of a valid request. A statement that fails for an item is counted and
     /// leaves the item as it is; the next statement goes on.
     pub fn apply(&self, request: &[u8], limits: &Limits) -> Transformed {
-        self.apply_in(&Bump::new(), request, limits)
+        self.apply_within(request, limits, &mut |_| true).unwrap_or_else(|NoRoom| Transformed::default())
     }
 
-    fn apply_in<'a>(&'a self, arena: &'a Bump, request: &'a [u8], limits: &Limits) -> Transformed {
+    /// The same, with memory that `pay` gives beside what `limits` say: so many bytes more each time, or false when there
+    /// are none.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when `pay` says so.
+    pub fn apply_within(
+        &self,
+        request: &[u8],
+        limits: &Limits,
+        pay: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<Transformed, NoRoom> {
+        self.apply_in(&Bump::new(), request, limits, Room::new(pay))
+    }
+
+    fn apply_in<'a>(
+        &'a self,
+        arena: &'a Bump,
+        request: &'a [u8],
+        limits: &Limits,
+        room: Room<'_>,
+    ) -> Result<Transformed, NoRoom> {
         let mut conditions = vec![Tally::default(); self.conditions.len()];
         let mut statements = vec![Tally::default(); self.statements.len()];
         let group = &*self.group;
@@ -75,13 +95,12 @@ impl Transform {
             drops: false,
             remembers_points: group.statements.iter().any(|statement| statement.action.remembers_points()),
             visit: |scene: &mut Scene<'a>| execute(group, scene, &mut conditions, &mut statements),
-            patches: Patches::with_room(request.len()),
+            patches: Patches::rewriting(request.len(), request.len().saturating_add(limits.max_growth), room)?,
             dropped: Vec::new(),
         };
         walk.run();
-        let patches = walk.patches;
-        let request = (!patches.is_empty()).then(|| patches.apply(request));
-        Transformed { request, conditions, statements }
+        let request = walk.patches.made(request)?;
+        Ok(Transformed { request, conditions, statements })
     }
 }
 

@@ -30,7 +30,7 @@ enum Fate {
 pub(crate) type DroppedBy = Option<usize>;
 
 /// A walk that calls `visit` for everything of one context.
-pub(crate) struct Walk<'a, F> {
+pub(crate) struct Walk<'a, 'p, F> {
     pub(crate) scene: Scene<'a>,
     pub(crate) signal: Signal,
     pub(crate) context: Context,
@@ -40,12 +40,12 @@ pub(crate) struct Walk<'a, F> {
     pub(crate) remembers_points: bool,
     /// Whether to keep what is visited.
     pub(crate) visit: F,
-    pub(crate) patches: Patches,
+    pub(crate) patches: Patches<'p>,
     /// Spans, data points or log records dropped, by condition.
     pub(crate) dropped: Vec<u64>,
 }
 
-impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
+impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, '_, F> {
     /// Walks the whole request.
     pub(crate) fn run(&mut self) {
         let request = Place { key: 0, start: 0, end: self.scene.request.len() };
@@ -59,6 +59,9 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
         for field in Fields::starting_at(&request[..parent.end], parent.start) {
             if field.number != number || field.body().is_none() {
                 continue;
+            }
+            if self.patches.lack_room() {
+                break;
             }
             let place = Place { key: field.start, start: field.body_start(), end: field.end };
             let mark = self.patches.enter();
@@ -243,7 +246,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, F> {
             self.item(Place { key: 0, start: 0, end: body.len() });
             let own = std::mem::replace(&mut self.patches, patches);
             self.scene.request = request;
-            added.push(own.apply(body));
+            added.push(own.apply_within(body, 0..body.len()));
         }
         self.scene.forget_added_metrics();
         added

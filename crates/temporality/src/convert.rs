@@ -1,125 +1,156 @@
-//! One pass over a request: every metric that is converted gets an edit, everything else stays.
+//! One pass over a request: every metric that is converted is written again, everything else stays.
 
 use std::borrow::Cow;
 
-use weir_otlp::build::Encoder;
 use weir_otlp::common::Message;
-use weir_otlp::metrics::{Data, Metric, ResourceMetrics, ScopeMetrics, resource_metrics};
-use weir_otlp::splice::{Edit, splice};
-use weir_otlp::{Error, Signal};
+use weir_otlp::metrics::{Data, Metric, ResourceMetrics, ScopeMetrics};
+use weir_otlp::rewrite::Rewriter;
+use weir_otlp::{NoRoom, Room};
 
 use crate::Converted;
 use crate::counts::Counts;
 use crate::identity::Common;
 use crate::point::{self, Kind, Point};
 use crate::series::{Observation, Store};
-use crate::undo::Undo;
+use crate::undo::{Step, Undo};
 
 const AGGREGATION_TEMPORALITY: u32 = 2;
 const DELTA: i32 = 1;
 const CUMULATIVE: i32 = 2;
 
-pub(crate) fn convert<'a>(store: &mut Store, request: &'a [u8], now: u64) -> Result<Converted<'a>, Error> {
+/// Fields of their holders.
+const RESOURCES: u32 = 1;
+const SCOPES: u32 = 2;
+const METRICS: u32 = 2;
+
+/// What a data point may take while its delta is calculated, as a multiple of its size: the counts of its buckets, those
+/// of the point before it brought to the same resolution, their difference, each while it grows.
+const SCRATCH: usize = 8;
+
+/// Most points are smaller.
+const LEAST_SCRATCH: usize = 16 << 10;
+
+pub(crate) fn convert<'a>(
+    store: &mut Store,
+    request: &'a [u8],
+    now: u64,
+    room: Room<'_>,
+) -> Result<Converted<'a>, NoRoom> {
     store.set_now(now);
-    let mut pass = Pass {
-        request,
-        store,
-        written: Encoder::default(),
-        changes: Vec::new(),
-        counts: Counts::default(),
-        undo: Undo::default(),
-    };
-    for resource in resource_metrics(request) {
-        pass.resource(Message::request(request), resource);
+    let rewriter = Rewriter::new(request);
+    let (counts, undo) = (Counts::default(), Undo::default());
+    let mut pass = Pass { request, store, room, scratch: 0, rewriter, counts, undo };
+    let done = pass.request();
+    let Pass { store, mut room, rewriter, counts, undo, .. } = pass;
+    let made = done.and_then(|()| match rewriter.is_changed() {
+        true => rewriter.finish(&mut room).map(Cow::Owned),
+        false => Ok(Cow::Borrowed(request)),
+    });
+    match made {
+        Ok(request) => Ok(Converted { request, counts, undo }),
+        Err(no_room) => {
+            store.undo(undo);
+            Err(no_room)
+        }
     }
-    pass.finish()
 }
 
-/// A change to the request whose fields are not where an edit could borrow them yet.
-struct Planned<'a> {
-    holder: Message<'a>,
-    message: Message<'a>,
-    /// What takes the place of the message, in `Pass::written`; `None` to remove it.
-    fields: Option<std::ops::Range<usize>>,
-}
-
-struct Pass<'a, 'store> {
+struct Pass<'a, 'store, 'room> {
     request: &'a [u8],
     store: &'store mut Store,
-    /// Converted metrics, one after the other.
-    written: Encoder,
-    changes: Vec<Planned<'a>>,
+    room: Room<'room>,
+    /// Bytes taken for what is calculated.
+    scratch: usize,
+    rewriter: Rewriter<'a>,
     counts: Counts,
     undo: Undo,
 }
 
-impl<'a> Pass<'a, '_> {
-    fn resource(&mut self, holder: Message<'a>, resource: ResourceMetrics<'a>) {
-        let common = Common::of_resource(resource);
-        let mark = self.changes.len();
-        let (mut scopes, mut left) = (0, 0);
-        for scope in resource.scope_metrics() {
-            scopes += 1;
-            left += usize::from(self.scope(resource.0, scope, common));
-        }
-        if scopes > 0 && left == 0 {
-            self.remove(mark, holder, resource.0);
-        }
+/// What the data of a metric became.
+struct Written {
+    /// Data points that there were, and that are left.
+    points: usize,
+    left: usize,
+    /// Bytes of the whole field.
+    length: usize,
+}
+
+/// By how many bytes a field grew; none when nothing is left in it, and it is to be removed.
+type Grown = Option<isize>;
+
+impl<'a> Pass<'a, '_, '_> {
+    fn request(&mut self) -> Result<(), NoRoom> {
+        self.inside(Message::request(self.request), RESOURCES, |pass, resource| {
+            let common = Common::of_resource(ResourceMetrics(resource));
+            pass.inside(resource, SCOPES, |pass, scope| {
+                let common = common.with_scope(ScopeMetrics(scope));
+                pass.inside(scope, METRICS, |pass, metric| pass.metric(Metric(metric), common))
+            })
+        })?;
+        Ok(())
     }
 
-    /// Returns whether anything is left of it.
-    fn scope(&mut self, holder: Message<'a>, scope: ScopeMetrics<'a>, common: Common) -> bool {
-        let common = common.with_scope(scope);
-        let mark = self.changes.len();
-        let (mut metrics, mut left) = (0, 0);
-        for metric in scope.metrics() {
-            metrics += 1;
-            left += usize::from(self.metric(scope.0, metric, common));
+    /// Works on the messages in a field of another one, and removes those of which nothing is left.
+    fn inside(
+        &mut self,
+        holder: Message<'a>,
+        number: u32,
+        mut each: impl FnMut(&mut Self, Message<'a>) -> Result<Grown, NoRoom>,
+    ) -> Result<Grown, NoRoom> {
+        let (mut all, mut left, mut grown) = (0, 0, 0);
+        for message in holder.messages(number) {
+            let mark = self.rewriter.mark();
+            all += 1;
+            if let Some(inside) = each(self, message)? {
+                left += 1;
+                grown += inside;
+                continue;
+            }
+            self.rewriter.back_to(mark);
+            let field = message.field_range();
+            self.rewriter.reserve(self.rewriter.gap_before(field.start), &mut self.room)?;
+            grown -= field.len().cast_signed();
+            self.rewriter.replace(field);
         }
-        let empty = metrics > 0 && left == 0;
-        if empty {
-            self.remove(mark, holder, scope.0);
-        }
-        !empty
+        Ok((all == 0 || left > 0).then(|| self.rewriter.leave(holder, grown)))
     }
 
-    /// Removes a message of which nothing is left, instead of all that is in it.
-    fn remove(&mut self, mark: usize, holder: Message<'a>, message: Message<'a>) {
-        self.changes.truncate(mark);
-        self.changes.push(Planned { holder, message, fields: None });
+    fn metric(&mut self, metric: Metric<'a>, common: Common) -> Result<Grown, NoRoom> {
+        let converted = metric.data().and_then(|data| Some((self.convertible(data)?, data.message())));
+        let Some((kind, data)) = converted else { return Ok(Some(0)) };
+        let (mark, field) = (self.rewriter.mark(), data.field_range());
+        let Written { points, left, length } = self.data(kind, data, common.with_metric(kind, metric))?;
+        if left == 0 {
+            self.rewriter.back_to(mark);
+            return Ok((points == 0).then_some(0));
+        }
+        Ok(Some(self.rewriter.leave(metric.0, length.cast_signed() - field.len().cast_signed())))
     }
 
-    /// Returns whether anything is left of it.
-    fn metric(&mut self, holder: Message<'a>, metric: Metric<'a>, common: Common) -> bool {
-        let Some(data) = metric.data() else { return true };
-        let Some(kind) = self.convertible(data) else { return true };
-        let common = common.with_metric(kind, metric);
-        let message = data.message();
-        if self.written.is_empty() {
-            self.written = Encoder::with_capacity(self.request.len());
-        }
-        let from = self.written.len();
-        let open = self.written.open(kind.metric_field(), message.range().len());
+    /// Writes the data of a metric as deltas.
+    fn data(&mut self, kind: Kind, data: Message<'a>, common: Common) -> Result<Written, NoRoom> {
+        let field = data.field_range();
+        self.rewriter.reserve(self.rewriter.gap_before(field.start) + field.len(), &mut self.room)?;
+        let out = self.rewriter.replace(field);
+        let start = out.len();
+        let open = out.open(kind.metric_field(), data.range().len());
         let (mut points, mut left) = (0, 0);
-        for field in message.fields() {
+        for field in data.fields() {
             match field.number {
                 1 => {
                     points += 1;
-                    left += usize::from(message.inner(&field).is_some_and(|point| self.point(kind, point, common)));
+                    if let Some(point) = data.inner(&field) {
+                        left += usize::from(self.point(kind, data, point, common)?);
+                    }
                 }
                 AGGREGATION_TEMPORALITY => {}
-                _ => self.written.raw(&self.request[field.start..field.end]),
+                _ => self.rewriter.out().raw(&self.request[field.start..field.end]),
             }
         }
-        self.written.varint(AGGREGATION_TEMPORALITY, u64::from(DELTA.unsigned_abs()));
-        self.written.close(open);
-        if left > 0 {
-            let fields = Some(from..self.written.len());
-            self.changes.push(Planned { holder: metric.0, message, fields });
-        } else if points > 0 {
-            self.changes.push(Planned { holder, message: metric.0, fields: None });
-        }
-        left > 0 || points == 0
+        let out = self.rewriter.out();
+        out.varint(AGGREGATION_TEMPORALITY, u64::from(DELTA.unsigned_abs()));
+        out.close(open);
+        Ok(Written { points, left, length: out.len() - start })
     }
 
     /// What to convert it as; otherwise its points are counted as passed.
@@ -140,45 +171,44 @@ impl<'a> Pass<'a, '_> {
         None
     }
 
-    /// Writes the delta that a point is. Returns false when it is none.
-    fn point(&mut self, kind: Kind, message: Message<'a>, common: Common) -> bool {
+    /// Writes the delta that a point of `data` is. Returns false when it is none.
+    fn point(&mut self, kind: Kind, data: Message<'a>, message: Message<'a>, common: Common) -> Result<bool, NoRoom> {
+        self.take_scratch(message.range().len())?;
         let mut point = Point::read(kind, message);
         let Some(value) = point.value.take() else {
             self.counts.dropped.no_value += 1;
-            return false;
+            return Ok(false);
         };
         if !value.is_finite() {
             self.counts.passed.not_finite += 1;
-            self.written.raw(&self.request[message.field_range()]);
-            return true;
+            self.rewriter.out().raw(&self.request[message.field_range()]);
+            return Ok(true);
         }
         let id = common.series(&point, &value);
         // Without a time, the order in which points come has to do.
         let time = if point.time == 0 { self.store.now } else { point.time };
         let observation = Observation { start: point.start, time, value };
+        let steps = self.undo.steps.len();
+        // Two at most: the point, and what its series was owed.
+        self.room.reserve(&mut self.undo.steps, 2)?;
         let delta = self.store.advance(id, observation, &mut self.counts, &mut self.undo);
         self.store.forget(&mut self.counts.forgotten);
-        let Some((start, delta)) = delta else { return false };
-        point::write(&mut self.written, self.request, kind, message, start, &delta);
-        true
+        self.room.take(self.undo.steps[steps..].iter().map(Step::heap_bytes).sum())?;
+        let Some((start, delta)) = delta else { return Ok(false) };
+        // What comes behind it in the data has its place already, but this may be longer than what it was.
+        let rest = data.range().end - message.field_range().start;
+        self.rewriter.reserve(rest + point::MOST_FIELDS + delta.buckets_bytes(), &mut self.room)?;
+        point::write(self.rewriter.out(), self.request, kind, message, start, &delta);
+        Ok(true)
     }
 
-    fn finish(self) -> Result<Converted<'a>, Error> {
-        let Self { request, store, written, changes, counts, undo } = self;
-        if changes.is_empty() {
-            return Ok(Converted { request: Cow::Borrowed(request), counts, undo });
+    /// Takes room for what is calculated for a point of so many bytes; it is used again for the next one.
+    fn take_scratch(&mut self, point: usize) -> Result<(), NoRoom> {
+        let needed = point.saturating_mul(SCRATCH).max(LEAST_SCRATCH);
+        if needed > self.scratch {
+            self.room.take(needed - self.scratch)?;
+            self.scratch = needed;
         }
-        let written = written.into_bytes();
-        let edit = |change: Planned<'a>| match change.fields {
-            Some(fields) => Edit::replace(change.holder, change.message, &written[fields]),
-            None => Edit::remove(change.holder, change.message),
-        };
-        match splice(Signal::Metrics, request, changes.into_iter().map(edit).collect()) {
-            Ok(request) => Ok(Converted { request: Cow::Owned(request), counts, undo }),
-            Err(error) => {
-                store.undo(undo);
-                Err(error)
-            }
-        }
+        Ok(())
     }
 }

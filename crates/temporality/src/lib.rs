@@ -36,7 +36,7 @@ use std::time::Duration;
 pub use counts::{Counts, Dropped, Forgotten, Passed};
 pub use snapshot::SnapshotError;
 pub use undo::{Undo, Undone};
-use weir_otlp::Error;
+use weir_otlp::{NoRoom, Room};
 
 use crate::series::Store;
 
@@ -81,13 +81,27 @@ impl Converter {
         Self { store: Store::new(limits, now) }
     }
 
-    /// Converts the cumulative sums and histograms of a valid request to delta temporality. While it runs, it takes
-    /// twice the size of the request besides; [`Undo::bytes`] says what it leaves behind.
+    /// Converts the cumulative sums and histograms of a valid request to delta temporality, with as much memory as there
+    /// is.
     ///
     /// # Errors
-    /// Those of [`weir_otlp::splice::splice`], for bytes that are not a valid request; nothing is remembered of them.
-    pub fn convert<'a>(&mut self, request: &'a [u8], now: u64) -> Result<Converted<'a>, Error> {
-        convert::convert(&mut self.store, request, now)
+    /// None; see [`convert_within`](Self::convert_within).
+    pub fn convert<'a>(&mut self, request: &'a [u8], now: u64) -> Result<Converted<'a>, NoRoom> {
+        self.convert_within(request, now, &mut |_| true)
+    }
+
+    /// The same, with memory that `pay` gives: so many bytes more each time, or false when there are none. When it is
+    /// done, what it leaves behind are the request and [`Undo::bytes`].
+    ///
+    /// # Errors
+    /// [`NoRoom`] when `pay` says so. Nothing is remembered of the request then.
+    pub fn convert_within<'a>(
+        &mut self,
+        request: &'a [u8],
+        now: u64,
+        pay: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<Converted<'a>, NoRoom> {
+        convert::convert(&mut self.store, request, now, Room::new(pay))
     }
 
     /// Takes back the conversion of a request that was refused in the end, so that the client can send it again

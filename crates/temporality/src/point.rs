@@ -18,6 +18,9 @@ const TIME: u32 = 3;
 const AS_DOUBLE: u32 = 4;
 const AS_INT: u32 = 6;
 
+/// Most bytes that a delta has more than its point, beside its buckets: fields that were not there, and lengths.
+pub(crate) const MOST_FIELDS: usize = 192;
+
 /// A type of metric that can be converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

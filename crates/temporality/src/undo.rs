@@ -52,12 +52,18 @@ pub struct Undone {
 impl Undo {
     /// Bytes that it takes until it is dropped.
     pub fn bytes(&self) -> usize {
-        let heap = |step: &Step| match step {
-            Step::Advanced(Advance { previous, delta, .. }) => {
+        self.steps.capacity() * size_of::<Step>() + self.steps.iter().map(Step::heap_bytes).sum::<usize>()
+    }
+}
+
+impl Step {
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Advanced(Advance { previous, delta, .. }) => {
                 previous.as_ref().map_or(0, |(_, value)| value.heap_bytes()) + delta.heap_bytes()
             }
-            Step::Settled { owed, .. } => owed.heap_bytes(),
-        };
-        self.steps.capacity() * size_of::<Step>() + self.steps.iter().map(heap).sum::<usize>()
+            Self::Settled { owed, .. } => owed.heap_bytes(),
+        }
     }
 }

@@ -91,6 +91,15 @@ impl Value {
         }
     }
 
+    /// Most bytes that its buckets take in a data point: eight for each in a histogram with explicit bounds.
+    pub(crate) fn buckets_bytes(&self) -> usize {
+        match self {
+            Self::Zero | Self::Int(_) | Self::Double(_) => 0,
+            Self::Histogram(value) => 8 * value.counts.len(),
+            Self::Exponential(value) => value.heap_bytes(),
+        }
+    }
+
     /// Writes it as fields of a data point.
     pub(crate) fn write(&self, out: &mut Encoder) {
         match self {

@@ -9,11 +9,11 @@ use weir_enrich::{Arrival, Enricher, Noise};
 use weir_otlp::splice;
 use weir_plan::{Input, Signal};
 
-use super::select::{Selected, Selection};
-use crate::budget::{self, Budget, Permit};
+use super::select::{Part, Selected, Selection};
+use crate::budget::{self, Budget, Permit, Shortage};
 use crate::buffer::Buffer;
 use crate::preview::Step;
-use crate::rules::{NoMemory, Processed, Removed, Rules};
+use crate::rules::{Processed, Removed, Rules};
 
 /// Room for what enrichment adds to a request, beside a part of its size.
 const LEAST_ROOM: usize = 64 << 10;
@@ -55,9 +55,12 @@ pub(crate) enum Unprepared {
     TooLarge(String),
 }
 
-impl From<NoMemory> for Unprepared {
-    fn from(_: NoMemory) -> Self {
-        Self::NoMemory
+impl From<Shortage> for Unprepared {
+    fn from(shortage: Shortage) -> Self {
+        match shortage {
+            Shortage::Passing => Self::NoMemory,
+            Shortage::Lasting => Self::TooLarge("its rules need more memory for it than there is".to_owned()),
+        }
     }
 }
 
@@ -112,7 +115,7 @@ impl Enriched {
             Selected::Nothing if noise == 0 => return Ok(None),
             Selected::Nothing => (Bytes::new(), 0),
             Selected::All => (body.clone(), self.items - noise),
-            Selected::Parts(parts, items) => (join(body, &parts, budget)?, items),
+            Selected::Some(part) => (join(body, &part, selection, budget)?, part.items),
         };
         let mut processed = match rules {
             Some(rules) if items > 0 => rules.apply(body, items, budget, self.unix_nanos)?,
@@ -148,7 +151,7 @@ impl Enriched {
         let taken = |body: &Bytes, all| match selection.of(signal, body) {
             Selected::All => all,
             Selected::Nothing => 0,
-            Selected::Parts(_, items) => items,
+            Selected::Some(part) => part.items,
         };
         taken(&self.whole, total) - taken(&self.quiet.0, total - self.quiet.1)
     }
@@ -236,13 +239,13 @@ fn enrich_within(
     Ok((made.map_err(|error| too_large(&error))?, removed))
 }
 
-/// Parts of a request as one: a slice of it where they are one piece.
-fn join(body: &Bytes, parts: &[std::ops::Range<usize>], budget: &Budget) -> Result<Bytes, Unprepared> {
-    if let [part] = parts {
-        return Ok(body.slice(part.clone()));
+/// Resources of a request as one: a slice of it where they are one piece.
+fn join(body: &Bytes, part: &Part, selection: &Selection, budget: &Budget) -> Result<Bytes, Unprepared> {
+    if part.bytes == part.span.len() {
+        return Ok(body.slice(part.span.clone()));
     }
-    let permit = budget.try_take(parts.iter().map(ExactSizeIterator::len).sum()).ok_or(Unprepared::NoMemory)?;
-    let mut joined = Vec::with_capacity(parts.iter().map(ExactSizeIterator::len).sum());
-    parts.iter().for_each(|part| joined.extend_from_slice(&body[part.clone()]));
+    let permit = budget.try_take(part.bytes).ok_or(Unprepared::NoMemory)?;
+    let mut joined = Vec::with_capacity(part.bytes);
+    selection.resources(body).for_each(|range| joined.extend_from_slice(&body[range]));
     Ok(budget::charge(joined, permit))
 }

@@ -28,8 +28,18 @@ enum Wanted {
 pub(crate) enum Selected {
     All,
     Nothing,
-    /// These parts, which hold so many items.
-    Parts(Vec<Range<usize>>, u64),
+    /// Some of its resources.
+    Some(Part),
+}
+
+/// Resources of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) items: u64,
+    /// From the first to the last of them.
+    pub(crate) span: Range<usize>,
+    /// Bytes of them all: as many as there are in the span, when nothing else is between them.
+    pub(crate) bytes: usize,
 }
 
 impl Selection {
@@ -58,25 +68,27 @@ impl Selection {
         if matches!(self.namespaces, Wanted::All) {
             return Selected::All;
         }
-        let (mut parts, mut total, mut left_out): (Vec<Range<usize>>, _, _) = (Vec::new(), 0, false);
-        for holder in Message::request(request).messages(1) {
-            let resource = holder.message(1).map(Resource);
-            if !self.takes(resource.and_then(namespace).as_deref()) {
-                left_out = true;
-                continue;
-            }
-            let range = holder.field_range();
-            total += u64::from(count(signal, &request[range.clone()]));
-            match parts.last_mut() {
-                Some(last) if last.end == range.start => last.end = range.end,
-                _ => parts.push(range),
-            }
+        let resources = Message::request(request).messages(1).count();
+        let (mut taken, mut part) = (0, Part { items: 0, span: 0..0, bytes: 0 });
+        for range in self.resources(request) {
+            let start = if taken == 0 { range.start } else { part.span.start };
+            part.items += u64::from(count(signal, &request[range.clone()]));
+            part.bytes += range.len();
+            part.span = start..range.end;
+            taken += 1;
         }
-        match (left_out, total) {
-            (false, _) => Selected::All,
-            (true, 0) => Selected::Nothing,
-            (true, total) => Selected::Parts(parts, total),
+        match part.items {
+            _ if taken == resources => Selected::All,
+            0 => Selected::Nothing,
+            _ => Selected::Some(part),
         }
+    }
+
+    /// Where the resources are that it takes. They are looked for again each time: a list of them could be larger than
+    /// the request.
+    pub(crate) fn resources(&self, request: &[u8]) -> impl Iterator<Item = Range<usize>> {
+        let takes = |holder: &Message<'_>| self.takes(holder.message(1).map(Resource).and_then(namespace).as_deref());
+        Message::request(request).messages(1).filter(takes).map(Message::field_range)
     }
 
     /// Telemetry that does not say where it is from is always taken.

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use weir_otlp::build::Encoder;
 
-use super::{Scene, codec};
+use super::{Scene, TOO_LARGE, codec};
 use crate::context::{Level, PointKind};
 use crate::draft::{Draft, Scalar};
 use crate::patch::{Patches, Place};
-use crate::value::{Failure, wire};
+use crate::value::{Failure, allocated, wire};
 
 /// Numbers of the fields of `Gauge` and its like.
 const POINTS: u32 = 1;
@@ -21,6 +21,9 @@ const OVERHEAD: isize = 16;
 /// Most bytes by which a member of `Metric.data` grows beside its points: two properties and a longer length.
 const PROPERTIES: isize = 8;
 
+/// Most metrics have fewer points than this; the list for one of very many is not kept for all others.
+const KEPT_POINTS: usize = 256;
+
 /// What becomes of metrics as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics<'a> {
@@ -30,6 +33,11 @@ pub(crate) struct Metrics<'a> {
     replaced: bool,
     /// Points of the metric that were changed and left, by their position.
     left: Vec<(usize, Vec<u8>)>,
+    /// Whether there was no memory for all of those.
+    forgets: bool,
+    /// Memory that those take, and the metrics that were added.
+    left_held: usize,
+    added_held: usize,
     /// Position of the current point.
     point: usize,
     /// Bodies of the metrics that were added to the current scope.
@@ -43,16 +51,31 @@ impl<'a> Scene<'a> {
         self.point = PointKind::of_data(self.data).unwrap_or(PointKind::Number);
         self.metrics.data = data.map(|(_, place)| place);
         self.metrics.replaced = false;
-        self.metrics.left.clear();
-        self.metrics.point = 0;
+        self.forget_points();
         self.begin(Level::Data, self.metrics.data, 0);
+    }
+
+    fn forget_points(&mut self) {
+        self.metrics.left.clear();
+        self.metrics.left.shrink_to(KEPT_POINTS);
+        self.held -= std::mem::take(&mut self.metrics.left_held);
+        self.metrics.forgets = false;
+        self.metrics.point = 0;
     }
 
     /// Remembers what became of the current point for the points after it, and goes on to the next.
     pub(crate) fn leave_point(&mut self, place: Place, remember: bool) {
         if remember && self.message(Level::Point).is_changed() {
-            let body = rendered(self.message(Level::Point), place);
-            self.metrics.left.push((self.metrics.point, body));
+            let length = (place.end - place.start).saturating_add_signed(self.message(Level::Point).grown());
+            // The list is there twice while it grows.
+            let taken = allocated(length) + 3 * size_of::<(usize, Vec<u8>)>();
+            self.metrics.forgets |= self.check_held(taken).is_err();
+            if !self.metrics.forgets {
+                let body = rendered(self.message(Level::Point), place);
+                self.metrics.left.push((self.metrics.point, body));
+                self.metrics.left_held += taken;
+                self.held += taken;
+            }
         }
         self.metrics.point += 1;
     }
@@ -60,8 +83,11 @@ impl<'a> Scene<'a> {
     /// The bodies of the current metric's points as statements left them so far.
     ///
     /// # Errors
-    /// When there are too many to look into.
+    /// When there are too many to look into, or too little memory to remember those before.
     pub(crate) fn points(&mut self) -> Result<Vec<Cow<'a, [u8]>>, Failure> {
+        if self.metrics.forgets {
+            return Err(TOO_LARGE);
+        }
         let scalars = self.draft(Level::Data).repeated(POINTS);
         let mut points: Vec<Cow<'a, [u8]>> = scalars.into_iter().filter_map(codec::body).collect();
         self.check_size()?;
@@ -140,9 +166,14 @@ impl<'a> Scene<'a> {
     /// Adds a metric behind those of the current scope. Statements come to it when they have seen those.
     ///
     /// # Errors
-    /// When the request would grow too much.
+    /// When the request would grow too much, or too much memory is taken.
     pub(crate) fn add_metric(&mut self, body: &[u8]) -> Result<(), Failure> {
+        // Once as it was added, and once as statements that come to it leave it.
+        let taken = 2 * allocated(body.len()) + 3 * size_of::<Vec<u8>>();
+        self.check_held(taken)?;
         self.spend(body.len().cast_signed() + OVERHEAD)?;
+        self.metrics.added_held += taken;
+        self.held += taken;
         let arena = self.arena;
         self.metrics.added.push(arena.alloc_slice_copy(body));
         Ok(())
@@ -156,6 +187,9 @@ impl<'a> Scene<'a> {
     /// Starts with another scope, to which nothing was added.
     pub(crate) fn forget_added_metrics(&mut self) {
         self.metrics.added.clear();
+        // What the arena has stays until the end of the request.
+        let arena = self.metrics.added_held / 2;
+        self.held -= std::mem::take(&mut self.metrics.added_held) - arena;
     }
 
     /// The body of the current metric as statements left it so far.
@@ -175,7 +209,7 @@ impl<'a> Scene<'a> {
 
     /// Writes the changes of the current metric, whose points grew by so much already; by how much its body grew, and
     /// how much of that is the length of its data.
-    pub(crate) fn write_metric(&self, place: Place, points_grown: isize, patches: &mut Patches) -> (isize, isize) {
+    pub(crate) fn write_metric(&self, place: Place, points_grown: isize, patches: &mut Patches<'_>) -> (isize, isize) {
         let draft = &self.drafts[Level::Data.index()];
         let (mut grown, mut length) = (0, 0);
         match self.metrics.data {

@@ -132,8 +132,12 @@ async fn a_crowd_of_tiny_spans_is_filtered_and_changed_within_the_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_of_tiny_log_records_is_enriched_within_the_memory() {
     let weir = start(&pipeline(Signal::Logs, json!({})).await).await;
-    for records in [CROWD, CROWD / 16] {
-        statuses(&weir, Signal::Logs, PROTOBUF, "identity", crowd(b"\x12\x00", records)).await;
+    let mut record = Encoder::default();
+    let mut text = Encoder::default();
+    text.bytes(3, &[b'x'; 140]);
+    record.bytes(2, &text.into_bytes());
+    for (record, count) in [(b"\x12\x00".to_vec(), CROWD), (record.into_bytes(), 60_000)] {
+        statuses(&weir, Signal::Logs, PROTOBUF, "identity", crowd(&record, count)).await;
     }
 }
 
@@ -155,25 +159,6 @@ async fn a_crowd_of_tiny_metrics_is_converted_within_the_memory() {
     };
     let metrics: Vec<u8> = (0..CROWD / 4).map(|name| name | 0x404_040).flat_map(metric).collect();
     statuses(&weir, Signal::Metrics, PROTOBUF, "identity", crowd(&metrics, 1)).await;
-}
-
-/// Every other resource is of another namespace.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_of_tiny_resources_is_selected_from_within_the_memory() {
-    let input = json!({"input": {"otlp": {"namespaces": {"include": ["shop"]}}}});
-    let weir = start(&pipeline(Signal::Metrics, input).await).await;
-    let mut namespace = Encoder::default();
-    let resource = namespace.open(1, 64);
-    let attribute = namespace.open(1, 64);
-    namespace.bytes(1, b"k8s.namespace.name");
-    namespace.bytes(2, b"\x0a\x01a");
-    namespace.close(attribute);
-    namespace.close(resource);
-    let mut other = Encoder::default();
-    other.bytes(1, &namespace.into_bytes());
-    let point = nested(&[&[], &[], &[], &[]], &[2, 2, 5], b"\x0a\x00");
-    let resources = [other.into_bytes(), point].concat().repeat(CROWD / 8);
-    statuses(&weir, Signal::Metrics, PROTOBUF, "identity", resources).await;
 }
 
 /// Each level repeats what is beside it in every part, for all levels below.
