@@ -164,7 +164,7 @@ impl Rules {
             Some(delta) => delta.convert(&mut work, budget, unix_nanos)?,
             None => None,
         };
-        let Work { body, made, items, removed, permit, .. } = work;
+        let Work { body, made, items, removed, permit } = work;
         Ok(Processed { body: paid(body, made, permit), items, removed, taken })
     }
 

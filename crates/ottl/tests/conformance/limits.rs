@@ -372,3 +372,39 @@ fn json_takes_no_more_memory_than_it_may() {
         assert_all(&[number(text, 32 << 20)], 1);
     }
 }
+
+/// What is kept for each item is asked for before it is kept, and so is what is made of the request.
+#[test]
+fn rules_do_nothing_without_the_memory_for_their_changes() {
+    let named =
+        |index: usize| json!({"name": if index.is_multiple_of(2) { "even" } else { "odd" }, "attributes": {"a": "b"}});
+    let bytes = spans(&(0..2_000).map(named).collect::<Vec<_>>());
+    let change = transform(Signal::Traces, &["set(span.name, \"\")", "set(span.attributes[\"a\"], \"c\")"]);
+    let conditions = ["span.name == \"even\"".to_owned(), "scope.name == \"none\"".to_owned()];
+    let drop = Filter::compile(Signal::Traces, &Options::filter(Signal::Traces), &conditions).unwrap();
+    let mut refused = [0, 0];
+    let (changed, dropped) = (change.apply(&bytes, &LIMITS), drop.apply(&bytes, &LIMITS));
+    for limit in (0..bytes.len() * 10).step_by(10_000) {
+        let (mut of_change, mut of_drop) = (0, 0);
+        let pay = |paid: &mut usize, more: usize| {
+            let is_there = *paid + more <= limit;
+            *paid += if is_there { more } else { 0 };
+            is_there
+        };
+        match change.apply_within(&bytes, &LIMITS, &mut |more| pay(&mut of_change, more)) {
+            Ok(done) => {
+                assert_eq!(done, changed);
+                assert!(of_change >= done.request.unwrap().len() + 4_000 * 32, "{of_change} bytes");
+            }
+            Err(_) => refused[0] += 1,
+        }
+        match drop.apply_within(&bytes, &LIMITS, &mut |more| pay(&mut of_drop, more)) {
+            Ok(done) => {
+                assert_eq!(done, dropped);
+                assert!(of_drop >= done.request.unwrap().len() + 1_000 * 32, "{of_drop} bytes");
+            }
+            Err(_) => refused[1] += 1,
+        }
+    }
+    assert!(refused.iter().all(|refused| *refused > 2), "{refused:?}");
+}

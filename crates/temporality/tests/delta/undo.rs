@@ -359,3 +359,54 @@ fn buckets(converted: &[u8]) -> [u64; 2] {
     let counts = &histogram.data_points[0].bucket_counts;
     [counts[0], counts[1]]
 }
+
+/// A request of several metrics that are converted, beside one that is not.
+fn mixed(time: u64, value: i64) -> Vec<u8> {
+    let count = value.cast_unsigned();
+    let sums = (0..50).map(|index| metric(&format!("sum {index}"), sum(vec![int(101, time, value)])));
+    let explicit = HistogramDataPoint {
+        start_time_unix_nano: 101,
+        time_unix_nano: time,
+        count,
+        bucket_counts: vec![count; 300],
+        explicit_bounds: (1..300).map(f64::from).collect(),
+        ..HistogramDataPoint::default()
+    };
+    let all = sums.map(|metric| request(vec![metric]).encode_to_vec());
+    [all.collect::<Vec<_>>().concat(), histogram(explicit), one(int(0, 0, 0))].concat()
+}
+
+/// Memory is asked for before it is taken, and a conversion that does not get it has never been.
+#[test]
+fn a_conversion_without_memory_leaves_nothing_behind() {
+    for first in [101, 110] {
+        let mut model = converter();
+        let mut converter = converter();
+        if first == 110 {
+            model.convert(&mixed(105, 3), 106).unwrap();
+            converter.convert(&mixed(105, 3), 106).unwrap();
+        }
+        let request = mixed(first + 10, 7);
+        let expected = model.convert(&request, 130).unwrap();
+        let (mut refused, mut limit) = (0, 0);
+        loop {
+            let mut paid = 0;
+            let mut pay = |more| {
+                let is_there = paid + more <= limit;
+                paid += if is_there { more } else { 0 };
+                is_there
+            };
+            let converted = converter.convert_within(&request, 130, &mut pay);
+            let Ok(converted) = converted else {
+                refused += 1;
+                limit += 5_000;
+                continue;
+            };
+            assert_eq!((&converted.request, converted.counts), (&expected.request, expected.counts));
+            assert!(paid >= converted.undo.bytes() + converted.request.len(), "{paid} bytes");
+            break;
+        }
+        assert!(refused > 2, "{refused}");
+        assert_eq!((converter.series(), converter.bytes()), (model.series(), model.bytes()));
+    }
+}

@@ -8,8 +8,10 @@ use weir_otlp::build::Encoder;
 use weir_plan::Signal;
 
 use crate::support::gateway::closed_port;
+use crate::support::grpc::{Grpc, RESOURCE_EXHAUSTED};
 use crate::support::http::{self, Answer, JSON, PROTOBUF};
 use crate::support::manifests::{plain, with_spec};
+use crate::support::metrics::Scrape;
 use crate::support::payload;
 use crate::support::process::Weir;
 
@@ -90,7 +92,6 @@ async fn statuses(
     }
     let statuses = clients.join_all().await.concat();
     let peak = weir.memory("VmHWM");
-    eprintln!("PEAK {peak} {statuses:?}");
     assert!(peak <= MEMORY + BESIDE, "{peak} bytes at the peak; {statuses:?}");
     let known = |status: &u16| [200, 413, 503].contains(status);
     assert!(statuses.iter().all(known), "{statuses:?}");
@@ -165,16 +166,54 @@ async fn a_crowd_of_tiny_metrics_is_converted_within_the_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn contexts_in_contexts_are_not_multiplied_beyond_the_memory() {
     let weir = start(&pipeline(Signal::Metrics, json!({})).await).await;
-    let unknown = |kib: usize| {
-        let mut field = Encoder::default();
-        field.bytes(31, &vec![b'c'; (kib << 10) - 100]);
-        field.into_bytes()
-    };
     let points = b"\x0a\x09\x19\x01\0\0\0\0\0\0\0".repeat((5 << 20) / 11);
-    let contexts = [2000, 1000, 500, 250].map(unknown);
+    let contexts = [2000, 1000, 500, 250].map(|kib| unknown((kib << 10) - 100));
     let contexts: Vec<&[u8]> = contexts.iter().map(Vec::as_slice).collect();
     let request = nested(&contexts, &[2, 2, 5], &points);
     statuses(&weir, Signal::Metrics, PROTOBUF, "identity", request).await;
+}
+
+/// A field of a later OTLP.
+fn unknown(length: usize) -> Vec<u8> {
+    let mut field = Encoder::default();
+    field.bytes(31, &vec![b'c'; length]);
+    field.into_bytes()
+}
+
+/// What can never be taken in one piece is not asked for again: its parts together take more than a pipeline could hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_whose_parts_would_never_fit_is_too_large() {
+    let mut manifests = String::new();
+    for name in ["one", "two", "three", "four"] {
+        manifests += &pipeline(Signal::Metrics, json!({})).await.replace("nowhere", name);
+    }
+    let weir = start(&manifests).await;
+    let points = b"\x0a\x09\x19\x01\0\0\0\0\0\0\0".repeat((7 << 20) / 11);
+    let request = nested(&[&unknown(450 << 10), &[], &[], &[]], &[2, 2, 5], &points);
+    let answer = post(weir.http, Signal::Metrics, PROTOBUF, "identity", &request).await;
+    assert!(answer.status == 413 && answer.text().contains("request too large"), "{answer:?}");
+    let refused = Scrape::of(weir.metrics).await;
+    let refused = refused.get("weir_receiver_refused_requests_total{transport=\"http\",reason=\"too_large\"}");
+    assert_eq!(refused, 1.0);
+}
+
+/// The limit is ours; nothing is wrong with the data.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_items_than_one_request_may_have_are_too_large() {
+    let weir = start(&pipeline(Signal::Traces, json!({})).await).await;
+    let spans = crowd(b"\x12\x00", CROWD + 1);
+    let json = vec!["{}"; CROWD + 1].join(",");
+    let json = format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{json}]}}]}}]}}"#);
+    for (format, body) in [(PROTOBUF, &spans), (JSON, &json.into_bytes())] {
+        let answer = post(weir.http, Signal::Traces, format, "identity", body).await;
+        let text = answer.text();
+        assert!(
+            answer.status == 413 && text.contains("request too large") && text.contains("1048576 items"),
+            "{answer:?}"
+        );
+    }
+    let answer = Grpc::connect(weir.grpc).await.export(&spans).await;
+    assert!(answer.code == RESOURCE_EXHAUSTED && answer.retry_after.is_none(), "{answer:?}");
 }
 
 /// The second frame wants a window that the first one said nothing of.
