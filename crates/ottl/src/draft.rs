@@ -16,9 +16,15 @@ use crate::value::{Entries, Value, allocated, wire};
 
 mod map;
 
-/// Most fields of a message that statements look into. Each takes some dozen bytes while they do, where it may have
-/// taken two in the request.
+/// Most fields of a message that statements look into.
 const MAX_FIELDS: usize = 1 << 16;
+
+/// What each of them takes while they do, where it may have taken two bytes in the request: its entry, in a list that
+/// may be there twice while it grows, and its place by its key.
+const FIELD_BYTES: usize = 2 * size_of::<Entry<'_>>() + 64;
+
+/// Up to so many fields there is always memory for. Lists of more are not kept for the next message.
+const FEW_FIELDS: usize = 256;
 
 /// A value of a field that is not the map.
 #[derive(Debug, Clone)]
@@ -138,6 +144,8 @@ pub(crate) struct Draft<'a> {
     grown: isize,
     /// Memory that the changes take.
     held: usize,
+    /// Memory that the fields take once they were looked at.
+    listed: usize,
     fields: Vec<Field<'a>>,
     /// New values of fields; none for a field that goes away.
     changes: Vec<(u32, Option<Scalar<'a>>)>,
@@ -169,9 +177,21 @@ impl<'a> Draft<'a> {
         self.map = map;
         self.children = children;
         self.indexed = false;
+        self.listed = 0;
+        if self.entries.capacity() + self.fields.capacity() > 4 * FEW_FIELDS {
+            self.forget_fields();
+        }
         if self.changed {
             self.forget_changes();
         }
+    }
+
+    /// Gives back the lists of a message of very many fields.
+    fn forget_fields(&mut self) {
+        self.fields = Vec::new();
+        self.entries = Vec::new();
+        self.prints = Vec::new();
+        self.forget_places();
     }
 
     /// Forgets the changes of a message that is not looked at any more.
@@ -204,6 +224,11 @@ impl<'a> Draft<'a> {
         self.held
     }
 
+    /// Memory that the fields take since they were looked at.
+    pub(crate) fn listed(&self) -> usize {
+        self.listed
+    }
+
     /// Whether anything was changed.
     pub(crate) fn is_changed(&self) -> bool {
         self.changed
@@ -215,9 +240,19 @@ impl<'a> Draft<'a> {
     }
 
     /// Looks at the fields, which has to be done before anything else is asked of the message. False when there are too
-    /// many: the message then has to be left alone.
-    pub(crate) fn index(&mut self) -> bool {
+    /// many, or more than `room` bytes are enough for: the message then has to be left alone.
+    pub(crate) fn index(&mut self, room: usize) -> bool {
         self.indexed = true;
+        let is_whole = self.list_fields(MAX_FIELDS.min(FEW_FIELDS + room / FIELD_BYTES));
+        if !is_whole {
+            self.forget_fields();
+        }
+        self.listed = (self.entries.len() + self.fields.len()).saturating_sub(FEW_FIELDS) * FIELD_BYTES;
+        is_whole
+    }
+
+    /// Lists the fields; false when there are more than `most`.
+    fn list_fields(&mut self, most: usize) -> bool {
         self.fields.clear();
         self.entries.clear();
         self.forget_places();
@@ -226,7 +261,7 @@ impl<'a> Draft<'a> {
         let message = &self.source[..place.end];
         let tag = u8::try_from(self.map << 3 | 2).unwrap_or_default();
         let mut start = place.start;
-        while self.entries.len() + self.fields.len() <= MAX_FIELDS {
+        while self.entries.len() + self.fields.len() <= most {
             if self.map != 0
                 && let Some(body) = wire::short_field(tag, &message[start..])
             {

@@ -103,7 +103,7 @@ impl<'a> Scene<'a> {
         self.oversized &= !(1 << level.index());
         let children = if matches!(level, Level::ResourceData | Level::ScopeData) { CHILDREN } else { 0 };
         let draft = &mut self.drafts[level.index()];
-        self.held -= draft.held();
+        self.held -= draft.held() + draft.listed();
         draft.begin(self.request, place, map, children);
     }
 
@@ -127,8 +127,11 @@ impl<'a> Scene<'a> {
     /// The message of a level, its fields looked at.
     pub(crate) fn draft(&mut self, level: Level) -> &mut Draft<'a> {
         let draft = &mut self.drafts[level.index()];
-        if !draft.is_indexed() && !draft.index() {
-            self.oversized |= 1 << level.index();
+        if !draft.is_indexed() {
+            if !draft.index(self.max_scratch.saturating_sub(self.held)) {
+                self.oversized |= 1 << level.index();
+            }
+            self.held += draft.listed();
         }
         draft
     }

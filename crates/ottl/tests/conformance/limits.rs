@@ -408,3 +408,23 @@ fn rules_do_nothing_without_the_memory_for_their_changes() {
     }
     assert!(refused.iter().all(|refused| *refused > 2), "{refused:?}");
 }
+
+/// Fields that are looked at take many times what they take in the request.
+#[test]
+fn fields_are_looked_at_as_far_as_there_is_memory_for_them() {
+    let mut span = weir_otlp::build::Encoder::default();
+    (0..20_000).for_each(|_| span.bytes(9, b""));
+    let mut scope = weir_otlp::build::Encoder::default();
+    // A large one, and then small ones.
+    [&span.into_bytes()[..], b"\x2a\x01a", b"\x2a\x01a"].iter().for_each(|span| scope.bytes(2, span));
+    let mut resource = weir_otlp::build::Encoder::default();
+    resource.bytes(2, &scope.into_bytes());
+    let mut bytes = weir_otlp::build::Encoder::default();
+    bytes.bytes(1, &resource.into_bytes());
+    let bytes = bytes.into_bytes();
+    for (max_scratch, errors) in [(1 << 20, 1), (8 << 20, 0)] {
+        let limits = Limits { max_growth: 1 << 16, max_scratch, ..LIMITS };
+        let done = apply(Signal::Traces, &["set(span.name, \"b\")"], &bytes, &limits);
+        assert_eq!((done.statements[0].matched, done.statements[0].errors), (3 - errors, errors), "{max_scratch}");
+    }
+}
