@@ -50,8 +50,10 @@ pub(crate) fn enriched(
     sender: &Sender<'_>,
     mode: ServiceEnrichment,
     proxied: bool,
-    check: impl FnOnce(usize) -> Result<(), NoRoom>,
+    check: impl Fn(usize) -> Result<(), NoRoom>,
 ) -> Result<Option<Vec<u8>>, NoRoom> {
+    // What it says of itself may become the value of another attribute, and that one a field.
+    check(2 * sender.resource.map_or(0, |resource| resource.0.range().len()))?;
     let extras = service::attributes(sender, mode);
     let mut merge = Merge::new(sender.facts, &extras, mode, proxied);
     let mut changes = false;

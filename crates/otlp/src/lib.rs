@@ -1,8 +1,8 @@
 //! OTLP as bytes: validate, count, cut, edit and translate telemetry without decoding it into objects.
 //!
 //! The three OTLP export requests share one shape, so almost everything a pipeline does is a walk over tags and
-//! lengths. Merging requests is concatenation; [`cut`] takes them apart again; [`splice`] edits them in place;
-//! [`validate`] decides in one walk whether bytes may enter a queue at all.
+//! lengths. Merging requests is concatenation; [`cut`] takes them apart again; [`splice`] edits them in place,
+//! [`rewrite`] in one pass; [`validate`] decides in one walk whether bytes may enter a queue at all.
 //!
 //! This crate must not know async code, sockets, files or a protobuf library (prost is the oracle in its tests).
 //!

@@ -85,10 +85,15 @@ fn splice_until(signal: Signal, request: &[u8], mut edits: Vec<Edit<'_>>, until:
         edits.sort_by_key(order);
     }
     let added: usize = edits.iter().map(|edit| edit.fields.len()).sum();
-    let mut splicer = Splicer { request, until, left: 0, out: Encoder::with_capacity(until + added + 16) };
+    // What has to grow would be there twice.
+    let lengths = LENGTHS * (edits.len() + 1);
+    let mut splicer = Splicer { request, until, left: 0, out: Encoder::with_capacity(until + added + lengths) };
     splicer.message(signal.schema(), 0..request.len(), &edits, 0)?;
     Ok(splicer.out.into_bytes())
 }
+
+/// Most bytes by which the lengths of the messages around an edit become longer.
+const LENGTHS: usize = 16;
 
 struct Splicer<'a> {
     request: &'a [u8],
