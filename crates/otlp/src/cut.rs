@@ -267,10 +267,9 @@ impl<'a> Iterator for Cutter<'a> {
 
     fn next(&mut self) -> Option<Part<'a>> {
         if self.open.is_empty() {
-            let whole = self.whole_fields()?;
-            if whole.length <= self.max || !self.open(self.at) {
-                self.at = whole.to;
-                return Some(whole);
+            let first = Fields::starting_at(self.request, self.at).next()?;
+            if first.end - first.start <= self.max || !self.open(self.at) {
+                return Some(self.whole_fields());
             }
         }
         Some(self.inside())
@@ -279,16 +278,16 @@ impl<'a> Iterator for Cutter<'a> {
 
 impl<'a> Cutter<'a> {
     /// As many fields of the request as fit, and at least one.
-    fn whole_fields(&self) -> Option<Part<'a>> {
-        let (mut end, mut items) = (self.at, 0);
-        for field in Fields::starting_at(self.request, self.at) {
-            if field.end - self.at > self.max && end > self.at {
+    fn whole_fields(&mut self) -> Part<'a> {
+        let (start, mut items) = (self.at, 0);
+        for field in Fields::starting_at(self.request, start) {
+            if field.end - start > self.max && self.at > start {
                 break;
             }
             items += count_field(&field, self.chain);
-            end = field.end;
+            self.at = field.end;
         }
-        (end > self.at).then(|| part(self.request, Vec::new(), self.at..end, items))
+        part(self.request, Vec::new(), start..self.at, items)
     }
 
     /// Goes into the field that begins at `start`; false when it has no children, or so much context that it is better
@@ -316,27 +315,30 @@ impl<'a> Cutter<'a> {
     /// The part that begins inside a resource: as many children of the innermost open message as fit, then of those
     /// around it.
     fn inside(&mut self) -> Part<'a> {
-        let (from, mut path, mut items, mut taken) = (self.at, Vec::new(), 0, 0);
-        while let Some(level) = self.open.last() {
-            let deeper = level.deeper;
-            let mut fields = Fields::starting_at(&self.request[..level.children.end], self.at);
-            let Some(child) = fields.find(|field| is_child(field, deeper)) else {
+        let (request, from) = (self.request, self.at);
+        let (mut path, mut items, mut taken) = (Vec::new(), 0, 0);
+        'levels: while let Some(level) = self.open.last() {
+            let (deeper, room) = (level.deeper, self.max - self.repeated());
+            let children = Fields::starting_at(&request[..level.children.end], self.at);
+            for child in children.filter(|field| is_child(field, deeper)) {
+                let size = child.end - child.start;
+                if taken + size > room {
+                    if taken > 0 {
+                        break 'levels;
+                    }
+                    if self.open(child.start) {
+                        continue 'levels;
+                    }
+                }
+                if taken == 0 {
+                    path.clone_from(&self.open);
+                }
+                (items, taken, self.at) = (items + count_field(&child, deeper), taken + size, child.end);
+            }
+            if let Some(level) = self.open.pop() {
                 taken += level.cost(self.max);
                 self.at = level.end;
-                self.open.pop();
-                continue;
-            };
-            let (size, room) = (child.end - child.start, self.max - self.repeated());
-            if taken > 0 && taken + size > room {
-                break;
             }
-            if size > room && self.open(child.start) {
-                continue;
-            }
-            if taken == 0 {
-                path.clone_from(&self.open);
-            }
-            (items, taken, self.at) = (items + count_field(&child, deeper), taken + size, child.end);
         }
         part(self.request, path, from..self.at, items)
     }
