@@ -322,13 +322,12 @@ impl<'a> Cutter<'a> {
             let children = Fields::starting_at(&request[..level.children.end], self.at);
             for child in children.filter(|field| is_child(field, deeper)) {
                 let size = child.end - child.start;
-                if taken + size > room {
-                    if taken > 0 {
-                        break 'levels;
-                    }
-                    if self.open(child.start) {
-                        continue 'levels;
-                    }
+                let fits = taken + size <= room;
+                if !fits && taken > 0 {
+                    break 'levels;
+                }
+                if !fits && self.open(child.start) {
+                    continue 'levels;
                 }
                 if taken == 0 {
                     path.clone_from(&self.open);

@@ -140,8 +140,9 @@ async fn a_crowd_of_tiny_log_records_is_enriched_within_the_memory() {
 async fn a_crowd_of_tiny_metrics_is_converted_within_the_memory() {
     let weir = start(&pipeline(Signal::Metrics, json!({"output": {"otlp": {"temporality": "delta"}}})).await).await;
     // A sum that grows, of one empty point; and a histogram, the same.
-    for metric in [&b"\x12\x08\x3a\x06\x0a\x00\x10\x02\x18\x01"[..], b"\x12\x06\x4a\x04\x0a\x00\x10\x02"] {
-        statuses(&weir, Signal::Metrics, PROTOBUF, "identity", crowd(metric, CROWD / 2)).await;
+    let (number, buckets) = (b"\x12\x08\x3a\x06\x0a\x00\x10\x02\x18\x01", b"\x12\x06\x4a\x04\x0a\x00\x10\x02");
+    for metrics in [crowd(number, CROWD / 2), crowd(buckets, CROWD / 8)] {
+        statuses(&weir, Signal::Metrics, PROTOBUF, "identity", metrics).await;
     }
     // Histograms of series of their own, which are remembered.
     let metric = |name: usize| {
@@ -152,7 +153,7 @@ async fn a_crowd_of_tiny_metrics_is_converted_within_the_memory() {
         metric.close(open);
         metric.into_bytes()
     };
-    let metrics: Vec<u8> = (0..CROWD / 4).map(|name| name | 0x404_040).flat_map(metric).collect();
+    let metrics: Vec<u8> = (0..CROWD / 8).map(|name| name | 0x404_040).flat_map(metric).collect();
     statuses(&weir, Signal::Metrics, PROTOBUF, "identity", crowd(&metrics, 1)).await;
 }
 
