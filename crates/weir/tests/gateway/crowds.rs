@@ -148,12 +148,12 @@ async fn a_crowd_of_tiny_metrics_is_converted_within_the_memory() {
     let metric = |name: usize| {
         let mut metric = Encoder::default();
         let open = metric.open(2, 16);
-        metric.bytes(1, &name.to_le_bytes()[..3]);
+        metric.bytes(1, format!("{name:x}").as_bytes());
         metric.raw(b"\x4a\x0d\x0a\x09\x19\x01\0\0\0\0\0\0\0\x10\x02");
         metric.close(open);
         metric.into_bytes()
     };
-    let metrics: Vec<u8> = (0..CROWD / 8).map(|name| name | 0x404_040).flat_map(metric).collect();
+    let metrics: Vec<u8> = (0..CROWD / 8).flat_map(metric).collect();
     statuses(&weir, Signal::Metrics, PROTOBUF, "identity", crowd(&metrics, 1)).await;
 }
 
