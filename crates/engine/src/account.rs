@@ -12,6 +12,7 @@ use weir_journal::{Backlog, Entry, Journal, QueueId};
 use weir_plan::{Overflow, Signal};
 
 use crate::books::{Books, DropReason, Fate};
+use crate::obligation::Leftover;
 use crate::seldom::Seldom;
 use crate::share::Share;
 
@@ -37,6 +38,8 @@ pub(crate) struct Account {
     /// The backend takes no larger requests than this, as far as is known: larger entries would only have to be split.
     request_bytes: AtomicUsize,
     loss_reported: Mutex<Seldom>,
+    /// Parts of entries that a pipeline left behind.
+    leftovers: Mutex<Vec<Leftover>>,
     /// Since when it has no pipeline: process time, see [`Account::orphan`].
     orphaned_at: Mutex<Option<Duration>>,
 }
@@ -110,6 +113,7 @@ impl Account {
             delivery_ms: AtomicU64::new(0),
             request_bytes: AtomicUsize::new(usize::MAX),
             loss_reported: Mutex::default(),
+            leftovers: Mutex::default(),
             orphaned_at: Mutex::default(),
         }
     }
@@ -142,6 +146,17 @@ impl Account {
             queue.journal.release(queue.id, entry);
             self.queue_filled.notify_one();
         }
+    }
+
+    /// A part of an entry is for whoever takes over.
+    pub(crate) fn leave_behind(&self, leftover: Leftover) {
+        self.leftovers.lock().unwrap_or_else(PoisonError::into_inner).push(leftover);
+        self.queue_filled.notify_one();
+    }
+
+    /// What pipelines left behind.
+    pub(crate) fn take_leftovers(&self) -> Vec<Leftover> {
+        std::mem::take(&mut *self.leftovers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What the pipeline is owed on disk.

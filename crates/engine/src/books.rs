@@ -23,7 +23,7 @@ pub(crate) enum Fate {
 pub(crate) enum DropReason {
     /// The pipeline's share of the memory was full and newer data took the place of its oldest.
     MemoryFull,
-    /// The process ended before the backend took them.
+    /// The process, or the pipeline, ended before the backend took them.
     Shutdown,
     /// The pipeline's backlog was at its limit in bytes and newer data took the place of its oldest.
     BacklogFull,
@@ -154,6 +154,13 @@ impl Books {
         let mut ledger = self.lock();
         ledger.accepted += items;
         ledger.enter(items, fate);
+    }
+
+    /// Items that had been withdrawn while they were being written are on disk all the same, and will be delivered.
+    pub(crate) fn hold_withdrawn(&self, items: u64) {
+        let mut ledger = self.lock();
+        ledger.accepted += items;
+        ledger.pending += items;
     }
 
     /// Held items were finished.

@@ -122,6 +122,15 @@ pub struct Addresses {
     pub admin: SocketAddr,
 }
 
+/// How an engine ended.
+#[derive(Debug)]
+pub struct Stopped {
+    /// The final books of every pipeline, by exporter id.
+    pub books: Vec<(String, Snapshot)>,
+    /// Whether everything under way was finished, or given its time.
+    pub in_order: bool,
+}
+
 /// A running engine.
 #[derive(Debug)]
 pub struct Engine {
@@ -253,21 +262,31 @@ impl Engine {
     }
 
     /// Stops accepting, delivers what is here within the drain timeout or leaves it in the journal, answers what it can
-    /// neither deliver nor keep as refused, and returns the final books.
-    pub async fn shutdown(mut self) -> Vec<(String, Snapshot)> {
+    /// neither deliver nor keep as refused, and returns the final books. As soon as `hurry` resolves it ends where it is,
+    /// and what was acknowledged from memory is given up.
+    pub async fn shutdown(mut self, hurry: impl Future<Output = ()>) -> Stopped {
         let deadline = Instant::now() + self.pipelines.settings.drain_timeout;
         self.intake.drain(deadline);
         self.stop.send_replace(true);
         self.pipelines.drain(deadline);
-        for task in self.servers {
+        let in_order = tokio::select! {
+            () = self.finish(deadline) => true,
+            () = hurry => false,
+        };
+        self.servers.iter().chain(&self.endpoints).for_each(JoinHandle::abort);
+        self.pipelines.end().await;
+        Stopped { books: self.intake.books(), in_order }
+    }
+
+    async fn finish(&mut self, deadline: Instant) {
+        for task in &mut self.servers {
             // Connections that hang beyond the deadline are cut.
-            let abort = task.abort_handle();
-            if tokio::time::timeout_at(deadline + LAST_ANSWERS, task).await.is_err() {
-                abort.abort();
+            if tokio::time::timeout_at(deadline + LAST_ANSWERS, &mut *task).await.is_err() {
+                task.abort();
             }
         }
         self.pipelines.ended().await;
-        if let (Some(store), Some(writer)) = (self.intake.store(), self.writer) {
+        if let (Some(store), Some(writer)) = (self.intake.store(), &mut self.writer) {
             // What was delivered is noted, so that it is not sent again after the next start.
             store.close();
             if tokio::time::timeout_at(deadline + LAST_WRITES, writer).await.is_err() {
@@ -275,8 +294,6 @@ impl Engine {
             }
         }
         self.pipelines.remember();
-        self.endpoints.iter().for_each(JoinHandle::abort);
-        self.intake.books()
     }
 }
 

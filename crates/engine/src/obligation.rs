@@ -18,10 +18,10 @@ use tokio::sync::Notify;
 use weir_journal::{Entry, QueueId};
 use weir_plan::Signal;
 
-pub(crate) use stored::{LoadError, Stored};
+pub(crate) use stored::{Leftover, LoadError, Stored};
 
 use crate::account::Account;
-use crate::books::Fate;
+use crate::books::{DropReason, Fate};
 use crate::budget::OVERHEAD_BYTES;
 
 /// What is to be done when a request is answered, or would be; it is told whether the client has to send again.
@@ -102,10 +102,12 @@ pub(crate) struct Obligation {
 
 #[derive(Debug)]
 enum Phase {
-    /// The client is not answered. `sent`: a request with these bytes is under way.
+    /// The client is not answered. `sent`: a request with these bytes is under way. `deposited`: the journal's writer has
+    /// them as well.
     Waiting {
         body: Bytes,
         sent: bool,
+        deposited: bool,
     },
     /// The client is not answered; the journal's writer has the bytes, and nobody sends them until they are on disk.
     Storing,
@@ -137,19 +139,25 @@ impl Obligation {
     /// A new debt of `items` items encoded in `body`, entered in the books as waiting.
     pub(crate) fn new(body: Bytes, items: u64, ticket: &Arc<Ticket>, account: &Arc<Account>) -> Arc<Self> {
         account.books.arrive(items);
-        Self::open(body, items, ticket, account)
+        Self::open(body, items, ticket, account, false)
     }
 
-    fn open(body: Bytes, items: u64, ticket: &Arc<Ticket>, account: &Arc<Account>) -> Arc<Self> {
+    fn open(body: Bytes, items: u64, ticket: &Arc<Ticket>, account: &Arc<Account>, deposited: bool) -> Arc<Self> {
         ticket.opened();
         let bytes = body.len();
-        Self::make(items, bytes, Some(Arc::clone(ticket)), account, Phase::Waiting { body, sent: false })
+        Self::make(items, bytes, Some(Arc::clone(ticket)), account, Phase::Waiting { body, sent: false, deposited })
     }
 
     /// A debt that the journal remembers: an entry that was taken from the pipeline's queue.
     pub(crate) fn stored(entry: Entry, account: &Arc<Account>) -> Arc<Self> {
         let (items, bytes) = (u64::from(entry.items), entry.payload_bytes as usize);
         Self::make(items, bytes, None, account, Phase::Stored(Stored::whole(entry)))
+    }
+
+    /// A debt that another pipeline's task left behind with the account.
+    pub(crate) fn left_behind(leftover: Leftover, account: &Arc<Account>) -> Arc<Self> {
+        let Leftover { stored, items, bytes } = leftover;
+        Self::make(items, bytes, None, account, Phase::Stored(stored))
     }
 
     fn make(items: u64, bytes: usize, ticket: Option<Arc<Ticket>>, account: &Arc<Account>, phase: Phase) -> Arc<Self> {
@@ -206,7 +214,7 @@ impl Obligation {
     /// What is to be sent: `None` when nothing is owed any more. From now on until [`Obligation::came_back`] a request is under way.
     pub(crate) fn send(&self) -> Option<Source> {
         match &mut *self.lock() {
-            Phase::Waiting { body, sent } => {
+            Phase::Waiting { body, sent, .. } => {
                 *sent = true;
                 Some(Source::Memory(body.clone()))
             }
@@ -271,10 +279,10 @@ impl Obligation {
     pub(crate) fn deposit(self: &Arc<Self>, deposits: &mut Vec<Deposit>) {
         let mut phase = self.lock();
         match std::mem::replace(&mut *phase, Phase::Done) {
-            Phase::Waiting { body, sent } => {
+            Phase::Waiting { body, sent, .. } => {
                 self.account.depositing(body.len());
                 deposits.push(Deposit { obligation: Arc::clone(self), body: body.clone(), sent });
-                *phase = if sent { Phase::Waiting { body, sent } } else { Phase::Storing };
+                *phase = if sent { Phase::Waiting { body, sent, deposited: true } } else { Phase::Storing };
             }
             Phase::Split(parts) => {
                 parts.iter().for_each(|part| part.deposit(deposits));
@@ -302,11 +310,16 @@ impl Obligation {
     /// The piece is on disk among others in one entry of the queue, which is all that remembers it from now on.
     pub(crate) fn secure_in_queue(&self) {
         let mut phase = self.lock();
-        if matches!(*phase, Phase::Storing) {
-            *phase = Phase::Done;
-            self.account.books.hold(self.items);
-            drop(phase);
-            self.answered();
+        match &*phase {
+            Phase::Storing => {
+                *phase = Phase::Done;
+                self.account.books.hold(self.items);
+                drop(phase);
+                self.answered();
+            }
+            // Its client did not wait for that. The entry cannot be told from others any more.
+            Phase::Withdrawn => self.account.books.hold_withdrawn(self.items),
+            _ => self.account.books.lose_track("an obligation left while it was being written"),
         }
     }
 
@@ -343,22 +356,46 @@ impl Obligation {
 
     /// The client is told to send again: nothing is owed, and the bytes are let go.
     pub(crate) fn withdraw(&self) {
-        let mut phase = self.lock();
-        match std::mem::replace(&mut *phase, Phase::Withdrawn) {
-            Phase::Waiting { .. } | Phase::Storing => {
-                self.account.books.withdraw(self.items);
-                if let Some(ticket) = &self.ticket {
-                    ticket.withdrawn.store(true, Ordering::Release);
-                }
-                drop(phase);
-                self.answered();
-            }
+        let phase = self.lock();
+        match &*phase {
+            Phase::Waiting { .. } | Phase::Storing => self.give_back(phase),
             Phase::Split(parts) => {
-                *phase = Phase::Split(parts.clone());
+                let parts = parts.clone();
                 drop(phase);
                 parts.iter().for_each(|part| part.withdraw());
             }
-            other => *phase = other,
+            Phase::Held(_) | Phase::Stored(_) | Phase::Withdrawn | Phase::Done => {}
+        }
+    }
+
+    fn give_back(&self, mut phase: MutexGuard<'_, Phase>) {
+        *phase = Phase::Withdrawn;
+        self.account.books.withdraw(self.items);
+        if let Some(ticket) = &self.ticket {
+            ticket.withdrawn.store(true, Ordering::Release);
+        }
+        drop(phase);
+        self.answered();
+    }
+
+    /// The pipeline's task ends before it is done with the piece. What the journal's writer has is answered for by the
+    /// writer, what is on disk is for whoever takes over; what is nowhere else is the client's again or, if that has its OK,
+    /// given up.
+    pub(crate) fn abandon(&self) {
+        let mut phase = self.lock();
+        match &*phase {
+            Phase::Waiting { deposited: false, .. } => self.give_back(phase),
+            Phase::Held(_) => {
+                *phase = Phase::Done;
+                self.account.share.remove(self.cost());
+                self.account.books.finish_held(self.items, &Fate::Dropped(DropReason::Shutdown));
+            }
+            Phase::Waiting { deposited: true, .. }
+            | Phase::Storing
+            | Phase::Stored(_)
+            | Phase::Withdrawn
+            | Phase::Split(_)
+            | Phase::Done => {}
         }
     }
 
@@ -396,7 +433,8 @@ impl Obligation {
     pub(crate) fn split(&self, [first, second]: [(Bytes, u64); 2]) -> Vec<Arc<Self>> {
         let mut phase = self.lock();
         let children = match &*phase {
-            Phase::Waiting { .. } => vec![self.waiting_child(first), self.waiting_child(second)],
+            // The writer answers for the children of what it has.
+            Phase::Waiting { deposited, .. } => [first, second].map(|part| self.waiting_child(part, *deposited)).into(),
             Phase::Held(_) => {
                 self.account.share.remove(self.cost());
                 vec![self.held_child(first), self.held_child(second)]
@@ -420,9 +458,9 @@ impl Obligation {
     }
 
     /// The books have the items already as waiting; only the ticket learns of the child.
-    fn waiting_child(&self, (body, items): (Bytes, u64)) -> Arc<Self> {
+    fn waiting_child(&self, (body, items): (Bytes, u64), deposited: bool) -> Arc<Self> {
         let ticket = self.ticket.clone().unwrap_or_default();
-        Self::open(body, items, &ticket, &self.account)
+        Self::open(body, items, &ticket, &self.account, deposited)
     }
 
     /// The books have the items already as pending; only the share learns of the child.
@@ -458,7 +496,7 @@ impl Drop for Obligation {
                 self.account.books.lose_track("an obligation was forgotten");
             }
             // The journal remembers it: what was forgotten is handed out again.
-            Phase::Stored(stored) => stored.forgotten(&self.account),
+            Phase::Stored(stored) => stored.forgotten(&self.account, self.items, self.bytes),
             Phase::Withdrawn | Phase::Split(_) | Phase::Done => {}
         }
     }

@@ -148,15 +148,15 @@ impl Pipeline {
         let Common { limits, budget, store, clock } = common;
         let io = store.as_ref().map_or(Io::Threads, |store| store.io);
         let store = store.map(|store| store.stats);
-        let delivery = delivery::Delivery::new(delivery::Parts {
+        let parts = delivery::Parts {
             crew: Crew { backend, account: Arc::clone(&account), io, store, reading: Arc::default() },
             limits,
             budget,
             read_back: Budget::new(limits.read_back_bytes),
             stats: Arc::clone(&stats),
             clock,
-        });
-        let task = delivery.run(commands);
+        };
+        let task = delivery::Delivery::new(parts, commands).run();
         let batch_bytes = Arc::new(AtomicUsize::new(limits.batch_bytes));
         (Self { exporter_id, account, stats, batch_bytes, clock, inbox }, task)
     }

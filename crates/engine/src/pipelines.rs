@@ -280,7 +280,18 @@ impl Pipelines {
 
     /// Waits for all of them. Deliveries end by themselves at the deadline.
     pub(crate) async fn ended(&mut self) {
-        while self.tasks.join_next().await.is_some() {}
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+            if let Some(account) = self.leaving.remove(&id) {
+                self.left(&account);
+            }
+        }
+    }
+
+    /// Ends all of them where they are.
+    pub(crate) async fn end(&mut self) {
+        self.tasks.abort_all();
+        self.ended().await;
     }
 }
 

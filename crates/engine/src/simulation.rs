@@ -2,7 +2,8 @@
 //! disk faults under one seed.
 //!
 //! Each run draws a world from its seed: how many pipelines, which of them have rules, what their backends do and for how
-//! long, what the disk refuses, when the process is killed or loses power. At the end everything is well again and the
+//! long, what the disk refuses and how long it takes, when a pipeline is taken away and returns, when the process is killed, loses
+//! power or is told to end. At the end everything is well again and the
 //! run waits. Then each item that a client was told OK for must have arrived at each backend (but for the items that
 //! backends refuse by design or rules remove), and the books of the last process must balance with nothing pending.
 //!
@@ -12,6 +13,7 @@
 mod backend;
 mod payload;
 mod rules;
+mod sluggish;
 mod world;
 
 use world::World;

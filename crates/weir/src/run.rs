@@ -169,13 +169,12 @@ impl Gateway {
             }
         };
         tracing::info!("stopping: finishing what is under way; another signal ends at once");
-        tokio::select! {
-            books = self.engine.shutdown() => {
-                books.iter().for_each(report);
-                Ok(code)
-            }
-            () = signals.next() => bail!("ended by a second signal before everything under way was finished"),
+        let stopped = self.engine.shutdown(signals.next()).await;
+        stopped.books.iter().for_each(report);
+        if !stopped.in_order {
+            bail!("ended by a second signal before everything under way was finished");
         }
+        Ok(code)
     }
 
     /// Takes up what the files say now. Where they are wrong, everything goes on as it is.

@@ -46,6 +46,14 @@ impl Part {
     }
 }
 
+/// A part of an entry that nobody works on: the queue hands out whole entries only.
+#[derive(Debug)]
+pub(crate) struct Leftover {
+    pub(super) stored: Stored,
+    pub(super) items: u64,
+    pub(super) bytes: usize,
+}
+
 /// Why bytes cannot be read back.
 #[derive(Debug)]
 pub(crate) enum LoadError {
@@ -99,10 +107,13 @@ impl Stored {
         completed || !self.is_whole()
     }
 
-    /// Nobody works on this any more, and it is not finished: a task that panicked, or the end of the process.
-    pub(super) fn forgotten(&self, account: &Account) {
+    /// Nobody works on this any more, and it is not finished: a pipeline that left, a task that panicked, or the end of the
+    /// process.
+    pub(super) fn forgotten(&self, account: &Account, items: u64, bytes: usize) {
         if self.is_whole() {
             account.release(&self.lease.entry);
+        } else {
+            account.leave_behind(Leftover { stored: self.clone(), items, bytes });
         }
     }
 

@@ -29,7 +29,7 @@ use crate::account::Account;
 use crate::books::{DropReason, Fate};
 use crate::budget::{Budget, Permit};
 use crate::export::Backend;
-use crate::obligation::Source;
+use crate::obligation::{Obligation, Source};
 use crate::store::Clock;
 use request_size::RequestSize;
 
@@ -102,6 +102,7 @@ pub(super) struct Delivery {
     /// The backlog's turn is next, if there is live data as well.
     backlog_next: bool,
     draining: Option<Instant>,
+    commands: mpsc::UnboundedReceiver<Command>,
 }
 
 struct Flight {
@@ -125,7 +126,7 @@ enum Departure {
 }
 
 impl Delivery {
-    pub(super) fn new(parts: Parts) -> Self {
+    pub(super) fn new(parts: Parts, commands: mpsc::UnboundedReceiver<Command>) -> Self {
         let size = RequestSize::new(parts.limits.batch_bytes);
         Self {
             size,
@@ -150,6 +151,7 @@ impl Delivery {
             retry_starves: None,
             backlog_next: false,
             draining: None,
+            commands,
             parts,
         }
     }
@@ -158,10 +160,12 @@ impl Delivery {
         &self.parts.crew.account
     }
 
-    /// Runs until told to drain and either nothing is left or the deadline has passed.
-    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+    /// Runs until told to drain and either nothing is left or the deadline has passed. What is here at its end, whatever
+    /// ends it, is given up.
+    pub(super) async fn run(mut self) {
         let mut inbox = Vec::with_capacity(COMMANDS_PER_TURN);
         let account = Arc::clone(self.account());
+        self.take_over();
         loop {
             self.fill_slots(Instant::now());
             self.publish();
@@ -180,7 +184,7 @@ impl Delivery {
                         self.land(ended);
                     }
                 }
-                received = commands.recv_many(&mut inbox, COMMANDS_PER_TURN) => {
+                received = self.commands.recv_many(&mut inbox, COMMANDS_PER_TURN) => {
                     if received == 0 {
                         // Every handle is gone without a drain: the engine was dropped.
                         break;
@@ -190,21 +194,27 @@ impl Delivery {
                 // While it drains, another task may have taken over the queue.
                 () = account.queue_filled.notified(), if self.draining.is_none() => {
                     self.backlog = account.backlog().untaken_entries > 0;
+                    self.take_over();
                     // What went to the journal leaves its places.
                     self.queue.trim();
                 }
                 () = sleep_until(wakes_at) => {}
             }
         }
-        // What was sent here in the last moment shares the fate of the rest; its client is not left waiting.
-        commands.close();
-        while let Ok(command) = commands.try_recv() {
-            self.obey(command);
+        // What was answered in the last moment is not given up.
+        while let Some(ended) = self.sends.try_join_next_with_id() {
+            self.land(ended);
         }
-        self.give_up();
-        self.publish();
-        // What was handed back here is for whoever takes over.
-        account.queue_filled.notify_one();
+    }
+
+    /// What another task left behind was on its way in parts.
+    fn take_over(&mut self) {
+        let now = Instant::now();
+        for leftover in self.account().take_leftovers() {
+            let piece = Piece { obligation: Obligation::left_behind(leftover, self.account()), since: now };
+            let batch = self.batch(vec![piece]);
+            self.parked.park(batch, now);
+        }
     }
 
     fn obey(&mut self, command: Command) {
@@ -479,24 +489,12 @@ impl Delivery {
         self.queue.is_empty() && self.parked.is_empty() && self.flights.is_empty()
     }
 
-    /// The end: what is still here is in the journal, or was acknowledged from memory (counted as dropped), or never
-    /// acknowledged.
+    /// What is still here is in the journal, or was acknowledged from memory (counted as dropped), or never acknowledged.
     fn give_up(&mut self) {
         self.sends.abort_all();
         let flights = self.flights.drain().flat_map(|(_, flight)| flight.batch.pieces);
         let parked = self.parked.drain().flat_map(|batch| batch.pieces);
-        let mut lost = 0;
-        for piece in flights.chain(parked).chain(self.queue.drain()) {
-            piece.obligation.withdraw();
-            if piece.obligation.is_held() {
-                lost += piece.obligation.items();
-                piece.obligation.finish(&Fate::Dropped(DropReason::Shutdown));
-            }
-        }
-        if lost > 0 {
-            let pipeline = &self.account().id;
-            tracing::error!(pipeline, items = lost, "stopped before the backend took acknowledged data held in memory");
-        }
+        flights.chain(parked).chain(self.queue.drain()).for_each(|piece| piece.obligation.abandon());
     }
 
     fn publish(&self) {
@@ -513,6 +511,22 @@ impl Delivery {
             u64::try_from(at.duration_since(self.parts.clock.started).as_millis()).unwrap_or(u64::MAX)
         });
         stats.oldest_ms.store(oldest, Ordering::Relaxed);
+    }
+}
+
+/// The end, in order or not.
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        // What was sent here in the last moment shares the fate of the rest; its client is not left waiting.
+        self.commands.close();
+        while let Ok(command) = self.commands.try_recv() {
+            self.obey(command);
+        }
+        self.give_up();
+        (self.flying, self.in_flight_bytes) = (0, 0);
+        self.publish();
+        // What was handed back here is for whoever takes over.
+        self.account().queue_filled.notify_one();
     }
 }
 

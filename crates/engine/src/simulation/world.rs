@@ -13,6 +13,7 @@ use weir_plan::{Overflow, Signal};
 use weir_testkit::{Faults, SimFs};
 
 use super::backend::{Mood, Scripted, is_poison};
+use super::sluggish::Sluggish;
 use super::{payload, rules};
 use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
@@ -50,6 +51,8 @@ pub(super) struct Totals {
     rejected: u64,
     dropped: u64,
     filtered: u64,
+    returns: u64,
+    forced: u64,
 }
 
 impl Totals {
@@ -67,16 +70,17 @@ impl Totals {
         self.rejected += other.rejected;
         self.dropped += other.dropped;
         self.filtered += other.filtered;
+        self.returns += other.returns;
+        self.forced += other.forced;
     }
 
     /// A simulation in which nothing goes wrong proves nothing.
     pub(super) fn assert_everything_happened(&self) {
         let Self { acknowledged, refused, duplicates, recovered, spilled, kills, power_losses, shutdowns, .. } = self;
         let all = [acknowledged, refused, duplicates, recovered, spilled, kills, power_losses, shutdowns];
-        assert!(
-            all.into_iter().chain([&self.failed_writes, &self.rejected, &self.dropped, &self.filtered]).all(|n| *n > 0),
-            "{self:?}"
-        );
+        let losses = [&self.failed_writes, &self.rejected, &self.dropped, &self.filtered];
+        let changes = [&self.returns, &self.forced];
+        assert!(all.into_iter().chain(losses).chain(changes).all(|n| *n > 0), "{self:?}");
     }
 }
 
@@ -111,6 +115,8 @@ enum End {
     Kill,
     PowerLoss,
     Shutdown,
+    /// A shutdown whose tasks are told to end where they stand.
+    Forced,
 }
 
 impl World {
@@ -149,7 +155,7 @@ impl World {
             self.process(missing, async |world, process| world.live(process, life, end).await);
             self.disk = match end {
                 End::PowerLoss => self.disk.after_power_loss(),
-                End::Kill | End::Shutdown => self.disk.after_kill(),
+                End::Kill | End::Shutdown | End::Forced => self.disk.after_kill(),
             };
         }
         self.disk.set_faults(Faults::default());
@@ -171,8 +177,9 @@ impl World {
     }
 
     fn next_end(&mut self) -> End {
-        match self.dice.u8(..3) {
+        match self.dice.u8(..4) {
             0 => End::Shutdown,
+            3 => End::Forced,
             // Only what was synced survives a power loss.
             1 if self.fsync == Fsync::Always => End::PowerLoss,
             _ => End::Kill,
@@ -206,16 +213,40 @@ impl World {
             let which = self.dice.usize(..self.backends.len());
             self.backends[which].change_mood();
             self.change_disk();
+            if self.dice.u8(..4) == 0 {
+                self.remove_and_return(&process, which);
+            }
         }
-        if let End::Shutdown = end {
-            process.shut_down(clients).await;
-            self.totals.shutdowns += 1;
-        } else if let End::Kill = end {
-            self.totals.kills += 1;
-        } else {
-            self.totals.power_losses += 1;
+        match end {
+            End::Shutdown => {
+                process.shut_down(clients, self.patience()).await;
+                self.totals.shutdowns += 1;
+            }
+            End::Forced => {
+                process.end(clients).await;
+                self.totals.forced += 1;
+            }
+            End::Kill => self.totals.kills += 1,
+            End::PowerLoss => self.totals.power_losses += 1,
         }
         self.account(&process);
+    }
+
+    /// How long a drain may take: often less than a client waits before its data is written.
+    fn patience(&mut self) -> Duration {
+        match self.dice.u8(..3) {
+            0 => Duration::ZERO,
+            1 => Duration::from_millis(self.dice.u64(1..400)),
+            _ => Duration::from_secs(5),
+        }
+    }
+
+    /// A reload takes a pipeline away, and the next one, before that has ended, brings it back.
+    fn remove_and_return(&mut self, process: &Process, number: usize) {
+        let deadline = Instant::now() + self.patience();
+        if process.replace(self, number, deadline) {
+            self.totals.returns += 1;
+        }
     }
 
     fn change_disk(&mut self) {
@@ -245,6 +276,7 @@ impl World {
             self.totals.filtered += books.filtered.values().sum::<u64>();
             self.enter(number, &books);
         }
+        process.assert_journal_agrees();
         let store = process.intake.store().unwrap();
         for orphan in store.accounts.orphans() {
             self.enter(number_of(&orphan.id), &orphan.books.snapshot());
@@ -259,6 +291,12 @@ impl World {
         self.totals.recovered += books.recovered;
     }
 
+    fn route(&self, number: usize, pipeline: Pipeline) -> Route {
+        let selection = Selection::new(&weir_plan::Input::default());
+        let rules = self.ruled[number].then(|| rules::compile(&name_of(number)));
+        Route { pipeline: Arc::new(pipeline), selection, rules }
+    }
+
     async fn settle(&mut self, process: Process) {
         let gives_up = Instant::now() + PATIENCE;
         let pending = || process.intake.books().iter().map(|(_, books)| books.pending + books.waiting).sum::<u64>();
@@ -271,7 +309,7 @@ impl World {
             let ids: Vec<u64> = ids.find(good).into_iter().collect();
             offer(&process.intake, &self.ledger, (&process.budget, process.pipelines), (ids, 0)).await;
         }
-        process.shut_down(JoinSet::new()).await;
+        process.shut_down(JoinSet::new(), Duration::from_secs(5)).await;
         self.account(&process);
         assert_eq!(process.intake.store().unwrap().journal.stats().segments, 0, "an empty journal takes no space");
         assert_eq!(process.budget.used(), 0, "all memory is given back");
@@ -323,6 +361,7 @@ struct Process {
     pipelines: u8,
     deliveries: Mutex<JoinSet<()>>,
     writer: Mutex<JoinSet<()>>,
+    common: Common,
 }
 
 impl Process {
@@ -351,24 +390,71 @@ impl Process {
             let id = account.id.clone();
             let (pipeline, delivery) = Pipeline::new(id, account, Arc::new(backend.clone()), common.clone());
             deliveries.spawn(delivery);
-            let selection = Selection::new(&weir_plan::Input::default());
-            let rules = world.ruled[*number].then(|| rules::compile(&name_of(*number)));
-            routes.push(Route { pipeline: Arc::new(pipeline), selection, rules });
+            routes.push(world.route(*number, pipeline));
         }
         let mut writers = JoinSet::new();
-        writers.spawn(writer.run());
+        writers.spawn(Sluggish::new(writer.run(), fastrand::u64(..)));
         let intake = Arc::new(Intake::new(budget.clone(), Duration::from_millis(250), Some(store)));
-        let pods = Arc::new(StaticPods::default());
-        let cluster = weir_plan::Cluster { name: Some("simulated".into()), ..weir_plan::Cluster::default() };
-        let enricher = Enricher::new(&weir_plan::Enrichment { cluster, ..weir_plan::Enrichment::default() }, pods);
-        intake.set_routes(Routes { enricher, routes }, MEMORY);
+        intake.set_routes(Routes { enricher: enricher(), routes }, MEMORY);
         let pipelines = configured.iter().fold(0, |mask, number| mask | 1 << number);
-        Self { intake, budget, pipelines, deliveries: Mutex::new(deliveries), writer: Mutex::new(writers) }
+        Self { intake, budget, pipelines, deliveries: Mutex::new(deliveries), writer: Mutex::new(writers), common }
+    }
+
+    /// Drains a pipeline until the deadline, and gives its account to a new one at once; false when it is not configured.
+    fn replace(&self, world: &World, number: usize, deadline: Instant) -> bool {
+        let name = name_of(number);
+        let before = self.intake.pipelines();
+        let Some(old) = before.iter().find(|pipeline| pipeline.account.id == name) else { return false };
+        old.drain(deadline);
+        old.account.orphan(self.common.clock.elapsed());
+        old.account.adopt(MEMORY, world.limits[number]);
+        let (account, backend) = (Arc::clone(&old.account), Arc::new(world.backends[number].clone()));
+        let (new, delivery) = Pipeline::new(name.clone(), account, backend, self.common.clone());
+        self.deliveries.lock().unwrap().spawn(delivery);
+        let mut new = Some(new);
+        let routes = self.intake.routes();
+        let routes = routes.routes.iter().map(|route| {
+            let is_it = route.pipeline.account.id == name;
+            match new.take_if(|_| is_it) {
+                Some(new) => world.route(number, new),
+                None => Route {
+                    pipeline: Arc::clone(&route.pipeline),
+                    selection: Selection::new(&weir_plan::Input::default()),
+                    rules: route.rules.clone(),
+                },
+            }
+        });
+        let routes = routes.collect();
+        self.intake.set_routes(Routes { enricher: enricher(), routes }, MEMORY);
+        true
+    }
+
+    /// When everything has ended, what is pending is what the journal remembers: neither is there without the other.
+    fn assert_journal_agrees(&self) {
+        if !self.deliveries.lock().unwrap().is_empty() || !self.writer.lock().unwrap().is_empty() {
+            return;
+        }
+        for account in self.intake.store().unwrap().accounts.all() {
+            let (books, backlog) = (account.books.snapshot(), account.backlog());
+            // Of an entry that was sent in parts, some may be delivered.
+            assert!(books.pending <= backlog.items, "{}: {books:?} {backlog:?}", account.id);
+            assert_eq!(books.pending == 0, backlog.items == 0, "{}: {books:?} {backlog:?}", account.id);
+            assert_eq!(books.waiting, 0, "{}: {books:?}", account.id);
+        }
+    }
+
+    /// The end that a second signal makes: requests and deliveries end where they stand, the journal in order.
+    async fn end(&self, mut clients: JoinSet<()>) {
+        self.intake.drain(Instant::now());
+        clients.shutdown().await;
+        let mut deliveries = std::mem::take(&mut *self.deliveries.lock().unwrap());
+        deliveries.shutdown().await;
+        self.close().await;
     }
 
     /// The order of [`crate::Engine::shutdown`]: requests, deliveries, journal.
-    async fn shut_down(&self, mut clients: JoinSet<()>) {
-        let deadline = Instant::now() + Duration::from_secs(5);
+    async fn shut_down(&self, mut clients: JoinSet<()>, patience: Duration) {
+        let deadline = Instant::now() + patience;
         self.intake.drain(deadline);
         self.intake.pipelines().iter().for_each(|pipeline| pipeline.drain(deadline));
         clients.abort_all();
@@ -377,12 +463,22 @@ impl Process {
         while let Some(ended) = deliveries.join_next().await {
             ended.unwrap();
         }
+        self.close().await;
+    }
+
+    async fn close(&self) {
         self.intake.store().unwrap().close();
         let mut writer = std::mem::take(&mut *self.writer.lock().unwrap());
         while let Some(ended) = writer.join_next().await {
             ended.unwrap();
         }
     }
+}
+
+fn enricher() -> Enricher {
+    let pods = Arc::new(StaticPods::default());
+    let cluster = weir_plan::Cluster { name: Some("simulated".into()), ..weir_plan::Cluster::default() };
+    Enricher::new(&weir_plan::Enrichment { cluster, ..weir_plan::Enrichment::default() }, pods)
 }
 
 /// Sends requests one after the other; some it does not wait for.

@@ -132,14 +132,23 @@ async fn what_cannot_be_delivered_by_the_deadline_is_counted() {
     assert_eq!(stopped["balanced"], true, "{stopped}");
 }
 
+/// It ends at once, and says all the same what became of what was acknowledged.
 #[tokio::test]
 async fn a_second_signal_ends_at_once() {
     let sink = sink(r#"{"stall": 100}"#).await;
-    let mut weir = Weir::start(&manifest("backend", sink.grpc), &["--drain-timeout", "1h"]).await;
+    let options = ["--drain-timeout", "1h", "--spill-after", "10ms"];
+    let mut weir = Weir::start(&manifest("backend", sink.grpc), &options).await;
     let client = Grpc::connect(weir.grpc).await;
-    assert_eq!(client.export(&payload::encoded(1, 10, 10)).await.code, OK);
+    for number in 0..20 {
+        assert_eq!(client.export(&payload::encoded(1 + number * 10, 10, 10)).await.code, OK);
+    }
     weir.signal(Signal::TERM);
     eventually("it drains", async || http::get(weir.health, "/").await.status == 503).await;
     weir.signal(Signal::TERM);
     assert_eq!(weir.wait().await.code(), Some(1));
+    let amiss: Vec<_> = weir.logs().into_iter().filter(|line| line["message"].to_string().contains("bug")).collect();
+    assert!(amiss.is_empty(), "{amiss:?}");
+    let stopped = weir.logged("stopped").unwrap();
+    assert_eq!((&stopped["accepted"], &stopped["dropped"]), (&200.into(), &200.into()), "{stopped}");
+    assert_eq!(stopped["balanced"], true, "{stopped}");
 }

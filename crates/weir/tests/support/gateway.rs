@@ -84,7 +84,7 @@ impl Gateway {
 
     /// Stops it in order.
     pub(crate) async fn stop(self) -> Vec<(String, Snapshot)> {
-        in_time("shutdown", self.engine.shutdown()).await
+        in_time("shutdown", self.engine.shutdown(std::future::pending())).await.books
     }
 
     pub(crate) async fn scrape(&self) -> Scrape {
