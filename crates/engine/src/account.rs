@@ -7,13 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::Instant;
 use weir_journal::{Backlog, Entry, Journal, QueueId};
 use weir_plan::{Overflow, Signal};
 
 use crate::books::{Books, DropReason, Fate};
 use crate::obligation::Leftover;
-use crate::seldom::Seldom;
 use crate::share::Share;
 
 /// A backlog that is this full slows clients down as far as it goes.
@@ -37,7 +35,6 @@ pub(crate) struct Account {
     delivery_ms: AtomicU64,
     /// The backend takes no larger requests than this, as far as is known: larger entries would only have to be split.
     request_bytes: AtomicUsize,
-    loss_reported: Mutex<Seldom>,
     /// Parts of entries that a pipeline left behind.
     leftovers: Mutex<Vec<Leftover>>,
     /// Since when it has no pipeline: process time, see [`Account::orphan`].
@@ -101,7 +98,7 @@ impl Queue {
 
 impl Account {
     pub(crate) fn new(id: String, signal: Signal, share: Share, queue: Option<Queue>) -> Self {
-        let (books, queue_filled) = (Books::default(), Notify::new());
+        let (books, queue_filled) = (Books::new(&id), Notify::new());
         Self {
             id,
             signal,
@@ -112,10 +109,14 @@ impl Account {
             depositing: AtomicU64::new(0),
             delivery_ms: AtomicU64::new(0),
             request_bytes: AtomicUsize::new(usize::MAX),
-            loss_reported: Mutex::default(),
             leftovers: Mutex::default(),
             orphaned_at: Mutex::default(),
         }
+    }
+
+    /// The name of the pipeline's resource, which is unique for its signal.
+    pub(crate) fn name(&self) -> &str {
+        self.id.split_once('/').map_or(&self.id, |(_, name)| name)
     }
 
     /// The pipeline is not configured any more, from `at` on (time since the start of the process).
@@ -167,18 +168,6 @@ impl Account {
     /// Age of the oldest data in the backlog.
     pub(crate) fn backlog_age(&self, now_ms: u64) -> Duration {
         self.backlog().oldest_ms.map_or(Duration::ZERO, |oldest| Duration::from_millis(now_ms.saturating_sub(oldest)))
-    }
-
-    /// Whether losing data of the backlog is worth a log line now; the metrics count each item.
-    pub(crate) fn may_report_loss(&self) -> bool {
-        self.loss_reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now())
-    }
-
-    /// The disk gave back other bytes than were written, or none: items of the backlog are lost, and in the books.
-    pub(crate) fn report_damage(&self, items: u64) {
-        if items > 0 && self.may_report_loss() {
-            tracing::error!(pipeline = self.id, items, "the journal is damaged: data of the backlog is lost");
-        }
     }
 
     /// Waiting for the pipeline is hardly of use: it holds older data, and what it is given now would take longer than

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::losses::Losses;
+
 /// How a pipeline was finished with items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -14,8 +16,13 @@ pub(crate) enum Fate {
     Delivered,
     /// Weir gave them up.
     Dropped(DropReason),
-    /// The backend refused them for good, with this code (`INVALID_ARGUMENT`, `400`, `partial_success`, ...).
-    Rejected(String),
+    /// The backend refused them for good.
+    Rejected {
+        /// `INVALID_ARGUMENT`, `400`, `partial_success`, ...
+        code: String,
+        /// In the backend's words.
+        cause: String,
+    },
 }
 
 /// Why Weir gave items up.
@@ -44,6 +51,20 @@ impl DropReason {
             Self::BacklogAge => "backlog_age",
             Self::DiskFull => "disk_full",
             Self::JournalDamaged => "journal_damaged",
+        }
+    }
+
+    /// What the log says.
+    pub(crate) fn explanation(self) -> &'static str {
+        match self {
+            Self::MemoryFull => "the pipeline's share of the memory is full of what its backend does not take",
+            Self::Shutdown => "it was held in memory, and its pipeline ended before the backend took it",
+            Self::BacklogFull => "the backlog is larger than weir.dev/backlog-max-bytes allows",
+            Self::BacklogAge => {
+                "it waited for longer than weir.dev/backlog-max-age allows, or for a day without its pipeline"
+            }
+            Self::DiskFull => "it does not fit on the disk",
+            Self::JournalDamaged => "the disk did not give back what was written",
         }
     }
 }
@@ -95,9 +116,20 @@ impl Snapshot {
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     ledger: Mutex<Snapshot>,
+    losses: Losses,
 }
 
 impl Books {
+    /// Of a pipeline.
+    pub(crate) fn new(pipeline: &str) -> Self {
+        Self { ledger: Mutex::default(), losses: Losses::new(pipeline) }
+    }
+
+    /// For the log.
+    pub(crate) fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
     /// Items that an earlier process accepted were found in the journal.
     pub(crate) fn recover(&self, items: u64) {
         let mut ledger = self.lock();
@@ -110,7 +142,7 @@ impl Books {
         if items > 0 {
             let mut ledger = self.lock();
             ledger.recovered += items;
-            ledger.enter(items, &Fate::Dropped(DropReason::JournalDamaged));
+            self.enter(ledger, items, &Fate::Dropped(DropReason::JournalDamaged));
         }
     }
 
@@ -146,14 +178,14 @@ impl Books {
         let mut ledger = self.lock();
         ledger.leave_waiting(items);
         ledger.accepted += items;
-        ledger.enter(items, fate);
+        self.enter(ledger, items, fate);
     }
 
     /// Items that had been withdrawn while they were on the wire arrived all the same.
     pub(crate) fn finish_withdrawn(&self, items: u64, fate: &Fate) {
         let mut ledger = self.lock();
         ledger.accepted += items;
-        ledger.enter(items, fate);
+        self.enter(ledger, items, fate);
     }
 
     /// Items that had been withdrawn while they were being written are on disk all the same, and will be delivered.
@@ -170,16 +202,17 @@ impl Books {
             Some(rest) => ledger.pending = rest,
             None => ledger.mismatch("more items finished than were pending"),
         }
-        ledger.enter(items, fate);
+        self.enter(ledger, items, fate);
     }
 
     /// Of items already entered as delivered, the backend says it rejected some (OTLP partial success).
-    pub(crate) fn correct_partial(&self, rejected: u64) {
+    pub(crate) fn correct_partial(&self, rejected: u64, cause: &str) {
         let mut ledger = self.lock();
         match ledger.delivered.checked_sub(rejected) {
             Some(rest) => {
                 ledger.delivered = rest;
-                ledger.enter(rejected, &Fate::Rejected("partial_success".into()));
+                let fate = Fate::Rejected { code: "partial_success".into(), cause: cause.to_owned() };
+                self.enter(ledger, rejected, &fate);
             }
             None => ledger.mismatch("a backend rejected more items than it was sent"),
         }
@@ -199,6 +232,13 @@ impl Books {
         ledger.clone()
     }
 
+    /// The end of some items, in the books and, if they are lost, in the log.
+    fn enter(&self, mut ledger: MutexGuard<'_, Snapshot>, items: u64, fate: &Fate) {
+        ledger.enter(items, fate);
+        drop(ledger);
+        self.losses.note(items, fate);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Snapshot> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,7 +256,7 @@ impl Snapshot {
         match fate {
             Fate::Delivered => self.delivered += items,
             Fate::Dropped(reason) => *self.dropped.entry(reason.as_str()).or_default() += items,
-            Fate::Rejected(code) => match self.rejected.get_mut(code) {
+            Fate::Rejected { code, .. } => match self.rejected.get_mut(code) {
                 Some(count) => *count += items,
                 None => {
                     self.rejected.insert(code.clone(), items);
@@ -243,9 +283,9 @@ mod tests {
         books.withdraw(10);
         books.finish_waiting(50, &Fate::Delivered);
         books.finish_held(15, &Fate::Dropped(DropReason::MemoryFull));
-        books.finish_held(5, &Fate::Rejected("INVALID_ARGUMENT".into()));
+        books.finish_held(5, &Fate::Rejected { code: "INVALID_ARGUMENT".into(), cause: String::new() });
         books.finish_withdrawn(10, &Fate::Delivered);
-        books.correct_partial(3);
+        books.correct_partial(3, "three are bad");
         books.recover(7);
         books.recover_damaged(2);
         books.finish_held(7, &Fate::Dropped(DropReason::BacklogAge));

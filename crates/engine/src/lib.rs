@@ -25,6 +25,7 @@ mod codec;
 mod export;
 mod histogram;
 mod intake;
+mod losses;
 mod metrics;
 mod obligation;
 mod pipeline;
@@ -144,6 +145,8 @@ pub struct Engine {
     servers: Vec<JoinHandle<()>>,
     writer: Option<JoinHandle<()>>,
     endpoints: Vec<JoinHandle<()>>,
+    /// Looks after the accounts.
+    warden: JoinHandle<()>,
 }
 
 impl Engine {
@@ -166,13 +169,14 @@ impl Engine {
         let (store, writer) = start_writer(opened, &accounts, &settings, clock)?;
         let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone()));
         let common = Common { limits: pipelines::limits(division), budget: budget.clone(), store, clock };
-        let mut pipelines = Pipelines::new(settings, common, accounts, Arc::clone(&intake));
+        let mut pipelines = Pipelines::new(settings, common, Arc::clone(&accounts), Arc::clone(&intake));
         let Changes { faults, .. } = pipelines.apply(plan);
         let receivers = Arc::new(ReceiverStats::default());
         let reloads = Arc::new(Reloads::starting(faults.is_empty()));
         report(&faults);
         let metrics = Arc::new(metrics::Metrics {
             intake: Arc::clone(&intake),
+            accounts: Arc::clone(&accounts),
             budget: budget.clone(),
             receivers: Arc::clone(&receivers),
             reloads: Arc::clone(&reloads),
@@ -196,7 +200,8 @@ impl Engine {
             tokio::spawn(admin::Endpoint::Health(Arc::clone(&intake)).serve(sockets.health)),
             tokio::spawn(admin::Endpoint::Admin(samples).serve(sockets.admin)),
         ];
-        Ok(Self { addresses, pipelines, intake, receiver, admin_gate, reloads, stop, servers, writer, endpoints })
+        let warden = tokio::spawn(accounts.look_after(clock));
+        Ok(Self { addresses, pipelines, intake, receiver, admin_gate, reloads, stop, servers, writer, endpoints, warden })
     }
 
     /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up of one of them is logged, and
@@ -273,8 +278,9 @@ impl Engine {
             () = self.finish(deadline) => true,
             () = hurry => false,
         };
-        self.servers.iter().chain(&self.endpoints).for_each(JoinHandle::abort);
+        self.servers.iter().chain(&self.endpoints).chain([&self.warden]).for_each(JoinHandle::abort);
         self.pipelines.end().await;
+        self.pipelines.accounts.say_losses();
         Stopped { books: self.intake.books(), in_order }
     }
 

@@ -15,6 +15,8 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use weir_plan::Signal;
 
+use crate::account::Account;
+use crate::accounts::Accounts;
 use crate::books::Snapshot;
 use crate::budget::Budget;
 use crate::histogram::Histogram;
@@ -28,6 +30,7 @@ use crate::reloads::Reloads;
 #[derive(Debug)]
 pub(crate) struct Metrics {
     pub(crate) intake: Arc<Intake>,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) budget: Budget,
     pub(crate) receivers: Arc<ReceiverStats>,
     pub(crate) reloads: Arc<Reloads>,
@@ -54,6 +57,9 @@ type Labels = Vec<(&'static str, String)>;
 /// A pipeline and a copy of its books.
 type Row<'a> = (&'a Pipeline, Snapshot);
 
+/// The labels of a pipeline that there is or was, and a copy of its books.
+type Books = (Labels, Snapshot);
+
 impl Collector for Metrics {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut writer = Writer { encoder };
@@ -62,10 +68,11 @@ impl Collector for Metrics {
             pipelines.iter().map(|pipeline| (&**pipeline, pipeline.account.books.snapshot())).collect();
         self.receivers(&mut writer)?;
         exporters(&mut writer, &rows)?;
-        books(&mut writer, &rows)?;
+        let books = self.books(&rows);
+        self::books(&mut writer, &books)?;
         self.pipelines(&mut writer, &rows)?;
         if let Some(store) = self.intake.store() {
-            journal::journal(&mut writer, store, &rows)?;
+            journal::journal(&mut writer, store, &rows, &books)?;
         }
         rules::rules(&mut writer, &self.intake.routes())?;
         self.configuration(&mut writer)?;
@@ -74,6 +81,15 @@ impl Collector for Metrics {
 }
 
 impl Metrics {
+    /// The books of the pipelines that there are, and of those that are gone: what became of their items is still to be
+    /// seen.
+    fn books(&self, rows: &[Row<'_>]) -> Vec<Books> {
+        let running = rows.iter().map(|(pipeline, books)| (pipeline_labels(pipeline), books.clone()));
+        let is_gone = |account: &Arc<Account>| !rows.iter().any(|(pipeline, _)| pipeline.account.id == account.id);
+        let gone = self.accounts.orphans().into_iter().filter(is_gone);
+        running.chain(gone.map(|account| (account_labels(&account), account.books.snapshot()))).collect()
+    }
+
     fn receivers(&self, writer: &mut Writer<'_>) -> fmt::Result {
         let transports = [("grpc", &self.receivers.grpc), ("http", &self.receivers.http)];
         let labels = |transport: &str| vec![("receiver", "otlp".to_owned()), ("transport", transport.to_owned())];
@@ -199,21 +215,20 @@ fn exporters(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
 }
 
 /// The books of P4. `accepted + recovered = delivered + filtered + dropped + rejected + pending` within one scrape.
-fn books(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
-    let of =
-        |read: fn(&Snapshot) -> u64| rows.iter().map(move |(pipeline, books)| (pipeline_labels(pipeline), read(books)));
+fn books(writer: &mut Writer<'_>, rows: &[Books]) -> fmt::Result {
+    let of = |read: fn(&Snapshot) -> u64| rows.iter().map(move |(labels, books)| (labels.clone(), read(books)));
     writer.counters("weir_pipeline_accepted_items", "Items taken over from clients", of(|books| books.accepted))?;
     writer.counters("weir_pipeline_delivered_items", "Items the backend took", of(|books| books.delivered))?;
-    let filtered = rows.iter().flat_map(|(pipeline, books)| {
-        books.filtered.iter().map(|(reason, count)| (labels_with(pipeline, "reason", reason), *count))
+    let filtered = rows.iter().flat_map(|(labels, books)| {
+        books.filtered.iter().map(|(reason, count)| (labels_with(labels, "reason", reason), *count))
     });
     writer.counters("weir_pipeline_filtered_items", "Items removed on the user's request, by reason", filtered)?;
-    let dropped = rows.iter().flat_map(|(pipeline, books)| {
-        books.dropped.iter().map(|(reason, count)| (labels_with(pipeline, "reason", reason), *count))
+    let dropped = rows.iter().flat_map(|(labels, books)| {
+        books.dropped.iter().map(|(reason, count)| (labels_with(labels, "reason", reason), *count))
     });
     writer.counters("weir_pipeline_dropped_items", "Items given up, by reason", dropped)?;
-    let rejected = rows.iter().flat_map(|(pipeline, books)| {
-        books.rejected.iter().map(|(code, count)| (labels_with(pipeline, "code", code), *count))
+    let rejected = rows.iter().flat_map(|(labels, books)| {
+        books.rejected.iter().map(|(code, count)| (labels_with(labels, "code", code), *count))
     });
     writer.counters("weir_pipeline_rejected_items", "Items the backend refused for good, by its code", rejected)?;
     writer.counters(
@@ -221,9 +236,8 @@ fn books(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
         "Items given back to their clients to send again",
         of(|books| books.withdrawn),
     )?;
-    let gauge = |read: fn(&Snapshot) -> u64| {
-        rows.iter().map(move |(pipeline, books)| (pipeline_labels(pipeline), read(books) as f64))
-    };
+    let gauge =
+        |read: fn(&Snapshot) -> u64| rows.iter().map(move |(labels, books)| (labels.clone(), read(books) as f64));
     writer.gauges("weir_pipeline_pending_items", "Items accepted and not finished", gauge(|books| books.pending))?;
     writer.gauges(
         "weir_pipeline_waiting_items",
@@ -247,11 +261,15 @@ fn load(counter: &AtomicU64) -> u64 {
 }
 
 fn pipeline_labels(pipeline: &Pipeline) -> Labels {
-    vec![("pipeline", pipeline.name().to_owned()), ("signal", pipeline.signal().name().to_owned())]
+    account_labels(&pipeline.account)
 }
 
-fn labels_with(pipeline: &Pipeline, name: &'static str, value: &str) -> Labels {
-    let mut labels = pipeline_labels(pipeline);
+fn account_labels(account: &Account) -> Labels {
+    vec![("pipeline", account.name().to_owned()), ("signal", account.signal.name().to_owned())]
+}
+
+fn labels_with(labels: &Labels, name: &'static str, value: &str) -> Labels {
+    let mut labels = labels.clone();
     labels.push((name, value.to_owned()));
     labels
 }
@@ -261,7 +279,7 @@ fn backend_states(pipeline: &Pipeline) -> impl Iterator<Item = (Labels, f64)> {
     let standing = pipeline.stats.backend.read();
     State::ALL.into_iter().map(move |state| {
         let is_now = state == standing.state;
-        let mut labels = labels_with(pipeline, "state", state.as_str());
+        let mut labels = labels_with(&pipeline_labels(pipeline), "state", state.as_str());
         let code = if is_now { standing.code.as_str() } else { "" };
         labels.push(("code", code.to_owned()));
         (labels, f64::from(u8::from(is_now)))

@@ -194,7 +194,7 @@ impl Pipeline {
 
     /// The name of its resource, which is unique for its signal.
     pub(crate) fn name(&self) -> &str {
-        self.account.id.split_once('/').map_or(&self.account.id, |(_, name)| name)
+        self.account.name()
     }
 
     /// Gives the pipeline something to deliver.

@@ -266,11 +266,9 @@ impl Pipelines {
         }
         let (pipeline, Snapshot { accepted, delivered, dropped, rejected, pending, .. }) =
             (&account.id, account.books.snapshot());
+        account.books.losses().say_all();
         let (dropped, rejected): (u64, u64) = (dropped.values().sum(), rejected.values().sum());
         tracing::info!(pipeline, accepted, delivered, dropped, rejected, pending, "pipeline removed");
-        if account.queue.is_none() {
-            self.accounts.forget(&account.id);
-        }
     }
 
     /// Tells all pipelines to finish by `deadline`.

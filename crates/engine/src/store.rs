@@ -34,7 +34,7 @@ const SEGMENTS_PER_DISK: u64 = 64;
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
 /// What waits for a pipeline that is not configured is given up when this process has run for this long without it.
-const ORPHANS_WAIT: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const ORPHANS_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// After a failure the disk is tried again this much later; until then clients wait for delivery alone.
 const TRY_AGAIN: Duration = Duration::from_millis(250);

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use super::{Labels, PENDING_BYTES, Row, Writer, load, pipeline_labels, queue_labels};
+use super::{Books, Labels, PENDING_BYTES, Row, Writer, load, pipeline_labels, queue_labels};
 use crate::account::Account;
 use crate::store::Store;
 
 /// The journal's own figures, and each pipeline's backlog in it.
-pub(super) fn journal(writer: &mut Writer<'_>, store: &Store, rows: &[Row<'_>]) -> fmt::Result {
+pub(super) fn journal(writer: &mut Writer<'_>, store: &Store, rows: &[Row<'_>], books: &[Books]) -> fmt::Result {
     backlogs(writer, store, rows)?;
+    let recovered = books.iter().map(|(labels, books)| (labels.clone(), books.recovered));
+    writer.counters("weir_pipeline_recovered_items", "Items found in the journal at the start", recovered)?;
     disk(writer, store)?;
     recovery(writer, store)
 }
@@ -27,8 +29,6 @@ fn backlogs(writer: &mut Writer<'_>, store: &Store, rows: &[Row<'_>]) -> fmt::Re
     let age = |account: &Account| account.backlog_age(now_ms).as_secs_f64();
     let help = "Age of the oldest data in the backlog";
     writer.gauges("weir_pipeline_backlog_oldest_age_seconds", help, gauge(&age))?;
-    let recovered = rows.iter().map(|(pipeline, books)| (pipeline_labels(pipeline), books.recovered));
-    writer.counters("weir_pipeline_recovered_items", "Items found in the journal at the start", recovered)?;
     let orphans = store.accounts.orphans();
     let orphaned = orphans.iter().map(|orphan| (vec![("queue", orphan.id.clone())], orphan.backlog().items as f64));
     let help = "Items in the journal whose pipeline is not configured";

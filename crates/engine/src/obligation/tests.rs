@@ -151,7 +151,7 @@ fn an_entry_is_done_when_its_last_part_is() {
     let quarters = parts[1].split([(bytes("d"), 1), (bytes("ef"), 2)]);
     assert_eq!(account.evict_backlog(0, 0, DropReason::BacklogFull), 0, "it is being delivered in parts");
     parts[0].finish(&Fate::Delivered);
-    quarters[0].finish(&Fate::Rejected("400".into()));
+    quarters[0].finish(&Fate::Rejected { code: "400".into(), cause: String::new() });
     assert_eq!((account.backlog().entries, account.books.snapshot().pending), (1, 2));
     quarters[1].finish(&Fate::Delivered);
     let snapshot = account.books.snapshot();

@@ -104,7 +104,6 @@ fn take(account: &Arc<Account>, bytes: usize, permit: &mut Permit) -> Option<Res
     if chunk.damaged.entries > 0 {
         let items = chunk.damaged.items;
         account.lost(items, DropReason::JournalDamaged);
-        account.report_damage(items);
         log_damage(&queue.journal.discovered_damage());
     }
     let since = Instant::now();

@@ -18,8 +18,8 @@ use weir_journal::{AppendError, Entry, NewEntry, Owed, QueueId};
 use super::{Clock, Command, ORPHANS_WAIT, StoreStats, TRY_AGAIN};
 use crate::account::Account;
 use crate::accounts::Accounts;
-use crate::books::DropReason;
-use crate::obligation::Deposit;
+use crate::books::{DropReason, Fate};
+use crate::obligation::{Deposit, Obligation};
 use crate::seldom::Seldom;
 use crate::settings::Fsync;
 
@@ -214,8 +214,7 @@ impl Writer {
             let max_age_ms = u64::try_from(queue.limits().max_age.as_millis()).unwrap_or(u64::MAX);
             let not_before_ms = now_ms.saturating_sub(max_age_ms);
             if queue.backlog().oldest_ms.is_some_and(|oldest| oldest < not_before_ms) {
-                let items = account.evict_backlog(u64::MAX, not_before_ms, DropReason::BacklogAge);
-                report_loss(&account, items, "is older than weir.dev/backlog-max-age allows");
+                account.evict_backlog(u64::MAX, not_before_ms, DropReason::BacklogAge);
             }
         }
         self.give_up_orphans();
@@ -225,9 +224,11 @@ impl Writer {
         let now = self.parts.clock.elapsed();
         let waited = |orphan: &Arc<Account>| orphan.orphaned_at().is_some_and(|at| now >= at + ORPHANS_WAIT);
         for orphan in self.parts.accounts.orphans().iter().filter(|orphan| waited(orphan)) {
+            for leftover in orphan.take_leftovers() {
+                Obligation::left_behind(leftover, orphan).finish(&Fate::Dropped(DropReason::BacklogAge));
+            }
             if orphan.backlog().entries > 0 {
-                let items = orphan.evict_backlog(0, u64::MAX, DropReason::BacklogAge);
-                report_loss(orphan, items, "is of a pipeline that has not been configured for a day");
+                orphan.evict_backlog(0, u64::MAX, DropReason::BacklogAge);
             }
         }
     }
@@ -239,8 +240,7 @@ impl Writer {
             let Some(queue) = &account.queue else { continue };
             let max_bytes = queue.limits().max_bytes;
             if queue.backlog().bytes > max_bytes {
-                let items = account.evict_backlog(max_bytes, 0, DropReason::BacklogFull);
-                report_loss(account, items, "is more than weir.dev/backlog-max-bytes allows");
+                account.evict_backlog(max_bytes, 0, DropReason::BacklogFull);
             }
         }
     }
@@ -279,16 +279,8 @@ impl Writer {
         for (id, loss) in &losses {
             let Some(account) = account(*id) else { continue };
             account.lost(loss.items, DropReason::DiskFull);
-            report_loss(account, loss.items, "does not fit on the disk");
         }
         !losses.is_empty()
-    }
-}
-
-fn report_loss(account: &Account, items: u64, why: &str) {
-    if items > 0 && account.may_report_loss() {
-        let pipeline = &account.id;
-        tracing::warn!(pipeline, items, "gave up the oldest data of a backlog: it {why}");
     }
 }
 

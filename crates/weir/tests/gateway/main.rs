@@ -24,6 +24,8 @@ mod ingest_security;
 #[cfg(test)]
 mod isolation;
 #[cfg(test)]
+mod losses;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod oauth2;

@@ -56,7 +56,7 @@ impl Delivery {
         batch.pieces.extend(fetched);
         let lost: Vec<Piece> = damaged.iter().rev().map(|at| batch.pieces.remove(*at)).collect();
         damaged.iter().rev().for_each(|at| drop(bodies.remove(*at)));
-        self.account().report_damage(finish(&lost, &Fate::Dropped(DropReason::JournalDamaged)));
+        finish(&lost, &Fate::Dropped(DropReason::JournalDamaged));
         batch.measure();
         match end {
             End::Outcome(outcome) if !is_of_now => self.answered_by_another(&outcome, batch),
@@ -190,11 +190,10 @@ impl Delivery {
         }
         let entered = finish(&batch.pieces, &Fate::Delivered);
         if rejected > 0 {
-            self.account().books.correct_partial(rejected.min(entered));
-        }
-        if (rejected > 0 || !message.is_empty()) && self.pace.may_report_loss(now) {
+            self.account().books.correct_partial(rejected.min(entered), message);
+        } else if !message.is_empty() && self.pace.may_report_loss(now) {
             let pipeline = &self.account().id;
-            tracing::warn!(pipeline, rejected, cause = message, "backend took a request only in part");
+            tracing::warn!(pipeline, cause = message, "backend took a request with a warning");
         }
     }
 

@@ -153,13 +153,9 @@ impl Delivery {
         let items = batch.items();
         // What was found out need not be paid for again: the search may go on.
         self.retries.taken(Instant::now());
-        if self.pace.may_report_loss(Instant::now()) {
-            let pipeline = &self.account().id;
-            tracing::warn!(pipeline, code, cause = message, items, "backend refused data for good");
-        }
         self.account().share.progressed();
         self.sample(&code, message, items, bodies.first());
-        finish(&batch.pieces, &Fate::Rejected(code));
+        finish(&batch.pieces, &Fate::Rejected { code, cause: message.to_owned() });
     }
 
     /// Keeps what was refused for the user to look at.

@@ -1,0 +1,184 @@
+//! What the log says of losses: items of one pipeline that were given up, or that its backend refused for good.
+//!
+//! The first loss of a kind is said at once. What follows is summed up and said at the end of each interval, when the
+//! pipeline leaves, and at the end of the process: the lines of a kind add up to what the books have. Every loss passes
+//! through here on its way from the books.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::books::{DropReason, Fate};
+
+/// Time between two log lines about losses of one kind.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    pipeline: String,
+    kinds: Mutex<BTreeMap<Kind, Tally>>,
+}
+
+/// What is summed up together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Dropped(DropReason),
+    /// By code.
+    Rejected(String),
+}
+
+/// Losses of one kind.
+#[derive(Debug)]
+struct Tally {
+    said: Instant,
+    /// Items lost since then, of which the log says nothing yet ...
+    items: u64,
+    /// ... and what the backend said of the first of them.
+    cause: String,
+}
+
+/// One line of the log.
+#[derive(Debug, PartialEq, Eq)]
+struct Line {
+    kind: Kind,
+    items: u64,
+    /// The time in which they were lost.
+    over: Duration,
+    cause: String,
+}
+
+impl Losses {
+    /// Of a pipeline.
+    pub(crate) fn new(pipeline: &str) -> Self {
+        Self { pipeline: pipeline.to_owned(), kinds: Mutex::default() }
+    }
+
+    /// Items met their fate.
+    pub(crate) fn note(&self, items: u64, fate: &Fate) {
+        if let Some(line) = self.enter(items, fate, Instant::now()) {
+            self.say(&line);
+        }
+    }
+
+    /// Says what was lost in the intervals that are over.
+    pub(crate) fn say_due(&self, now: Instant) {
+        self.take(|tally| now.duration_since(tally.said) >= EVERY, now).iter().for_each(|line| self.say(line));
+    }
+
+    /// Says what is unsaid: nothing follows for some time.
+    pub(crate) fn say_all(&self) {
+        self.take(|_| true, Instant::now()).iter().for_each(|line| self.say(line));
+    }
+
+    /// What is to be said at once.
+    fn enter(&self, items: u64, fate: &Fate, now: Instant) -> Option<Line> {
+        let (kind, cause) = match fate {
+            Fate::Delivered => return None,
+            Fate::Dropped(reason) => (Kind::Dropped(*reason), ""),
+            Fate::Rejected { code, cause } => (Kind::Rejected(code.clone()), cause.as_str()),
+        };
+        if items == 0 {
+            return None;
+        }
+        let mut kinds = self.lock();
+        match kinds.get_mut(&kind) {
+            Some(tally) if tally.items > 0 || now.duration_since(tally.said) < EVERY => {
+                if tally.items == 0 {
+                    cause.clone_into(&mut tally.cause);
+                }
+                tally.items += items;
+                None
+            }
+            _ => {
+                kinds.insert(kind.clone(), Tally { said: now, items: 0, cause: String::new() });
+                Some(Line { kind, items, over: Duration::ZERO, cause: cause.to_owned() })
+            }
+        }
+    }
+
+    /// The sums of those kinds, which begin anew.
+    fn take(&self, is_due: impl Fn(&Tally) -> bool, now: Instant) -> Vec<Line> {
+        let mut kinds = self.lock();
+        let due = kinds.iter_mut().filter(|(_, tally)| tally.items > 0 && is_due(tally));
+        let line = |(kind, tally): (&Kind, &mut Tally)| {
+            let over = now.duration_since(std::mem::replace(&mut tally.said, now));
+            let (items, cause) = (std::mem::take(&mut tally.items), std::mem::take(&mut tally.cause));
+            Line { kind: kind.clone(), items, over, cause }
+        };
+        due.map(line).collect()
+    }
+
+    fn say(&self, line: &Line) {
+        let (pipeline, items, seconds) = (&self.pipeline, line.items, line.over.as_secs());
+        match &line.kind {
+            Kind::Dropped(reason) => {
+                let (reason, why) = (reason.as_str(), reason.explanation());
+                if line.kind.is_of_the_users_making() {
+                    tracing::warn!(pipeline, reason, items, seconds, "gave up data: {why}");
+                } else {
+                    tracing::error!(pipeline, reason, items, seconds, "gave up data: {why}");
+                }
+            }
+            Kind::Rejected(code) => {
+                let cause = &line.cause;
+                tracing::warn!(pipeline, code, cause, items, seconds, "backend refused data for good");
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Kind, Tally>> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kind {
+    /// A limit that the user sets was reached.
+    fn is_of_the_users_making(&self) -> bool {
+        !matches!(self, Self::Dropped(DropReason::Shutdown | DropReason::JournalDamaged))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn rejected(cause: &str) -> Fate {
+        Fate::Rejected { code: "400".into(), cause: cause.into() }
+    }
+
+    #[test]
+    fn the_first_is_said_at_once_and_the_rest_is_summed_up() {
+        let (losses, start) = (Losses::new("traces/shop"), Instant::now());
+        let full = Fate::Dropped(DropReason::MemoryFull);
+        let first = losses.enter(20, &full, start).unwrap();
+        assert_eq!((first.items, first.over), (20, Duration::ZERO));
+        for _ in 0..100 {
+            assert_eq!(losses.enter(20, &full, start + 29 * SECOND), None);
+        }
+        let due = |now: Instant| losses.take(|tally| now.duration_since(tally.said) >= EVERY, now);
+        assert_eq!(due(start + 29 * SECOND), []);
+        let lines = due(start + 30 * SECOND);
+        assert_eq!(lines.iter().map(|line| (line.items, line.over)).collect::<Vec<_>>(), [(2000, EVERY)]);
+        assert_eq!(due(start + 60 * SECOND), [], "nothing was lost in that interval");
+        assert_eq!(losses.enter(7, &full, start + 61 * SECOND).unwrap().items, 7, "a new beginning");
+        assert_eq!(losses.enter(7, &Fate::Delivered, start), None);
+    }
+
+    /// One kind does not hide another, and what was not looked at in time is not said in two lines.
+    #[test]
+    fn kinds_are_told_apart() {
+        let (losses, start) = (Losses::new("traces/shop"), Instant::now());
+        assert!(losses.enter(1, &Fate::Dropped(DropReason::MemoryFull), start).is_some());
+        assert_eq!(losses.enter(1, &rejected("bad"), start).unwrap().cause, "bad");
+        assert!(losses.enter(1, &rejected("worse"), start + SECOND).is_none());
+        assert!(losses.enter(1, &rejected("worst"), start + 40 * SECOND).is_none());
+        let lines = losses.take(|_| true, start + 40 * SECOND);
+        let [Line { kind: Kind::Rejected(code), items: 2, cause, .. }] = &*lines else { panic!("{lines:?}") };
+        assert_eq!((code.as_str(), cause.as_str()), ("400", "worse"));
+    }
+}
