@@ -22,6 +22,7 @@ use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::receive::BySignal;
 use crate::rules::{Processed, Removed, Rules, Taken};
+use crate::settings::LAST_ANSWERS;
 use crate::store::Store;
 use receipt::{Offer, Receipt};
 
@@ -39,12 +40,23 @@ const READY_BYTES: usize = 4096;
 pub(crate) enum Verdict {
     /// Every pipeline has delivered or holds the data.
     Secured,
-    /// No pipeline can take it; the client shall try again after this long.
-    Refused(Duration),
+    /// It cannot be taken now; the client shall try again after this long.
+    Refused(Obstacle, Duration),
     /// There is not enough memory to work on it now.
     NoMemory,
     /// It can only be taken in smaller parts.
     TooLarge(String),
+}
+
+/// What stands in the way of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// A pipeline has no room for it.
+    Full,
+    /// Some backend did not take it, and it cannot be written to the disk.
+    DiskFails,
+    /// The same, and the disk does not answer.
+    DiskHangs,
 }
 
 /// The way of a request into one pipeline.
@@ -151,6 +163,11 @@ impl Intake {
     pub(crate) fn drain(&self, deadline: Instant) {
         // Only the first call counts.
         let _ = self.drain_deadline.set(deadline);
+    }
+
+    /// Whether answers have to be given now or never.
+    fn has_ended(&self) -> bool {
+        self.drain_deadline.get().is_some_and(|deadline| *deadline + LAST_ANSWERS / 2 <= Instant::now())
     }
 
     pub(crate) fn is_draining(&self) -> bool {

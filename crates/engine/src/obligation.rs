@@ -23,6 +23,7 @@ pub(crate) use stored::{Leftover, LoadError, Stored};
 use crate::account::Account;
 use crate::books::{DropReason, Fate};
 use crate::budget::OVERHEAD_BYTES;
+use crate::store::Inside;
 
 /// What is to be done when a request is answered, or would be; it is told whether the client has to send again.
 type Settlement = Box<dyn FnOnce(bool) + Send>;
@@ -127,6 +128,8 @@ pub(crate) struct Deposit {
     pub(crate) body: Bytes,
     /// A request with it is under way: whatever is made of it, it must not be sent again beside that.
     pub(crate) sent: bool,
+    /// Counts it for as long as the writer has it.
+    pub(crate) inside: Option<Arc<Inside>>,
 }
 
 impl Drop for Deposit {
@@ -281,7 +284,7 @@ impl Obligation {
         match std::mem::replace(&mut *phase, Phase::Done) {
             Phase::Waiting { body, sent, .. } => {
                 self.account.depositing(body.len());
-                deposits.push(Deposit { obligation: Arc::clone(self), body: body.clone(), sent });
+                deposits.push(Deposit { obligation: Arc::clone(self), body: body.clone(), sent, inside: None });
                 *phase = if sent { Phase::Waiting { body, sent, deposited: true } } else { Phase::Storing };
             }
             Phase::Split(parts) => {

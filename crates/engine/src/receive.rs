@@ -222,10 +222,10 @@ impl Receiver {
                 Err(Refusal::no_memory())
             }
             Verdict::TooLarge(message) => Err(Refusal::too_large_to_process(message)),
-            Verdict::Refused(retry_after) => {
+            Verdict::Refused(obstacle, retry_after) => {
                 counters.refused[signal as usize].fetch_add(items, Ordering::Relaxed);
                 let draining = self.intake.is_draining();
-                Err(if draining { Refusal::draining(retry_after) } else { Refusal::full(retry_after) })
+                Err(if draining { Refusal::draining(retry_after) } else { Refusal::obstructed(obstacle, retry_after) })
             }
         }
     }

@@ -7,8 +7,8 @@
 mod writer;
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -21,6 +21,7 @@ use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
 use crate::histogram::Histogram;
 use crate::obligation::Deposit;
+use crate::seldom::Seldom;
 use crate::settings::Fsync;
 use crate::share::Share;
 pub(crate) use writer::Writer;
@@ -107,6 +108,9 @@ fn uptime() -> Duration {
     clock_gettime(ClockId::Boottime).try_into().unwrap_or_default()
 }
 
+/// A disk that has not done one thing in this time hangs: longer than it takes a slow one to write the largest group.
+const HANGS_AFTER: Duration = Duration::from_secs(2);
+
 /// What the journal's writer counts.
 #[derive(Debug, Default)]
 pub(crate) struct StoreStats {
@@ -124,6 +128,59 @@ pub(crate) struct StoreStats {
     pub(crate) syncs: Histogram,
     /// When the disk may be tried again, in milliseconds after the start; 0 when it works.
     tries_again_ms: AtomicU64,
+    /// When the writer began with what it does now, in milliseconds after the start and one more; 0 while it waits for work.
+    began_ms: AtomicU64,
+    /// Bytes that were handed to the writer and are not on disk.
+    inside: AtomicUsize,
+    hang_reported: Mutex<Seldom>,
+}
+
+impl StoreStats {
+    /// How long the disk has been at what it does now.
+    pub(crate) fn busy(&self, clock: &Clock) -> Duration {
+        match self.began_ms.load(Ordering::Acquire) {
+            0 => Duration::ZERO,
+            began => clock.started.elapsed().saturating_sub(Duration::from_millis(began - 1)),
+        }
+    }
+}
+
+/// The disk is at work, until this is dropped.
+#[derive(Debug)]
+struct Busy {
+    stats: Arc<StoreStats>,
+    clock: Clock,
+}
+
+impl Busy {
+    fn begin(stats: &Arc<StoreStats>, clock: Clock) -> Self {
+        let now = u64::try_from(clock.started.elapsed().as_millis()).unwrap_or(u64::MAX / 2);
+        stats.began_ms.store(now + 1, Ordering::Release);
+        Self { stats: Arc::clone(stats), clock }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let took = self.stats.busy(&self.clock);
+        self.stats.began_ms.store(0, Ordering::Release);
+        if took > HANGS_AFTER {
+            tracing::warn!(seconds = took.as_secs(), "the disk answers again");
+        }
+    }
+}
+
+/// Bytes of one request that the writer has; it may be a long time until it lets them go.
+#[derive(Debug)]
+pub(crate) struct Inside {
+    stats: Arc<StoreStats>,
+    bytes: usize,
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.stats.inside.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
 }
 
 /// What opening the journal took.
@@ -210,7 +267,11 @@ impl Store {
 
     /// Puts pieces on disk. Each obligation is told: [`Obligation::secure`](crate::obligation::Obligation::secure) or
     /// `withdraw`.
-    pub(crate) fn put(&self, deposits: Vec<Deposit>) {
+    pub(crate) fn put(&self, mut deposits: Vec<Deposit>) {
+        let bytes = distinct_bytes(&deposits);
+        self.stats.inside.fetch_add(bytes, Ordering::AcqRel);
+        let inside = Arc::new(Inside { stats: Arc::clone(&self.stats), bytes });
+        deposits.iter_mut().for_each(|deposit| deposit.inside = Some(Arc::clone(&inside)));
         if let Err(lost) = self.inbox.send(Command::Put(deposits))
             && let Command::Put(deposits) = lost.0
         {
@@ -227,8 +288,34 @@ impl Store {
 
     /// Whether the disk took what it was given last, or may be tried again.
     pub(crate) fn is_working(&self) -> bool {
+        if self.hangs() {
+            return false;
+        }
         let tries_again = self.stats.tries_again_ms.load(Ordering::Relaxed);
         tries_again == 0 || self.clock.started.elapsed() >= Duration::from_millis(tries_again)
+    }
+
+    /// Whether the disk does not answer.
+    pub(crate) fn hangs(&self) -> bool {
+        self.stats.busy(&self.clock) > HANGS_AFTER
+    }
+
+    /// Some client is told so.
+    pub(crate) fn report_hang(&self) {
+        let mut reported = self.stats.hang_reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.is_due(Instant::now()) {
+            let seconds = self.stats.busy(&self.clock).as_secs();
+            tracing::error!(
+                seconds,
+                "the disk does not answer; clients whose data no backend takes are asked to send it again"
+            );
+        }
+    }
+
+    /// Whether the writer may have more, so that what waits for the disk never has more than `limit` bytes of the memory:
+    /// what it has it keeps for as long as the disk hangs.
+    pub(crate) fn has_room(&self, limit: usize) -> bool {
+        self.stats.inside.load(Ordering::Acquire) < limit
     }
 
     /// Whether the last attempt to write failed.
@@ -240,8 +327,16 @@ impl Store {
     /// given another chance.
     pub(crate) fn has_failed_lately(&self) -> bool {
         let tries_again = Duration::from_millis(self.stats.tries_again_ms.load(Ordering::Relaxed));
-        self.has_failed() && self.clock.started.elapsed() < tries_again + FAILURE_COUNTS
+        self.hangs() || (self.has_failed() && self.clock.started.elapsed() < tries_again + FAILURE_COUNTS)
     }
+}
+
+/// Bytes of the deposits of one request. Those of the same bytes follow each other.
+fn distinct_bytes(deposits: &[Deposit]) -> usize {
+    let mut last = std::ptr::null();
+    let distinct =
+        deposits.iter().filter(|deposit| std::mem::replace(&mut last, deposit.body.as_ptr()) != deposit.body.as_ptr());
+    distinct.map(|deposit| deposit.body.len()).sum()
 }
 
 fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &Accounts) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Intake, Verdict};
+use super::{Intake, Obstacle, Verdict};
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::rules::{Removed, Taken};
@@ -21,6 +21,12 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 /// How often it looks.
 const ROOM_CHECK: Duration = Duration::from_millis(20);
+
+/// How often a client that waits for the disk looks whether that answers.
+const HANG_CHECK: Duration = Duration::from_millis(100);
+
+/// Of the memory for payloads, what may wait for the disk: one part in so many.
+const OF_MEMORY_FOR_DISK: usize = 2;
 
 /// The least part of `spill_after` that a client waits: a backend that has just come back gets its chance.
 const LEAST_PATIENCE: f64 = 0.1;
@@ -75,13 +81,16 @@ impl Receipt<'_> {
     pub(super) async fn verdict(mut self) -> Verdict {
         self.wait_until(Instant::now() + self.patience()).await;
         let store = self.intake.store.as_ref().filter(|store| store.is_working());
-        if let Some(store) = store.filter(|_| !self.ticket.is_secured()) {
+        if let Some(store) = store.filter(|_| !self.ticket.is_secured())
+            && self.finds_room_with(store, Instant::now() + ROOM_PATIENCE).await
+        {
             if !self.put(store) {
-                return self.withdraw();
+                return self.withdraw(Obstacle::Full);
             }
-            // The writer withdraws what it cannot put on disk.
-            self.wait_until_answered().await;
-            return self.answer();
+            // The writer withdraws what it cannot put on disk, unless the disk hangs.
+            self.wait_for_writer(store).await;
+            let obstacle = self.obstacle();
+            return if self.ticket.is_secured() { self.answer(obstacle) } else { self.withdraw(obstacle) };
         }
         self.wait_for_room(Instant::now() + ROOM_PATIENCE).await;
         if let Some(deadline) = self.intake.drain_deadline.get() {
@@ -114,9 +123,38 @@ impl Receipt<'_> {
         }
     }
 
-    async fn wait_until_answered(&self) {
-        while !self.ticket.is_secured() {
-            self.ticket.changed.notified().await;
+    /// Waits until the writer may have it; false when it may not, or need not any more.
+    async fn finds_room_with(&self, store: &Store, deadline: Instant) -> bool {
+        let limit = self.intake.budget.capacity() / OF_MEMORY_FOR_DISK;
+        while !self.ticket.is_secured() && store.is_working() {
+            if store.has_room(limit) {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                break;
+            }
+            // As above.
+            let _ = tokio::time::timeout(ROOM_CHECK, self.ticket.changed.notified()).await;
+        }
+        false
+    }
+
+    /// Waits for what the writer says, but neither for a disk that hangs nor beyond the end of the process.
+    async fn wait_for_writer(&self, store: &Store) {
+        while !self.ticket.is_secured() && !store.hangs() && !self.intake.has_ended() {
+            let _ = tokio::time::timeout(HANG_CHECK, self.ticket.changed.notified()).await;
+        }
+    }
+
+    /// Why a request cannot be taken.
+    fn obstacle(&self) -> Obstacle {
+        match &self.intake.store {
+            Some(store) if store.hangs() => {
+                store.report_hang();
+                Obstacle::DiskHangs
+            }
+            Some(store) if store.has_failed() => Obstacle::DiskFails,
+            _ => Obstacle::Full,
         }
     }
 
@@ -190,11 +228,12 @@ impl Receipt<'_> {
     /// cases the client is refused and nothing is lost.
     fn decide(&mut self) -> Verdict {
         self.decided = true;
+        let obstacle = self.obstacle();
         if self.ticket.is_secured() {
-            return self.answer();
+            return self.answer(obstacle);
         }
         if self.intake.is_draining() || self.intake.store.is_some() {
-            return self.withdraw();
+            return self.withdraw(obstacle);
         }
         let anyone_well = self.anyone_well();
         let places: Vec<Place<'_>> =
@@ -204,22 +243,22 @@ impl Receipt<'_> {
             places.iter().for_each(Place::hold);
         } else {
             places.iter().for_each(Place::release);
-            return self.withdraw();
+            return self.withdraw(obstacle);
         }
-        self.answer()
+        self.answer(obstacle)
     }
 
     /// Gives everything that is still open back to the client.
-    fn withdraw(&mut self) -> Verdict {
+    fn withdraw(&mut self, obstacle: Obstacle) -> Verdict {
         self.decided = true;
         self.offers.iter().flat_map(|offer| &offer.claims).for_each(|claim| claim.withdraw());
-        self.answer()
+        self.answer(obstacle)
     }
 
-    fn answer(&mut self) -> Verdict {
+    fn answer(&mut self, obstacle: Obstacle) -> Verdict {
         let refused = self.ticket.was_withdrawn();
         self.offers.iter_mut().for_each(|offer| offer.settle(refused));
-        if refused { Verdict::Refused(retry_after()) } else { Verdict::Secured }
+        if refused { Verdict::Refused(obstacle, retry_after()) } else { Verdict::Secured }
     }
 
     /// Those that take something of the request: one whose rules left nothing of it has no say.
@@ -229,11 +268,13 @@ impl Receipt<'_> {
 
     /// The client went away unanswered: what it sent is kept all the same where that costs nothing.
     fn conclude(&mut self) {
-        match self.intake.store.as_ref().filter(|store| store.is_working() && !self.ticket.is_secured()) {
+        let limit = self.intake.budget.capacity() / OF_MEMORY_FOR_DISK;
+        let may_put = |store: &&Store| store.is_working() && store.has_room(limit) && !self.ticket.is_secured();
+        match self.intake.store.as_ref().filter(may_put) {
             // The writer says what becomes of it.
             Some(store) if self.put(store) => {}
             Some(_) => {
-                self.withdraw();
+                self.withdraw(Obstacle::Full);
             }
             None => {
                 self.decide();

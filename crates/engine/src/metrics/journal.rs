@@ -55,8 +55,10 @@ fn disk(writer: &mut Writer<'_>, store: &Store) -> fmt::Result {
     let untidy = load(&stats.tidy_failures) as f64;
     let help = "Times that what was delivered could not be written down, or files not be deleted";
     writer.float_counter("weir_journal_tidy_failures", help, untidy)?;
-    let failed = f64::from(u8::from(store.has_failed()));
+    let failed = f64::from(u8::from(store.has_failed() || store.hangs()));
     writer.gauges("weir_journal_failed", "1 while the journal cannot be written to", one(failed))?;
+    let busy = stats.busy(&store.clock).as_secs_f64();
+    writer.gauges("weir_journal_busy_seconds", "How long the disk has been at what it does now", one(busy))?;
     writer.gauges("weir_journal_segments", "Files that hold data", one(journal.segments as f64))?;
     writer.gauges("weir_journal_disk_bytes", "Space that these files take", one(journal.disk_bytes as f64))?;
     let damage = journal.damage;

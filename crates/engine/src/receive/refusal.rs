@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use crate::codec::InflateError;
+use crate::intake::Obstacle;
 use crate::status::Code;
 
 /// Kinds of refusal, as they are counted.
@@ -20,10 +21,11 @@ pub(crate) enum Reason {
     Unsupported,
     Aborted,
     Unauthenticated,
+    Disk,
 }
 
 /// Label values, in the order of [`Reason`].
-pub(crate) const REASONS: [&str; 9] = [
+pub(crate) const REASONS: [&str; 10] = [
     "malformed",
     "too_large",
     "no_memory",
@@ -33,6 +35,7 @@ pub(crate) const REASONS: [&str; 9] = [
     "unsupported",
     "aborted",
     "unauthenticated",
+    "disk",
 ];
 
 /// A refusal as it is answered.
@@ -72,8 +75,19 @@ impl Refusal {
         Self::passing(Reason::NoMemory, message, MEMORY_RETRY_AFTER.mul_f64(1.0 + fastrand::f64()))
     }
 
-    pub(super) fn full(retry_after: Duration) -> Self {
-        Self::passing(Reason::Full, "no pipeline can take more data now; try again".to_owned(), retry_after)
+    /// It cannot be taken now, and nothing of it is kept.
+    pub(super) fn obstructed(obstacle: Obstacle, retry_after: Duration) -> Self {
+        let (reason, message) = match obstacle {
+            Obstacle::Full => (Reason::Full, "no pipeline can take more data now; try again"),
+            Obstacle::DiskFails => (
+                Reason::Disk,
+                "the disk is full or cannot be written to, and not every backend took the data in time; try again",
+            ),
+            Obstacle::DiskHangs => {
+                (Reason::Disk, "the disk does not answer, and not every backend took the data in time; try again")
+            }
+        };
+        Self::passing(reason, message.to_owned(), retry_after)
     }
 
     pub(super) fn draining(retry_after: Duration) -> Self {

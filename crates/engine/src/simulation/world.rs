@@ -507,7 +507,7 @@ async fn offer(intake: &Intake, ledger: &Ledger, of: (&Budget, u8), (ids, paddin
         Verdict::Secured => {
             ledger.acknowledged.lock().unwrap().extend(ids.into_iter().map(|id| (id, pipelines)));
         }
-        Verdict::Refused(_) | Verdict::NoMemory | Verdict::TooLarge(_) => {
+        Verdict::Refused(..) | Verdict::NoMemory | Verdict::TooLarge(_) => {
             ledger.refused.fetch_add(items, Ordering::Relaxed);
         }
     }

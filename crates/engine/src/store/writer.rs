@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use weir_journal::{AppendError, Entry, NewEntry, Owed, QueueId};
 
-use super::{Clock, Command, ORPHANS_WAIT, StoreStats, TRY_AGAIN};
+use super::{Busy, Clock, Command, ORPHANS_WAIT, StoreStats, TRY_AGAIN};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::books::{DropReason, Fate};
@@ -98,8 +98,14 @@ impl Writer {
         loop {
             tokio::select! {
                 biased;
-                _ = tidy.tick() => self.tidy(),
-                _ = sync.tick() => self.sync(),
+                _ = tidy.tick() => {
+                    let _busy = self.begin();
+                    self.tidy();
+                }
+                _ = sync.tick() => {
+                    let _busy = self.begin();
+                    self.sync();
+                }
                 _ = self.commands.recv_many(&mut inbox, REQUESTS_PER_GROUP) => {
                     let closes = inbox.is_empty() || inbox.iter().any(|command| matches!(command, Command::Close));
                     self.commit(inbox.drain(..).flat_map(Command::deposits));
@@ -118,6 +124,10 @@ impl Writer {
         }
     }
 
+    fn begin(&self) -> Busy {
+        Busy::begin(&self.parts.stats, self.parts.clock)
+    }
+
     /// Puts pieces on disk and tells their obligations.
     fn commit(&mut self, deposits: impl Iterator<Item = Deposit>) {
         let mut drafts = draft(deposits);
@@ -129,7 +139,9 @@ impl Writer {
             };
             let count = drafts.iter().take_while(|draft| fits(draft)).count().max(1);
             let rest = drafts.split_off(count);
+            let busy = self.begin();
             self.commit_group(&drafts);
+            drop(busy);
             drafts = rest;
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use weir_engine::Settings;
 use weir_engine::settings::{Fsync, Journal};
-use weir_journal::OsFs;
+use weir_journal::{Fs, OsFs};
 
 use crate::support::{eventually, gateway};
 
@@ -57,7 +57,12 @@ impl DataDir {
 
     /// Settings of an engine in this process that has the directory.
     pub(crate) async fn settings(&self) -> Settings {
-        let journal = Journal { fs: Arc::new(self.lock().await), fsync: Fsync::Always };
+        self.settings_by_way_of(|fs| fs).await
+    }
+
+    /// The same with something between it and the disk.
+    pub(crate) async fn settings_by_way_of(&self, between: impl FnOnce(Arc<dyn Fs>) -> Arc<dyn Fs>) -> Settings {
+        let journal = Journal { fs: between(Arc::new(self.lock().await)), fsync: Fsync::Always };
         Settings { journal: Some(journal), ..gateway::settings() }
     }
 

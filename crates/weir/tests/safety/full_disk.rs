@@ -46,6 +46,8 @@ async fn what_cannot_be_written_is_not_acknowledged() {
     let answer = http::post(weir.http, PROTOBUF, None, &request(40, 1000)).await;
     assert_eq!(answer.status, 503, "{answer:?}");
     assert!(answer.header("retry-after").parse::<u64>().unwrap() >= 1, "{answer:?}");
+    let grpc = &answers[0];
+    assert!(grpc.message.contains("the disk is full or cannot be written to"), "{grpc:?}");
     let scrape = Scrape::of(weir.metrics).await;
     assert_eq!(scrape.get("weir_journal_failed"), 1.0);
     assert!(scrape.get("weir_journal_write_failures_total") >= 1.0);

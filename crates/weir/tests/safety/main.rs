@@ -28,6 +28,8 @@ mod figures;
 #[cfg(test)]
 mod full_disk;
 #[cfg(test)]
+mod hanging_disk;
+#[cfg(test)]
 mod isolation;
 #[cfg(test)]
 mod kill_loop;
