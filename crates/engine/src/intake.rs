@@ -21,7 +21,7 @@ use crate::budget::{Budget, OVERHEAD_BYTES};
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::receive::BySignal;
-use crate::rules::{Processed, Removed, Rules, Taken};
+use crate::rules::{Delta, Processed, Removed, Rules, Taken};
 use crate::settings::LAST_ANSWERS;
 use crate::store::Store;
 use receipt::{Offer, Receipt};
@@ -91,6 +91,16 @@ impl Routes {
         self.routes.iter().filter(move |route| route.pipeline.signal() == signal)
     }
 
+    /// Whether some pipeline changes what it takes.
+    pub(crate) fn have_rules(&self) -> bool {
+        self.routes.iter().any(|route| route.rules.is_some())
+    }
+
+    /// What converts to delta.
+    pub(crate) fn deltas(&self) -> impl Iterator<Item = &Delta> {
+        self.routes.iter().filter_map(|route| route.rules.as_ref()?.delta.as_ref())
+    }
+
     /// Whether some pipeline wants what others call noise, or has to know whose it is.
     fn keeps_noise(&self, signal: Signal) -> bool {
         let knows = |selection: &Selection| !selection.drop_noise || selection.is_selective();
@@ -130,8 +140,13 @@ impl Intake {
 
     /// From now on requests of up to `max_request_bytes` go these ways.
     pub(crate) fn set_routes(&self, routes: Routes, max_request_bytes: usize) {
-        self.max_request_bytes.store(max_request_bytes, Ordering::Relaxed);
+        self.set_max_request_bytes(max_request_bytes);
         *self.routes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(routes);
+    }
+
+    /// From now on requests of up to this size are taken.
+    pub(crate) fn set_max_request_bytes(&self, bytes: usize) {
+        self.max_request_bytes.store(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn routes(&self) -> Arc<Routes> {

@@ -63,6 +63,8 @@ pub(crate) struct Pipelines {
     tasks: JoinSet<()>,
     /// Tasks of pipelines that are gone from the plan, and their accounts.
     leaving: HashMap<Id, Arc<Account>>,
+    /// The limit on requests that the log told of last.
+    said_limit: Option<usize>,
 }
 
 /// A pipeline as it runs.
@@ -86,7 +88,7 @@ type Compiled = Result<Option<Arc<Rules>>, SetupError>;
 impl Pipelines {
     pub(crate) fn new(settings: Settings, common: Common, accounts: Arc<Accounts>, intake: Arc<Intake>) -> Self {
         let (running, tasks, leaving) = (BTreeMap::new(), JoinSet::new(), HashMap::new());
-        Self { settings, common, accounts, intake, running, tasks, leaving }
+        Self { settings, common, accounts, intake, running, tasks, leaving, said_limit: None }
     }
 
     /// Makes the pipelines what `plan` says, as far as they can be set up.
@@ -98,7 +100,6 @@ impl Pipelines {
         let rules = self.compile(plan, division);
         let mut changes = Changes::default();
         self.common.limits = limits(division);
-        self.common.budget.resize(division.payloads);
         let before = self.intake.routes();
         let mut routes = Vec::with_capacity(plan.pipelines.len());
         for ((planned, made), rules) in plan.pipelines.iter().zip(made).zip(rules) {
@@ -106,10 +107,9 @@ impl Pipelines {
         }
         let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
         let routes = Routes { enricher: Enricher::new(&plan.enrichment, pods), routes };
-        let rules = routes.routes.iter().filter_map(|route| route.rules.as_deref());
-        rules.clone().filter_map(|rules| rules.delta.as_ref()).for_each(|delta| delta.resize(division.series));
-        let has_rules = rules.count() > 0;
-        self.intake.set_routes(routes, max_request_bytes(&self.settings, division, has_rules));
+        let max_request_bytes = self.max_request_bytes(division, routes.have_rules());
+        self.intake.set_routes(routes, max_request_bytes);
+        self.share_out(division);
         self.remove(&gone);
         changes.removed = gone;
         changes
@@ -151,6 +151,26 @@ impl Pipelines {
         };
         running.set_faulty(changes.faults.len() > faults);
         Some(route)
+    }
+
+    /// Each gets its part of the memory.
+    fn share_out(&mut self, division: Division) {
+        self.common.limits = limits(division);
+        self.common.budget.resize(division.payloads);
+        self.running.values().for_each(|running| running.resize(division));
+        let routes = self.intake.routes();
+        routes.deltas().for_each(|delta| delta.resize(division.series));
+        let max_request_bytes = self.max_request_bytes(division, routes.have_rules());
+        self.intake.set_max_request_bytes(max_request_bytes);
+    }
+
+    /// The largest request taken: one that no pipeline could hold would have to be refused for ever.
+    fn max_request_bytes(&mut self, division: Division, have_rules: bool) -> usize {
+        let (wish, limit) = (self.settings.max_request_bytes, division.largest_request(have_rules));
+        if wish > limit && self.said_limit.replace(limit) != Some(limit) {
+            tracing::warn!(wish, limit, "requests are limited to what each pipeline can hold; more memory allows more");
+        }
+        wish.min(limit)
     }
 
     /// The rules of every pipeline. What a converter remembers goes over to the one that takes its place.
@@ -252,10 +272,11 @@ impl Pipelines {
                 // Nothing runs, so nothing can fail.
                 None => std::future::pending().await,
             };
-            match self.leaving.remove(&ended) {
-                Some(account) => self.left(&account),
-                None => return,
-            }
+            let Some(account) = self.leaving.remove(&ended) else { return };
+            self.left(&account);
+            // The others have what it used.
+            let plan = self.running.values().map(|running| &running.plan);
+            self.share_out(Division::new(&self.settings, plan, self.leaving.len()));
         }
     }
 
@@ -294,11 +315,15 @@ impl Pipelines {
 }
 
 impl Running {
+    fn resize(&self, division: Division) {
+        self.encode.resize(division.encode);
+        self.pipeline.account.share.set_limit(division.share);
+        self.pipeline.adjust(limits(division));
+    }
+
     /// If the new backend cannot be set up, the old one stays.
     fn change(&mut self, planned: &weir_plan::Pipeline, made: Made, division: Division) -> Option<SetupError> {
-        self.encode.resize(division.encode);
         self.pipeline.account.adopt(division.share, planned.backlog);
-        self.pipeline.adjust(limits(division));
         self.plan = planned.clone();
         match made?.0 {
             Ok(exporter) => {
@@ -335,13 +360,4 @@ pub(crate) fn account(
 pub(crate) fn limits(division: Division) -> Limits {
     let Division { batch_bytes, in_flight: in_flight_bytes, read_back: read_back_bytes, .. } = division;
     Limits { batch_bytes, in_flight_bytes, read_back_bytes, parked_pieces: PARKED_PIECES }
-}
-
-/// The largest request taken: one that no pipeline could hold would have to be refused for ever.
-fn max_request_bytes(settings: &Settings, division: Division, has_rules: bool) -> usize {
-    let (wish, limit) = (settings.max_request_bytes, division.largest_request(has_rules));
-    if wish > limit {
-        tracing::warn!(wish, limit, "requests are limited to what each pipeline can hold; more memory allows more");
-    }
-    wish.min(limit)
 }

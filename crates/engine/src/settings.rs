@@ -226,9 +226,13 @@ impl Division {
     /// An eighth encodes requests, another at most is for connections, the rest is payloads; of these three quarters may
     /// be held, so that a quarter is always left for requests on their way to a healthy backend.
     /// `leaving`: pipelines that are not in the plan any more and still use what they had.
-    pub(crate) fn new(settings: &Settings, plan: &[Pipeline], leaving: usize) -> Self {
-        let deltas = plan.iter().filter(|pipeline| pipeline.processing.temporality == Temporality::Delta).count();
-        Self::among(settings, (plan.len() + leaving).max(1), deltas)
+    pub(crate) fn new<'a>(settings: &Settings, plan: impl IntoIterator<Item = &'a Pipeline>, leaving: usize) -> Self {
+        let (mut pipelines, mut deltas) = (leaving, 0);
+        for pipeline in plan {
+            pipelines += 1;
+            deltas += usize::from(pipeline.processing.temporality == Temporality::Delta);
+        }
+        Self::among(settings, pipelines.max(1), deltas)
     }
 
     fn among(settings: &Settings, pipelines: usize, deltas: usize) -> Self {

@@ -22,6 +22,7 @@ use crate::support::gateway::{
 };
 use crate::support::grpc::{Grpc, OK, UNIMPLEMENTED, frame};
 use crate::support::manifests::{self, plain, with};
+use crate::support::metrics::Scrape;
 use crate::support::process::{Weir, manifest};
 use crate::support::signals::{counter_of, deltas, numbered};
 use crate::support::{eventually, payload};
@@ -378,4 +379,27 @@ async fn files_of_a_directory_take_effect() {
     let (median, max) = (took[took.len() / 2], took[took.len() - 1]);
     println!("added after {added:?}, removed after {removal:?}; {edits} edits: median {median:?}, max {max:?}");
     assert!([added, removal, max].iter().all(|took| *took < LIMIT), "{added:?} {removal:?} {took:?}");
+}
+
+/// Not only at the next reload.
+#[tokio::test]
+async fn a_pipeline_that_has_ended_leaves_its_memory_to_the_others() {
+    let (sick, well) = (sink(DOWN).await, sink("{}").await);
+    let settings = Settings { drain_timeout: Duration::from_millis(50), ..settings() };
+    let capacity = "otelcol_exporter_queue_capacity";
+    let alone = Gateway::with(vec![pipeline("well", well.grpc)], settings.clone()).await;
+    let all = alone.scrape().await.sum(capacity, "tracepipeline-well");
+    let mut gateway = Gateway::with(vec![pipeline("sick", sick.grpc), pipeline("well", well.grpc)], settings).await;
+    send_all(gateway.at.grpc, 0..5, 10).await;
+    gateway.engine.reload(&plan(vec![pipeline("well", well.grpc)])).unwrap();
+    assert!(
+        gateway.scrape().await.sum(capacity, "tracepipeline-well") < all,
+        "the other uses its part until it has ended"
+    );
+    let at = gateway.at.metrics;
+    let has_all = eventually("it has all", async || Scrape::of(at).await.sum(capacity, "tracepipeline-well") == all);
+    tokio::select! {
+        () = gateway.engine.failed() => panic!("it has not failed"),
+        () = has_all => {}
+    }
 }
