@@ -42,9 +42,9 @@ pub(crate) struct Limits {
     pub(crate) in_flight_bytes: usize,
     /// What may be read back from the journal at once, on its way to the backend.
     pub(crate) read_back_bytes: usize,
-    /// Pieces that wait for their next attempt, beyond which nothing is sent for the first time: each costs some 250
-    /// bytes outside of the memory budget.
-    pub(crate) parked_pieces: usize,
+    /// With a journal: pieces on the wire and waiting for their next attempt, beyond which nothing is sent for the first
+    /// time.
+    pub(crate) pieces: usize,
 }
 
 /// What a pipeline shows of itself beside its books.

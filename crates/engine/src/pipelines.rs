@@ -28,9 +28,6 @@ use crate::settings::{Division, Settings};
 use crate::share::Share;
 use crate::store;
 
-/// Pieces of one pipeline that wait for their next attempt: 8 MB.
-const PARKED_PIECES: usize = 32 * 1024;
-
 /// What a plan changed. Names are those of journal queues: `traces/backend`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
@@ -358,6 +355,6 @@ pub(crate) fn account(
 }
 
 pub(crate) fn limits(division: Division) -> Limits {
-    let Division { batch_bytes, in_flight: in_flight_bytes, read_back: read_back_bytes, .. } = division;
-    Limits { batch_bytes, in_flight_bytes, read_back_bytes, parked_pieces: PARKED_PIECES }
+    let Division { batch_bytes, in_flight: in_flight_bytes, read_back: read_back_bytes, pieces, .. } = division;
+    Limits { batch_bytes, in_flight_bytes, read_back_bytes, pieces }
 }

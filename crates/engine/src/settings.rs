@@ -198,6 +198,15 @@ const TLS_CONNECTION_BYTES: usize = 48 * 1024;
 /// More connections than this are of no use to one process.
 const MAX_CONNECTIONS: usize = 16 * 1024;
 
+/// What a piece costs beside its bytes while it is on its way or waits for its next attempt: its obligation, its entry, its
+/// place in a batch and in a request.
+pub(crate) const PIECE_BYTES: usize = 512;
+/// With a journal a piece does not pay for this itself, once its bytes are on disk: one part in so many of the memory is set
+/// aside.
+const OF_MEMORY_FOR_PIECES: usize = 32;
+/// More than this is of no use to one pipeline: 16 MiB.
+const MAX_PIECES: usize = 32 * 1024;
+
 /// How the memory budget is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Division {
@@ -215,6 +224,8 @@ pub(crate) struct Division {
     pub(crate) batch_bytes: usize,
     /// Most bytes unanswered by one backend.
     pub(crate) in_flight: usize,
+    /// Most pieces of one pipeline whose bytes may be in the journal alone; what they cost is set aside.
+    pub(crate) pieces: usize,
     /// What the conversion of one pipeline's metrics to delta may remember.
     pub(crate) series: usize,
 }
@@ -242,7 +253,13 @@ impl Division {
         let encode = settings.memory / 8 / pipelines;
         let connection = connection_bytes(settings);
         let connections = (settings.memory / 8 / connection).min(MAX_CONNECTIONS);
-        let payloads = settings.memory - encode * pipelines - connections * connection - series * deltas;
+        let pieces = match settings.journal {
+            Some(_) => (settings.memory / OF_MEMORY_FOR_PIECES / PIECE_BYTES / pipelines).clamp(1, MAX_PIECES),
+            // Each has its bytes, whose permit pays for it.
+            None => 0,
+        };
+        let aside = encode * pipelines + connections * connection + series * deltas + pieces * PIECE_BYTES * pipelines;
+        let payloads = settings.memory - aside;
         let share = payloads / 4 * 3 / pipelines;
         // With a journal nothing stays in memory after its client was answered; half of that room reads back instead.
         let read_back = if settings.journal.is_some() { share / 2 } else { 0 };
@@ -252,7 +269,7 @@ impl Division {
         // A backend that takes its time must not have all the memory that requests arrive in.
         let in_flight = if settings.journal.is_some() { payloads / 2 / pipelines } else { share / 4 * 3 };
         let in_flight = in_flight.max(batch_bytes);
-        Self { payloads, share, read_back, connections, encode, batch_bytes, in_flight, series }
+        Self { payloads, share, read_back, connections, encode, batch_bytes, in_flight, pieces, series }
     }
 }
 
@@ -284,18 +301,27 @@ mod tests {
         assert_eq!(Division::among(&secured, 1, 0).connections, 1365);
     }
 
+    fn journal() -> Option<Journal> {
+        Some(Journal { fs: Arc::new(weir_testkit::SimFs::new(1)), fsync: Fsync::Always })
+    }
+
     #[test]
     fn the_parts_never_exceed_the_whole() {
         for memory in [MEMORY_MIN, 100 << 20, MEMORY, 8 << 30] {
-            for (pipelines, deltas) in [(1, 0), (1, 1), (3, 1), (15, 5), (15, 15)] {
-                let settings = Settings { memory, ..Settings::default() };
+            for (pipelines, deltas, journal) in
+                [(1, 0, None), (1, 1, journal()), (3, 1, None), (15, 5, journal()), (15, 15, journal())]
+            {
+                let settings = Settings { memory, journal, ..Settings::default() };
+                let has_journal = settings.journal.is_some();
                 let division = Division::among(&settings, pipelines, deltas);
                 let connections = division.connections * connection_bytes(&settings);
-                let series = division.series * deltas;
-                assert!(division.payloads + division.encode * pipelines + connections + series <= memory);
-                assert!(division.share * pipelines <= division.payloads / 4 * 3);
+                let aside = connections + division.series * deltas + division.pieces * PIECE_BYTES * pipelines;
+                assert!(division.payloads + (division.encode + division.read_back) * pipelines + aside <= memory);
+                let shared_out = division.payloads + division.read_back * pipelines;
+                assert!(division.share * pipelines <= shared_out / 4 * 3);
                 let pieces = division.largest_request(false) / division.batch_bytes + 2;
                 assert!(division.largest_request(false) + pieces * crate::budget::OVERHEAD_BYTES <= division.share);
+                assert_eq!(division.pieces > 0, has_journal);
                 assert!(division.batch_bytes > 64 << 10 && division.batch_bytes <= settings.batch_bytes);
             }
         }

@@ -7,6 +7,8 @@
 mod landing;
 mod refusal;
 mod request_size;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,7 +41,7 @@ const COMMANDS_PER_TURN: usize = 256;
 /// Unanswered requests per backend at most. Enough to fill a backend that takes a second per request with full batches.
 const MAX_IN_FLIGHT: usize = 64;
 
-/// Small pieces of the backlog that travel in one request at most: each costs memory outside of the budget.
+/// Small pieces of the backlog that travel in one request at most.
 const MAX_FETCHED_PIECES: usize = 1024;
 
 /// While a backend takes nothing, it is asked with at most this much, or with one piece.
@@ -88,6 +90,8 @@ pub(super) struct Delivery {
     /// Of the flights, those to the backend of now.
     flying: usize,
     in_flight_bytes: usize,
+    /// Of all flights.
+    flying_pieces: usize,
     /// Which backend it is: another one has the next number.
     backend: u64,
     next_batch: u64,
@@ -110,6 +114,8 @@ struct Flight {
     batch: Batch,
     /// Bytes of live data.
     bytes: usize,
+    /// Pieces of its batch; before it has any, as many as it may get.
+    pieces: usize,
     /// Flights under way when it left, itself included.
     beside: usize,
     /// The backend that it went to.
@@ -143,6 +149,7 @@ impl Delivery {
             flights: HashMap::new(),
             flying: 0,
             in_flight_bytes: 0,
+            flying_pieces: 0,
             backend: 0,
             next_batch: 0,
             backlog: parts.crew.account.queue.is_some(),
@@ -359,14 +366,22 @@ impl Delivery {
             return None;
         }
         let mut batch = self.batch(Vec::new());
-        batch.pieces = self.queue.take(self.request_bytes());
+        batch.pieces = self.queue.take(self.request_bytes(), self.room());
         Some(batch)
     }
 
     /// Whether anything may be sent that was not sent before. With a journal, what may not goes there unsent, and costs
     /// no memory.
     fn may_begin(&self) -> bool {
-        self.account().queue.is_none() || self.parked.pieces() < self.parts.limits.parked_pieces
+        self.room() > 0
+    }
+
+    /// For so many more pieces.
+    fn room(&self) -> usize {
+        match self.account().queue {
+            Some(_) => self.parts.limits.pieces.saturating_sub(self.parked.pieces() + self.flying_pieces),
+            None => usize::MAX,
+        }
     }
 
     /// Room to read a request's worth of the backlog back, if there is a backlog to read.
@@ -408,30 +423,36 @@ impl Delivery {
             true
         });
         let task = self.parts.crew.clone().send(sources, permit);
-        self.depart(task, batch, live);
+        let pieces = batch.pieces.len();
+        self.depart(task, batch, live, pieces);
     }
 
     fn fetch(&mut self, permit: Permit) {
         let batch = self.batch(Vec::new());
         let backlog = self.account().backlog();
         let entry_bytes = usize::try_from(backlog.bytes / backlog.entries.max(1)).unwrap_or(usize::MAX);
-        let bytes = self.request_bytes().min(entry_bytes.saturating_mul(MAX_FETCHED_PIECES));
+        let pieces = self.room().clamp(1, MAX_FETCHED_PIECES);
+        let bytes = self.request_bytes().min(entry_bytes.saturating_mul(pieces));
         // With little memory the permit may be for less.
         let bytes = bytes.min(permit.bytes().saturating_sub(room_for(crate::budget::OVERHEAD_BYTES))).max(1);
         self.parts.crew.reading.store(true, Ordering::Release);
-        let task = self.parts.crew.clone().fetch(bytes, permit);
-        self.depart(task, batch, 0);
+        let task = self.parts.crew.clone().fetch(bytes, pieces, permit);
+        self.depart(task, batch, 0, pieces);
     }
 
-    fn depart(&mut self, task: impl Future<Output = Landed> + Send + 'static, batch: Batch, bytes: usize) {
+    fn depart<F>(&mut self, task: F, batch: Batch, bytes: usize, pieces: usize)
+    where
+        F: Future<Output = Landed> + Send + 'static,
+    {
         if self.flying == 0 {
             self.heard = Instant::now();
         }
         let send = self.sends.spawn(task);
         self.in_flight_bytes += bytes;
+        self.flying_pieces += pieces;
         self.flying += 1;
         let number = self.traffic.leaves();
-        self.flights.insert(send.id(), Flight { batch, bytes, beside: self.flying, backend: self.backend, number });
+        self.flights.insert(send.id(), Flight { batch, bytes, pieces, beside: self.flying, backend: self.backend, number });
     }
 
     /// When a backend that does not answer is called silent.

@@ -93,11 +93,11 @@ pub(super) fn room_for(bytes: usize) -> usize {
     bytes.saturating_add(Journal::TAKE_OVERHEAD)
 }
 
-/// Takes up to `bytes` of the backlog, which `permit` pays for; `None` without a journal. An entry that is larger is paid
-/// for before it is read.
-fn take(account: &Arc<Account>, bytes: usize, permit: &mut Permit) -> Option<Result<Taken, ReadError>> {
+/// Takes up to `bytes` of the backlog in up to `pieces`, which `permit` pays for; `None` without a journal. An entry that
+/// is larger is paid for before it is read.
+fn take(account: &Arc<Account>, bytes: usize, pieces: usize, permit: &mut Permit) -> Option<Result<Taken, ReadError>> {
     let queue = account.queue.as_ref()?;
-    let chunk = match queue.journal.take(queue.id, bytes, &mut |wanted| permit.cover(room_for(wanted))) {
+    let mut chunk = match queue.journal.take(queue.id, bytes, &mut |wanted| permit.cover(room_for(wanted))) {
         Ok(chunk) => chunk,
         Err(error) => return Some(Err(error)),
     };
@@ -105,6 +105,10 @@ fn take(account: &Arc<Account>, bytes: usize, permit: &mut Permit) -> Option<Res
         let items = chunk.damaged.items;
         account.lost(items, DropReason::JournalDamaged);
         log_damage(&queue.journal.discovered_damage());
+    }
+    // Entries differ in size, so there may be more of them than their mean let expect.
+    for (entry, _) in chunk.entries.drain(pieces.min(chunk.entries.len())..) {
+        account.release(&entry);
     }
     let since = Instant::now();
     let piece = |entry| Piece { obligation: Obligation::stored(entry, account), since };
@@ -147,11 +151,11 @@ impl Crew {
         loaded.unwrap_or_else(|| Err(LoadError::Io("reading was interrupted".into())))
     }
 
-    /// Takes up to `bytes` of the pipeline's backlog and sends them.
-    pub(super) async fn fetch(self, bytes: usize, mut permit: Permit) -> Landed {
+    /// Takes up to `bytes` of the pipeline's backlog, in up to `pieces`, and sends them.
+    pub(super) async fn fetch(self, bytes: usize, pieces: usize, mut permit: Permit) -> Landed {
         let account = Arc::clone(&self.account);
         let turn = Turn(&self);
-        let read = move || take(&account, bytes, &mut permit).map(|taken| (taken, permit));
+        let read = move || take(&account, bytes, pieces, &mut permit).map(|taken| (taken, permit));
         let taken = self.io.run(read).await.flatten();
         drop(turn);
         let (taken, permit) = match taken {
@@ -211,13 +215,13 @@ mod tests {
         let budget = Budget::new(200_000);
         let other = budget.try_take(100_000).unwrap();
         let mut permit = budget.try_take(room_for(REQUEST)).unwrap();
-        let taken = take(&account, REQUEST, &mut permit).unwrap().unwrap();
+        let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
         assert_eq!((taken.fetched.len(), taken.buffer.capacity()), (0, 0), "there is no room for it");
         assert_eq!(taken.too_large, Some(ENTRY), "and it is told how much that is");
         assert_eq!(account.backlog().untaken_entries, 1);
 
         drop(other);
-        let taken = take(&account, REQUEST, &mut permit).unwrap().unwrap();
+        let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
         assert_eq!((taken.fetched.len(), taken.too_large), (1, None));
         assert!(budget.used() >= taken.buffer.capacity() && taken.buffer.len() > ENTRY, "{}", budget.used());
         taken.fetched.iter().for_each(|piece| assert!(piece.obligation.finish(&crate::books::Fate::Delivered)));
@@ -228,7 +232,7 @@ mod tests {
         let account = account();
         let budget = Budget::new(50_000);
         let mut permit = budget.try_take(room_for(REQUEST)).unwrap();
-        let taken = take(&account, REQUEST, &mut permit).unwrap().unwrap();
+        let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
         assert_eq!((taken.fetched.len(), budget.used()), (1, budget.capacity()));
         taken.fetched.iter().for_each(|piece| assert!(piece.obligation.finish(&crate::books::Fate::Delivered)));
     }

@@ -44,13 +44,13 @@ impl Queue {
         self.pieces.front().map(|piece| piece.since)
     }
 
-    /// Takes the pieces that fit into one request of at most `limit` bytes, at least one.
-    pub(super) fn take(&mut self, limit: usize) -> Vec<Piece> {
+    /// Takes the pieces that fit into one request of at most `limit` bytes, at least one and at most so many.
+    pub(super) fn take(&mut self, limit: usize, most: usize) -> Vec<Piece> {
         let mut taken = Vec::new();
         let mut bytes = 0;
         while let Some(piece) = self.pieces.front() {
             let size = piece.obligation.bytes();
-            if !taken.is_empty() && bytes + size > limit {
+            if !taken.is_empty() && (bytes + size > limit || taken.len() >= most) {
                 break;
             }
             if let Some(piece) = self.pop()

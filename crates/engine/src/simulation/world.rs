@@ -32,7 +32,7 @@ const BATCH_BYTES: usize = 48 << 10;
 const DISK: u64 = 64 << 20;
 const CLIENTS: usize = 6;
 /// Small enough to be reached.
-const PARKED_PIECES: usize = 40;
+const PIECES: usize = 80;
 /// In virtual time; the longest backoff is half a minute.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -381,8 +381,7 @@ impl Process {
         let (store, writer) = Store::new(opened, everyone, Io::InPlace, clock, world.fsync);
         let budget = Budget::new(MEMORY);
         let (in_flight_bytes, read_back_bytes) = (MEMORY / 2, MEMORY);
-        let limits =
-            Limits { batch_bytes: BATCH_BYTES, in_flight_bytes, read_back_bytes, parked_pieces: PARKED_PIECES };
+        let limits = Limits { batch_bytes: BATCH_BYTES, in_flight_bytes, read_back_bytes, pieces: PIECES };
         let common = Common { limits, budget: budget.clone(), store: Some(store.clone()), clock };
         let mut deliveries = JoinSet::new();
         let mut routes = Vec::new();

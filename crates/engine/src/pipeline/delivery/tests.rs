@@ -1,0 +1,79 @@
+//! What is sent at a time, with a journal on a simulated disk.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use weir_journal::{Durability, Entry, Fs, NewEntry, Options, Owed};
+use weir_plan::Signal;
+use weir_testkit::SimFs;
+
+use super::super::{Common, Pipeline};
+use super::*;
+use crate::account;
+use crate::export::Outcome;
+use crate::settings::PIECE_BYTES;
+use crate::share::Share;
+
+const ENTRIES: u64 = 300;
+const PIECES: usize = 40;
+
+/// Never answers.
+#[derive(Debug)]
+struct Silent;
+
+impl Backend for Silent {
+    fn send(&self, _: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// An account with a backlog of small entries, each of one item.
+fn with_backlog() -> Arc<Account> {
+    let fs: Arc<dyn Fs> = Arc::new(SimFs::new(1));
+    let (mut writer, journal, _) = weir_journal::open(fs, Options { segment_bytes: 1 << 20, seed: 1 }).unwrap();
+    let queue = journal.queue("traces/shop");
+    let owed = [Owed { queue, taken: false }];
+    let payload = [Bytes::from_static(b"a small one")];
+    for _ in 0..ENTRIES {
+        let entry = NewEntry { payload: &payload, items: 1, owed: &owed };
+        writer.append(&[entry], 1000, Durability::Written).unwrap();
+    }
+    let queue = account::Queue::new(journal, queue, weir_plan::Backlog::default());
+    let share = Share::new(1 << 20, Instant::now());
+    let account = Account::new("traces/shop".into(), Signal::Traces, share, Some(queue));
+    account.books.recover(ENTRIES);
+    Arc::new(account)
+}
+
+/// However small they are: memory is set aside for so many.
+#[tokio::test(start_paused = true)]
+async fn no_more_pieces_are_on_their_way_than_are_paid_for() {
+    let (account, budget) = (with_backlog(), Budget::new(1 << 20));
+    let limits = Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 8 << 20, pieces: PIECES };
+    let common = Common { limits, budget, store: None, clock: Clock::simulated(1000) };
+    let (pipeline, delivery) = Pipeline::new("shop".into(), Arc::clone(&account), Arc::new(Silent), common);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(delivery);
+    while account.backlog().untaken_entries == ENTRIES {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(account.backlog().untaken_entries, ENTRIES - PIECES as u64);
+    tasks.shutdown().await;
+    drop(pipeline);
+    assert_eq!(account.backlog().untaken_entries, ENTRIES, "whoever comes next has it all");
+    let books = account.books.snapshot();
+    assert!(books.balanced() && books.pending == ENTRIES, "{books:?}");
+}
+
+/// What the limit on pieces counts with: each in a batch of its own, and in a request.
+#[test]
+fn a_piece_costs_no_more_than_is_set_aside() {
+    let counts = 2 * size_of::<usize>();
+    let obligation = counts + size_of::<Obligation>() + counts + size_of::<Entry>() + size_of::<usize>();
+    // Trees and lists have room for more than they hold.
+    let places = 3 * size_of::<Piece>() / 2 + 3 * size_of::<Batch>() / 2 + 3 * size_of::<(Instant, Instant, u64)>() / 2;
+    let request = size_of::<Source>().max(2 * size_of::<Bytes>());
+    let piece = obligation + places + request;
+    assert!(piece <= PIECE_BYTES, "{piece}");
+}
