@@ -64,7 +64,7 @@ impl DropReason {
                 "it waited for longer than weir.dev/backlog-max-age allows, or for a day without its pipeline"
             }
             Self::DiskFull => "it does not fit on the disk",
-            Self::JournalDamaged => "the disk did not give back what was written",
+            Self::JournalDamaged => "the journal is damaged, the disk did not give back what was written",
         }
     }
 }

@@ -201,7 +201,19 @@ impl Engine {
             tokio::spawn(admin::Endpoint::Admin(samples).serve(sockets.admin)),
         ];
         let warden = tokio::spawn(accounts.look_after(clock));
-        Ok(Self { addresses, pipelines, intake, receiver, admin_gate, reloads, stop, servers, writer, endpoints, warden })
+        Ok(Self {
+            addresses,
+            pipelines,
+            intake,
+            receiver,
+            admin_gate,
+            reloads,
+            stop,
+            servers,
+            writer,
+            endpoints,
+            warden,
+        })
     }
 
     /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up of one of them is logged, and

@@ -452,7 +452,8 @@ impl Delivery {
         self.flying_pieces += pieces;
         self.flying += 1;
         let number = self.traffic.leaves();
-        self.flights.insert(send.id(), Flight { batch, bytes, pieces, beside: self.flying, backend: self.backend, number });
+        self.flights
+            .insert(send.id(), Flight { batch, bytes, pieces, beside: self.flying, backend: self.backend, number });
     }
 
     /// When a backend that does not answer is called silent.

@@ -39,7 +39,9 @@ impl Delivery {
                 (error.id(), None)
             }
         };
-        let Some(Flight { mut batch, bytes, pieces, beside, backend, number }) = self.flights.remove(&id) else { return };
+        let Some(Flight { mut batch, bytes, pieces, beside, backend, number }) = self.flights.remove(&id) else {
+            return;
+        };
         self.flying_pieces -= pieces;
         let is_of_now = backend == self.backend;
         if is_of_now {
