@@ -101,6 +101,10 @@ impl File for HangingFile {
         self.file.truncate(bytes)
     }
 
+    fn forget(&self, until: u64) {
+        self.file.forget(until);
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.file.len()
     }
