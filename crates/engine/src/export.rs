@@ -163,7 +163,7 @@ impl Exporter {
         if let Some(authorization) = proxy.as_ref().and_then(Proxy::request_header) {
             headers.insert(::http::header::PROXY_AUTHORIZATION, authorization.clone());
         }
-        let connections = connections(output, &uri, proxy).map_err(fail)?;
+        let connections = connections(output, &uri, proxy, encode.clone()).map_err(fail)?;
         let (protocol, compression) = (output.protocol, output.compression);
         Ok(Self { connections, protocol, compression, uri, headers, oauth2, encode })
     }
@@ -263,13 +263,13 @@ impl Backend for Exporter {
     }
 }
 
-fn connections(output: &Output, uri: &Uri, proxy: Option<Proxy>) -> Result<Connections, String> {
+fn connections(output: &Output, uri: &Uri, proxy: Option<Proxy>, buffers: Budget) -> Result<Connections, String> {
     let mut config = tls::client_config(output.tls.as_ref())?;
     config.alpn_protocols = match output.protocol {
         Protocol::Grpc => vec![b"h2".to_vec()],
         Protocol::Http => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
     };
-    let dial = Dial::new(uri, Box::new(resolve::System), config, proxy);
+    let dial = Dial::new(uri, Box::new(resolve::System), config, proxy).paid_by(buffers);
     Ok(Connections::new(dial, output.protocol))
 }
 

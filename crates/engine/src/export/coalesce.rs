@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::dial::Only;
+use crate::budget::{Budget, Permit};
 
 /// What is collected at most: two of the largest segments that loopback and segmentation offload take.
 const CAPACITY: usize = 128 * 1024;
@@ -26,6 +27,8 @@ pub(super) struct Connector {
     pub(super) tcp: HttpConnector<Only>,
     /// Whoever is at the other end sends requests on: they have to name their destination in full.
     pub(super) forwards: bool,
+    /// Pays for what is collected. `None`: a connection or two, which need not be counted.
+    pub(super) budget: Option<Budget>,
 }
 
 /// A connection with collected writes.
@@ -38,11 +41,31 @@ pub(super) struct Coalesced<T> {
     /// The task was woken to write what was collected last.
     woken: bool,
     forwards: bool,
+    budget: Option<Budget>,
+    /// Pays for the buffer.
+    room: Option<Permit>,
 }
 
 impl<T: Write + Unpin> Coalesced<T> {
     fn new(inner: T) -> Self {
-        Self { inner, buffer: Vec::new(), written: 0, woken: false, forwards: false }
+        let (forwards, budget) = (false, None);
+        Self { inner, buffer: Vec::new(), written: 0, woken: false, forwards, budget, room: None }
+    }
+
+    /// Gets a buffer; false when there is no room for one. Requests are encoded from the same budget, so it is not for
+    /// buffers alone.
+    fn open_buffer(&mut self) -> bool {
+        if self.buffer.capacity() > 0 {
+            return true;
+        }
+        if let Some(budget) = &self.budget {
+            self.room = budget.try_take(CAPACITY).filter(|_| budget.used() <= budget.capacity() / 2);
+            if self.room.is_none() {
+                return false;
+            }
+        }
+        self.buffer.reserve_exact(CAPACITY);
+        true
     }
 
     /// Writes all that was collected.
@@ -77,8 +100,8 @@ impl<T: Write + Unpin> Write for Coalesced<T> {
                 return Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
             }
         }
-        if self.buffer.capacity() == 0 {
-            self.buffer.reserve_exact(CAPACITY);
+        if !self.open_buffer() {
+            return Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
         }
         slices.iter().for_each(|slice| self.buffer.extend_from_slice(slice));
         self.woken = false;
@@ -116,7 +139,7 @@ impl<T: Read + Write + Unpin> Read for Coalesced<T> {
         if drained.is_ready() {
             // An idle connection keeps no buffer.
             self.buffer = Vec::new();
-            self.written = 0;
+            (self.written, self.room) = (0, None);
         }
         match (Pin::new(&mut self.inner).poll_read(cx, into), drained) {
             // A peer that closes may have said why: that is read first.
@@ -145,8 +168,8 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let (connecting, forwards) = (self.tcp.call(uri), self.forwards);
-        Box::pin(async move { Ok(Coalesced { forwards, ..Coalesced::new(connecting.await?) }) })
+        let (connecting, forwards, budget) = (self.tcp.call(uri), self.forwards, self.budget.clone());
+        Box::pin(async move { Ok(Coalesced { forwards, budget, ..Coalesced::new(connecting.await?) }) })
     }
 }
 
@@ -182,6 +205,25 @@ mod tests {
         let (answer, received) = tokio::join!(writer, reader);
         assert_eq!(answer, 42);
         assert!(received == sent);
+    }
+
+    /// A buffer is paid for as long as there is something in it; without room, writes go straight through.
+    #[tokio::test]
+    async fn what_is_collected_is_paid_for() {
+        let (near, mut far) = duplex(4 * CAPACITY);
+        let budget = Budget::new(3 * CAPACITY);
+        let mut near = TokioIo::new(Coalesced { budget: Some(budget.clone()), ..Coalesced::new(TokioIo::new(near)) });
+        near.write_all(&[7; 10]).await.unwrap();
+        assert!(budget.used() >= CAPACITY);
+        let nothing = tokio::time::timeout(std::time::Duration::ZERO, near.read_u8()).await;
+        assert!(nothing.is_err() && budget.used() == 0, "who waits for an answer keeps no buffer");
+        let others = budget.try_take(2 * CAPACITY).unwrap();
+        near.write_all(&[8; 10]).await.unwrap();
+        let mut received = [0; 20];
+        far.read_exact(&mut received).await.unwrap();
+        assert_eq!(received[10..], [8; 10]);
+        drop(others);
+        assert_eq!(budget.used(), 0);
     }
 
     #[tokio::test]

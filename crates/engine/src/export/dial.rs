@@ -29,6 +29,7 @@ use super::coalesce::{self, Coalesced};
 use super::proxy::{self, Proxy, Way};
 use super::resolve::{self, Resolve};
 use super::{ANSWER_TIMEOUT, PING_INTERVAL, chain};
+use crate::budget::Budget;
 
 /// For TCP.
 const TCP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -56,12 +57,19 @@ pub(super) struct Dial {
     resolve: Box<dyn Resolve>,
     tls: Arc<ClientConfig>,
     proxy: Option<Proxy>,
+    /// Pays for what connections collect before they write it.
+    buffers: Option<Budget>,
 }
 
 impl Dial {
     pub(super) fn new(destination: &Uri, resolve: Box<dyn Resolve>, tls: ClientConfig, proxy: Option<Proxy>) -> Self {
         let (host, port) = proxy::host_and_port(proxy.as_ref().map_or(destination, |proxy| &proxy.uri));
-        Self { host: host.to_owned(), port, resolve, tls: Arc::new(tls), proxy }
+        Self { host: host.to_owned(), port, resolve, tls: Arc::new(tls), proxy, buffers: None }
+    }
+
+    /// The same, with buffers that `budget` pays for.
+    pub(super) fn paid_by(self, budget: Budget) -> Self {
+        Self { buffers: Some(budget), ..self }
     }
 
     #[cfg(test)]
@@ -197,7 +205,7 @@ impl Connector {
         // Whoever takes nothing for as long as an answer may take would hold the socket for ever.
         tcp.set_tcp_user_timeout(Some(ANSWER_TIMEOUT));
         let forwards = self.dial.proxy.as_ref().is_some_and(|proxy| proxy.way == Way::Forward);
-        coalesce::Connector { tcp, forwards }
+        coalesce::Connector { tcp, forwards, budget: self.dial.buffers.clone() }
     }
 }
 
