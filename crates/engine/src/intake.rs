@@ -119,6 +119,8 @@ pub(crate) struct Intake {
     /// None: what no backend takes in time is held in memory.
     store: Option<Store>,
     drain_deadline: OnceLock<Instant>,
+    /// Who converts to delta, see [`Intake::turn`].
+    conversions: tokio::sync::RwLock<()>,
     /// Items answered OK that no pipeline takes, because of their namespaces.
     pub(crate) unclaimed: BySignal,
 }
@@ -134,6 +136,7 @@ impl Intake {
             spill_after,
             store,
             drain_deadline: OnceLock::new(),
+            conversions: tokio::sync::RwLock::default(),
             unclaimed: BySignal::default(),
         }
     }
@@ -212,18 +215,34 @@ impl Intake {
     /// Offers a valid request to every pipeline of its signal and waits for the verdict. Dropping the future (the client
     /// went away) decides at once; it changes nothing about what is owed.
     pub(crate) async fn accept(&self, arrived: Arrived) -> Verdict {
-        let prepared = if self.is_heavy(&arrived) {
+        let heavy = self.is_heavy(&arrived);
+        let turn = self.turn(arrived.signal, heavy).await;
+        let prepared = if heavy {
             // The others have a worker of their own meanwhile.
             tokio::task::block_in_place(|| self.prepare(arrived))
         } else {
             self.prepare(arrived)
         };
+        drop(turn);
         let receipt = match prepared {
             Ok(receipt) => receipt,
             Err(Unprepared::NoMemory) => return Verdict::NoMemory,
             Err(Unprepared::TooLarge(message)) => return Verdict::TooLarge(message),
         };
         receipt.verdict().await
+    }
+
+    /// Conversion to delta has one request at a time at a pipeline's series. Whoever would wait long for that waits here,
+    /// and keeps no worker from serving others: a heavy request is converted beside no other.
+    async fn turn(&self, signal: Signal, heavy: bool) -> Option<Turn<'_>> {
+        if !self.routes().of(signal).any(|route| route.rules.as_ref().is_some_and(|rules| rules.delta.is_some())) {
+            return None;
+        }
+        Some(if heavy {
+            Turn::Alone(self.conversions.write().await)
+        } else {
+            Turn::Beside(self.conversions.read().await)
+        })
     }
 
     /// Whether work on a request is better done where it keeps no other from being served, if there is such a place.
@@ -267,6 +286,12 @@ impl Intake {
         }
         Receipt { intake: self, ticket, offers, decided: false }
     }
+}
+
+/// Whoever has it may convert to delta.
+enum Turn<'a> {
+    Alone(#[expect(dead_code, reason = "held, not looked at")] tokio::sync::RwLockWriteGuard<'a, ()>),
+    Beside(#[expect(dead_code, reason = "held, not looked at")] tokio::sync::RwLockReadGuard<'a, ()>),
 }
 
 /// What a pipeline will be offered.

@@ -5,7 +5,7 @@
 //! afterwards, is not known here.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -68,6 +68,8 @@ pub(crate) struct RuleStats {
 pub(crate) struct Delta {
     converter: Arc<Mutex<Converter>>,
     counts: Arc<Mutex<weir_temporality::Counts>>,
+    /// As they were counted last.
+    series: Arc<AtomicUsize>,
 }
 
 /// What a converter begins with.
@@ -301,8 +303,9 @@ fn paid(body: Bytes, made: Option<Vec<u8>>, permit: Permit) -> Bytes {
 
 impl Delta {
     fn new(memory: Memory<'_>, restore: &dyn Fn() -> Option<Vec<u8>>, unix_nanos: u64) -> Self {
-        if let Some(Self { converter, counts }) = memory.before {
-            return Self { converter: Arc::clone(converter), counts: Arc::clone(counts) };
+        if let Some(Self { converter, counts, series }) = memory.before {
+            let series = Arc::clone(series);
+            return Self { converter: Arc::clone(converter), counts: Arc::clone(counts), series };
         }
         let limits = weir_temporality::Limits { max_bytes: memory.bytes, ..weir_temporality::Limits::default() };
         let restored = restore().and_then(|snapshot| {
@@ -314,7 +317,7 @@ impl Delta {
                 .ok()
         });
         let converter = restored.unwrap_or_else(|| Converter::new(limits, unix_nanos));
-        Self { converter: Arc::new(Mutex::new(converter)), counts: Arc::default() }
+        Self { converter: Arc::new(Mutex::new(converter)), counts: Arc::default(), series: Arc::default() }
     }
 
     /// There are more converters now, or fewer: this one may remember so much.
@@ -332,9 +335,12 @@ impl Delta {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Series that are remembered.
+    /// Series that are remembered, as far as can be told without waiting for a conversion.
     pub(crate) fn series(&self) -> usize {
-        self.converter.lock().unwrap_or_else(PoisonError::into_inner).series()
+        if let Ok(converter) = self.converter.try_lock() {
+            self.series.store(converter.series(), Ordering::Relaxed);
+        }
+        self.series.load(Ordering::Relaxed)
     }
 
     fn convert(&self, work: &mut Work, budget: &Budget, unix_nanos: u64) -> Result<Option<Taken>, Shortage> {
