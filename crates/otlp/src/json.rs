@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 
 use crate::build::Encoder;
 use crate::error::{Error, Problem};
@@ -111,7 +111,8 @@ impl<'de> DeserializeSeed<'de> for MessageSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
+        // As it comes: asked for a map, the parser would repeat a text that stands in its place.
+        deserializer.deserialize_any(self)
     }
 }
 
@@ -120,6 +121,10 @@ impl<'de> Visitor<'de> for MessageSeed<'_> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<(), E> {
+        Err(E::invalid_type(Unexpected::Other("string"), &self))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
@@ -192,6 +197,10 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
         f.write_str(if self.field.repeated { "an array" } else { "a value" })
     }
 
+    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<bool, E> {
+        Err(E::invalid_type(Unexpected::Other("string"), &self))
+    }
+
     fn visit_unit<E: serde::de::Error>(self) -> Result<bool, E> {
         Ok(false)
     }
@@ -202,7 +211,8 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
         if self.field.repeated {
-            return deserializer.deserialize_seq(self);
+            // As above.
+            return deserializer.deserialize_any(self);
         }
         ValueSeed { writer: self.writer, field: self.field }.deserialize(deserializer).map(|()| true)
     }

@@ -209,10 +209,14 @@ impl Drop for Passage {
     }
 }
 
+/// What a connection over HTTP/1.1 keeps of an answer at most, its head included.
+const HTTP1_BUFFER: usize = 16 * 1024;
+
 /// `idle`: how many connections without a request it keeps, with HTTP/1.1.
 fn client(protocol: Protocol, connector: Connector, idle: usize) -> HttpClient {
     Client::builder(TokioExecutor::new())
         .http2_only(protocol == Protocol::Grpc)
+        .http1_max_buf_size(HTTP1_BUFFER)
         .http2_keep_alive_interval(PING_INTERVAL)
         .http2_keep_alive_timeout(PING_TIMEOUT)
         .http2_initial_stream_window_size(STREAM_WINDOW)

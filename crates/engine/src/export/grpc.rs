@@ -128,7 +128,7 @@ fn success(answer: &Answer, budget: &Budget) -> Outcome {
     let encoding = text(&answer.headers, "grpc-encoding").filter(|_| prefix[0] == 1);
     match answer::inflate(encoding, &message, budget) {
         Ok(Some(response)) => answer::taken(weir_otlp::partial_success(&response)),
-        Ok(None) => Outcome::Delivered { rejected: 0, message: "no memory to read the answer".into() },
+        Ok(None) => Outcome::unsent("no memory to read the answer"),
         Err(fault) => answer::not_otlp(&fault),
     }
 }

@@ -50,7 +50,7 @@ fn success(answer: &Answer, budget: &Budget) -> Outcome {
     let encoding = answer.headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok());
     let body = match answer::inflate(encoding, &answer.body, budget) {
         Ok(Some(body)) => body,
-        Ok(None) => return Outcome::Delivered { rejected: 0, message: "no memory to read the answer".into() },
+        Ok(None) => return Outcome::unsent("no memory to read the answer"),
         Err(fault) => return answer::not_otlp(&fault),
     };
     match content_type.as_deref() {

@@ -377,7 +377,7 @@ impl Delivery {
     }
 
     /// For so many more pieces.
-    fn room(&self) -> usize {
+    pub(super) fn room(&self) -> usize {
         match self.account().queue {
             Some(_) => self.parts.limits.pieces.saturating_sub(self.parked.pieces() + self.flying_pieces),
             None => usize::MAX,

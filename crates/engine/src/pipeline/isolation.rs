@@ -39,6 +39,8 @@ pub(super) struct Suspicion {
     alone: u32,
     /// The refusals were about the data or the size: others that came before prove nothing about these.
     clear: bool,
+    /// It gave a proof itself; others are of a batch that it was part of.
+    own: bool,
 }
 
 /// The requests to one backend so far.
@@ -106,13 +108,14 @@ impl Suspicion {
         }
         if self.left_before.is_some_and(|before| traffic.taken > before) {
             self.proofs = self.proofs.saturating_add(1);
+            self.own = true;
         }
         self.left_before = Some(traffic.left);
     }
 
     /// Whether something speaks against the batch.
     pub(super) fn is_grounded(&self) -> bool {
-        self.proofs > 0
+        self.own
     }
 
     /// What to do after a refusal.
@@ -134,7 +137,7 @@ impl Suspicion {
     /// What is known of the halves of a batch that was taken apart after a refusal `about` something.
     pub(super) fn of_halves(&self, about: Option<About>) -> Self {
         // By chance alone one of two halves fails easily: what was shown of the whole says little of them.
-        Self { proofs: if is_clear(about) { self.proofs } else { 0 }, alone: 0, ..*self }
+        Self { proofs: if is_clear(about) { self.proofs } else { 0 }, alone: 0, own: false, ..*self }
     }
 
     /// Whether the batch is as suspicious as it can be, so that there is no hurry to send it again.
@@ -239,6 +242,15 @@ mod tests {
         for about in [None, Some(About::Data), Some(About::Size), Some(About::Unclear), Some(About::Access)] {
             let sent = send(about, vec![batch(0, 256), batch(256, 256)], 10_000, |_, _| true);
             assert_eq!((sent.rejected, sent.waiting), (0, 512), "{about:?}");
+        }
+    }
+
+    #[test]
+    fn a_backend_that_begins_to_refuse_everything_in_the_middle_of_a_search_costs_one_good_item_at_most() {
+        // The last that was beside the bad one: it is refused for the first time just after others were taken.
+        for at in 2..20 {
+            let sent = send(Some(About::Data), vec![batch(0, 512)], 10_000, |n, batch| n > at || batch.contains(&77));
+            assert!(sent.rejected <= 2, "after request {at}: {sent:?}");
         }
     }
 

@@ -22,12 +22,27 @@ pub(super) struct Piece {
 pub(super) struct Queue {
     pieces: VecDeque<Piece>,
     bytes: usize,
+    /// Places that were left when the empty ones were removed last.
+    swept: usize,
 }
+
+/// So many empty places do not matter.
+const EMPTY_PLACES: usize = 1024;
 
 impl Queue {
     pub(super) fn push(&mut self, obligation: Arc<Obligation>, since: Instant) {
+        if self.pieces.len() >= 2 * self.swept + EMPTY_PLACES {
+            self.sweep();
+        }
         self.bytes += obligation.bytes();
         self.pieces.push_back(Piece { obligation, since });
+    }
+
+    /// Removes all empty places: while the front does not move, those behind it would become more and more.
+    fn sweep(&mut self) {
+        self.pieces.retain(|piece| piece.obligation.is_owed());
+        self.bytes = self.pieces.iter().map(|piece| piece.obligation.bytes()).sum();
+        self.swept = self.pieces.len();
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use weir_plan::Signal;
 
 use super::body::{BodyReader, Filled};
+use super::refusal::beginning;
 use super::reply::Reply;
 use super::{Call, Format, Received, Receiver, Refusal};
 use crate::codec::Encoding;
@@ -26,7 +27,7 @@ const EMPTY_MESSAGE: &[u8] = &[0; 5];
 pub(super) fn call(receiver: &Receiver, head: &Parts, peer: IpAddr) -> Result<Call, Refusal> {
     let Some(signal) = Signal::ALL.into_iter().find(|signal| signal.grpc_method() == head.uri.path()) else {
         let methods = Signal::ALL.map(Signal::grpc_method).join(", ");
-        let message = format!("unknown method {}; this gateway serves {methods}", head.uri.path());
+        let message = format!("unknown method {}; this gateway serves {methods}", beginning(head.uri.path()));
         return Err(Refusal::unsupported(StatusCode::NOT_FOUND, message));
     };
     receiver.check(signal, &head.headers)?;
@@ -71,7 +72,7 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
     let Some(value) = headers.get("grpc-encoding") else { return Ok(Encoding::Identity) };
     let name = value.to_str().unwrap_or("?");
     Encoding::from_header(name).ok_or_else(|| {
-        let message = format!("grpc-encoding {name:?} is not supported; use one of {ACCEPTED}");
+        let message = format!("grpc-encoding {:?} is not supported; use one of {ACCEPTED}", beginning(name));
         Refusal::unsupported(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
     })
 }

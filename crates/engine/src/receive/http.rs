@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use weir_plan::Signal;
 
 use super::body::{BodyReader, Filled};
+use super::refusal::beginning;
 use super::reply::Reply;
 use super::{Call, Format, Received, Receiver, Refusal};
 use crate::codec::Encoding;
@@ -16,11 +17,11 @@ use crate::codec::Encoding;
 pub(super) fn call(receiver: &Receiver, head: &Parts, format: Option<Format>, peer: IpAddr) -> Result<Call, Refusal> {
     let Some(signal) = Signal::ALL.into_iter().find(|signal| signal.http_path() == head.uri.path()) else {
         let paths = Signal::ALL.map(Signal::http_path).join(", ");
-        let message = format!("nothing is served at {}; telemetry is taken at {paths}", head.uri.path());
+        let message = format!("nothing is served at {}; telemetry is taken at {paths}", beginning(head.uri.path()));
         return Err(Refusal::unsupported(StatusCode::NOT_FOUND, message));
     };
     if head.method != Method::POST {
-        let message = format!("{} is not allowed here; use POST", head.method);
+        let message = format!("{} is not allowed here; use POST", beginning(head.method.as_str()));
         return Err(Refusal::unsupported(StatusCode::METHOD_NOT_ALLOWED, message));
     }
     let Some(format) = format else {
@@ -70,8 +71,10 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
     let Some(value) = headers.get(CONTENT_ENCODING) else { return Ok(Encoding::Identity) };
     let name = value.to_str().unwrap_or("?");
     Encoding::from_header(name).ok_or_else(|| {
-        let message =
-            format!("content-encoding {name:?} is not supported; use one of identity, gzip, zstd, deflate, snappy");
+        let message = format!(
+            "content-encoding {:?} is not supported; use one of identity, gzip, zstd, deflate, snappy",
+            beginning(name)
+        );
         Refusal::unsupported(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
     })
 }

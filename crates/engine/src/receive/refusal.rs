@@ -52,6 +52,13 @@ pub(crate) struct Refusal {
 /// What clients are asked to wait when the memory is full: it frees up as fast as backends answer.
 const MEMORY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// A client's own text as far as an answer repeats it: answers are not paid for.
+pub(super) fn beginning(text: &str) -> &str {
+    const MOST_BYTES: usize = 100;
+    let end = (0..=MOST_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or_default()]
+}
+
 impl Refusal {
     /// The bytes are not what they should be; sending them again will not help.
     pub(super) fn malformed(error: impl Display) -> Self {

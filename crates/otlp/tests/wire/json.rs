@@ -170,7 +170,7 @@ fn errors_say_where() {
         ("[]", "invalid type: sequence, expected an object"),
         ("null", "invalid type: null, expected an object"),
         ("{} x", "trailing characters"),
-        ("{\"resourceSpans\":{}}", "invalid type: map, expected an array at line 1 column 17 in resourceSpans"),
+        ("{\"resourceSpans\":{}}", "invalid type: map, expected an array at line 1 column 19 in resourceSpans"),
         ("{\"resourceSpans\":[{\"resource\":[]}]}", "expected an object"),
         ("{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{\"name\":{}}]}]}]}", "expected a string"),
         ("{\"resourceSpans\":[],\"resource_spans\":[]}", "second occurrence of a field"),
@@ -207,4 +207,23 @@ fn structure_and_size_are_limited() {
     assert!(from_json(Signal::Traces, spans.as_bytes(), &limits(10), bytes.len()).is_ok());
     let error = from_json(Signal::Traces, spans.as_bytes(), &limits(10), bytes.len() - 1).unwrap_err().to_string();
     assert!(error.contains(&format!("more than {} bytes as protobuf", bytes.len() - 1)), "{error}");
+}
+
+/// An answer with the error is not paid for, and values are telemetry.
+#[test]
+fn errors_do_not_repeat_a_text_that_stands_in_a_wrong_place() {
+    let text = "secret\u{80}".repeat(10_000);
+    for json in [
+        format!(r#""{text}""#),
+        format!(r#"{{"resourceSpans":"{text}"}}"#),
+        format!(r#"{{"resourceSpans":["{text}"]}}"#),
+        format!(r#"{{"resourceSpans":[{{"resource":"{text}"}}]}}"#),
+        format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{"kind":"{text}"}}]}}]}}]}}"#),
+        format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{"attributes":[{{"value":"{text}"}}]}}]}}]}}]}}"#),
+        format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{"traceId":"{text}"}}]}}]}}]}}"#),
+        format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{"droppedEventsCount":"{text}"}}]}}]}}]}}"#),
+    ] {
+        let told = from_json(Signal::Traces, json.as_bytes(), &LIMITS, MAX).unwrap_err().to_string();
+        assert!(told.len() < 500 && !told.contains("secret"), "{} bytes: {:.500}", told.len(), told);
+    }
 }

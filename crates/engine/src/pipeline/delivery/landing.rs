@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::super::State;
 use super::super::concurrency::Verdict;
 use super::super::flight::{End, Landed};
+use super::super::isolation::Suspicion;
 use super::super::pace::{self, Pace};
 use super::super::parked::Batch;
 use super::super::queue::Piece;
@@ -47,6 +48,9 @@ impl Delivery {
         if is_of_now {
             self.flying -= 1;
             self.in_flight_bytes -= bytes;
+        } else {
+            // What another backend refused says nothing of this one.
+            batch.suspicion = Suspicion::default();
         }
         let Some(landed) = landed else {
             return self.retry(batch, RetryKind::Ours, None);
@@ -79,7 +83,7 @@ impl Delivery {
     /// The backend that this went to was replaced meanwhile. What it took is delivered; all else is for the new one.
     fn answered_by_another(&mut self, outcome: &Outcome, mut batch: Batch) {
         if let Outcome::Delivered { rejected, message } = outcome {
-            return self.delivered(&batch, *rejected, message);
+            return self.enter(&batch, *rejected, message);
         }
         batch.came_back();
         if batch.still_owed() {
@@ -191,6 +195,12 @@ impl Delivery {
         if self.size.taken(batch.bytes, now) {
             self.account().takes_at_most(self.size.bytes());
         }
+        self.enter(batch, rejected, message);
+    }
+
+    /// What a backend took, in the books.
+    fn enter(&mut self, batch: &Batch, rejected: u64, message: &str) {
+        let now = Instant::now();
         let entered = finish(&batch.pieces, &Fate::Delivered);
         if rejected > 0 {
             self.account().books.correct_partial(rejected.min(entered), message);

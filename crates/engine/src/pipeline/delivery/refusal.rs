@@ -53,7 +53,7 @@ impl Delivery {
             About::Size if !self.size.may_be_too_large(bytes) => About::Unclear,
             about => about,
         };
-        if about == About::Size {
+        if refusal.about == About::Size {
             self.learn_size(bytes, &refusal.message, now);
         }
         let step = self.suspect(&mut answered, Some(about));
@@ -81,7 +81,11 @@ impl Delivery {
             self.traffic.doubt();
         }
         let evidence = self.evidence(about, can_be_split);
-        answered.batch.suspicion.step(evidence)
+        match answered.batch.suspicion.step(evidence) {
+            // Where nothing more may leave, nothing else can be taken either: then the neighbours have to show it.
+            Step::Wait if answered.batch.pieces.len() > 1 && self.room() == 0 => Step::Halve,
+            step => step,
+        }
     }
 
     fn evidence(&self, about: Option<About>, can_be_split: bool) -> Evidence {
