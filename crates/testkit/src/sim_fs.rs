@@ -19,8 +19,8 @@
 //! ([`SimFs::set_descriptors`]). A failed sync leaves each write since the last one durable, torn or lost *for good*:
 //! the system thinks it has tried, and a later sync that succeeds brings nothing back, although readers still see it,
 //! until the system is told to forget it ([`File::forget`]): then they see what is on disk. A failed sync of the directory
-//! makes some of the changes durable, and the others wait for the next one: file systems keep names in a log, and drop
-//! nothing of that and go on. A failed truncation may have happened.
+//! makes some of the changes durable, those of one name in order, and the others wait for the next one: file systems keep
+//! names in a log, and drop nothing of that and go on. A failed truncation may have happened.
 //!
 //! **Rot** ([`SimFs::flip`], [`SimFs::zero`], [`SimFs::files`] and [`SimFs::with_files`]): bytes change, files are cut
 //! or vanish, in what is written and what is durable alike.
@@ -33,6 +33,8 @@
 
 mod content;
 mod sparse;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, IoSlice};
@@ -429,7 +431,9 @@ impl Disk {
         }
         let changes = std::mem::take(&mut self.name_changes);
         for change in changes {
-            if matches!(fate, Fate::Happens) || self.crashed || self.rng.bool() {
+            // One name's changes are in order, or the last of them would not be what stays.
+            let waits = self.name_changes.iter().any(|earlier| earlier.name == change.name);
+            if matches!(fate, Fate::Happens) || self.crashed || (!waits && self.rng.bool()) {
                 change.apply(&mut self.durable_names);
             } else {
                 self.name_changes.push(change);
