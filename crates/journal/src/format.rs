@@ -23,7 +23,7 @@ const QUEUE: u8 = 1;
 const ENTRY: u8 = 2;
 
 /// What checksums of one segment are seeded with, so that no frame of another one passes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seal(u32);
 
 impl Seal {
@@ -102,6 +102,16 @@ pub(crate) struct Previous {
     /// 0: there is none.
     pub(crate) id: u64,
     pub(crate) extent: Extent,
+    /// Its own: ids are given again once the directory was empty. 0 where that is not said, by earlier versions of Weir.
+    pub(crate) seal: Seal,
+}
+
+impl Previous {
+    /// The extent of the segment with this head, if that is the one that is meant.
+    pub(crate) fn extent_of(&self, head: &FileHead) -> Option<Extent> {
+        let is_sealed = self.seal == Seal::default() || self.seal == head.seal();
+        (self.id == head.id && is_sealed).then_some(self.extent)
+    }
 }
 
 impl Extent {
@@ -142,6 +152,7 @@ impl FileHead {
         bytes[32..40].copy_from_slice(&self.created_ms.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.previous.id.to_le_bytes());
         bytes[48..72].copy_from_slice(&self.previous.extent.encode());
+        bytes[72..76].copy_from_slice(&self.previous.seal.0.to_le_bytes());
         let sum = crc32c::crc32c(&bytes[..76]);
         bytes[76..].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -161,7 +172,11 @@ impl FileHead {
                 id,
                 nonce: u64_at(bytes, 24),
                 created_ms: u64_at(bytes, 32),
-                previous: Previous { id: u64_at(bytes, 40), extent: Extent::decode(&bytes[48..72]) },
+                previous: Previous {
+                    id: u64_at(bytes, 40),
+                    extent: Extent::decode(&bytes[48..72]),
+                    seal: Seal(u32_at(bytes, 72)),
+                },
             }),
             other => Err(HeadFault::Version(other)),
         }

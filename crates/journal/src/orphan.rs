@@ -5,7 +5,7 @@
 //! nothing.
 
 use crate::acks::{self, Acks};
-use crate::format::{Extent, FileHead, FileKind, HeadFault};
+use crate::format::{Extent, FileHead, FileKind, HeadFault, Previous};
 use crate::fs::Fs;
 use crate::model::DamageReport;
 use crate::survey::AckFile;
@@ -21,8 +21,8 @@ pub(crate) struct Orphan {
 
 impl Orphan {
     /// Looks at it; none when it has a segment after all, or is gone by now. `said` is what the next segment says of the
-    /// extent of the one that is missing.
-    pub(crate) fn look(fs: &dyn Fs, id: u64, said: Option<Extent>) -> Option<Self> {
+    /// one that is missing.
+    pub(crate) fn look(fs: &dyn Fs, id: u64, said: Option<&Previous>) -> Option<Self> {
         // Names are not listed all at once: the segment may be newer than the list.
         if fs.open(&FileKind::Segment.name(id)).is_ok() {
             return None;
@@ -31,12 +31,16 @@ impl Orphan {
         if !file.exists {
             return None;
         }
-        let stays = |what: String| Self { id, lost: Some(missing(id, said, None, &what)), stays: true };
+        let stays =
+            |what: String| Self { id, lost: Some(missing(id, said.map(|said| said.extent), None, &what)), stays: true };
         if let Some(fault) = file.fault {
             return Some(stays(fault));
         }
         Some(match FileHead::decode(&file.bytes, FileKind::Acks, id) {
-            Ok(head) => Self { id, lost: judge(id, &acks::decode(&file.bytes, head.seal()), said), stays: false },
+            Ok(head) => {
+                let said = said.and_then(|said| said.extent_of(&head));
+                Self { id, lost: judge(id, &acks::decode(&file.bytes, head.seal()), said), stays: false }
+            }
             Err(HeadFault::Version(version)) => {
                 stays(format!("their version {version} is not known to this version of weir"))
             }

@@ -84,7 +84,7 @@ impl Listing {
         for (id, has_acks) in &self.segments {
             match Files::open(fs, *id) {
                 Ok(Ok(files)) => {
-                    said.insert(files.head.previous.id, files.head.previous.extent);
+                    said.insert(files.head.previous.id, files.head.previous);
                     if let Some(before) = before.take() {
                         visit(Seen::Segment(&before, end(&before, Some(&files), last_id)))?;
                     }
@@ -101,18 +101,18 @@ impl Listing {
             last_id = Some(*id);
         }
         before.map_or(Ok(()), |last| visit(Seen::Segment(&last, end(&last, None, last_id))))?;
-        let orphans = self.orphans.iter().filter_map(|id| Orphan::look(fs, *id, said.get(id).copied()));
+        let orphans = self.orphans.iter().filter_map(|id| Orphan::look(fs, *id, said.get(id)));
         orphans.map(Seen::Orphan).try_for_each(visit)
     }
 }
 
 /// How the end of a segment is found: by what it says itself, or what the next one says, if there is one.
 fn end(this: &Files, next: Option<&Files>, last_id: Option<u64>) -> End {
-    match next {
-        _ if this.acks.extent.is_some() => this.acks.extent.map_or(End::Unknown, End::Known),
-        Some(next) if next.head.previous.id == this.id => End::Known(next.head.previous.extent),
-        None if last_id == Some(this.id) => End::Torn,
-        _ => End::Unknown,
+    let said = next.and_then(|next| next.head.previous.extent_of(&this.head));
+    match this.acks.extent.or(said) {
+        Some(extent) => End::Known(extent),
+        None if next.is_none() && last_id == Some(this.id) => End::Torn,
+        None => End::Unknown,
     }
 }
 
@@ -216,7 +216,8 @@ impl Recovered {
         let tail = segment.durable_end..extent.unwrap_or(found).end;
         self.settle(Found { fs, files, end, tail }, &mut segment, &mut acks);
         // The next segment must not say where this one ends when that is not known.
-        self.previous = extent.map_or(self.previous, |extent| Previous { id: files.id, extent });
+        let seal = files.head.seal();
+        self.previous = extent.map_or(self.previous, |extent| Previous { id: files.id, extent, seal });
         self.acks.insert(files.id, acks);
         self.index.segments.insert(files.id, segment);
         for (number, ledger) in ledgers {

@@ -248,7 +248,7 @@ impl Writer {
     /// Remembers how far a segment goes.
     fn close(&mut self, active: &Active) {
         let extent = active.extent();
-        self.previous = Previous { id: active.head.id, extent };
+        self.previous = Previous { id: active.head.id, extent, seal: active.head.seal() };
         self.acks.get_mut(&active.head.id).into_iter().for_each(|acks| acks.set_extent(extent));
     }
 

@@ -219,6 +219,38 @@ fn a_segment_is_taken() {
     }
 }
 
+/// Numbers are given again once the directory was empty. A file that comes back from before then names the segment with
+/// the number before its own, and means another one.
+#[test]
+fn a_file_from_before_the_directory_was_empty() {
+    let fs = SimFs::new(1);
+    let (mut writer, journal, all) = filled(&fs);
+    let queues = ["a", "b"].map(|name| journal.queue(name));
+    let next = append(&mut writer, &[vec![0; 4000]], &queues);
+    let mut head_of_next = fs.files()["0000000000000002.seg"].clone();
+    head_of_next.truncate(FILE_HEAD);
+    for entry in all.iter().map(|written| &written.entry).chain(&next) {
+        queues.iter().for_each(|queue| assert!(journal.complete(*queue, entry)));
+    }
+    writer.finish().unwrap();
+    assert!(fs.files().is_empty());
+
+    let (mut writer, journal, _) = open(Arc::new(fs.clone()), Options { segment_bytes: 4096, seed: 43 }).unwrap();
+    let queues = ["a", "b"].map(|name| journal.queue(name));
+    let owed: Vec<Vec<u8>> = (0..20).map(|number| vec![number; 60]).collect();
+    owed.chunks(2).for_each(|group| drop(append(&mut writer, group, &queues)));
+    let mut files = fs.files();
+    files.insert("0000000000000002.seg".to_owned(), head_of_next);
+    let found = recover_files(&files);
+    check_queues(&found, &owed, 0);
+    assert_eq!((found.recovery.damage, found.recovery.truncated_bytes), (Vec::new(), 0));
+
+    files.remove(SEGMENT).unwrap();
+    let found = recover_files(&files);
+    let [report] = &found.recovery.damage[..] else { panic!("it is told: {:?}", found.recovery) };
+    assert_eq!((report.entries, report.items), (None, None), "nobody says how much it was");
+}
+
 /// Without both heads nothing can be believed: the file stays, and stays what it is.
 #[test]
 fn a_segment_without_a_head() {

@@ -6,6 +6,8 @@ use weir_testkit::SimFs;
 
 use crate::fixture::{ACKS, Files, SEGMENT, append, recover, recover_files, start};
 
+const NEXT: &str = "0000000000000002.seg";
+
 const GOLDEN_SEGMENT: &[&str] = &[
     // head: magic, version, id, nonce, created, previous id, end, items, entries, checksum
     "574549525345470a 0100000000000000 0100000000000000 956eeb2f2632d7bd 0068e5cf8b010000",
@@ -49,6 +51,12 @@ const GOLDEN_ACKS: &[&str] = &[
 /// Added by an orderly end: the segment goes to byte 416 and has 21 items in 3 entries.
 const GOLDEN_EXTENT: &[&str] =
     &["574a41a550a73cb7 0300000001000000 a001000000000000 1500000000000000 0300000000000000"];
+
+/// The head of the next segment, as earlier versions wrote it: it says the same.
+const GOLDEN_NEXT: &[&str] = &[
+    "574549525345470a 0100000000000000 0200000000000000 bdd732262feb6e95 0068e5cf8b010000",
+    "0100000000000000 a001000000000000 1500000000000000 0300000000000000 00000000c2ffe6bf",
+];
 
 fn bytes(golden: &[&str]) -> Vec<u8> {
     let digits: Vec<u8> = golden.concat().bytes().filter(|digit| *digit != b' ').collect();
@@ -101,8 +109,24 @@ fn what_is_said_of_the_segment_before() {
     let fs = SimFs::with_files(1, &Files::from(golden));
     let (mut writer, journal, _) = start(&fs, 4096);
     append(&mut writer, &[b"next".to_vec()], &[journal.queue("b")]);
-    let head = &fs.files()["0000000000000002.seg"][40..68];
-    let said = ["0100000000000000", "a001000000000000", "1500000000000000", "03000000"];
-    assert_eq!(head, bytes(&said), "id 1, 416 bytes, 21 items, 3 entries");
+    let head = &fs.files()[NEXT][40..76];
+    let said = ["0100000000000000", "a001000000000000", "1500000000000000", "0300000000000000", "7b460a1c"];
+    assert_eq!(head, bytes(&said), "id 1, 416 bytes, 21 items, 3 entries, checksum of the nonce");
     assert_eq!(recover(&fs).payloads["b"].len(), 3);
+}
+
+/// Earlier versions did not say which segment they meant but by its id.
+#[test]
+fn what_was_said_of_the_segment_before() {
+    let mut segment = bytes(GOLDEN_SEGMENT);
+    segment.extend([7; 64]);
+    let golden =
+        [(SEGMENT.to_owned(), segment), (ACKS.to_owned(), bytes(GOLDEN_ACKS)), (NEXT.to_owned(), bytes(GOLDEN_NEXT))];
+    let found = recover_files(&Files::from(golden));
+    assert_eq!(found.payloads["b"], [Vec::new(), b"third".to_vec()]);
+    assert_eq!(
+        (found.recovery.damage.len(), found.recovery.truncated_bytes),
+        (0, 0),
+        "what lies behind does not count"
+    );
 }
