@@ -22,6 +22,8 @@ use world::World;
 const FIRST_SEED: u64 = 1;
 /// Enough to meet every combination of faults often, few enough for every run of the tests.
 const RUNS: u64 = 40;
+/// How many of them are lived through twice.
+const REPEATED: u64 = 8;
 
 #[expect(clippy::disallowed_methods, reason = "a test is told by its environment what to repeat")]
 fn number(name: &str) -> Option<u64> {
@@ -46,5 +48,14 @@ fn obligations_are_met_whatever_happens() {
     println!("seeds {start}..{}: {totals:?}", start + runs);
     if runs >= RUNS {
         totals.assert_everything_happened();
+    }
+}
+
+/// Otherwise no failure could be repeated.
+#[test]
+fn a_world_follows_from_its_seed_alone() {
+    for seed in FIRST_SEED..FIRST_SEED + REPEATED {
+        let [first, second] = [(); 2].map(|()| format!("{:?}", World::new(seed).run()));
+        assert_eq!(first, second, "seed {seed}");
     }
 }

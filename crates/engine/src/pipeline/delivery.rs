@@ -10,7 +10,7 @@ mod request_size;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -86,7 +86,8 @@ pub(super) struct Delivery {
     /// The next probe is something that was tried before.
     probe_parked_next: bool,
     sends: JoinSet<Landed>,
-    flights: HashMap<Id, Flight>,
+    /// In the order in which they left.
+    flights: BTreeMap<Id, Flight>,
     /// Of the flights, those to the backend of now.
     flying: usize,
     in_flight_bytes: usize,
@@ -146,7 +147,7 @@ impl Delivery {
             complained: false,
             probe_parked_next: true,
             sends: JoinSet::new(),
-            flights: HashMap::new(),
+            flights: BTreeMap::new(),
             flying: 0,
             in_flight_bytes: 0,
             flying_pieces: 0,
@@ -514,7 +515,7 @@ impl Delivery {
     /// What is still here is in the journal, or was acknowledged from memory (counted as dropped), or never acknowledged.
     fn give_up(&mut self) {
         self.sends.abort_all();
-        let flights = self.flights.drain().flat_map(|(_, flight)| flight.batch.pieces);
+        let flights = std::mem::take(&mut self.flights).into_values().flat_map(|flight| flight.batch.pieces);
         let parked = self.parked.drain().flat_map(|batch| batch.pieces);
         flights.chain(parked).chain(self.queue.drain()).for_each(|piece| piece.obligation.abandon());
     }
