@@ -120,7 +120,7 @@ def test_a_new_token_is_taken_up_while_running(
 ) -> None:
     weir = start_weir(trace_pipeline("backend", backend.grpc), flags=doors.flags(token=True))
     (doors.lab.directory / "tokens").write_text("another\n")
-    weir.process.wait_for_log("certificates and tokens of the OTLP ports are read again")
+    weir.process.wait_for_log("certificates and tokens are read again")
     assert sdk.offer(sdk.secure_exporter("grpc", weir.grpc, Access(token=TOKEN), SOON_S), FEW_SPANS) == []
     sent = sdk.send(sdk.secure_exporter("grpc", weir.grpc, Access(token="another")), FEW_SPANS)
     weir.stop()
