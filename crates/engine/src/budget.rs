@@ -177,7 +177,12 @@ impl Permit {
 
     /// A permit of its own for `bytes` (and their overhead) of what this one stands for; `None` when that is less.
     pub(crate) fn part(&mut self, bytes: usize) -> Option<Self> {
-        let semaphore = self.semaphore.split(bytes.saturating_add(OVERHEAD_BYTES))?;
+        self.split_off(bytes.saturating_add(OVERHEAD_BYTES))
+    }
+
+    /// The same, for exactly so many bytes.
+    pub(crate) fn split_off(&mut self, bytes: usize) -> Option<Self> {
+        let semaphore = self.semaphore.split(bytes)?;
         Some(Self { semaphore, budget: self.budget.clone() })
     }
 
@@ -187,12 +192,6 @@ impl Permit {
         let all = self.budget.capacity();
         let more = bytes.saturating_add(OVERHEAD_BYTES).min(all).saturating_sub(self.bytes());
         more == 0 || self.grow(more)
-    }
-
-    /// Takes `bytes` out of it, or all that it has.
-    pub(crate) fn split_off(&mut self, bytes: usize) -> Self {
-        let semaphore = self.semaphore.split(bytes.min(self.bytes())).expect("it has as many");
-        Self { semaphore, budget: self.budget.clone() }
     }
 
     /// Gives back all but `bytes` (and their overhead).

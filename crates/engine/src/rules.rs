@@ -354,7 +354,9 @@ impl Delta {
         let (counts, undo) = (converted.counts, converted.undo);
         if let Cow::Owned(request) = converted.request {
             // Of what the conversion took, this is for the request; the rest was for the way back, and in passing.
-            work.permit = permit.split_off(request.capacity());
+            if let Some(paid) = permit.split_off(request.capacity().min(permit.bytes())) {
+                work.permit = paid;
+            }
             work.made = Some(request);
         }
         permit.shrink_to(undo.bytes());
