@@ -9,3 +9,16 @@ mod watched;
 
 pub use sim_fs::{Faults, Operation, SimFs};
 pub use watched::{Call, Watched};
+
+/// The seed of a run of generated cases: the same each time, because a run that proves a change must not fail for what
+/// only chance has found; another one where the environment's `variable` names it, or says `random`.
+pub fn seed(variable: &str) -> u64 {
+    const DEFAULT: u64 = 1;
+    #[expect(clippy::disallowed_methods, reason = "a developer repeats a run with the seed it printed")]
+    let wish = std::env::var(variable);
+    match wish.as_deref() {
+        Err(_) => DEFAULT,
+        Ok("random") => fastrand::u64(..),
+        Ok(seed) => seed.parse().unwrap_or_else(|_| panic!("{variable} is neither a number nor random")),
+    }
+}

@@ -16,17 +16,8 @@ const LEAST_MATCHING: usize = 30;
 /// How many of a hundred may be too large here.
 const MOST_TOO_LARGE: usize = 2;
 
-const DEFAULT_SEED: u64 = 1;
-
 fn seed() -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "a developer repeats a run with the seed it printed")]
-    let wish = std::env::var("OTTL_SEED").ok();
-    let seed = match wish.as_deref() {
-        // A run that proves a change does not fail for what only chance has found.
-        None => DEFAULT_SEED,
-        Some("random") => fastrand::u64(..),
-        Some(seed) => seed.parse().unwrap(),
-    };
+    let seed = weir_testkit::seed("OTTL_SEED");
     println!("OTTL_SEED={seed}");
     seed
 }
