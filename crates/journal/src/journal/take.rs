@@ -19,8 +19,9 @@ use crate::walk::{Found, Place, Step, Walk};
 struct Want {
     segment: u64,
     seal: Seal,
-    /// Where the segment's last frame ends.
+    /// Where the segment's last frame ended, and how many entries it had: it may be written to meanwhile.
     end: u64,
+    entries: u32,
     /// Up to here it is known to be on disk.
     durable_end: u64,
     /// The first entry, and the end of the run of untaken ones.
@@ -30,6 +31,13 @@ struct Want {
     place: Place,
     /// No entry of the run lies behind this.
     bound: u64,
+}
+
+impl Want {
+    /// Where the next entry goes: what is there now is nothing that was looked for.
+    fn behind(&self) -> Place {
+        Place { offset: self.end, index: self.entries, items: None }
+    }
 }
 
 /// What a queue can be given.
@@ -136,8 +144,8 @@ fn next(index: &mut Index, id: QueueId) -> Next {
         (place, _) => place,
     };
     let bound = segment.mark_behind(last).map_or(segment.end, |mark| u64::from(mark.offset));
-    let Segment { seal, end, durable_end, .. } = *segment;
-    Next::Want(Want { segment: number, seal, end, durable_end, first, last, place, bound })
+    let Segment { seal, end, entries, durable_end, .. } = *segment;
+    Next::Want(Want { segment: number, seal, end, entries, durable_end, first, last, place, bound })
 }
 
 /// One step of taking.
@@ -159,7 +167,7 @@ impl Taking<'_> {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Outcome::Gone,
             // Nothing of the segment can be read.
-            Err(error) => Outcome::Unreadable { next: Place { index: u32::MAX, ..self.want.place }, error },
+            Err(error) => Outcome::Unreadable { next: self.want.behind(), error },
         }
     }
 
@@ -184,7 +192,7 @@ impl Taking<'_> {
                 Step::Entry(_) | Step::Queue { .. } => lost.from = walk.place(),
             }
         }
-        lost.outcome(Place { offset: self.want.end, index: u32::MAX, items: None })
+        lost.outcome(self.want.behind())
     }
 
     /// The run from the first entry on or, where not all of that can be read, that entry alone.

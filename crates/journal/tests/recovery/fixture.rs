@@ -116,19 +116,28 @@ pub(crate) fn recover(fs: &SimFs) -> Found {
     let (_writer, journal, recovery) = start(fs, 4096);
     let mut found = Found { recovery, payloads: BTreeMap::new(), damaged: Loss::default() };
     for (queue, name) in journal.queues() {
-        let payloads = found.payloads.entry(name).or_default();
-        loop {
-            let chunk = journal.take(queue, 100, &mut |_| true).unwrap();
-            found.damaged.entries += chunk.damaged.entries;
-            found.damaged.items += chunk.damaged.items;
-            found.damaged.bytes += chunk.damaged.bytes;
-            payloads.extend(chunk.entries.iter().map(|(_, range)| chunk.buffer[range.clone()].to_vec()));
-            if chunk.entries.is_empty() {
-                break;
-            }
-        }
+        let (payloads, damaged) = take_all(&journal, queue);
+        found.payloads.insert(name, payloads);
+        found.damaged.entries += damaged.entries;
+        found.damaged.items += damaged.items;
+        found.damaged.bytes += damaged.bytes;
     }
     found
+}
+
+/// Takes everything that a queue is owed, in small parts: the payloads, and what was damaged on the way.
+pub(crate) fn take_all(journal: &Journal, queue: QueueId) -> (Vec<Vec<u8>>, Loss) {
+    let (mut payloads, mut damaged) = (Vec::new(), Loss::default());
+    loop {
+        let chunk = journal.take(queue, 100, &mut |_| true).unwrap();
+        damaged.entries += chunk.damaged.entries;
+        damaged.items += chunk.damaged.items;
+        damaged.bytes += chunk.damaged.bytes;
+        if chunk.entries.is_empty() {
+            return (payloads, damaged);
+        }
+        payloads.extend(chunk.entries.iter().map(|(_, range)| chunk.buffer[range.clone()].to_vec()));
+    }
 }
 
 /// The payloads of these.

@@ -1,11 +1,14 @@
 //! Disks that cannot be read for a while, or only in part.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use weir_journal::{Backlog, Fs as _, Loss, ReadError, open};
-use weir_testkit::{Faults, Operation, SimFs};
+use weir_testkit::{Faults, Operation, SimFs, Watched};
 
-use crate::fixture::{ACKS, SEGMENT, append, bad_disk, finished, options, payloads, recover, small, start};
+use crate::fixture::{
+    ACKS, SEGMENT, append, bad_disk, finished, offset, options, payloads, recover, small, start, take_all,
+};
 
 /// What cannot be read is put off, not lost: the others come first.
 #[test]
@@ -206,21 +209,39 @@ fn a_head_rots_while_it_is_used() {
         let (_writer, journal, _) = start(&fs, 4096);
         let queue = journal.queue("a");
         assert!(fs.flip(SEGMENT, all[rotten].frame.start + 9, 1));
-        let (mut found, mut damaged) = (Vec::new(), Loss::default());
-        loop {
-            let chunk = journal.take(queue, usize::MAX, &mut |_| true).unwrap();
-            damaged.entries += chunk.damaged.entries;
-            damaged.items += chunk.damaged.items;
-            if chunk.entries.is_empty() {
-                break;
-            }
-            found.extend(chunk.entries.iter().map(|(_, range)| chunk.buffer[range.clone()].to_vec()));
-        }
+        let (found, damaged) = take_all(&journal, queue);
         let intact = all.iter().enumerate().filter(|(number, _)| *number != rotten).map(|(_, written)| written);
         assert_eq!(found, payloads(intact));
         assert_eq!((damaged.entries, damaged.items), (1, 7), "entry {rotten}");
         assert_eq!(journal.backlog(queue).entries, 5);
     }
+}
+
+/// What is appended while the end of the segment is searched in vain was not there to be found, and is not lost.
+#[test]
+fn an_entry_is_appended_while_the_one_before_it_is_found_damaged() {
+    let (fs, appends) = (SimFs::new(1), Arc::new(AtomicBool::new(false)));
+    let late = Arc::new(OnceLock::<Mutex<Box<dyn FnMut() + Send>>>::new());
+    let disk = {
+        let (late, appends) = (Arc::clone(&late), Arc::clone(&appends));
+        Watched::new(fs.clone(), move |call| {
+            if call.operation == Operation::Read && appends.swap(false, Ordering::SeqCst) {
+                late.get().unwrap().lock().unwrap()();
+            }
+        })
+    };
+    let (mut writer, journal, _) = open(Arc::new(disk), options(4096)).unwrap();
+    let queue = journal.queue("a");
+    let entries = append(&mut writer, &[vec![1; 50], vec![2; 50]], &[queue]);
+    assert!(fs.flip(SEGMENT, offset(&entries[1]) + 9, 1));
+    assert_eq!(journal.take(queue, 50, &mut |_| true).unwrap().entries.len(), 1);
+    let append_late = move || drop(append(&mut writer, &[b"late".to_vec()], &[queue]));
+    assert!(late.set(Mutex::new(Box::new(append_late))).is_ok());
+    appends.store(true, Ordering::SeqCst);
+    let (found, damaged) = take_all(&journal, queue);
+    assert!(!appends.load(Ordering::SeqCst), "it was appended meanwhile");
+    assert_eq!((found, damaged.entries, damaged.items), (vec![b"late".to_vec()], 1, 7));
+    assert_eq!(journal.stats().damage.entries, 1);
 }
 
 /// What has to go is known exactly, or stays until all of its segment has to go: that needs no readable disk.
@@ -288,15 +309,7 @@ fn damage_is_counted_once_however_many_meet_it() {
     let (_writer, journal, _) = start(&fs, 4096);
     assert!(fs.flip(SEGMENT, all[1].payload_at(), 1) && fs.flip(SEGMENT, all[3].frame.start + 9, 1));
     for queue in ["a", "b"].map(|name| journal.queue(name)) {
-        let mut damaged = Loss::default();
-        loop {
-            let chunk = journal.take(queue, usize::MAX, &mut |_| true).unwrap();
-            damaged.entries += chunk.damaged.entries;
-            damaged.items += chunk.damaged.items;
-            if chunk.entries.is_empty() {
-                break;
-            }
-        }
+        let (_, damaged) = take_all(&journal, queue);
         assert_eq!((damaged.entries, damaged.items), (2, 14));
         assert!(matches!(journal.read(&all[1].entry), Err(ReadError::Damaged { .. })));
     }
