@@ -2,11 +2,18 @@
 //!
 //! Completions are not synced: what is lost is delivered again. The names of queues are repeated here because a damaged
 //! sector must not make it unknown who is owed a whole segment; how far the segment goes is repeated when the next one,
-//! whose head says so, is deleted first. It knows no files: only slices.
+//! whose head says so, is deleted first. What it keeps of a file is limited, whatever its records say: what is left out
+//! is delivered again.
 
 use std::collections::BTreeMap;
+use std::io;
 
-use crate::format::{Extent, FILE_HEAD, MAX_NAME, Seal, u16_at, u32_at};
+use crate::format::{Extent, FILE_HEAD, FileKind, MAX_NAME, Seal, u16_at, u32_at};
+use crate::fs::File;
+use crate::model::DamageReport;
+use crate::names::Names;
+use crate::reports::Reports;
+use crate::walk::Window;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"WJA\xA5");
 const HEAD: usize = 16;
@@ -16,6 +23,9 @@ const EXTENT: u8 = 3;
 
 /// Runs in one record: bounds what a checksum is computed over before it is believed.
 const MAX_RUNS: usize = 512;
+
+/// Runs of one file in memory, 4 MiB: some times more than the entries of a segment need that are completed in any order.
+const MAX_RUNS_KEPT: usize = 1 << 19;
 
 /// No queue has this number: completions of it say that the segment is about to be removed.
 const NOBODY: u16 = u16::MAX;
@@ -56,17 +66,16 @@ pub(crate) fn push_run(runs: &mut Vec<Run>, run: Run) {
 /// Sorted, with touching and overlapping runs joined.
 pub(crate) fn normalized(mut runs: Vec<Run>) -> Vec<Run> {
     runs.sort_unstable();
-    let mut joined: Vec<Run> = Vec::with_capacity(runs.len());
-    for run in runs {
-        match joined.last_mut() {
-            Some(last) if u64::from(run.first) <= last.end() => {
-                let count = last.end().max(run.end()) - u64::from(last.first);
-                last.count = u32::try_from(count).unwrap_or(u32::MAX);
-            }
-            _ => joined.push(run),
+    runs.dedup_by(|run, last| {
+        let touches = u64::from(run.first) <= last.end();
+        if touches {
+            let count = last.end().max(run.end()) - u64::from(last.first);
+            last.count = u32::try_from(count).unwrap_or(u32::MAX);
         }
-    }
-    joined
+        touches
+    });
+    runs.shrink_to_fit();
+    runs
 }
 
 /// The record that names a queue.
@@ -113,11 +122,15 @@ fn encode(out: &mut Vec<u8>, seal: Seal, kind: u8, number: u16, count: usize, bo
 /// What the records of one file say.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
-    pub(crate) names: BTreeMap<u16, String>,
+    pub(crate) names: Names,
     /// Completed entries by queue number, sorted and joined.
     pub(crate) done: BTreeMap<u16, Vec<Run>>,
-    /// Offsets and lengths of what is no record although records follow.
-    pub(crate) damage: Vec<(u64, u64)>,
+    /// How many runs `done` has.
+    runs: usize,
+    /// There are more than are kept.
+    pub(crate) is_full: bool,
+    /// What is no record although records follow.
+    pub(crate) damage: Reports,
     /// How far the segment goes, where that was recorded.
     pub(crate) extent: Option<Extent>,
     /// Where the last record ends.
@@ -126,49 +139,70 @@ pub(crate) struct Acks {
     pub(crate) torn_bytes: u64,
 }
 
-/// Reads all records of a file, its head included in `bytes`.
-pub(crate) fn decode(bytes: &[u8], seal: Seal) -> Acks {
-    let mut acks = Acks { end: FILE_HEAD as u64, ..Acks::default() };
-    let mut at = FILE_HEAD;
-    let mut sound_until = FILE_HEAD;
-    while at < bytes.len() {
-        let Some(length) = record_length(&bytes[at..], seal) else {
+/// Reads all records in the first `length` bytes of a file.
+pub(crate) fn read(file: &dyn File, id: u64, length: u64, seal: Seal) -> io::Result<Acks> {
+    let mut acks = Acks::none();
+    let (mut window, mut at, mut content_end) = (Window::default(), acks.end, acks.end);
+    while at < length {
+        if let Some(record) = read_record(&mut window, file, at, length, seal)? {
+            // Zeros were never written to, or not before power was lost: nothing here is synced.
+            if content_end > acks.end {
+                acks.damage.push(no_record(id, acks.end, at - acks.end));
+            }
+            acks.enter(record);
+            at += record.len() as u64;
+            (acks.end, content_end) = (at, at);
+        } else {
+            let word = window.get(file, at, 8, length)?;
+            if let Some(last) = word.iter().rposition(|byte| *byte != 0) {
+                content_end = at + last as u64 + 1;
+            }
             at += 8;
-            continue;
-        };
-        // Zeros were never written to, or not before power was lost: nothing here is synced.
-        if bytes[sound_until..at].iter().any(|byte| *byte != 0) {
-            acks.damage.push((sound_until as u64, (at - sound_until) as u64));
         }
-        acks.enter(&bytes[at..at + length]);
-        at += length;
-        sound_until = at;
     }
-    acks.end = sound_until as u64;
-    let rest = bytes.get(sound_until..).unwrap_or_default();
-    acks.torn_bytes = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
-    for runs in acks.done.values_mut() {
-        *runs = normalized(std::mem::take(runs));
-    }
-    acks
+    acks.torn_bytes = content_end - acks.end;
+    acks.join();
+    Ok(acks)
 }
 
-fn record_length(bytes: &[u8], seal: Seal) -> Option<usize> {
-    if bytes.len() < HEAD || u32_at(bytes, 0) != MAGIC {
+fn no_record(id: u64, offset: u64, bytes: u64) -> DamageReport {
+    let what = "no valid record; what it completed is delivered again";
+    DamageReport::without_loss(FileKind::Acks, id, (offset, bytes), what.to_owned())
+}
+
+fn read_record<'a>(
+    window: &'a mut Window,
+    file: &dyn File,
+    at: u64,
+    end: u64,
+    seal: Seal,
+) -> io::Result<Option<&'a [u8]>> {
+    let Some(length) = record_length(window.get(file, at, HEAD, end)?) else { return Ok(None) };
+    let record = window.get(file, at, length, end)?;
+    Ok((record.len() == length && seal.sum(&record[8..]) == u32_at(record, 4)).then_some(record))
+}
+
+/// How long the record is that may begin here.
+fn record_length(head: &[u8]) -> Option<usize> {
+    if head.len() < HEAD || u32_at(head, 0) != MAGIC {
         return None;
     }
-    let count = u32_at(bytes, 12) as usize;
-    let body = match bytes[8] {
+    let count = u32_at(head, 12) as usize;
+    let body = match head[8] {
         QUEUE if count <= MAX_NAME => count,
         COMPLETED if count <= MAX_RUNS => count * 8,
         EXTENT => Extent::BYTES,
         _ => return None,
     };
-    let length = HEAD + body.next_multiple_of(8);
-    (seal.sum(bytes.get(8..length)?) == u32_at(bytes, 4)).then_some(length)
+    Some(HEAD + body.next_multiple_of(8))
 }
 
 impl Acks {
+    /// No records.
+    pub(crate) fn none() -> Self {
+        Self { end: FILE_HEAD as u64, ..Self::default() }
+    }
+
     /// Whether everybody has completed everything.
     pub(crate) fn is_done(&self) -> bool {
         self.done.contains_key(&NOBODY)
@@ -178,13 +212,30 @@ impl Acks {
         let (number, count) = (u16_at(record, 10), u32_at(record, 12) as usize);
         let body = &record[HEAD..];
         match record[8] {
-            QUEUE => drop(self.names.insert(number, String::from_utf8_lossy(&body[..count]).into_owned())),
+            QUEUE => self.names.learn(number, String::from_utf8_lossy(&body[..count]).into_owned()),
             EXTENT => self.extent = Some(Extent::decode(body)),
-            _ => {
-                let run = |bytes: &[u8]| Run { first: u32_at(bytes, 0), count: u32_at(bytes, 4) };
-                self.done.entry(number).or_default().extend(body.chunks_exact(8).map(run));
-            }
+            _ => self.complete(number, body),
         }
+    }
+
+    fn complete(&mut self, number: u16, runs: &[u8]) {
+        if self.runs + MAX_RUNS > MAX_RUNS_KEPT && !self.is_full {
+            self.join();
+            // Else each further record would have to be joined again.
+            self.is_full = self.runs > MAX_RUNS_KEPT / 2;
+        }
+        if !self.is_full {
+            let run = |bytes: &[u8]| Run { first: u32_at(bytes, 0), count: u32_at(bytes, 4) };
+            self.runs += runs.len() / 8;
+            self.done.entry(number).or_default().extend(runs.chunks_exact(8).map(run));
+        }
+    }
+
+    fn join(&mut self) {
+        for runs in self.done.values_mut() {
+            *runs = normalized(std::mem::take(runs));
+        }
+        self.runs = self.done.values().map(Vec::len).sum();
     }
 }
 
@@ -205,5 +256,48 @@ impl<'a> Cursor<'a> {
             self.0 = rest;
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record for each part of the runs.
+    fn complete(acks: &mut Acks, number: u16, runs: impl Iterator<Item = Run>) {
+        for part in runs.collect::<Vec<_>>().chunks(MAX_RUNS) {
+            let mut record = Vec::new();
+            encode_runs(&mut record, Seal::default(), number, part);
+            acks.enter(&record);
+        }
+    }
+
+    fn kept(acks: &Acks) -> usize {
+        acks.done.values().map(Vec::capacity).sum()
+    }
+
+    #[test]
+    fn what_is_completed_takes_limited_room() {
+        let mut acks = Acks::none();
+        let runs = |number: u32| Run { first: 2 * number, count: 1 };
+        for number in 0..4 {
+            complete(&mut acks, number, (0..u32::try_from(MAX_RUNS_KEPT).unwrap()).map(runs));
+        }
+        assert!(acks.is_full && kept(&acks) <= 2 * MAX_RUNS_KEPT, "{}", kept(&acks));
+        acks.join();
+        assert!(acks.runs > MAX_RUNS_KEPT / 2 && kept(&acks) <= MAX_RUNS_KEPT);
+        assert!(Cursor::new(&acks.done[&0]).contains(0), "what there was room for counts");
+    }
+
+    /// However often it is said, and for however many queues.
+    #[test]
+    fn what_is_said_again_takes_no_room() {
+        let mut acks = Acks::none();
+        for number in 0..100 {
+            complete(&mut acks, number, (0..40_000).map(|_| Run { first: 0, count: u32::MAX }));
+        }
+        assert!(!acks.is_full && kept(&acks) <= 2 * MAX_RUNS_KEPT, "{}", kept(&acks));
+        acks.join();
+        assert_eq!((acks.runs, acks.done.len()), (100, 100));
     }
 }

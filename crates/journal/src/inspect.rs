@@ -90,8 +90,8 @@ pub fn inspect(fs: &dyn Fs, depth: Depth) -> io::Result<Inspection> {
         inspection.segments.push(report_segment(files, &survey));
         inspection.truncated_bytes += survey.truncated_bytes;
         for (number, ledger) in &survey.ledgers {
-            if let Some(name) = survey.names.get(number) {
-                add(queues.entry(name.clone()).or_default(), &survey.segment, ledger);
+            if let Some(name) = survey.names.get(*number) {
+                add(queues.entry(name.to_owned()).or_default(), &survey.segment, ledger);
             }
         }
         damage.append(survey.damage);
@@ -110,7 +110,7 @@ pub fn export(fs: &dyn Fs, queue: &str, each: &mut dyn FnMut(&Entry, &[u8]) -> i
     let mut elsewhere = Reports::default();
     let unusable = visit(fs, Depth::Headers, &mut |files, survey| {
         for (number, _) in survey.names.iter().filter(|(_, name)| *name == queue) {
-            export.hand_out(files, &survey, *number)?;
+            export.hand_out(files, &survey, number)?;
         }
         for report in survey.damage.into_list() {
             // Whose entries are lost is not known where their heads are.

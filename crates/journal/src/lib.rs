@@ -73,6 +73,7 @@ mod index;
 mod inspect;
 mod journal;
 mod model;
+mod names;
 mod orphan;
 mod os;
 mod recover;

@@ -154,6 +154,12 @@ impl DamageReport {
     /// What is said of a file with entries that somebody is owed.
     pub(crate) const GONE: &str = "the file is gone, removed by somebody else; what was in it cannot be delivered";
 
+    /// Something is wrong with a file, and no entry is lost with it.
+    pub(crate) fn without_loss(kind: FileKind, segment: u64, (offset, bytes): (u64, u64), what: String) -> Self {
+        let (file, entries, items) = (kind.name(segment), Some(0), Some(0));
+        Self { file, segment, offset, bytes, places: 1, entries, items, what }
+    }
+
     /// An entry that is damaged, or cannot be read.
     pub(crate) fn of_entry(entry: &Entry, what: String) -> Self {
         let Position { segment, index: _, offset } = entry.position;

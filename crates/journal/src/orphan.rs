@@ -4,11 +4,14 @@
 //! Which it is, the file says: before a segment is removed, everything in it is written down as completed. It changes
 //! nothing.
 
-use crate::acks::{self, Acks};
-use crate::format::{Extent, FileHead, FileKind, HeadFault, Previous};
+use crate::acks::{Acks, Run};
+use crate::format::{Extent, FileKind, HeadFault, Previous};
 use crate::fs::Fs;
 use crate::model::DamageReport;
 use crate::survey::AckFile;
+
+/// Queues that are named in one report at most.
+const NAMED: usize = 10;
 
 /// What a file of completions without a segment says.
 pub(crate) struct Orphan {
@@ -27,19 +30,21 @@ impl Orphan {
         if fs.open(&FileKind::Segment.name(id)).is_ok() {
             return None;
         }
-        let file = AckFile::read(fs, id);
+        let mut file = AckFile::open(fs, id);
         if !file.exists {
             return None;
         }
         let stays =
             |what: String| Self { id, lost: Some(missing(id, said.map(|said| said.extent), None, &what)), stays: true };
-        if let Some(fault) = file.fault {
+        let head = file.head(id);
+        let acks = head.map(|head| file.read(id, head.seal()));
+        if let Some(fault) = file.fault.filter(|_| file.unread) {
             return Some(stays(fault));
         }
-        Some(match FileHead::decode(&file.bytes, FileKind::Acks, id) {
-            Ok(head) => {
+        Some(match head.and_then(|head| Ok((head, acks?))) {
+            Ok((head, acks)) => {
                 let said = said.and_then(|said| said.extent_of(&head));
-                Self { id, lost: judge(id, &acks::decode(&file.bytes, head.seal()), said), stays: false }
+                Self { id, lost: judge(id, &acks, said), stays: false }
             }
             Err(HeadFault::Version(version)) => {
                 stays(format!("their version {version} is not known to this version of weir"))
@@ -52,20 +57,24 @@ impl Orphan {
 
 /// What was owed, as far as completions tell.
 fn judge(id: u64, acks: &Acks, said: Option<Extent>) -> Option<DamageReport> {
-    let done = |number: &u16| acks.done.get(number).map_or(&[][..], Vec::as_slice);
+    let done = |number: u16| -> &[Run] { acks.done.get(&number).map_or(&[], Vec::as_slice) };
     if acks.is_done() || acks.names.is_empty() {
         return None;
     }
     let extent = acks.extent.or(said);
     // Who was owed which entry went with the segment, so that what every queue has completed is all that is certain.
     let open = extent.map(|extent| {
-        let certain = acks.names.keys().map(|number| done(number).iter().map(|run| run.within(extent.entries)).sum());
+        let certain =
+            acks.names.iter().map(|(number, _)| done(number).iter().map(|run| run.within(extent.entries)).sum());
         u64::from(extent.entries) - certain.min().unwrap_or(0)
     });
     if open == Some(0) {
         return None;
     }
-    let names: Vec<&str> = acks.names.values().map(String::as_str).collect();
+    let mut names: Vec<&str> = acks.names.iter().map(|(_, name)| name).take(NAMED + 1).collect();
+    if names.len() > NAMED {
+        names[NAMED] = "others";
+    }
     Some(missing(id, extent, open, &format!("at most this was still owed to {}", names.join(", "))))
 }
 

@@ -12,6 +12,7 @@ use crate::format::{Extent, FileKind, Previous};
 use crate::fs::{File, Fs, read_full, write_full};
 use crate::index::{Index, Segment};
 use crate::model::{DamageReport, Loss, QueueId, Recovery};
+use crate::names::Names;
 use crate::orphan::Orphan;
 use crate::reports::Reports;
 use crate::survey::{End, Files, Lost, Survey, Unusable};
@@ -147,17 +148,7 @@ impl Recovered {
     }
 
     fn trouble(&mut self, kind: FileKind, id: u64, what: String) {
-        let file = kind.name(id);
-        self.report(DamageReport {
-            file,
-            segment: id,
-            offset: 0,
-            bytes: 0,
-            places: 1,
-            entries: Some(0),
-            items: Some(0),
-            what,
-        });
+        self.report(DamageReport::without_loss(kind, id, (0, 0), what));
     }
 
     /// Whether it is gone.
@@ -197,7 +188,7 @@ impl Recovered {
         damage.append(survey.unsound);
         segment.frayed = !damage.is_empty();
         damage.into_list().into_iter().for_each(|report| self.report(report));
-        let ids = self.register(names, |number| ledgers.contains_key(number) || lost.contains_key(number));
+        let ids = self.register(&names, |number| ledgers.contains_key(number) || lost.contains_key(number));
         for (number, Lost { loss, runs }) in lost {
             if let Some(id) = ids.get(&number) {
                 self.lose(*id, loss);
@@ -228,9 +219,9 @@ impl Recovered {
     }
 
     /// The queues of a segment that matter, by their numbers in it.
-    fn register(&mut self, names: BTreeMap<u16, String>, matters: impl Fn(&u16) -> bool) -> BTreeMap<u16, QueueId> {
-        let names = names.into_iter().filter(|(number, _)| matters(number));
-        names.map(|(number, name)| (number, self.index.queue(&name))).collect()
+    fn register(&mut self, names: &Names, matters: impl Fn(&u16) -> bool) -> BTreeMap<u16, QueueId> {
+        let names = names.iter().filter(|(number, _)| matters(number));
+        names.map(|(number, name)| (number, self.index.queue(name))).collect()
     }
 
     /// What was found is on disk from here on, and what was not is gone for good. What fails is told, and no harm: it is

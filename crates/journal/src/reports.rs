@@ -6,7 +6,7 @@ use crate::model::DamageReport;
 const LISTED: usize = 1000;
 
 /// The list.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Reports {
     listed: Vec<DamageReport>,
     rest: Option<DamageReport>,

@@ -11,6 +11,7 @@ use crate::format::{Extent, FILE_HEAD, FileHead, FileKind, FrameHead, HeadFault,
 use crate::fs::{File, Fs, read_full};
 use crate::index::{Ledger, Segment};
 use crate::model::{DamageReport, Entry, Loss, Position};
+use crate::names::Names;
 use crate::reports::Reports;
 use crate::walk::{Found, Gap, Place, Step, Walk, is_blank};
 
@@ -75,7 +76,7 @@ pub(crate) struct Survey {
     /// What is owed, by the number that the segment gives a queue.
     pub(crate) ledgers: BTreeMap<u16, Ledger>,
     pub(crate) lost: BTreeMap<u16, Lost>,
-    pub(crate) names: BTreeMap<u16, String>,
+    pub(crate) names: Names,
     pub(crate) truncated_bytes: u64,
     /// Something could not be read that may tell where the segment ends.
     pub(crate) end_unread: bool,
@@ -112,79 +113,119 @@ impl Files {
             Ok(opened) => opened,
             Err(error) => return Ok(Err(Unusable::Aside(aside(id, 0, format!("it cannot be read: {error}"))))),
         };
-        let acks = AckFile::read(fs, id);
+        let mut ack_file = AckFile::open(fs, id);
+        let ack_head = ack_file.head(id);
+        // Without its own head the records can still be read: they carry the same seal.
+        let acks = head.or(ack_head).map(|head| ack_file.read(id, head.seal()));
         // Whoever deletes a segment does so when nobody is owed it, which its completions need not say; and removes it
         // before these.
         if matches!(file.is_linked(), Ok(false)) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let ack_head = FileHead::decode(&acks.bytes, FileKind::Acks, id);
-        Ok(match head.or(ack_head) {
-            Ok(usable) => {
+        Ok(match (head.or(ack_head), acks) {
+            (Ok(usable), Ok(acks)) => {
                 let mut files = Self {
                     id,
                     file,
                     length,
                     head: usable,
                     head_damaged: head.is_err(),
-                    acks: Acks { end: FILE_HEAD as u64, ..Acks::default() },
-                    ack_length: acks.bytes.len() as u64,
-                    has_ack_file: acks.exists,
+                    acks,
+                    ack_length: ack_file.length,
+                    has_ack_file: ack_file.exists,
                     ack_head_is_sound: ack_head == Ok(usable),
-                    acks_unread: acks.fault.is_some(),
-                    ack_fault: acks.fault,
+                    acks_unread: ack_file.unread,
+                    ack_fault: ack_file.fault,
                 };
-                files.read_records(&acks.bytes);
+                files.judge_ack_head(&ack_file.head);
                 Ok(files)
             }
-            Err(_) => Err(unusable(&*file, id, length, head.err())),
+            _ => Err(unusable(&*file, id, length, head.err())),
         })
     }
 
-    fn read_records(&mut self, bytes: &[u8]) {
-        // Without its own head the records can still be read: they carry the same seal.
-        self.acks = acks::decode(bytes, self.head.seal());
+    fn judge_ack_head(&mut self, head: &[u8]) {
         if self.ack_head_is_sound {
             return;
         }
-        let content_end = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
-        let has_records = self.acks.end > FILE_HEAD as u64;
-        let head = bytes.get(..FILE_HEAD).unwrap_or(bytes);
-        if !has_records {
+        let content_end = head.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
+        if self.acks.end > FILE_HEAD as u64 {
+            if content_end > 0 {
+                self.ack_fault.get_or_insert_with(|| "its head is damaged".to_owned());
+            }
+        } else {
             // The first write to it was under way.
-            self.acks.torn_bytes = content_end(bytes);
-        } else if content_end(head) > 0 {
-            self.ack_fault.get_or_insert_with(|| "its head is damaged".to_owned());
+            let behind = self.acks.torn_bytes;
+            self.acks.torn_bytes = if behind > 0 { FILE_HEAD as u64 + behind } else { content_end };
         }
     }
 }
 
-/// What is in a file of completions.
+/// A file of completions.
 #[derive(Default)]
 pub(crate) struct AckFile {
     pub(crate) exists: bool,
-    pub(crate) bytes: Vec<u8>,
-    /// Why it cannot be read.
+    file: Option<Arc<dyn File>>,
+    /// How much of it is read.
+    length: u64,
+    head: Vec<u8>,
+    /// It cannot be read now.
+    pub(crate) unread: bool,
+    /// What is wrong with it.
     pub(crate) fault: Option<String>,
 }
 
 impl AckFile {
-    pub(crate) fn read(fs: &dyn Fs, id: u64) -> Self {
-        let read = fs.open(&FileKind::Acks.name(id)).and_then(|file| {
-            let length = usize::try_from(file.len()?.min(MAX_ACKS)).unwrap_or(usize::MAX);
-            let mut bytes = vec![0; length];
-            let filled = read_full(&*file, &mut bytes, 0)?;
-            bytes.truncate(filled);
-            Ok(bytes)
+    pub(crate) fn open(fs: &dyn Fs, id: u64) -> Self {
+        let opened = fs.open(&FileKind::Acks.name(id)).and_then(|file| {
+            let mut head = vec![0; FILE_HEAD];
+            let length = file.len()?;
+            let filled = read_full(&*file, &mut head, 0)?;
+            head.truncate(filled);
+            Ok((file, length, head))
         });
-        match read {
-            Ok(bytes) => Self { exists: true, bytes, fault: None },
+        match opened {
+            Ok((file, length, head)) => {
+                let too_long =
+                    || format!("the file is longer than any should be, and not read beyond {MAX_ACKS} bytes");
+                let fault = (length > MAX_ACKS).then(too_long);
+                let (file, length) = (Some(file), length.min(MAX_ACKS));
+                Self { exists: true, file, length, head, unread: false, fault }
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::default(),
             Err(error) => {
-                let fault = format!("it cannot be read: {error}");
-                Self { exists: true, bytes: Vec::new(), fault: Some(fault) }
+                let mut unread = Self { exists: true, ..Self::default() };
+                unread.give_up(&error);
+                unread
             }
         }
+    }
+
+    pub(crate) fn head(&self, id: u64) -> Result<FileHead, HeadFault> {
+        FileHead::decode(&self.head, FileKind::Acks, id)
+    }
+
+    /// Its records; none when they cannot be read now.
+    pub(crate) fn read(&mut self, id: u64, seal: Seal) -> Acks {
+        let Some(file) = &self.file else { return Acks::none() };
+        match acks::read(&**file, id, self.length, seal) {
+            Ok(acks) => {
+                if acks.is_full {
+                    self.fault.get_or_insert_with(|| "there are more of them than are kept in memory".to_owned());
+                }
+                acks
+            }
+            Err(error) => {
+                self.give_up(&error);
+                Acks::none()
+            }
+        }
+    }
+
+    /// What was read before is not used either.
+    fn give_up(&mut self, error: &io::Error) {
+        let fault = Some(format!("it cannot be read: {error}"));
+        *self = Self { exists: true, unread: true, fault, ..Self::default() };
     }
 }
 
@@ -223,7 +264,7 @@ impl Survey {
             oldest_ms: None,
             ledgers: BTreeMap::new(),
             lost: BTreeMap::new(),
-            names: BTreeMap::new(),
+            names: Names::default(),
             truncated_bytes: 0,
             // The file of completions says it where no other segment does.
             end_unread: files.acks_unread && !matches!(end, End::Known(_)),
@@ -258,25 +299,17 @@ impl Survey {
     }
 
     fn report_files(&mut self, files: &Files) {
-        let segment = files.id;
-        let mut report = |kind: FileKind, offset, bytes, what: String| {
-            let file = kind.name(segment);
-            let (entries, items) = (Some(0), Some(0));
-            self.damage.push(DamageReport { file, segment, offset, bytes, places: 1, entries, items, what });
-        };
+        let head = (0, FILE_HEAD as u64);
         if files.head_damaged {
-            let what = "the head of the segment is damaged; that of its file of completions is used";
-            report(FileKind::Segment, 0, FILE_HEAD as u64, what.to_owned());
+            let what = "the head of the segment is damaged; that of its file of completions is used".to_owned();
+            self.damage.push(DamageReport::without_loss(FileKind::Segment, files.id, head, what));
         }
         if let Some(fault) = &files.ack_fault {
             let what =
                 format!("completions are recorded here, but {fault}; what they completed may be delivered again");
-            report(FileKind::Acks, 0, FILE_HEAD as u64, what);
+            self.damage.push(DamageReport::without_loss(FileKind::Acks, files.id, head, what));
         }
-        for (offset, bytes) in &files.acks.damage {
-            let what = "no valid record; what it completed is delivered again";
-            report(FileKind::Acks, *offset, *bytes, what.to_owned());
-        }
+        self.damage.append(files.acks.damage.clone());
         self.truncated_bytes += files.acks.torn_bytes;
     }
 
@@ -288,7 +321,7 @@ impl Survey {
         let mut tail = None;
         while let Some(step) = walk.step() {
             match step {
-                Step::Queue { number, name } => drop(self.names.entry(number).or_insert(name)),
+                Step::Queue { number, name } => self.names.learn(number, name),
                 Step::Gap(gap) if gap.lost.is_none() => tail = Some(gap),
                 Step::Gap(gap) => self.report_gap(files.id, gap),
                 Step::Entry(found) => {
@@ -365,20 +398,20 @@ impl Survey {
     /// Every queue that is owed something has a name of its own, whatever is damaged.
     fn name_queues(&mut self, files: &Files) {
         let id = files.id;
-        for (number, name) in &files.acks.names {
-            self.names.entry(*number).or_insert_with(|| name.clone());
+        for (number, name) in files.acks.names.iter() {
+            self.names.learn(number, name.to_owned());
         }
         let mut seen = BTreeSet::new();
         let nameless: Vec<u16> = {
             let owed = self.ledgers.keys().chain(self.lost.keys()).copied().collect::<BTreeSet<u16>>();
-            let is_nameless = |number: &u16| self.names.get(number).is_none_or(|name| !seen.insert(name.clone()));
+            let is_nameless = |number: &u16| self.names.get(*number).is_none_or(|name| !seen.insert(name));
             owed.into_iter().filter(is_nameless).collect()
         };
         for number in nameless {
             let name = format!("?/{id:016x}/{number}");
             let what = format!("the name of queue {number} is lost; what it is owed is kept under the name {name}");
             self.damage.push(report(id, (0, 0), Some((0, 0)), what));
-            self.names.insert(number, name);
+            self.names.replace(number, name);
         }
     }
 }

@@ -263,7 +263,7 @@ impl<'a> Walk<'a> {
 
 /// A part of the file in memory.
 #[derive(Debug, Default)]
-struct Window {
+pub(crate) struct Window {
     bytes: Vec<u8>,
     at: u64,
     filled: usize,
@@ -272,7 +272,7 @@ struct Window {
 
 impl Window {
     /// `length` bytes from `offset` on; fewer where the file, or the part of it up to `end`, ends.
-    fn get(&mut self, file: &dyn File, offset: u64, length: usize, end: u64) -> io::Result<&[u8]> {
+    pub(crate) fn get(&mut self, file: &dyn File, offset: u64, length: usize, end: u64) -> io::Result<&[u8]> {
         let length = usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX).min(length);
         if self.cached(offset) < length {
             self.load(file, offset, length, end)?;

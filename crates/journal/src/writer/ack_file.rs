@@ -55,7 +55,7 @@ impl AckFile {
 
     /// That of a segment that was found.
     pub(crate) fn recovered(files: &Files, numbers: BTreeMap<QueueId, u16>, extent: Option<Extent>) -> Self {
-        let is_unnamed = |(_, number): &(&QueueId, &u16)| !files.acks.names.contains_key(number);
+        let is_unnamed = |(_, number): &(&QueueId, &u16)| files.acks.names.get(**number).is_none();
         let unnamed = numbers.iter().filter(is_unnamed).map(|(queue, _)| *queue).collect();
         Self {
             head: files.head,

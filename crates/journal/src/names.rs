@@ -1,0 +1,54 @@
+//! Names of queues by the numbers that one segment gives them. Plain data.
+
+use std::collections::BTreeMap;
+
+/// Bytes of all names together, however many a file has: as many queues as can be told apart, with names of 64 bytes.
+const MAX_BYTES: usize = 4 << 20;
+
+/// The first name of each number.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    names: BTreeMap<u16, String>,
+    bytes: usize,
+}
+
+impl Names {
+    /// A name that a file says. One for which there is no room is as good as damaged.
+    pub(crate) fn learn(&mut self, number: u16, name: String) {
+        if self.bytes + name.len() <= MAX_BYTES && !self.names.contains_key(&number) {
+            self.bytes += name.len();
+            self.names.insert(number, name);
+        }
+    }
+
+    /// In the place of one that is no use.
+    pub(crate) fn replace(&mut self, number: u16, name: String) {
+        self.names.insert(number, name);
+    }
+
+    pub(crate) fn get(&self, number: u16) -> Option<&str> {
+        self.names.get(&number).map(String::as_str)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &str)> {
+        self.names.iter().map(|(number, name)| (*number, name.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_take_limited_room() {
+        let mut names = Names::default();
+        (0..u16::MAX).for_each(|number| names.learn(number, "n".repeat(1024)));
+        assert_eq!(names.iter().count(), MAX_BYTES / 1024);
+        names.learn(0, "other".to_owned());
+        assert_eq!((names.get(0).map(str::len), names.get(u16::MAX - 1)), (Some(1024), None));
+    }
+}
