@@ -76,3 +76,60 @@ impl Accounts {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, sleep};
+    use weir_plan::Signal;
+
+    use super::*;
+    use crate::books::{DropReason, Fate};
+    use crate::share::Share;
+
+    /// One account, which is looked after.
+    fn looked_after() -> (Arc<Accounts>, Arc<Account>) {
+        let share = Share::new(1 << 20, Instant::now());
+        let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, None));
+        let accounts = Arc::new(Accounts::new(vec![Arc::clone(&account)]));
+        tokio::spawn(Arc::clone(&accounts).look_after(Clock::simulated(0)));
+        (accounts, account)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_lost_is_said_when_the_interval_is_over() {
+        let (_accounts, account) = looked_after();
+        account.books.arrive(50);
+        account.books.hold(50);
+        for _ in 0..5 {
+            account.books.finish_held(10, &Fate::Dropped(DropReason::MemoryFull));
+        }
+        sleep(Duration::from_secs(20)).await;
+        assert_eq!(account.books.losses().unsaid(), 40, "the first was said at once");
+        sleep(Duration::from_secs(20)).await;
+        assert_eq!(account.books.losses().unsaid(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pipeline_that_is_gone_is_forgotten_when_nothing_of_it_is_pending() {
+        let (accounts, account) = looked_after();
+        account.books.arrive(1);
+        account.books.hold(1);
+        account.orphan(Duration::ZERO);
+        sleep(KEPT + ORPHANS_WAIT).await;
+        assert_eq!(accounts.all().len(), 1, "something of it is pending");
+        account.books.finish_held(1, &Fate::Delivered);
+        sleep(2 * LOOK_EVERY).await;
+        assert!(accounts.all().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_books_of_a_pipeline_that_is_gone_are_kept_for_some_time() {
+        let (accounts, account) = looked_after();
+        sleep(ORPHANS_WAIT).await;
+        account.orphan(ORPHANS_WAIT);
+        sleep(KEPT - LOOK_EVERY).await;
+        assert_eq!(accounts.all().len(), 1);
+        sleep(3 * LOOK_EVERY).await;
+        assert!(accounts.all().is_empty());
+    }
+}

@@ -129,6 +129,12 @@ impl Losses {
         }
     }
 
+    /// Items lost of which the log says nothing yet.
+    #[cfg(test)]
+    pub(crate) fn unsaid(&self) -> u64 {
+        self.lock().values().map(|tally| tally.items).sum()
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Kind, Tally>> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
