@@ -22,16 +22,19 @@ pub(super) struct Piece {
 pub(super) struct Queue {
     pieces: VecDeque<Piece>,
     bytes: usize,
-    /// Places that were left when the empty ones were removed last.
-    swept: usize,
+    /// Places, and their bytes, that were left when the empty ones were removed last.
+    swept: (usize, usize),
 }
 
-/// So many empty places do not matter.
+/// So many empty places do not matter ...
 const EMPTY_PLACES: usize = 1024;
+/// ... nor so many bytes of them: what the metrics say of the queue is not far from what is in it.
+const EMPTY_BYTES: usize = 1 << 20;
 
 impl Queue {
     pub(super) fn push(&mut self, obligation: Arc<Obligation>, since: Instant) {
-        if self.pieces.len() >= 2 * self.swept + EMPTY_PLACES {
+        let (places, bytes) = self.swept;
+        if self.pieces.len() >= 2 * places + EMPTY_PLACES || self.bytes >= 2 * bytes + EMPTY_BYTES {
             self.sweep();
         }
         self.bytes += obligation.bytes();
@@ -42,7 +45,7 @@ impl Queue {
     fn sweep(&mut self) {
         self.pieces.retain(|piece| piece.obligation.is_owed());
         self.bytes = self.pieces.iter().map(|piece| piece.obligation.bytes()).sum();
-        self.swept = self.pieces.len();
+        self.swept = (self.pieces.len(), self.bytes);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -99,5 +102,36 @@ impl Queue {
         let piece = self.pieces.pop_front()?;
         self.bytes -= piece.obligation.bytes();
         Some(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use weir_plan::Signal;
+
+    use super::*;
+    use crate::account::Account;
+    use crate::share::Share;
+
+    /// Clients that give up behind a front that does not move.
+    #[test]
+    fn what_has_ended_counts_for_little() {
+        let account = Account::new("traces/shop".into(), Signal::Traces, Share::new(usize::MAX, Instant::now()), None);
+        let account = Arc::new(account);
+        let body = Bytes::from(vec![0; 64 << 10]);
+        let obligation = || Obligation::new(body.clone(), 1, &Arc::default(), &account);
+        let mut queue = Queue::default();
+        let front = obligation();
+        queue.push(Arc::clone(&front), Instant::now());
+        for _ in 0..1000 {
+            let obligation = obligation();
+            queue.push(Arc::clone(&obligation), Instant::now());
+            obligation.withdraw();
+        }
+        assert!(queue.bytes() <= 2 * EMPTY_BYTES, "{}", queue.bytes());
+        let taken = queue.take(usize::MAX, usize::MAX);
+        assert_eq!((taken.len(), queue.bytes()), (1, 0));
+        front.withdraw();
     }
 }
