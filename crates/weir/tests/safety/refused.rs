@@ -288,6 +288,21 @@ async fn an_answer_without_an_end_is_not_read_to_its_end() {
     }
 }
 
+/// The same in gRPC, where the message says how long it will be.
+#[tokio::test]
+async fn a_message_without_an_end_is_not_read_to_its_end() {
+    let sent = Arc::new(AtomicU64::new(0));
+    let said = Say::Endless(Arc::clone(&sent));
+    let backend = Backend::scripted(move |_, _| said.clone()).await;
+    let dir = DataDir::new();
+    let gateway = gateway(&dir, backend.address, Protocol::Grpc).await;
+    send_all(gateway.at.grpc, 0..1, 100).await;
+    eventually("it is no answer", async || state(&gateway).await == ("refused".into(), "not_otlp".into())).await;
+    let (sent, answers) = (sent.load(Ordering::SeqCst), backend.captured().len() as u64);
+    assert!(sent < answers << 20, "{sent} bytes in {answers} answers");
+    assert_eq!(gateway.books("backend").pending, SPANS);
+}
+
 /// What a backend says of itself is in the log once, and its end as well.
 #[tokio::test]
 async fn what_a_backend_says_is_told_once_and_so_is_its_end() {

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -57,6 +57,8 @@ pub(crate) enum Say {
     Html(&'static str),
     /// A success of this type with these bytes, whatever they are.
     Raw(&'static str, &'static [u8]),
+    /// A success in gRPC with a message of 4 GiB, as far as it is taken; counts the bytes of it.
+    Endless(Arc<AtomicU64>),
     /// Nothing, for ever.
     Nothing,
 }
@@ -265,8 +267,20 @@ fn say_grpc(said: &Say) -> Response<Body> {
             let response = Response::builder().header("content-type", *name);
             response.body(message_and_status(bytes)).unwrap()
         }
+        Say::Endless(sent) => response.body(endless(Arc::clone(sent))).unwrap(),
         Say::Partial(rejected) => response.body(message_and_status(&grpc::frame(&partial(*rejected), false))).unwrap(),
     }
+}
+
+/// The longest message that gRPC can announce.
+fn endless(sent: Arc<AtomicU64>) -> Body {
+    let prefix = Bytes::from_static(b"\0\xff\xff\xff\xff");
+    let rest = std::iter::repeat_n(Bytes::from_static(&[0; 16 * 1024]), (1 << 32) / (16 * 1024));
+    let frames = std::iter::once(prefix).chain(rest).map(move |bytes| {
+        sent.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+        Ok::<_, Infallible>(Frame::data(bytes))
+    });
+    BodyExt::boxed(http_body_util::StreamBody::new(futures_util::stream::iter(frames)))
 }
 
 fn message_and_status(body: &[u8]) -> Body {
@@ -281,7 +295,7 @@ fn say_http(said: Say) -> Response<Body> {
     let full = |bytes: Vec<u8>| Full::new(Bytes::from(bytes)).boxed();
     let response = Response::builder().header("content-type", "application/x-protobuf");
     match said {
-        Say::Ok | Say::Nothing => response.body(full(Vec::new())).unwrap(),
+        Say::Ok | Say::Nothing | Say::Endless(_) => response.body(full(Vec::new())).unwrap(),
         Say::Partial(rejected) => response.body(full(partial(rejected))).unwrap(),
         Say::Json(text) => {
             Response::builder().header("content-type", "application/json").body(full(text.into_bytes())).unwrap()
