@@ -164,7 +164,8 @@ impl Pipelines {
     /// The largest request taken: one that no pipeline could hold would have to be refused for ever.
     fn max_request_bytes(&mut self, division: Division, have_rules: bool) -> usize {
         let (wish, limit) = (self.settings.max_request_bytes, division.largest_request(have_rules));
-        if wish > limit && self.said_limit.replace(limit) != Some(limit) {
+        if wish > limit && self.said_limit.is_none_or(|said| limit < said) {
+            self.said_limit = Some(limit);
             tracing::warn!(wish, limit, "requests are limited to what each pipeline can hold; more memory allows more");
         }
         wish.min(limit)

@@ -84,3 +84,23 @@ async fn a_log_pipeline_is_not_switched_to_or_from_otlp_while_it_is_there() {
     eventually("the other way is refused, too", async || told(&weir, SWITCHED) == 2).await;
     assert_eq!(told(&weir, RELOADED), 2);
 }
+
+/// However often the configuration changes: only a limit that is lower than all before is worth a word.
+#[tokio::test]
+async fn that_requests_are_limited_for_want_of_memory_is_not_repeated() {
+    let backend = Backend::start().await;
+    let manifests = |second: &str| manifest("first", backend.address) + &manifest(second, backend.address);
+    let weir = Weir::start(&manifests("second"), &["--memory", "32MiB"]).await;
+    let limits = || {
+        let lines = weir.logs().into_iter().filter(|line| line["message"].to_string().contains("requests are limited"));
+        lines.map(|line| line["limit"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(limits().len(), 1);
+    for (reloads, name) in ["third", "fourth", "fifth"].into_iter().enumerate() {
+        weir.edit(&manifests(name));
+        eventually("it is taken up", async || told(&weir, RELOADED) > reloads).await;
+        eventually("the one before has left", async || told(&weir, "pipeline removed") > reloads).await;
+    }
+    let limits = limits();
+    assert!(limits.is_sorted_by(|before, after| before > after), "{limits:?}");
+}
