@@ -75,16 +75,14 @@ use store::{Clock, Io, Opened, Store};
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A port cannot be bound.
-    #[error(
-        "cannot listen on {address} for {purpose}: {source}; is another instance running? choose another port with {flag}"
-    )]
+    #[error("cannot listen on {address} for {purpose}: {source}{}", advice(source, flags))]
     Bind {
         /// What was to be bound.
         address: SocketAddr,
         /// What is served there.
         purpose: &'static str,
-        /// The flag that changes the port.
-        flag: &'static str,
+        /// The flags that change the address and the port.
+        flags: [&'static str; 2],
         /// The system's reason.
         source: io::Error,
     },
@@ -106,6 +104,16 @@ pub enum StartError {
     /// No thread for the journal's writer.
     #[error("cannot start the thread that writes the journal: {0}")]
     Thread(io::Error),
+}
+
+/// What helps when an address cannot be bound.
+fn advice(source: &io::Error, [address, port]: &[&str; 2]) -> String {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => format!("; is another instance running? choose another port with {port}"),
+        io::ErrorKind::AddrNotAvailable => format!("; choose an address of this machine with {address}"),
+        io::ErrorKind::PermissionDenied => format!("; choose a port from 1024 on with {port}"),
+        _ => String::new(),
+    }
 }
 
 /// The addresses an engine listens on.
@@ -359,19 +367,21 @@ struct Sockets {
 
 impl Sockets {
     async fn bind(settings: &Settings) -> Result<Self, StartError> {
-        let bind = async |address, purpose, flag| {
-            let fail = |source| StartError::Bind { address, purpose, flag, source };
+        let bind = async |address, purpose, flags| {
+            let fail = |source| StartError::Bind { address, purpose, flags, source };
             let listener = TcpListener::bind(address).await.map_err(fail)?;
             let bound = listener.local_addr().map_err(fail)?;
             Ok::<_, StartError>((listener, bound))
         };
         let at = |port| SocketAddr::new(settings.listen, port);
-        let (grpc, grpc_address) = bind(at(settings.grpc_port), "OTLP/gRPC", "--grpc-port").await?;
-        let (http, http_address) = bind(at(settings.http_port), "OTLP/HTTP", "--http-port").await?;
-        let (metrics, metrics_address) = bind(at(settings.metrics_port), "metrics", "--metrics-port").await?;
-        let (health, health_address) = bind(at(settings.health_port), "health checks", "--health-port").await?;
+        let (grpc, grpc_address) = bind(at(settings.grpc_port), "OTLP/gRPC", ["--listen", "--grpc-port"]).await?;
+        let (http, http_address) = bind(at(settings.http_port), "OTLP/HTTP", ["--listen", "--http-port"]).await?;
+        let (metrics, metrics_address) =
+            bind(at(settings.metrics_port), "metrics", ["--listen", "--metrics-port"]).await?;
+        let (health, health_address) =
+            bind(at(settings.health_port), "health checks", ["--listen", "--health-port"]).await?;
         let admin = SocketAddr::new(settings.admin.listen, settings.admin.port);
-        let (admin, admin_address) = bind(admin, "administration", "--admin-port").await?;
+        let (admin, admin_address) = bind(admin, "administration", ["--admin-listen", "--admin-port"]).await?;
         let addresses = Addresses {
             grpc: grpc_address,
             http: http_address,

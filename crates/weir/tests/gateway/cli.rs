@@ -417,6 +417,28 @@ async fn a_port_in_use_is_named_with_its_flag() {
     }
 }
 
+/// Another port would not help.
+#[tokio::test]
+async fn an_address_of_another_machine_is_named_with_its_flag() {
+    let (directory, path) = file(&good());
+    let data = directory.path().join("data");
+    // Set aside for documentation, so that no machine has them.
+    for arguments in [&["--listen", "192.0.2.1"][..], &["--admin-listen", "192.0.2.1", "--admin-token-file"]] {
+        let mut command = run(&path);
+        command.args(["--data-dir", data.to_str().unwrap()]).args(arguments);
+        if arguments.len() > 2 {
+            let tokens = directory.path().join("tokens");
+            std::fs::write(&tokens, "token\n").unwrap();
+            command.arg(tokens);
+        }
+        let ended = end(command).await;
+        assert_eq!(ended.code, Some(1), "{arguments:?}");
+        let advice = format!("choose an address of this machine with {}", arguments[0]);
+        assert!(ended.err.contains("192.0.2.1") && ended.err.contains(&advice), "{}", ended.err);
+        assert!(!data.exists(), "{arguments:?}");
+    }
+}
+
 /// However short a load is: one that nobody took is none.
 #[tokio::test]
 async fn a_load_to_where_nobody_is_says_so() {
