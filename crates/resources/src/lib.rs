@@ -36,6 +36,7 @@ mod object;
 mod otlp_output;
 mod pipeline;
 mod quantity;
+mod removed;
 mod rules;
 mod runtime_metrics;
 mod secret;

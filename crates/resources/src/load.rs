@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use weir_plan::{Enrichment, Plan, ServiceEnrichment, Signal};
+use weir_plan::{Enrichment, Plan, Signal};
 
 use crate::change::LogOutputs;
 use crate::cluster::{self, Objects};
@@ -298,9 +298,7 @@ impl<'a> Loader<'a> {
         let compile = |pipeline: &Pipeline| {
             let mark = self.findings.mark();
             let compiled = pipeline.compile(resolver);
-            if service == ServiceEnrichment::Otel {
-                pipeline.warn_of_proxies(self.findings);
-            }
+            pipeline.warn_of_removed(service, self.findings);
             self.findings.attribute(mark, &pipeline.reference());
             compiled
         };

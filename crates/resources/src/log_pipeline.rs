@@ -57,7 +57,7 @@ pub(crate) fn decode(spec: &Node<'_>, version: Version, name: &str) -> Option<Sp
         legacy.push(Legacy { node, attribute, rule: Some(rule), inactive: Some(attribute) });
     }
     let outputs = fields.required("output").and_then(|output| decode_outputs(&output, &mut legacy));
-    let Rules { transforms, filters, given, .. } = rules::take(&mut fields, Signal::Logs);
+    let Rules { transforms, filters, given, asked_in_vain } = rules::take(&mut fields, Signal::Logs);
     fields.finish();
 
     let processing = Processing { transforms, filters, ..Processing::default() };
@@ -76,7 +76,7 @@ pub(crate) fn decode(spec: &Node<'_>, version: Version, name: &str) -> Option<Sp
         Some(Output::FluentBit(Box::new(FluentBit { values, http })))
     };
     let input = input.otlp.map(|(_, otlp)| otlp).unwrap_or_default();
-    Some(Spec { input, processing, output: output?, output_place: outputs.place, proxied: Vec::new() })
+    Some(Spec { input, processing, output: output?, output_place: outputs.place, asked_in_vain })
 }
 
 fn decode_outputs<'a>(output: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option<Outputs<'a>> {

@@ -34,11 +34,11 @@ pub(crate) fn decode(spec: &Node<'_>, version: Version) -> Option<Spec> {
         fields.finish();
         Some((otlp?, output.place()))
     });
-    let Rules { transforms, filters, .. } = rules::take(&mut fields, Signal::Metrics);
+    let Rules { transforms, filters, asked_in_vain, .. } = rules::take(&mut fields, Signal::Metrics);
     fields.finish();
     let ((output, temporality), output_place) = output?;
     let processing = Processing { transforms, filters, temporality };
-    Some(Spec { input, processing, output: Output::Otlp(Box::new(output)), output_place, proxied: Vec::new() })
+    Some(Spec { input, processing, output: Output::Otlp(Box::new(output)), output_place, asked_in_vain })
 }
 
 fn decode_output(otlp: &Node<'_>, version: Version) -> Option<(OtlpOutput, Temporality)> {

@@ -3,7 +3,7 @@
 //! The kinds differ in the fields of their `spec`, which are read in `trace_pipeline`, `metric_pipeline` and
 //! `log_pipeline`; all else is here.
 
-use weir_plan::{Backlog, Input, Processing, Signal};
+use weir_plan::{Backlog, Input, Processing, ServiceEnrichment, Signal};
 
 use crate::Version;
 use crate::backlog;
@@ -12,6 +12,7 @@ use crate::fluent_bit::FluentBit;
 use crate::node::{Fields, Node};
 use crate::object::{self, Metadata};
 use crate::otlp_output::{self, OtlpOutput};
+use crate::removed::Removed;
 use crate::secret::SecretKeyRef;
 use crate::tls;
 use crate::value::{Resolver, Value};
@@ -38,8 +39,8 @@ pub(crate) struct Spec {
     pub(crate) output: Output,
     /// Where the output stands.
     pub(crate) output_place: Place,
-    /// Where rules ask how Istio's proxies name a service.
-    pub(crate) proxied: Vec<Place>,
+    /// What rules ask for that enrichment takes away, and where.
+    pub(crate) asked_in_vain: Vec<(Removed, Place)>,
 }
 
 /// Where a pipeline delivers to.
@@ -87,15 +88,11 @@ impl Pipeline {
         Some((matches!(spec.output, Output::Otlp(_)), &spec.output_place))
     }
 
-    /// Warns of rules that ask for what enrichment takes away before, unless a Telemetry says otherwise.
-    pub(crate) fn warn_of_proxies(&self, findings: &Findings) {
-        for place in self.spec.iter().flat_map(|spec| &spec.proxied) {
-            let message = "service.* attributes of Istio's proxies are removed before rules see them: what is compared here \
-                           is the name of the pod that sent, if it is known (docs/enrichment.md#service-attributes)";
-            let expected = "k8s.* attributes, or a Telemetry with the annotation \
-                            telemetry.kyma-project.io/service-enrichment: kyma-legacy";
-            findings.push(Diagnostic::warning(place, message).expected(expected));
-        }
+    /// Warns of rules that ask for what enrichment takes away before, in this mode.
+    pub(crate) fn warn_of_removed(&self, mode: ServiceEnrichment, findings: &Findings) {
+        let asked = self.spec.iter().flat_map(|spec| &spec.asked_in_vain);
+        let removed = asked.filter(|(removed, _)| removed.is_removed(mode));
+        findings.extend(removed.map(|(removed, place)| removed.warning(place)));
     }
 
     /// Follows references. `None` has been reported: as an error, or as not active yet.

@@ -7,6 +7,7 @@ use weir_plan::{Filter, Signal, Transform};
 
 use crate::diagnostic::{Diagnostic, Place, Reason};
 use crate::node::{Fields, Located, Node};
+use crate::removed::Removed;
 
 /// How the published text ends, after what is wrong.
 const FIX: &str = "Fix the syntax error indicated by the message or see troubleshooting: names are case-sensitive, and functions, paths, enums and kinds of arguments are checked before anything runs (docs/ottl.md)";
@@ -17,36 +18,32 @@ pub(crate) struct Rules<'a> {
     pub(crate) filters: Vec<Filter>,
     /// The fields they stand in, as far as they are given.
     pub(crate) given: Vec<(&'static str, Node<'a>)>,
-    /// Those that ask how Istio's proxies name a service.
-    pub(crate) proxied: Vec<Place>,
+    /// What they ask for that enrichment takes away, and where.
+    pub(crate) asked_in_vain: Vec<(Removed, Place)>,
 }
-
-/// The attribute by which spans of Istio's proxies are known has this value.
-const PROXY: &str = "\"proxy\"";
-
-/// How the keys begin of attributes that say what a service is.
-const SERVICE: &str = "\"service.";
 
 /// Takes `transform` and `filter` from a pipeline's `spec`.
 pub(crate) fn take<'a>(fields: &mut Fields<'a>, signal: Signal) -> Rules<'a> {
-    let mut rules = Rules { transforms: Vec::new(), filters: Vec::new(), given: Vec::new(), proxied: Vec::new() };
+    let mut rules = Rules { transforms: Vec::new(), filters: Vec::new(), given: Vec::new(), asked_in_vain: Vec::new() };
     if let Some(node) = fields.optional("transform") {
-        rules.transforms = node.list().iter().filter_map(|node| transform(node, signal, &mut rules.proxied)).collect();
+        let asked = &mut rules.asked_in_vain;
+        rules.transforms = node.list().iter().filter_map(|node| transform(node, signal, asked)).collect();
         rules.given.push(("transform", node));
     }
     if let Some(node) = fields.optional("filter") {
-        rules.filters = node.list().iter().filter_map(|node| filter(node, signal, &mut rules.proxied)).collect();
+        let asked = &mut rules.asked_in_vain;
+        rules.filters = node.list().iter().filter_map(|node| filter(node, signal, asked)).collect();
         rules.given.push(("filter", node));
     }
     rules
 }
 
-fn transform(node: &Node<'_>, signal: Signal, proxied: &mut Vec<Place>) -> Option<Transform> {
+fn transform(node: &Node<'_>, signal: Signal, asked: &mut Vec<(Removed, Place)>) -> Option<Transform> {
     let mut fields = node.fields()?;
     let conditions = texts(&mut fields, "conditions");
     let statements = texts(&mut fields, "statements");
     fields.finish();
-    proxied.extend(asking_proxies(conditions.iter().chain(&statements)));
+    asked.extend(asked_in_vain(conditions.iter().chain(&statements), signal));
     if statements.is_empty() {
         warn_empty(node, "statements");
     }
@@ -60,11 +57,11 @@ fn transform(node: &Node<'_>, signal: Signal, proxied: &mut Vec<Place>) -> Optio
     Some(rule)
 }
 
-fn filter(node: &Node<'_>, signal: Signal, proxied: &mut Vec<Place>) -> Option<Filter> {
+fn filter(node: &Node<'_>, signal: Signal, asked: &mut Vec<(Removed, Place)>) -> Option<Filter> {
     let mut fields = node.fields()?;
     let conditions = texts(&mut fields, "conditions");
     fields.finish();
-    proxied.extend(asking_proxies(&conditions));
+    asked.extend(asked_in_vain(&conditions, signal));
     if conditions.is_empty() {
         warn_empty(node, "conditions");
     }
@@ -81,10 +78,15 @@ fn texts(fields: &mut Fields<'_>, key: &'static str) -> Vec<Located<String>> {
     fields.optional(key).map(|node| node.strings()).unwrap_or_default()
 }
 
-/// Where it is asked how Istio's proxies name a service.
-fn asking_proxies<'t>(texts: impl IntoIterator<Item = &'t Located<String>>) -> impl Iterator<Item = Place> {
-    let asking = texts.into_iter().filter(|text| text.value.contains(PROXY) && text.value.contains(SERVICE));
-    asking.map(|text| text.place.clone())
+/// What texts ask for that enrichment takes away, and where.
+fn asked_in_vain<'t>(
+    texts: impl IntoIterator<Item = &'t Located<String>>,
+    signal: Signal,
+) -> impl Iterator<Item = (Removed, Place)> {
+    let asked = move |text: &'t Located<String>| {
+        Removed::asked_for(&text.value, signal).map(|removed| (removed, text.place.clone()))
+    };
+    texts.into_iter().flat_map(asked)
 }
 
 fn values(texts: &[Located<String>]) -> Vec<String> {

@@ -17,9 +17,15 @@ pub(crate) fn decode(spec: &Node<'_>, version: Version) -> Option<Spec> {
         fields.finish();
         Some((otlp?, output.place()))
     });
-    let Rules { transforms, filters, proxied, .. } = rules::take(&mut fields, Signal::Traces);
+    let Rules { transforms, filters, asked_in_vain, .. } = rules::take(&mut fields, Signal::Traces);
     fields.finish();
     let processing = Processing { transforms, filters, ..Processing::default() };
     let (output, output_place) = output?;
-    Some(Spec { input: Input::default(), processing, output: Output::Otlp(Box::new(output)), output_place, proxied })
+    Some(Spec {
+        input: Input::default(),
+        processing,
+        output: Output::Otlp(Box::new(output)),
+        output_place,
+        asked_in_vain,
+    })
 }
