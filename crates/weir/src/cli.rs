@@ -166,7 +166,7 @@ const PORTS: &str = "Ports";
 const SECURITY: &str = "Security of the OTLP ports";
 const MEMORY: &str = "Memory";
 const DATA_DIRECTORY: &str = "Data directory";
-const ADMINISTRATION: &str = "Administration: samples of what backends refused, at /rejected";
+const ADMINISTRATION: &str = "Administration: how backends stand, at /backends, and what they refused, at /rejected";
 
 #[derive(Args, Debug)]
 #[command(after_help = RUN_EXAMPLES)]

@@ -231,7 +231,7 @@ async fn the_options_of_run_stand_under_what_they_are_about() {
         "Memory:",
         "Data directory:",
         "Security of the OTLP ports:",
-        "Administration: samples of what backends refused, at /rejected:",
+        "Administration: how backends stand, at /backends, and what they refused, at /rejected:",
     ];
     assert_eq!(headings, expected, "{help}");
     let security = help.split("Security of the OTLP ports:").nth(1).unwrap();
