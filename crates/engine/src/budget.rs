@@ -3,6 +3,8 @@
 //! A [`Permit`] travels with the bytes it stands for (see [`Charged`]) and goes back when the last reference to them
 //! is dropped, so the ledger cannot disagree with what is in memory. It does not know what the bytes are for.
 
+mod purse;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,6 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_otlp::Part;
+
+pub(crate) use purse::{Purse, Shortage};
 
 /// Charged on top of each buffer: its bookkeeping (ticket, obligations, queue slot, allocator rounding). Without it a
 /// flood of tiny requests would hold many times the bytes that the ledger sees.
@@ -33,15 +37,6 @@ pub(crate) struct Budget {
 pub(crate) struct Permit {
     semaphore: OwnedSemaphorePermit,
     budget: Budget,
-}
-
-/// There is not enough memory for work on a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shortage {
-    /// Not now.
-    Passing,
-    /// Not even if nobody else had any.
-    Lasting,
 }
 
 impl Budget {
@@ -105,12 +100,6 @@ impl Budget {
         Some(Bytes::from_owner(ChargedShared { bytes: part.make(), _permit: permit }))
     }
 
-    /// Why a request that holds `held` bytes cannot have `more`.
-    pub(crate) fn shortage(&self, held: usize, more: usize) -> Shortage {
-        let wanted = held.saturating_add(more);
-        if wanted > self.capacity() { Shortage::Lasting } else { Shortage::Passing }
-    }
-
     /// Takes `bytes`, waiting up to `patience` for room. `None` when there is none, or when too many wait already.
     pub(crate) async fn take(&self, bytes: usize, patience: Duration) -> Option<Permit> {
         if let Some(permit) = self.try_take(bytes) {
@@ -132,11 +121,6 @@ impl Permit {
     /// Bytes it stands for, overhead included.
     pub(crate) fn bytes(&self) -> usize {
         self.semaphore.num_permits()
-    }
-
-    /// Takes `more` bytes on top for a request that holds `beside` bytes elsewhere.
-    pub(crate) fn extend(&mut self, more: usize, beside: usize) -> Result<(), Shortage> {
-        if self.grow(more) { Ok(()) } else { Err(self.budget.shortage(self.bytes().saturating_add(beside), more)) }
     }
 
     /// Takes `more` bytes on top; false when there is no room, and then nothing changed.

@@ -14,15 +14,16 @@ use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 use weir_enrich::{Enricher, StaticPods};
+use weir_otlp::Part;
 use weir_plan::Signal;
 
 use crate::books::Snapshot;
-use crate::budget::{Budget, OVERHEAD_BYTES};
+use crate::budget::{Budget, OVERHEAD_BYTES, Purse};
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::receive::BySignal;
 use crate::rules::{Delta, Processed, Removed, Rules, Taken};
-use crate::settings::LAST_ANSWERS;
+use crate::settings::{Copies, LAST_ANSWERS};
 use crate::store::Store;
 use receipt::{Offer, Receipt};
 
@@ -68,6 +69,18 @@ pub(crate) struct Route {
     pub(crate) rules: Option<Arc<Rules>>,
 }
 
+impl Route {
+    /// What the pipeline keeps of a request for itself: transforms may double it, and what others remove or select is as
+    /// large at most.
+    fn copies(&self) -> usize {
+        match &self.rules {
+            Some(rules) if !rules.transforms.is_empty() => 2,
+            Some(_) => 1,
+            None => usize::from(self.selection.is_selective()),
+        }
+    }
+}
+
 /// All ways of requests, as one plan has them.
 #[derive(Debug)]
 pub(crate) struct Routes {
@@ -91,9 +104,14 @@ impl Routes {
         self.routes.iter().filter(move |route| route.pipeline.signal() == signal)
     }
 
-    /// Whether some pipeline changes what it takes.
-    pub(crate) fn have_rules(&self) -> bool {
-        self.routes.iter().any(|route| route.rules.is_some())
+    /// What requests of the signal that needs most of them need.
+    pub(crate) fn copies(&self) -> Copies {
+        let of = |signal| Copies {
+            noise: self.keeps_noise(signal),
+            rules: self.of(signal).any(|route| route.rules.is_some()),
+            own: self.of(signal).map(Route::copies).sum(),
+        };
+        Signal::ALL.map(of).into_iter().max_by_key(|copies| copies.sum()).unwrap_or_default()
     }
 
     /// What converts to delta.
@@ -256,10 +274,10 @@ impl Intake {
     fn prepare(&self, arrived: Arrived) -> Result<Receipt<'_>, Unprepared> {
         let (routes, signal, items) = (self.routes(), arrived.signal, arrived.items);
         let enriched = Enriched::new(arrived, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
-        let mut cuts = Cuts::new(signal, &routes, &self.budget);
+        let mut cuts = Cuts::new(signal, &routes, &enriched, &self.budget);
         let mut offers = Vec::new();
         for route in routes.of(signal) {
-            let Some(processed) = enriched.select(&route.selection, route.rules.as_deref(), &self.budget)? else {
+            let Some(processed) = enriched.select(&route.selection, route.rules.as_deref(), cuts.purse)? else {
                 continue;
             };
             // Should this one fail, what was converted before it is taken back as it is dropped.
@@ -305,70 +323,92 @@ struct Prepared {
 impl Prepared {
     fn new(route: &Route, processed: Processed, cuts: &mut Cuts<'_>) -> Result<Self, Unprepared> {
         let Processed { body, items, removed, taken } = processed;
-        let pieces = if items > 0 { cuts.pieces(&body, items)? } else { Vec::new() };
+        cuts.purse = cuts.purse.holding(taken.as_ref().map_or(0, Taken::bytes));
+        let pieces = if items > 0 { cuts.pieces(body, items)? } else { Vec::new() };
         Ok(Self { pipeline: Arc::clone(&route.pipeline), pieces, removed, taken })
     }
 }
 
-/// Requests larger than some backend takes, in pieces; those of the same bytes are cut once.
+/// Requests larger than some backend takes, in pieces; what several pipelines have in common is cut once.
 struct Cuts<'a> {
     signal: Signal,
     limit: usize,
     /// What the pipeline with the least room could hold.
     share: usize,
-    budget: &'a Budget,
+    shared: &'a Enriched,
+    /// Knows of what was made of the request so far.
+    purse: Purse<'a>,
     done: Vec<(Bytes, Vec<(Bytes, u64)>)>,
 }
 
 impl<'a> Cuts<'a> {
-    fn new(signal: Signal, routes: &Routes, budget: &'a Budget) -> Self {
+    fn new(signal: Signal, routes: &Routes, shared: &'a Enriched, budget: &'a Budget) -> Self {
         let least = |of: fn(&Pipeline) -> usize| routes.of(signal).map(|route| of(&route.pipeline)).min();
         let limit = least(Pipeline::batch_bytes).unwrap_or(usize::MAX);
         let share = least(|pipeline| pipeline.account.share.limit()).unwrap_or(usize::MAX);
-        Self { signal, limit, share, budget, done: Vec::new() }
+        let purse = Purse::new(budget, shared.bytes());
+        Self { signal, limit, share, shared, purse, done: Vec::new() }
     }
 
-    fn pieces(&mut self, body: &Bytes, items: u64) -> Result<Vec<(Bytes, u64)>, Unprepared> {
+    fn pieces(&mut self, body: Bytes, items: u64) -> Result<Vec<(Bytes, u64)>, Unprepared> {
+        if !self.shared.has(&body) {
+            return self.own_pieces(body, items);
+        }
         if body.len() <= self.limit {
-            return Ok(vec![(body.clone(), items)]);
+            return Ok(vec![(body, items)]);
         }
         let same = |(other, _): &&(Bytes, Vec<_>)| other.as_ptr() == body.as_ptr() && other.len() == body.len();
         if let Some((_, pieces)) = self.done.iter().find(same) {
             return Ok(pieces.clone());
         }
-        let pieces = self.cut(body)?;
-        self.done.push((body.clone(), pieces.clone()));
+        let (pieces, cost) = self.cut(&body, self.purse, |part| part.is_slice())?;
+        self.purse = self.purse.holding(cost);
+        self.done.push((body, pieces.clone()));
         Ok(pieces)
     }
 
-    /// Cuts a request, each piece paid for before it is made. Without room for one of them it is found out whether there
-    /// would ever be enough for all.
-    fn cut(&self, body: &Bytes) -> Result<Vec<(Bytes, u64)>, Unprepared> {
-        let most = self.most(body.len());
+    /// Of what was made for one pipeline alone. Once it is cut it is of no use: many pipelines together would keep more of
+    /// that than there is memory.
+    fn own_pieces(&mut self, body: Bytes, items: u64) -> Result<Vec<(Bytes, u64)>, Unprepared> {
+        if body.len() <= self.limit {
+            self.purse = self.purse.holding(body.len() + OVERHEAD_BYTES);
+            return Ok(vec![(body, items)]);
+        }
+        let (pieces, cost) = self.cut(&body, self.purse.holding(body.len()), |_| false)?;
+        self.purse = self.purse.holding(cost);
+        Ok(pieces)
+    }
+
+    /// Cuts a request, each piece paid for before it is made, but for those that `remain` where they are; and what they cost.
+    /// Without room for one of them it is found out whether there would ever be enough for all.
+    fn cut(
+        &self,
+        body: &Bytes,
+        purse: Purse<'_>,
+        remain: fn(&Part<'_>) -> bool,
+    ) -> Result<(Vec<(Bytes, u64)>, usize), Unprepared> {
+        let most = self.share.max(body.len() + body.len() / 4).min(purse.most());
         let (mut cost, mut pieces) = (0, Some(Vec::new()));
         for part in weir_otlp::cut(self.signal, body, self.limit) {
-            cost += if part.is_slice() { 0 } else { part.length() + OVERHEAD_BYTES };
+            let remains = remain(&part);
+            cost += if remains { 0 } else { part.length() + OVERHEAD_BYTES };
             if cost > most {
-                let limit = self.limit;
-                let message = format!(
-                    "cut into requests of at most {limit} bytes, with what stands around their items repeated in each, it takes more than {most} bytes"
-                );
-                return Err(Unprepared::TooLarge(message));
+                return Err(Unprepared::TooLarge(self.too_much(most)));
             }
             if let Some(all) = &mut pieces {
-                let made = self.budget.make(&part).map(|bytes| (bytes, u64::from(part.items())));
-                match made {
-                    Some(piece) => all.push(piece),
-                    None => pieces = None,
+                match if remains { Ok(part.make()) } else { purse.copy(&part) } {
+                    Ok(bytes) => all.push((bytes, u64::from(part.items()))),
+                    Err(_) => pieces = None,
                 }
             }
         }
-        pieces.ok_or(Unprepared::NoMemory)
+        Ok((pieces.ok_or(Unprepared::NoMemory)?, cost))
     }
 
-    /// What the pieces that are made of a request may take, or it could never be taken: what there is beside it, and what
-    /// a pipeline could hold. Where hardly anything is repeated, that is enough.
-    fn most(&self, body: usize) -> usize {
-        self.share.max(body + body / 4).min(self.budget.capacity().saturating_sub(body))
+    fn too_much(&self, most: usize) -> String {
+        let limit = self.limit;
+        format!(
+            "cut into requests of at most {limit} bytes, with what stands around their items repeated in each, it takes more than {most} bytes"
+        )
     }
 }

@@ -24,7 +24,7 @@ use crate::export::{Backend, Exporter, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, Pipeline};
 use crate::rules::{Memory, Rules};
-use crate::settings::{Division, Settings};
+use crate::settings::{Copies, Division, Settings};
 use crate::share::Share;
 use crate::store;
 
@@ -104,7 +104,7 @@ impl Pipelines {
         }
         let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
         let routes = Routes { enricher: Enricher::new(&plan.enrichment, pods), routes };
-        let max_request_bytes = self.max_request_bytes(division, routes.have_rules());
+        let max_request_bytes = self.max_request_bytes(division, routes.copies());
         self.intake.set_routes(routes, max_request_bytes);
         self.share_out(division);
         self.remove(&gone);
@@ -157,16 +157,20 @@ impl Pipelines {
         self.running.values().for_each(|running| running.resize(division));
         let routes = self.intake.routes();
         routes.deltas().for_each(|delta| delta.resize(division.series));
-        let max_request_bytes = self.max_request_bytes(division, routes.have_rules());
+        let max_request_bytes = self.max_request_bytes(division, routes.copies());
         self.intake.set_max_request_bytes(max_request_bytes);
     }
 
-    /// The largest request taken: one that no pipeline could hold would have to be refused for ever.
-    fn max_request_bytes(&mut self, division: Division, have_rules: bool) -> usize {
-        let (wish, limit) = (self.settings.max_request_bytes, division.largest_request(have_rules));
+    /// The largest request taken: one for which there can never be room would have to be refused for ever.
+    fn max_request_bytes(&mut self, division: Division, copies: Copies) -> usize {
+        let (wish, limit) = (self.settings.max_request_bytes, division.largest_request(copies));
         if wish > limit && self.said_limit.is_none_or(|said| limit < said) {
             self.said_limit = Some(limit);
-            tracing::warn!(wish, limit, "requests are limited to what each pipeline can hold; more memory allows more");
+            tracing::warn!(
+                wish,
+                limit,
+                "requests are limited to what there is room for in all pipelines; more memory allows more"
+            );
         }
         wish.min(limit)
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use weir_enrich::{Enricher, StaticPods};
 use weir_plan::{Pipeline, Plan, Processing, Signal};
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Purse};
 use crate::buffer::Buffer;
 use crate::intake::{Arrived, Enriched, Selection, Unprepared};
 use crate::rules::{Memory, Processed, RuleStats, Rules};
@@ -74,11 +74,12 @@ pub fn preview(plan: &Plan, signal: Signal, request: Bytes, peer: Option<IpAddr>
     let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
     let enricher = Enricher::new(&plan.enrichment, pods);
     let enriched = Enriched::new(arrived, &enricher, true, &budget).map_err(explain)?;
+    let purse = Purse::new(&budget, 0);
     let pipelines = plan.pipelines.iter().filter(|pipeline| pipeline.signal == signal);
-    pipelines.map(|pipeline| one(pipeline, &enriched, &budget)).collect()
+    pipelines.map(|pipeline| one(pipeline, &enriched, purse)).collect()
 }
 
-fn one(pipeline: &Pipeline, enriched: &Enriched, budget: &Budget) -> Result<Preview, String> {
+fn one(pipeline: &Pipeline, enriched: &Enriched, purse: Purse<'_>) -> Result<Preview, String> {
     let id = pipeline.exporter_id();
     let name = id.split_once('/').map_or(id.as_str(), |(_, rest)| rest).replacen('-', "/", 1);
     let mut preview = Preview {
@@ -90,7 +91,7 @@ fn one(pipeline: &Pipeline, enriched: &Enriched, budget: &Budget) -> Result<Prev
         steps: enriched.steps(&pipeline.input),
     };
     let selection = Selection::new(&pipeline.input);
-    let Some(mut processed) = enriched.select(&selection, None, budget).map_err(explain)? else {
+    let Some(mut processed) = enriched.select(&selection, None, purse).map_err(explain)? else {
         preview.rules = rules(pipeline)?.map(|rules| reports(pipeline, &rules)).unwrap_or_default();
         return Ok(preview);
     };
@@ -101,7 +102,7 @@ fn one(pipeline: &Pipeline, enriched: &Enriched, budget: &Budget) -> Result<Prev
     for (name, pipeline) in stages(pipeline) {
         let Some(rules) = rules(&pipeline)? else { continue };
         if processed.items > 0 {
-            processed = enriched.apply(&rules, processed, budget).map_err(explain)?;
+            processed = enriched.apply(&rules, processed, purse).map_err(explain)?;
             preview.count(&processed);
         }
         preview.steps.push(step(name, &processed));

@@ -15,7 +15,7 @@ use weir_ottl::{Filter, Limits, Options, Tally, Transform};
 use weir_plan::{Pipeline, Processing, Signal, Temporality};
 use weir_temporality::{Converter, Undo};
 
-use crate::budget::{self, Budget, Permit, Shortage};
+use crate::budget::{self, Permit, Purse, Shortage};
 use crate::seldom::Seldom;
 use crate::store;
 
@@ -87,7 +87,7 @@ pub(crate) struct Taken {
     converter: Arc<Mutex<Converter>>,
     undo: Option<Undo>,
     /// Pays for it.
-    _permit: Permit,
+    permit: Permit,
     converted: weir_temporality::Counts,
     counts: Arc<Mutex<weir_temporality::Counts>>,
 }
@@ -146,40 +146,41 @@ impl Rules {
         Ok(Some(Self { pipeline, signal, transforms, filters, delta, reported: Mutex::default() }))
     }
 
-    /// Applies the rules to a valid request of `items` items. What is made is paid for from `budget`.
+    /// Applies the rules to a valid request of `items` items. What is made is paid for from `purse`, which knows of the
+    /// request itself.
     pub(crate) fn apply(
         &self,
         body: Bytes,
         items: u64,
-        budget: &Budget,
+        purse: Purse<'_>,
         unix_nanos: u64,
     ) -> Result<Processed, Shortage> {
         let growth = if self.transforms.is_empty() { 0 } else { body.len().max(LEAST_GROWTH) };
         let most = body.len() + growth;
-        let max_scratch = self.scratch(body.len(), budget);
-        let permit = budget.try_take(max_scratch).ok_or_else(|| budget.shortage(body.len(), max_scratch))?;
+        let max_scratch = self.scratch(body.len(), purse);
+        let permit = purse.take(max_scratch)?;
         let limits = Limits { now_unix_nano: unix_nanos, max_growth: growth, max_scratch };
-        let mut work = Work { body, made: None, items, removed: Vec::new(), permit };
+        let mut work = Work { body, made: None, items, removed: Vec::new(), permit, purse };
         self.transform(&mut work, most, limits)?;
         self.filter(&mut work, &Limits { max_growth: 0, ..limits })?;
         let taken = match &self.delta {
-            Some(delta) => delta.convert(&mut work, budget, unix_nanos)?,
+            Some(delta) => delta.convert(&mut work, unix_nanos)?,
             None => None,
         };
-        let Work { body, made, items, removed, permit } = work;
+        let Work { body, made, items, removed, permit, purse: _ } = work;
         Ok(Processed { body: paid(body, made, permit), items, removed, taken })
     }
 
     /// Memory for what conditions and statements calculate, given back when they are done.
-    fn scratch(&self, request: usize, budget: &Budget) -> usize {
+    fn scratch(&self, request: usize, purse: Purse<'_>) -> usize {
         if self.transforms.is_empty() && self.filters.is_empty() {
             return 0;
         }
-        request.max(LEAST_SCRATCH.min(budget.capacity() / LEAST_SCRATCH_OF_BUDGET))
+        request.max(LEAST_SCRATCH.min(purse.capacity() / LEAST_SCRATCH_OF_BUDGET))
     }
 
     /// All transforms together may make a request `most` bytes long.
-    fn transform(&self, work: &mut Work, most: usize, limits: Limits) -> Result<(), Shortage> {
+    fn transform(&self, work: &mut Work<'_>, most: usize, limits: Limits) -> Result<(), Shortage> {
         for (number, group) in self.transforms.iter().enumerate() {
             let max_growth = most.saturating_sub(work.bytes().len());
             let limits = Limits { max_growth, ..limits };
@@ -195,7 +196,7 @@ impl Rules {
         Ok(())
     }
 
-    fn filter(&self, work: &mut Work, limits: &Limits) -> Result<(), Shortage> {
+    fn filter(&self, work: &mut Work<'_>, limits: &Limits) -> Result<(), Shortage> {
         for (number, group) in self.filters.iter().enumerate() {
             let done = work.paying(|request, pay| group.rule.apply_within(request, limits, pay))?;
             self.count("filter", number, &group.conditions, &done.conditions);
@@ -239,7 +240,7 @@ impl<R> Counted<R> {
 }
 
 /// A request under way through the rules.
-struct Work {
+struct Work<'a> {
     /// As it came.
     body: Bytes,
     /// As it is now, if it has changed.
@@ -248,9 +249,11 @@ struct Work {
     removed: Vec<Removed>,
     /// Pays for what was made, and what is calculated.
     permit: Permit,
+    /// Where that comes from.
+    purse: Purse<'a>,
 }
 
-impl Work {
+impl Work<'_> {
     fn bytes(&self) -> &[u8] {
         self.made.as_deref().unwrap_or(&self.body)
     }
@@ -262,7 +265,7 @@ impl Work {
     ) -> Result<T, Shortage> {
         let (request, permit) = (self.made.as_deref().unwrap_or(&self.body), &mut self.permit);
         let mut shortage = Shortage::Passing;
-        let mut pay = |more| permit.extend(more, self.body.len()).map_err(|found| shortage = found).is_ok();
+        let mut pay = |more| self.purse.extend(permit, more).map_err(|found| shortage = found).is_ok();
         step(request, &mut pay).map_err(|NoRoom| shortage)
     }
 
@@ -343,11 +346,11 @@ impl Delta {
         self.series.load(Ordering::Relaxed)
     }
 
-    fn convert(&self, work: &mut Work, budget: &Budget, unix_nanos: u64) -> Result<Option<Taken>, Shortage> {
-        let mut permit = budget.try_take(0).ok_or(Shortage::Passing)?;
-        let beside = work.body.len() + work.permit.bytes();
+    fn convert(&self, work: &mut Work<'_>, unix_nanos: u64) -> Result<Option<Taken>, Shortage> {
+        let purse = work.purse.holding(work.permit.bytes());
+        let mut permit = purse.take(0)?;
         let mut shortage = Shortage::Passing;
-        let mut pay = |more| permit.extend(more, beside).map_err(|found| shortage = found).is_ok();
+        let mut pay = |more| purse.extend(&mut permit, more).map_err(|found| shortage = found).is_ok();
         let mut converter = self.converter.lock().unwrap_or_else(PoisonError::into_inner);
         let converted = converter.convert_within(work.bytes(), unix_nanos, &mut pay).map_err(|NoRoom| shortage)?;
         drop(converter);
@@ -362,11 +365,16 @@ impl Delta {
         permit.shrink_to(undo.bytes());
         work.remove(Removed::new("temporality", counts.dropped.total()));
         let (converter, total) = (Arc::clone(&self.converter), Arc::clone(&self.counts));
-        Ok(Some(Taken { converter, undo: Some(undo), _permit: permit, converted: counts, counts: total }))
+        Ok(Some(Taken { converter, undo: Some(undo), permit, converted: counts, counts: total }))
     }
 }
 
 impl Taken {
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.permit.bytes()
+    }
+
     /// The request is accepted.
     pub(crate) fn keep(mut self) {
         self.undo = None;

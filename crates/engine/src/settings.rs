@@ -273,13 +273,35 @@ impl Division {
     }
 }
 
+/// How often a request is in memory, all pipelines of its signal together, until all of them have what they take of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Copies {
+    /// Some pipeline wants the noise of a service mesh, or wants to know whose it is.
+    pub(crate) noise: bool,
+    /// Some pipeline has rules.
+    pub(crate) rules: bool,
+    /// What pipelines keep for themselves, in requests.
+    pub(crate) own: usize,
+}
+
+impl Copies {
+    /// A request on its way in, decompressed and read from JSON, or with what enrichment adds.
+    const ARRIVING: usize = 4;
+    /// One at work on by rules: those may double it, have three of these at a time beside the request itself, and calculate
+    /// with as much as that again. Of these, one stays.
+    const PROCESSED: usize = 9 - 2;
+
+    pub(crate) fn sum(self) -> usize {
+        let passing = if self.rules { Self::PROCESSED } else { Self::ARRIVING };
+        passing + usize::from(self.noise) + self.own
+    }
+}
+
 impl Division {
-    /// What every pipeline can hold, the bookkeeping of its pieces included.
-    pub(crate) fn largest_request(&self, has_rules: bool) -> usize {
-        // Rules may double a request, have three of these at a time beside the request itself, and calculate with as much
-        // as that again.
-        let copies = if has_rules { 9 } else { 4 };
-        (self.share / 8 * 7).min(self.payloads / copies)
+    /// The largest request for which there is memory, in all pipelines together, once nobody else needs any, and which each
+    /// of them can hold, the bookkeeping of its pieces included.
+    pub(crate) fn largest_request(&self, copies: Copies) -> usize {
+        (self.share / 8 * 7).min(self.payloads / 16 * 15 / copies.sum())
     }
 }
 
@@ -319,8 +341,10 @@ mod tests {
                 assert!(division.payloads + (division.encode + division.read_back) * pipelines + aside <= memory);
                 let shared_out = division.payloads + division.read_back * pipelines;
                 assert!(division.share * pipelines <= shared_out / 4 * 3);
-                let pieces = division.largest_request(false) / division.batch_bytes + 2;
-                assert!(division.largest_request(false) + pieces * crate::budget::OVERHEAD_BYTES <= division.share);
+                let largest = division.largest_request(Copies::default());
+                let pieces = largest / division.batch_bytes + 2;
+                assert!(largest + pieces * crate::budget::OVERHEAD_BYTES <= division.share);
+                assert!(largest <= division.payloads / 4);
                 assert_eq!(division.pieces > 0, has_journal);
                 assert!(division.batch_bytes > 64 << 10 && division.batch_bytes <= settings.batch_bytes);
             }

@@ -10,7 +10,7 @@ use weir_otlp::splice;
 use weir_plan::{Input, Signal};
 
 use super::select::{Part, Selected, Selection};
-use crate::budget::{self, Budget, Permit, Shortage};
+use crate::budget::{self, Budget, Permit, Purse, Shortage};
 use crate::buffer::Buffer;
 use crate::preview::Step;
 use crate::rules::{Processed, Removed, Rules};
@@ -59,7 +59,7 @@ impl From<Shortage> for Unprepared {
     fn from(shortage: Shortage) -> Self {
         match shortage {
             Shortage::Passing => Self::NoMemory,
-            Shortage::Lasting => Self::TooLarge("its rules need more memory for it than there is".to_owned()),
+            Shortage::Lasting => Self::TooLarge("work on it needs more memory than there is".to_owned()),
         }
     }
 }
@@ -85,18 +85,36 @@ impl Enriched {
         keeps_noise: bool,
         budget: &Budget,
     ) -> Result<Self, Unprepared> {
-        let (made, noise) = enrich(&arrived, enricher, Noise::Drop, budget)?;
-        let keep =
-            if noise > 0 && keeps_noise { Some(enrich(&arrived, enricher, Noise::Keep, budget)?.0) } else { None };
+        let purse = Purse::new(budget, arrived.body.len());
+        let (made, noise) = enrich(&arrived, enricher, Noise::Drop, purse)?;
+        let keep = match noise > 0 && keeps_noise {
+            true => Some(enrich(&arrived, enricher, Noise::Keep, purse.holding(made.bytes()))?.0),
+            false => None,
+        };
         let Arrived { signal, body, items, unix_nanos, peer: _ } = arrived;
         let (quiet, whole) = match keep {
-            Some(keep) => (made.copy(&body, budget)?, keep.apply(body, budget)?),
+            Some(keep) => {
+                let quiet = made.copy(&body, purse.holding(keep.bytes()))?;
+                let purse = purse.holding(quiet.len());
+                (quiet, keep.apply(body, purse)?)
+            }
             None => {
-                let quiet = made.apply(body, budget)?;
+                let quiet = made.apply(body, purse)?;
                 (quiet.clone(), quiet)
             }
         };
         Ok(Self { signal, items, unix_nanos, quiet: (quiet, noise), whole })
+    }
+
+    /// Bytes that all pipelines have in common.
+    pub(super) fn bytes(&self) -> usize {
+        let (quiet, whole) = (&self.quiet.0, &self.whole);
+        whole.len() + if lies_in(quiet, whole) { 0 } else { quiet.len() }
+    }
+
+    /// Whether these bytes are of those.
+    pub(super) fn has(&self, body: &Bytes) -> bool {
+        lies_in(body, &self.whole) || lies_in(body, &self.quiet.0)
     }
 
     /// What one pipeline gets of it; `None` when it takes nothing.
@@ -104,7 +122,7 @@ impl Enriched {
         &self,
         selection: &Selection,
         rules: Option<&Rules>,
-        budget: &Budget,
+        purse: Purse<'_>,
     ) -> Result<Option<Processed>, Unprepared> {
         if !selection.otlp {
             return Ok(None);
@@ -115,10 +133,11 @@ impl Enriched {
             Selected::Nothing if noise == 0 => return Ok(None),
             Selected::Nothing => (Bytes::new(), 0),
             Selected::All => (body.clone(), self.items - noise),
-            Selected::Some(part) => (join(body, &part, selection, budget)?, part.items),
+            Selected::Some(part) => (join(body, &part, selection, purse)?, part.items),
         };
+        let purse = if self.has(&body) { purse } else { purse.holding(body.len()) };
         let mut processed = match rules {
-            Some(rules) if items > 0 => rules.apply(body, items, budget, self.unix_nanos)?,
+            Some(rules) if items > 0 => rules.apply(body, items, purse, self.unix_nanos)?,
             _ => Processed { body, items, removed: Vec::new(), taken: None },
         };
         if noise > 0 {
@@ -138,8 +157,8 @@ impl Enriched {
     }
 
     /// Applies further rules to what a pipeline gets.
-    pub(crate) fn apply(&self, rules: &Rules, processed: Processed, budget: &Budget) -> Result<Processed, Unprepared> {
-        Ok(rules.apply(processed.body, processed.items, budget, self.unix_nanos)?)
+    pub(crate) fn apply(&self, rules: &Rules, processed: Processed, purse: Purse<'_>) -> Result<Processed, Unprepared> {
+        Ok(rules.apply(processed.body, processed.items, purse, self.unix_nanos)?)
     }
 
     /// Items that the pipeline would take if they were no noise.
@@ -168,39 +187,48 @@ enum Made {
 }
 
 impl Made {
+    /// Bytes that it takes beside the request.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Front { bytes, .. } => bytes.len(),
+            Self::Whole(bytes) => bytes.len(),
+        }
+    }
+
     /// Makes it of the request, in its place where that is possible.
-    fn apply(self, mut body: Buffer, budget: &Budget) -> Result<Bytes, Unprepared> {
+    fn apply(self, mut body: Buffer, purse: Purse<'_>) -> Result<Bytes, Unprepared> {
         match self {
             Self::Nothing => Ok(body.share()),
             Self::Front { bytes, until, .. } if body.replace_front(until, &bytes) => Ok(body.share()),
-            made => made.copy(&body, budget),
+            made => made.copy(&body, purse),
         }
     }
 
     /// Makes it beside the request.
-    fn copy(self, body: &[u8], budget: &Budget) -> Result<Bytes, Unprepared> {
+    fn copy(self, body: &[u8], purse: Purse<'_>) -> Result<Bytes, Unprepared> {
         let (front, until) = match &self {
             Self::Nothing => (&[][..], 0),
             Self::Front { bytes, until, .. } => (&bytes[..], *until),
             Self::Whole(bytes) => return Ok(bytes.clone()),
         };
         let rest = &body[until..];
-        let permit = budget.try_take(front.len() + rest.len()).ok_or(Unprepared::NoMemory)?;
+        let permit = purse.holding(front.len()).take(front.len() + rest.len())?;
         Ok(budget::charge([front, rest].concat(), permit))
     }
 }
 
 /// What enrichment makes of a request, and how many items were removed as noise.
-fn enrich(arrived: &Arrived, enricher: &Enricher, noise: Noise, budget: &Budget) -> Result<(Made, u64), Unprepared> {
+fn enrich(arrived: &Arrived, enricher: &Enricher, noise: Noise, purse: Purse<'_>) -> Result<(Made, u64), Unprepared> {
     let bytes = arrived.body.len();
-    let mut enriched = enrich_within(bytes / 2 + LEAST_ROOM, arrived, enricher, noise, budget);
+    let mut enriched = enrich_within(bytes / 2 + LEAST_ROOM, arrived, enricher, noise, purse);
     for factor in ROOM_FACTORS {
         let room = bytes * factor + LEAST_ROOM;
         // There will never be more than a part of the memory for one request.
-        if !matches!(enriched, Err(Unprepared::TooLarge(_))) || room > budget.capacity() / 4 {
+        if !matches!(enriched, Err(Unprepared::TooLarge(_))) || room > purse.capacity() / 4 {
             break;
         }
-        enriched = enrich_within(room, arrived, enricher, noise, budget);
+        enriched = enrich_within(room, arrived, enricher, noise, purse);
     }
     enriched
 }
@@ -211,12 +239,12 @@ fn enrich_within(
     arrived: &Arrived,
     enricher: &Enricher,
     noise: Noise,
-    budget: &Budget,
+    purse: Purse<'_>,
 ) -> Result<(Made, u64), Unprepared> {
     let Arrived { signal, body, peer, unix_nanos, .. } = arrived;
     let arrival = Arrival::new(*peer, *unix_nanos);
     let too_large = |error: &dyn std::fmt::Display| Unprepared::TooLarge(error.to_string());
-    let mut permit = budget.try_take(room).ok_or(Unprepared::NoMemory)?;
+    let mut permit = purse.take(room)?;
     let changes = enricher.edits(*signal, body, &arrival, noise, room).map_err(|error| too_large(&error))?;
     let removed = u64::from(changes.noise);
     if changes.edits.is_empty() {
@@ -224,9 +252,7 @@ fn enrich_within(
     }
     let until = splice::last_change(&changes.edits);
     let is_front = until <= body.len() / FRONT_PART;
-    if !permit.grow(if is_front { until } else { body.len() } + changes.bytes()) {
-        return Err(Unprepared::NoMemory);
-    }
+    purse.extend(&mut permit, if is_front { until } else { body.len() } + changes.bytes())?;
     let made = if is_front {
         let front = splice::splice_front(*signal, body, changes.edits);
         front.map(|(bytes, until)| {
@@ -240,12 +266,18 @@ fn enrich_within(
 }
 
 /// Resources of a request as one: a slice of it where they are one piece.
-fn join(body: &Bytes, part: &Part, selection: &Selection, budget: &Budget) -> Result<Bytes, Unprepared> {
+fn join(body: &Bytes, part: &Part, selection: &Selection, purse: Purse<'_>) -> Result<Bytes, Unprepared> {
     if part.bytes == part.span.len() {
         return Ok(body.slice(part.span.clone()));
     }
-    let permit = budget.try_take(part.bytes).ok_or(Unprepared::NoMemory)?;
+    let permit = purse.take(part.bytes)?;
     let mut joined = Vec::with_capacity(part.bytes);
     selection.resources(body).for_each(|range| joined.extend_from_slice(&body[range]));
     Ok(budget::charge(joined, permit))
+}
+
+/// Whether some bytes are a piece of others.
+fn lies_in(piece: &Bytes, whole: &Bytes) -> bool {
+    let (piece, whole) = (piece.as_ptr_range(), whole.as_ptr_range());
+    whole.start <= piece.start && piece.end <= whole.end
 }

@@ -373,3 +373,39 @@ fn raise_file_limit() -> u64 {
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     maximum.unwrap_or(u64::MAX)
 }
+
+/// What all pipelines make of one request has to be there at once: the limit on requests is such that it can be, however
+/// many pipelines there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_largest_request_passes_through_any_number_of_pipelines() {
+    const TWICE: &str =
+        "  transform:\n  - statements:\n    - set(span.attributes[\"twice\"], span.attributes[\"padding\"])\n";
+    let sink = sink("{}").await;
+    for pipelines in [1, 10, 30] {
+        let one = |number| manifest(&format!("p{number}"), sink.grpc).replace("---\n", &format!("{TWICE}---\n"));
+        let manifests: String = (0..pipelines).map(one).collect();
+        for journal in [false, true] {
+            let dir = tempfile::TempDir::new().unwrap();
+            let journal: &[&str] = if journal { &["--data-dir", dir.path().to_str().unwrap()] } else { &[] };
+            let weir = Weir::start(&manifests, &[&["--memory", "64MiB"], journal].concat()).await;
+            let limit = largest_request(&weir);
+            // Some hundred bytes stand around the padding.
+            let answer = http::post(weir.http, PROTOBUF, None, &payload::encoded(1, 1, limit - 1000)).await;
+            assert_eq!(answer.status, 200, "{pipelines} pipelines, {limit}: {}", answer.text());
+            let spans = u64::try_from(limit / 1000).unwrap();
+            let answer = http::post(weir.http, PROTOBUF, None, &payload::encoded(1, spans, 800)).await;
+            assert_eq!(answer.status, 200, "{pipelines} pipelines, {limit}: {}", answer.text());
+            let answer = http::post(weir.http, PROTOBUF, None, &payload::encoded(1, 1, limit)).await;
+            assert_eq!(answer.status, 413, "{}", answer.text());
+            assert!(answer.text().contains(&limit.to_string()), "{}", answer.text());
+        }
+    }
+}
+
+/// The largest request that is taken, as the log says, once.
+fn largest_request(weir: &Weir) -> usize {
+    let said =
+        weir.all_logged("requests are limited to what there is room for in all pipelines; more memory allows more");
+    assert_eq!(said.len(), 1, "{said:?}");
+    usize::try_from(said[0]["limit"].as_u64().unwrap()).unwrap()
+}

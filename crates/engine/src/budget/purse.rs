@@ -1,0 +1,64 @@
+//! What one request draws from a budget for work on it: whether what it lacks may come, or can never be there.
+
+use bytes::Bytes;
+use weir_otlp::Part;
+
+use super::{Budget, Permit};
+
+/// A budget, as a request sees it that holds some of it already.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Purse<'a> {
+    budget: &'a Budget,
+    held: usize,
+}
+
+/// There is not enough memory for work on a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// Not now.
+    Passing,
+    /// Not even if nobody else had any.
+    Lasting,
+}
+
+impl<'a> Purse<'a> {
+    /// Of a request that holds `held` bytes.
+    pub(crate) fn new(budget: &'a Budget, held: usize) -> Self {
+        Self { budget, held }
+    }
+
+    /// When it holds `more`.
+    pub(crate) fn holding(self, more: usize) -> Self {
+        Self { held: self.held.saturating_add(more), ..self }
+    }
+
+    /// All bytes there are in its budget.
+    pub(crate) fn capacity(&self) -> usize {
+        self.budget.capacity()
+    }
+
+    /// Most bytes that it could ever get.
+    pub(crate) fn most(&self) -> usize {
+        self.capacity().saturating_sub(self.held)
+    }
+
+    /// Takes `bytes`, and their overhead.
+    pub(crate) fn take(&self, bytes: usize) -> Result<Permit, Shortage> {
+        self.budget.try_take(bytes).ok_or_else(|| self.shortage(bytes))
+    }
+
+    /// Takes `more` bytes on top of what a permit stands for, which it holds beside the rest.
+    pub(crate) fn extend(&self, permit: &mut Permit, more: usize) -> Result<(), Shortage> {
+        if permit.grow(more) { Ok(()) } else { Err(self.holding(permit.bytes()).shortage(more)) }
+    }
+
+    /// Makes a part of a request that keeps nothing else of that alive.
+    pub(crate) fn copy(&self, part: &Part<'_>) -> Result<Bytes, Shortage> {
+        let permit = self.take(part.length())?;
+        Ok(super::charge(part.make().into(), permit))
+    }
+
+    fn shortage(&self, wanted: usize) -> Shortage {
+        if wanted > self.most() { Shortage::Lasting } else { Shortage::Passing }
+    }
+}
