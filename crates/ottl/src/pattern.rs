@@ -8,10 +8,33 @@ use weir_re2::{Regex, quote};
 
 use crate::program::Syntax;
 
-/// Bytes a compiled pattern may take; a hundred times what real ones need.
-const MAX_COMPILED: usize = 1 << 20;
-/// Longest source of a pattern.
-const MAX_SOURCE: usize = 16 << 10;
+/// Who wrote a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Whoever wrote the statement.
+    Statement,
+    /// Whoever sent the telemetry.
+    Telemetry,
+}
+
+impl Origin {
+    /// Bytes a compiled pattern may take. For statements a hundred times what real ones need.
+    const fn max_compiled(self) -> usize {
+        match self {
+            Self::Statement => 1 << 20,
+            Self::Telemetry => 64 << 10,
+        }
+    }
+
+    /// Longest source of a pattern.
+    const fn max_source(self) -> usize {
+        match self {
+            Self::Statement => 16 << 10,
+            Self::Telemetry => 1 << 10,
+        }
+    }
+}
+
 /// Deepest nesting of groups.
 const MAX_NESTING: usize = 64;
 
@@ -19,15 +42,16 @@ const MAX_NESTING: usize = 64;
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn compile(source: &str, syntax: Syntax) -> Result<Regex, String> {
-    if source.len() > MAX_SOURCE {
-        return Err(format!("pattern longer than {MAX_SOURCE} bytes"));
+pub(crate) fn compile(source: &str, syntax: Syntax, origin: Origin) -> Result<Regex, String> {
+    let max_source = origin.max_source();
+    if source.len() > max_source {
+        return Err(format!("pattern longer than {max_source} bytes"));
     }
     let pattern = match syntax {
         Syntax::Regex => Cow::Borrowed(source),
         Syntax::Glob => Cow::Owned(from_glob(source)),
     };
-    Regex::new(&pattern, MAX_COMPILED, MAX_NESTING).map_err(|error| error.to_string())
+    Regex::new(&pattern, origin.max_compiled(), MAX_NESTING).map_err(|error| error.to_string())
 }
 
 /// A glob matches the whole text: `*` and `**` any characters, `?` one, `[a-z]` and `[!a-z]` one of a class,
@@ -79,7 +103,8 @@ mod tests {
 
     #[test]
     fn globs_match_whole_texts() {
-        let glob = |pattern: &str, text: &str| compile(pattern, Syntax::Glob).unwrap().is_match(text);
+        let glob =
+            |pattern: &str, text: &str| compile(pattern, Syntax::Glob, Origin::Statement).unwrap().is_match(text);
         assert!(glob("/user/*/list/*", "/user/a/b/list/c"));
         assert!(!glob("user", "users") && glob("us?r", "user"));
         assert!(glob("{a,b*}[!x][0-9].c", "bcd1.c") && !glob("a[!x]", "ax"));
@@ -88,10 +113,23 @@ mod tests {
 
     #[test]
     fn patterns_of_any_size_and_depth_end_in_an_error() {
-        assert!(compile("((a{10}){10}){10}", Syntax::Regex).is_ok());
-        assert!(compile("(?:\\pL{100}){10}", Syntax::Regex).unwrap_err().contains("too large"));
-        assert!(compile(&"(".repeat(MAX_SOURCE), Syntax::Regex).unwrap_err().contains("more than 64 deep"));
-        assert!(compile(&"{".repeat(MAX_SOURCE), Syntax::Glob).unwrap_err().contains("more than 64 deep"));
-        assert!(compile(&"a".repeat(MAX_SOURCE + 1), Syntax::Regex).unwrap_err().contains("longer than 16384 bytes"));
+        let max_source = Origin::Statement.max_source();
+        assert!(compile("((a{10}){10}){10}", Syntax::Regex, Origin::Statement).is_ok());
+        assert!(compile("(?:\\pL{100}){10}", Syntax::Regex, Origin::Statement).unwrap_err().contains("too large"));
+        assert!(
+            compile(&"(".repeat(max_source), Syntax::Regex, Origin::Statement)
+                .unwrap_err()
+                .contains("more than 64 deep")
+        );
+        assert!(
+            compile(&"{".repeat(max_source), Syntax::Glob, Origin::Statement)
+                .unwrap_err()
+                .contains("more than 64 deep")
+        );
+        assert!(
+            compile(&"a".repeat(max_source + 1), Syntax::Regex, Origin::Statement)
+                .unwrap_err()
+                .contains("longer than 16384 bytes")
+        );
     }
 }

@@ -16,6 +16,7 @@ mod codec;
 pub(crate) mod eval;
 pub(crate) mod maps;
 pub(crate) mod metrics;
+pub(crate) mod patterns;
 mod trace_state;
 
 /// What a value fails with that takes too much memory. No function passes it over.
@@ -49,6 +50,7 @@ pub(crate) struct Scene<'a> {
     cache_held: usize,
     /// Parameters of the lambdas that are being evaluated.
     pub(crate) locals: Vec<Value<'a>>,
+    patterns: patterns::Patterns,
     /// Nanoseconds since the Unix epoch, the same for the whole request.
     pub(crate) now: i128,
     /// Bytes that statements may still add to the request.
@@ -88,6 +90,7 @@ impl<'a> Scene<'a> {
             cache: Entries::new(),
             cache_held: 0,
             locals: Vec::new(),
+            patterns: patterns::Patterns::default(),
             now: i128::from(limits.now_unix_nano),
             budget: limits.max_growth.min(isize::MAX.cast_unsigned()).cast_signed() - LENGTHS,
             looks: limits.max_growth.saturating_mul(LOOKS),

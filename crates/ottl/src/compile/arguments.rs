@@ -9,7 +9,7 @@ use crate::error::Fault;
 use crate::functions::{Function, Kind, Parameter, Type, grok, xml};
 use crate::group::Limits;
 use crate::paths::{Codec, Field};
-use crate::pattern;
+use crate::pattern::{self, Origin};
 use crate::program::{Argument, Arguments, Call, Expr, Lambda, LambdaBody, Path, Pattern, Syntax, Target};
 use crate::scene::Scene;
 use crate::strptime::Format;
@@ -114,7 +114,7 @@ impl Compiler {
 
     fn pattern(&mut self, syntax: Syntax, value: &ast::Value, wrong: impl Fn() -> Fault) -> Result<Pattern, Fault> {
         match self.value(value)? {
-            Expr::Literal(Value::String(source)) => match pattern::compile(&source, syntax) {
+            Expr::Literal(Value::String(source)) => match pattern::compile(&source, syntax, Origin::Statement) {
                 Ok(regex) => Ok(Pattern::Ready(Box::new(regex))),
                 Err(message) => Err(Fault::new(value.range.clone(), message)),
             },

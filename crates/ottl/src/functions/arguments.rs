@@ -9,9 +9,9 @@ use weir_re2::Regex;
 
 use crate::functions::grok::Cell;
 use crate::functions::xml::XPath;
-use crate::pattern;
 use crate::program::{Argument, Arguments, Expr, Lambda, Path, Pattern};
 use crate::scene::Scene;
+use crate::scene::patterns::Matcher;
 use crate::strptime::Format;
 use crate::value::zone::Zone;
 use crate::value::{Failure, List, Map, Time, Value};
@@ -194,15 +194,13 @@ impl Arguments {
         }
     }
 
-    /// A compiled pattern; one that is no literal is compiled now.
-    pub(crate) fn pattern<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Cow<'a, Regex>, Failure> {
+    /// A compiled pattern; one that is no literal is compiled unless it was just before.
+    pub(crate) fn pattern<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Matcher<'a>, Failure> {
         match self.at(index) {
-            Argument::Pattern(Pattern::Ready(regex)) => Ok(Cow::Borrowed(&**regex)),
+            Argument::Pattern(Pattern::Ready(regex)) => Ok(Matcher::Ready(regex)),
             Argument::Pattern(Pattern::Dynamic(expr, syntax)) => {
                 let source = scene.eval(expr)?.into_text()?;
-                // What is wrong with it would tell what is in the data.
-                let unfit = || Failure::about(&source, "is an invalid pattern, or one that is too large");
-                pattern::compile(&source, *syntax).map(Cow::Owned).map_err(|_| unfit())
+                scene.pattern(&source, *syntax)
             }
             _ => Err(NOT_DECLARED),
         }

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use weir_re2::Regex;
 
 use super::{Function, Kind, STRING, function, optional, required};
-use crate::pattern;
+use crate::pattern::{self, Origin};
 use crate::program::{Arguments, Syntax};
 use crate::scene::Scene;
 use crate::scene::access::put;
@@ -129,7 +129,7 @@ fn compile(source: &str, arguments: &Arguments) -> Result<Grok, String> {
     let mut expansion =
         Expansion { definitions: definitions(arguments)?, named_only, out: String::new(), names: Vec::new() };
     expansion.add(source, 0)?;
-    let regex = pattern::compile(&expansion.out, Syntax::Regex)?;
+    let regex = pattern::compile(&expansion.out, Syntax::Regex, Origin::Statement)?;
     let groups = regex.group_names().iter().map(|group| {
         let known = group.strip_prefix(GROUP).and_then(|index| expansion.names.get(index.parse::<usize>().ok()?));
         known.cloned().unwrap_or_else(|| (group.clone(), Type::Text))

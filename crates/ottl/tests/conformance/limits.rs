@@ -428,3 +428,23 @@ fn fields_are_looked_at_as_far_as_there_is_memory_for_them() {
         assert_eq!((done.statements[0].matched, done.statements[0].errors), (3 - errors, errors), "{max_scratch}");
     }
 }
+
+/// Patterns that come with the telemetry: a request may have many times the same few, not very many different ones, and
+/// none that is large.
+#[test]
+fn patterns_that_are_no_literals_are_few_and_small() {
+    const ITEMS: usize = 3000;
+    let statement = "set(span.attributes[\"found\"], true) where IsMatch(span.name, span.attributes[\"pattern\"])";
+    let tally = |pattern: &dyn Fn(usize) -> String| {
+        let span = |number| json!({"name": "abc", "attributes": {"pattern": pattern(number)}});
+        let request = spans(&(0..ITEMS).map(span).collect::<Vec<_>>());
+        apply(Signal::Traces, &[statement], &request, &LIMITS).statements[0].clone()
+    };
+    let few = tally(&|number| format!("^abc|{}", number % 5));
+    assert_eq!((few.matched, few.errors), (ITEMS as u64, 0), "{:?}", few.first_error);
+    let many = tally(&|number| format!("^abc|{number}"));
+    assert_eq!((many.matched, many.errors), (1000, ITEMS as u64 - 1000));
+    assert!(many.first_error.is_some_and(|cause| cause.contains("more different patterns")));
+    let large = tally(&|_| "(?:\\pL{20}){20}".to_owned());
+    assert_eq!((large.matched, large.errors), (0, ITEMS as u64));
+}
