@@ -28,6 +28,7 @@ pub mod ids;
 pub mod latency;
 pub mod load;
 mod marked;
+pub mod output;
 mod runtime;
 mod scan;
 pub mod scenario;

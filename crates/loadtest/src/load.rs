@@ -26,6 +26,7 @@ use self::client::Target;
 pub use self::report::{LoadIds, LoadReport};
 use self::report::{Progress, Tally};
 use self::worker::{Plan, Schedule};
+use crate::output::printed;
 use crate::signal::Signal;
 use crate::{cpu, files, runtime};
 
@@ -51,7 +52,7 @@ pub fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
         let failures = report.connect_failures;
         let was_there = report.requests > 0 || failures == 0;
         ensure!(was_there, "all {failures} attempts to connect failed; is the endpoint right, and is anybody there?");
-        summarize(signal, &report).context("cannot write summary")?;
+        printed(summarize(signal, &report))?;
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -43,6 +43,7 @@ use crate::codec::Compression;
 use crate::cpu::{self, Layout};
 use crate::load::Offered;
 use crate::load::payload::Shape;
+use crate::output::printed;
 use crate::signal::Signal;
 use crate::{files, runtime};
 
@@ -296,7 +297,7 @@ gateway on core {:?}, judge on {:?}{published}\n\n",
 }
 
 fn print(text: &str) -> anyhow::Result<()> {
-    io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")
+    printed(io::stdout().lock().write_all(text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use self::faults::{Dice, Faults};
 use self::ledger::Ledger;
 pub use self::ledger::SinkReport;
 use self::service::Transport;
+use crate::output::printed;
 use crate::{files, runtime};
 
 const EXAMPLES: &str = "\
@@ -75,7 +76,7 @@ pub fn run(args: SinkArgs) -> anyhow::Result<ExitCode> {
         if let Some(path) = &args.report {
             files::write_json(path, &report)?;
         }
-        summarize(&report).context("cannot write summary")?;
+        printed(summarize(&report))?;
         Ok(ExitCode::SUCCESS)
     })
 }

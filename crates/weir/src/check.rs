@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
+use weir_loadtest::output::printed;
 use weir_plan::Plan;
 use weir_resources::{Diagnostic, Foreign, Loaded, LogOutputs, PipelineRef, Reason, Report, Severity, Source};
 
 use crate::cli::{CheckArgs, CheckFormat};
-use crate::output::printed;
 
 /// What was found in a configuration.
 #[derive(Default)]

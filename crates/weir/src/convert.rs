@@ -6,11 +6,11 @@ use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
+use weir_loadtest::output::printed;
 use weir_resources::{Source, Version};
 
 use crate::check;
 use crate::cli::{ApiVersion, ConvertArgs};
-use crate::output::printed;
 
 /// What findings about the output call it.
 const OUTPUT: &str = "output";

@@ -14,10 +14,10 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use weir_journal::{Depth, Fs, Inspection, OsFs};
+use weir_loadtest::output::printed;
 
 use crate::data_dir;
 use crate::limits;
-use crate::output::printed;
 use progress::Watched;
 
 /// A file that a journal's directory has even when nothing waits in it.

@@ -9,7 +9,6 @@ mod data_dir;
 mod journal;
 mod limits;
 mod logging;
-mod output;
 mod proxy;
 mod run;
 mod security;
@@ -21,6 +20,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use weir_loadtest::output;
 
 use cli::{Cli, Command};
 use logging::Style;

@@ -10,11 +10,11 @@ use bytes::Bytes;
 use serde_json::{Deserializer, Value, json};
 use similar::{ChangeTag, TextDiff};
 use weir_engine::{Preview, RuleReport, Step, preview};
+use weir_loadtest::output::printed;
 use weir_otlp::{Limits, Signal};
 
 use crate::check;
 use crate::cli::{TryArgs, TryFormat};
-use crate::output::printed;
 
 /// Largest sample; it is held in memory several times.
 const MAX_SAMPLE_BYTES: u64 = 16 << 20;

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use weir_plan::Signal;
 
-use crate::support::gateway::closed_port;
+use crate::support::gateway::{closed_port, sink};
 use crate::support::in_time;
 use crate::support::manifests::{self, from_secret, kind, plain, secured, with};
 use crate::support::process::{Weir, command, manifest, run};
@@ -176,12 +176,15 @@ async fn a_reader_that_has_seen_enough_ends_a_command_quietly() {
     let sample = path.with_file_name("sample.json");
     std::fs::write(&sample, r#"{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "a"}]}]}]}"#).unwrap();
     let (path, sample) = (path.to_str().unwrap(), sample.to_str().unwrap());
+    let sink = sink("{}").await;
+    let endpoint = sink.grpc.to_string();
     for arguments in [
         &["check", path][..],
         &["check", path, "--format", "json"],
         &["convert", path, "--to", "v1alpha1"],
         &["try", path, "--input", sample],
         &["try", path, "--input", sample, "--format", "json"],
+        &["load", "traces", "--endpoint", &endpoint, "--duration", "100ms"],
         &["completions", "bash"],
         &["--help"],
         &["--version"],
