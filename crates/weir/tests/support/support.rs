@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Long enough for a busy machine; a condition that never comes true fails by then.
-const PATIENCE: Duration = Duration::from_secs(45);
+const PATIENCE: Duration = Duration::from_secs(120);
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Waits until `condition` holds; fails with `what` when it never does.
