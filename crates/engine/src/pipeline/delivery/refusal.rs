@@ -34,7 +34,7 @@ impl Delivery {
         hint: Option<Duration>,
         message: &str,
     ) {
-        match self.suspect(&mut answered, None) {
+        match self.suspect(&mut answered, None, None) {
             // A wish of the backend is for the whole.
             Step::Halve if hint.is_none() => {
                 self.pace.failed(None, Instant::now());
@@ -56,7 +56,7 @@ impl Delivery {
         if refusal.about == About::Size {
             self.learn_size(bytes, &refusal.message, now);
         }
-        let step = self.suspect(&mut answered, Some(about));
+        let step = self.suspect(&mut answered, Some(refusal.about), Some(about));
         if self.pace.took_nothing_since(answered.sent) {
             self.judge(&refusal, step, now);
         }
@@ -72,11 +72,12 @@ impl Delivery {
         }
     }
 
-    /// What a refusal says of the batch, and what follows.
-    fn suspect(&mut self, answered: &mut Answered, about: Option<About>) -> Step {
+    /// What a refusal says of the batch, and what follows. The proofs are of its words: what these are taken for depends on
+    /// what else was taken meanwhile.
+    fn suspect(&mut self, answered: &mut Answered, words: Option<About>, about: Option<About>) -> Step {
         let can_be_split = answered.can_be_split();
         let suspicion = &mut answered.batch.suspicion;
-        suspicion.refused(about, self.traffic);
+        suspicion.refused(words, self.traffic);
         if !suspicion.is_grounded() {
             self.traffic.doubt();
         }

@@ -1,6 +1,7 @@
 //! What is sent at a time, with a journal on a simulated disk.
 
 use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 use weir_journal::{Durability, Entry, Fs, NewEntry, Options, Owed};
@@ -10,7 +11,7 @@ use weir_testkit::SimFs;
 use super::super::{Common, Pipeline};
 use super::*;
 use crate::account;
-use crate::export::Outcome;
+use crate::export::{About, Outcome};
 use crate::settings::PIECE_BYTES;
 use crate::share::Share;
 
@@ -64,6 +65,61 @@ async fn no_more_pieces_are_on_their_way_than_are_paid_for() {
     assert_eq!(account.backlog().untaken_entries, ENTRIES, "whoever comes next has it all");
     let books = account.books.snapshot();
     assert!(books.balanced() && books.pending == ENTRIES, "{books:?}");
+}
+
+/// Refuses whatever begins like this, and says that it is too large.
+const OVERSIZED: u8 = b'x';
+
+#[derive(Debug, Default)]
+struct Narrow {
+    refused: AtomicU64,
+    taken: AtomicU64,
+}
+
+impl Backend for Narrow {
+    fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        let is_refused = bodies.iter().any(|body| body[0] == OVERSIZED);
+        let count = if is_refused { &self.refused } else { &self.taken };
+        count.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            match is_refused {
+                true => Outcome::refused(About::Size, "413", "too large"),
+                false => Outcome::Delivered { rejected: 0, message: String::new() },
+            }
+        })
+    }
+}
+
+/// Sometimes something as large was taken just before, and sometimes only what is smaller.
+#[tokio::test(start_paused = true)]
+async fn what_is_too_large_alone_is_given_up_whatever_was_taken_meanwhile() {
+    const BYTES: usize = 500;
+    let share = Share::new(1 << 20, Instant::now());
+    let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, None));
+    let limits = Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 0, pieces: 0 };
+    let common = Common { limits, budget: Budget::new(1 << 20), store: None, clock: Clock::simulated(1000) };
+    let backend = Arc::new(Narrow::default());
+    let sends_to = Arc::<Narrow>::clone(&backend);
+    let (pipeline, delivery) = Pipeline::new("shop".into(), Arc::clone(&account), sends_to, common);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(delivery);
+    let take = |first: u8, bytes: usize| {
+        let body = Bytes::from(vec![first; bytes]);
+        pipeline.take(Obligation::new(body, 1, &Arc::default(), &account));
+    };
+    let is_over = || account.books.snapshot().rejected.contains_key("too_large");
+    take(OVERSIZED, BYTES);
+    for round in 0..50 {
+        while backend.refused.load(Ordering::Relaxed) <= round && !is_over() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        take(b'a', if round % 2 == 0 { BYTES } else { BYTES / 2 });
+        while backend.taken.load(Ordering::Relaxed) <= round {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    assert!(is_over(), "{:?}", account.books.snapshot());
+    tasks.shutdown().await;
 }
 
 /// What the limit on pieces counts with: each in a batch of its own, and in a request.
