@@ -300,6 +300,12 @@ impl Store {
         self.stats.busy(&self.clock) > HANGS_AFTER
     }
 
+    /// As if the disk were at work until the value is dropped.
+    #[cfg(test)]
+    pub(crate) fn at_work(&self) -> impl Send + Sync + use<> {
+        Busy::begin(&self.stats, self.clock)
+    }
+
     /// Some client is told so.
     pub(crate) fn report_hang(&self) {
         let mut reported = self.stats.hang_reported.lock().unwrap_or_else(PoisonError::into_inner);

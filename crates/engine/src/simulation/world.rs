@@ -1,116 +1,46 @@
 //! One world: its disk, backends and clients, and the processes that live in it one after the other.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use weir_enrich::{Enricher, StaticPods};
-use weir_journal::Fs;
-use weir_plan::{Overflow, Signal};
+use weir_plan::Overflow;
 use weir_testkit::{Faults, SimFs};
 
-use super::backend::{Mood, Scripted, is_poison};
-use super::sluggish::Sluggish;
+use super::backend::{Mark, Scripted};
+use super::clients::{self, Ledger};
+use super::process::{Disk, Planned, Process, name_of, number_of};
+use super::totals::Totals;
 use super::{payload, rules};
-use crate::account::{Account, Queue};
-use crate::accounts::Accounts;
 use crate::books::Snapshot;
-use crate::budget::Budget;
-use crate::buffer::Buffer;
-use crate::intake::{Arrived, Intake, Route, Routes, Selection, Verdict};
-use crate::pipeline::{Common, Limits, Pipeline};
 use crate::settings::Fsync;
-use crate::share::Share;
-use crate::store::{Clock, Io, Opened, Store};
+use crate::store::Clock;
 
-const MEMORY: usize = 1 << 20;
-const BATCH_BYTES: usize = 48 << 10;
 /// Small, so that segments are small and come and go.
 const DISK: u64 = 64 << 20;
-const CLIENTS: usize = 6;
-/// Small enough to be reached.
-const PIECES: usize = 80;
-/// In virtual time; the longest backoff is half a minute.
+/// How long it may take, in virtual time, until everything has arrived that backends take; the longest backoff is half
+/// a minute.
 const PATIENCE: Duration = Duration::from_secs(3600);
-
-/// What happened in some runs.
-#[derive(Debug, Default)]
-pub(super) struct Totals {
-    acknowledged: u64,
-    refused: u64,
-    duplicates: u64,
-    recovered: u64,
-    spilled: u64,
-    kills: u64,
-    power_losses: u64,
-    shutdowns: u64,
-    failed_writes: u64,
-    rejected: u64,
-    dropped: u64,
-    filtered: u64,
-    returns: u64,
-    forced: u64,
-}
-
-impl Totals {
-    pub(super) fn add(&mut self, other: &Self) {
-        let Self { acknowledged, refused, duplicates, recovered, spilled, kills, power_losses, shutdowns, .. } = other;
-        self.acknowledged += acknowledged;
-        self.refused += refused;
-        self.duplicates += duplicates;
-        self.recovered += recovered;
-        self.spilled += spilled;
-        self.kills += kills;
-        self.power_losses += power_losses;
-        self.shutdowns += shutdowns;
-        self.failed_writes += other.failed_writes;
-        self.rejected += other.rejected;
-        self.dropped += other.dropped;
-        self.filtered += other.filtered;
-        self.returns += other.returns;
-        self.forced += other.forced;
-    }
-
-    /// A simulation in which nothing goes wrong proves nothing.
-    pub(super) fn assert_everything_happened(&self) {
-        let Self { acknowledged, refused, duplicates, recovered, spilled, kills, power_losses, shutdowns, .. } = self;
-        let all = [acknowledged, refused, duplicates, recovered, spilled, kills, power_losses, shutdowns];
-        let losses = [&self.failed_writes, &self.rejected, &self.dropped, &self.filtered];
-        let changes = [&self.returns, &self.forced];
-        assert!(all.into_iter().chain(losses).chain(changes).all(|n| *n > 0), "{self:?}");
-    }
-}
-
-/// What clients know.
-#[derive(Debug, Default)]
-struct Ledger {
-    next_id: AtomicU64,
-    /// Ids, and for which pipelines: a bit for each that there was.
-    acknowledged: Mutex<Vec<(u64, u8)>>,
-    refused: AtomicU64,
-}
 
 pub(super) struct World {
     dice: fastrand::Rng,
-    disk: SimFs,
-    backends: Vec<Scripted>,
+    /// None: the processes hold data in memory only.
+    disk: Option<Disk>,
+    pipelines: Vec<Planned>,
     ledger: Arc<Ledger>,
-    fsync: Fsync,
-    /// By pipeline.
-    limits: Vec<weir_plan::Backlog>,
-    /// Which pipelines have rules.
-    ruled: Vec<bool>,
     now_ms: u64,
-    /// What pipelines gave up because their limits say so, by pipeline.
-    dropped: Vec<u64>,
+    /// What pipelines lost as they may, by pipeline: they gave it up, or were killed while only they had it.
+    lost: Vec<u64>,
+    /// What the books say was delivered, by pipeline.
+    delivered: Vec<u64>,
     totals: Totals,
 }
 
 /// How a process ends.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Kill,
     PowerLoss,
@@ -119,28 +49,33 @@ enum End {
     Forced,
 }
 
+impl End {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kills",
+            Self::PowerLoss => "power_losses",
+            Self::Shutdown => "shutdowns",
+            Self::Forced => "forced",
+        }
+    }
+}
+
 impl World {
     pub(super) fn new(seed: u64) -> Self {
         let mut dice = fastrand::Rng::with_seed(seed);
-        let backends: Vec<_> = (0..dice.usize(1..4)).map(|_| Scripted::new(dice.u64(..))).collect();
-        let fsync = match dice.u8(..4) {
-            0 => Fsync::Never,
-            1 => Fsync::Interval(Duration::from_millis(300)),
-            _ => Fsync::Always,
-        };
-        let disk = SimFs::new(dice.u64(..));
-        disk.set_capacity(Some(DISK));
+        let disk = (dice.u8(..3) > 0).then(|| disk(&mut dice));
+        let pipelines: Vec<_> = (0..dice.usize(1..4)).map(|_| planned(&mut dice)).collect();
+        let mut totals = Totals::default();
+        totals.count("in_memory", u64::from(disk.is_none()));
         Self {
-            limits: backends.iter().map(|_| limits(&mut dice)).collect(),
-            ruled: backends.iter().map(|_| dice.bool()).collect(),
-            dropped: vec![0; backends.len()],
+            lost: vec![0; pipelines.len()],
+            delivered: vec![0; pipelines.len()],
             dice,
             disk,
-            backends,
+            pipelines,
             ledger: Arc::default(),
-            fsync,
             now_ms: 1_700_000_000_000,
-            totals: Totals::default(),
+            totals,
         }
     }
 
@@ -151,27 +86,27 @@ impl World {
             let life = Duration::from_millis(self.dice.u64(200..40_000));
             let missing = self.missing();
             self.process(missing, async |world, process| world.live(process, life, end).await);
-            self.disk = match end {
-                End::PowerLoss => self.disk.after_power_loss(),
-                End::Kill | End::Shutdown | End::Forced => self.disk.after_kill(),
-            };
+            if let Some(disk) = &mut self.disk {
+                disk.fs = if end == End::PowerLoss { disk.fs.after_power_loss() } else { disk.fs.after_kill() };
+            }
         }
-        self.disk.set_faults(Faults::default());
-        self.disk.set_capacity(Some(DISK));
-        self.backends.iter().for_each(|backend| backend.become_(Mood::Well));
+        if let Some(disk) = &self.disk {
+            heal(&disk.fs);
+        }
+        self.pipelines.iter().for_each(|planned| planned.backend.recover());
         self.process(None, async |world, process| world.settle(process).await);
         self.check();
-        self.totals.acknowledged = self.ledger.acknowledged.lock().unwrap().len() as u64;
-        self.totals.refused = self.ledger.refused.load(Ordering::Relaxed);
-        self.totals.dropped = self.dropped.iter().sum();
-        self.totals.duplicates = self.backends.iter().map(Scripted::duplicates).sum();
+        self.totals.count("acknowledged", self.ledger.acknowledged() as u64);
+        self.totals.count("refused", self.ledger.refused.load(Ordering::Relaxed));
+        self.totals.count("duplicates", self.pipelines.iter().map(|planned| planned.backend.duplicates()).sum());
+        self.totals.count("hangs", self.disk.map_or(0, |disk| disk.hangs.load(Ordering::Relaxed)));
         self.totals
     }
 
     /// Sometimes a pipeline is not configured for a while; what it is owed waits for its return.
     fn missing(&mut self) -> Option<usize> {
-        let which = self.dice.usize(..4 * self.backends.len());
-        (self.backends.len() > 1 && which < self.backends.len()).then_some(which)
+        let which = self.dice.usize(..4 * self.pipelines.len());
+        (self.pipelines.len() > 1 && which < self.pipelines.len()).then_some(which)
     }
 
     fn next_end(&mut self) -> End {
@@ -179,7 +114,7 @@ impl World {
             0 => End::Shutdown,
             3 => End::Forced,
             // Only what was synced survives a power loss.
-            1 if self.fsync == Fsync::Always => End::PowerLoss,
+            1 if self.disk.as_ref().is_some_and(|disk| disk.fsync == Fsync::Always) => End::PowerLoss,
             _ => End::Kill,
         }
     }
@@ -192,45 +127,30 @@ impl World {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let clock = Clock::simulated(self.now_ms);
-            let process = Process::start(self, missing, clock);
+            let process = Process::start(&self.pipelines, self.disk.as_ref(), missing, clock);
             life(self, process).await;
             self.now_ms = clock.now_ms() + 1;
         });
     }
 
-    async fn live(&mut self, process: Process, life: Duration, end: End) {
-        let mut clients = JoinSet::new();
-        for _ in 0..CLIENTS {
-            clients.spawn(client(
-                Arc::clone(&process.intake),
-                Arc::clone(&self.ledger),
-                (process.budget.clone(), process.pipelines),
-                self.dice.u64(..),
-            ));
-        }
+    async fn live(&mut self, mut process: Process, life: Duration, end: End) {
+        let before = self.ledger.acknowledged();
+        let clients = clients::spawn(&self.ledger, &process.intake, &process.budget, &mut self.dice);
         let ends = Instant::now() + life;
         while Instant::now() < ends {
             tokio::time::sleep(Duration::from_millis(self.dice.u64(1..4_000)).min(ends - Instant::now())).await;
-            let which = self.dice.usize(..self.backends.len());
-            self.backends[which].change_mood();
+            let which = self.dice.usize(..self.pipelines.len());
+            self.pipelines[which].backend.change_mood();
             self.change_disk();
-            if self.dice.u8(..4) == 0 {
-                self.remove_and_return(&process, which);
-            }
+            self.reload(&mut process, which);
+            assert_only_bad_was_rejected(&process);
         }
         match end {
-            End::Shutdown => {
-                process.shut_down(clients, self.patience()).await;
-                self.totals.shutdowns += 1;
-            }
-            End::Forced => {
-                process.end(clients).await;
-                self.totals.forced += 1;
-            }
-            End::Kill => self.totals.kills += 1,
-            End::PowerLoss => self.totals.power_losses += 1,
+            End::Shutdown => process.shut_down(clients, self.patience()).await,
+            End::Forced => process.end(clients).await,
+            End::Kill | End::PowerLoss => {}
         }
-        self.account(&process);
+        self.account(&process, end, before);
     }
 
     /// How long a drain may take: often less than a client waits before its data is written.
@@ -242,97 +162,188 @@ impl World {
         }
     }
 
-    /// A reload takes a pipeline away, and the next one, before that has ended, brings it back.
-    fn remove_and_return(&mut self, process: &Process, number: usize) {
-        let deadline = Instant::now() + self.patience();
-        if process.replace(self, number, deadline) {
-            self.totals.returns += 1;
-        }
+    /// Sometimes the configuration changes.
+    fn reload(&mut self, process: &mut Process, number: usize) {
+        let (deadline, planned) = (Instant::now() + self.patience(), &self.pipelines[number]);
+        let what = match (self.dice.u8(..16), process.has(number)) {
+            (0..12, false) if process.accounts.find(&name_of(number)).is_some() => {
+                process.add(number, planned);
+                "added"
+            }
+            (0..3, true) => {
+                process.replace(number, planned, deadline);
+                "replaced"
+            }
+            (3, true) => {
+                process.remove(number, deadline);
+                "removed"
+            }
+            (4 | 5, true) => {
+                process.move_backend(number, planned);
+                "moved"
+            }
+            (6, _) => {
+                process.adjust(&self.pipelines, self.dice.usize(40..=100));
+                "adjusted"
+            }
+            _ => return,
+        };
+        self.totals.count(what, 1);
     }
 
     fn change_disk(&mut self) {
-        let dice = &mut self.dice;
+        let (dice, Some(Disk { fs, .. })) = (&mut self.dice, &self.disk) else { return };
         match dice.u8(..10) {
-            0 => self.disk.set_faults(Faults { write: 2, ..Faults::default() }),
-            1 => self.disk.set_faults(Faults { sync: 2, ..Faults::default() }),
-            2 => self.disk.set_faults(Faults { short: 3, read: 6, other: 4, ..Faults::default() }),
-            3 => self.disk.set_capacity(Some(dice.u64(1..4_000_000))),
-            4..7 => {
-                self.disk.set_faults(Faults::default());
-                self.disk.set_capacity(Some(DISK));
-            }
+            0 => fs.set_faults(Faults { write: 2, ..Faults::default() }),
+            1 => fs.set_faults(Faults { sync: 2, ..Faults::default() }),
+            2 => fs.set_faults(Faults { short: 3, read: 6, other: 4, ..Faults::default() }),
+            3 => fs.set_capacity(Some(dice.u64(1..4_000_000))),
+            4..7 => heal(fs),
             _ => {}
         }
     }
 
-    /// Whatever happens to a process, its books balance and nothing was given up that may not be.
-    fn account(&mut self, process: &Process) {
-        for (name, books) in process.intake.books() {
-            let number = number_of(&name);
-            assert!(books.balanced(), "{name}: {books:?}");
-            let may_drop = self.limits[number].overflow == Overflow::DropOldest;
-            assert!(may_drop || books.dropped.is_empty(), "{name}: {books:?}");
-            assert!(self.ruled[number] || books.filtered.is_empty(), "{name}: {books:?}");
-            self.totals.rejected += books.rejected.values().sum::<u64>();
-            self.totals.filtered += books.filtered.values().sum::<u64>();
+    /// Whatever happens to a process, its books balance, have everything that was acknowledged, and nothing was given up
+    /// that may not be.
+    fn account(&mut self, process: &Process, end: End, before: usize) {
+        for account in process.accounts.all() {
+            let (number, books) = (number_of(&account.id), account.books.snapshot());
+            assert!(books.balanced(), "{number}: {books:?}");
+            let acknowledged = self.ledger.owed_to(number, before).len() as u64;
+            assert!(acknowledged <= books.accepted, "{number}: {acknowledged} acknowledged, {books:?}");
+            assert!(self.pipelines[number].has_rules || books.filtered.is_empty(), "{number}: {books:?}");
+            let may_drop = |reason: &&str| self.may_drop(process, number, reason);
+            assert!(books.dropped.keys().all(may_drop), "{number}: {books:?}");
             self.enter(number, &books);
+            if self.disk.is_none() && end == End::Kill {
+                self.lost[number] += books.pending;
+                self.totals.count("killed", books.pending);
+            }
         }
-        process.assert_journal_agrees();
-        let store = process.intake.store().unwrap();
-        for orphan in store.accounts.orphans() {
-            self.enter(number_of(&orphan.id), &orphan.books.snapshot());
+        self.totals.count(end.name(), 1);
+        if matches!(end, End::Shutdown | End::Forced) {
+            process.assert_nothing_is_left();
         }
-        self.totals.spilled += store.stats.spilled_bytes.load(Ordering::Relaxed);
-        self.totals.failed_writes += store.stats.failures.load(Ordering::Relaxed);
+        let Some(store) = process.intake.store() else { return };
+        self.totals.count("spilled", store.stats.spilled_bytes.load(Ordering::Relaxed));
+        self.totals.count("failed_writes", store.stats.failures.load(Ordering::Relaxed));
+    }
+
+    /// Whether a pipeline may give something up for this reason.
+    fn may_drop(&self, process: &Process, number: usize, reason: &str) -> bool {
+        // One that is away has no limits of its own.
+        let may_lose = self.pipelines[number].backlog.overflow == Overflow::DropOldest || process.was_away(number);
+        match reason {
+            "memory_full" | "shutdown" => self.disk.is_none(),
+            "backlog_full" | "backlog_age" | "disk_full" => self.disk.is_some() && may_lose,
+            _ => false,
+        }
     }
 
     fn enter(&mut self, number: usize, books: &Snapshot) {
-        assert!(!books.dropped.contains_key("journal_damaged"), "{number}: {books:?}");
-        self.dropped[number] += books.dropped.values().sum::<u64>();
-        self.totals.recovered += books.recovered;
+        self.lost[number] += books.dropped.values().sum::<u64>();
+        self.delivered[number] += books.delivered;
+        self.totals.count("recovered", books.recovered);
+        books.dropped.iter().chain(&books.filtered).for_each(|(reason, items)| self.totals.count(reason, *items));
+        books.rejected.iter().for_each(|(code, items)| self.totals.count(code, *items));
     }
 
-    fn route(&self, number: usize, pipeline: Pipeline) -> Route {
-        let selection = Selection::new(&weir_plan::Input::default());
-        let rules = self.ruled[number].then(|| rules::compile(&name_of(number)));
-        Route { pipeline: Arc::new(pipeline), selection, rules }
-    }
-
-    async fn settle(&mut self, process: Process) {
-        let gives_up = Instant::now() + PATIENCE;
-        let pending = || process.intake.books().iter().map(|(_, books)| books.pending + books.waiting).sum::<u64>();
-        while pending() > 0 {
-            assert!(Instant::now() < gives_up, "still pending: {:?}", process.intake.books());
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            // Where nothing passes, nothing shows that the items are to blame that are refused.
-            let good = |id: &u64| !is_poison(*id) && !rules::remove(*id);
-            let mut ids = std::iter::repeat_with(|| self.ledger.next_id.fetch_add(1, Ordering::Relaxed));
-            let ids: Vec<u64> = ids.find(good).into_iter().collect();
-            offer(&process.intake, &self.ledger, (&process.budget, process.pipelines), (ids, 0)).await;
-        }
+    /// Everything is well: first all arrives that backends take, then the rest, once they relent.
+    async fn settle(&mut self, mut process: Process) {
+        let before = self.ledger.acknowledged();
+        self.wait(&process, |world, process| world.lacks_only_what_is_marked(process)).await;
+        self.pipelines.iter().for_each(|planned| planned.backend.relent());
+        let pending = |books: &Snapshot| books.pending + books.waiting;
+        self.wait(&process, |_, process| process.intake.books().iter().all(|(_, books)| pending(books) == 0)).await;
+        assert_only_bad_was_rejected(&process);
         process.shut_down(JoinSet::new(), Duration::from_secs(5)).await;
-        self.account(&process);
-        assert_eq!(process.intake.store().unwrap().journal.stats().segments, 0, "an empty journal takes no space");
+        self.account(&process, End::Shutdown, before);
+        if let Some(store) = process.intake.store() {
+            let stats = store.journal.stats();
+            assert_eq!(stats.segments, 0, "an empty journal takes no space: {stats:?}");
+        }
         assert_eq!(process.budget.used(), 0, "all memory is given back");
     }
 
-    fn check(&self) {
-        for (number, backend) in self.backends.iter().enumerate() {
-            let acknowledged = self.ledger.acknowledged.lock().unwrap();
-            let removed = |id: u64| self.ruled[number] && rules::remove(id);
-            let wrong: Vec<_> = acknowledged.iter().filter(|(id, _)| removed(*id) && backend.has(*id)).collect();
-            assert!(wrong.is_empty(), "backend {number} has spans that its rules remove: {wrong:?}");
-            let owed = acknowledged.iter().filter(|(id, pipelines)| pipelines >> number & 1 == 1 && !removed(*id));
-            let lost: Vec<_> = owed.filter(|(id, _)| !backend.has(*id) && !is_poison(*id)).collect();
-            let dropped = self.dropped[number];
-            let count = lost.len() as u64;
-            assert!(
-                count <= dropped,
-                "backend {number} lacks {count} acknowledged spans, {dropped} were dropped: {:?} ...",
-                &lost[..lost.len().min(20)]
-            );
+    /// Waits until it is so, but not for ever.
+    async fn wait(&self, process: &Process, is_so: impl Fn(&Self, &Process) -> bool) {
+        let gives_up = Instant::now() + PATIENCE;
+        while !is_so(self, process) {
+            assert!(Instant::now() < gives_up, "still pending: {:?}", process.intake.books());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            // Where nothing passes, nothing shows that the items are to blame that are refused.
+            let good = |id: &u64| Mark::of(*id).is_none() && !rules::remove(*id);
+            let mut ids = std::iter::repeat_with(|| self.ledger.draw(1)).flatten();
+            let ids = ids.find(good).into_iter().collect();
+            self.ledger.offer(&process.intake, &process.budget, ids, 0).await;
         }
     }
+
+    /// Whether everything that is not marked has arrived, and nothing is pending that could be anything else.
+    fn lacks_only_what_is_marked(&self, process: &Process) -> bool {
+        let kept = Mark::kept_among(self.ledger.drawn());
+        process.intake.books().iter().all(|(name, books)| {
+            let number = number_of(name);
+            let dropped = self.lost[number] + books.dropped.values().sum::<u64>();
+            books.pending <= kept && self.missing_at(number, |id| Mark::of(id).is_none()).len() as u64 <= dropped
+        })
+    }
+
+    /// What was acknowledged for a pipeline, of a kind, and has not arrived.
+    fn missing_at(&self, number: usize, of_kind: impl Fn(u64) -> bool) -> Vec<u64> {
+        let Planned { backend, has_rules, .. } = &self.pipelines[number];
+        let owed = self.ledger.owed_to(number, 0).into_iter();
+        owed.filter(|id| of_kind(*id) && !(*has_rules && rules::remove(*id)) && !backend.has(*id)).collect()
+    }
+
+    fn check(&self) {
+        for (number, Planned { backend, has_rules, .. }) in self.pipelines.iter().enumerate() {
+            let removed = |id: &u64| *has_rules && rules::remove(*id) && backend.has(*id);
+            let wrong: Vec<u64> = self.ledger.owed_to(number, 0).into_iter().filter(removed).collect();
+            assert!(wrong.is_empty(), "backend {number} has spans that its rules remove: {wrong:?}");
+            let missing = self.missing_at(number, |id| Mark::of(id).is_none_or(|mark| !mark.may_be_rejected()));
+            let (count, lost) = (missing.len() as u64, self.lost[number]);
+            assert!(
+                count <= lost,
+                "backend {number} lacks {count} acknowledged spans, {lost} were lost: {:?} ...",
+                &missing[..missing.len().min(20)]
+            );
+            let (delivered, arrived) = (self.delivered[number], backend.deliveries());
+            assert!(delivered <= arrived, "backend {number} got {arrived} spans, the books say {delivered}");
+        }
+    }
+}
+
+/// The last that were rejected are shown: each is a single span that a backend marks as bad.
+fn assert_only_bad_was_rejected(process: &Process) {
+    for pipeline in process.intake.pipelines() {
+        for sample in pipeline.stats.samples.list() {
+            let ids = payload::decode(&[sample.body]);
+            let is_bad = |id: &u64| Mark::of(*id).is_some_and(Mark::may_be_rejected);
+            assert!(ids.len() == 1 && ids.iter().all(is_bad), "{}: {ids:?} {}", pipeline.name(), sample.code);
+        }
+    }
+}
+
+fn heal(fs: &SimFs) {
+    fs.set_faults(Faults::default());
+    fs.set_capacity(Some(DISK));
+}
+
+fn disk(dice: &mut fastrand::Rng) -> Disk {
+    let fsync = match dice.u8(..4) {
+        0 => Fsync::Never,
+        1 => Fsync::Interval(Duration::from_millis(300)),
+        _ => Fsync::Always,
+    };
+    let fs = SimFs::new(dice.u64(..));
+    fs.set_capacity(Some(DISK));
+    Disk { fs, fsync, hangs: Arc::default() }
+}
+
+fn planned(dice: &mut fastrand::Rng) -> Planned {
+    let backend = Scripted::new(dice.u64(..));
+    Planned { backend, backlog: limits(dice), has_rules: dice.bool(), share: dice.usize(60_000..700_000) }
 }
 
 /// Of three pipelines one may lose nothing, one only when the disk is full, and one has little room.
@@ -343,172 +354,6 @@ fn limits(dice: &mut fastrand::Rng) -> weir_plan::Backlog {
         _ => {
             let (max_bytes, max_age) = (dice.u64(50_000..1_000_000), Duration::from_secs(dice.u64(5..7_200)));
             weir_plan::Backlog { max_bytes, max_age, overflow: Overflow::DropOldest }
-        }
-    }
-}
-
-fn name_of(number: usize) -> String {
-    format!("pipeline-{number}")
-}
-
-fn number_of(name: &str) -> usize {
-    name.rsplit('-').next().unwrap().parse().unwrap()
-}
-
-/// A running engine without its network.
-struct Process {
-    intake: Arc<Intake>,
-    budget: Budget,
-    /// Those that are configured: a bit for each.
-    pipelines: u8,
-    deliveries: Mutex<JoinSet<()>>,
-    writer: Mutex<JoinSet<()>>,
-    common: Common,
-}
-
-impl Process {
-    fn start(world: &World, missing: Option<usize>, clock: Clock) -> Self {
-        let fs: Arc<dyn Fs> = Arc::new(world.disk.clone());
-        let opened = Opened::open(fs, clock).unwrap();
-        let account = |number| {
-            let name = name_of(number);
-            let id = opened.journal.queue(&name);
-            let queue = Queue::new(Arc::clone(&opened.journal), id, world.limits[number]);
-            Arc::new(Account::new(name, Signal::Traces, Share::new(MEMORY, clock.started), Some(queue)))
-        };
-        let configured: Vec<_> = (0..world.backends.len()).filter(|number| Some(*number) != missing).collect();
-        let accounts: Vec<_> = configured.iter().copied().map(account).collect();
-        let everyone = Arc::new(Accounts::new(accounts.clone()));
-        let (store, writer) = Store::new(opened, everyone, Io::InPlace, clock, world.fsync);
-        let budget = Budget::new(MEMORY);
-        let (in_flight_bytes, read_back_bytes) = (MEMORY / 2, MEMORY);
-        let limits = Limits { batch_bytes: BATCH_BYTES, in_flight_bytes, read_back_bytes, pieces: PIECES };
-        let common = Common { limits, budget: budget.clone(), store: Some(store.clone()), clock };
-        let mut deliveries = JoinSet::new();
-        let mut routes = Vec::new();
-        for (account, number) in accounts.into_iter().zip(&configured) {
-            let backend = &world.backends[*number];
-            let id = account.id.clone();
-            let (pipeline, delivery) = Pipeline::new(id, account, Arc::new(backend.clone()), common.clone());
-            deliveries.spawn(delivery);
-            routes.push(world.route(*number, pipeline));
-        }
-        let mut writers = JoinSet::new();
-        writers.spawn(Sluggish::new(writer.run(), fastrand::u64(..)));
-        let intake = Arc::new(Intake::new(budget.clone(), Duration::from_millis(250), Some(store)));
-        intake.set_routes(Routes { enricher: enricher(), routes }, MEMORY);
-        let pipelines = configured.iter().fold(0, |mask, number| mask | 1 << number);
-        Self { intake, budget, pipelines, deliveries: Mutex::new(deliveries), writer: Mutex::new(writers), common }
-    }
-
-    /// Drains a pipeline until the deadline, and gives its account to a new one at once; false when it is not configured.
-    fn replace(&self, world: &World, number: usize, deadline: Instant) -> bool {
-        let name = name_of(number);
-        let before = self.intake.pipelines();
-        let Some(old) = before.iter().find(|pipeline| pipeline.account.id == name) else { return false };
-        old.drain(deadline);
-        old.account.orphan(self.common.clock.elapsed());
-        old.account.adopt(MEMORY, world.limits[number]);
-        let (account, backend) = (Arc::clone(&old.account), Arc::new(world.backends[number].clone()));
-        let (new, delivery) = Pipeline::new(name.clone(), account, backend, self.common.clone());
-        self.deliveries.lock().unwrap().spawn(delivery);
-        let mut new = Some(new);
-        let routes = self.intake.routes();
-        let routes = routes.routes.iter().map(|route| {
-            let is_it = route.pipeline.account.id == name;
-            match new.take_if(|_| is_it) {
-                Some(new) => world.route(number, new),
-                None => Route {
-                    pipeline: Arc::clone(&route.pipeline),
-                    selection: Selection::new(&weir_plan::Input::default()),
-                    rules: route.rules.clone(),
-                },
-            }
-        });
-        let routes = routes.collect();
-        self.intake.set_routes(Routes { enricher: enricher(), routes }, MEMORY);
-        true
-    }
-
-    /// When everything has ended, what is pending is what the journal remembers: neither is there without the other.
-    fn assert_journal_agrees(&self) {
-        if !self.deliveries.lock().unwrap().is_empty() || !self.writer.lock().unwrap().is_empty() {
-            return;
-        }
-        for account in self.intake.store().unwrap().accounts.all() {
-            let (books, backlog) = (account.books.snapshot(), account.backlog());
-            // Of an entry that was sent in parts, some may be delivered.
-            assert!(books.pending <= backlog.items, "{}: {books:?} {backlog:?}", account.id);
-            assert_eq!(books.pending == 0, backlog.items == 0, "{}: {books:?} {backlog:?}", account.id);
-            assert_eq!(books.waiting, 0, "{}: {books:?}", account.id);
-        }
-    }
-
-    /// The end that a second signal makes: requests and deliveries end where they stand, the journal in order.
-    async fn end(&self, mut clients: JoinSet<()>) {
-        self.intake.drain(Instant::now());
-        clients.shutdown().await;
-        let mut deliveries = std::mem::take(&mut *self.deliveries.lock().unwrap());
-        deliveries.shutdown().await;
-        self.close().await;
-    }
-
-    /// The order of [`crate::Engine::shutdown`]: requests, deliveries, journal.
-    async fn shut_down(&self, mut clients: JoinSet<()>, patience: Duration) {
-        let deadline = Instant::now() + patience;
-        self.intake.drain(deadline);
-        self.intake.pipelines().iter().for_each(|pipeline| pipeline.drain(deadline));
-        clients.abort_all();
-        while clients.join_next().await.is_some() {}
-        let mut deliveries = std::mem::take(&mut *self.deliveries.lock().unwrap());
-        while let Some(ended) = deliveries.join_next().await {
-            ended.unwrap();
-        }
-        self.close().await;
-    }
-
-    async fn close(&self) {
-        self.intake.store().unwrap().close();
-        let mut writer = std::mem::take(&mut *self.writer.lock().unwrap());
-        while let Some(ended) = writer.join_next().await {
-            ended.unwrap();
-        }
-    }
-}
-
-fn enricher() -> Enricher {
-    let pods = Arc::new(StaticPods::default());
-    let cluster = weir_plan::Cluster { name: Some("simulated".into()), ..weir_plan::Cluster::default() };
-    Enricher::new(&weir_plan::Enrichment { cluster, ..weir_plan::Enrichment::default() }, pods)
-}
-
-/// Sends requests one after the other; some it does not wait for.
-async fn client(intake: Arc<Intake>, ledger: Arc<Ledger>, (budget, pipelines): (Budget, u8), seed: u64) {
-    let mut dice = fastrand::Rng::with_seed(seed);
-    while !intake.is_draining() {
-        let count = dice.u64(1..40);
-        let first = ledger.next_id.fetch_add(count, Ordering::Relaxed);
-        let ids: Vec<u64> = (first..first + count).collect();
-        // Some do not wait for their answer.
-        let patience = Duration::from_millis(if dice.u8(..8) == 0 { dice.u64(1..500) } else { 600_000 });
-        let offer = offer(&intake, &ledger, (&budget, pipelines), (ids, dice.usize(..600)));
-        let _ = tokio::time::timeout(patience, offer).await;
-        tokio::time::sleep(Duration::from_millis(dice.u64(1..400))).await;
-    }
-}
-
-/// Sends one request, and notes what it was answered.
-async fn offer(intake: &Intake, ledger: &Ledger, of: (&Budget, u8), (ids, padding): (Vec<u64>, usize)) {
-    let (budget, pipelines) = of;
-    let (body, items) = (payload::encode(&ids, padding), ids.len() as u64);
-    let Some(permit) = budget.try_take(body.len()) else { return };
-    let body = Buffer::new(body.into(), 0, permit);
-    match intake.accept(Arrived { signal: Signal::Traces, body, items, peer: None, unix_nanos: 0 }).await {
-        Verdict::Secured => {
-            ledger.acknowledged.lock().unwrap().extend(ids.into_iter().map(|id| (id, pipelines)));
-        }
-        Verdict::Refused(..) | Verdict::NoMemory | Verdict::TooLarge(_) => {
-            ledger.refused.fetch_add(items, Ordering::Relaxed);
         }
     }
 }
