@@ -3,6 +3,8 @@
 //! Inflating draws every byte from the memory budget before it is written, and stops at a size and at a ratio: a
 //! compressed bomb is refused, not expanded.
 
+mod pieces;
+
 use std::io::{self, Read, Write};
 
 use bytes::Bytes;
@@ -11,6 +13,7 @@ use weir_plan::{Compression, Protocol};
 use zstd::zstd_safe;
 
 use crate::budget::Permit;
+use pieces::Pieces;
 
 /// Bodies as they arrive, by their `content-encoding` or `grpc-encoding`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -284,31 +287,93 @@ const GZIP_LEVEL: u32 = 1;
 /// zstd's fastest regular level.
 const ZSTD_LEVEL: i32 = 1;
 
-/// Compresses the concatenation of `chunks` for a backend.
-pub(crate) fn deflate(compression: Compression, protocol: Protocol, chunks: &[Bytes]) -> io::Result<Vec<u8>> {
-    let size: usize = chunks.iter().map(Bytes::len).sum();
-    let out = Vec::with_capacity(size / 8 + 256);
+/// A raw block of snappy consists of blocks of this length, of which none looks back into another.
+const SNAPPY_BLOCK: usize = 64 * 1024;
+
+/// Most bytes that so many become when they cannot be compressed: gzip, at the level that is used here, writes nine bits for
+/// some bytes.
+pub(crate) fn most_deflated(bytes: usize) -> usize {
+    bytes.saturating_add(bytes / 8 + 4096)
+}
+
+/// What a compressor has for itself while it works on so many bytes: the largest is zstd's.
+pub(crate) fn encoder_bytes(compression: Compression, bytes: usize) -> usize {
     match compression {
-        Compression::None => Ok(chunks.concat()),
+        Compression::None => 0,
+        Compression::Gzip | Compression::Snappy => 384 << 10,
+        Compression::Zstd => (512 << 10) + bytes.min(1 << 20),
+    }
+}
+
+/// Compresses the concatenation of `chunks` for a backend, into at most `room` bytes.
+///
+/// # Errors
+/// [`io::ErrorKind::OutOfMemory`] when that is more.
+pub(crate) fn deflate(
+    compression: Compression,
+    protocol: Protocol,
+    chunks: &[Bytes],
+    room: usize,
+) -> io::Result<Vec<Bytes>> {
+    let size: usize = chunks.iter().map(Bytes::len).sum();
+    // One piece is enough for most telemetry.
+    let out = Pieces::new(size / 8 + 256, room);
+    let done = match compression {
+        Compression::None => return Ok(chunks.to_vec()),
         Compression::Gzip => {
             let mut encoder = flate2::write::GzEncoder::new(out, Level::new(GZIP_LEVEL));
             write_all(&mut encoder, chunks)?;
-            encoder.finish()
+            encoder.finish()?
         }
         Compression::Zstd => {
             let mut encoder = zstd::stream::write::Encoder::new(out, ZSTD_LEVEL)?;
             encoder.set_pledged_src_size(Some(size as u64))?;
             write_all(&mut encoder, chunks)?;
-            encoder.finish()
+            encoder.finish()?
         }
         // The field's gRPC peers frame snappy, its HTTP peers send one raw block.
         Compression::Snappy if protocol == Protocol::Grpc => {
             let mut encoder = snap::write::FrameEncoder::new(out);
             write_all(&mut encoder, chunks)?;
-            encoder.into_inner().map_err(|error| error.into_error())
+            encoder.into_inner().map_err(|error| error.into_error())?
         }
-        Compression::Snappy => Ok(snap::raw::Encoder::new().compress_vec(&chunks.concat())?),
+        Compression::Snappy => deflate_snappy_block(chunks, size, out)?,
+    };
+    Ok(done.into_chunks())
+}
+
+/// A raw block: its length, then what each part of it becomes as a block of its own, without the length of that.
+fn deflate_snappy_block(chunks: &[Bytes], size: usize, mut out: Pieces) -> io::Result<Pieces> {
+    let mut encoder = snap::raw::Encoder::new();
+    let mut deflated = vec![0; snap::raw::max_compress_len(SNAPPY_BLOCK)];
+    let mut write = |part: &mut Vec<u8>, out: &mut Pieces| {
+        let length = encoder.compress(part, &mut deflated)?;
+        out.write_all(&deflated[varint(part.len()).len()..length])?;
+        part.clear();
+        io::Result::Ok(())
+    };
+    out.write_all(&varint(size))?;
+    let mut part = Vec::with_capacity(SNAPPY_BLOCK);
+    for mut rest in chunks.iter().map(AsRef::<[u8]>::as_ref) {
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(SNAPPY_BLOCK - part.len()));
+            part.extend_from_slice(now);
+            rest = later;
+            if part.len() == SNAPPY_BLOCK {
+                write(&mut part, &mut out)?;
+            }
+        }
     }
+    if !part.is_empty() {
+        write(&mut part, &mut out)?;
+    }
+    Ok(out)
+}
+
+fn varint(number: usize) -> Vec<u8> {
+    let mut encoder = weir_otlp::build::Encoder::default();
+    encoder.element(number as u64);
+    encoder.into_bytes()
 }
 
 fn write_all(writer: &mut impl Write, chunks: &[Bytes]) -> io::Result<()> {
@@ -349,6 +414,27 @@ mod tests {
         (0..300_000u32).flat_map(|n| (n / 7).to_le_bytes()).collect()
     }
 
+    fn deflated(compression: Compression, protocol: Protocol, chunks: &[Bytes]) -> Vec<u8> {
+        let size = chunks.iter().map(Bytes::len).sum();
+        deflate(compression, protocol, chunks, most_deflated(size)).unwrap().concat()
+    }
+
+    #[test]
+    fn what_cannot_be_compressed_becomes_little_more_and_never_more_than_there_is_room_for() {
+        for size in [1, 1000, SNAPPY_BLOCK - 1, SNAPPY_BLOCK, 3_000_000] {
+            let noise: Bytes = std::iter::repeat_with(|| fastrand::u8(..)).take(size).collect();
+            for compression in [Compression::Gzip, Compression::Zstd, Compression::Snappy] {
+                for protocol in [Protocol::Grpc, Protocol::Http] {
+                    let all = deflated(compression, protocol, std::slice::from_ref(&noise));
+                    assert!(all.len() <= most_deflated(size), "{compression:?} {protocol:?} {size}: {}", all.len());
+                    let refused =
+                        deflate(compression, protocol, std::slice::from_ref(&noise), all.len() - 1).unwrap_err();
+                    assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory, "{compression:?} {protocol:?} {size}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn what_we_compress_we_inflate() {
         let chunks: Vec<Bytes> = sample().chunks(7_001).map(Bytes::copy_from_slice).collect();
@@ -359,7 +445,7 @@ mod tests {
             (Compression::Snappy, Protocol::Http, Encoding::Snappy),
         ];
         for (compression, protocol, encoding) in cases {
-            let small = deflate(compression, protocol, &chunks).unwrap();
+            let small = deflated(compression, protocol, &chunks);
             assert!(small.len() < sample().len());
             assert_eq!(inflate_with(encoding, &small, LIMITS).unwrap(), sample(), "{compression:?} {protocol:?}");
         }
@@ -430,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_size_that_is_not_true_costs_no_more_than_the_limits() {
-        let body = deflate(Compression::Gzip, Protocol::Grpc, &[Bytes::from(sample())]).unwrap();
+        let body = deflated(Compression::Gzip, Protocol::Grpc, &[Bytes::from(sample())]);
         for lie in [0_u32, 1, 1 << 20, u32::MAX] {
             let mut body = body.clone();
             let trailer = body.len() - 4;
@@ -444,7 +530,7 @@ mod tests {
 
     #[test]
     fn inflating_stops_when_the_budget_does() {
-        let body = deflate(Compression::Gzip, Protocol::Grpc, &[Bytes::from(sample())]).unwrap();
+        let body = deflated(Compression::Gzip, Protocol::Grpc, &[Bytes::from(sample())]);
         let budget = Budget::new(body.len() + 200_000);
         let mut permit = budget.try_take(body.len()).unwrap();
         let refused = inflate(Encoding::Gzip, &body, LIMITS, &mut permit).unwrap_err();
@@ -458,7 +544,7 @@ mod tests {
             (Compression::Zstd, Encoding::Zstd),
             (Compression::Snappy, Encoding::Snappy),
         ] {
-            let body = deflate(compression, Protocol::Http, &[Bytes::from_static(b"telemetry telemetry")]).unwrap();
+            let body = deflated(compression, Protocol::Http, &[Bytes::from_static(b"telemetry telemetry")]);
             for length in 1..body.len() {
                 let result = inflate_with(encoding, &body[..length], LIMITS);
                 assert!(result.is_err(), "{encoding:?} cut to {length} of {} gave {result:?}", body.len());

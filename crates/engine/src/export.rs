@@ -147,12 +147,33 @@ pub(crate) struct Exporter {
     oauth2: Option<oauth2::Tokens>,
     /// Pays for copies and compressed bodies, apart from the payloads' budget: sending is what frees that one, so it
     /// must never wait for it.
-    encode: Budget,
+    copies: Budget,
+    /// Pays for what compressors have for themselves, of all pipelines together: none of them waits for anybody.
+    encoders: Budget,
+}
+
+/// The body of a request as it goes over the wire.
+struct Encoded {
+    chunks: Vec<Bytes>,
+    is_compressed: bool,
+    /// Pays for what was copied.
+    _permit: Option<Permit>,
+}
+
+impl Encoded {
+    fn plain(chunks: Vec<Bytes>) -> Self {
+        Self { chunks, is_compressed: false, _permit: None }
+    }
 }
 
 impl Exporter {
     /// Prepares a backend; connects when there is something to send.
-    pub(crate) fn new(pipeline: &Pipeline, encode: Budget, proxy: &settings::Proxy) -> Result<Self, SetupError> {
+    pub(crate) fn new(
+        pipeline: &Pipeline,
+        copies: Budget,
+        encoders: Budget,
+        proxy: &settings::Proxy,
+    ) -> Result<Self, SetupError> {
         let output = &pipeline.output;
         let fail = |cause: String| SetupError { pipeline: pipeline.exporter_id(), cause };
         let uri = uri(pipeline.signal, output).map_err(fail)?;
@@ -163,9 +184,9 @@ impl Exporter {
         if let Some(authorization) = proxy.as_ref().and_then(Proxy::request_header) {
             headers.insert(::http::header::PROXY_AUTHORIZATION, authorization.clone());
         }
-        let connections = connections(output, &uri, proxy, encode.clone()).map_err(fail)?;
+        let connections = connections(output, &uri, proxy, copies.clone()).map_err(fail)?;
         let (protocol, compression) = (output.protocol, output.compression);
-        Ok(Self { connections, protocol, compression, uri, headers, oauth2, encode })
+        Ok(Self { connections, protocol, compression, uri, headers, oauth2, copies, encoders })
     }
 
     async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
@@ -173,9 +194,9 @@ impl Exporter {
             Ok(encoded) => encoded,
             Err(message) => return Outcome::unsent(message),
         };
-        let (chunks, _permit) = encoded;
+        let Encoded { chunks, is_compressed, _permit } = encoded;
         let answered = tokio::time::timeout(ANSWER_TIMEOUT, async {
-            match self.request(chunks).await {
+            match self.request(chunks, is_compressed).await {
                 Ok(request) => self.exchange(request).await,
                 Err(message) => Outcome::unsent(message),
             }
@@ -184,43 +205,62 @@ impl Exporter {
         answered.await.unwrap_or_else(silence)
     }
 
-    /// The body as it goes over the wire, and the permit that pays for what was copied.
-    async fn encode(&self, bodies: Vec<Bytes>) -> Result<(Vec<Bytes>, Option<Permit>), String> {
-        let total: usize = bodies.iter().map(Bytes::len).sum();
-        let compress = self.compression != Compression::None;
-        let copied = if compress { total } else { body::small_bytes(&bodies) };
-        if copied == 0 {
-            return Ok((bodies, None));
-        }
-        // A raw snappy block needs its input in one piece and room for the worst case beside it.
-        let factor = if compress && self.compression == Compression::Snappy { 9 } else { 4 };
-        let want = (copied / 4 * factor).max(copied).min(self.encode.capacity() / 4 * 3);
-        let Some(mut permit) = self.encode.take(want, ANSWER_TIMEOUT).await else {
+    /// The body as it goes over the wire. What there is not room to compress or to copy goes as it is.
+    async fn encode(&self, bodies: Vec<Bytes>) -> Result<Encoded, String> {
+        let room = self.copies.capacity() / 4 * 3;
+        let wanted = match self.compression {
+            Compression::None => Some(body::small_bytes(&bodies)).filter(|bytes| (1..=room).contains(bytes)),
+            _ => Some(codec::most_deflated(bodies.iter().map(Bytes::len).sum()).min(room)),
+        };
+        let Some(wanted) = wanted else { return Ok(Encoded::plain(bodies)) };
+        let Some(permit) = self.copies.take(wanted, ANSWER_TIMEOUT).await else {
             return Err("no room to encode the request".into());
         };
-        if !compress {
-            return Ok((body::join_small(bodies), Some(permit)));
+        match self.compression {
+            Compression::None => Ok(Encoded { _permit: Some(permit), ..Encoded::plain(body::join_small(bodies)) }),
+            _ => self.compress(bodies, wanted, permit).await,
         }
-        let (compression, protocol) = (self.compression, self.protocol);
-        let deflated = if total <= INLINE_COMPRESS_BYTES {
-            codec::deflate(compression, protocol, &bodies)
-        } else {
-            let deflate = move || codec::deflate(compression, protocol, &bodies);
-            tokio::task::spawn_blocking(deflate).await.map_err(|error| format!("cannot compress: {error}"))?
-        };
-        let deflated = deflated.map_err(|error| format!("cannot compress the request: {error}"))?;
-        permit.shrink_to(deflated.capacity());
-        Ok((vec![Bytes::from(deflated)], Some(permit)))
     }
 
-    async fn request(&self, chunks: Vec<Bytes>) -> Result<Request<Chunks>, String> {
+    /// Compresses a body into `room` bytes, which `permit` pays for.
+    async fn compress(&self, bodies: Vec<Bytes>, room: usize, mut permit: Permit) -> Result<Encoded, String> {
+        let (compression, protocol) = (self.compression, self.protocol);
+        let total: usize = bodies.iter().map(Bytes::len).sum();
+        let encoder = codec::encoder_bytes(compression, total).min(self.encoders.capacity() / 2);
+        let Some(encoder) = self.encoders.take(encoder, ANSWER_TIMEOUT).await else {
+            return Err("no room to compress the request".into());
+        };
+        let deflate = move || {
+            let deflated = codec::deflate(compression, protocol, &bodies, room);
+            drop(encoder);
+            (bodies, deflated)
+        };
+        let (bodies, deflated) = if total <= INLINE_COMPRESS_BYTES {
+            deflate()
+        } else {
+            tokio::task::spawn_blocking(deflate).await.map_err(|error| format!("cannot compress: {error}"))?
+        };
+        match deflated {
+            Ok(chunks) => {
+                permit.shrink_to(chunks.iter().map(Bytes::len).sum());
+                Ok(Encoded { chunks, is_compressed: true, _permit: Some(permit) })
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::OutOfMemory => Ok(Encoded::plain(bodies)),
+            Err(error) => Err(format!("cannot compress the request: {error}")),
+        }
+    }
+
+    async fn request(&self, chunks: Vec<Bytes>, is_compressed: bool) -> Result<Request<Chunks>, String> {
         let body = match self.protocol {
-            Protocol::Grpc => Chunks::grpc(chunks, self.compression != Compression::None),
+            Protocol::Grpc => Chunks::grpc(chunks, is_compressed),
             Protocol::Http => Chunks::plain(chunks),
         };
         let mut request =
             Request::post(self.uri.clone()).body(body).map_err(|error| format!("cannot make a request: {error}"))?;
         *request.headers_mut() = self.headers.clone();
+        if self.protocol == Protocol::Http && !is_compressed {
+            request.headers_mut().remove(::http::header::CONTENT_ENCODING);
+        }
         if let Some(tokens) = &self.oauth2 {
             let token = tokens.bearer().await?;
             request.headers_mut().insert(::http::header::AUTHORIZATION, token);
@@ -236,7 +276,7 @@ impl Exporter {
             Err(outcome) => return outcome,
         };
         let was_sent = progress.is_sent();
-        let answer = match Answer::read(response, &self.encode).await {
+        let answer = match Answer::read(response, &self.copies).await {
             Ok(answer) => answer,
             Err(message) => return Outcome::retry(message),
         };
@@ -247,8 +287,8 @@ impl Exporter {
             tokens.forget(&used);
         }
         let outcome = match self.protocol {
-            Protocol::Grpc => grpc::outcome(&answer, &self.encode),
-            Protocol::Http => http::outcome(&answer, &self.encode),
+            Protocol::Grpc => grpc::outcome(&answer, &self.copies),
+            Protocol::Http => http::outcome(&answer, &self.copies),
         };
         match outcome {
             Outcome::Delivered { .. } if !was_sent => answer::not_otlp("a success before the request was sent"),
@@ -324,4 +364,42 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exporter(protocol: Protocol, compression: Compression) -> Exporter {
+        let endpoint = Endpoint { host: "localhost".into(), port: 4317, path: "/v1/traces".into() };
+        let output = Output { protocol, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
+        let (copies, encoders) = (Budget::for_encoding(1 << 20), Budget::for_encoding(3 << 20));
+        let pipeline = Pipeline::new(Signal::Traces, "backend", output);
+        Exporter::new(&pipeline, copies, encoders, &settings::Proxy::default()).unwrap()
+    }
+
+    /// Whatever the size of a request is, and whether it can be compressed or not.
+    #[tokio::test]
+    async fn what_is_made_of_a_request_is_paid_for() {
+        let noise = |bytes| std::iter::repeat_with(|| fastrand::u8(..)).take(bytes).collect::<Bytes>();
+        let large = noise(4 << 20);
+        let requests =
+            [(vec![large.clone()], false), (vec![vec![7; 4 << 20].into()], true), (vec![noise(100_000)], true)];
+        for (bodies, is_small) in requests {
+            for compression in [Compression::Gzip, Compression::Zstd, Compression::Snappy] {
+                let exporter = exporter(Protocol::Http, compression);
+                let encoded = exporter.encode(bodies.clone()).await.unwrap();
+                let made: usize = encoded.chunks.iter().map(Bytes::len).sum();
+                assert!(!encoded.is_compressed || exporter.copies.used() >= made, "{compression:?}: {made} bytes");
+                assert_eq!(encoded.is_compressed, is_small, "{compression:?}");
+                assert_eq!(exporter.encoders.used(), 0);
+                drop(encoded);
+                assert_eq!(exporter.copies.used(), 0);
+            }
+        }
+        let exporter = exporter(Protocol::Grpc, Compression::None);
+        let pieces: Vec<_> = (0..400).map(|_| noise(10_000)).collect();
+        let encoded = exporter.encode(pieces.clone()).await.unwrap();
+        assert_eq!((encoded.chunks.len(), exporter.copies.used()), (pieces.len(), 0), "there is no room to join them");
+    }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Pipelines {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) intake: Arc<Intake>,
     running: BTreeMap<String, Running>,
+    /// Pays for the compressors of all of them.
+    encoders: Budget,
     /// One for each that runs, and for each that is leaving.
     tasks: JoinSet<()>,
     /// Tasks of pipelines that are gone from the plan, and their accounts.
@@ -85,7 +87,8 @@ type Compiled = Result<Option<Arc<Rules>>, SetupError>;
 impl Pipelines {
     pub(crate) fn new(settings: Settings, common: Common, accounts: Arc<Accounts>, intake: Arc<Intake>) -> Self {
         let (running, tasks, leaving) = (BTreeMap::new(), JoinSet::new(), HashMap::new());
-        Self { settings, common, accounts, intake, running, tasks, leaving, said_limit: None }
+        let encoders = Budget::for_encoding(Division::new(&settings, [], 0).encoders);
+        Self { settings, common, accounts, intake, running, encoders, tasks, leaving, said_limit: None }
     }
 
     /// Makes the pipelines what `plan` says, as far as they can be set up.
@@ -223,7 +226,7 @@ impl Pipelines {
             return None;
         }
         let encode = running.map_or_else(|| Budget::for_encoding(division.encode), |running| running.encode.clone());
-        Some((Exporter::new(planned, encode.clone(), &self.settings.proxy), encode))
+        Some((Exporter::new(planned, encode.clone(), self.encoders.clone(), &self.settings.proxy), encode))
     }
 
     /// A pipeline that is not running. If its backend cannot be set up, its data waits.

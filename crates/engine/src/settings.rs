@@ -207,6 +207,13 @@ const OF_MEMORY_FOR_PIECES: usize = 32;
 /// More than this is of no use to one pipeline: 16 MiB.
 const MAX_PIECES: usize = 32 * 1024;
 
+/// Compressors at work: one part in so many of the memory is set aside.
+const OF_MEMORY_FOR_ENCODERS: usize = 32;
+/// For one of the largest, which may have half of it.
+const LEAST_FOR_ENCODERS: usize = 3 << 20;
+/// For one on each of very many processors.
+const MOST_FOR_ENCODERS: usize = 64 << 20;
+
 /// How the memory budget is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Division {
@@ -220,6 +227,8 @@ pub(crate) struct Division {
     pub(crate) connections: usize,
     /// Copies and compressed bodies of one pipeline's requests.
     pub(crate) encode: usize,
+    /// What compressors have for themselves, those of all pipelines together.
+    pub(crate) encoders: usize,
     /// Largest request to a backend that the above allows.
     pub(crate) batch_bytes: usize,
     /// Most bytes unanswered by one backend.
@@ -258,7 +267,12 @@ impl Division {
             // Each has its bytes, whose permit pays for it.
             None => 0,
         };
-        let aside = encode * pipelines + connections * connection + series * deltas + pieces * PIECE_BYTES * pipelines;
+        let encoders = (settings.memory / OF_MEMORY_FOR_ENCODERS).clamp(LEAST_FOR_ENCODERS, MOST_FOR_ENCODERS);
+        let aside = encode * pipelines
+            + encoders
+            + connections * connection
+            + series * deltas
+            + pieces * PIECE_BYTES * pipelines;
         let payloads = settings.memory - aside;
         let share = payloads / 4 * 3 / pipelines;
         // With a journal nothing stays in memory after its client was answered; half of that room reads back instead.
@@ -269,7 +283,7 @@ impl Division {
         // A backend that takes its time must not have all the memory that requests arrive in.
         let in_flight = if settings.journal.is_some() { payloads / 2 / pipelines } else { share / 4 * 3 };
         let in_flight = in_flight.max(batch_bytes);
-        Self { payloads, share, read_back, connections, encode, batch_bytes, in_flight, pieces, series }
+        Self { payloads, share, read_back, connections, encode, encoders, batch_bytes, in_flight, pieces, series }
     }
 }
 
@@ -337,7 +351,10 @@ mod tests {
                 let has_journal = settings.journal.is_some();
                 let division = Division::among(&settings, pipelines, deltas);
                 let connections = division.connections * connection_bytes(&settings);
-                let aside = connections + division.series * deltas + division.pieces * PIECE_BYTES * pipelines;
+                let aside = connections
+                    + division.encoders
+                    + division.series * deltas
+                    + division.pieces * PIECE_BYTES * pipelines;
                 assert!(division.payloads + (division.encode + division.read_back) * pipelines + aside <= memory);
                 let shared_out = division.payloads + division.read_back * pipelines;
                 assert!(division.share * pipelines <= shared_out / 4 * 3);

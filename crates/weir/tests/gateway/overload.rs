@@ -102,9 +102,9 @@ async fn two(rules: &str) -> String {
 /// Floods a gateway of dead pipelines on every path; what became of the requests.
 async fn flood(manifests: &str, arguments: &[&str]) -> Tally {
     let weir = Weir::start(manifests, &[&["--memory", "64MiB"], arguments].concat()).await;
-    let large = payload::encoded(1, 400, 10_000);
+    let large = payload::encoded(1, 350, 10_000);
     // Compresses a hundred times: the bytes in memory are not those on the wire.
-    let repetitive = payload::encoded(1, 1, 10_000).repeat(400);
+    let repetitive = payload::encoded(1, 1, 10_000).repeat(350);
     let gzip = payload::compress("gzip", &repetitive);
     assert!(gzip.len() * 20 < repetitive.len(), "{} of {}", gzip.len(), repetitive.len());
     let json = json::traces(&payload::request(1, 200, 10_000)).to_string().into_bytes();
@@ -408,4 +408,29 @@ fn largest_request(weir: &Weir) -> usize {
         weir.all_logged("requests are limited to what there is room for in all pipelines; more memory allows more");
     assert_eq!(said.len(), 1, "{said:?}");
     usize::try_from(said[0]["limit"].as_u64().unwrap()).unwrap()
+}
+
+/// Items that are larger than all that a pipeline may compress, for many pipelines at once: they arrive all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_items_are_compressed_within_the_memory() {
+    for compression in ["gzip", "zstd", "snappy"] {
+        for scheme in ["grpc", "http"] {
+            let sink = sink("{}").await;
+            let backend = if scheme == "grpc" { sink.grpc } else { sink.http };
+            let one = |number| {
+                manifest(&format!("p{number}"), backend)
+                    .replace("compression: none", &format!("compression: {compression}\n      protocol: {scheme}"))
+            };
+            let manifests: String = (0..8).map(one).collect();
+            let weir = Weir::start(&manifests, &["--memory", "64MiB"]).await;
+            let limit = largest_request(&weir);
+            for id in 1..=3 {
+                let answer = http::post(weir.http, PROTOBUF, None, &payload::encoded(id, 1, limit - 1000)).await;
+                assert_eq!(answer.status, 200, "{compression} {scheme}: {}", answer.text());
+            }
+            eventually("all arrive", async || sink.report(false).unique == 3).await;
+            let peak = weir.memory("VmHWM");
+            assert!(peak <= MEMORY + BESIDE, "{peak} bytes at the peak");
+        }
+    }
 }

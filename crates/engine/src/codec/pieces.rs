@@ -1,0 +1,52 @@
+//! What a compressor writes, in pieces of memory that was paid for before.
+
+use std::io::{self, Write};
+
+use bytes::Bytes;
+
+/// A body in pieces: what is there need not be moved when more comes.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    full: Vec<Bytes>,
+    last: Vec<u8>,
+    /// Length of a piece.
+    step: usize,
+    /// Bytes that further pieces may have.
+    room: usize,
+}
+
+impl Pieces {
+    /// At most `room` bytes, in pieces of `step`.
+    pub(super) fn new(step: usize, room: usize) -> Self {
+        Self { full: Vec::new(), last: Vec::new(), step, room }
+    }
+
+    pub(super) fn into_chunks(mut self) -> Vec<Bytes> {
+        self.last.shrink_to_fit();
+        self.full.push(self.last.into());
+        self.full
+    }
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.last.len() == self.last.capacity() {
+            let next = self.step.min(self.room);
+            if next == 0 {
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
+            self.room -= next;
+            let full = std::mem::replace(&mut self.last, Vec::with_capacity(next));
+            if !full.is_empty() {
+                self.full.push(full.into());
+            }
+        }
+        let fits = bytes.len().min(self.last.capacity() - self.last.len());
+        self.last.extend_from_slice(&bytes[..fits]);
+        Ok(fits)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
