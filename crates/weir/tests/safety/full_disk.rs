@@ -220,3 +220,25 @@ async fn a_disk_filled_by_others_refuses_and_recovers() {
         assert_eq!(missing, Vec::<u64>::new(), "{annotations:?}: acknowledged and lost");
     }
 }
+
+/// There is room again: nothing more is given up, not even once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn once_a_disk_has_room_again_nothing_more_is_dropped() {
+    let Some(disk) = Disk::small(100).await else { return };
+    let sink = sink(DOWN).await;
+    let weir = disk.start(&manifest("backend", sink.grpc)).await;
+    let filler = disk.seen_by(&weir).join("somebody else's");
+    std::fs::write(&filler, vec![1; 60 << 20]).unwrap();
+    // Of a MiB each.
+    send_all(weir.grpc, 0..40, 100_000).await;
+    let dropped = async || Scrape::of(weir.metrics).await.books("backend").dropped;
+    let before = dropped().await;
+    assert!(before > 0, "the disk was full");
+
+    std::fs::remove_file(filler).unwrap();
+    send_all(weir.grpc, 40..60, 100_000).await;
+    assert_eq!(dropped().await, before);
+    sink.set_faults(faults("{}"));
+    let books = Scrape::settled(weir.metrics, "backend").await;
+    assert_eq!((books.dropped, books.delivered), (before, 60 * SPANS - before), "{books:?}");
+}
