@@ -319,7 +319,7 @@ impl Engine {
                 tracing::error!("the disk does not answer; what was delivered last may be delivered again");
             }
         }
-        self.pipelines.remember();
+        self.pipelines.remember(deadline + LAST_WRITES).await;
     }
 }
 

@@ -8,9 +8,11 @@
 //! backend yet takes data, which waits until there is one; one that has no rules yet takes nothing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 
+use bytes::Bytes;
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use weir_enrich::{Enricher, StaticPods};
@@ -19,12 +21,12 @@ use weir_plan::Plan;
 use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
 use crate::books::Snapshot;
-use crate::budget::Budget;
+use crate::budget::{self, Budget};
 use crate::export::{Backend, Exporter, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, Pipeline};
 use crate::rules::{Memory, Rules};
-use crate::settings::{Copies, Division, Settings};
+use crate::settings::{Copies, Division, LAST_WRITES, Settings, State};
 use crate::share::Share;
 use crate::store;
 
@@ -199,23 +201,32 @@ impl Pipelines {
     }
 
     /// What an earlier process remembered of a pipeline's series.
-    fn restore(&self, id: &str) -> Option<Vec<u8>> {
-        let state = self.settings.state.as_ref()?;
-        state.take(&state_name(id)).unwrap_or_else(|error| {
+    fn restore(&self, id: &str) -> Option<Bytes> {
+        let state = Arc::clone(self.settings.state.as_ref()?);
+        let (budget, name) = (self.common.budget.clone(), state_name(id));
+        let taken = in_time(move || {
+            let mut permit = None;
+            let mut pay = |bytes| {
+                permit = budget.try_take(bytes);
+                permit.is_some()
+            };
+            let taken = state.take(&name, &mut pay)?;
+            Ok(taken.zip(permit).map(|(bytes, permit)| budget::charge(bytes, permit)))
+        });
+        taken.unwrap_or_else(|error| {
             tracing::warn!(pipeline = id, %error, "cannot read what was remembered of metric series; counting begins anew");
             None
         })
     }
 
-    /// Writes down what is remembered of metric series; to be called when nothing is converted any more.
-    pub(crate) fn remember(&self) {
-        let Some(state) = &self.settings.state else { return };
-        for route in &self.intake.routes().routes {
-            let Some(delta) = route.rules.as_ref().and_then(|rules| rules.delta.as_ref()) else { continue };
-            let id = &route.pipeline.account.id;
-            if let Err(error) = state.put(&state_name(id), &delta.snapshot()) {
-                tracing::warn!(pipeline = id, %error, "cannot write down what is remembered of metric series");
-            }
+    /// Writes down what is remembered of metric series; to be called when nothing is converted any more. A disk that
+    /// hangs is not waited for beyond `deadline`.
+    pub(crate) async fn remember(&self, deadline: Instant) {
+        let Some(state) = self.settings.state.clone() else { return };
+        let routes = self.intake.routes();
+        let write = tokio::task::spawn_blocking(move || remember(&*state, &routes));
+        if tokio::time::timeout_at(deadline, write).await.is_err() {
+            tracing::error!("the disk does not answer; what is remembered of metric series is not written down");
         }
     }
 
@@ -343,6 +354,25 @@ impl Running {
         self.faulty = faulty;
         self.pipeline.stats.faulty.store(faulty, Ordering::Relaxed);
     }
+}
+
+fn remember(state: &dyn State, routes: &Routes) {
+    for route in &routes.routes {
+        let Some(delta) = route.rules.as_ref().and_then(|rules| rules.delta.as_ref()) else { continue };
+        let id = &route.pipeline.account.id;
+        if let Err(error) = state.put(&state_name(id), &delta.snapshot()) {
+            tracing::warn!(pipeline = id, %error, "cannot write down what is remembered of metric series");
+        }
+    }
+}
+
+/// Reads a file on a thread of its own, which a disk that hangs may keep.
+fn in_time<T: Send + 'static>(read: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    let (done, read_in_time) = mpsc::channel();
+    // Nobody listens to what comes too late.
+    std::thread::Builder::new().name("state".into()).spawn(move || drop(done.send(read())))?;
+    let no_answer = |_| io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer");
+    read_in_time.recv_timeout(LAST_WRITES).map_err(no_answer)?
 }
 
 /// A name that is one path component: names of pipelines have no slash.

@@ -121,7 +121,7 @@ impl Rules {
     pub(crate) fn compile(
         pipeline: &Pipeline,
         memory: Memory<'_>,
-        restore: &dyn Fn() -> Option<Vec<u8>>,
+        restore: &dyn Fn() -> Option<Bytes>,
         unix_nanos: u64,
     ) -> Result<Option<Self>, String> {
         let (signal, processing) = (pipeline.signal, &pipeline.processing);
@@ -305,7 +305,7 @@ fn paid(body: Bytes, made: Option<Vec<u8>>, permit: Permit) -> Bytes {
 }
 
 impl Delta {
-    fn new(memory: Memory<'_>, restore: &dyn Fn() -> Option<Vec<u8>>, unix_nanos: u64) -> Self {
+    fn new(memory: Memory<'_>, restore: &dyn Fn() -> Option<Bytes>, unix_nanos: u64) -> Self {
         if let Some(Self { converter, counts, series }) = memory.before {
             let series = Arc::clone(series);
             return Self { converter: Arc::clone(converter), counts: Arc::clone(counts), series };

@@ -62,8 +62,9 @@ pub struct Journal {
 
 /// Small files that outlive the process: what is remembered of metric series.
 pub trait State: Send + Sync + fmt::Debug {
-    /// What was put under this name, which is gone then: it is not to be used twice.
-    fn take(&self, name: &str) -> io::Result<Option<Vec<u8>>>;
+    /// What was put under this name, which is gone then: it is not to be used twice. Of a file that is so many bytes long
+    /// `pay` is asked before it is read; if there is no room for it, it stays, and that is an error.
+    fn take(&self, name: &str, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<Option<Vec<u8>>>;
     /// Keeps `bytes` under this name, whole or not at all.
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
 }

@@ -1,7 +1,7 @@
 //! Small files of the data directory that outlive the process, beside the journal.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -22,12 +22,19 @@ impl StateFiles {
 }
 
 impl State for StateFiles {
-    fn take(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+    fn take(&self, name: &str, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<Option<Vec<u8>>> {
         let path = self.0.join(name);
-        let bytes = match fs::read(&path) {
+        let file = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read?,
+            file => file?,
         };
+        let length = file.metadata()?.len();
+        let room = usize::try_from(length).ok().filter(|length| pay(*length));
+        let Some(room) = room else {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("there is no room for {length} bytes")));
+        };
+        let mut bytes = Vec::with_capacity(room);
+        file.take(length).read_to_end(&mut bytes)?;
         fs::remove_file(&path)?;
         // A power loss must not bring it back.
         File::open(&self.0)?.sync_all()?;
@@ -74,10 +81,25 @@ mod tests {
     fn what_is_put_can_be_taken_once() {
         let dir = tempfile::TempDir::new().unwrap();
         let state = StateFiles::in_data_dir(dir.path());
-        assert_eq!(state.take("a").unwrap(), None);
+        let take = || state.take("a", &mut |bytes| bytes == 3).unwrap();
+        assert_eq!(take(), None);
         state.put("a", b"one").unwrap();
         state.put("a", b"two").unwrap();
-        assert_eq!(state.take("a").unwrap().as_deref(), Some(&b"two"[..]));
-        assert_eq!(state.take("a").unwrap(), None);
+        assert_eq!(take().as_deref(), Some(&b"two"[..]));
+        assert_eq!(take(), None);
+    }
+
+    /// However long a file is, nothing of it is read that nobody pays for.
+    #[test]
+    fn what_there_is_no_room_for_is_not_read() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let state = StateFiles::in_data_dir(dir.path());
+        state.put("a", b"one").unwrap();
+        let file = OpenOptions::new().write(true).open(dir.path().join("state/a")).unwrap();
+        file.set_len(1 << 40).unwrap();
+        let refused = state.take("a", &mut |bytes| bytes < 1 << 20).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
+        file.set_len(3).unwrap();
+        assert!(state.take("a", &mut |_| true).unwrap().is_some(), "it stays");
     }
 }
