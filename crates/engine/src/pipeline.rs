@@ -30,7 +30,7 @@ use crate::budget::Budget;
 use crate::export::Backend;
 use crate::histogram::Histogram;
 use crate::obligation::Obligation;
-use crate::store::{Clock, Io, Store};
+use crate::store::{Clock, Io, Reads, Store};
 use flight::Crew;
 
 /// Sizes that delivery works within.
@@ -146,10 +146,11 @@ impl Pipeline {
         let (inbox, commands) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::new(Instant::now()));
         let Common { limits, budget, store, clock } = common;
-        let io = store.as_ref().map_or(Io::Threads, |store| store.io);
-        let store = store.map(|store| store.stats);
+        let (reads, store) = store.map(|store| (store.reads, store.stats)).unzip();
+        // Without a journal there is nothing to read.
+        let reads = reads.unwrap_or_else(|| Reads::new(Io::Threads));
         let parts = delivery::Parts {
-            crew: Crew { backend, account: Arc::clone(&account), io, store, reading: Arc::default() },
+            crew: Crew { backend, account: Arc::clone(&account), reads, store, reading: Arc::default() },
             limits,
             budget,
             read_back: Budget::new(limits.read_back_bytes),

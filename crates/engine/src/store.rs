@@ -2,8 +2,9 @@
 //!
 //! Requests hand their pieces to a [`Store`]; its one writer (`store/writer.rs`) puts everything that waits on disk
 //! together, with one write and one fsync, and tells each obligation what became of it. Reading back is done by the
-//! pipelines themselves.
+//! pipelines themselves, by way of `store/reads.rs`.
 
+mod reads;
 mod writer;
 
 use std::fmt;
@@ -24,6 +25,7 @@ use crate::obligation::Deposit;
 use crate::seldom::Seldom;
 use crate::settings::Fsync;
 use crate::share::Share;
+pub(crate) use reads::{Io, Reads};
 pub(crate) use writer::Writer;
 
 /// Size of a segment file: small enough that a backlog that is worked off gives its space back soon, large enough that
@@ -45,27 +47,6 @@ const LOGGED_PLACES: usize = 20;
 
 /// For this much longer it counts as not working for the health check, if nothing is written meanwhile.
 const FAILURE_COUNTS: Duration = Duration::from_secs(10);
-
-/// Where blocking reads run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Io {
-    /// On threads for blocking work.
-    Threads,
-    /// In place: a simulation has no threads.
-    #[cfg(test)]
-    InPlace,
-}
-
-impl Io {
-    /// Runs something that blocks; `None` when it panicked or the process ends.
-    pub(crate) async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        match self {
-            Self::Threads => tokio::task::spawn_blocking(work).await.ok(),
-            #[cfg(test)]
-            Self::InPlace => Some(work()),
-        }
-    }
-}
 
 /// Wall-clock time that never goes back while the process runs.
 #[derive(Debug, Clone, Copy)]
@@ -195,7 +176,7 @@ pub(crate) struct Recovered {
 pub(crate) struct Store {
     pub(crate) journal: Arc<Journal>,
     pub(crate) stats: Arc<StoreStats>,
-    pub(crate) io: Io,
+    pub(crate) reads: Arc<Reads>,
     pub(crate) clock: Clock,
     pub(crate) recovered: Recovered,
     /// Everybody who is owed something, pipelines that are not configured included.
@@ -262,7 +243,7 @@ impl Store {
             fsync,
         };
         let writer = Writer::new(writer, commands, parts);
-        (Self { journal, stats, io, clock, recovered, accounts, inbox }, writer)
+        (Self { journal, stats, reads: Reads::new(io), clock, recovered, accounts, inbox }, writer)
     }
 
     /// Puts pieces on disk. Each obligation is told: [`Obligation::secure`](crate::obligation::Obligation::secure) or
@@ -345,24 +326,29 @@ fn distinct_bytes(deposits: &[Deposit]) -> usize {
     distinct.map(|deposit| deposit.body.len()).sum()
 }
 
+/// Accounts of those who are owed something, or have lost something, and are not configured.
 fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &Accounts) {
-    for (id, name, backlog) in &recovery.queues {
-        if backlog.entries == 0 || accounts.find(name).is_some() {
+    for (id, name) in journal.queues() {
+        let backlog = journal.backlog(id);
+        let has_lost = recovery.lost.iter().any(|(queue, _)| *queue == id);
+        if (backlog.entries == 0 && !has_lost) || accounts.find(&name).is_some() {
             continue;
         }
-        let (items, bytes) = (backlog.items, backlog.bytes);
-        tracing::warn!(
-            queue = name,
-            items,
-            bytes,
-            "the journal holds data for a pipeline that is not configured; it is kept until this process has run for a \
-             day, in case the pipeline returns"
-        );
-        let queue = Queue::of_orphan(Arc::clone(journal), *id);
+        if backlog.entries > 0 {
+            let (items, bytes) = (backlog.items, backlog.bytes);
+            tracing::warn!(
+                queue = name,
+                items,
+                bytes,
+                "the journal holds data for a pipeline that is not configured; it is kept until this process has run for \
+                 a day, in case the pipeline returns"
+            );
+        }
+        let queue = Queue::of_orphan(Arc::clone(journal), id);
         // Another kind of queue is of another version of Weir; nothing of it is sent, so its signal does not matter.
         let of = |signal: &Signal| name.strip_prefix(signal.name()).is_some_and(|rest| rest.starts_with('/'));
         let signal = Signal::ALL.into_iter().find(of).unwrap_or(Signal::Traces);
-        let account = Account::new(name.clone(), signal, Share::new(0, Instant::now()), Some(queue));
+        let account = Account::new(name, signal, Share::new(0, Instant::now()), Some(queue));
         account.orphan(Duration::ZERO);
         accounts.add(Arc::new(account));
     }

@@ -59,6 +59,9 @@ fn disk(writer: &mut Writer<'_>, store: &Store) -> fmt::Result {
     writer.gauges("weir_journal_failed", "1 while the journal cannot be written to", one(failed))?;
     let busy = stats.busy(&store.clock).as_secs_f64();
     writer.gauges("weir_journal_busy_seconds", "How long the disk has been at what it does now", one(busy))?;
+    let reading = store.reads.busy().as_secs_f64();
+    let help = "How long the disk has been at the oldest read that is under way";
+    writer.gauges("weir_journal_reading_seconds", help, one(reading))?;
     writer.gauges("weir_journal_segments", "Files that hold data", one(journal.segments as f64))?;
     writer.gauges("weir_journal_disk_bytes", "Space that these files take", one(journal.disk_bytes as f64))?;
     let damage = journal.damage;

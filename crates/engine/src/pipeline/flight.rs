@@ -15,14 +15,14 @@ use crate::books::DropReason;
 use crate::budget::{self, Permit};
 use crate::export::{Backend, Outcome};
 use crate::obligation::{LoadError, Obligation, Source};
-use crate::store::{Io, StoreStats, log_damage};
+use crate::store::{Reads, StoreStats, log_damage};
 
 /// What a flight needs.
 #[derive(Debug, Clone)]
 pub(super) struct Crew {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) account: Arc<Account>,
-    pub(super) io: Io,
+    pub(super) reads: Arc<Reads>,
     /// None without a journal.
     pub(super) store: Option<Arc<StoreStats>>,
     /// Somebody reads the backlog.
@@ -57,7 +57,7 @@ pub(super) struct Landed {
     /// Which pieces the journal did not give back as they were written, in ascending order.
     pub(super) damaged: Vec<usize>,
     /// Pays for what of it was read back.
-    _permit: Option<Permit>,
+    _permit: Option<Arc<Permit>>,
 }
 
 impl Landed {
@@ -68,13 +68,16 @@ impl Landed {
     }
 }
 
-/// The right to read the backlog, which its owner took for this flight.
-struct Turn<'a>(&'a Crew);
+/// The right to read the backlog, which its owner took for this flight. Whoever reads has it until the disk has answered.
+struct Turn {
+    reading: Arc<AtomicBool>,
+    account: Arc<Account>,
+}
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.reading.store(false, Ordering::Release);
-        self.0.account.queue_filled.notify_one();
+        self.reading.store(false, Ordering::Release);
+        self.account.queue_filled.notify_one();
     }
 }
 
@@ -119,10 +122,11 @@ fn take(account: &Arc<Account>, bytes: usize, pieces: usize, permit: &mut Permit
 impl Crew {
     /// Sends what is at `sources`; `permit` pays for what has to be read back.
     pub(super) async fn send(self, sources: Vec<Source>, permit: Option<Permit>) -> Landed {
+        let permit = permit.map(Arc::new);
         let mut bodies = Vec::with_capacity(sources.len());
         let mut damaged = Vec::new();
         for (at, source) in sources.into_iter().enumerate() {
-            let body = match self.load(source).await {
+            let body = match self.load(source, permit.clone()).await {
                 Ok(body) => body,
                 Err(LoadError::Io(cause)) => return Landed::grounded(End::Unread(cause)),
                 Err(LoadError::Damaged) => {
@@ -140,28 +144,34 @@ impl Crew {
         Landed { end, sent, fetched: Vec::new(), bodies, damaged, _permit: permit }
     }
 
-    async fn load(&self, source: Source) -> Result<Bytes, LoadError> {
+    /// What is read is paid for until the disk has answered, whether or not that is waited for.
+    async fn load(&self, source: Source, permit: Option<Arc<Permit>>) -> Result<Bytes, LoadError> {
         let stored = match source {
             Source::Memory(body) => return Ok(body),
             Source::Journal(stored) => stored,
         };
         self.count_read(stored.read_bytes());
         let account = Arc::clone(&self.account);
-        let loaded = self.io.run(move || stored.load(&account)).await;
-        loaded.unwrap_or_else(|| Err(LoadError::Io("reading was interrupted".into())))
+        let load = move || {
+            let _paid = permit;
+            stored.load(&account)
+        };
+        self.reads.run(load).await.unwrap_or_else(|unread| Err(LoadError::Io(unread.to_string())))
     }
 
     /// Takes up to `bytes` of the pipeline's backlog, in up to `pieces`, and sends them.
     pub(super) async fn fetch(self, bytes: usize, pieces: usize, mut permit: Permit) -> Landed {
         let account = Arc::clone(&self.account);
-        let turn = Turn(&self);
-        let read = move || take(&account, bytes, pieces, &mut permit).map(|taken| (taken, permit));
-        let taken = self.io.run(read).await.flatten();
-        drop(turn);
-        let (taken, permit) = match taken {
-            Some((Ok(taken), permit)) => (taken, permit),
-            Some((Err(error), _)) => return Landed::grounded(End::Unread(error.to_string())),
-            None => return Landed::grounded(End::NothingToTake),
+        let turn = Turn { reading: Arc::clone(&self.reading), account: Arc::clone(&account) };
+        let read = move || {
+            let _turn = turn;
+            take(&account, bytes, pieces, &mut permit).map(|taken| (taken, permit))
+        };
+        let (taken, permit) = match self.reads.run(read).await {
+            Ok(Some((Ok(taken), permit))) => (taken, permit),
+            Ok(Some((Err(error), _))) => return Landed::grounded(End::Unread(error.to_string())),
+            Ok(None) => return Landed::grounded(End::NothingToTake),
+            Err(unread) => return Landed::grounded(End::Unread(unread.to_string())),
         };
         let Taken { fetched, ranges, buffer, too_large } = taken;
         if fetched.is_empty() {

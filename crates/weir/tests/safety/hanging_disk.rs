@@ -5,7 +5,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use weir_engine::Settings;
+use weir_engine::settings::State;
 use weir_journal::{File, Fs, Space};
+use weir_plan::{Signal, Temporality};
 
 use crate::clients::{SPANS, ids, is_polite, request, send_all, send_at_once};
 use crate::data_dir::DataDir;
@@ -13,11 +15,12 @@ use crate::support::gateway::{DOWN, Gateway, arrived, faults, pipeline, sink};
 use crate::support::grpc::OK;
 use crate::support::{eventually, in_time};
 
-/// A disk, and whether it hangs. What is called meanwhile returns when it does not any more.
+/// A disk, and whether writing and reading hangs. What is called meanwhile returns when it does not any more.
 #[derive(Debug, Clone)]
 struct Hanging {
     fs: Arc<dyn Fs>,
     gate: Gate,
+    reads: Gate,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -37,7 +40,7 @@ impl Gate {
 
 impl Hanging {
     fn file(&self, file: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(HangingFile { file, gate: self.gate.clone() })
+        Arc::new(HangingFile { file, gate: self.gate.clone(), reads: self.reads.clone() })
     }
 }
 
@@ -74,10 +77,12 @@ impl Fs for Hanging {
 struct HangingFile {
     file: Arc<dyn File>,
     gate: Gate,
+    reads: Gate,
 }
 
 impl File for HangingFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.reads.pass();
         self.file.read_at(buffer, offset)
     }
 
@@ -117,8 +122,8 @@ impl File for HangingFile {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_ever_and_what_is_written_late_is_delivered() {
     let (dir, sick, well) = (DataDir::new(), sink(DOWN).await, sink("{}").await);
-    let gate = Gate::default();
-    let settings = dir.settings_by_way_of(|fs| Arc::new(Hanging { fs, gate: gate.clone() })).await;
+    let (gate, reads) = (Gate::default(), Gate::default());
+    let settings = dir.settings_by_way_of(|fs| Arc::new(Hanging { fs, gate: gate.clone(), reads })).await;
     let settings = Settings { spill_after: Duration::from_millis(10), memory: 32 << 20, ..settings };
     let gateway = Gateway::with(vec![pipeline("sick", sick.grpc), pipeline("well", well.grpc)], settings).await;
     send_all(gateway.at.grpc, 0..5, 10).await;
@@ -158,8 +163,8 @@ async fn nobody_waits_for_ever_and_what_is_written_late_is_delivered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_does_not_wait_for_it_and_tells_its_clients() {
     let (dir, sick) = (DataDir::new(), sink(DOWN).await);
-    let gate = Gate::default();
-    let settings = dir.settings_by_way_of(|fs| Arc::new(Hanging { fs, gate: gate.clone() })).await;
+    let (gate, reads) = (Gate::default(), Gate::default());
+    let settings = dir.settings_by_way_of(|fs| Arc::new(Hanging { fs, gate: gate.clone(), reads })).await;
     let drain_timeout = Duration::from_millis(100);
     let settings = Settings { spill_after: Duration::from_millis(10), drain_timeout, ..settings };
     let gateway = Gateway::with(vec![pipeline("sick", sick.grpc)], settings).await;
@@ -176,4 +181,70 @@ async fn a_shutdown_does_not_wait_for_it_and_tells_its_clients() {
     gate.hang(false);
     is_polite(&answer);
     assert!(books[0].1.balanced(), "{books:?}");
+}
+
+/// Nor does it hold what arrives meanwhile, and what is read late or not at all is delivered later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_hangs_holds_neither_live_data_nor_a_shutdown() {
+    let (dir, sink) = (DataDir::new(), sink(DOWN).await);
+    let (gate, reads) = (Gate::default(), Gate::default());
+    let hanging = |fs| -> Arc<dyn Fs> { Arc::new(Hanging { fs, gate: gate.clone(), reads: reads.clone() }) };
+    let settings = Settings {
+        spill_after: Duration::from_millis(500),
+        drain_timeout: Duration::from_millis(100),
+        ..dir.settings_by_way_of(hanging).await
+    };
+    let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], settings).await;
+    send_all(gateway.at.grpc, 0..5, 10).await;
+
+    reads.hang(true);
+    sink.set_faults(faults("{}"));
+    let (client, mut next) = (gateway.client().await, 5);
+    eventually("live data arrives", async || {
+        assert_eq!(client.export(&request(next, 10)).await.code, OK);
+        next += 1;
+        arrived(&sink).ends_with(&ids(next - 1..next))
+    })
+    .await;
+    eventually("it is told", async || gateway.scrape().await.get("weir_journal_reading_seconds") > 2.0).await;
+    let books = gateway.stop().await;
+    assert!(books[0].1.balanced() && books[0].1.pending > 0, "{books:?}");
+
+    reads.hang(false);
+    let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], dir.settings().await).await;
+    gateway.settle().await;
+    let arrived = arrived(&sink);
+    let missing: Vec<u64> = ids(0..next).into_iter().filter(|id| arrived.binary_search(id).is_err()).collect();
+    assert_eq!(missing, Vec::<u64>::new());
+    dir.becomes_empty().await;
+}
+
+/// What is remembered of series, on a disk that hangs.
+#[derive(Debug)]
+struct HangingState(Gate);
+
+impl State for HangingState {
+    fn take(&self, _: &str, _: &mut dyn FnMut(usize) -> bool) -> io::Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    fn put(&self, _: &str, _: &[u8]) -> io::Result<()> {
+        self.0.pass();
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_does_not_wait_for_what_is_remembered_of_series() {
+    let (gate, sink) = (Gate::default(), sink("{}").await);
+    let state: Option<Arc<dyn State>> = Some(Arc::new(HangingState(gate.clone())));
+    let drain_timeout = Duration::from_millis(100);
+    let settings = Settings { drain_timeout, state, ..crate::support::gateway::settings() };
+    let mut counting = pipeline("backend", sink.grpc);
+    counting.signal = Signal::Metrics;
+    counting.processing.temporality = Temporality::Delta;
+    let gateway = Gateway::with(vec![counting], settings).await;
+    gate.hang(true);
+    gateway.stop().await;
+    gate.hang(false);
 }

@@ -67,6 +67,28 @@ async fn an_orphan_waits_until_this_process_has_run_for_a_day() {
     assert!(orphan.books.snapshot().balanced());
 }
 
+/// Damage that the start finds is in somebody's books, though nothing waits for him.
+#[tokio::test(start_paused = true)]
+async fn what_an_orphan_has_lost_is_told_though_nothing_is_left() {
+    let disk = SimFs::new(1);
+    let (store, mut writer) = start(&disk, Fsync::Always);
+    write(&mut writer, NOW_MS);
+    writer.journal.sync().unwrap();
+    let second = write(&mut writer, NOW_MS);
+    assert!(store.journal.complete(entry_queue(&store), &second));
+    writer.tidy();
+    drop(writer);
+    let payload_at = |bytes: &[u8]| bytes.windows(5).position(|window| window == b"spans");
+    let files = disk.files();
+    let (name, at) = files.iter().find_map(|(name, bytes)| Some((name, payload_at(bytes)?))).unwrap();
+    assert!(disk.flip(name, at, 1));
+
+    let (store, _writer) = start(&disk, Fsync::Always);
+    assert_eq!(orphaned(&store), (0, 7));
+    let books = store.accounts.orphans()[0].books.snapshot();
+    assert!(books.balanced() && books.recovered == 7 && books.dropped["journal_damaged"] == 7, "{books:?}");
+}
+
 /// Nobody knows what it was allowed, so no amount is too much.
 #[tokio::test(start_paused = true)]
 async fn an_orphan_has_no_limit_in_bytes() {

@@ -1,0 +1,185 @@
+//! Reading back, on threads that a disk that hangs may keep. Nobody waits long for one of them: what it reads stays owed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use super::HANGS_AFTER;
+
+/// Reads under way at once: so many threads a disk that hangs may keep.
+const AT_ONCE: usize = 64;
+/// A disk that took its time has twice as much the next time, so that something is read at last; but no more than this.
+const MOST_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where reads run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Io {
+    /// On threads for blocking work.
+    Threads,
+    /// In place: a simulation has no threads.
+    #[cfg(test)]
+    InPlace,
+}
+
+/// All reads of one journal.
+#[derive(Debug)]
+pub(crate) struct Reads {
+    io: Io,
+    slots: Arc<Semaphore>,
+    pending: Mutex<Pending>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    /// When those under way began, oldest first.
+    began: BTreeMap<u64, Instant>,
+    next: u64,
+    patience: Duration,
+    /// The log says that the disk does not answer.
+    complained: bool,
+}
+
+/// Why nothing was read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unread {
+    /// It does not for some time.
+    #[error("the disk does not answer")]
+    NoAnswer,
+    /// The work panicked, or the process ends.
+    #[error("reading was interrupted")]
+    Interrupted,
+}
+
+impl Reads {
+    pub(crate) fn new(io: Io) -> Arc<Self> {
+        let pending = Pending { began: BTreeMap::new(), next: 0, patience: HANGS_AFTER, complained: false };
+        Arc::new(Self { io, slots: Arc::new(Semaphore::new(AT_ONCE)), pending: Mutex::new(pending) })
+    }
+
+    /// How long the disk has been at the oldest read that is under way.
+    pub(crate) fn busy(&self) -> Duration {
+        self.lock().busy()
+    }
+
+    /// Runs something that reads. When the disk does not answer, the work goes on without whoever wanted it, and what it
+    /// returns is dropped; until then nothing else is read.
+    pub(crate) async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unread> {
+        match self.io {
+            Io::Threads => self.run_on_a_thread(work).await,
+            #[cfg(test)]
+            Io::InPlace => Ok(work()),
+        }
+    }
+
+    async fn run_on_a_thread<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unread> {
+        let patience = {
+            let pending = self.lock();
+            if pending.busy() > pending.patience {
+                return Err(Unread::NoAnswer);
+            }
+            pending.patience
+        };
+        let read = async {
+            let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(|_| Unread::Interrupted)?;
+            let under_way = self.begin();
+            let work = move || {
+                let _held = (slot, under_way);
+                work()
+            };
+            tokio::task::spawn_blocking(work).await.map_err(|_| Unread::Interrupted)
+        };
+        timeout(patience, read).await.unwrap_or_else(|_| {
+            self.complain();
+            Err(Unread::NoAnswer)
+        })
+    }
+
+    fn begin(self: &Arc<Self>) -> UnderWay {
+        let mut pending = self.lock();
+        let (number, began) = (pending.next, Instant::now());
+        pending.next += 1;
+        pending.began.insert(number, began);
+        UnderWay { reads: Arc::clone(self), number, began }
+    }
+
+    fn complain(&self) {
+        if !std::mem::replace(&mut self.lock().complained, true) {
+            tracing::error!("the disk does not answer; what is in the journal is read again when it does");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    fn busy(&self) -> Duration {
+        self.began.first_key_value().map_or(Duration::ZERO, |(_, began)| began.elapsed())
+    }
+}
+
+/// A read, until the disk has answered.
+struct UnderWay {
+    reads: Arc<Reads>,
+    number: u64,
+    began: Instant,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let took = self.began.elapsed();
+        let mut pending = self.reads.lock();
+        pending.began.remove(&self.number);
+        pending.patience = if took > HANGS_AFTER { (2 * took).min(MOST_PATIENCE) } else { HANGS_AFTER };
+        if pending.busy() < HANGS_AFTER && std::mem::take(&mut pending.complained) {
+            tracing::warn!(seconds = took.as_secs(), "the disk answers again");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// What is read late is no use, but the next read has the time that this one would have needed.
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_that_is_slow_is_waited_for_longer() {
+        let reads = Reads::new(Io::Threads);
+        let (answer, answered) = mpsc::channel::<()>();
+        let hung = {
+            let reads = Arc::clone(&reads);
+            tokio::spawn(async move { reads.run(move || _ = answered.recv()).await })
+        };
+        tokio::task::yield_now().await;
+        tokio::time::advance(HANGS_AFTER + Duration::from_millis(1)).await;
+        assert!(matches!(hung.await, Ok(Err(Unread::NoAnswer))));
+        assert!(reads.busy() >= HANGS_AFTER);
+        assert!(matches!(reads.run(|| ()).await, Err(Unread::NoAnswer)), "nothing else is tried");
+        assert_eq!(reads.lock().began.len(), 1, "so that no more threads hang");
+
+        tokio::time::advance(HANGS_AFTER).await;
+        drop(answer);
+        // Virtual time stands still while the thread ends.
+        for _ in 0..1_000_000 {
+            if reads.busy() == Duration::ZERO {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert!(reads.lock().patience >= 4 * HANGS_AFTER);
+        assert!(reads.run(|| 7).await.is_ok());
+        assert_eq!(reads.lock().patience, HANGS_AFTER, "it is fast again");
+    }
+}
