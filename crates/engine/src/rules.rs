@@ -325,7 +325,9 @@ impl Delta {
 
     /// There are more converters now, or fewer: this one may remember so much.
     pub(crate) fn resize(&self, bytes: usize) {
-        self.converter.lock().unwrap_or_else(PoisonError::into_inner).set_max_bytes(bytes);
+        let forgotten = self.converter.lock().unwrap_or_else(PoisonError::into_inner).set_max_bytes(bytes);
+        let counts = weir_temporality::Counts { forgotten, ..weir_temporality::Counts::default() };
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&counts);
     }
 
     /// All that is remembered, for the next process.

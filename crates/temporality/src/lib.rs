@@ -111,9 +111,12 @@ impl Converter {
         self.store.undo(undo)
     }
 
-    /// From the next conversion on, what is remembered takes at most `bytes`.
-    pub fn set_max_bytes(&mut self, bytes: usize) {
+    /// From now on, what is remembered takes at most `bytes`; what had to be forgotten for that.
+    pub fn set_max_bytes(&mut self, bytes: usize) -> Forgotten {
         self.store.limits.max_bytes = bytes;
+        let mut forgotten = Forgotten::default();
+        self.store.forget(&mut forgotten);
+        forgotten
     }
 
     /// Series remembered.

@@ -171,9 +171,10 @@ fn memory_has_a_bound_and_the_least_recently_seen_leave_first() {
     assert_eq!(told(&mut converter, &named(0, 130), 130), "120..130 +0");
     assert_eq!(told(&mut converter, &named(1, 130), 130), "first");
 
-    converter.set_max_bytes(4 * one_series.bytes());
-    assert_eq!(converter.convert(&named(1, 140), 140).unwrap().counts.forgotten.memory, 6);
-    assert_eq!(converter.series(), 4);
+    // At once: others have that memory now, and nobody knows when the next request comes.
+    assert_eq!(converter.set_max_bytes(4 * one_series.bytes()).memory, 6);
+    assert_eq!((converter.series(), converter.bytes()), (4, 4 * one_series.bytes()));
+    assert_eq!(told(&mut converter, &named(1, 140), 140), "130..140 +0");
 }
 
 #[test]
