@@ -40,6 +40,12 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// One that was read.
+    #[cfg(test)]
+    pub(super) fn of(status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
+        Self { status, headers, trailers: HeaderMap::new(), body, is_cut: false, room: None }
+    }
+
     /// Reads an answer to its end, or until it is longer than an answer of OTLP may be. `budget` pays for a long one.
     ///
     /// # Errors

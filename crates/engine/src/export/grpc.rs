@@ -16,8 +16,11 @@ const PREFIX_BYTES: usize = 5;
 /// Reads an answer. Retryable codes are those of the OTLP specification ("OTLP/gRPC Throttling", "Failures").
 pub(super) fn outcome(answer: &Answer, budget: &Budget) -> Outcome {
     let Some(code) = code(answer) else { return without_status(answer) };
-    if code == Code::OK {
-        return success(answer, budget);
+    match code {
+        Code::OK if answer.status == 200 => return success(answer, budget),
+        // Who says both has not taken anything for sure.
+        Code::OK => return without_status(answer),
+        _ => {}
     }
     let fields = fields(answer);
     let message = text(fields, "grpc-message").map(percent_decode).unwrap_or_default();
@@ -88,10 +91,11 @@ fn names_a_size(message: &str) -> bool {
 /// A limit on the size of messages has at least so many digits: backends take more than a thousand bytes.
 const LEAST_SIZE_DIGITS: usize = 4;
 
-/// An answer without a gRPC status is not one of a gRPC server; the HTTP status says what is in front of it.
+/// An answer without a gRPC status that fits its HTTP status is not one of a gRPC server; the HTTP status says what is in
+/// front of it.
 fn without_status(answer: &Answer) -> Outcome {
     let status = answer.status;
-    let message = format!("HTTP {status} without a gRPC status");
+    let message = format!("HTTP {status} without a gRPC status that explains it");
     match status.as_u16() {
         // The stream ended without its trailers.
         200 if is_grpc(answer) && !answer.is_cut => Outcome::retry(message),
@@ -183,6 +187,23 @@ mod tests {
         assert_eq!(of(Some(About::Access)), [5, 7, 12, 16]);
         assert_eq!(of(Some(About::Unclear)), [2, 6, 9, 13]);
         assert_eq!(about(Code::from(77), ""), Some(About::Unclear), "a code that nobody knows");
+    }
+
+    #[test]
+    fn a_success_behind_another_http_status_is_none() {
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", http::HeaderValue::from_static("application/grpc"));
+        headers.insert("grpc-status", http::HeaderValue::from_static("0"));
+        let outcome = |status: u16| {
+            let status = http::StatusCode::from_u16(status).unwrap();
+            let answer = Answer::of(status, headers.clone(), bytes::Bytes::from_static(&[0; PREFIX_BYTES]));
+            outcome(&answer, &Budget::new(1000))
+        };
+        assert!(matches!(outcome(200), Outcome::Delivered { rejected: 0, .. }));
+        for status in [201, 204, 302, 403, 500] {
+            assert!(matches!(outcome(status), Outcome::Refused(_)), "{status}: {:?}", outcome(status));
+        }
+        assert!(matches!(outcome(503), Outcome::Retry { .. }));
     }
 
     #[test]
