@@ -210,7 +210,7 @@ impl Drop for Passage {
 }
 
 /// What a connection over HTTP/1.1 keeps of an answer at most, its head included.
-const HTTP1_BUFFER: usize = 16 * 1024;
+pub(super) const HTTP1_BUFFER: usize = 16 * 1024;
 
 /// `idle`: how many connections without a request it keeps, with HTTP/1.1.
 fn client(protocol: Protocol, connector: Connector, idle: usize) -> HttpClient {

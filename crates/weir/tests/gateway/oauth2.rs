@@ -391,3 +391,35 @@ async fn a_token_server_whose_answer_has_no_end_is_hung_up_on() {
     eventually("the connection is closed", async || closed.load(Ordering::SeqCst)).await;
     talking.abort();
 }
+
+/// What is kept of a head is bounded, as it is of the answers of backends.
+#[tokio::test]
+async fn a_token_server_whose_answer_has_a_large_head_gives_no_token() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let body = r#"{"access_token": "t"}"#;
+    let head = format!("HTTP/1.1 200 OK\r\nx: {}\r\ncontent-length: {}\r\n\r\n", "x".repeat(100_000), body.len());
+    let answer = head + body;
+    let talking = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"grant_type=client_credentials") {
+                request.push(stream.read_u8().await.unwrap());
+            }
+            // It may be hung up on.
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    let backend = Backend::start().await;
+    let token_url = json!({"value": format!("http://{address}/")});
+    let oauth2 = json!({"tokenURL": token_url, "clientID": {"value": "id"}, "clientSecret": {"value": "secret"}});
+    let output = with(manifests::plain("http", backend.address), json!({"authentication": {"oauth2": oauth2}}));
+    let weir = Weir::start(&manifests::pipeline(Signal::Traces, "http", &output), &[]).await;
+    assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 3, 0)).await.code, OK);
+    let message = "backend does not take data now; it is kept and tried again";
+    let is_told = || causes(&weir, message, "traces/http").iter().any(|cause| cause.contains("too large"));
+    eventually("the head is too large", async || is_told()).await;
+    assert!(backend.captured().is_empty());
+    talking.abort();
+}

@@ -15,6 +15,7 @@ use serde_json::Value;
 use weir_plan::{OAuth2, Protocol, Tls};
 
 use super::{Grant, Granting, Issuer};
+use crate::export::connections::HTTP1_BUFFER;
 use crate::export::dial::{Connector, Dial};
 use crate::export::proxy::Proxy;
 use crate::export::resolve;
@@ -66,7 +67,8 @@ impl TokenServer {
         let addresses = Arc::new(self.dial.addresses().await?);
         let connector = Connector { dial: Arc::clone(&self.dial), addresses, first: 0 };
         // Tokens are needed seldom: no connection waits for the next one.
-        let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
+        let mut client = Client::builder(TokioExecutor::new());
+        let client = client.pool_max_idle_per_host(0).http1_max_buf_size(HTTP1_BUFFER).build(connector);
         let response = client.request(self.request()?).await.map_err(|error| crate::export::chain(&error))?;
         let (head, body) = response.into_parts();
         if !head.status.is_success() {
