@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::backends;
-use crate::budget::Budget;
+use crate::budget::Funds;
 use crate::intake::Intake;
 use crate::metrics::{self, Metrics};
 use crate::receive::Gate;
@@ -37,12 +37,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 type Page = Response<Full<Bytes>>;
 
-/// What backends refused, for those who may see it.
+/// How backends stand and what they refused, for those who may see it.
 #[derive(Debug, Clone)]
 pub(crate) struct Samples {
     pub(crate) intake: Arc<Intake>,
-    pub(crate) budget: Budget,
     pub(crate) gate: Arc<Gate>,
+}
+
+/// An endpoint, and what pays for its pages until they are read.
+#[derive(Debug, Clone)]
+pub(crate) struct Desk {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) funds: Funds,
 }
 
 /// One of the endpoints.
@@ -53,7 +59,7 @@ pub(crate) enum Endpoint {
     Admin(Samples),
 }
 
-impl Endpoint {
+impl Desk {
     /// Serves until its task is aborted.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let mut conversations = JoinSet::new();
@@ -90,13 +96,19 @@ impl Endpoint {
         if method != Method::GET && method != Method::HEAD {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
         }
-        match self {
-            Self::Metrics(metrics) if path == "/metrics" => metrics_page(metrics),
-            Self::Metrics(_) => text(StatusCode::NOT_FOUND, "metrics are at /metrics\n"),
-            Self::Health(intake) => health_page(intake),
-            Self::Admin(samples) => match samples.gate.check(headers) {
-                Ok(()) if path == "/rejected" => rejected_page(samples),
-                Ok(()) if path == "/backends" => backends_page(&samples.intake),
+        match &self.endpoint {
+            Endpoint::Metrics(metrics) if path == "/metrics" => {
+                paid(metrics::CONTENT_TYPE, self.funds.find(|budget| metrics::render(metrics, budget)))
+            }
+            Endpoint::Metrics(_) => text(StatusCode::NOT_FOUND, "metrics are at /metrics\n"),
+            Endpoint::Health(intake) => health_page(intake),
+            Endpoint::Admin(Samples { intake, gate }) => match gate.check(headers) {
+                Ok(()) if path == "/rejected" => {
+                    paid("application/json", self.funds.find(|budget| rejected::render(intake, budget)))
+                }
+                Ok(()) if path == "/backends" => {
+                    paid("application/json", self.funds.find(|budget| backends::render(intake, budget)))
+                }
                 Ok(()) => text(
                     StatusCode::NOT_FOUND,
                     "how backends stand is at /backends, samples of what they refused at /rejected\n",
@@ -111,32 +123,14 @@ impl Endpoint {
     }
 }
 
-fn metrics_page(metrics: &Arc<Metrics>) -> Page {
-    match metrics::render(metrics) {
-        Ok(body) => page(StatusCode::OK, metrics::CONTENT_TYPE, body),
-        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("cannot write the metrics: {error}\n")),
+/// A page for which there may have been no room.
+fn paid(content_type: &'static str, body: Option<Bytes>) -> Page {
+    if let Some(body) = body {
+        return page(StatusCode::OK, content_type, body);
     }
-}
-
-fn rejected_page(samples: &Samples) -> Page {
-    match rejected::render(&samples.intake, &samples.budget) {
-        Ok(Some(body)) => page(StatusCode::OK, "application/json", body),
-        Ok(None) => {
-            let mut page = text(StatusCode::SERVICE_UNAVAILABLE, "the memory budget is used up; try again\n");
-            page.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            page
-        }
-        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("cannot write the samples: {error}\n")),
-    }
-}
-
-fn backends_page(intake: &Intake) -> Page {
-    match backends::render(intake) {
-        Ok(body) => page(StatusCode::OK, "application/json", body),
-        Err(error) => {
-            text(StatusCode::INTERNAL_SERVER_ERROR, &format!("cannot write the states of the backends: {error}\n"))
-        }
-    }
+    let mut page = text(StatusCode::SERVICE_UNAVAILABLE, "the memory budget is used up; try again\n");
+    page.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    page
 }
 
 /// Ready only when a request would be accepted.

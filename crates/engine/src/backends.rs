@@ -1,7 +1,11 @@
 //! How the backends stand, for the user to look at: the state of each, since when, and its own words, as JSON.
 
+use std::io::Write;
+
+use bytes::Bytes;
 use serde::Serialize;
 
+use crate::budget::{Budget, Text};
 use crate::intake::Intake;
 use crate::pipeline::{Pipeline, Standing};
 
@@ -20,8 +24,8 @@ struct Backend<'a> {
     pending_bytes: u64,
 }
 
-/// One JSON document, a few hundred bytes for each pipeline: the backend's words are shortened when they are read.
-pub(crate) fn render(intake: &Intake) -> Result<String, serde_json::Error> {
+/// One JSON document, paid for. `None` when there is no room for it.
+pub(crate) fn render(intake: &Intake, budget: &Budget) -> Option<Bytes> {
     let pipelines = intake.pipelines();
     let standings: Vec<(&Pipeline, Standing)> =
         pipelines.iter().map(|pipeline| (&**pipeline, pipeline.stats.backend.read())).collect();
@@ -35,5 +39,8 @@ pub(crate) fn render(intake: &Intake) -> Result<String, serde_json::Error> {
         pending_items: pipeline.account.books.snapshot().pending,
         pending_bytes: pipeline.pending_bytes(),
     });
-    serde_json::to_string_pretty(&backends.collect::<Vec<_>>()).map(|text| text + "\n")
+    let mut document = Text::new(budget)?;
+    serde_json::to_writer_pretty(&mut document, &backends.collect::<Vec<_>>()).ok()?;
+    document.write_all(b"\n").ok()?;
+    Some(document.share())
 }

@@ -8,6 +8,7 @@ mod purse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
+use std::{fmt, io};
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -30,6 +31,17 @@ pub(crate) struct Budget {
     capacity: Arc<AtomicUsize>,
     waiting: Arc<AtomicU32>,
     max_waiting: u32,
+}
+
+/// Ledgers in the order in which they are asked for room.
+#[derive(Clone, Debug)]
+pub(crate) struct Funds(pub(crate) [Budget; 2]);
+
+impl Funds {
+    /// What `take` gets from the first that has room for it.
+    pub(crate) fn find<T>(&self, take: impl FnMut(&Budget) -> Option<T>) -> Option<T> {
+        self.0.iter().find_map(take)
+    }
 }
 
 /// Bytes taken from a [`Budget`]; given back on drop.
@@ -230,6 +242,55 @@ pub(crate) fn share(buffer: Vec<u8>, start: usize, permit: Permit) -> Bytes {
     Bytes::from_owner(Charged { buffer, start, _permit: permit })
 }
 
+/// A text that is paid for as it is written.
+pub(crate) struct Text {
+    bytes: Vec<u8>,
+    permit: Permit,
+}
+
+impl Text {
+    /// An empty one; `None` when there is no room for even that.
+    pub(crate) fn new(budget: &Budget) -> Option<Self> {
+        Some(Self { bytes: Vec::new(), permit: budget.try_take(0)? })
+    }
+
+    pub(crate) fn share(self) -> Bytes {
+        charge(self.bytes, self.permit)
+    }
+
+    /// False when there is no room, and then nothing changed.
+    fn push(&mut self, more: &[u8]) -> bool {
+        let (before, length) = (self.bytes.capacity(), self.bytes.len() + more.len());
+        if length > before {
+            let room = length.max(2 * before).max(1024);
+            // Both are there while one is copied.
+            if !self.permit.grow(room) {
+                return false;
+            }
+            self.bytes.reserve_exact(room - self.bytes.len());
+            self.permit.give_back(before);
+        }
+        self.bytes.extend_from_slice(more);
+        true
+    }
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.push(text.as_bytes()) { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+impl io::Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.push(bytes) { Ok(bytes.len()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Counts a waiter for as long as it lives.
 struct Waiting<'a>(&'a AtomicU32);
 
@@ -275,6 +336,23 @@ mod tests {
         assert!(permit.grow(1_000));
         permit.shrink_to(500);
         assert_eq!(budget.used(), 1_524);
+    }
+
+    #[test]
+    fn a_text_is_paid_for_as_it_grows_and_ends_where_the_room_does() {
+        use std::fmt::Write;
+        let budget = Budget::new(20_000);
+        let mut text = Text::new(&budget).unwrap();
+        let mut written = 0_usize;
+        while text.write_str("0123456789").is_ok() {
+            written += 10;
+            assert!(budget.used() >= text.bytes.capacity() + OVERHEAD_BYTES);
+        }
+        assert!(written > 5_000, "{written}");
+        let shared = text.share();
+        assert!(shared.len() == written && budget.used() <= OVERHEAD_BYTES + written / 8 * 9, "{}", budget.used());
+        drop(shared);
+        assert_eq!(budget.used(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -62,7 +62,8 @@ pub use settings::Settings;
 
 use account::Account;
 use accounts::Accounts;
-use budget::Budget;
+use admin::{Desk, Endpoint};
+use budget::{Budget, Funds};
 use intake::Intake;
 use pipeline::Common;
 use pipelines::Pipelines;
@@ -190,12 +191,14 @@ impl Engine {
             reloads: Arc::clone(&reloads),
             epoch: clock.started,
         });
-        let samples =
-            admin::Samples { intake: Arc::clone(&intake), budget: budget.clone(), gate: Arc::clone(&admin_gate) };
+        let samples = admin::Samples { intake: Arc::clone(&intake), gate: Arc::clone(&admin_gate) };
+        let pages = Funds([Budget::new(division.pages), budget.clone()]);
+        let streams = Funds([budget.clone(), Budget::new(division.streams)]);
         let settings = &pipelines.settings;
         let receiver = Arc::new(Receiver {
             intake: Arc::clone(&intake),
             budget,
+            funds: streams,
             gate,
             stats: receivers,
             body_timeout: settings.body_timeout,
@@ -203,10 +206,11 @@ impl Engine {
         let (stop, stopped) = watch::channel(false);
         let server = Server::new(Arc::clone(&receiver), ServerLimits::new(settings, division.connections), stopped);
         let servers = vec![tokio::spawn(server.clone().serve(sockets.grpc)), tokio::spawn(server.serve(sockets.http))];
+        let serve = |endpoint, listener| tokio::spawn(Desk { endpoint, funds: pages.clone() }.serve(listener));
         let endpoints = vec![
-            tokio::spawn(admin::Endpoint::Metrics(metrics).serve(sockets.metrics)),
-            tokio::spawn(admin::Endpoint::Health(Arc::clone(&intake)).serve(sockets.health)),
-            tokio::spawn(admin::Endpoint::Admin(samples).serve(sockets.admin)),
+            serve(Endpoint::Metrics(metrics), sockets.metrics),
+            serve(Endpoint::Health(Arc::clone(&intake)), sockets.health),
+            serve(Endpoint::Admin(samples), sockets.admin),
         ];
         let warden = tokio::spawn(accounts.look_after(clock));
         Ok(Self {

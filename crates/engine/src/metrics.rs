@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -18,7 +19,7 @@ use weir_plan::Signal;
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::books::Snapshot;
-use crate::budget::Budget;
+use crate::budget::{Budget, Text};
 use crate::histogram::Histogram;
 use crate::intake::Intake;
 use crate::pipeline::{Pipeline, State};
@@ -40,13 +41,13 @@ pub(crate) struct Metrics {
 /// The content type of [`render`]'s text.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// All metrics as OpenMetrics text.
-pub(crate) fn render(metrics: &Arc<Metrics>) -> Result<String, fmt::Error> {
+/// All metrics as OpenMetrics text, paid for. `None` when there is no room for it.
+pub(crate) fn render(metrics: &Arc<Metrics>, budget: &Budget) -> Option<Bytes> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Arc::clone(metrics)));
-    let mut out = String::new();
-    text::encode(&mut out, &registry)?;
-    Ok(out)
+    let mut out = Text::new(budget)?;
+    text::encode(&mut out, &registry).ok()?;
+    Some(out.share())
 }
 
 const PENDING_BYTES: &str =

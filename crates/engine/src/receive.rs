@@ -7,11 +7,13 @@ mod body;
 mod crowd;
 mod gate;
 mod grpc;
+mod heads;
 mod http;
 mod large_reads;
 mod refusal;
 mod reply;
 mod server;
+mod streams;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -31,8 +33,9 @@ pub(crate) use gate::Gate;
 pub(crate) use refusal::{REASONS, Reason, Refusal};
 use reply::Reply;
 pub(crate) use server::{Server, ServerLimits};
+use streams::Stream;
 
-use crate::budget::{Budget, Permit};
+use crate::budget::{Budget, Funds, Permit};
 use crate::buffer::Buffer;
 use crate::codec::{self, Encoding, InflateLimits};
 use crate::histogram::Histogram;
@@ -133,6 +136,8 @@ type Answer = Pin<Box<dyn Future<Output = Result<Response<Reply>, Infallible>> +
 pub(crate) struct Receiver {
     pub(crate) intake: Arc<Intake>,
     pub(crate) budget: Budget,
+    /// What pays for streams.
+    pub(crate) funds: Funds,
     pub(crate) gate: Gate,
     pub(crate) stats: Arc<ReceiverStats>,
     pub(crate) body_timeout: Duration,
@@ -141,7 +146,7 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Answers one request; never fails, a refusal is an answer too. The head is read and dropped before this returns:
     /// a client may send very many of them at once.
-    fn handle(self: &Arc<Self>, request: Request<Incoming>, peer: IpAddr) -> Answer {
+    fn handle(self: &Arc<Self>, request: Request<Incoming>, peer: IpAddr, stream: Stream) -> Answer {
         let (receiver, started) = (Arc::clone(self), Instant::now());
         let (head, body) = request.into_parts();
         let (transport, format) = (transport(&head.headers), http::format(&head.headers));
@@ -161,18 +166,36 @@ impl Receiver {
             if let Some(signal) = signal {
                 receiver.stats.of(transport).answers[signal as usize].observe(started.elapsed());
             }
-            Ok(match transport {
+            let response = match transport {
                 Transport::Grpc => grpc::response(result),
                 // Errors before the content type is known are answered in protobuf, the default encoding of OTLP/HTTP.
                 Transport::Http => http::response(result, format.unwrap_or(Format::Protobuf)),
-            })
+            };
+            Ok(reply::keep_open(response, stream))
         })
+    }
+
+    /// A request whose stream nothing pays for; its connection ends at once.
+    fn abandon(&self, request: &Request<Incoming>) -> Answer {
+        self.count_refusal(transport(request.headers()), Reason::NoMemory);
+        Box::pin(std::future::pending())
     }
 
     /// From the head of a request to the verdict about its data.
     async fn take(&self, transport: Transport, call: Call, body: Incoming) -> Result<Signal, Refusal> {
         let paid = self.budget.take(REQUEST_BYTES, ADMIT_PATIENCE).await;
-        let mut request = paid.ok_or_else(Refusal::no_memory)?;
+        let paid = paid.ok_or_else(Refusal::no_memory)?;
+        // What is kept on the rest of the way is a part of that: none of it is there before.
+        Box::pin(self.take_in(transport, call, body, paid)).await
+    }
+
+    async fn take_in(
+        &self,
+        transport: Transport,
+        call: Call,
+        body: Incoming,
+        mut request: Permit,
+    ) -> Result<Signal, Refusal> {
         let permit = request.part(0).ok_or_else(Refusal::no_memory)?;
         let body = BodyReader::new(body, self.body_timeout, permit);
         let received = match transport {

@@ -25,19 +25,19 @@ struct Rejected<'a> {
 }
 
 /// One JSON document, paid for: the newest first within each pipeline. `None` when there is no room for it.
-pub(crate) fn render(intake: &Intake, budget: &Budget) -> Result<Option<Bytes>, serde_json::Error> {
+pub(crate) fn render(intake: &Intake, budget: &Budget) -> Option<Bytes> {
     let pipelines = intake.pipelines();
     let samples: Vec<(&Pipeline, Vec<Sample>)> =
         pipelines.iter().map(|pipeline| (&**pipeline, pipeline.stats.samples.list())).collect();
     let samples = || samples.iter().flat_map(|(pipeline, samples)| samples.iter().map(|sample| (*pipeline, sample)));
     let room = samples().map(|(pipeline, sample)| most_bytes(pipeline, sample)).sum::<usize>() + BRACKETS;
     // Once in base64, and once more in the document.
-    let Some(permit) = budget.try_take(2 * room) else { return Ok(None) };
+    let permit = budget.try_take(2 * room)?;
     let mut document = Vec::with_capacity(room);
     let rejected: Vec<_> = samples().map(|(pipeline, sample)| entry(pipeline, sample)).collect();
-    serde_json::to_writer_pretty(&mut document, &rejected)?;
+    serde_json::to_writer_pretty(&mut document, &rejected).ok()?;
     document.push(b'\n');
-    Ok(Some(budget::charge(document, permit)))
+    Some(budget::charge(document, permit))
 }
 
 /// Around all entries.

@@ -199,6 +199,12 @@ const TLS_CONNECTION_BYTES: usize = 48 * 1024;
 /// More connections than this are of no use to one process.
 const MAX_CONNECTIONS: usize = 16 * 1024;
 
+/// One part in so many of the memory is set aside for the streams of new connections while all else is taken: those are
+/// refused, which takes an answer.
+const OF_MEMORY_FOR_STREAMS: usize = 64;
+/// The same for the pages of those who run the gateway, who want to see them above all when all else is taken.
+const OF_MEMORY_FOR_PAGES: usize = 64;
+
 /// What a piece costs beside its bytes while it is on its way or waits for its next attempt: its obligation, its entry, its
 /// place in a batch and in a request.
 pub(crate) const PIECE_BYTES: usize = 512;
@@ -226,6 +232,10 @@ pub(crate) struct Division {
     pub(crate) read_back: usize,
     /// Client connections at once; what they cost is set aside.
     pub(crate) connections: usize,
+    /// What pays for streams of these connections when nothing else does.
+    pub(crate) streams: usize,
+    /// What pays for pages of metrics and administration before anything else does.
+    pub(crate) pages: usize,
     /// Copies and compressed bodies of one pipeline's requests.
     pub(crate) encode: usize,
     /// What compressors have for themselves, those of all pipelines together.
@@ -269,9 +279,12 @@ impl Division {
             None => 0,
         };
         let encoders = (settings.memory / OF_MEMORY_FOR_ENCODERS).clamp(LEAST_FOR_ENCODERS, MOST_FOR_ENCODERS);
+        let (streams, pages) = (settings.memory / OF_MEMORY_FOR_STREAMS, settings.memory / OF_MEMORY_FOR_PAGES);
         let aside = encode * pipelines
             + encoders
             + connections * connection
+            + streams
+            + pages
             + series * deltas
             + pieces * PIECE_BYTES * pipelines;
         let payloads = settings.memory - aside;
@@ -284,7 +297,20 @@ impl Division {
         // A backend that takes its time must not have all the memory that requests arrive in.
         let in_flight = if settings.journal.is_some() { payloads / 2 / pipelines } else { share / 4 * 3 };
         let in_flight = in_flight.max(batch_bytes);
-        Self { payloads, share, read_back, connections, encode, encoders, batch_bytes, in_flight, pieces, series }
+        Self {
+            payloads,
+            share,
+            read_back,
+            connections,
+            streams,
+            pages,
+            encode,
+            encoders,
+            batch_bytes,
+            in_flight,
+            pieces,
+            series,
+        }
     }
 }
 
@@ -351,7 +377,8 @@ mod tests {
                 let settings = Settings { memory, journal, ..Settings::default() };
                 let has_journal = settings.journal.is_some();
                 let division = Division::among(&settings, pipelines, deltas);
-                let connections = division.connections * connection_bytes(&settings);
+                let connections =
+                    division.connections * connection_bytes(&settings) + division.streams + division.pages;
                 let aside = connections
                     + division.encoders
                     + division.series * deltas

@@ -120,6 +120,11 @@ impl Member {
         self.activity.active.load(Ordering::Relaxed) > 0
     }
 
+    /// How many requests have been answered, or were given up.
+    pub(super) fn finished(&self) -> u64 {
+        self.activity.finished.load(Ordering::Relaxed)
+    }
+
     /// Resolves when it has to make place for another.
     pub(super) async fn dismissed(&self) {
         self.activity.dismissed.notified().await;

@@ -19,6 +19,9 @@ use crate::settings::{IngestSecurity, IngestTls};
 /// For a TLS handshake; whoever takes longer has nothing to send.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What is kept of answers that a client does not read.
+const UNSENT_BYTES: usize = 16 * 1024;
+
 /// The rules as they are now; they can be replaced while connections are served.
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -64,7 +67,8 @@ impl Gate {
     /// The server's side of the handshake; `None` when it fails, which is the client's business.
     pub(super) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> Option<TlsStream<S>> {
         let Tls(acceptor) = self.rules().tls.clone()?;
-        let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await;
+        let accept = acceptor.accept_with(stream, |session| session.set_buffer_limit(Some(UNSENT_BYTES)));
+        let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, accept).await;
         match shaken {
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(error)) => {

@@ -1,14 +1,18 @@
-//! Fewer, larger reads from a client's socket.
+//! Fewer, larger reads from a client's socket, and none from one who does not read.
 //!
 //! The HTTP/2 library reads in pieces of 8 KiB, two system calls for each frame. Once such a piece was full, this wrapper
 //! reads 64 KiB at once and hands them out, until there is less to read again: small requests never pay for the large
-//! buffer. It is paid for as long as there is something in it; when there is no room, reads stay small. Between reads it
-//! holds no memory, so that an idle connection costs nothing (`docs/decisions/005-coalesced-writes.md`). Writes pass
-//! through.
+//! buffer. It is paid for until the next read; when there is no room, reads stay small. Between reads it holds no memory,
+//! so that an idle connection costs nothing (`docs/decisions/005-coalesced-writes.md`).
+//!
+//! The library keeps what it has read until the tasks of its streams have taken it, which pay for it then. So these get
+//! their turn after each read that may not be the last one, and before it is given back what paid for it: without that,
+//! many connections would keep a whole flow-control window each. Writes pass through; while one has to wait for the client
+//! to read, nothing is read from it, as every request is one more answer to keep.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -25,16 +29,34 @@ pub(super) struct LargeReads<T> {
     inner: T,
     /// Read and not yet handed out.
     rest: BytesMut,
-    /// Pays for that.
+    /// Pays for that, and for what was handed out of the same read.
     permit: Option<Permit>,
     budget: Budget,
     /// The last read filled the room it had: there is more.
     flows: bool,
+    /// Others have their turn before the next read.
+    rests: bool,
+    /// A write waits for the client to read.
+    stalls: bool,
+    /// Who wants to read when it does not any more.
+    reader: Option<Waker>,
 }
 
 impl<T> LargeReads<T> {
     pub(super) fn new(inner: T, budget: Budget) -> Self {
-        Self { inner, rest: BytesMut::new(), permit: None, budget, flows: false }
+        let rest = BytesMut::new();
+        Self { inner, rest, permit: None, budget, flows: false, rests: false, stalls: false, reader: None }
+    }
+
+    /// Notes whether a write has to wait.
+    fn wrote<R>(&mut self, result: Poll<R>) -> Poll<R> {
+        self.stalls = result.is_pending();
+        if !self.stalls
+            && let Some(reader) = self.reader.take()
+        {
+            reader.wake();
+        }
+        result
     }
 }
 
@@ -44,6 +66,7 @@ impl<T: AsyncRead + Unpin> LargeReads<T> {
         let room = into.remaining();
         ready!(Pin::new(&mut self.inner).poll_read(cx, into))?;
         self.flows = into.remaining() == 0 && room > 0;
+        self.rests = self.flows;
         Poll::Ready(Ok(()))
     }
 
@@ -52,27 +75,43 @@ impl<T: AsyncRead + Unpin> LargeReads<T> {
         let mut fresh = BytesMut::with_capacity(READ_BYTES);
         let read = ready!(poll_read_buf(Pin::new(&mut self.inner), cx, &mut fresh))?;
         self.flows = read >= READ_BYTES / 2;
-        self.rest = fresh;
-        self.permit = Some(permit);
+        if read > 0 {
+            self.rests = true;
+            self.rest = fresh;
+            self.permit = Some(permit);
+        }
         Poll::Ready(Ok(()))
+    }
+
+    /// Reads as much at once as there may be.
+    fn poll_fresh(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.stalls {
+            self.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        if std::mem::take(&mut self.rests) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.permit = None;
+        let large = self.flows && into.remaining() < READ_BYTES;
+        match large.then(|| self.budget.try_take(READ_BYTES)).flatten() {
+            Some(permit) => self.poll_large(cx, permit),
+            None => self.poll_small(cx, into),
+        }
     }
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for LargeReads<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.rest.is_empty() {
-            let large = self.flows && into.remaining() < READ_BYTES;
-            let Some(permit) = large.then(|| self.budget.try_take(READ_BYTES)).flatten() else {
-                return self.poll_small(cx, into);
-            };
-            ready!(self.poll_large(cx, permit))?;
+            ready!(self.poll_fresh(cx, into))?;
         }
         let n = self.rest.len().min(into.remaining());
         into.put_slice(&self.rest[..n]);
         self.rest.advance(n);
         if self.rest.is_empty() {
             self.rest = BytesMut::new();
-            self.permit = None;
         }
         Poll::Ready(Ok(()))
     }
@@ -80,7 +119,8 @@ impl<T: AsyncRead + Unpin> AsyncRead for LargeReads<T> {
 
 impl<T: AsyncWrite + Unpin> AsyncWrite for LargeReads<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, bytes)
+        let result = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.wrote(result)
     }
 
     fn poll_write_vectored(
@@ -88,7 +128,8 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for LargeReads<T> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
+        let result = Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
+        self.wrote(result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -106,7 +147,12 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for LargeReads<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::task::unconstrained;
+    use tokio::time::timeout;
 
     use super::*;
     use crate::budget::OVERHEAD_BYTES;
@@ -133,6 +179,37 @@ mod tests {
         let ((), received) = tokio::join!(writer, reader);
         assert!(received == sent);
         assert_eq!((near.rest.capacity(), budget.used()), (0, 0), "nothing is kept between reads");
+    }
+
+    /// The first read is small, as always.
+    #[tokio::test]
+    async fn a_read_is_paid_for_until_others_had_their_turn() {
+        let (near, mut far) = duplex(4 * READ_BYTES);
+        let budget = Budget::new(10 * READ_BYTES);
+        let mut near = LargeReads::new(near, budget.clone());
+        far.write_all(&[7; 3 * READ_BYTES]).await.unwrap();
+        let mut used = Vec::new();
+        for _ in 0..24 {
+            let mut piece = [0; READ_BYTES / 8];
+            let mut read = std::pin::pin!(unconstrained(near.read_exact(&mut piece)));
+            while poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await.is_pending() {
+                used.push(budget.used());
+                assert!(used.len() < 10);
+            }
+        }
+        let large = READ_BYTES + OVERHEAD_BYTES;
+        assert_eq!(used, [0, large, large]);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_while_a_write_waits() {
+        let (near, mut far) = duplex(100);
+        let mut near = LargeReads::new(near, Budget::new(READ_BYTES));
+        far.write_all(b"question").await.unwrap();
+        assert!(timeout(Duration::ZERO, near.write_all(&[7; 150])).await.is_err());
+        let mut question = [0; 8];
+        let mut read = std::pin::pin!(near.read_exact(&mut question));
+        assert!(poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await.is_pending());
     }
 
     #[tokio::test]

@@ -5,8 +5,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Response};
 use http_body::{Body, Frame, SizeHint};
+
+use super::streams::Stream;
 
 /// A small response body.
 #[derive(Debug, Default)]
@@ -23,6 +26,44 @@ impl Reply {
     pub(super) fn with_trailers(data: impl Into<Bytes>, trailers: HeaderMap) -> Self {
         Self { data: data.into(), trailers: Some(trailers) }
     }
+}
+
+/// Bytes of an answer; its stream is open for as long as they are kept.
+struct Last {
+    bytes: Bytes,
+    _stream: Stream,
+}
+
+impl AsRef<[u8]> for Last {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn last(bytes: &[u8], stream: Stream) -> Bytes {
+    Bytes::from_owner(Last { bytes: Bytes::copy_from_slice(bytes), _stream: stream })
+}
+
+/// Keeps the stream open until the last frame of its answer was sent: HTTP/2 lets clients take their time to read, and the
+/// frames wait in memory.
+pub(super) fn keep_open(mut response: Response<Reply>, stream: Stream) -> Response<Reply> {
+    let Reply { data, trailers } = response.body_mut();
+    let value = match trailers {
+        None if !data.is_empty() => {
+            *data = last(data, stream);
+            return response;
+        }
+        Some(trailers) => trailers.values_mut().next(),
+        None => response.headers_mut().get_mut(CONTENT_TYPE),
+    };
+    if let Some(value) = value
+        && let Ok(mut kept) = HeaderValue::from_maybe_shared(last(value.as_bytes(), stream))
+    {
+        // Otherwise header compression remembers the value, and the stream with it.
+        kept.set_sensitive(true);
+        *value = kept;
+    }
+    response
 }
 
 impl Body for Reply {

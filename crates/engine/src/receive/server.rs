@@ -19,7 +19,9 @@ use tokio::task::JoinSet;
 
 use super::Receiver;
 use super::crowd::{Crowd, Member};
+use super::heads::Heads;
 use super::large_reads::LargeReads;
+use super::streams::Streams;
 use crate::settings::{LAST_ANSWERS, Settings};
 
 /// Unread bytes per stream and per connection, outside the memory budget for the moment until they are read: a small
@@ -37,6 +39,8 @@ const HTTP1_BUFFER_BYTES: usize = 16 * 1024;
 /// A connection without a request is closed after this long: soon when it never had one.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// For clients to read their answers, and for the memory of many streams to be of use again. Twice that at most.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// HTTP/2 pings find clients that are gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
@@ -162,11 +166,15 @@ impl Server {
         peer: IpAddr,
         member: Arc<Member>,
     ) {
+        let streams = Streams::new(self.receiver.funds.clone());
         let service = {
-            let (receiver, member) = (Arc::clone(&self.receiver), Arc::clone(&member));
+            let (receiver, member, streams) = (Arc::clone(&self.receiver), Arc::clone(&member), Arc::clone(&streams));
             service_fn(move |request| {
                 let busy = member.begin();
-                let answer = receiver.handle(request, peer);
+                let answer = match streams.open() {
+                    Some(stream) => receiver.handle(request, peer, stream),
+                    None => receiver.abandon(&request),
+                };
                 async move {
                     let answer = answer.await;
                     drop(busy);
@@ -174,18 +182,21 @@ impl Server {
                 }
             })
         };
+        let stream = Heads::new(stream, self.receiver.funds.clone());
         let builder = builder(self.limits.window);
         let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             // Errors of a connection are its client's business; requests that matter were counted where they failed.
             _ = connection.as_mut() => return,
             () = member.dismissed() => return,
-            () = self.until_told_to_go(&member) => {}
+            () = streams.overdrawn() => return,
+            () = self.until_told_to_go(&member, &streams) => {}
         }
         connection.as_mut().graceful_shutdown();
         tokio::select! {
             _ = connection => {}
             () = member.dismissed() => {}
+            () = streams.overdrawn() => {}
             () = self.farewell(&member) => {}
         }
     }
@@ -199,14 +210,27 @@ impl Server {
         }
     }
 
-    /// Resolves when the process stops, the connection is old, or nobody uses it.
-    async fn until_told_to_go(&self, member: &Member) {
+    /// Resolves when the process stops, the connection is old, nobody uses it, or its client does not read.
+    async fn until_told_to_go(&self, member: &Member, streams: &Streams) {
         let age = self.limits.age.mul_f64(0.9 + 0.2 * fastrand::f64());
         let mut stop = self.stop.clone();
         tokio::select! {
             () = told(&mut stop) => {}
             () = tokio::time::sleep(age) => {}
             () = member.idle(FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT) => {}
+            () = wasteful(member, streams) => {}
+        }
+    }
+}
+
+/// Resolves when a connection pays for streams that are of no use: their answers are not read, or there are none.
+async fn wasteful(member: &Member, streams: &Streams) {
+    let mut answered = 0;
+    loop {
+        tokio::time::sleep(READ_TIMEOUT).await;
+        let before = std::mem::replace(&mut answered, member.finished());
+        if streams.ended() < before || (answered == before && streams.pays_for_nothing()) {
+            return;
         }
     }
 }
@@ -235,4 +259,30 @@ fn builder(window: u32) -> auto::Builder<TokioExecutor> {
 async fn told(stop: &mut watch::Receiver<bool>) {
     // An error means that the engine is gone, which is a stop as well.
     let _ = stop.wait_for(|stop| *stop).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::{Budget, Funds};
+
+    async fn is_wasteful(member: &Member, streams: &Streams) -> bool {
+        tokio::time::timeout(5 * READ_TIMEOUT, wasteful(member, streams)).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_are_wasted_on_whoever_does_not_read_and_on_whoever_has_none() {
+        let member = Arc::new(Crowd::new().enter());
+        let streams = Streams::new(Funds([Budget::new(1 << 20), Budget::new(0)]));
+        let (busy, stream) = (member.begin(), streams.open());
+        assert!(!is_wasteful(&member, &streams).await, "an answer may take its time");
+        drop(busy);
+        assert!(is_wasteful(&member, &streams).await, "it is not read");
+        drop(stream);
+        assert!(!is_wasteful(&member, &streams).await, "it was read, and nothing is paid for");
+        let many: Vec<_> = (0..5).map(|_| (member.begin(), streams.open())).collect();
+        assert!(!is_wasteful(&member, &streams).await, "they are of use");
+        drop(many);
+        assert!(is_wasteful(&member, &streams).await);
+    }
 }

@@ -259,6 +259,53 @@ async fn calls_before_their_message_are_paid_for() {
     assert!(peak() <= MEMORY + BESIDE, "{} bytes at the peak", peak());
 }
 
+/// HTTP/2 lets a client open streams and take no byte of their answers; a refusal takes no more than the streams did.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_nobody_reads_are_paid_for() {
+    const CONNECTIONS: usize = 60;
+    const STREAMS: u32 = 120;
+    let weir = Weir::start(&manifest("backend", closed_port().await), &["--memory", "128MiB"]).await;
+    let used = async || Scrape::of(weir.metrics).await.get("weir_memory_used_bytes");
+    let refused = async || {
+        let reason = "weir_receiver_refused_requests_total{transport=\"http\",reason=\"unsupported\"}";
+        Scrape::of(weir.metrics).await.get(reason)
+    };
+    let before = weir.memory("VmRSS");
+    let mut connections = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut stream = TcpStream::connect(weir.http).await.unwrap();
+        stream.write_all(&requests_to_nowhere(STREAMS)).await.unwrap();
+        connections.push(stream);
+    }
+    let all = CONNECTIONS * STREAMS as usize;
+    eventually("all are refused", async || refused().await == all as f64).await;
+    let (cost, used) = (weir.memory("VmRSS").saturating_sub(before), used().await);
+    assert!(
+        cost as f64 <= used + CONNECTIONS as f64 * 40.0 * 1024.0 + 4e6,
+        "{cost} bytes, of which {used} are paid for"
+    );
+    drop(connections);
+    eventually("what they paid for is given back", async || {
+        Scrape::of(weir.metrics).await.get("weir_memory_used_bytes") == 0.0
+    })
+    .await;
+}
+
+/// What a client of HTTP/2 says that has no room for answers.
+fn requests_to_nowhere(streams: u32) -> Vec<u8> {
+    let mut said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    // SETTINGS_INITIAL_WINDOW_SIZE is 0.
+    said.extend_from_slice(b"\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\0");
+    for stream in (0..streams).map(|number| 2 * number + 1) {
+        // HEADERS that end the stream: POST http://x/nowhere.
+        let fields = b"\x83\x86\x04\x08/nowhere\x01\x01x";
+        said.extend_from_slice(&[0, 0, fields.len().to_le_bytes()[0], 1, 5]);
+        said.extend_from_slice(&stream.to_be_bytes());
+        said.extend_from_slice(fields);
+    }
+    said
+}
+
 /// Connections that are more than a gateway with [`LITTLE_MEMORY`] has.
 const CROWD: u64 = 150;
 const LITTLE_MEMORY: usize = 32 << 20;
