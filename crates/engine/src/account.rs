@@ -136,6 +136,14 @@ impl Account {
         }
     }
 
+    /// Does this if it has been without a pipeline since before `time`. One that returns at that moment finds it done.
+    pub(crate) fn if_orphan_since(&self, time: Duration, work: impl FnOnce()) {
+        let orphaned_at = self.orphaned_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if orphaned_at.is_some_and(|at| at <= time) {
+            work();
+        }
+    }
+
     /// When it lost its pipeline; `None` while it has one.
     pub(crate) fn orphaned_at(&self) -> Option<Duration> {
         *self.orphaned_at.lock().unwrap_or_else(PoisonError::into_inner)
@@ -146,6 +154,20 @@ impl Account {
         if let Some(queue) = &self.queue {
             queue.journal.release(queue.id, entry);
             self.queue_filled.notify_one();
+        }
+    }
+
+    /// The same, but everything else in the queue comes first.
+    pub(crate) fn put_off(&self, entry: &Entry) {
+        if let Some(queue) = &self.queue {
+            queue.journal.put_off(queue.id, entry);
+        }
+    }
+
+    /// The oldest of the backlog is next, what was put off included.
+    pub(crate) fn begin_again(&self) {
+        if let Some(queue) = &self.queue {
+            queue.journal.begin_again(queue.id);
         }
     }
 

@@ -59,6 +59,14 @@ impl Accounts {
         self.all().iter().for_each(|account| account.books.losses().say_all());
     }
 
+    /// The account of a pipeline that returns, with its limits of now. What is adopted is not forgotten.
+    pub(crate) fn adopt(&self, id: &str, share: usize, backlog: weir_plan::Backlog) -> Option<Arc<Account>> {
+        let list = self.lock();
+        let account = list.iter().find(|account| account.id == id)?;
+        account.adopt(share, backlog);
+        Some(Arc::clone(account))
+    }
+
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Account>> {
         self.lock().iter().find(|account| account.id == id).cloned()
     }
@@ -131,5 +139,21 @@ mod tests {
         assert_eq!(accounts.all().len(), 1);
         sleep(3 * LOOK_EVERY).await;
         assert!(accounts.all().is_empty());
+    }
+
+    #[test]
+    fn who_returned_is_no_orphan() {
+        let account = Account::new("traces/shop".into(), Signal::Traces, Share::new(0, Instant::now()), None);
+        let gives_up = |time| {
+            let mut gives_up = false;
+            account.if_orphan_since(time, || gives_up = true);
+            gives_up
+        };
+        account.orphan(Duration::ZERO);
+        assert!(gives_up(Duration::ZERO));
+        account.orphan(KEPT);
+        assert!(!gives_up(Duration::ZERO) && gives_up(KEPT));
+        account.adopt(0, weir_plan::Backlog::default());
+        assert!(!gives_up(KEPT));
     }
 }

@@ -9,6 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::losses::Losses;
 
+/// How items are counted that a backend rejected of a request that it took.
+pub(crate) const PARTIAL_SUCCESS: &str = "partial_success";
+
 /// How a pipeline was finished with items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -211,7 +214,7 @@ impl Books {
         match ledger.delivered.checked_sub(rejected) {
             Some(rest) => {
                 ledger.delivered = rest;
-                let fate = Fate::Rejected { code: "partial_success".into(), cause: cause.to_owned() };
+                let fate = Fate::Rejected { code: PARTIAL_SUCCESS.into(), cause: cause.to_owned() };
                 self.enter(ledger, rejected, &fate);
             }
             None => ledger.mismatch("a backend rejected more items than it was sent"),

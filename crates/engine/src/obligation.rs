@@ -116,6 +116,8 @@ enum Phase {
     Held(Bytes),
     /// The client is answered, the bytes are on disk.
     Stored(Stored),
+    /// The same, and the journal's writer has them to make them an entry of their own.
+    Rewriting(Stored),
     Withdrawn,
     Split(Vec<Arc<Obligation>>),
     Done,
@@ -200,7 +202,7 @@ impl Obligation {
         match &*self.lock() {
             Phase::Waiting { .. } | Phase::Held(_) => true,
             Phase::Stored(stored) => stored.is_owed(&self.account),
-            Phase::Storing | Phase::Withdrawn | Phase::Split(_) | Phase::Done => false,
+            Phase::Storing | Phase::Rewriting(_) | Phase::Withdrawn | Phase::Split(_) | Phase::Done => false,
         }
     }
 
@@ -223,7 +225,7 @@ impl Obligation {
             }
             Phase::Held(body) => Some(Source::Memory(body.clone())),
             Phase::Stored(stored) => stored.is_owed(&self.account).then(|| Source::Journal(stored.clone())),
-            Phase::Storing | Phase::Withdrawn | Phase::Split(_) | Phase::Done => None,
+            Phase::Storing | Phase::Rewriting(_) | Phase::Withdrawn | Phase::Split(_) | Phase::Done => None,
         }
     }
 
@@ -239,7 +241,7 @@ impl Obligation {
         match &*self.lock() {
             Phase::Withdrawn => true,
             Phase::Split(parts) => parts.iter().any(|part| part.was_withdrawn()),
-            Phase::Waiting { .. } | Phase::Storing | Phase::Held(_) | Phase::Stored(_) | Phase::Done => false,
+            _ => false,
         }
     }
 
@@ -248,7 +250,7 @@ impl Obligation {
         match &*self.lock() {
             Phase::Waiting { .. } => self.cost(),
             Phase::Split(parts) => parts.iter().map(|part| part.waiting_cost()).sum(),
-            Phase::Storing | Phase::Held(_) | Phase::Stored(_) | Phase::Withdrawn | Phase::Done => 0,
+            _ => 0,
         }
     }
 
@@ -293,6 +295,28 @@ impl Obligation {
             }
             other => *phase = other,
         }
+    }
+
+    /// The queue in the journal is all that remembers it from now on, and hands it out after everything else. False for what
+    /// the queue cannot hand out as it is.
+    pub(crate) fn put_off(&self) -> bool {
+        let mut phase = self.lock();
+        let put_off = matches!(&*phase, Phase::Stored(stored) if stored.put_off(&self.account));
+        if put_off {
+            *phase = Phase::Done;
+        }
+        put_off
+    }
+
+    /// Hands a part of an entry, which has these bytes, to the journal's writer: it becomes an entry of its own, and the
+    /// queue is all that remembers it. If that fails, it is for whoever takes over.
+    pub(crate) fn rewrite(self: &Arc<Self>, body: Bytes) -> Option<Deposit> {
+        let mut phase = self.lock();
+        let Phase::Stored(stored) = &*phase else { return None };
+        *phase = Phase::Rewriting(stored.clone());
+        self.account.depositing(body.len());
+        // What was refused is not written together with other data.
+        Some(Deposit { obligation: Arc::clone(self), body, sent: true, inside: None })
     }
 
     /// The largest request that the backend takes.
@@ -344,28 +368,33 @@ impl Obligation {
             Phase::Split(parts) => {
                 *phase = Phase::Split(parts.clone());
                 drop(phase);
-                let [first, second] = stored.split(&self.account);
+                let [first, second] = stored.split();
                 for (part, stored) in parts.iter().zip([first, second]) {
                     part.secure_part(&stored);
                 }
             }
+            Phase::Rewriting(part) => part.became(&stored.entry(), &self.account, self.items),
             // Delivered or refused while it was being written.
             other => {
                 *phase = other;
-                stored.finished(&self.account);
+                stored.finished(&self.account, self.items);
             }
         }
     }
 
     /// The client is told to send again: nothing is owed, and the bytes are let go.
     pub(crate) fn withdraw(&self) {
-        let phase = self.lock();
+        let mut phase = self.lock();
         match &*phase {
             Phase::Waiting { .. } | Phase::Storing => self.give_back(phase),
             Phase::Split(parts) => {
                 let parts = parts.clone();
                 drop(phase);
                 parts.iter().for_each(|part| part.withdraw());
+            }
+            Phase::Rewriting(stored) => {
+                let stored = stored.clone();
+                *phase = Phase::Stored(stored);
             }
             Phase::Held(_) | Phase::Stored(_) | Phase::Withdrawn | Phase::Done => {}
         }
@@ -396,6 +425,7 @@ impl Obligation {
             Phase::Waiting { deposited: true, .. }
             | Phase::Storing
             | Phase::Stored(_)
+            | Phase::Rewriting(_)
             | Phase::Withdrawn
             | Phase::Split(_)
             | Phase::Done => {}
@@ -420,13 +450,15 @@ impl Obligation {
                 account.books.finish_held(self.items, fate);
             }
             Phase::Stored(stored) => {
-                if !stored.finished(account) {
+                if !stored.finished(account, self.items) {
                     return false;
                 }
                 account.books.finish_held(self.items, fate);
             }
             Phase::Withdrawn => account.books.finish_withdrawn(self.items, fate),
-            Phase::Split(_) | Phase::Done => account.books.lose_track("an obligation was finished twice"),
+            Phase::Rewriting(_) | Phase::Split(_) | Phase::Done => {
+                account.books.lose_track("an obligation was finished twice");
+            }
         }
         true
     }
@@ -442,8 +474,8 @@ impl Obligation {
                 self.account.share.remove(self.cost());
                 vec![self.held_child(first), self.held_child(second)]
             }
-            Phase::Stored(stored) if stored.pin(&self.account) => {
-                let parts = stored.split(&self.account).into_iter().zip([first, second]);
+            Phase::Stored(stored) if stored.is_owed(&self.account) => {
+                let parts = stored.split().into_iter().zip([first, second]);
                 let child = |(stored, (body, items)): (Stored, (Bytes, u64))| {
                     Self::make(items, body.len(), None, &self.account, Phase::Stored(stored))
                 };
@@ -499,7 +531,9 @@ impl Drop for Obligation {
                 self.account.books.lose_track("an obligation was forgotten");
             }
             // The journal remembers it: what was forgotten is handed out again.
-            Phase::Stored(stored) => stored.forgotten(&self.account, self.items, self.bytes),
+            Phase::Stored(stored) | Phase::Rewriting(stored) => {
+                stored.forgotten(&self.account, self.items, self.bytes);
+            }
             Phase::Withdrawn | Phase::Split(_) | Phase::Done => {}
         }
     }

@@ -146,16 +146,17 @@ impl Pipeline {
         let (inbox, commands) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::new(Instant::now()));
         let Common { limits, budget, store, clock } = common;
-        let (reads, store) = store.map(|store| (store.reads, store.stats)).unzip();
         // Without a journal there is nothing to read.
-        let reads = reads.unwrap_or_else(|| Reads::new(Io::Threads));
+        let reads = store.as_ref().map_or_else(|| Reads::new(Io::Threads), |store| store.reads.clone());
+        let store_stats = store.as_ref().map(|store| Arc::clone(&store.stats));
         let parts = delivery::Parts {
-            crew: Crew { backend, account: Arc::clone(&account), reads, store, reading: Arc::default() },
+            crew: Crew { backend, account: Arc::clone(&account), reads, store: store_stats, reading: Arc::default() },
             limits,
             budget,
             read_back: Budget::new(limits.read_back_bytes),
             stats: Arc::clone(&stats),
             clock,
+            store,
         };
         let task = delivery::Delivery::new(parts, commands).run();
         let batch_bytes = Arc::new(AtomicUsize::new(limits.batch_bytes));

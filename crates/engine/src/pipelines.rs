@@ -248,8 +248,8 @@ impl Pipelines {
             Ok(exporter) => (Arc::new(exporter), None),
             Err(fault) => (Arc::new(Unusable(fault.to_string())), Some(fault)),
         };
-        let account = self.accounts.find(id).unwrap_or_else(|| self.open_account(planned, division));
-        account.adopt(division.share, planned.backlog);
+        let returns = self.accounts.adopt(id, division.share, planned.backlog);
+        let account = returns.unwrap_or_else(|| self.open_account(planned, division));
         let (pipeline, delivery) = Pipeline::new(planned.exporter_id(), account, backend, self.common.clone());
         let task = self.tasks.spawn(delivery).id();
         let running = Running { plan: planned.clone(), pipeline: Arc::new(pipeline), encode, task, faulty: false };

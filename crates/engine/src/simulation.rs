@@ -18,7 +18,7 @@
 
 mod backend;
 mod clients;
-mod payload;
+pub(crate) mod payload;
 mod process;
 mod rules;
 mod sluggish;

@@ -196,10 +196,6 @@ impl Index {
         self.get(id)?.ledgers.get(&entry.position.segment)
     }
 
-    fn ledger_mut(&mut self, id: QueueId, entry: &Entry) -> Option<&mut Ledger> {
-        self.get_mut(id)?.ledgers.get_mut(&entry.position.segment)
-    }
-
     /// A queue is owed an entry of a segment that is in the index.
     pub(crate) fn owe(&mut self, id: QueueId, entry: &Entry, taken: bool) {
         let Position { segment, index, offset: _ } = entry.position;
@@ -225,8 +221,15 @@ impl Index {
         self.ledger(id, entry).is_some_and(|ledger| ledger.owes(entry.position.index))
     }
 
-    pub(crate) fn pin(&mut self, id: QueueId, entry: &Entry) -> bool {
-        self.ledger_mut(id, entry).is_some_and(|ledger| ledger.pin(entry.position.index))
+    /// Some items of an entry are owed no more; false when none of it is.
+    pub(crate) fn complete_items(&mut self, id: QueueId, entry: &Entry, items: u64) -> bool {
+        let Some(queue) = self.get_mut(id) else { return false };
+        let ledger = queue.ledgers.get_mut(&entry.position.segment);
+        let Some(items) = ledger.and_then(|ledger| ledger.complete_items(entry.position.index, items)) else {
+            return false;
+        };
+        queue.subtract(Loss { items, ..Loss::default() }, 0);
+        true
     }
 
     /// Marks an entry taken; false when it is not owed, or taken already.
@@ -250,6 +253,22 @@ impl Index {
         true
     }
 
+    /// Hands a taken entry back, to be handed out after what is behind the cursor; false when it is not owed any more.
+    pub(crate) fn put_off(&mut self, id: QueueId, entry: &Entry) -> bool {
+        let Position { segment, index, offset: _ } = entry.position;
+        let Some(queue) = self.get_mut(id) else { return false };
+        let Some(ledger) = queue.ledgers.get_mut(&segment).filter(|ledger| ledger.owes(index)) else { return false };
+        queue.untaken += u64::from(ledger.release(index));
+        true
+    }
+
+    /// What was put off comes first.
+    pub(crate) fn begin_again(&mut self, id: QueueId) {
+        if let Some(queue) = self.get_mut(id) {
+            queue.cursor = (0, 0);
+        }
+    }
+
     /// One entry less is owed; what it counted for, none when it was not owed.
     pub(crate) fn settle(&mut self, id: QueueId, segment: u64, index: u32, guess: Loss) -> Option<Loss> {
         let queue = self.queues.get_mut(usize::from(id.0))?;
@@ -267,11 +286,10 @@ impl Index {
         Some(settled)
     }
 
-    /// Who is owed something of a segment; none if some of it is pinned.
-    pub(crate) fn free_debtors(&self, number: u64) -> Option<Vec<QueueId>> {
+    /// Who is owed something of a segment.
+    pub(crate) fn debtors(&self, number: u64) -> Vec<QueueId> {
         let queues = (0..).map(QueueId).zip(&self.queues);
-        let ledgers = queues.filter_map(|(id, queue)| Some((id, queue.ledgers.get(&number)?)));
-        ledgers.map(|(id, ledger)| (!ledger.has_pins()).then_some(id)).collect()
+        queues.filter(|(_, queue)| queue.ledgers.contains_key(&number)).map(|(id, _)| id).collect()
     }
 
     /// A queue gives up everything that it is owed of a segment.

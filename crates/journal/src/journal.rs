@@ -116,10 +116,11 @@ impl Journal {
         self.index().settle(queue, segment, index, Loss::of(entry)).is_some()
     }
 
-    /// Keeps [`Journal::evict`] from an entry, because it is being delivered in parts, until it is completed; false when
-    /// it is not owed any more.
-    pub fn pin(&self, queue: QueueId, entry: &Entry) -> bool {
-        self.index().pin(queue, entry)
+    /// `queue` has got some items of an entry that it gets in parts: from now on the entry counts for the others. False when
+    /// it is not owed any more (evicted). With its last part the entry is to be completed as a whole; until then the
+    /// journal remembers all of it.
+    pub fn complete_items(&self, queue: QueueId, entry: &Entry, items: u64) -> bool {
+        self.index().complete_items(queue, entry, items)
     }
 
     /// Hands a taken entry back, so that [`Journal::take`] hands it out (again); false when it is not owed any more.
@@ -127,14 +128,25 @@ impl Journal {
         self.index().release(queue, entry)
     }
 
-    /// Gives up the oldest entries that `queue` is owed, taken ones too but not pinned ones, until at most `max_bytes`
+    /// The same, but [`Journal::take`] hands out everything else first, unless it is told to begin again; false when it is
+    /// not owed any more.
+    pub fn put_off(&self, queue: QueueId, entry: &Entry) -> bool {
+        self.index().put_off(queue, entry)
+    }
+
+    /// Has [`Journal::take`] go on with the oldest entries, what was put off included.
+    pub fn begin_again(&self, queue: QueueId) {
+        self.index().begin_again(queue);
+    }
+
+    /// Gives up the oldest entries that `queue` is owed, taken ones too, until at most `max_bytes`
     /// of payload are owed and the oldest is not older than `not_before_ms`.
     pub fn evict(&self, queue: QueueId, max_bytes: u64, not_before_ms: u64) -> Loss {
         evict::evict(self, queue, evict::Limits { max_bytes, not_before_ms })
     }
 
-    /// Gives up the oldest segment that frees its space with that: one of which all who are owed something `may_lose` it,
-    /// and of which nothing is pinned. Returns what each of them loses; nothing when there is no such segment.
+    /// Gives up the oldest segment that frees its space with that: one of which all who are owed something `may_lose` it.
+    /// Returns what each of them loses; nothing when there is no such segment.
     pub fn evict_segment(&self, may_lose: &dyn Fn(QueueId) -> bool) -> Vec<(QueueId, Loss)> {
         evict::evict_segment(self, may_lose)
     }

@@ -71,40 +71,55 @@ impl Stored {
         Self { lease: Arc::new(Lease { entry, parts: AtomicU32::new(1) }), part: Part::default() }
     }
 
+    /// The entry that it is, or is a part of.
+    pub(super) fn entry(&self) -> Entry {
+        self.lease.entry
+    }
+
     fn is_whole(&self) -> bool {
         self.part.halvings == 0
     }
 
-    /// Whether the queue still remembers it. A part is protected from being given up.
+    /// Whether the queue still remembers it: an entry is given up with all of its parts.
     pub(super) fn is_owed(&self, account: &Account) -> bool {
         let owed = |queue: &crate::account::Queue| queue.journal.is_owed(queue.id, &self.lease.entry);
-        !self.is_whole() || account.queue.as_ref().is_some_and(owed)
-    }
-
-    /// Protects the entry from being given up, so that its parts can be finished one by one. False when it has been
-    /// given up already.
-    pub(super) fn pin(&self, account: &Account) -> bool {
-        let pin = |queue: &crate::account::Queue| queue.journal.pin(queue.id, &self.lease.entry);
-        !self.is_whole() || account.queue.as_ref().is_some_and(pin)
+        account.queue.as_ref().is_some_and(owed)
     }
 
     /// Its two halves.
-    pub(super) fn split(&self, account: &Account) -> [Self; 2] {
-        // An entry that was split before it was stored.
-        if self.is_whole() {
-            self.pin(account);
-        }
+    pub(super) fn split(&self) -> [Self; 2] {
         self.lease.parts.fetch_add(1, Ordering::AcqRel);
         [false, true].map(|second| Self { lease: Arc::clone(&self.lease), part: self.part.half(second) })
     }
 
-    /// This part is finished; with the last one the entry is. False when it had been given up before, and is in the
-    /// books.
-    pub(super) fn finished(&self, account: &Account) -> bool {
+    /// This part, of so many items, is finished; with the last one the entry is. False when it had been given up before,
+    /// and is in the books.
+    pub(super) fn finished(&self, account: &Account, items: u64) -> bool {
         let Some(queue) = &account.queue else { return true };
+        let entry = &self.lease.entry;
+        // Before the part is counted off: whoever finishes the last one ends the entry.
+        let owed = self.is_whole() || queue.journal.complete_items(queue.id, entry, items);
         let last = self.lease.parts.fetch_sub(1, Ordering::AcqRel) == 1;
-        let completed = !last || queue.journal.complete(queue.id, &self.lease.entry);
-        completed || !self.is_whole()
+        let completed = last && queue.journal.complete(queue.id, entry);
+        if self.is_whole() { completed } else { owed }
+    }
+
+    /// The queue has it back, after everything else; false for a part: the queue hands out whole entries only.
+    pub(super) fn put_off(&self, account: &Account) -> bool {
+        if self.is_whole() {
+            account.put_off(&self.lease.entry);
+        }
+        self.is_whole()
+    }
+
+    /// This part, of so many items, is on disk as an entry of its own, which the queue counts as taken.
+    pub(super) fn became(&self, entry: &Entry, account: &Account, items: u64) {
+        if self.finished(account, items) {
+            account.release(entry);
+        } else if let Some(queue) = &account.queue {
+            // Given up while it was written, and in the books.
+            queue.journal.complete(queue.id, entry);
+        }
     }
 
     /// Nobody works on this any more, and it is not finished: a pipeline that left, a task that panicked, or the end of the
@@ -112,7 +127,7 @@ impl Stored {
     pub(super) fn forgotten(&self, account: &Account, items: u64, bytes: usize) {
         if self.is_whole() {
             account.release(&self.lease.entry);
-        } else {
+        } else if self.is_owed(account) {
             account.leave_behind(Leftover { stored: self.clone(), items, bytes });
         }
     }

@@ -149,14 +149,31 @@ fn an_entry_is_done_when_its_last_part_is() {
     let whole = Obligation::stored(entry, &account);
     let parts = whole.split([(bytes("abc"), 3), (bytes("def"), 3)]);
     let quarters = parts[1].split([(bytes("d"), 1), (bytes("ef"), 2)]);
-    assert_eq!(account.evict_backlog(0, 0, DropReason::BacklogFull), 0, "it is being delivered in parts");
     parts[0].finish(&Fate::Delivered);
     quarters[0].finish(&Fate::Rejected { code: "400".into(), cause: String::new() });
-    assert_eq!((account.backlog().entries, account.books.snapshot().pending), (1, 2));
+    assert_eq!((account.backlog().entries, account.backlog().items, account.books.snapshot().pending), (1, 2, 2));
     quarters[1].finish(&Fate::Delivered);
     let snapshot = account.books.snapshot();
     assert!(snapshot.balanced() && snapshot.delivered == 5 && snapshot.pending == 0, "{snapshot:?}");
     assert_eq!(account.backlog().entries, 0);
+}
+
+#[test]
+fn an_entry_that_is_given_up_counts_for_the_parts_that_are_left() {
+    let (_, account, mut writer) = on_disk();
+    let entry = append(&mut writer, &account, &bytes("abcdef"), 6);
+    account.books.recover(6);
+    let parts = Obligation::stored(entry, &account).split([(bytes("abc"), 3), (bytes("def"), 3)]);
+    let quarters = parts[1].split([(bytes("d"), 1), (bytes("ef"), 2)]);
+    parts[0].finish(&Fate::Delivered);
+    assert_eq!(account.evict_backlog(0, 0, DropReason::BacklogFull), 3);
+    assert!(quarters.iter().all(|part| !part.is_owed()), "nobody sends them again");
+    assert!(!quarters[0].finish(&Fate::Delivered), "one was under way");
+    drop((parts, quarters));
+    assert!(account.take_leftovers().is_empty(), "nor takes them over");
+    let snapshot = account.books.snapshot();
+    assert!(snapshot.balanced() && snapshot.delivered == 3 && snapshot.pending == 0, "{snapshot:?}");
+    assert_eq!((snapshot.dropped["backlog_full"], account.backlog().entries), (3, 0));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! (`flight.rs`), so a slow answer occupies a slot and nothing else. What follows from an answer is in
 //! `delivery/landing.rs`, and from a refusal in `delivery/refusal.rs`.
 
+mod crowd;
 mod landing;
 mod refusal;
 mod request_size;
@@ -32,7 +33,8 @@ use crate::books::{DropReason, Fate};
 use crate::budget::{Budget, Permit};
 use crate::export::Backend;
 use crate::obligation::{Obligation, Source};
-use crate::store::Clock;
+use crate::store::{Clock, Store};
+use crowd::PutOff;
 use request_size::RequestSize;
 
 /// Commands taken in before looking at the slots again.
@@ -66,6 +68,8 @@ pub(super) struct Parts {
     pub(super) read_back: Budget,
     pub(super) stats: Arc<Stats>,
     pub(super) clock: Clock,
+    /// Writes parts of the backlog again. None without a journal.
+    pub(super) store: Option<Store>,
 }
 
 /// State of the task.
@@ -100,6 +104,7 @@ pub(super) struct Delivery {
     backlog: bool,
     /// Length of the next entry of the backlog, where that is known to be larger than a request.
     next_entry_bytes: usize,
+    put_off: PutOff,
     /// The disk did not give it; it is read again then.
     reads_again: Option<Instant>,
     /// A batch found no room to be read back: until then nothing else of the backlog is read.
@@ -155,6 +160,7 @@ impl Delivery {
             next_batch: 0,
             backlog: parts.crew.account.queue.is_some(),
             next_entry_bytes: 0,
+            put_off: PutOff::default(),
             reads_again: None,
             retry_starves: None,
             backlog_next: false,
@@ -270,6 +276,7 @@ impl Delivery {
     /// Sends as long as there is a slot and something worth sending.
     fn fill_slots(&mut self, now: Instant) {
         self.notice_silence(now);
+        self.begin_round(now);
         while self.may_send(now) {
             match self.next_departure(now) {
                 Some(Departure::Batch(batch, permit)) => self.send(batch, permit),
@@ -324,8 +331,7 @@ impl Delivery {
             batch = self.parked.pop_due(now)?;
         }
         if self.pace.is_probing() {
-            let rest = batch.cut(PROBE_BYTES);
-            self.park_rest(rest, &batch, now);
+            self.cut(&mut batch, now);
         }
         let stored_bytes = batch.stored_bytes();
         let permit = match stored_bytes {
@@ -345,10 +351,15 @@ impl Delivery {
         Some(Departure::Batch(batch, permit))
     }
 
-    /// Parks what was cut off `batch` and shares its past.
-    fn park_rest(&mut self, pieces: Vec<Piece>, batch: &Batch, now: Instant) {
+    /// Leaves as much of a batch as a probe may have, and parks the rest.
+    fn cut(&mut self, batch: &mut Batch, now: Instant) {
+        let rest = batch.cut(PROBE_BYTES);
+        if rest.is_empty() {
+            return;
+        }
+        batch.suspicion = batch.suspicion.of_parts();
         let (attempts, suspicion) = (batch.attempts, batch.suspicion);
-        let mut rest = Batch { attempts, suspicion, ..self.batch(pieces) };
+        let mut rest = Batch { attempts, suspicion, ..self.batch(rest) };
         rest.measure();
         self.parked.park(rest, now);
     }
@@ -377,6 +388,11 @@ impl Delivery {
         self.room() > 0
     }
 
+    /// Whether there is anything that was not sent before.
+    pub(super) fn has_fresh(&self) -> bool {
+        !self.queue.is_empty() || (self.backlog && self.has_untried())
+    }
+
     /// For so many more pieces.
     pub(super) fn room(&self) -> usize {
         match self.account().queue {
@@ -389,7 +405,7 @@ impl Delivery {
     fn backlog_permit(&self, now: Instant) -> Option<Permit> {
         let readable = self.reads_again.is_none_or(|at| at <= now);
         let retry_first = self.retry_starves.is_some_and(|until| until > now);
-        let wanted = self.backlog && readable && !retry_first && self.draining.is_none();
+        let wanted = self.backlog && readable && !retry_first && self.draining.is_none() && self.has_untried();
         // One read at a time: two would read the same.
         let free = !self.parts.crew.reading.load(Ordering::Acquire);
         let bytes = room_for(self.size.bytes().max(self.next_entry_bytes));
@@ -484,7 +500,7 @@ impl Delivery {
         let oldest = self.queue.oldest().filter(|_| self.may_begin());
         let leaves = oldest.map(|since| pace::leaves_at(since, self.queue.bytes(), self.flying));
         let read = self.reads_again.filter(|at| self.backlog && *at > now && self.draining.is_none());
-        let work = [leaves, self.retry_at(now), read].into_iter().flatten().min();
+        let work = [leaves, self.retry_at(now), read, self.next_round(now)].into_iter().flatten().min();
         // With no slot free, only an answer or the gate can change anything.
         let work = match self.pace.opens() {
             Some(opens) => {

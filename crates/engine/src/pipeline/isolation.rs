@@ -134,10 +134,10 @@ impl Suspicion {
         if is_to_blame { Step::Reject } else { Step::Wait }
     }
 
-    /// What is known of the halves of a batch that was taken apart after a refusal `about` something.
-    pub(super) fn of_halves(&self, about: Option<About>) -> Self {
-        // By chance alone one of two halves fails easily: what was shown of the whole says little of them.
-        Self { proofs: if is_clear(about) { self.proofs } else { 0 }, alone: 0, own: false, ..*self }
+    /// What is known of the parts of a batch that is taken apart.
+    pub(super) fn of_parts(&self) -> Self {
+        // By chance alone one of two parts fails easily: what was shown of the whole says little of them.
+        Self { proofs: if self.clear { self.proofs } else { 0 }, alone: 0, own: false, ..*self }
     }
 
     /// Whether the batch is as suspicious as it can be, so that there is no hurry to send it again.
@@ -205,7 +205,7 @@ mod tests {
                 Step::Reject => sent.rejected += batch.len() as u64,
                 Step::Halve => {
                     let second = batch.split_off(batch.len() / 2);
-                    let halves = suspicion.of_halves(about);
+                    let halves = suspicion.of_parts();
                     line.extend([(batch, halves), (second, halves)]);
                 }
             }
@@ -297,11 +297,21 @@ mod tests {
     fn what_was_shown_of_a_batch_is_not_held_against_its_items_once_everything_is_refused() {
         let mut suspicion = Suspicion::default();
         (0..5).for_each(|number| suspicion.refused(Some(About::Data), after(number)));
-        let mut item = suspicion.of_halves(Some(About::Data));
+        let mut item = suspicion.of_parts();
         for _ in 0..10 {
             item.refused(Some(About::Data), after(5));
             let doubt = Evidence { about: Some(About::Data), can_be_split: false, doubt: true, usual_streak: 0.0 };
             assert_eq!(item.step(doubt), Step::Wait);
+        }
+    }
+
+    #[test]
+    fn what_unclear_refusals_showed_of_a_batch_says_nothing_of_its_parts() {
+        for (about, proofs) in [(Some(About::Data), 4), (Some(About::Unclear), 0), (None, 0)] {
+            let mut suspicion = Suspicion::default();
+            (0..5).for_each(|number| suspicion.refused(about, after(number)));
+            let part = suspicion.of_parts();
+            assert_eq!((part.proofs, part.own), (proofs, false), "{about:?}");
         }
     }
 

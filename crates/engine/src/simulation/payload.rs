@@ -6,7 +6,7 @@ const MARK: &str = "span-";
 const DIGITS: usize = 10;
 
 /// A request with one span for each id, all of one resource and scope.
-pub(super) fn encode(ids: &[u64], padding: usize) -> Bytes {
+pub(crate) fn encode(ids: &[u64], padding: usize) -> Bytes {
     let spans: Vec<u8> = ids.iter().flat_map(|id| field(2, &span(*id, padding))).collect();
     let resource_spans = field(2, &spans);
     Bytes::from(field(1, &resource_spans))
@@ -34,7 +34,7 @@ fn field(number: u8, content: &[u8]) -> Vec<u8> {
 }
 
 /// The ids of all spans in request bodies.
-pub(super) fn decode(bodies: &[Bytes]) -> Vec<u64> {
+pub(crate) fn decode(bodies: &[Bytes]) -> Vec<u64> {
     bodies.iter().flat_map(|body| find(body)).collect()
 }
 

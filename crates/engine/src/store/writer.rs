@@ -18,8 +18,8 @@ use weir_journal::{AppendError, Entry, NewEntry, Owed, QueueId};
 use super::{Busy, Clock, Command, ORPHANS_WAIT, StoreStats, TRY_AGAIN};
 use crate::account::Account;
 use crate::accounts::Accounts;
-use crate::books::{DropReason, Fate};
-use crate::obligation::{Deposit, Obligation};
+use crate::books::DropReason;
+use crate::obligation::Deposit;
 use crate::seldom::Seldom;
 use crate::settings::Fsync;
 
@@ -233,15 +233,13 @@ impl Writer {
     }
 
     fn give_up_orphans(&self) {
-        let now = self.parts.clock.elapsed();
-        let waited = |orphan: &Arc<Account>| orphan.orphaned_at().is_some_and(|at| now >= at + ORPHANS_WAIT);
-        for orphan in self.parts.accounts.orphans().iter().filter(|orphan| waited(orphan)) {
-            for leftover in orphan.take_leftovers() {
-                Obligation::left_behind(leftover, orphan).finish(&Fate::Dropped(DropReason::BacklogAge));
-            }
-            if orphan.backlog().entries > 0 {
+        let Some(time) = self.parts.clock.elapsed().checked_sub(ORPHANS_WAIT) else { return };
+        for orphan in self.parts.accounts.orphans() {
+            orphan.if_orphan_since(time, || {
                 orphan.evict_backlog(0, u64::MAX, DropReason::BacklogAge);
-            }
+                // Parts of what is given up.
+                drop(orphan.take_leftovers());
+            });
         }
     }
 

@@ -1,6 +1,6 @@
 //! What one queue is owed of one segment.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::bits::Bits;
 use crate::model::{Entry, Loss};
@@ -15,8 +15,8 @@ pub(crate) struct Ledger {
     owed: Bits,
     /// Those of `owed` that somebody has taken.
     taken: Bits,
-    /// Those of `owed` that are not to be evicted.
-    pinned: BTreeSet<u32>,
+    /// Of those of `owed` that are delivered in parts, the items that need no more delivery; `total` is without them.
+    completed_items: BTreeMap<u32, u64>,
     total: Loss,
     untaken: u64,
 }
@@ -32,14 +32,6 @@ impl Ledger {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.total.entries == 0
-    }
-
-    pub(crate) fn has_pins(&self) -> bool {
-        !self.pinned.is_empty()
-    }
-
-    pub(crate) fn is_pinned(&self, index: u32) -> bool {
-        self.pinned.contains(&index)
     }
 
     pub(crate) fn owes(&self, index: u32) -> bool {
@@ -63,13 +55,15 @@ impl Ledger {
         new
     }
 
-    /// Whether the entry is owed.
-    pub(crate) fn pin(&mut self, index: u32) -> bool {
-        let owed = self.owes(index);
-        if owed {
-            self.pinned.insert(index);
+    /// Some items of an entry are owed no more. How many less that makes in all; none when the entry is not owed.
+    pub(crate) fn complete_items(&mut self, index: u32, items: u64) -> Option<u64> {
+        if !self.owes(index) {
+            return None;
         }
-        owed
+        let items = items.min(self.total.items);
+        *self.completed_items.entry(index).or_default() += items;
+        self.total.items -= items;
+        Some(items)
     }
 
     /// Whether the entry was untaken.
@@ -86,7 +80,7 @@ impl Ledger {
         released
     }
 
-    /// Removes an entry that counted for about `guess`.
+    /// Removes an entry that counted for about `guess` when it was entered.
     pub(crate) fn settle(&mut self, index: u32, guess: Loss) -> Option<Loss> {
         if !self.owed.remove(index) {
             return None;
@@ -94,12 +88,10 @@ impl Ledger {
         if !self.taken.remove(index) {
             self.untaken -= 1;
         }
-        self.pinned.remove(&index);
+        let items = guess.items.saturating_sub(self.completed_items.remove(&index).unwrap_or(0));
         let settled = match self.total.entries {
             1 => self.total,
-            _ => {
-                Loss { entries: 1, items: guess.items.min(self.total.items), bytes: guess.bytes.min(self.total.bytes) }
-            }
+            _ => Loss { entries: 1, items: items.min(self.total.items), bytes: guess.bytes.min(self.total.bytes) },
         };
         self.total.entries -= settled.entries;
         self.total.items -= settled.items;
@@ -107,10 +99,11 @@ impl Ledger {
         Some(settled)
     }
 
-    /// What an entry of it counts for on average.
+    /// What an entry of it counted for on average when it was entered.
     pub(crate) fn average(&self) -> Loss {
         let entries = self.total.entries.max(1);
-        Loss { entries: 1, items: self.total.items / entries, bytes: self.total.bytes / entries }
+        let items = self.total.items + self.completed_items.values().sum::<u64>();
+        Loss { entries: 1, items: items / entries, bytes: self.total.bytes / entries }
     }
 
     /// What is owed, from `index` on.

@@ -63,7 +63,7 @@ pub(super) fn evict(journal: &Journal, queue: QueueId, limits: Limits) -> Loss {
 pub(super) fn evict_segment(journal: &Journal, may_lose: &dyn Fn(QueueId) -> bool) -> Vec<(QueueId, Loss)> {
     let mut index = journal.index();
     let goes = |debtors: &[QueueId]| !debtors.is_empty() && debtors.iter().copied().all(may_lose);
-    let found = index.segments.keys().find_map(|id| Some((*id, index.free_debtors(*id).filter(|all| goes(all))?)));
+    let found = index.segments.keys().map(|id| (*id, index.debtors(*id))).find(|(_, debtors)| goes(debtors));
     let Some((id, debtors)) = found else { return Vec::new() };
     debtors.into_iter().map(|queue| (queue, index.settle_segment(queue, id))).collect()
 }
@@ -79,7 +79,7 @@ fn plan(index: &mut Index, queue: QueueId, limits: Limits, from: u64) -> Plan {
         return Plan::Done;
     }
     let all_goes = surplus >= ledger.total().bytes || segment.newest_ms < limits.not_before_ms;
-    if all_goes && !ledger.has_pins() {
+    if all_goes {
         return Plan::Went(index.settle_segment(queue, id));
     }
     let Segment { seal, end, durable_end, .. } = *segment;
@@ -127,7 +127,7 @@ impl Part<'_> {
         let last_known = known.last().map(|entry| entry.position.index);
         let mut known = known.iter().peekable();
         loop {
-            let Some(number) = next_evictable(&index, self.queue, self.segment, self.next) else { return true };
+            let Some(number) = next_owed(&index, self.queue, self.segment, self.next) else { return true };
             if !is_all && last_known.is_none_or(|last| last < number) {
                 return true;
             }
@@ -145,7 +145,6 @@ impl Part<'_> {
     }
 }
 
-fn next_evictable(index: &Index, queue: QueueId, segment: u64, from: u32) -> Option<u32> {
-    let ledger = index.get(queue)?.ledgers.get(&segment)?;
-    ledger.owed_from(from).find(|number| !ledger.is_pinned(*number))
+fn next_owed(index: &Index, queue: QueueId, segment: u64, from: u32) -> Option<u32> {
+    index.get(queue)?.ledgers.get(&segment)?.owed_from(from).next()
 }

@@ -23,12 +23,11 @@ pub(crate) enum Safety {
 pub(crate) enum Debt {
     Open {
         taken: bool,
-        pinned: bool,
+        /// Items that it has got.
+        completed: u64,
     },
     /// Completed, or refused; `noted`: before a tidy that returned, or cut off. Only power loss brings that back.
-    Done {
-        noted: bool,
-    },
+    Done { noted: bool },
 }
 
 pub(crate) struct Item {
@@ -77,8 +76,10 @@ pub(crate) struct Book {
 }
 
 impl Item {
-    pub(crate) fn loss(&self) -> Loss {
-        Loss { entries: 1, items: u64::from(self.items), bytes: self.payload.len() as u64 }
+    /// What it counts for.
+    pub(crate) fn loss(&self, queue: usize) -> Loss {
+        let completed = if let Some(Debt::Open { completed, .. }) = self.debts.get(&queue) { *completed } else { 0 };
+        Loss { entries: 1, items: u64::from(self.items) - completed, bytes: self.payload.len() as u64 }
     }
 
     pub(crate) fn is_open(&self, queue: usize) -> bool {
@@ -156,7 +157,7 @@ impl Book {
         let mut backlog = Backlog { untaken_entries: self.untaken(queue).len() as u64, ..Backlog::default() };
         for (_, item) in self.open(queue) {
             backlog.entries += 1;
-            backlog.items += u64::from(item.items);
+            backlog.items += item.loss(queue).items;
             backlog.bytes += item.payload.len() as u64;
             backlog.oldest_ms = backlog.oldest_ms.or(Some(item.written_ms));
         }
@@ -168,14 +169,13 @@ impl Book {
         let mut bytes = self.backlog(queue).bytes;
         let mut loss = Loss::default();
         for item in &mut self.all {
-            let Some(Debt::Open { pinned, .. }) = item.debts.get(&queue) else { continue };
-            if *pinned {
+            if !item.is_open(queue) {
                 continue;
             }
             if bytes <= max_bytes && item.written_ms >= not_before_ms {
                 break;
             }
-            let Loss { entries, items, bytes: gone } = item.loss();
+            let Loss { entries, items, bytes: gone } = item.loss(queue);
             bytes -= gone;
             loss = Loss { entries: loss.entries + entries, items: loss.items + items, bytes: loss.bytes + gone };
             item.complete(queue);

@@ -113,7 +113,7 @@ impl World {
             8..=10 => self.take(queue),
             11..=14 => self.complete(queue),
             15 => self.release(queue),
-            16 => self.pin(queue),
+            16 => self.complete_items(queue),
             17 => self.evict(queue),
             18 => self.sync(),
             _ => self.tidy(),
@@ -129,7 +129,7 @@ impl World {
             let owed = self.owed();
             let debt = |owed: &Owed| {
                 let queue = self.queues.iter().position(|id| *id == owed.queue).unwrap();
-                (queue, Debt::Open { taken: owed.taken, pinned: false })
+                (queue, Debt::Open { taken: owed.taken, completed: 0 })
             };
             let debts = owed.iter().map(debt).collect();
             let items = self.rng.u32(..50);
@@ -255,7 +255,7 @@ impl World {
         }
         assert!(self.journal.complete(id, &entry));
         assert!(!self.journal.complete(id, &entry) && !self.journal.is_owed(id, &entry));
-        assert!(!self.journal.release(id, &entry) && !self.journal.pin(id, &entry));
+        assert!(!self.journal.release(id, &entry) && !self.journal.complete_items(id, &entry, 1));
         self.book.all[number].complete(queue);
     }
 
@@ -265,11 +265,12 @@ impl World {
         self.book.all[number].set_taken(queue, false);
     }
 
-    fn pin(&mut self, queue: usize) {
+    fn complete_items(&mut self, queue: usize) {
         let Some((number, entry)) = self.any_open(queue) else { return };
-        assert!(self.journal.pin(self.queues[queue], &entry));
-        if let Some(Debt::Open { pinned, .. }) = self.book.all[number].debts.get_mut(&queue) {
-            *pinned = true;
+        let items = self.rng.u64(..=self.book.all[number].loss(queue).items);
+        assert!(self.journal.complete_items(self.queues[queue], &entry, items));
+        if let Some(Debt::Open { completed, .. }) = self.book.all[number].debts.get_mut(&queue) {
+            *completed += items;
         }
     }
 

@@ -186,7 +186,7 @@ fn a_file_vanishes_with_entries_that_are_taken() {
     let queue = journal.queue("a");
     let taken = journal.take(queue, 60, &mut |_| true).unwrap().entries;
     assert_eq!(taken.len(), 2);
-    assert!(journal.pin(queue, &taken[0].0));
+    assert!(journal.complete_items(queue, &taken[0].0, 3));
     fs.remove(SEGMENT).unwrap();
     let chunk = journal.take(queue, usize::MAX, &mut |_| true).unwrap();
     assert_eq!((chunk.entries.len(), chunk.damaged.entries, chunk.damaged.items), (0, 4, 28));
@@ -284,22 +284,54 @@ fn more_segments_than_descriptors() {
 fn only_a_segment_that_nobody_needs_is_given_up() {
     let fs = SimFs::new(1);
     let (mut writer, journal, _) = start(&fs, 4096);
-    let [dear, cheap, pinned] = ["dear", "cheap", "pinned"].map(|name| journal.queue(name));
-    for owed in [&[dear, cheap][..], &[pinned, cheap], &[cheap], &[cheap]] {
+    let [dear, cheap, parts] = ["dear", "cheap", "parts"].map(|name| journal.queue(name));
+    for owed in [&[dear, cheap][..], &[cheap], &[cheap, parts], &[cheap]] {
         append(&mut writer, &[vec![1; 3000]], owed);
     }
-    let taken = journal.take(pinned, 1, &mut |_| true).unwrap().entries.remove(0).0;
-    assert!(journal.pin(pinned, &taken));
+    let taken = journal.take(parts, 1, &mut |_| true).unwrap().entries.remove(0).0;
+    assert!(journal.complete_items(parts, &taken, 4));
     let segments = journal.stats().segments;
 
     let may_lose = |queue| queue != dear;
-    let third = journal.evict_segment(&may_lose);
-    assert_eq!(third, [(cheap, Loss { entries: 1, items: 7, bytes: 3000 })]);
+    let all = Loss { entries: 1, items: 7, bytes: 3000 };
+    assert_eq!(journal.evict_segment(&may_lose), [(cheap, all)], "the second");
     writer.tidy().unwrap();
     assert_eq!(journal.stats().segments, segments - 1, "and its space is free");
+    let third = journal.evict_segment(&may_lose);
+    assert_eq!(
+        third,
+        [(cheap, all), (parts, Loss { items: 3, ..all })],
+        "what is delivered in parts goes as what is left of it"
+    );
+    assert!(!journal.complete_items(parts, &taken, 3) && !journal.complete(parts, &taken));
     assert_eq!(journal.evict_segment(&may_lose).len(), 1, "the fourth");
-    assert_eq!(journal.evict_segment(&may_lose), [], "one is dear, one is being delivered in parts");
+    assert_eq!(journal.evict_segment(&may_lose), [], "one is dear");
     assert_eq!(journal.evict_segment(&|_| true).len(), 2, "the first");
+}
+
+#[test]
+fn what_is_put_off_comes_after_everything_else() {
+    let fs = SimFs::new(1);
+    let (mut writer, journal, _) = start(&fs, 4096);
+    let queue = journal.queue("a");
+    let payloads: Vec<Vec<u8>> = (0..6).map(|number| vec![number; 3000]).collect();
+    payloads.iter().for_each(|payload| drop(append(&mut writer, std::slice::from_ref(payload), &[queue])));
+    let next = || {
+        let chunk = journal.take(queue, 3000, &mut |_| true).unwrap();
+        let (entry, range) = chunk.entries[0].clone();
+        (chunk.buffer[range][0], entry)
+    };
+    let mut order = Vec::new();
+    for _ in 0..8 {
+        let (number, entry) = next();
+        order.push(number);
+        assert!(number % 2 == 1 || journal.put_off(queue, &entry));
+    }
+    assert_eq!(order, [0, 1, 2, 3, 4, 5, 0, 2]);
+    journal.begin_again(queue);
+    let (number, entry) = next();
+    assert_eq!((number, journal.backlog(queue).untaken_entries), (0, 2));
+    assert!(journal.complete(queue, &entry) && !journal.put_off(queue, &entry));
 }
 
 /// An entry that several queues are owed is lost to each of them, and on the disk it is one.

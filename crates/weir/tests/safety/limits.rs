@@ -8,12 +8,12 @@ use weir_plan::{Backlog, Overflow, Pipeline};
 
 use crate::clients::{SPANS, ids, is_polite, request, send, send_all, send_at_once, send_singly};
 use crate::data_dir::DataDir;
-use crate::support::backend::Backend;
-use crate::support::eventually;
+use crate::support::backend::{Backend, Say};
 use crate::support::gateway::{DOWN, Gateway, arrived, faults, pipeline, sink};
 use crate::support::grpc::OK;
 use crate::support::metrics::{Scrape, whole};
 use crate::support::process::{Weir, manifest};
+use crate::support::{eventually, payload};
 
 const LIMIT: u64 = 1 << 20;
 /// Requests of some 20 KiB, twice of what the limit allows.
@@ -161,6 +161,23 @@ async fn what_is_too_old_is_dropped_and_counted() {
     })
     .await;
     assert!(arrived(&sick)[0] > 10 * SPANS);
+}
+
+/// However many parts of it are on their way.
+#[tokio::test]
+async fn what_was_taken_apart_is_dropped_when_it_is_too_old() {
+    let backend = Backend::scripted(|_, _| Say::Code(3, "a header is missing", None)).await;
+    let dir = DataDir::new();
+    let gateway = Gateway::with(aged(backend.address, Duration::from_secs(3)), hasty(&dir).await).await;
+    send_all(gateway.at.grpc, 0..10, 100).await;
+    eventually("it is taken apart", async || {
+        backend.captured().iter().any(|request| (payload::ids(&request.message).len() as u64) < SPANS)
+    })
+    .await;
+    gateway.settle().await;
+    let books = gateway.books("backend");
+    assert_eq!((books.accepted, books.dropped["backlog_age"]), (10 * SPANS, 10 * SPANS), "{books:?}");
+    dir.becomes_empty().await;
 }
 
 /// Age does not begin anew with the process.

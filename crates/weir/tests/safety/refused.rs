@@ -10,12 +10,14 @@ use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 use weir_engine::Settings;
-use weir_plan::{Pipeline, Protocol};
+use weir_engine::settings::MEMORY_MIN;
+use weir_plan::{Input, Pipeline, Protocol};
 
-use crate::clients::{SPANS, ids, send_all};
+use crate::clients::{SPANS, ids, send_all, send_singly};
 use crate::data_dir::DataDir;
 use crate::support::backend::{Backend, Captured, Say};
 use crate::support::gateway::{Gateway, output, pipeline, sink};
+use crate::support::grpc::OK;
 use crate::support::process::{Weir, manifest};
 use crate::support::{eventually, http, payload};
 
@@ -146,6 +148,22 @@ async fn successes_that_are_no_answers_of_otlp_cost_nothing() {
     join_all(answers.map(|(protocol, said)| costs_nothing(protocol, said, "refused", "not_otlp".to_owned()))).await;
 }
 
+/// It speaks OTLP, has read the request, and says that nothing of it is to be sent again: that is believed and shown.
+#[tokio::test]
+async fn a_success_that_rejects_everything_is_shown() {
+    let (dir, away) = (DataDir::new(), Arc::new(AtomicBool::new(true)));
+    let backend = refusing(&away, Say::Partial(10)).await;
+    let gateway = gateway(&dir, backend.address, Protocol::Grpc).await;
+    send_singly(gateway.at.grpc, 0..1, 100).await;
+    gateway.settle().await;
+    assert_eq!(gateway.books("backend").rejected["partial_success"], SPANS);
+    assert_eq!(state(&gateway).await, ("refused".into(), "partial_success".into()));
+    away.store(false, Ordering::SeqCst);
+    send_singly(gateway.at.grpc, 1..2, 100).await;
+    gateway.settle().await;
+    assert_eq!(state(&gateway).await.0, "ok");
+}
+
 /// What a backend fails at again and again while it takes everything else is found, and the rest is delivered. It is only
 /// given up if the answer may mean it.
 #[tokio::test]
@@ -181,6 +199,49 @@ async fn what_alone_is_refused_again_and_again_does_not_keep_its_neighbours() {
         })
         .await;
     }
+}
+
+/// More bad items than there are places for what waits: they do not keep the others, although nobody sends anything else.
+#[tokio::test]
+async fn the_good_arrive_however_many_are_refused() {
+    join_all([500, 400].map(the_good_arrive)).await;
+}
+
+async fn the_good_arrive(code: u16) {
+    /// With so many pipelines each has 50 places.
+    const PIPELINES: usize = 40;
+    const SENT: u64 = 400;
+    let (dir, away) = (DataDir::new(), Arc::new(AtomicBool::new(true)));
+    let is_bad = |id: &u64| id.is_multiple_of(5);
+    let is_away = Arc::clone(&away);
+    let backend =
+        Backend::scripted(move |_, request: &Captured| match payload::ids(&request.message).iter().any(is_bad) {
+            _ if is_away.load(Ordering::SeqCst) => Say::Code(503, "later", None),
+            true => Say::Code(code, "no", None),
+            false => Say::Ok,
+        });
+    let backend = backend.await;
+    let idle = |number| {
+        let input = Input { otlp: false, ..Input::default() };
+        Pipeline { input, ..pipeline(&format!("idle-{number}"), backend.address) }
+    };
+    let mut pipelines: Vec<_> = (1..PIPELINES).map(idle).collect();
+    pipelines
+        .push(Pipeline { output: output(backend.address, Protocol::Http), ..pipeline("backend", backend.address) });
+    let settings = Settings { memory: MEMORY_MIN, spill_after: Duration::from_millis(1), ..dir.settings().await };
+    let gateway = Gateway::with(pipelines, settings).await;
+    let client = gateway.client().await;
+    for id in 1..=SENT {
+        // Each is on disk by itself.
+        assert_eq!(client.export(&payload::encoded(id, 1, 10)).await.code, OK);
+    }
+    away.store(false, Ordering::SeqCst);
+    let good: Vec<u64> = (1..=SENT).filter(|id| !is_bad(id)).collect();
+    eventually("everything that is good arrives", async || backend.taken_ids() == good).await;
+    let books = gateway.books("backend");
+    let rejected: u64 = books.rejected.values().sum();
+    assert_eq!((books.delivered, rejected + books.pending), (good.len() as u64, SENT / 5), "{code}: {books:?}");
+    assert!(books.dropped.is_empty(), "{code}: {books:?}");
 }
 
 /// However many spans a request has: where nothing passes, the search ends.

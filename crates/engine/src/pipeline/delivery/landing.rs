@@ -14,7 +14,7 @@ use super::super::pace::{self, Pace};
 use super::super::parked::Batch;
 use super::super::queue::Piece;
 use super::{Delivery, Flight, Stats};
-use crate::books::{DropReason, Fate};
+use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
 use crate::export::{About, Outcome, Refusal, RetryKind};
 
 /// A disk that did not give what it holds is asked again after this long.
@@ -110,11 +110,15 @@ impl Delivery {
     fn follow(&mut self, outcome: Outcome, answered: Answered) {
         match outcome {
             Outcome::Delivered { rejected, message } => {
+                self.delivered(&answered.batch, rejected, &message);
                 // One that takes a request and rejects all of it has taken nothing.
                 if rejected < answered.batch.items().max(1) {
                     self.traffic.takes(answered.number);
+                } else {
+                    // What that costs is in the log as a loss.
+                    let now = Instant::now();
+                    self.parts.stats.backend.becomes(State::Refused, PARTIAL_SUCCESS, &message, now);
                 }
-                self.delivered(&answered.batch, rejected, &message);
             }
             Outcome::Retry { kind, hint, message } => {
                 self.complain(kind, &message, answered.sent);

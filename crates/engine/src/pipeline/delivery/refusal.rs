@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::super::State;
+use super::super::Stats;
 use super::super::isolation::{Evidence, Step};
 use super::super::queue::Piece;
 use super::super::samples::Sample;
@@ -40,6 +41,7 @@ impl Delivery {
                 self.pace.failed(None, Instant::now());
                 self.split(answered, None, "retry", message);
             }
+            Step::Wait if hint.is_none() => self.wait(answered, kind, hint),
             Step::Halve | Step::Wait | Step::Reject => self.retry(answered.batch, kind, hint),
         }
     }
@@ -62,7 +64,7 @@ impl Delivery {
         }
         let Refusal { code, message, hint, .. } = refusal;
         match step {
-            Step::Wait => self.retry(answered.batch, RetryKind::Answered, hint),
+            Step::Wait => self.wait(answered, RetryKind::Answered, hint),
             Step::Halve => {
                 self.pace.failed(hint, now);
                 self.split(answered, Some(about), &code, &message);
@@ -70,6 +72,15 @@ impl Delivery {
             Step::Reject if about == About::Size => self.reject(answered, TOO_LARGE.to_owned(), &message),
             Step::Reject => self.reject(answered, code, &message),
         }
+    }
+
+    /// What was refused is sent again later. Where there is no place for it, the journal has it meanwhile.
+    fn wait(&mut self, answered: Answered, kind: RetryKind, hint: Option<Duration>) {
+        if self.is_crowded(&answered.batch) && self.put_off(&answered, hint) {
+            Stats::add(&self.parts.stats.retries, 1);
+            return self.pace.failed(hint, Instant::now());
+        }
+        self.retry(answered.batch, kind, hint);
     }
 
     /// What a refusal says of the batch, and what follows. The proofs are of its words: what these are taken for depends on
@@ -83,8 +94,9 @@ impl Delivery {
         }
         let evidence = self.evidence(about, can_be_split);
         match answered.batch.suspicion.step(evidence) {
-            // Where nothing more may leave, nothing else can be taken either: then the neighbours have to show it.
-            Step::Wait if answered.batch.pieces.len() > 1 && self.room() == 0 => Step::Halve,
+            Step::Wait if can_be_split && self.needs_room(&answered.batch) => Step::Halve,
+            // Where nothing else can leave, nothing else can be taken either: then the neighbours have to show it.
+            Step::Wait if answered.batch.pieces.len() > 1 && self.pace.is_probing() && !self.has_fresh() => Step::Halve,
             step => step,
         }
     }
@@ -123,8 +135,12 @@ impl Delivery {
     /// Sends the batch again in two halves.
     fn split(&mut self, answered: Answered, about: Option<About>, code: &str, message: &str) {
         let Answered { mut batch, bodies, sent, number } = answered;
-        let suspicion = batch.suspicion.of_halves(about);
+        let suspicion = batch.suspicion.of_parts();
         if batch.pieces.len() == 1 {
+            if self.room() == 0 {
+                // Its parts would need more places than it has.
+                return self.wait(Answered { batch, bodies, sent, number }, RetryKind::Answered, None);
+            }
             match split_piece(&batch.pieces[0], &bodies[0], &self.parts.budget) {
                 Split::Halves(pieces) => batch.pieces = pieces,
                 Split::SingleItem => return self.alone(Answered { batch, bodies, sent, number }, about, code, message),

@@ -14,6 +14,7 @@ use crate::account;
 use crate::export::{About, Outcome};
 use crate::settings::PIECE_BYTES;
 use crate::share::Share;
+use crate::store::{Io, Reads};
 
 const ENTRIES: u64 = 300;
 const PIECES: usize = 40;
@@ -120,6 +121,46 @@ async fn what_is_too_large_alone_is_given_up_whatever_was_taken_meanwhile() {
     }
     assert!(is_over(), "{:?}", account.books.snapshot());
     tasks.shutdown().await;
+}
+
+/// A pipeline's state, before its task runs.
+fn idle(account: Arc<Account>) -> Delivery {
+    let limits = Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 8 << 20, pieces: PIECES };
+    let crew = Crew {
+        backend: Arc::new(Silent),
+        account,
+        reads: Reads::new(Io::InPlace),
+        store: None,
+        reading: Arc::default(),
+    };
+    let (stats, clock) = (Arc::new(Stats::new(Instant::now())), Clock::simulated(1000));
+    let (budget, read_back) = (Budget::new(1 << 20), Budget::new(8 << 20));
+    let parts = Parts { crew, limits, budget, read_back, stats, clock, store: None };
+    Delivery::new(parts, mpsc::unbounded_channel().1)
+}
+
+/// What was shown of a whole batch in unclear words is held against none of its parts.
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_is_cut_off_a_batch_begins_without_its_proofs() {
+    let (account, now) = (with_backlog(), Instant::now());
+    let mut delivery = idle(Arc::clone(&account));
+    let piece = || Obligation::new(Bytes::from(vec![0; PROBE_BYTES]), 1, &Arc::default(), &account);
+    let pieces = [piece(), piece()].map(|obligation| Piece { obligation, since: now });
+    let mut batch = delivery.batch(pieces.into());
+    let mut traffic = Traffic::default();
+    for _ in 0..50 {
+        batch.suspicion.refused(None, traffic);
+        let number = traffic.leaves();
+        traffic.takes(number);
+    }
+    assert!(batch.suspicion.is_shown(0.0));
+    delivery.parked.park(batch, now);
+    delivery.pace.shut_out(None, now);
+    for _ in 0..2 {
+        let Some(Departure::Batch(probe, _)) = delivery.next_retry(now) else { panic!("one half, then the other") };
+        assert!(probe.pieces.len() == 1 && !probe.suspicion.is_shown(0.0));
+        probe.pieces.iter().for_each(|piece| piece.obligation.withdraw());
+    }
 }
 
 /// What the limit on pieces counts with: each in a batch of its own, and in a request.

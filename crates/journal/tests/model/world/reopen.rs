@@ -214,7 +214,7 @@ impl World {
                 };
                 let taken = self.rng.u32(..3) == 0;
                 assert!(taken || self.journal.release(self.queues[queue], entry));
-                item.debts.insert(queue, Debt::Open { taken, pinned: false });
+                item.debts.insert(queue, Debt::Open { taken, completed: 0 });
                 item.entry = Some(*entry);
                 if item.safety != Safety::Synced {
                     item.safety = safety;

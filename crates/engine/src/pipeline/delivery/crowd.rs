@@ -1,0 +1,106 @@
+//! What happens when so much was refused that there is no place for more of it. Were all places taken by what the backend
+//! never takes, nothing else could leave: the last of them are for what was not sent before.
+//!
+//! So what finds no place is taken apart until single pieces are refused, and these go back to the journal, which hands
+//! them out after everything else: the backlog goes round. A part of an entry is written again as an entry of its own, as
+//! the journal hands out whole ones only.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::super::pace::HINT_MAX;
+use super::super::parked::Batch;
+use super::super::queue::Piece;
+use super::Delivery;
+use super::landing::Answered;
+use crate::budget;
+
+/// One place in so many is for what was not sent before.
+const OF_PLACES_FOR_FRESH: usize = 8;
+
+/// What was put off is not tried again sooner than this: as long as the longest pause of what waits here.
+const ROUND: Duration = Duration::from_secs(30);
+
+/// What went back to the journal in this round.
+#[derive(Debug, Default)]
+pub(super) struct PutOff {
+    entries: u64,
+    /// When the next round may begin.
+    until: Option<Instant>,
+}
+
+impl Delivery {
+    /// Whether there is no place for a batch that was refused. Those of batches that are being tried again are kept for
+    /// them: what was shown of these would be lost.
+    pub(super) fn is_crowded(&self, batch: &Batch) -> bool {
+        if self.account().queue.is_none() {
+            return false;
+        }
+        let retried = self.flights.values().filter(|flight| flight.batch.attempts > 0).map(|flight| flight.pieces);
+        let kept = if batch.attempts == 0 { retried.sum() } else { 0 };
+        let places = self.parts.limits.pieces;
+        self.parked.pieces() + kept + batch.pieces.len() > places - places.div_ceil(OF_PLACES_FOR_FRESH)
+    }
+
+    /// Whether what was refused has to be taken apart: what passes of it makes room, and shows what does not.
+    pub(super) fn needs_room(&self, batch: &Batch) -> bool {
+        self.put_off.entries > 0 || self.is_crowded(batch)
+    }
+
+    /// Leaves a single piece that was refused to the journal, if that is possible; not to be tried before `hint`.
+    pub(super) fn put_off(&mut self, answered: &Answered, hint: Option<Duration>) -> bool {
+        let ([piece], [body]) = (answered.batch.pieces.as_slice(), answered.bodies.as_slice()) else { return false };
+        if !piece.obligation.put_off() {
+            return self.rewrite(piece, body);
+        }
+        let now = Instant::now();
+        let until = self.put_off.until.unwrap_or(now + ROUND);
+        self.put_off.entries += 1;
+        self.put_off.until = Some(until.max(now + hint.unwrap_or_default().min(HINT_MAX)));
+        true
+    }
+
+    /// Has a part of an entry written as an entry of its own.
+    fn rewrite(&self, piece: &Piece, body: &Bytes) -> bool {
+        let Some(store) = self.parts.store.as_ref().filter(|store| store.is_working()) else { return false };
+        // Not at the price of other data.
+        if self.account().room_for(body.len(), false).is_none() {
+            return false;
+        }
+        let Some(permit) = self.parts.budget.try_take(body.len()) else { return false };
+        let Some(deposit) = piece.obligation.rewrite(budget::charge(body.to_vec(), permit)) else { return false };
+        store.put(vec![deposit]);
+        true
+    }
+
+    /// What was put off is tried again when nothing else is left or there are places again, but not at once.
+    pub(super) fn begin_round(&mut self, now: Instant) {
+        if self.put_off.until.is_none_or(|at| at > now) {
+            return;
+        }
+        let has_places = self.room() > self.parts.limits.pieces / 2 + 1;
+        if has_places {
+            // Oldest first, as ever. Otherwise the journal goes on where it is: all of it gets its turn.
+            self.account().begin_again();
+        }
+        if has_places || !self.has_untried() {
+            self.put_off = PutOff::default();
+            self.backlog = true;
+        }
+    }
+
+    /// Whether the journal has something that was not put off in this round.
+    pub(super) fn has_untried(&self) -> bool {
+        self.put_off.entries == 0 || self.account().backlog().untaken_entries > self.put_off.entries
+    }
+
+    /// When what was put off is all that is left, and may be tried again.
+    pub(super) fn next_round(&self, now: Instant) -> Option<Instant> {
+        self.put_off.until.filter(|at| *at > now && self.backlog && self.draining.is_none())
+    }
+}

@@ -1,0 +1,129 @@
+//! More items that a backend never takes than there are places for.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use tokio::task::JoinSet;
+use weir_journal::{Durability, Fs, NewEntry, Options, Owed};
+use weir_plan::Signal;
+use weir_testkit::SimFs;
+
+use super::super::super::{Common, Limits, Pipeline};
+use super::*;
+use crate::account::{Account, Queue};
+use crate::accounts::Accounts;
+use crate::budget::Budget;
+use crate::export::{About, Backend, Outcome};
+use crate::settings::Fsync;
+use crate::share::Share;
+use crate::simulation::payload;
+use crate::store::{Clock, Io, Opened, Store};
+
+const PLACES: usize = 40;
+const ITEMS: u64 = 6000;
+/// In virtual time.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// Refuses every request with a bad item, in the same words.
+#[derive(Debug)]
+struct Picky {
+    about: About,
+    is_bad: fn(u64) -> bool,
+    taken: Mutex<BTreeSet<u64>>,
+}
+
+impl Picky {
+    fn answer(&self, bodies: &[Bytes]) -> Outcome {
+        let ids = payload::decode(bodies);
+        if ids.iter().any(|id| (self.is_bad)(*id)) {
+            return Outcome::refused(self.about, "no", "one of these");
+        }
+        self.taken.lock().unwrap().extend(ids);
+        Outcome::Delivered { rejected: 0, message: String::new() }
+    }
+}
+
+impl Backend for Picky {
+    fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            self.answer(&bodies)
+        })
+    }
+}
+
+/// A disk with a backlog of so many items in each entry.
+fn disk(items_per_entry: u64) -> SimFs {
+    let fs = SimFs::new(1);
+    let (mut writer, journal, _) =
+        weir_journal::open(Arc::new(fs.clone()), Options { segment_bytes: 1 << 20, seed: 1 }).unwrap();
+    let owed = [Owed { queue: journal.queue("traces/shop"), taken: false }];
+    for first in (1..=ITEMS).step_by(usize::try_from(items_per_entry).unwrap()) {
+        let ids: Vec<u64> = (first..first + items_per_entry).collect();
+        let payload = [payload::encode(&ids, 0)];
+        let entry = NewEntry { payload: &payload, items: u32::try_from(items_per_entry).unwrap(), owed: &owed };
+        writer.append(&[entry], 1000, Durability::Synced).unwrap();
+    }
+    writer.finish().unwrap();
+    fs
+}
+
+/// What is good arrives, and what is bad is not lost but, if the answer may mean it, rejected.
+async fn the_good_pass(about: About, is_bad: fn(u64) -> bool, items_per_entry: u64) {
+    let (clock, fs) = (Clock::simulated(1000), Arc::new(disk(items_per_entry)));
+    let opened = Opened::open(Arc::clone(&fs) as Arc<dyn Fs>, clock).unwrap();
+    let queue =
+        Queue::new(Arc::clone(&opened.journal), opened.journal.queue("traces/shop"), weir_plan::Backlog::default());
+    let share = Share::new(1 << 20, clock.started);
+    let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, Some(queue)));
+    let accounts = Arc::new(Accounts::new(vec![Arc::clone(&account)]));
+    let (store, writer) = Store::new(opened, accounts, Io::InPlace, clock, Fsync::Always);
+    let backend = Arc::new(Picky { about, is_bad, taken: Mutex::default() });
+    let limits = Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 8 << 20, pieces: PLACES };
+    let common = Common { limits, budget: Budget::new(4 << 20), store: Some(store), clock };
+    let (pipeline, delivery) =
+        Pipeline::new("shop".into(), Arc::clone(&account), Arc::clone(&backend) as Arc<dyn Backend>, common);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(delivery);
+    tasks.spawn(writer.run());
+
+    let good: BTreeSet<u64> = (1..=ITEMS).filter(|id| !is_bad(*id)).collect();
+    assert!(ITEMS - good.len() as u64 > 2 * PLACES as u64);
+    let (began, mut most) = (Instant::now(), 0);
+    while backend.taken.lock().unwrap().len() < good.len() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        most = most.max(pipeline.stats.parked.load(std::sync::atomic::Ordering::Relaxed));
+        let (taken, wanted) = (backend.taken.lock().unwrap().len(), good.len());
+        let (books, backlog) = (account.books.snapshot(), account.backlog());
+        assert!(began.elapsed() < PATIENCE, "{about:?}: {taken} of {wanted}: {books:?} {backlog:?}");
+        assert!(books.balanced() && books.dropped.is_empty(), "{books:?}");
+    }
+    assert!(most <= 2 * PLACES as u64, "{most} batches wait");
+    assert_eq!(*backend.taken.lock().unwrap(), good);
+    let books = account.books.snapshot();
+    assert_eq!(books.delivered, good.len() as u64, "{books:?}");
+    assert_eq!(books.rejected.values().sum::<u64>() + books.pending, ITEMS - good.len() as u64, "{books:?}");
+    assert!(about != About::Access || books.rejected.is_empty(), "{books:?}");
+    tasks.shutdown().await;
+    assert_eq!(account.books.snapshot().pending, account.backlog().items);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_good_pass_however_many_are_refused() {
+    for about in [About::Data, About::Unclear, About::Access] {
+        for items_per_entry in [1, 50] {
+            the_good_pass(about, |id| id % 50 == 7, items_per_entry).await;
+        }
+    }
+}
+
+/// With nothing before them that would pass.
+#[tokio::test(start_paused = true)]
+async fn the_good_are_found_behind_all_that_are_refused() {
+    for about in [About::Data, About::Unclear, About::Access] {
+        for items_per_entry in [1, 4] {
+            the_good_pass(about, |id| id <= 100, items_per_entry).await;
+        }
+    }
+}
