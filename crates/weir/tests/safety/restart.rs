@@ -148,7 +148,7 @@ async fn sigterm_while_clients_wait_keeps_their_data() {
     };
     let (answer, end) = tokio::join!(client.try_export(&body), end);
     assert_eq!(end.code(), Some(0));
-    let stopped = weir.logged("stopped").unwrap();
+    let stopped = weir.logged("stopped").unwrap_or_else(|| panic!("{:?}", weir.logs()));
     assert_eq!(stopped["balanced"], true, "{stopped}");
     // Either answer will do, as long as it is true.
     let answer = answer.expect("an answer");
