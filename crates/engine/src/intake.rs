@@ -5,6 +5,8 @@
 mod prepare;
 mod receipt;
 mod select;
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};

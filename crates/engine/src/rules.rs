@@ -330,6 +330,12 @@ impl Delta {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&counts);
     }
 
+    /// Whoever has it keeps everybody else from converting.
+    #[cfg(test)]
+    pub(crate) fn converter(&self) -> std::sync::MutexGuard<'_, Converter> {
+        self.converter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// All that is remembered, for the next process.
     pub(crate) fn snapshot(&self) -> Vec<u8> {
         self.converter.lock().unwrap_or_else(PoisonError::into_inner).snapshot()
