@@ -158,8 +158,8 @@ Examples:
 What a backend does not take at once is written to the data directory before the client gets its OK: it survives the
 end of this process and of the machine, and is delivered when the backend takes it. With --no-data-dir it is held in
 memory instead, and lost with the process. Outputs go through the proxies that the environment variables HTTPS_PROXY,
-HTTP_PROXY and NO_PROXY name. On SIGTERM or Ctrl-C, what is under way is finished first; a second signal
-ends at once.";
+HTTP_PROXY and NO_PROXY name. On SIGTERM or Ctrl-C, what is under way is finished first; another signal,
+a second later or more, ends at once.";
 
 /// Headings of the options.
 const PORTS: &str = "Ports";

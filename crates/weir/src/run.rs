@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use weir_engine::settings::Admin;
 use weir_engine::{Addresses, Changes, Engine, Entrance, Settings, Snapshot, settings};
 use weir_resources::{Loaded, LogOutputs, Report};
@@ -168,7 +170,7 @@ impl Gateway {
                 read = securing.done() => self.secure(read),
             }
         };
-        tracing::info!("stopping: finishing what is under way; another signal ends at once");
+        tracing::info!("stopping: finishing what is under way; another signal, a second later or more, ends at once");
         let stopped = self.engine.shutdown(signals.next()).await;
         stopped.books.iter().for_each(report);
         if !stopped.in_order {
@@ -262,22 +264,35 @@ fn report((exporter, books): &(String, Snapshot)) {
     tracing::info!(exporter, accepted, recovered, delivered, filtered, dropped, rejected, pending, balanced, "stopped");
 }
 
+/// What comes this soon after a signal is the same wish: terminals, supervisors and timeout(1) signal a process and then
+/// its group.
+const ECHO: Duration = Duration::from_secs(1);
+
 /// The signals that end the program.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    heard: Option<Instant>,
 }
 
 impl Signals {
     fn new() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+        let (terminate, interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt, heard: None })
     }
 
+    /// The next signal that is no echo of the one before. May be dropped and called again.
     async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            if self.heard.is_none_or(|heard| heard.elapsed() >= ECHO) {
+                self.heard = Some(Instant::now());
+                return;
+            }
         }
     }
 }

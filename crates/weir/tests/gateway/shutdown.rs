@@ -132,6 +132,24 @@ async fn what_cannot_be_delivered_by_the_deadline_is_counted() {
     assert_eq!(stopped["balanced"], true, "{stopped}");
 }
 
+/// As by timeout(1), which signals its child and then its group, or by a terminal that is closed. Of two signals of one
+/// kind the system may make one.
+#[tokio::test]
+async fn a_doubled_signal_is_one() {
+    let sink = sink(r#"{"fault": ["503:100"]}"#).await;
+    let options = ["--drain-timeout", "1h", "--spill-after", "10ms"];
+    let mut weir = Weir::start(&manifest("backend", sink.grpc), &options).await;
+    let client = Grpc::connect(weir.grpc).await;
+    assert_eq!(client.export(&payload::encoded(1, 10, 10)).await.code, OK);
+    for signal in [Signal::TERM, Signal::INT, Signal::TERM] {
+        weir.signal(signal);
+    }
+    eventually("it drains", async || weir.has_ended() || http::get(weir.health, "/").await.status == 503).await;
+    sink.set_faults(faults("{}"));
+    assert_eq!(weir.wait().await.code(), Some(0), "{:?}", weir.logs());
+    assert_eq!(arrived(&sink), (1..=10).collect::<Vec<_>>());
+}
+
 /// It ends at once, and says all the same what became of what was acknowledged.
 #[tokio::test]
 async fn a_second_signal_ends_at_once() {
@@ -144,7 +162,14 @@ async fn a_second_signal_ends_at_once() {
     }
     weir.signal(Signal::TERM);
     eventually("it drains", async || http::get(weir.health, "/").await.status == 503).await;
-    weir.signal(Signal::TERM);
+    eventually("a signal is taken for a second one", async || {
+        let ended = weir.has_ended();
+        if !ended {
+            weir.signal(Signal::TERM);
+        }
+        ended
+    })
+    .await;
     assert_eq!(weir.wait().await.code(), Some(1));
     let amiss: Vec<_> = weir.logs().into_iter().filter(|line| line["message"].to_string().contains("bug")).collect();
     assert!(amiss.is_empty(), "{amiss:?}");

@@ -157,6 +157,10 @@ impl Weir {
         self.wait().await;
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Waits for its end, and for its last log line.
     pub(crate) async fn wait(&mut self) -> ExitStatus {
         let status = in_time("end of weir", self.child.wait()).await.unwrap();
