@@ -218,7 +218,8 @@ pub(crate) struct RunArgs {
     /// How long a shutdown may take to deliver what is under way
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = limits::parse_duration)]
     pub(crate) drain_timeout: Duration,
-    /// Largest request taken, compressed and decompressed [default: 16MiB, or a quarter of --memory if that is less]
+    /// Largest request taken, compressed and decompressed: at most a quarter of --memory, and no more than all pipelines
+    /// together have room for, which the log tells [default: 16MiB]
     #[arg(long, help_heading = MEMORY, value_name = "SIZE", value_parser = limits::parse_size)]
     pub(crate) max_request_size: Option<usize>,
     /// Age at which clients are asked to reconnect, give or take a tenth, so that they spread over instances
