@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::output;
 use crate::runtime;
 use crate::scenario::children::{Launch, Process};
 use crate::scenario::http;
@@ -62,9 +63,8 @@ pub fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         let directory = std::env::temp_dir().join(format!("weir-demo-{}", std::process::id()));
         std::fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
         let mut processes = Processes::start(&args, &directory).await?;
-        welcome(&directory)?;
         tokio::select! {
-            shown = show(&mut processes, args.seconds) => shown?,
+            shown = show(&mut processes, &directory, args.seconds) => shown?,
             () = stop => {}
         }
         processes.stop().await?;
@@ -137,7 +137,7 @@ impl Processes {
         self.sink.stop(PATIENCE).await?;
         let report: SinkReport = serde_json::from_slice(&report).context("cannot read the sink's report")?;
         let (received, duplicates) = (sink::received(&report), report.duplicates);
-        say(&format!("\nstopped; the backend received {received}; {duplicates} of them twice"))
+        say(&format!("\nstopped; the backend received {received}; {duplicates} of them twice")).map(drop)
     }
 }
 
@@ -168,9 +168,9 @@ async fn until_up(process: &mut Process, port: u16, path: &str) -> anyhow::Resul
     Ok(())
 }
 
-fn welcome(directory: &Path) -> anyhow::Result<()> {
+fn welcome(directory: &Path) -> String {
     let logs = directory.display();
-    say(&format!(
+    format!(
         "Weir is running. Send it your own telemetry:
 
   OTLP/gRPC  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 OTEL_EXPORTER_OTLP_PROTOCOL=grpc
@@ -183,11 +183,14 @@ fn welcome(directory: &Path) -> anyhow::Result<()> {
 
 Ctrl-C ends.
 "
-    ))
+    )
 }
 
-/// One row a second.
-async fn show(processes: &mut Processes, seconds: Option<u64>) -> anyhow::Result<()> {
+/// One row a second, for as long as somebody reads them.
+async fn show(processes: &mut Processes, directory: &Path, seconds: Option<u64>) -> anyhow::Result<()> {
+    if !say(&welcome(directory))? {
+        return Ok(());
+    }
     let mut tick = interval(Duration::from_secs(1));
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     tick.tick().await;
@@ -197,10 +200,9 @@ async fn show(processes: &mut Processes, seconds: Option<u64>) -> anyhow::Result
         tick.tick().await;
         processes.check_alive()?;
         let now = Reading::take(&signals).await?;
-        if row % ROWS_PER_HEADING == 0 {
-            say(&heading(&signals))?;
+        if row % ROWS_PER_HEADING == 0 && !say(&heading(&signals))? || !say(&now.row(&before))? {
+            break;
         }
-        say(&now.row(&before))?;
         before = now;
     }
     Ok(())
@@ -262,7 +264,8 @@ impl Reading {
     }
 }
 
-fn say(line: &str) -> anyhow::Result<()> {
+/// Whether somebody reads it.
+fn say(line: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{line}").and_then(|()| out.flush()).context("cannot write to the terminal")
+    output::is_read(writeln!(out, "{line}").and_then(|()| out.flush()))
 }
