@@ -40,11 +40,16 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 ///
 /// # Errors
 /// One diagnostic for each path that is missing, cannot be read, is not UTF-8, is larger than [`MAX_FILE_BYTES`], or
-/// is a directory without such a file.
+/// is a directory without such a file, and for a `-` too many.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Report> {
     let findings = Findings::default();
     let mut sources = Vec::new();
-    for path in paths {
+    for (number, path) in paths.iter().enumerate() {
+        if path == Path::new(STDIN) && paths[..number].contains(path) {
+            let message = "cannot read the standard input twice";
+            findings.push(Diagnostic::error(&Place::whole(STDIN), message).expected("- once"));
+            continue;
+        }
         for file in files_of(path, &findings) {
             sources.extend(read_file(&file, &findings));
         }

@@ -167,6 +167,11 @@ async fn a_directory_of_json_and_the_standard_input_are_read() {
     let ended = weir(&["try", "-", "--input", "-"]).await;
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("only one of them can be the standard input"), "{}", ended.err);
+    let ended = weir(&["check", "-", "-"]).await;
+    assert_eq!(
+        (ended.code, ended.err.as_str()),
+        (Some(1), "-: error: cannot read the standard input twice; expected - once\n")
+    );
 }
 
 /// `weir ... | head -1` is no reason to complain.
