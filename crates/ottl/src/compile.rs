@@ -13,7 +13,7 @@ use crate::value::{Value, compare};
 mod arguments;
 mod names;
 
-pub(crate) use names::without_context;
+pub(crate) use names::{unknown_function, without_context};
 
 /// Compiles everything of one group for one context.
 pub(crate) struct Compiler {

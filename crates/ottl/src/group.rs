@@ -3,7 +3,7 @@
 use bumpalo::Bump;
 
 use crate::ast;
-use crate::compile::{Compiler, without_context};
+use crate::compile::{Compiler, unknown_function, without_context};
 use crate::context::{Context, LEVELS};
 use crate::error::{Error, Fault, Origin};
 use crate::infer::{Hints, NoContext};
@@ -168,15 +168,19 @@ impl<'t> Parsed<'t> {
         statements.chain(self.conditions.iter().map(|parsed| (parsed.origin, parsed.text)))
     }
 
-    /// The first path without a context, and the text that has it.
-    fn bare_path(&self) -> Option<(Origin, &'t str, ast::Path)> {
-        fn in_tree<'t, T>(parsed: &Tree<'t, T>, hint: fn(&mut Hints, &T)) -> Option<(Origin, &'t str, ast::Path)> {
+    /// What the first text that has such a thing mentions, and that text; statements first.
+    fn first<M>(&self, mention: fn(Hints) -> Option<M>) -> Option<(Origin, &'t str, M)> {
+        fn of<'t, T, M>(
+            parsed: &Tree<'t, T>,
+            hint: fn(&mut Hints, &T),
+            mention: fn(Hints) -> Option<M>,
+        ) -> Option<(Origin, &'t str, M)> {
             let mut hints = Hints::default();
             hint(&mut hints, &parsed.tree);
-            hints.bare.map(|path| (parsed.origin, parsed.text, path))
+            mention(hints).map(|found| (parsed.origin, parsed.text, found))
         }
-        let mut conditions = self.conditions.iter().filter_map(|parsed| in_tree(parsed, Hints::condition));
-        let mut statements = self.statements.iter().filter_map(|parsed| in_tree(parsed, Hints::statement));
+        let mut conditions = self.conditions.iter().filter_map(|parsed| of(parsed, Hints::condition, mention));
+        let mut statements = self.statements.iter().filter_map(|parsed| of(parsed, Hints::statement, mention));
         statements.next().or_else(|| conditions.next())
     }
 
@@ -235,8 +239,11 @@ fn explain(problem: &NoContext, parsed: &Parsed<'_>, available: &[Context]) -> E
     let valid = available.iter().map(|context| context.name()).collect::<Vec<_>>().join(", ");
     match problem {
         NoContext::NoPath => {
-            if let Some((origin, text, path)) = parsed.bare_path() {
+            if let Some((origin, text, path)) = parsed.first(|hints| hints.bare) {
                 return Error::new(origin, text, without_context(&path, None, available));
+            }
+            if let Some((origin, text, call)) = parsed.first(|hints| hints.unknown) {
+                return Error::new(origin, text, unknown_function(&call.name, &call.name_range));
             }
             let fault = Fault::new(0..first.len(), "no path names a context to evaluate this in");
             Error::new(Origin::Group, first, fault.help(format!("start paths with one of {valid}")))

@@ -18,6 +18,8 @@ pub(crate) struct Hints {
     enums: BTreeSet<String>,
     /// The first path that names no context.
     pub(crate) bare: Option<Path>,
+    /// The first call of a function that there is in no context.
+    pub(crate) unknown: Option<Call>,
     /// Parameters of the lambdas around.
     locals: Vec<String>,
 }
@@ -81,6 +83,9 @@ impl Hints {
 
     fn call(&mut self, call: &Call) {
         self.functions.insert(call.name.clone());
+        if functions::find(&call.name).is_none() {
+            self.unknown.get_or_insert_with(|| call.clone());
+        }
         call.arguments.iter().for_each(|argument| self.value(&argument.value));
         call.keys.iter().for_each(|key| self.value(key));
     }

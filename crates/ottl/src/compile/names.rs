@@ -118,15 +118,17 @@ impl Compiler {
                 let message = format!("{name} does not exist in the context {}", self.context);
                 Err(Fault::new(range.clone(), message).help(format!("it exists in {only}")))
             }
-            None if functions::NEEDS_USER_AGENTS == name => {
-                Err(Fault::new(range.clone(), format!("{name} is not supported: it needs a database of user agents")))
-            }
-            None => {
-                let fault = Fault::new(range.clone(), format!("unknown function \"{name}\""));
-                Err(fault.did_you_mean(name, functions::names()))
-            }
+            None => Err(unknown_function(name, range)),
         }
     }
+}
+
+/// Says that no context has a function of that name.
+pub(crate) fn unknown_function(name: &str, range: &Range<usize>) -> Fault {
+    if functions::NEEDS_USER_AGENTS == name {
+        return Fault::new(range.clone(), format!("{name} is not supported: it needs a database of user agents"));
+    }
+    Fault::new(range.clone(), format!("unknown function \"{name}\"")).did_you_mean(name, functions::names())
 }
 
 /// Says which context a path lacks: of those that are available and have it, the one of the group, if that is a context
