@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::isolation::Suspicion;
-use super::queue::Piece;
+use super::queue::{Piece, Swept};
 use crate::obligation::Obligation;
 
 /// Pieces that travel in one request.
@@ -76,17 +76,30 @@ pub(super) struct Parked {
     bytes: usize,
     pieces: usize,
     due: BinaryHeap<Reverse<(Instant, Age)>>,
+    swept: Swept,
 }
 
 impl Parked {
     /// Keeps a batch with at least one piece until `due`.
     pub(super) fn park(&mut self, batch: Batch, due: Instant) {
+        if self.swept.is_due(self.pieces, self.bytes) {
+            self.sweep();
+        }
         let Some(oldest) = batch.pieces.first() else { return };
         let age = (oldest.since, batch.id);
         self.due.push(Reverse((due, age)));
         self.bytes += batch.bytes;
         self.pieces += batch.pieces.len();
         self.batches.insert(age, batch);
+    }
+
+    /// Removes everything that is not owed any more: some wait long for their time.
+    fn sweep(&mut self) {
+        self.batches.retain(|_, batch| batch.still_owed());
+        self.due.retain(|Reverse((_, age))| self.batches.contains_key(age));
+        self.bytes = self.batches.values().map(|batch| batch.bytes).sum();
+        self.pieces = self.batches.values().map(|batch| batch.pieces.len()).sum();
+        self.swept = Swept { places: self.pieces, bytes: self.bytes };
     }
 
     pub(super) fn len(&self) -> usize {
@@ -182,5 +195,47 @@ impl Parked {
         self.bytes = 0;
         self.pieces = 0;
         std::mem::take(&mut self.batches).into_values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use weir_plan::Signal;
+
+    use super::super::queue::EMPTY_BYTES;
+    use super::*;
+    use crate::account::Account;
+    use crate::share::Share;
+
+    /// Clients that give up while their data waits for its next attempt.
+    #[test]
+    fn what_has_ended_counts_for_little() {
+        let now = Instant::now();
+        let account = Account::new("traces/shop".into(), Signal::Traces, Share::new(usize::MAX, now), None);
+        let account = Arc::new(account);
+        let body = Bytes::from(vec![0; 64 << 10]);
+        let (mut parked, due) = (Parked::default(), now + Duration::from_secs(60));
+        let mut park = |id| {
+            let obligation = Obligation::new(body.clone(), 1, &Arc::default(), &account);
+            let pieces = vec![Piece { obligation: Arc::clone(&obligation), since: now }];
+            let suspicion = Suspicion::default();
+            let mut batch = Batch { id, bytes: 0, pieces, attempts: 1, not_before: None, suspicion };
+            batch.measure();
+            parked.park(batch, due);
+            obligation
+        };
+        let first = park(0);
+        (1..=1000).for_each(|id| park(id).withdraw());
+        let last = park(1001);
+        assert!(parked.bytes() <= 2 * EMPTY_BYTES && parked.pieces() <= 50, "{} {}", parked.bytes(), parked.pieces());
+        assert!(parked.due.len() <= 50);
+        let owed =
+            std::iter::from_fn(|| parked.pop_due(due)).filter_map(|mut batch| batch.still_owed().then_some(batch.id));
+        assert_eq!(owed.collect::<Vec<_>>(), [0, 1001]);
+        assert_eq!((parked.bytes(), parked.pieces()), (0, 0));
+        [first, last].iter().for_each(|obligation| obligation.withdraw());
     }
 }

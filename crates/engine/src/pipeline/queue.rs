@@ -22,19 +22,31 @@ pub(super) struct Piece {
 pub(super) struct Queue {
     pieces: VecDeque<Piece>,
     bytes: usize,
-    /// Places, and their bytes, that were left when the empty ones were removed last.
-    swept: (usize, usize),
+    swept: Swept,
+}
+
+/// Places, and their bytes, that were left when the empty ones were removed last.
+#[derive(Debug, Default)]
+pub(super) struct Swept {
+    pub(super) places: usize,
+    pub(super) bytes: usize,
+}
+
+impl Swept {
+    /// Whether so much has come since then that the empty ones are to be removed again.
+    pub(super) fn is_due(&self, places: usize, bytes: usize) -> bool {
+        places >= 2 * self.places + EMPTY_PLACES || bytes >= 2 * self.bytes + EMPTY_BYTES
+    }
 }
 
 /// So many empty places do not matter ...
 const EMPTY_PLACES: usize = 1024;
 /// ... nor so many bytes of them: what the metrics say of the queue is not far from what is in it.
-const EMPTY_BYTES: usize = 1 << 20;
+pub(super) const EMPTY_BYTES: usize = 1 << 20;
 
 impl Queue {
     pub(super) fn push(&mut self, obligation: Arc<Obligation>, since: Instant) {
-        let (places, bytes) = self.swept;
-        if self.pieces.len() >= 2 * places + EMPTY_PLACES || self.bytes >= 2 * bytes + EMPTY_BYTES {
+        if self.swept.is_due(self.pieces.len(), self.bytes) {
             self.sweep();
         }
         self.bytes += obligation.bytes();
@@ -45,7 +57,7 @@ impl Queue {
     fn sweep(&mut self) {
         self.pieces.retain(|piece| piece.obligation.is_owed());
         self.bytes = self.pieces.iter().map(|piece| piece.obligation.bytes()).sum();
-        self.swept = (self.pieces.len(), self.bytes);
+        self.swept = Swept { places: self.pieces.len(), bytes: self.bytes };
     }
 
     pub(super) fn is_empty(&self) -> bool {
