@@ -275,6 +275,20 @@ async fn connections_of_age_go_where_the_name_leads_now() {
     }
 }
 
+/// Otherwise all pipelines that started together would look their backends up at the same moment.
+#[tokio::test(start_paused = true)]
+async fn connections_of_one_moment_are_replaced_one_after_the_other() {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 4317));
+    let mut made = Vec::new();
+    for _ in 0..100 {
+        made.push(connections(&Names::new(&[address]), address, Protocol::Grpc).lanes().await.unwrap());
+    }
+    let (now, due) = (Instant::now(), |at| made.iter().filter(|lanes| lanes.is_due(at)).count());
+    assert!(made.iter().all(|lanes| lanes.since == now));
+    assert_eq!((due(now + AGE.mul_f64(0.9) - Duration::from_secs(1)), due(now + AGE.mul_f64(1.1))), (0, 100));
+    assert!((1..100).contains(&due(now + AGE)), "{}", due(now + AGE));
+}
+
 #[tokio::test]
 async fn connections_are_kept_while_the_name_server_is_ill() {
     let [sink] = Sink::each().await;
