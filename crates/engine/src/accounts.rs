@@ -117,6 +117,50 @@ mod tests {
         assert_eq!(account.books.losses().unsaid(), 0);
     }
 
+    /// What is logged on this thread until the guard is dropped.
+    fn captured() -> (tracing::subscriber::DefaultGuard, Arc<Mutex<Vec<u8>>>) {
+        #[derive(Clone, Default)]
+        struct Log(Arc<Mutex<Vec<u8>>>);
+        impl std::io::Write for Log {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0.lock().unwrap().write(bytes)
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let log = Log::default();
+        let (lines, writer) = (Arc::clone(&log.0), move || log.clone());
+        let subscriber = tracing_subscriber::fmt().without_time().with_ansi(false).with_target(false);
+        (tracing::subscriber::set_default(subscriber.with_writer(writer).finish()), lines)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_log_says_how_much_was_lost_of_which_pipeline_why_and_in_which_time() {
+        let (_guard, log) = captured();
+        let (_accounts, account) = looked_after();
+        account.books.arrive(100);
+        account.books.hold(100);
+        let refused = Fate::Rejected { code: "400".into(), cause: "no such field".into() };
+        for _ in 0..5 {
+            account.books.finish_held(10, &Fate::Dropped(DropReason::MemoryFull));
+            account.books.finish_held(1, &refused);
+        }
+        sleep(Duration::from_secs(100)).await;
+        let full = "WARN gave up data: the pipeline's share of the memory is full of what its backend does not take";
+        let refused = "WARN backend refused data for good";
+        let lines = String::from_utf8(log.lock().unwrap().clone()).unwrap();
+        assert_eq!(
+            lines.lines().map(str::trim_start).collect::<Vec<_>>(),
+            [
+                format!("{full} pipeline=\"traces/shop\" reason=\"memory_full\" items=10 seconds=0"),
+                format!("{refused} pipeline=\"traces/shop\" code=\"400\" cause=\"no such field\" items=1 seconds=0"),
+                format!("{full} pipeline=\"traces/shop\" reason=\"memory_full\" items=40 seconds=30"),
+                format!("{refused} pipeline=\"traces/shop\" code=\"400\" cause=\"no such field\" items=4 seconds=30"),
+            ]
+        );
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_pipeline_that_is_gone_is_forgotten_when_nothing_of_it_is_pending() {
         let (accounts, account) = looked_after();
