@@ -24,8 +24,7 @@ use bytes::Bytes;
 use weir_plan::{Compression, Endpoint, Output, Pipeline, Protocol, Signal};
 
 use crate::budget::{Budget, Permit};
-use crate::codec;
-use crate::{settings, store};
+use crate::{codec, legible, settings, store};
 use answer::Answer;
 use body::Chunks;
 use connections::Connections;
@@ -42,6 +41,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 const COPY_BELOW_BYTES: usize = 16 * 1024;
 /// Compressing more than this leaves the async workers.
 const INLINE_COMPRESS_BYTES: usize = 64 * 1024;
+/// How much of what a backend says is kept.
+const MAX_MESSAGE_CHARS: usize = 500;
 
 /// What became of one request to a backend.
 #[derive(Debug)]
@@ -73,7 +74,7 @@ pub(crate) struct Refusal {
     pub(crate) about: About,
     /// gRPC status name, HTTP status, or a word of ours: `too_large`, `not_otlp`.
     pub(crate) code: String,
-    /// The backend's own words, shortened.
+    /// The backend's own words, or ours.
     pub(crate) message: String,
     /// The backend asked not to be tried again before.
     pub(crate) hint: Option<Duration>,
@@ -107,6 +108,22 @@ impl Outcome {
 
     pub(crate) fn refused(about: About, code: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Refused(Refusal { about, code: code.into(), message: message.into(), hint: None })
+    }
+
+    /// The same with a message for people to read, whatever the backend, or what is in front of it, put there.
+    fn legible(mut self) -> Self {
+        let (Self::Delivered { message, .. } | Self::Retry { message, .. } | Self::Refused(Refusal { message, .. })) =
+            &mut self;
+        *message = legible::line(message, MAX_MESSAGE_CHARS);
+        self
+    }
+}
+
+impl Refusal {
+    /// Its code and its words; those over HTTP begin with their code.
+    pub(crate) fn cause(&self) -> String {
+        let Self { code, message, .. } = self;
+        if message.contains(code) { message.clone() } else { format!("{code}: {message}") }
     }
 }
 
@@ -299,7 +316,7 @@ impl Exporter {
 
 impl Backend for Exporter {
     fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
-        Box::pin(self.attempt(bodies))
+        Box::pin(async { self.attempt(bodies).await.legible() })
     }
 }
 

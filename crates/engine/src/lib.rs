@@ -25,6 +25,7 @@ mod codec;
 mod export;
 mod histogram;
 mod intake;
+mod legible;
 mod losses;
 mod metrics;
 mod obligation;

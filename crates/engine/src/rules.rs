@@ -17,7 +17,7 @@ use weir_temporality::{Converter, Undo};
 
 use crate::budget::{self, Permit, Purse, Shortage};
 use crate::seldom::Seldom;
-use crate::store;
+use crate::{legible, store};
 
 /// Statements may make a request twice as large, and small ones a little larger than that.
 const LEAST_GROWTH: usize = 64 << 10;
@@ -214,7 +214,7 @@ impl Rules {
             stats.matched.fetch_add(tally.matched, Ordering::Relaxed);
             stats.errors.fetch_add(tally.errors, Ordering::Relaxed);
             let Some(cause) = &tally.first_error else { continue };
-            let cause: String = cause.chars().take(MAX_CAUSE_CHARS).collect();
+            let cause = legible::line(cause, MAX_CAUSE_CHARS);
             stats.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| cause.clone());
             if self.reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {
                 let (pipeline, errors) = (&self.pipeline, tally.errors);

@@ -19,8 +19,6 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024;
 const FREE_BYTES: usize = 4 * 1024;
 /// Frames of an answer: empty ones have no end of their own.
 const MAX_FRAMES: usize = 1024;
-/// How much of a backend's error text is kept.
-const MAX_MESSAGE_CHARS: usize = 500;
 
 /// The code of a success that no OTLP backend gave.
 const NOT_OTLP: &str = "not_otlp";
@@ -135,9 +133,4 @@ pub(super) fn not_otlp(what: &str) -> Outcome {
     let message =
         format!("the answer is not one of an OTLP backend: {what}; check the endpoint, and what is in front of it");
     Outcome::refused(About::Access, NOT_OTLP, message)
-}
-
-/// A backend's text as far as it is kept.
-pub(super) fn shorten(text: &str) -> String {
-    text.chars().take(MAX_MESSAGE_CHARS).collect()
 }

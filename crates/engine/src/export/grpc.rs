@@ -24,7 +24,6 @@ pub(super) fn outcome(answer: &Answer, budget: &Budget) -> Outcome {
     }
     let fields = fields(answer);
     let message = text(fields, "grpc-message").map(percent_decode).unwrap_or_default();
-    let message = answer::shorten(&message);
     let hint = details(fields).and_then(|status| status.retry_delay);
     judge(code, message, hint)
 }

@@ -1,5 +1,6 @@
 //! What an HTTP answer means for the data that was sent.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
@@ -65,11 +66,14 @@ fn success(answer: &Answer, budget: &Budget) -> Outcome {
 fn message(answer: &Answer) -> String {
     let is_json = answer.content_type().as_deref() == Some("application/json");
     let status = weir_otlp::status::decode(&answer.body).filter(|_| !is_json);
-    let text = match status {
-        Some(status) if !status.message.is_empty() => status.message,
-        _ => String::from_utf8_lossy(&answer.body).trim().to_owned(),
+    let text = match &status {
+        Some(status) if !status.message.is_empty() => Cow::Borrowed(status.message.as_str()),
+        _ => String::from_utf8_lossy(&answer.body),
     };
-    format!("{}: {}", answer.status, answer::shorten(&text))
+    match text.trim() {
+        "" => answer.status.to_string(),
+        text => format!("{}: {text}", answer.status),
+    }
 }
 
 /// Retry-After in seconds or as an HTTP date (RFC 9110 10.2.3).

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpSocket;
 use weir_engine::Settings;
 use weir_engine::settings::MEMORY_MIN;
 use weir_plan::{Input, Pipeline, Protocol};
@@ -318,7 +318,11 @@ async fn answer_for_ever(mut stream: tokio::net::TcpStream, status: &str) -> u64
 
 /// A backend whose answers have no end; counts what it could send of each, and how many are over.
 async fn endless(status: &'static str, longest: Arc<AtomicU64>, answers: Arc<AtomicU64>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    // What it holds was not read, and is not to hide what was.
+    socket.set_send_buffer_size(4096).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(64).unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         loop {
@@ -342,9 +346,9 @@ async fn an_answer_without_an_end_is_not_read_to_its_end() {
         let gateway = gateway(&dir, address, Protocol::Http).await;
         send_all(gateway.at.grpc, 0..1, 100).await;
         eventually("its connections are closed", async || answers.load(Ordering::SeqCst) >= 2).await;
-        // What the sockets hold is not read.
+        // 64 KiB, and what the sockets hold.
         let longest = longest.load(Ordering::SeqCst);
-        assert!(longest < 32 << 20, "{status}: {longest} bytes");
+        assert!(longest < 1 << 20, "{status}: {longest} bytes");
         assert_eq!(gateway.books("backend").pending, SPANS);
     }
 }
@@ -382,6 +386,30 @@ async fn what_a_backend_says_is_told_once_and_so_is_its_end() {
         away.store(false, Ordering::SeqCst);
         eventually("its end is told", async || told("takes data again").len() == 1).await;
         assert_eq!(told(begins).len(), 1);
+    }
+}
+
+/// Not with line breaks of its own, nor with what a terminal obeys, and its code once.
+#[tokio::test]
+async fn what_a_backend_says_is_shown_in_one_line() {
+    let (said, text) = ("boom\n\x1b[31mready", "boom  [31mready");
+    for (protocol, said, shown) in [
+        (Protocol::Http, Say::Code(500, said, None), format!("500 Internal Server Error: {text}")),
+        (Protocol::Http, Say::Code(503, said, None), format!("503 Service Unavailable: {text}")),
+        (Protocol::Http, Say::Code(403, said, None), format!("403 Forbidden: {text}")),
+        (Protocol::Http, Say::Code(500, "", None), "500 Internal Server Error".to_owned()),
+        (Protocol::Grpc, Say::Code(13, "boom%0A%1B[31mready", None), format!("INTERNAL: {text}")),
+        (Protocol::Grpc, Say::Code(7, "boom%0A%1B[31mready", None), text.to_owned()),
+    ] {
+        let (dir, backend) = (DataDir::new(), Backend::scripted(move |_, _| said.clone()).await);
+        let gateway = gateway(&dir, backend.address, protocol).await;
+        send_all(gateway.at.grpc, 0..1, 100).await;
+        eventually("it is shown", async || {
+            let page = http::get(gateway.at.admin, "/backends").await;
+            let backends: serde_json::Value = serde_json::from_slice(&page.body).unwrap();
+            backends[0]["message"] == *shown
+        })
+        .await;
     }
 }
 

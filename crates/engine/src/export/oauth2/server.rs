@@ -15,11 +15,12 @@ use serde_json::Value;
 use weir_plan::{OAuth2, Protocol, Tls};
 
 use super::{Grant, Granting, Issuer};
+use crate::export::MAX_MESSAGE_CHARS;
 use crate::export::connections::HTTP1_BUFFER;
 use crate::export::dial::{Connector, Dial};
 use crate::export::proxy::Proxy;
 use crate::export::resolve;
-use crate::settings;
+use crate::{legible, settings};
 
 /// The life of a token whose server names none, or none that can be understood.
 const DEFAULT_LIFE: Duration = Duration::from_secs(300);
@@ -113,7 +114,8 @@ impl Issuer for TokenServer {
             let answered = answered.unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())));
             answered.map_err(|cause| {
                 // The URL may hold credentials: its host is enough to find the culprit.
-                format!("cannot get a token from {}: {cause}", self.uri.host().unwrap_or("the token server"))
+                let host = self.uri.host().unwrap_or("the token server");
+                legible::line(&format!("cannot get a token from {host}: {cause}"), MAX_MESSAGE_CHARS)
             })
         })
     }
@@ -123,7 +125,6 @@ fn grant(headers: &HeaderMap, body: &[u8]) -> Result<Grant, String> {
     // The body may hold a token: its text never becomes part of a message.
     let answer: Answer = serde_json::from_slice(body).map_err(|_| {
         let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("not given");
-        let content_type = crate::export::answer::shorten(content_type);
         format!("the answer is not a JSON object with access_token (its content type: {content_type})")
     })?;
     let mut header = HeaderValue::from_str(&format!("Bearer {}", answer.access_token))

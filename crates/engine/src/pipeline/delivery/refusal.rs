@@ -114,7 +114,7 @@ impl Delivery {
                 self.concurrency.unreachable();
                 self.stands(State::Refused, code, message, now);
             }
-            About::Unclear => self.complain(RetryKind::Answered, &format!("{code}: {message}"), now),
+            About::Unclear => self.complain(RetryKind::Answered, &refusal.cause(), now),
             // It may be this batch alone, as long as it can be taken apart.
             About::Data | About::Size if step == Step::Wait || self.pace.is_probing() => {
                 self.stands(State::Refused, code, message, now);

@@ -1,0 +1,17 @@
+//! Text of others - what a backend says, what a client's data holds - as it may stand in the log and on a page.
+
+/// The beginning of a text, in one line and without what a terminal obeys.
+pub(crate) fn line(text: &str, most_chars: usize) -> String {
+    text.chars().take(most_chars).map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_become_spaces() {
+        assert_eq!(line("no\r\nlevel=error \x1b[31mgré\u{9b}1m\0\x7f", 100), "no  level=error  [31mgré 1m  ");
+        assert_eq!(line("déjà vu", 4), "déjà");
+    }
+}
