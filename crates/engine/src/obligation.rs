@@ -245,10 +245,10 @@ impl Obligation {
         }
     }
 
-    /// What it would cost to hold the piece if the client were answered now.
+    /// What it would cost to hold the piece if the client were answered now; nothing when the journal's writer has it.
     pub(crate) fn waiting_cost(&self) -> usize {
         match &*self.lock() {
-            Phase::Waiting { .. } => self.cost(),
+            Phase::Waiting { deposited: false, .. } => self.cost(),
             Phase::Split(parts) => parts.iter().map(|part| part.waiting_cost()).sum(),
             _ => 0,
         }
@@ -284,7 +284,7 @@ impl Obligation {
     pub(crate) fn deposit(self: &Arc<Self>, deposits: &mut Vec<Deposit>) {
         let mut phase = self.lock();
         match std::mem::replace(&mut *phase, Phase::Done) {
-            Phase::Waiting { body, sent, .. } => {
+            Phase::Waiting { body, sent, deposited: false } => {
                 self.account.depositing(body.len());
                 deposits.push(Deposit { obligation: Arc::clone(self), body: body.clone(), sent, inside: None });
                 *phase = if sent { Phase::Waiting { body, sent, deposited: true } } else { Phase::Storing };

@@ -79,12 +79,14 @@ pub(super) struct Receipt<'a> {
 
 impl Receipt<'_> {
     pub(super) async fn verdict(mut self) -> Verdict {
+        self.spill_for_laggards();
         self.wait_until(Instant::now() + self.patience()).await;
         let store = self.intake.store.as_ref().filter(|store| store.is_working());
         if let Some(store) = store.filter(|_| !self.ticket.is_secured())
             && self.finds_room_with(store, Instant::now() + ROOM_PATIENCE).await
         {
-            if !self.put(store) {
+            self.decided = true;
+            if !self.put(store, |_| true) {
                 return self.withdraw(Obstacle::Full);
             }
             // The writer withdraws what it cannot put on disk, unless the disk hangs.
@@ -123,11 +125,29 @@ impl Receipt<'_> {
         }
     }
 
+    /// What pipelines that lag get goes to the journal while the others deliver: one wait for the client, not one
+    /// after the other. When all of them lag, the client waits first, which slows it down.
+    fn spill_for_laggards(&self) {
+        let lags = |pipeline: &Pipeline| pipeline.account.lags(self.intake.spill_after);
+        let anyone_lags = self.pipelines().any(|pipeline| lags(pipeline));
+        if anyone_lags
+            && !self.pipelines().all(|pipeline| lags(pipeline))
+            && let Some(store) = self.intake.store.as_ref().filter(|store| store.is_working() && self.may_put(store))
+        {
+            // Without room for all of it, there may be some when the others have delivered.
+            self.put(store, |offer| lags(&offer.pipeline));
+        }
+    }
+
+    /// Whether the journal's writer has room for more.
+    fn may_put(&self, store: &Store) -> bool {
+        store.has_room(self.intake.budget.capacity() / OF_MEMORY_FOR_DISK)
+    }
+
     /// Waits until the writer may have it; false when it may not, or need not any more.
     async fn finds_room_with(&self, store: &Store, deadline: Instant) -> bool {
-        let limit = self.intake.budget.capacity() / OF_MEMORY_FOR_DISK;
         while !self.ticket.is_secured() && store.is_working() {
-            if store.has_room(limit) {
+            if self.may_put(store) || self.offers.iter().all(|offer| offer.open_cost() == 0) {
                 return true;
             }
             if Instant::now() >= deadline {
@@ -174,21 +194,21 @@ impl Receipt<'_> {
         self.intake.store.is_none() && self.intake.is_draining()
     }
 
-    /// Hands what is open to the journal; false when it may not: some backlog is full and nothing may be given up for new
-    /// data.
-    fn put(&mut self, store: &Store) -> bool {
-        self.decided = true;
+    /// Hands what is open of `these` to the journal; false when it may not: some backlog is full and nothing may be given
+    /// up for new data.
+    fn put(&self, store: &Store, these: impl Fn(&Offer) -> bool) -> bool {
         let anyone_well = self.anyone_well();
-        let rooms = self.offers.iter().map(|offer| {
+        let offers: Vec<&Offer> = self.offers.iter().filter(|offer| these(offer)).collect();
+        let rooms = offers.iter().map(|offer| {
             let open = offer.open_cost();
             offer.pipeline.account.room_for(open, open == 0 || may_drop(&offer.pipeline, anyone_well))
         });
         let Some(_rooms) = rooms.collect::<Option<Vec<_>>>() else { return false };
         let mut deposits = Vec::new();
-        let pieces = self.offers.iter().map(|offer| offer.claims.len()).max().unwrap_or_default();
+        let pieces = offers.iter().map(|offer| offer.claims.len()).max().unwrap_or_default();
         // Piece by piece, so that the claims to the same bytes follow each other.
         for piece in 0..pieces {
-            let claims = self.offers.iter().filter_map(|offer| offer.claims.get(piece));
+            let claims = offers.iter().filter_map(|offer| offer.claims.get(piece));
             claims.for_each(|claim| claim.deposit(&mut deposits));
         }
         if !deposits.is_empty() {
@@ -268,11 +288,11 @@ impl Receipt<'_> {
 
     /// The client went away unanswered: what it sent is kept all the same where that costs nothing.
     fn conclude(&mut self) {
-        let limit = self.intake.budget.capacity() / OF_MEMORY_FOR_DISK;
-        let may_put = |store: &&Store| store.is_working() && store.has_room(limit) && !self.ticket.is_secured();
+        self.decided = true;
+        let may_put = |store: &&Store| store.is_working() && self.may_put(store) && !self.ticket.is_secured();
         match self.intake.store.as_ref().filter(may_put) {
             // The writer says what becomes of it.
-            Some(store) if self.put(store) => {}
+            Some(store) if self.put(store, |_| true) => {}
             Some(_) => {
                 self.withdraw(Obstacle::Full);
             }

@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 
 use crate::clients::{SPANS, ids, request};
 use crate::data_dir::DataDir;
+use crate::support::backend::Backend;
 use crate::support::eventually;
 use crate::support::gateway::{arrived, faults, sink};
 use crate::support::grpc::{Grpc, OK};
@@ -72,4 +73,25 @@ async fn two_sick_backends_cost_one_copy_on_disk_and_nobody_else_anything() {
     assert_eq!(healthy.report(false).duplicates, 0, "what it had was noted");
     let peak = weir.memory("VmHWM");
     assert!(peak <= MEMORY + BESIDE, "{peak} bytes at the peak while the backlog was sent");
+}
+
+/// Its clients wait for the backend and for the disk at the same time, and the disk has only what is owed to the sick.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_sick_backend_gets_is_on_disk_before_a_healthy_one_has_answered() {
+    let dir = DataDir::new();
+    let (healthy, refusing) = (Backend::start().await, sink(r#"{"fault": ["503:100"]}"#).await);
+    let manifests = manifest("healthy", healthy.address) + &manifest("refusing", refusing.grpc);
+    let weir = Weir::start(&manifests, &["--data-dir", dir.arg(), "--spill-after", "3s"]).await;
+    let client = Grpc::connect(weir.grpc).await;
+    assert_eq!(client.export(&request(0, 0)).await.code, OK);
+
+    healthy.hold();
+    let (second, address) = (request(1, 0), weir.grpc);
+    let waits = tokio::spawn(async move { Grpc::connect(address).await.export(&second).await.code });
+    let backlog = async |name| whole(Scrape::of(weir.metrics).await.figure("weir_pipeline_backlog_items", name));
+    eventually("the sick pipeline's part is on disk", async || backlog("refusing").await == 2 * SPANS).await;
+    assert!(backlog("healthy").await == 0 && !waits.is_finished(), "the healthy one's is not, and nobody is answered");
+    healthy.answer();
+    assert_eq!(waits.await.unwrap(), OK);
+    assert_eq!(healthy.taken_ids(), ids(0..2));
 }

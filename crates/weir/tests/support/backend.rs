@@ -99,8 +99,13 @@ impl Backend {
     /// Reads every request and takes it, but says so only from [`Backend::answer`] on.
     pub(crate) async fn holding() -> Self {
         let backend = Self::start().await;
-        backend.answers.send_replace(false);
+        backend.hold();
         backend
+    }
+
+    /// Does so from now on.
+    pub(crate) fn hold(&self) {
+        self.answers.send_replace(false);
     }
 
     /// Answers what was asked so far, and from now on at once.
