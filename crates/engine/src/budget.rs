@@ -28,6 +28,8 @@ const MAX_WAITING: u32 = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     room: Arc<Semaphore>,
+    /// What all ledgers within another one have together.
+    pool: Option<Arc<Semaphore>>,
     capacity: Arc<AtomicUsize>,
     waiting: Arc<AtomicU32>,
     max_waiting: u32,
@@ -47,8 +49,30 @@ impl Funds {
 /// Bytes taken from a [`Budget`]; given back on drop.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    semaphore: OwnedSemaphorePermit,
+    taken: Taken,
     budget: Budget,
+}
+
+/// The same bytes of a ledger, and of the pool that it is within.
+#[derive(Debug)]
+struct Taken {
+    own: OwnedSemaphorePermit,
+    pool: Option<OwnedSemaphorePermit>,
+}
+
+impl Taken {
+    fn merge(&mut self, other: Self) {
+        self.own.merge(other.own);
+        if let (Some(pool), Some(other)) = (&mut self.pool, other.pool) {
+            pool.merge(other);
+        }
+    }
+
+    /// `None` when it has fewer.
+    fn split(&mut self, bytes: usize) -> Option<Self> {
+        let own = self.own.split(bytes)?;
+        Some(Self { own, pool: self.pool.as_mut().and_then(|pool| pool.split(bytes)) })
+    }
 }
 
 impl Budget {
@@ -56,12 +80,19 @@ impl Budget {
     pub(crate) fn new(capacity: usize) -> Self {
         let capacity = capacity.min(Semaphore::MAX_PERMITS);
         let room = Arc::new(Semaphore::new(capacity));
-        Self { room, capacity: Arc::new(AtomicUsize::new(capacity)), waiting: Arc::default(), max_waiting: MAX_WAITING }
+        let capacity = Arc::new(AtomicUsize::new(capacity));
+        Self { room, pool: None, capacity, waiting: Arc::default(), max_waiting: MAX_WAITING }
     }
 
     /// A ledger for work that already holds its input and may wait for its output, however many wait.
     pub(crate) fn for_encoding(capacity: usize) -> Self {
         Self { max_waiting: u32::MAX, ..Self::new(capacity) }
+    }
+
+    /// A ledger of `capacity` bytes of this one. Together such ledgers may be larger than this for a while, as when there
+    /// are more of them at once: then each waits until the others have given back what they took.
+    pub(crate) fn within(&self, capacity: usize) -> Self {
+        Self { pool: Some(Arc::clone(&self.room)), max_waiting: self.max_waiting, ..Self::new(capacity) }
     }
 
     /// All bytes there are.
@@ -97,9 +128,19 @@ impl Budget {
 
     /// Takes `bytes` (and their overhead) at once, or `None` if there is no room.
     pub(crate) fn try_take(&self, bytes: usize) -> Option<Permit> {
-        let want = u32::try_from(bytes.saturating_add(OVERHEAD_BYTES)).ok()?;
-        let semaphore = Arc::clone(&self.room).try_acquire_many_owned(want).ok()?;
-        Some(Permit { semaphore, budget: self.clone() })
+        let taken = self.try_acquire(bytes.saturating_add(OVERHEAD_BYTES))?;
+        Some(Permit { taken, budget: self.clone() })
+    }
+
+    fn try_acquire(&self, bytes: usize) -> Option<Taken> {
+        let want = u32::try_from(bytes).ok()?;
+        let acquire = |from: &Arc<Semaphore>| Arc::clone(from).try_acquire_many_owned(want).ok();
+        let own = acquire(&self.room)?;
+        let pool = match &self.pool {
+            Some(pool) => Some(acquire(pool)?),
+            None => None,
+        };
+        Some(Taken { own, pool })
     }
 
     /// Makes a part of a request, paid for before; what is a slice of the request is covered by its permit. `None` when
@@ -117,34 +158,36 @@ impl Budget {
         if let Some(permit) = self.try_take(bytes) {
             return Some(permit);
         }
-        let semaphore = self.wait_for(bytes.saturating_add(OVERHEAD_BYTES), patience).await?;
-        Some(Permit { semaphore, budget: self.clone() })
+        let taken = self.wait_for(bytes.saturating_add(OVERHEAD_BYTES), patience).await?;
+        Some(Permit { taken, budget: self.clone() })
     }
 
-    async fn wait_for(&self, bytes: usize, patience: Duration) -> Option<OwnedSemaphorePermit> {
+    async fn wait_for(&self, bytes: usize, patience: Duration) -> Option<Taken> {
         let _waiting = Waiting::enter(&self.waiting, self.max_waiting)?;
         let want = u32::try_from(bytes).ok().filter(|_| bytes <= self.capacity())?;
-        let acquire = Arc::clone(&self.room).acquire_many_owned(want);
-        tokio::time::timeout(patience, acquire).await.ok()?.ok()
+        let acquire = async {
+            // Always in this order, so that nobody waits for somebody who waits.
+            let own = Arc::clone(&self.room).acquire_many_owned(want).await.ok()?;
+            let pool = match &self.pool {
+                Some(pool) => Some(Arc::clone(pool).acquire_many_owned(want).await.ok()?),
+                None => None,
+            };
+            Some(Taken { own, pool })
+        };
+        tokio::time::timeout(patience, acquire).await.ok()?
     }
 }
 
 impl Permit {
     /// Bytes it stands for, overhead included.
     pub(crate) fn bytes(&self) -> usize {
-        self.semaphore.num_permits()
+        self.taken.own.num_permits()
     }
 
     /// Takes `more` bytes on top; false when there is no room, and then nothing changed.
     pub(crate) fn grow(&mut self, more: usize) -> bool {
-        let Ok(more) = u32::try_from(more) else { return false };
-        match Arc::clone(&self.budget.room).try_acquire_many_owned(more) {
-            Ok(extra) => {
-                self.semaphore.merge(extra);
-                true
-            }
-            Err(_) => false,
-        }
+        let extra = self.budget.try_acquire(more);
+        self.extend(extra)
     }
 
     /// The same, waiting up to `patience` for room, unless too many wait already.
@@ -152,13 +195,14 @@ impl Permit {
         if self.grow(more) {
             return true;
         }
-        match self.budget.wait_for(more, patience).await {
-            Some(extra) => {
-                self.semaphore.merge(extra);
-                true
-            }
-            None => false,
-        }
+        let extra = self.budget.wait_for(more, patience).await;
+        self.extend(extra)
+    }
+
+    fn extend(&mut self, extra: Option<Taken>) -> bool {
+        let is_there = extra.is_some();
+        extra.into_iter().for_each(|extra| self.taken.merge(extra));
+        is_there
     }
 
     /// Whether more than half of the budget is taken.
@@ -168,7 +212,7 @@ impl Permit {
 
     /// Gives back `bytes`, or all if it is less.
     pub(crate) fn give_back(&mut self, bytes: usize) {
-        drop(self.semaphore.split(bytes.min(self.bytes())));
+        drop(self.taken.split(bytes.min(self.bytes())));
     }
 
     /// A permit of its own for `bytes` (and their overhead) of what this one stands for; `None` when that is less.
@@ -178,8 +222,8 @@ impl Permit {
 
     /// The same, for exactly so many bytes.
     pub(crate) fn split_off(&mut self, bytes: usize) -> Option<Self> {
-        let semaphore = self.semaphore.split(bytes)?;
-        Some(Self { semaphore, budget: self.budget.clone() })
+        let taken = self.taken.split(bytes)?;
+        Some(Self { taken, budget: self.budget.clone() })
     }
 
     /// Makes it stand for `bytes` (and their overhead) if it does not; false when there is no room. Whoever has all bytes
@@ -194,7 +238,7 @@ impl Permit {
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let keep = bytes.saturating_add(OVERHEAD_BYTES);
         let excess = self.bytes().saturating_sub(keep);
-        drop(self.semaphore.split(excess));
+        drop(self.taken.split(excess));
     }
 }
 
@@ -353,6 +397,27 @@ mod tests {
         assert!(shared.len() == written && budget.used() <= OVERHEAD_BYTES + written / 8 * 9, "{}", budget.used());
         drop(shared);
         assert_eq!(budget.used(), 0);
+    }
+
+    /// As when pipelines become more, and those there were still have what they took when they were alone.
+    #[tokio::test]
+    async fn ledgers_within_another_have_no_more_than_that_together() {
+        let whole = Budget::new(10_000);
+        let old = whole.within(10_000);
+        let mut first = old.try_take(7_000).unwrap();
+        old.resize(5_000);
+        let new = whole.within(5_000);
+        assert!(new.try_take(3_000).is_none());
+        assert_eq!((new.used(), whole.used()), (0, 8_024), "what is refused is given back");
+        let waits = tokio::spawn({
+            let new = new.clone();
+            async move { new.take(3_000, Duration::from_secs(60)).await }
+        });
+        tokio::task::yield_now().await;
+        first.shrink_to(3_000);
+        assert!(waits.await.unwrap().is_some());
+        drop(first);
+        assert_eq!((old.used(), new.used(), whole.used()), (0, 0, 0));
     }
 
     #[tokio::test(start_paused = true)]

@@ -178,7 +178,8 @@ impl Engine {
         let accounts = Arc::new(Accounts::new(accounts(plan, division, opened.as_ref(), clock)));
         let (store, writer) = start_writer(opened, &accounts, &settings, clock)?;
         let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone()));
-        let common = Common { limits: pipelines::limits(division), budget: budget.clone(), store, clock };
+        let read_back = Budget::new(division.read_back * division.pipelines);
+        let common = Common { limits: pipelines::limits(division), budget: budget.clone(), read_back, store, clock };
         let mut pipelines = Pipelines::new(settings, common, Arc::clone(&accounts), Arc::clone(&intake));
         let Changes { faults, .. } = pipelines.apply(plan);
         let receivers = Arc::new(ReceiverStats::default());

@@ -129,6 +129,8 @@ pub(crate) struct Common {
     pub(crate) limits: Limits,
     /// Pays for copies of pieces that have to be split.
     pub(crate) budget: Budget,
+    /// Pays for what all of them read back from the journal.
+    pub(crate) read_back: Budget,
     /// None: data is held in memory only.
     pub(crate) store: Option<Store>,
     pub(crate) clock: Clock,
@@ -145,7 +147,7 @@ impl Pipeline {
         // Unbounded in count, bounded in bytes: every obligation in it carries its permit of the memory budget.
         let (inbox, commands) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::new(Instant::now()));
-        let Common { limits, budget, store, clock } = common;
+        let Common { limits, budget, read_back, store, clock } = common;
         // Without a journal there is nothing to read.
         let reads = store.as_ref().map_or_else(|| Reads::new(Io::Threads), |store| store.reads.clone());
         let store_stats = store.as_ref().map(|store| Arc::clone(&store.stats));
@@ -153,7 +155,7 @@ impl Pipeline {
             crew: Crew { backend, account: Arc::clone(&account), reads, store: store_stats, reading: Arc::default() },
             limits,
             budget,
-            read_back: Budget::new(limits.read_back_bytes),
+            read_back: read_back.within(limits.read_back_bytes),
             stats: Arc::clone(&stats),
             clock,
             store,

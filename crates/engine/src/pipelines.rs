@@ -58,6 +58,8 @@ pub(crate) struct Pipelines {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) intake: Arc<Intake>,
     running: BTreeMap<String, Running>,
+    /// Pays for what the exporters of all of them encode.
+    encode: Budget,
     /// Pays for the compressors of all of them.
     encoders: Budget,
     /// One for each that runs, and for each that is leaving.
@@ -89,8 +91,9 @@ type Compiled = Result<Option<Arc<Rules>>, SetupError>;
 impl Pipelines {
     pub(crate) fn new(settings: Settings, common: Common, accounts: Arc<Accounts>, intake: Arc<Intake>) -> Self {
         let (running, tasks, leaving) = (BTreeMap::new(), JoinSet::new(), HashMap::new());
-        let encoders = Budget::for_encoding(Division::new(&settings, [], 0).encoders);
-        Self { settings, common, accounts, intake, running, encoders, tasks, leaving, said_limit: None }
+        let division = Division::new(&settings, [], 0);
+        let (encode, encoders) = (Budget::for_encoding(division.encode), Budget::for_encoding(division.encoders));
+        Self { settings, common, accounts, intake, running, encode, encoders, tasks, leaving, said_limit: None }
     }
 
     /// Makes the pipelines what `plan` says, as far as they can be set up.
@@ -159,6 +162,8 @@ impl Pipelines {
     fn share_out(&mut self, division: Division) {
         self.common.limits = limits(division);
         self.common.budget.resize(division.payloads);
+        self.common.read_back.resize(division.read_back * division.pipelines);
+        self.encode.resize(division.encode * division.pipelines);
         self.running.values().for_each(|running| running.resize(division));
         let routes = self.intake.routes();
         routes.deltas().for_each(|delta| delta.resize(division.series));
@@ -236,7 +241,7 @@ impl Pipelines {
         if running.is_some_and(|running| !running.faulty && running.plan.output == planned.output) {
             return None;
         }
-        let encode = running.map_or_else(|| Budget::for_encoding(division.encode), |running| running.encode.clone());
+        let encode = running.map_or_else(|| self.encode.within(division.encode), |running| running.encode.clone());
         Some((Exporter::new(planned, encode.clone(), self.encoders.clone(), &self.settings.proxy), encode))
     }
 

@@ -224,6 +224,8 @@ const MOST_FOR_ENCODERS: usize = 64 << 20;
 /// How the memory budget is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Division {
+    /// How many pipelines it is for, those that are leaving included.
+    pub(crate) pipelines: usize,
     /// Payloads, from admission until the last pipeline is done with them.
     pub(crate) payloads: usize,
     /// Of that, what one pipeline may hold after its clients were answered (without a journal).
@@ -298,6 +300,7 @@ impl Division {
         let in_flight = if settings.journal.is_some() { payloads / 2 / pipelines } else { share / 4 * 3 };
         let in_flight = in_flight.max(batch_bytes);
         Self {
+            pipelines,
             payloads,
             share,
             read_back,

@@ -99,7 +99,8 @@ impl Process {
             pieces: if store.is_some() { PIECES } else { 0 },
         };
         let intake = Arc::new(Intake::new(budget.clone(), SPILL_AFTER, store.clone()));
-        let common = Common { limits, budget: budget.clone(), store, clock };
+        let read_back = Budget::new(limits.read_back_bytes * planned.len());
+        let common = Common { limits, budget: budget.clone(), read_back, store, clock };
         let was_away = missing.map_or(0, |number| 1 << number);
         let deliveries = JoinSet::new();
         let mut process = Self { intake, budget, accounts, deliveries, writer, common, was_away };

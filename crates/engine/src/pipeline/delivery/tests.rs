@@ -52,7 +52,8 @@ fn with_backlog() -> Arc<Account> {
 async fn no_more_pieces_are_on_their_way_than_are_paid_for() {
     let (account, budget) = (with_backlog(), Budget::new(1 << 20));
     let limits = Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 8 << 20, pieces: PIECES };
-    let common = Common { limits, budget, store: None, clock: Clock::simulated(1000) };
+    let read_back = Budget::new(limits.read_back_bytes);
+    let common = Common { limits, budget, read_back, store: None, clock: Clock::simulated(1000) };
     let (pipeline, delivery) = Pipeline::new("shop".into(), Arc::clone(&account), Arc::new(Silent), common);
     let mut tasks = JoinSet::new();
     tasks.spawn(delivery);
@@ -98,7 +99,8 @@ async fn what_is_too_large_alone_is_given_up_whatever_was_taken_meanwhile() {
     let share = Share::new(1 << 20, Instant::now());
     let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, None));
     let limits = Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 0, pieces: 0 };
-    let common = Common { limits, budget: Budget::new(1 << 20), store: None, clock: Clock::simulated(1000) };
+    let (budget, read_back) = (Budget::new(1 << 20), Budget::new(0));
+    let common = Common { limits, budget, read_back, store: None, clock: Clock::simulated(1000) };
     let backend = Arc::new(Narrow::default());
     let sends_to = Arc::<Narrow>::clone(&backend);
     let (pipeline, delivery) = Pipeline::new("shop".into(), Arc::clone(&account), sends_to, common);

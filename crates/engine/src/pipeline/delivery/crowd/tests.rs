@@ -81,7 +81,8 @@ async fn the_good_pass(about: About, is_bad: fn(u64) -> bool, items_per_entry: u
     let (store, writer) = Store::new(opened, accounts, Io::InPlace, clock, Fsync::Always);
     let backend = Arc::new(Picky { about, is_bad, taken: Mutex::default() });
     let limits = Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 8 << 20, pieces: PLACES };
-    let common = Common { limits, budget: Budget::new(4 << 20), store: Some(store), clock };
+    let (budget, read_back) = (Budget::new(4 << 20), Budget::new(8 << 20));
+    let common = Common { limits, budget, read_back, store: Some(store), clock };
     let (pipeline, delivery) =
         Pipeline::new("shop".into(), Arc::clone(&account), Arc::clone(&backend) as Arc<dyn Backend>, common);
     let mut tasks = JoinSet::new();
