@@ -15,8 +15,11 @@
 //! |---|---|---|
 //! | about the data | the first | [`CLEAR`] proofs, of which its batch may have given some, and as many refusals alone |
 //! | about the size | the first | the same, if it is larger than what was taken |
-//! | unclear | many | many |
+//! | unclear | many | many in such words |
 //! | about access, or "try again" | many | never |
+//!
+//! A part of what was taken apart after many proofs is taken apart after [`CLEAR`]: that costs requests, no item, and frees
+//! its neighbours.
 //!
 //! *Many* is so many that a backend that fails at random, as often as this one does, hardly ever gets there.
 
@@ -35,6 +38,10 @@ pub(super) struct Suspicion {
     /// Requests that had left when it was last refused.
     left_before: Option<u64>,
     proofs: u32,
+    /// Of the proofs, those in words that may be about an item.
+    blames: u32,
+    /// It was taken apart after many proofs, or what it is a part of.
+    shown: bool,
     /// How often it was refused when it could not be taken apart any more.
     alone: u32,
     /// The refusals were about the data or the size: others that came before prove nothing about these.
@@ -108,6 +115,7 @@ impl Suspicion {
         }
         if self.left_before.is_some_and(|before| traffic.taken > before) {
             self.proofs = self.proofs.saturating_add(1);
+            self.blames = self.blames.saturating_add(u32::from(may_blame(about)));
             self.own = true;
         }
         self.left_before = Some(traffic.left);
@@ -122,13 +130,14 @@ impl Suspicion {
     pub(super) fn step(&mut self, evidence: Evidence) -> Step {
         let Evidence { about, can_be_split, doubt, usual_streak } = evidence;
         if can_be_split {
-            let at_once = is_clear(about) || self.is_shown(usual_streak);
-            return if at_once { Step::Halve } else { Step::Wait };
+            self.shown |= self.is_shown(usual_streak);
+            let is_enough = is_clear(about) || (self.shown && self.proofs >= CLEAR);
+            return if is_enough { Step::Halve } else { Step::Wait };
         }
         self.alone = self.alone.saturating_add(1);
         let is_to_blame = match about {
             Some(About::Data | About::Size) => self.proofs >= CLEAR && self.alone >= CLEAR && !doubt,
-            Some(About::Unclear) => self.is_shown(usual_streak) && !doubt,
+            Some(About::Unclear) => self.blames >= many(usual_streak) && !doubt,
             Some(About::Access) | None => false,
         };
         if is_to_blame { Step::Reject } else { Step::Wait }
@@ -137,7 +146,8 @@ impl Suspicion {
     /// What is known of the parts of a batch that is taken apart.
     pub(super) fn of_parts(&self) -> Self {
         // By chance alone one of two parts fails easily: what was shown of the whole says little of them.
-        Self { proofs: if self.clear { self.proofs } else { 0 }, alone: 0, own: false, ..*self }
+        let (proofs, blames) = if self.clear { (self.proofs, self.blames) } else { (0, 0) };
+        Self { proofs, blames, alone: 0, own: false, ..*self }
     }
 
     /// Whether the batch is as suspicious as it can be, so that there is no hurry to send it again.
@@ -148,6 +158,10 @@ impl Suspicion {
 
 fn is_clear(about: Option<About>) -> bool {
     matches!(about, Some(About::Data | About::Size))
+}
+
+fn may_blame(about: Option<About>) -> bool {
+    matches!(about, Some(About::Data | About::Size | About::Unclear))
 }
 
 /// A backend that fails before each success `usual_streak` times, on average, fails this often in a row once in 3,000
@@ -223,6 +237,48 @@ mod tests {
             let sent = send(Some(about), vec![batch(0, 512)], 100, |_, batch| batch.contains(&77));
             assert_eq!(sent, Sent { requests: 20, taken: 511, rejected: 1, waiting: 0 }, "{about:?}");
         }
+    }
+
+    #[test]
+    fn the_neighbours_of_what_is_refused_in_unclear_words_are_free_soon() {
+        for about in [Some(About::Unclear), Some(About::Access), None] {
+            let mut line = VecDeque::from([(batch(0, 512), Suspicion::default())]);
+            let (mut number, mut taken) = (0, 0);
+            while let Some((mut batch, mut suspicion)) = line.pop_front()
+                && taken < 511
+            {
+                // Something else is taken before each.
+                number += 1;
+                if !batch.contains(&77) {
+                    taken += batch.len();
+                    continue;
+                }
+                suspicion.refused(about, after(number));
+                match suspicion.step(Evidence { about, can_be_split: batch.len() > 1, doubt: false, usual_streak: 0.0 })
+                {
+                    Step::Halve => {
+                        let (second, parts) = (batch.split_off(batch.len() / 2), suspicion.of_parts());
+                        line.extend([(batch, parts), (second, parts)]);
+                    }
+                    Step::Wait | Step::Reject => line.push_back((batch, suspicion)),
+                }
+            }
+            assert!(taken == 511 && number <= 50, "{about:?}: {number} requests");
+        }
+    }
+
+    #[test]
+    fn answers_about_access_are_not_held_against_an_item_that_is_refused_in_unclear_words_once() {
+        let mut suspicion = Suspicion::default();
+        let unclear = Evidence { about: Some(About::Unclear), can_be_split: false, doubt: false, usual_streak: 0.0 };
+        for number in 0..100 {
+            suspicion.refused([Some(About::Access), None][number % 2], after(number as u64));
+        }
+        let steps = (100..110).map(|number| {
+            suspicion.refused(Some(About::Unclear), after(number));
+            suspicion.step(unclear)
+        });
+        assert_eq!(steps.collect::<Vec<_>>().iter().position(|step| *step == Step::Reject), Some(7));
     }
 
     #[test]
