@@ -60,6 +60,10 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// What a matcher keeps of the states it has been in, for each thread that matches at the same time and each direction. Texts
+/// fill it. It is several times what real patterns need.
+const MAX_STATES_BYTES: usize = 256 << 10;
+
 /// Depth of what stands in the translation of a group: itself, alternatives, sequences and a repetition.
 const ENGINE_LEVELS_PER_GROUP: usize = 4;
 
@@ -72,7 +76,7 @@ impl Regex {
         let translation = translate::translate(pattern, max_nesting)?;
         let levels = max_nesting.saturating_add(2).saturating_mul(ENGINE_LEVELS_PER_GROUP);
         let mut builder = RegexBuilder::new(&translation.pattern);
-        builder.size_limit(max_compiled).dfa_size_limit(max_compiled);
+        builder.size_limit(max_compiled).dfa_size_limit(max_compiled.min(MAX_STATES_BYTES));
         builder.nest_limit(u32::try_from(levels).unwrap_or(u32::MAX));
         let engine = builder.build().map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => Error::TooLarge,
