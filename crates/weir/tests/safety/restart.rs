@@ -174,7 +174,7 @@ async fn a_second_signal_ends_at_once_and_costs_nothing() {
     send_all(weir.grpc, 0..20, 100).await;
     weir.signal(Signal::TERM);
     eventually("it drains", async || http::get(weir.health, "/").await.status == 503).await;
-    weir.signal(Signal::TERM);
+    weir.hurry().await;
     assert_eq!(weir.wait().await.code(), Some(1));
     assert!(weir.logs().iter().all(serde_json::Value::is_object), "nothing but log lines: {:?}", weir.logs());
 

@@ -145,6 +145,18 @@ impl Weir {
         kill_process(self.pid(), signal).unwrap();
     }
 
+    /// Signals until one is taken for a second one, and not for an echo of the first.
+    pub(crate) async fn hurry(&mut self) {
+        eventually("a signal is taken for a second one", async || {
+            let ended = self.has_ended();
+            if !ended {
+                self.signal(Signal::TERM);
+            }
+            ended
+        })
+        .await;
+    }
+
     /// No file that it writes may become larger than `bytes` from now on; `None` lifts the limit. To be started with
     /// [`DEAF`].
     pub(crate) fn limit_files(&self, bytes: Option<u64>) {
