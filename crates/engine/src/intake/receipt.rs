@@ -153,7 +153,7 @@ impl Receipt<'_> {
             if Instant::now() >= deadline {
                 break;
             }
-            // As above.
+            // Ends early when a pipeline is done with the request; what the writer is done with is only seen by looking.
             let _ = tokio::time::timeout(ROOM_CHECK, self.ticket.changed.notified()).await;
         }
         false
@@ -219,7 +219,7 @@ impl Receipt<'_> {
 
     /// Slows the client down as long as taking its data would cost older data although no pipeline is in need of more.
     async fn wait_for_room(&self, deadline: Instant) {
-        while !self.ticket.is_secured() && !self.intake.is_draining() && self.is_crowded() && Instant::now() < deadline
+        while !self.ticket.is_secured() && !self.intake.is_draining() && self.lacks_room() && Instant::now() < deadline
         {
             // Ends early when a pipeline is done with the request; room made by others is only seen by looking.
             let _ = tokio::time::timeout(ROOM_CHECK, self.ticket.changed.notified()).await;
@@ -228,7 +228,7 @@ impl Receipt<'_> {
 
     /// Some pipeline has no room for what is open although its backend takes data, and no pipeline is in need of more.
     /// A journal that cannot be written to is no room.
-    fn is_crowded(&self) -> bool {
+    fn lacks_room(&self) -> bool {
         if self.intake.store.is_some() {
             return true;
         }

@@ -4,8 +4,8 @@
 //! (`flight.rs`), so a slow answer occupies a slot and nothing else. What follows from an answer is in
 //! `delivery/landing.rs`, and from a refusal in `delivery/refusal.rs`.
 
-mod crowd;
 mod landing;
+mod put_off;
 mod refusal;
 mod request_size;
 #[cfg(test)]
@@ -34,7 +34,7 @@ use crate::budget::{Budget, Permit};
 use crate::export::Backend;
 use crate::obligation::{Obligation, Source};
 use crate::store::{Clock, Store};
-use crowd::PutOff;
+use put_off::PutOff;
 use request_size::RequestSize;
 
 /// Commands taken in before looking at the slots again.

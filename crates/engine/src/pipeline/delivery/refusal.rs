@@ -76,7 +76,7 @@ impl Delivery {
 
     /// What was refused is sent again later. Where there is no place for it, the journal has it meanwhile.
     fn wait(&mut self, answered: Answered, kind: RetryKind, hint: Option<Duration>) {
-        if self.is_crowded(&answered.batch) && self.put_off(&answered, hint) {
+        if self.has_no_place_for(&answered.batch) && self.put_off(&answered, hint) {
             Stats::add(&self.parts.stats.retries, 1);
             return self.pace.failed(hint, Instant::now());
         }

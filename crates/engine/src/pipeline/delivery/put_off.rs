@@ -37,7 +37,7 @@ pub(super) struct PutOff {
 impl Delivery {
     /// Whether there is no place for a batch that was refused. Those of batches that are being tried again are kept for
     /// them: what was shown of these would be lost.
-    pub(super) fn is_crowded(&self, batch: &Batch) -> bool {
+    pub(super) fn has_no_place_for(&self, batch: &Batch) -> bool {
         if self.account().queue.is_none() {
             return false;
         }
@@ -49,7 +49,7 @@ impl Delivery {
 
     /// Whether what was refused has to be taken apart: what passes of it makes room, and shows what does not.
     pub(super) fn needs_room(&self, batch: &Batch) -> bool {
-        self.put_off.entries > 0 || self.is_crowded(batch)
+        self.put_off.entries > 0 || self.has_no_place_for(batch)
     }
 
     /// Leaves a single piece that was refused to the journal, if that is possible; not to be tried before `hint`.
