@@ -88,6 +88,8 @@ impl Accounts {
 #[cfg(test)]
 mod tests {
     use tokio::time::{Instant, sleep};
+    use tracing::Dispatch;
+    use tracing::subscriber::{DefaultGuard, NoSubscriber};
     use weir_plan::Signal;
 
     use super::*;
@@ -117,8 +119,11 @@ mod tests {
         assert_eq!(account.books.losses().unsaid(), 0);
     }
 
-    /// What is logged on this thread until the guard is dropped.
-    fn captured() -> (tracing::subscriber::DefaultGuard, Arc<Mutex<Vec<u8>>>) {
+    /// What is logged on this thread until the guards are dropped.
+    ///
+    /// With one subscriber, tracing asks only that of the thread which comes to a place in the code first, and remembers that
+    /// nobody wants to know if this is the thread of another test. With two it asks all of them.
+    fn captured() -> ((Dispatch, DefaultGuard), Arc<Mutex<Vec<u8>>>) {
         #[derive(Clone, Default)]
         struct Log(Arc<Mutex<Vec<u8>>>);
         impl std::io::Write for Log {
@@ -132,12 +137,13 @@ mod tests {
         let log = Log::default();
         let (lines, writer) = (Arc::clone(&log.0), move || log.clone());
         let subscriber = tracing_subscriber::fmt().without_time().with_ansi(false).with_target(false);
-        (tracing::subscriber::set_default(subscriber.with_writer(writer).finish()), lines)
+        let second = Dispatch::new(NoSubscriber::default());
+        ((second, tracing::subscriber::set_default(subscriber.with_writer(writer).finish())), lines)
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_log_says_how_much_was_lost_of_which_pipeline_why_and_in_which_time() {
-        let (_guard, log) = captured();
+        let (_guards, log) = captured();
         let (_accounts, account) = looked_after();
         account.books.arrive(100);
         account.books.hold(100);
