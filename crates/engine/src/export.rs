@@ -164,7 +164,7 @@ pub(crate) struct Exporter {
     oauth2: Option<oauth2::Tokens>,
     /// Pays for copies and compressed bodies, apart from the payloads' budget: sending is what frees that one, so it
     /// must never wait for it.
-    copies: Budget,
+    encode: Budget,
     /// Pays for what compressors have for themselves, of all pipelines together: none of them waits for anybody.
     encoders: Budget,
 }
@@ -187,7 +187,7 @@ impl Exporter {
     /// Prepares a backend; connects when there is something to send.
     pub(crate) fn new(
         pipeline: &Pipeline,
-        copies: Budget,
+        encode: Budget,
         encoders: Budget,
         proxy: &settings::Proxy,
     ) -> Result<Self, SetupError> {
@@ -201,9 +201,9 @@ impl Exporter {
         if let Some(authorization) = proxy.as_ref().and_then(Proxy::request_header) {
             headers.insert(::http::header::PROXY_AUTHORIZATION, authorization.clone());
         }
-        let connections = connections(output, &uri, proxy, copies.clone()).map_err(fail)?;
+        let connections = connections(output, &uri, proxy, encode.clone()).map_err(fail)?;
         let (protocol, compression) = (output.protocol, output.compression);
-        Ok(Self { connections, protocol, compression, uri, headers, oauth2, copies, encoders })
+        Ok(Self { connections, protocol, compression, uri, headers, oauth2, encode, encoders })
     }
 
     async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
@@ -224,13 +224,13 @@ impl Exporter {
 
     /// The body as it goes over the wire. What there is not room to compress or to copy goes as it is.
     async fn encode(&self, bodies: Vec<Bytes>) -> Result<Encoded, String> {
-        let room = self.copies.capacity() / 4 * 3;
+        let room = self.encode.capacity() / 4 * 3;
         let wanted = match self.compression {
             Compression::None => Some(body::small_bytes(&bodies)).filter(|bytes| (1..=room).contains(bytes)),
             _ => Some(codec::most_deflated(bodies.iter().map(Bytes::len).sum()).min(room)),
         };
         let Some(wanted) = wanted else { return Ok(Encoded::plain(bodies)) };
-        let Some(permit) = self.copies.take(wanted, ANSWER_TIMEOUT).await else {
+        let Some(permit) = self.encode.take(wanted, ANSWER_TIMEOUT).await else {
             return Err("no room to encode the request".into());
         };
         match self.compression {
@@ -293,7 +293,7 @@ impl Exporter {
             Err(outcome) => return outcome,
         };
         let was_sent = progress.is_sent();
-        let answer = match Answer::read(response, &self.copies).await {
+        let answer = match Answer::read(response, &self.encode).await {
             Ok(answer) => answer,
             Err(message) => return Outcome::retry(message),
         };
@@ -304,8 +304,8 @@ impl Exporter {
             tokens.forget(&used);
         }
         let outcome = match self.protocol {
-            Protocol::Grpc => grpc::outcome(&answer, &self.copies),
-            Protocol::Http => http::outcome(&answer, &self.copies),
+            Protocol::Grpc => grpc::outcome(&answer, &self.encode),
+            Protocol::Http => http::outcome(&answer, &self.encode),
         };
         match outcome {
             Outcome::Delivered { .. } if !was_sent => answer::not_otlp("a success before the request was sent"),
@@ -390,9 +390,9 @@ mod tests {
     fn exporter(protocol: Protocol, compression: Compression) -> Exporter {
         let endpoint = Endpoint { host: "localhost".into(), port: 4317, path: "/v1/traces".into() };
         let output = Output { protocol, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
-        let (copies, encoders) = (Budget::for_encoding(1 << 20), Budget::for_encoding(3 << 20));
+        let (encode, encoders) = (Budget::for_encoding(1 << 20), Budget::for_encoding(3 << 20));
         let pipeline = Pipeline::new(Signal::Traces, "backend", output);
-        Exporter::new(&pipeline, copies, encoders, &settings::Proxy::default()).unwrap()
+        Exporter::new(&pipeline, encode, encoders, &settings::Proxy::default()).unwrap()
     }
 
     /// Whatever the size of a request is, and whether it can be compressed or not.
@@ -407,16 +407,16 @@ mod tests {
                 let exporter = exporter(Protocol::Http, compression);
                 let encoded = exporter.encode(bodies.clone()).await.unwrap();
                 let made: usize = encoded.chunks.iter().map(Bytes::len).sum();
-                assert!(!encoded.is_compressed || exporter.copies.used() >= made, "{compression:?}: {made} bytes");
+                assert!(!encoded.is_compressed || exporter.encode.used() >= made, "{compression:?}: {made} bytes");
                 assert_eq!(encoded.is_compressed, is_small, "{compression:?}");
                 assert_eq!(exporter.encoders.used(), 0);
                 drop(encoded);
-                assert_eq!(exporter.copies.used(), 0);
+                assert_eq!(exporter.encode.used(), 0);
             }
         }
         let exporter = exporter(Protocol::Grpc, Compression::None);
         let pieces: Vec<_> = (0..400).map(|_| noise(10_000)).collect();
         let encoded = exporter.encode(pieces.clone()).await.unwrap();
-        assert_eq!((encoded.chunks.len(), exporter.copies.used()), (pieces.len(), 0), "there is no room to join them");
+        assert_eq!((encoded.chunks.len(), exporter.encode.used()), (pieces.len(), 0), "there is no room to join them");
     }
 }
