@@ -130,6 +130,8 @@ pub(crate) struct Deposit {
     pub(crate) body: Bytes,
     /// A request with it is under way: whatever is made of it, it must not be sent again beside that.
     pub(crate) sent: bool,
+    /// It is on disk as a part of another entry, which is done with once this is.
+    pub(crate) rewritten: bool,
     /// Counts it for as long as the writer has it.
     pub(crate) inside: Option<Arc<Inside>>,
 }
@@ -286,7 +288,13 @@ impl Obligation {
         match std::mem::replace(&mut *phase, Phase::Done) {
             Phase::Waiting { body, sent, deposited: false } => {
                 self.account.depositing(body.len());
-                deposits.push(Deposit { obligation: Arc::clone(self), body: body.clone(), sent, inside: None });
+                deposits.push(Deposit {
+                    obligation: Arc::clone(self),
+                    body: body.clone(),
+                    sent,
+                    rewritten: false,
+                    inside: None,
+                });
                 *phase = if sent { Phase::Waiting { body, sent, deposited: true } } else { Phase::Storing };
             }
             Phase::Split(parts) => {
@@ -316,7 +324,7 @@ impl Obligation {
         *phase = Phase::Rewriting(stored.clone());
         self.account.depositing(body.len());
         // What was refused is not written together with other data.
-        Some(Deposit { obligation: Arc::clone(self), body, sent: true, inside: None })
+        Some(Deposit { obligation: Arc::clone(self), body, sent: true, rewritten: true, inside: None })
     }
 
     /// The largest request that the backend takes.

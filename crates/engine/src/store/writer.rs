@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
-use weir_journal::{AppendError, Entry, NewEntry, Owed, QueueId};
+use weir_journal::{AppendError, Durability, Entry, NewEntry, Owed, QueueId};
 
 use super::{Busy, Clock, Command, ORPHANS_WAIT, StoreStats, TRY_AGAIN};
 use crate::account::Account;
@@ -155,7 +155,7 @@ impl Writer {
         let entries: Vec<NewEntry<'_>> = drafts.iter().map(Draft::entry).collect();
         let now_ms = self.parts.clock.now_ms();
         let began = Instant::now();
-        match self.journal.append(&entries, now_ms, self.parts.fsync.durability()) {
+        match self.journal.append(&entries, now_ms, self.durability(drafts)) {
             Ok(written) => {
                 let stats = &self.parts.stats;
                 stats.commits.observe(began.elapsed());
@@ -174,6 +174,15 @@ impl Writer {
                 self.failed(&error.to_string(), drafts.len());
                 drafts.iter().for_each(Draft::withdraw);
             }
+        }
+    }
+
+    /// What is written again is as safe as it was where it is now, before that may go.
+    fn durability(&self, drafts: &[Draft]) -> Durability {
+        let mut deposits = drafts.iter().flat_map(|draft| &draft.deposits);
+        match self.parts.fsync {
+            Fsync::Interval(_) if deposits.any(|deposit| deposit.rewritten) => Durability::Synced,
+            fsync => fsync.durability(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The writer on a simulated disk, in virtual time.
 
-use weir_journal::{Durability, Fs, Options};
+use weir_journal::{Fs, Options};
 use weir_plan::Signal;
 use weir_testkit::{Operation, SimFs};
 
@@ -164,4 +164,30 @@ fn small_pieces_become_one_entry_as_long_as_the_backend_takes_it() {
     assert_eq!(entries(10), 5, "two in each");
     account.takes_at_most(80_000);
     assert_eq!(entries(10), 3, "it was found to take more");
+}
+
+/// What has been on disk for long is not in danger again because the backend refuses a part of it.
+#[tokio::test(start_paused = true)]
+async fn a_part_that_is_written_again_survives_a_loss_of_power_as_the_whole_did() {
+    for seed in 0..20 {
+        let disk = SimFs::new(seed);
+        let (store, mut writer) = start(&disk, Fsync::Interval(SECOND));
+        let entry = write(&mut writer, NOW_MS);
+        writer.sync();
+        let queue = Queue::new(Arc::clone(&store.journal), entry_queue(&store), weir_plan::Backlog::default());
+        let share = Share::new(100_000, Instant::now());
+        let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, Some(queue)));
+        account.books.recover(7);
+        let halves = [(Bytes::from_static(b"sp"), 3), (Bytes::from_static(b"ans"), 4)];
+        for part in Obligation::stored(entry, &account).split(halves) {
+            let deposit = part.rewrite(Bytes::from_static(b"part")).unwrap();
+            writer.commit(std::iter::once(deposit));
+        }
+        writer.tidy();
+        assert_eq!((account.backlog().entries, account.backlog().items), (2, 7));
+        drop(writer);
+
+        let (store, _writer) = start(&disk.after_power_loss(), Fsync::Always);
+        assert!(store.journal.backlog(entry_queue(&store)).items >= 7, "{seed}");
+    }
 }
