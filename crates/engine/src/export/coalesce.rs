@@ -3,6 +3,9 @@
 //! HTTP/2 libraries write each 16 KiB frame by itself, and each write walks the kernel's whole network stack. This
 //! wrapper collects what is written within one turn of the connection's task and hands it over at once; the copy costs
 //! a fraction of what it saves (`docs/decisions/005-coalesced-writes.md`). It knows nothing of HTTP or TLS.
+//!
+//! The libraries keep what a backend says until the tasks of its requests take it, and a few bytes may stand for many that
+//! are kept. So these get their turn after each read.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -40,6 +43,8 @@ pub(super) struct Coalesced<T> {
     written: usize,
     /// The task was woken to write what was collected last.
     woken: bool,
+    /// Others have their turn before the next read.
+    rests: bool,
     forwards: bool,
     budget: Option<Budget>,
     /// Pays for the buffer.
@@ -49,7 +54,7 @@ pub(super) struct Coalesced<T> {
 impl<T: Write + Unpin> Coalesced<T> {
     fn new(inner: T) -> Self {
         let (forwards, budget) = (false, None);
-        Self { inner, buffer: Vec::new(), written: 0, woken: false, forwards, budget, room: None }
+        Self { inner, buffer: Vec::new(), written: 0, woken: false, rests: false, forwards, budget, room: None }
     }
 
     /// Gets a buffer; false when there is no room for one. Requests are encoded from the same budget, so it is not for
@@ -141,7 +146,13 @@ impl<T: Read + Write + Unpin> Read for Coalesced<T> {
             self.buffer = Vec::new();
             (self.written, self.room) = (0, None);
         }
-        match (Pin::new(&mut self.inner).poll_read(cx, into), drained) {
+        if std::mem::take(&mut self.rests) && !matches!(drained, Poll::Ready(Err(_))) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let read = Pin::new(&mut self.inner).poll_read(cx, into);
+        self.rests = read.is_ready();
+        match (read, drained) {
             // A peer that closes may have said why: that is read first.
             (Poll::Pending, Poll::Ready(Err(error))) => Poll::Ready(Err(error)),
             (read, _) => read,
@@ -175,7 +186,10 @@ impl Service<Uri> for Connector {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::task::unconstrained;
 
     use super::*;
 
@@ -224,6 +238,21 @@ mod tests {
         assert_eq!(received[10..], [8; 10]);
         drop(others);
         assert_eq!(budget.used(), 0);
+    }
+
+    /// However much a backend says at once.
+    #[tokio::test]
+    async fn after_each_read_others_have_their_turn() {
+        let (near, mut far) = duplex(CAPACITY);
+        let mut near = TokioIo::new(Coalesced::new(TokioIo::new(near)));
+        far.write_all(&[7; 1000]).await.unwrap();
+        let mut piece = [0; 10];
+        near.read_exact(&mut piece).await.unwrap();
+        for _ in 0..10 {
+            let mut read = std::pin::pin!(unconstrained(near.read_exact(&mut piece)));
+            assert!(poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await.is_pending());
+            read.await.unwrap();
+        }
     }
 
     #[tokio::test]
