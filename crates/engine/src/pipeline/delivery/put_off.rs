@@ -62,6 +62,8 @@ impl Delivery {
         let until = self.put_off.until.unwrap_or(now + ROUND);
         self.put_off.entries += 1;
         self.put_off.until = Some(until.max(now + hint.unwrap_or_default().min(HINT_MAX)));
+        // Nobody tells of it, and it may be all that the journal has to give.
+        self.backlog = true;
         true
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::task::JoinSet;
@@ -53,13 +54,13 @@ impl Backend for Picky {
     }
 }
 
-/// A disk with a backlog of so many items in each entry.
-fn disk(items_per_entry: u64) -> SimFs {
+/// A disk with a backlog of so many items, and so many in each entry.
+fn disk(items: u64, items_per_entry: u64) -> SimFs {
     let fs = SimFs::new(1);
     let (mut writer, journal, _) =
         weir_journal::open(Arc::new(fs.clone()), Options { segment_bytes: 1 << 20, seed: 1 }).unwrap();
     let owed = [Owed { queue: journal.queue("traces/shop"), taken: false }];
-    for first in (1..=ITEMS).step_by(usize::try_from(items_per_entry).unwrap()) {
+    for first in (1..=items).step_by(usize::try_from(items_per_entry).unwrap()) {
         let ids: Vec<u64> = (first..first + items_per_entry).collect();
         let payload = [payload::encode(&ids, 0)];
         let entry = NewEntry { payload: &payload, items: u32::try_from(items_per_entry).unwrap(), owed: &owed };
@@ -69,32 +70,43 @@ fn disk(items_per_entry: u64) -> SimFs {
     fs
 }
 
-/// What is good arrives, and what is bad is not lost but, if the answer may mean it, rejected.
-async fn the_good_pass(about: About, is_bad: fn(u64) -> bool, items_per_entry: u64) {
-    let (clock, fs) = (Clock::simulated(1000), Arc::new(disk(items_per_entry)));
-    let opened = Opened::open(Arc::clone(&fs) as Arc<dyn Fs>, clock).unwrap();
+/// A pipeline that has all of a disk's backlog to deliver.
+struct Running {
+    pipeline: Pipeline,
+    account: Arc<Account>,
+    tasks: JoinSet<()>,
+}
+
+fn run(backend: Arc<dyn Backend>, disk: SimFs) -> Running {
+    let (clock, fs): (_, Arc<dyn Fs>) = (Clock::simulated(1000), Arc::new(disk));
+    let opened = Opened::open(fs, clock).unwrap();
     let queue =
         Queue::new(Arc::clone(&opened.journal), opened.journal.queue("traces/shop"), weir_plan::Backlog::default());
     let share = Share::new(1 << 20, clock.started);
     let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, Some(queue)));
     let accounts = Arc::new(Accounts::new(vec![Arc::clone(&account)]));
     let (store, writer) = Store::new(opened, accounts, Io::InPlace, clock, Fsync::Always);
-    let backend = Arc::new(Picky { about, is_bad, taken: Mutex::default() });
     let limits = Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 8 << 20, pieces: PLACES };
     let (budget, read_back) = (Budget::new(4 << 20), Budget::new(8 << 20));
     let common = Common { limits, budget, read_back, store: Some(store), clock };
-    let (pipeline, delivery) =
-        Pipeline::new("shop".into(), Arc::clone(&account), Arc::clone(&backend) as Arc<dyn Backend>, common);
+    let (pipeline, delivery) = Pipeline::new("shop".into(), Arc::clone(&account), backend, common);
     let mut tasks = JoinSet::new();
     tasks.spawn(delivery);
     tasks.spawn(writer.run());
+    Running { pipeline, account, tasks }
+}
+
+/// What is good arrives, and what is bad is not lost but, if the answer may mean it, rejected.
+async fn the_good_pass(about: About, is_bad: fn(u64) -> bool, items_per_entry: u64) {
+    let backend = Arc::new(Picky { about, is_bad, taken: Mutex::default() });
+    let Running { pipeline, account, mut tasks } = run(Arc::<Picky>::clone(&backend), disk(ITEMS, items_per_entry));
 
     let good: BTreeSet<u64> = (1..=ITEMS).filter(|id| !is_bad(*id)).collect();
     assert!(ITEMS - good.len() as u64 > 2 * PLACES as u64);
     let (began, mut most) = (Instant::now(), 0);
     while backend.taken.lock().unwrap().len() < good.len() {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        most = most.max(pipeline.stats.parked.load(std::sync::atomic::Ordering::Relaxed));
+        most = most.max(pipeline.stats.parked.load(Ordering::Relaxed));
         let (taken, wanted) = (backend.taken.lock().unwrap().len(), good.len());
         let (books, backlog) = (account.books.snapshot(), account.backlog());
         assert!(began.elapsed() < PATIENCE, "{about:?}: {taken} of {wanted}: {books:?} {backlog:?}");
@@ -126,5 +138,39 @@ async fn the_good_are_found_behind_all_that_are_refused() {
         for items_per_entry in [1, 4] {
             the_good_pass(about, |id| id <= 100, items_per_entry).await;
         }
+    }
+}
+
+/// Refuses everything until it is well.
+#[derive(Debug, Default)]
+struct Recovering {
+    is_well: AtomicBool,
+}
+
+impl Backend for Recovering {
+    fn send(&self, _: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            match self.is_well.load(Ordering::Relaxed) {
+                true => Outcome::Delivered { rejected: 0, message: String::new() },
+                false => Outcome::refused(About::Unclear, "500", "not now"),
+            }
+        })
+    }
+}
+
+/// Nothing arrives that would remind the pipeline of it.
+#[tokio::test(start_paused = true)]
+async fn what_was_put_off_is_delivered_once_the_backend_takes_it() {
+    for items in PLACES as u64 - 4..=PLACES as u64 {
+        let backend = Arc::new(Recovering::default());
+        let Running { pipeline, account, mut tasks } = run(Arc::<Recovering>::clone(&backend), disk(items, 1));
+        tokio::time::sleep(Duration::from_secs(1000)).await;
+        backend.is_well.store(true, Ordering::Relaxed);
+        tokio::time::sleep(4 * ROUND).await;
+        let (books, backlog) = (account.books.snapshot(), account.backlog());
+        assert_eq!((books.delivered, books.pending), (items, 0), "{books:?} {backlog:?}");
+        tasks.shutdown().await;
+        drop(pipeline);
     }
 }
