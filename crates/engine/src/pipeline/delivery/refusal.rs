@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::super::State;
 use super::super::Stats;
 use super::super::isolation::{Evidence, Step};
+use super::super::pace::HINT_MAX;
 use super::super::queue::Piece;
 use super::super::samples::Sample;
 use super::Delivery;
@@ -36,13 +37,13 @@ impl Delivery {
         message: &str,
     ) {
         match self.suspect(&mut answered, None, None) {
-            // A wish of the backend is for the whole.
-            Step::Halve if hint.is_none() => {
-                self.pace.failed(None, Instant::now());
-                self.split(answered, None, "retry", message);
+            // A wish of the backend is for the whole, as long as that leaves a place for others.
+            _ if hint.is_some() && !self.has_no_place_for(&answered.batch) => self.retry(answered.batch, kind, hint),
+            Step::Halve => {
+                self.pace.failed(hint, Instant::now());
+                self.split(answered, None, hint, "retry", message);
             }
-            Step::Wait if hint.is_none() => self.wait(answered, kind, hint),
-            Step::Halve | Step::Wait | Step::Reject => self.retry(answered.batch, kind, hint),
+            Step::Wait | Step::Reject => self.wait(answered, kind, hint),
         }
     }
 
@@ -67,7 +68,7 @@ impl Delivery {
             Step::Wait => self.wait(answered, RetryKind::Answered, hint),
             Step::Halve => {
                 self.pace.failed(hint, now);
-                self.split(answered, Some(about), &code, &message);
+                self.split(answered, Some(about), None, &code, &message);
             }
             Step::Reject if about == About::Size => self.reject(answered, TOO_LARGE.to_owned(), &message),
             Step::Reject => self.reject(answered, code, &message),
@@ -132,14 +133,14 @@ impl Delivery {
         }
     }
 
-    /// Sends the batch again in two halves.
-    fn split(&mut self, answered: Answered, about: Option<About>, code: &str, message: &str) {
+    /// Sends the batch again in two halves, not before `hint`.
+    fn split(&mut self, answered: Answered, about: Option<About>, hint: Option<Duration>, code: &str, message: &str) {
         let Answered { mut batch, bodies, sent, number } = answered;
         let suspicion = batch.suspicion.of_parts();
         if batch.pieces.len() == 1 {
             if self.room() == 0 {
                 // Its parts would need more places than it has.
-                return self.wait(Answered { batch, bodies, sent, number }, RetryKind::Answered, None);
+                return self.wait(Answered { batch, bodies, sent, number }, RetryKind::Answered, hint);
             }
             match split_piece(&batch.pieces[0], &bodies[0], &self.parts.budget) {
                 Split::Halves(pieces) => batch.pieces = pieces,
@@ -148,14 +149,15 @@ impl Delivery {
             }
         }
         let second = batch.pieces.split_off(batch.pieces.len().div_ceil(2));
-        (batch.attempts, batch.not_before) = (0, None);
+        let not_before = hint.map(|hint| Instant::now() + hint.min(HINT_MAX));
+        batch.attempts = 0;
         for mut half in [batch, self.batch(second)] {
-            half.suspicion = suspicion;
+            (half.suspicion, half.not_before) = (suspicion, not_before);
             half.came_back();
             if half.still_owed() {
                 // Due since it arrived: one batch is taken apart to the end before the next one is begun.
                 let since = half.pieces[0].since;
-                self.parked.park(half, since);
+                self.parked.park(half, not_before.unwrap_or(since));
             }
         }
     }

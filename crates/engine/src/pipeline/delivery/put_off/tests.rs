@@ -15,7 +15,7 @@ use super::*;
 use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
 use crate::budget::Budget;
-use crate::export::{About, Backend, Outcome};
+use crate::export::{About, Backend, Outcome, RetryKind};
 use crate::settings::Fsync;
 use crate::share::Share;
 use crate::simulation::payload;
@@ -173,4 +173,40 @@ async fn what_was_put_off_is_delivered_once_the_backend_takes_it() {
         tasks.shutdown().await;
         drop(pipeline);
     }
+}
+/// Asks for some time whenever a request has one of the first items that it never takes.
+#[derive(Debug, Default)]
+struct Wishing {
+    taken: Mutex<BTreeSet<u64>>,
+}
+
+impl Backend for Wishing {
+    fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let ids = payload::decode(&bodies);
+            if ids.iter().any(|id| *id <= ITEMS / 2 && id % 50 == 7) {
+                let (kind, hint) = (RetryKind::Answered, Some(Duration::from_secs(1)));
+                return Outcome::Retry { kind, hint, message: "busy".into() };
+            }
+            self.taken.lock().unwrap().extend(ids);
+            Outcome::Delivered { rejected: 0, message: String::new() }
+        })
+    }
+}
+
+/// What has to wait for as long as the backend wishes must not have all places for ever.
+#[tokio::test(start_paused = true)]
+async fn the_good_pass_though_the_backend_asks_for_time() {
+    let backend = Arc::new(Wishing::default());
+    let Running { pipeline, account, mut tasks } = run(Arc::<Wishing>::clone(&backend), disk(ITEMS, 50));
+    let (began, bad) = (Instant::now(), ITEMS / 2 / 50);
+    while (backend.taken.lock().unwrap().len() as u64) < ITEMS - bad {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(began.elapsed() < PATIENCE, "{:?}", account.books.snapshot());
+    }
+    let books = account.books.snapshot();
+    assert!(books.balanced() && books.pending == bad && books.rejected.is_empty(), "{books:?}");
+    tasks.shutdown().await;
+    drop(pipeline);
 }
