@@ -3,13 +3,16 @@
 //! A byte of a compressed head may stand for a field that takes a hundred times as much, and a part of a head is kept until
 //! the rest comes. None of that is seen by whoever takes requests. So this wrapper follows the frames that a client sends:
 //! after some heads the requests have their turn, and their answers are written, before more is read; and the room for a
-//! head that has begun is paid for until it ends. What is not HTTP/2 passes through.
+//! head that has begun is paid for until it ends, which must be soon: many of them would leave no room for anybody. What is
+//! not HTTP/2 passes through.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
 
 use crate::budget::{Funds, Permit};
 
@@ -22,6 +25,8 @@ const HEAD_BYTES: usize = 256;
 /// What the library keeps of a head that goes on in another frame: up to six frames, in a buffer that doubles, and the
 /// fields of those that it has decoded.
 const PARTIAL_HEAD_BYTES: usize = 176 * 1024;
+/// For the rest of such a head, which a client has when it sends the beginning.
+const PARTIAL_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Types of frames, and a flag (RFC 9113 6.2, 6.10).
 const HEADERS: u8 = 1;
@@ -36,8 +41,15 @@ pub(super) struct Heads<T> {
     place: Place,
     /// Bytes of heads since requests had their turn.
     taken: usize,
-    /// Pays for the head that has begun.
-    partial: Option<Permit>,
+    /// The head that has begun.
+    partial: Option<Partial>,
+}
+
+/// What pays for a part of a head, and for how long.
+#[derive(Debug)]
+struct Partial {
+    _permit: Permit,
+    timeout: Pin<Box<Sleep>>,
 }
 
 /// Where in what the client says the next byte is.
@@ -92,7 +104,8 @@ impl<T> Heads<T> {
                 self.partial = None;
             } else if self.partial.is_none() {
                 let permit = self.funds.find(|budget| budget.try_take(PARTIAL_HEAD_BYTES));
-                self.partial = Some(permit.ok_or(io::ErrorKind::OutOfMemory)?);
+                let _permit = permit.ok_or(io::ErrorKind::OutOfMemory)?;
+                self.partial = Some(Partial { _permit, timeout: Box::pin(sleep(PARTIAL_HEAD_TIMEOUT)) });
             }
         }
         let length = u32::from_be_bytes([0, high, middle, low]) as usize;
@@ -112,8 +125,15 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heads<T> {
             return Poll::Pending;
         }
         let before = into.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(cx, into))?;
-        Poll::Ready(self.follow(&into.filled()[before..]))
+        let read = Pin::new(&mut self.inner).poll_read(cx, into)?;
+        self.follow(&into.filled()[before..])?;
+        // Only now: what is here is in time, however busy the process was.
+        if let Some(partial) = &mut self.partial
+            && partial.timeout.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read.map(Ok)
     }
 }
 
@@ -147,7 +167,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Heads<T> {
 mod tests {
     use std::future::poll_fn;
 
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::task::unconstrained;
 
     use super::*;
@@ -164,8 +184,8 @@ mod tests {
     }
 
     /// However what was said is cut into reads.
-    #[test]
-    fn a_head_that_has_begun_is_paid_for_until_it_ends() {
+    #[tokio::test]
+    async fn a_head_that_has_begun_is_paid_for_until_it_ends() {
         let said = [PREFACE, &frame(4, 0, 6), &frame(HEADERS, 0, 300), &frame(CONTINUATION, 0, 0)].concat();
         let end = [frame(CONTINUATION, END_HEADERS, 200), frame(0, END_HEADERS, 5000)].concat();
         for piece in [1, 7, 100, 10_000] {
@@ -177,6 +197,27 @@ mod tests {
         }
         let (mut heads, _) = heads(PARTIAL_HEAD_BYTES);
         assert_eq!(heads.follow(&said).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+    }
+
+    async fn send_on(mut far: DuplexStream, more: &'static [u8]) {
+        while far.write_all(more).await.is_ok() {
+            tokio::time::sleep(PARTIAL_HEAD_TIMEOUT / 10).await;
+        }
+    }
+
+    /// Also when there is always a little more of it.
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_has_begun_ends_soon() {
+        for more in [&[0][..], &[]] {
+            let (near, mut far) = duplex(1 << 20);
+            let mut near = Heads::new(near, heads(2 * PARTIAL_HEAD_BYTES).0.funds);
+            far.write_all(&[PREFACE, &frame(HEADERS, 0, 300)[..]].concat()).await.unwrap();
+            let client = tokio::spawn(send_on(far, more));
+            let mut said = Vec::new();
+            let read = tokio::time::timeout(2 * PARTIAL_HEAD_TIMEOUT, near.read_to_end(&mut said));
+            assert_eq!(read.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+            client.abort();
+        }
     }
 
     #[test]
