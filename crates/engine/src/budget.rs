@@ -44,6 +44,11 @@ impl Funds {
     pub(crate) fn find<T>(&self, take: impl FnMut(&Budget) -> Option<T>) -> Option<T> {
         self.0.iter().find_map(take)
     }
+
+    /// Whether more than half of the first is taken.
+    pub(crate) fn are_scarce(&self) -> bool {
+        self.0[0].is_scarce()
+    }
 }
 
 /// Bytes taken from a [`Budget`]; given back on drop.
@@ -124,6 +129,10 @@ impl Budget {
     /// Bytes taken now.
     pub(crate) fn used(&self) -> usize {
         self.capacity().saturating_sub(self.room.available_permits())
+    }
+
+    fn is_scarce(&self) -> bool {
+        self.used() > self.capacity() / 2
     }
 
     /// Takes `bytes` (and their overhead) at once, or `None` if there is no room.
@@ -207,7 +216,7 @@ impl Permit {
 
     /// Whether more than half of the budget is taken.
     pub(crate) fn is_scarce(&self) -> bool {
-        self.budget.used() > self.budget.capacity() / 2
+        self.budget.is_scarce()
     }
 
     /// Gives back `bytes`, or all if it is less.

@@ -5,6 +5,7 @@
 
 mod body;
 mod crowd;
+mod fields;
 mod gate;
 mod grpc;
 mod heads;

@@ -4,16 +4,19 @@
 //! the rest comes. None of that is seen by whoever takes requests. So this wrapper follows the frames that a client sends:
 //! after some heads the requests have their turn, and their answers are written, before more is read; and the room for a
 //! head that has begun is paid for until it ends, which must be soon: many of them would leave no room for anybody. What is
-//! not HTTP/2 passes through.
+//! not HTTP/2 passes through. What heads leave behind for the heads after them is paid for as long as it is there.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
+use super::fields::Fields;
 use crate::budget::{Funds, Permit};
 
 /// What a client of HTTP/2 says first (RFC 9113 3.4).
@@ -28,10 +31,20 @@ const PARTIAL_HEAD_BYTES: usize = 176 * 1024;
 /// For the rest of such a head, which a client has when it sends the beginning.
 const PARTIAL_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Types of frames, and a flag (RFC 9113 6.2, 6.10).
+/// A buffer that the library keeps for a field in its table, and one that it decodes into.
+const KEPT_BYTES: usize = 56 * 1024;
+/// So many of them are part of what the process may use beside its memory for payloads: clients have one path for each
+/// signal, and one authority.
+const KEPT_ASIDE: usize = 4;
+
+/// Types of frames, and flags (RFC 9113 6.2, 6.10).
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+const PRIORITY: u8 = 0x20;
+/// What a priority takes before the fields.
+const PRIORITY_BYTES: usize = 5;
 
 /// A stream whose heads are followed.
 #[derive(Debug)]
@@ -43,6 +56,44 @@ pub(super) struct Heads<T> {
     taken: usize,
     /// The head that has begun.
     partial: Option<Partial>,
+    fields: Fields,
+    kept: Arc<Kept>,
+}
+
+/// What the library keeps of heads that were read.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// One for each buffer beyond those that are set aside.
+    permits: Mutex<Vec<Permit>>,
+    first: Notify,
+}
+
+impl Kept {
+    /// Resolves when there is something to pay for.
+    pub(super) async fn begins(&self) {
+        self.first.notified().await;
+    }
+
+    /// Whether nothing is paid for.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.permits().is_empty()
+    }
+
+    /// Pays for so many buffers; false when there is no room.
+    fn pay(&self, buffers: usize, funds: &Funds) -> bool {
+        let mut permits = self.permits();
+        permits.truncate(buffers);
+        let more = buffers - permits.len();
+        permits.extend((0..more).map_while(|_| funds.find(|budget| budget.try_take(KEPT_BYTES))));
+        if more > 0 {
+            self.first.notify_one();
+        }
+        permits.len() == buffers
+    }
+
+    fn permits(&self) -> MutexGuard<'_, Vec<Permit>> {
+        self.permits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What pays for a part of a head, and for how long.
@@ -59,15 +110,36 @@ enum Place {
     Preface(usize),
     /// In the head of a frame, of which so many bytes are here.
     Frame([u8; 9], usize),
-    /// In a frame that has so many bytes more.
-    Payload { left: usize, is_head: bool },
+    /// In a frame that has so many bytes more and is no head.
+    Payload(usize),
+    /// In a frame of a head.
+    Head(Head),
     /// In another protocol.
     Elsewhere,
 }
 
+/// A frame with a head, or a part of one.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    left: usize,
+    /// The next byte says how much of the end is padding.
+    is_padded: bool,
+    /// Before the fields.
+    skipped: usize,
+    padding: usize,
+    /// It is the last of its head.
+    ends: bool,
+}
+
 impl<T> Heads<T> {
     pub(super) fn new(inner: T, funds: Funds) -> Self {
-        Self { inner, funds, place: Place::Preface(0), taken: 0, partial: None }
+        let (place, fields) = (Place::Preface(0), Fields::default());
+        Self { inner, funds, place, taken: 0, partial: None, fields, kept: Arc::default() }
+    }
+
+    /// What pays for the buffers that the library keeps.
+    pub(super) fn kept(&self) -> Arc<Kept> {
+        Arc::clone(&self.kept)
     }
 
     /// Goes over what the client said; fails when there is no room for a head.
@@ -82,10 +154,13 @@ impl<T> Heads<T> {
                     head[at] = *first;
                     if at + 1 < head.len() { Place::Frame(head, at + 1) } else { self.enter(head)? }
                 }
-                Place::Payload { left, is_head } => {
+                Place::Payload(left) => {
                     step = left.min(bytes.len());
-                    self.taken += if is_head { step } else { 0 };
-                    payload(left - step, is_head)
+                    payload(left - step)
+                }
+                Place::Head(mut head) => {
+                    step = self.read(&mut head, bytes);
+                    self.head(head)?
                 }
                 Place::Elsewhere => return Ok(()),
             };
@@ -108,13 +183,57 @@ impl<T> Heads<T> {
                 self.partial = Some(Partial { _permit, timeout: Box::pin(sleep(PARTIAL_HEAD_TIMEOUT)) });
             }
         }
-        let length = u32::from_be_bytes([0, high, middle, low]) as usize;
-        Ok(payload(length, is_head))
+        let left = u32::from_be_bytes([0, high, middle, low]) as usize;
+        if !is_head {
+            return Ok(payload(left));
+        }
+        let has = |flag| kind == HEADERS && flags & flag != 0;
+        let skipped = if has(PRIORITY) { PRIORITY_BYTES } else { 0 };
+        self.head(Head { left, is_padded: has(PADDED), skipped, padding: 0, ends: flags & END_HEADERS != 0 })
+    }
+
+    /// Reads some bytes of a head; how many.
+    fn read(&mut self, head: &mut Head, bytes: &[u8]) -> usize {
+        let fields = head.left.saturating_sub(head.padding);
+        let step = match head {
+            Head { is_padded: true, .. } => {
+                (head.is_padded, head.padding) = (false, usize::from(bytes[0]));
+                1
+            }
+            Head { skipped: 1.., .. } => {
+                let step = head.skipped.min(head.left).min(bytes.len());
+                head.skipped -= step;
+                step
+            }
+            _ if fields > 0 => {
+                let step = fields.min(bytes.len());
+                self.fields.read(&bytes[..step]);
+                step
+            }
+            _ => head.left.min(bytes.len()),
+        };
+        head.left -= step;
+        self.taken += step;
+        step
+    }
+
+    /// What comes after some bytes of a head.
+    fn head(&mut self, head: Head) -> io::Result<Place> {
+        if head.left > 0 {
+            return Ok(Place::Head(head));
+        }
+        if head.ends {
+            let kept = self.fields.end().saturating_sub(KEPT_ASIDE);
+            if !self.kept.pay(kept, &self.funds) {
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
+        }
+        Ok(payload(0))
     }
 }
 
-fn payload(left: usize, is_head: bool) -> Place {
-    if left > 0 { Place::Payload { left, is_head } } else { Place::Frame([0; 9], 0) }
+fn payload(left: usize) -> Place {
+    if left > 0 { Place::Payload(left) } else { Place::Frame([0; 9], 0) }
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Heads<T> {
@@ -197,6 +316,24 @@ mod tests {
         }
         let (mut heads, _) = heads(PARTIAL_HEAD_BYTES);
         assert_eq!(heads.follow(&said).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+    }
+
+    /// Each in a frame of its own, with padding and a priority before and after.
+    #[tokio::test]
+    async fn what_the_table_keeps_is_paid_for() {
+        let path = |number: u8| [&[3, 0, 0, 0, 0, 9, 0x44, 2, b'/', number][..], &[0x44; 3]].concat();
+        let frame = |number| {
+            let payload = path(number);
+            [&[0, 0, 13, HEADERS, END_HEADERS | PADDED | PRIORITY, 0, 0, 0, 1][..], &payload].concat()
+        };
+        let said = [PREFACE.to_vec(), (0..7).flat_map(frame).collect()].concat();
+        for piece in [1, 5, 10_000] {
+            let (mut heads, budget) = heads(4 * KEPT_BYTES);
+            said.chunks(piece).for_each(|piece| heads.follow(piece).unwrap());
+            assert_eq!(budget.used(), (7 - KEPT_ASIDE) * (KEPT_BYTES + OVERHEAD_BYTES));
+            let more = heads.follow(&frame(7));
+            assert_eq!(more.unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+        }
     }
 
     async fn send_on(mut far: DuplexStream, more: &'static [u8]) {

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use super::Receiver;
 use super::crowd::{Crowd, Member};
-use super::heads::Heads;
+use super::heads::{Heads, Kept};
 use super::large_reads::LargeReads;
 use super::streams::Streams;
 use crate::settings::{LAST_ANSWERS, Settings};
@@ -41,6 +41,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// For clients to read their answers, and for the memory of many streams to be of use again. Twice that at most.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a connection that keeps memory for nothing looks whether others need it.
+const SCARCE_CHECK: Duration = Duration::from_secs(1);
 /// HTTP/2 pings find clients that are gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
@@ -183,6 +185,7 @@ impl Server {
             })
         };
         let stream = Heads::new(stream, self.receiver.funds.clone());
+        let kept = stream.kept();
         let builder = builder(self.limits.window);
         let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
@@ -191,6 +194,7 @@ impl Server {
             () = member.dismissed() => return,
             () = streams.overdrawn() => return,
             () = self.until_told_to_go(&member, &streams) => {}
+            () = self.hoards(&kept) => {}
         }
         connection.as_mut().graceful_shutdown();
         tokio::select! {
@@ -198,6 +202,18 @@ impl Server {
             () = member.dismissed() => {}
             () = streams.overdrawn() => {}
             () = self.farewell(&member) => {}
+        }
+    }
+
+    /// Resolves when memory is scarce and a connection keeps much of it for heads that were read: in another one its client
+    /// begins anew.
+    async fn hoards(&self, kept: &Kept) {
+        kept.begins().await;
+        loop {
+            tokio::time::sleep(SCARCE_CHECK).await;
+            if !kept.is_nothing() && self.receiver.funds.are_scarce() {
+                return;
+            }
         }
     }
 

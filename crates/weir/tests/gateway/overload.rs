@@ -291,6 +291,47 @@ async fn answers_that_nobody_reads_are_paid_for() {
     .await;
 }
 
+/// Of a path that a client has its server remember, the library keeps the whole buffer in which it came.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heads_that_are_remembered_are_paid_for_and_keep_nobody_out() {
+    const CONNECTIONS: usize = 150;
+    const HEADS: u32 = 100;
+    let weir = Weir::start(&manifest("backend", closed_port().await), &["--memory", "64MiB"]).await;
+    let mut connections = tokio::task::JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let address = weir.http;
+        connections.spawn(async move {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+            for number in 0..HEADS {
+                // Some are hung up on.
+                let _ = stream.write_all(&large_head(number)).await;
+            }
+            stream
+        });
+    }
+    let connections = connections.join_all().await;
+    let used = async || Scrape::of(weir.metrics).await.get("weir_memory_used_bytes");
+    eventually("they are told to go, as others need the room", async || used().await < MEMORY as f64 / 3.0).await;
+    let peak = weir.memory("VmHWM");
+    assert!(peak <= MEMORY + BESIDE, "{peak} bytes at the peak");
+    let client = Grpc::connect(weir.grpc).await;
+    assert_eq!(client.export(&payload::encoded(1, 1, 100)).await.code, OK);
+    drop(connections);
+}
+
+/// GET http:/aN with a user agent of 16,000 bytes; the path is to be remembered.
+fn large_head(number: u32) -> Vec<u8> {
+    let mut fields = b"\x82\x86\x44\x05/".to_vec();
+    fields.extend_from_slice(format!("{number:04}").as_bytes());
+    // 16,000 is 127 and 15,873.
+    fields.extend_from_slice(b"\x0f\x2b\x7f\x81\x7c");
+    fields.resize(fields.len() + 16_000, b'x');
+    let [.., high, middle, low] = fields.len().to_be_bytes();
+    let head = [high, middle, low, 1, 5];
+    [&head[..], &(2 * number + 1).to_be_bytes(), &fields].concat()
+}
+
 /// What a client of HTTP/2 says that has no room for answers.
 fn requests_to_nowhere(streams: u32) -> Vec<u8> {
     let mut said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
