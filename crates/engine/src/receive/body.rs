@@ -19,8 +19,11 @@ const PER_BYTE: Duration = Duration::from_nanos(1_000_000_000 / (64 * 1024));
 /// steps that is a seventh of the body at most.
 const GROWTH: usize = 8;
 
-/// While memory is scarce, a body that sends nothing for this long makes place for others.
+/// While memory is scarce, a body makes place for others that sends nothing for this long, or less than 16 KiB in each
+/// such time.
 const STALL: Duration = Duration::from_secs(1);
+/// So much longer than [`PER_BYTE`] that lasts.
+const SCARCE_PER_BYTE: u32 = 4;
 
 /// What was read of a body.
 #[derive(Default)]
@@ -59,6 +62,8 @@ pub(super) struct BodyReader {
     rest: Bytes,
     /// When the next bytes must be here; moves with what arrives, and is never further away than `timeout`.
     deadline: Instant,
+    /// The same while memory is scarce.
+    stalls_at: Instant,
     timeout: Duration,
     started: Instant,
     permit: Permit,
@@ -70,8 +75,8 @@ impl BodyReader {
     /// `permit` is for the body alone, and stands for nothing as yet.
     pub(super) fn new(incoming: Incoming, timeout: Duration, permit: Permit) -> Self {
         let started = Instant::now();
-        let deadline = started + timeout;
-        Self { incoming, rest: Bytes::new(), deadline, timeout, started, permit, patience: ADMIT_PATIENCE }
+        let (deadline, stalls_at) = (started + timeout, started + STALL);
+        Self { incoming, rest: Bytes::new(), deadline, stalls_at, timeout, started, permit, patience: ADMIT_PATIENCE }
     }
 
     /// Fills `buffer`; false when the body ends first.
@@ -137,6 +142,7 @@ impl BodyReader {
             self.patience = self.patience.saturating_sub(waited);
             // The client is not to blame for it.
             self.deadline += waited;
+            self.stalls_at += waited;
             if !paid {
                 return Err(Refusal::no_memory());
             }
@@ -164,7 +170,9 @@ impl BodyReader {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => {
                         let more = PER_BYTE * u32::try_from(data.len()).unwrap_or(u32::MAX);
-                        self.deadline = (self.deadline + more).min(Instant::now() + self.timeout);
+                        let now = Instant::now();
+                        self.deadline = (self.deadline + more).min(now + self.timeout);
+                        self.stalls_at = (self.stalls_at + SCARCE_PER_BYTE * more).min(now + STALL);
                         self.rest = data;
                         return Ok(true);
                     }
@@ -177,13 +185,17 @@ impl BodyReader {
 
     async fn frame(&mut self) -> Result<Option<Result<Frame<Bytes>, hyper::Error>>, Refusal> {
         loop {
-            let until = self.deadline.min(Instant::now() + STALL);
+            // What is here already is taken even when the time is up.
+            let until = if self.permit.is_scarce() { self.stalls_at } else { Instant::now() + STALL };
+            let until = self.deadline.min(until);
             match tokio::time::timeout_at(until, self.incoming.frame()).await {
                 Ok(frame) => return Ok(frame),
                 Err(_) if until == self.deadline => {
                     return Err(Refusal::slow_body(self.deadline.duration_since(self.started)));
                 }
-                Err(_) if self.permit.is_scarce() => return Err(Refusal::no_memory()),
+                Err(_) if self.permit.is_scarce() && self.stalls_at <= Instant::now() => {
+                    return Err(Refusal::no_memory());
+                }
                 Err(_) => {}
             }
         }

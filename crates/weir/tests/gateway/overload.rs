@@ -170,20 +170,35 @@ async fn clients_that_declare_and_send_nothing_keep_nobody_out() {
 /// Clients that stop just before the end of what they send hold memory for as long as there is enough for all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn half_read_requests_that_stall_make_place() {
+    make_place(Duration::MAX).await;
+}
+
+/// So do those that always have a little more to say.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_read_requests_that_trickle_make_place() {
+    make_place(Duration::from_millis(100)).await;
+}
+
+/// Of clients that send the last bytes of what they declared one by one, with these pauses.
+async fn make_place(pause: Duration) {
+    const LAST: usize = 5_000;
     let sink = sink("{}").await;
     let settings = Settings { memory: 64 << 20, body_timeout: Duration::from_secs(1_000), ..settings() };
     let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], settings).await;
     let body = payload::encoded(1, 80, 100_000);
     let length = format!("content-length: {}\r\n", body.len());
     let whole = [http::head("POST", "/v1/traces", PROTOBUF, &length), body.clone()].concat();
-    let mut stalled = tokio::task::JoinSet::new();
+    let mut slow = tokio::task::JoinSet::new();
     for _ in 0..10 {
-        let (mut stream, most) =
-            (TcpStream::connect(gateway.at.http).await.unwrap(), whole[..whole.len() - 1].to_vec());
-        stalled.spawn(async move {
+        let (mut stream, whole) = (TcpStream::connect(gateway.at.http).await.unwrap(), whole.clone());
+        slow.spawn(async move {
             // The gateway may have no room for it.
-            let _ = stream.write_all(&most).await;
-            std::future::pending::<TcpStream>().await
+            let (most, last) = whole.split_at(whole.len() - LAST);
+            let _ = stream.write_all(most).await;
+            for byte in last {
+                let _ = stream.write_all(&[*byte]).await;
+                tokio::time::sleep(pause).await;
+            }
         });
     }
     let used = async || gateway.scrape().await.get("weir_memory_used_bytes");
