@@ -23,8 +23,8 @@ use crate::budget;
 /// One place in so many is for what was not sent before.
 const OF_PLACES_FOR_FRESH: usize = 8;
 
-/// What was put off is not tried again sooner than this: as long as the longest pause of what waits here.
-const ROUND: Duration = Duration::from_secs(30);
+/// What was put off is not tried again sooner than this: good data among it waits a few such rounds at most.
+const ROUND: Duration = Duration::from_secs(10);
 
 /// What went back to the journal in this round.
 #[derive(Debug, Default)]
