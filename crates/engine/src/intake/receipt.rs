@@ -129,9 +129,8 @@ impl Receipt<'_> {
     /// after the other. When all of them lag, the client waits first, which slows it down.
     fn spill_for_laggards(&self) {
         let lags = |pipeline: &Pipeline| pipeline.account.lags(self.intake.spill_after);
-        let anyone_lags = self.pipelines().any(|pipeline| lags(pipeline));
-        if anyone_lags
-            && !self.pipelines().all(|pipeline| lags(pipeline))
+        let (all, laggards) = (self.pipelines().count(), self.pipelines().filter(|pipeline| lags(pipeline)).count());
+        if (1..all).contains(&laggards)
             && let Some(store) = self.intake.store.as_ref().filter(|store| store.is_working() && self.may_put(store))
         {
             // Without room for all of it, there may be some when the others have delivered.

@@ -22,8 +22,8 @@ const GROWTH: usize = 8;
 /// While memory is scarce, a body makes place for others that sends nothing for this long, or less than 16 KiB in each
 /// such time.
 const STALL: Duration = Duration::from_secs(1);
-/// So much longer than [`PER_BYTE`] that lasts.
-const SCARCE_PER_BYTE: u32 = 4;
+/// Then every byte that arrives gives its body so many times [`PER_BYTE`]: a second for 16 KiB.
+const SCARCE_FACTOR: u32 = 4;
 
 /// What was read of a body.
 #[derive(Default)]
@@ -172,7 +172,7 @@ impl BodyReader {
                         let more = PER_BYTE * u32::try_from(data.len()).unwrap_or(u32::MAX);
                         let now = Instant::now();
                         self.deadline = (self.deadline + more).min(now + self.timeout);
-                        self.stalls_at = (self.stalls_at + SCARCE_PER_BYTE * more).min(now + STALL);
+                        self.stalls_at = (self.stalls_at + SCARCE_FACTOR * more).min(now + STALL);
                         self.rest = data;
                         return Ok(true);
                     }

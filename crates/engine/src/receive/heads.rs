@@ -33,8 +33,7 @@ const PARTIAL_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A buffer that the library keeps for a field in its table, and one that it decodes into.
 const KEPT_BYTES: usize = 56 * 1024;
-/// So many of them are part of what the process may use beside its memory for payloads: clients have one path for each
-/// signal, and one authority.
+/// So many of them are not paid for: clients have one path for each signal, and one authority.
 const KEPT_ASIDE: usize = 4;
 
 /// Types of frames, and flags (RFC 9113 6.2, 6.10).

@@ -193,8 +193,7 @@ impl Server {
             _ = connection.as_mut() => return,
             () = member.dismissed() => return,
             () = streams.overdrawn() => return,
-            () = self.until_told_to_go(&member, &streams) => {}
-            () = self.hoards(&kept) => {}
+            () = self.until_told_to_go(&member, &streams, &kept) => {}
         }
         connection.as_mut().graceful_shutdown();
         tokio::select! {
@@ -226,8 +225,9 @@ impl Server {
         }
     }
 
-    /// Resolves when the process stops, the connection is old, nobody uses it, or its client does not read.
-    async fn until_told_to_go(&self, member: &Member, streams: &Streams) {
+    /// Resolves when the process stops, the connection is old, nobody uses it, its client does not read, or others need the
+    /// memory that it keeps.
+    async fn until_told_to_go(&self, member: &Member, streams: &Streams, kept: &Kept) {
         let age = self.limits.age.mul_f64(0.9 + 0.2 * fastrand::f64());
         let mut stop = self.stop.clone();
         tokio::select! {
@@ -235,6 +235,7 @@ impl Server {
             () = tokio::time::sleep(age) => {}
             () = member.idle(FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT) => {}
             () = wasteful(member, streams) => {}
+            () = self.hoards(kept) => {}
         }
     }
 }
