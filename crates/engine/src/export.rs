@@ -123,7 +123,7 @@ impl Refusal {
     /// Its code and its words; those over HTTP begin with their code.
     pub(crate) fn cause(&self) -> String {
         let Self { code, message, .. } = self;
-        if message.contains(code) { message.clone() } else { format!("{code}: {message}") }
+        if message.starts_with(code.as_str()) { message.clone() } else { format!("{code}: {message}") }
     }
 }
 

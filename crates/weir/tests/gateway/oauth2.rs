@@ -1,5 +1,6 @@
 //! Backends that want a token, and token servers that are ill.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -380,16 +381,21 @@ async fn a_token_server_whose_answer_has_no_end_is_hung_up_on() {
         std::future::pending::<()>().await;
     });
     let backend = Backend::start().await;
-    let token_url = json!({"value": format!("http://{address}/")});
-    let oauth2 = json!({"tokenURL": token_url, "clientID": {"value": "id"}, "clientSecret": {"value": "secret"}});
-    let output = with(manifests::plain("http", backend.address), json!({"authentication": {"oauth2": oauth2}}));
-    let weir = Weir::start(&manifests::pipeline(Signal::Traces, "http", &output), &[]).await;
+    let weir = with_tokens_from(address, &backend).await;
     assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 3, 0)).await.code, OK);
     let expected = "cannot get a token from 127.0.0.1: the answer is longer than 64 KiB".to_owned();
     let message = "backend does not take data now; it is kept and tried again";
     eventually(&expected, async || causes(&weir, message, "traces/http").contains(&expected)).await;
     eventually("the connection is closed", async || closed.load(Ordering::SeqCst)).await;
     talking.abort();
+}
+
+/// A gateway that gets its tokens for `backend` at `address`.
+async fn with_tokens_from(address: SocketAddr, backend: &Backend) -> Weir {
+    let token_url = json!({"value": format!("http://{address}/")});
+    let oauth2 = json!({"tokenURL": token_url, "clientID": {"value": "id"}, "clientSecret": {"value": "secret"}});
+    let output = with(manifests::plain("http", backend.address), json!({"authentication": {"oauth2": oauth2}}));
+    Weir::start(&manifests::pipeline(Signal::Traces, "http", &output), &[]).await
 }
 
 /// What is kept of a head is bounded, as it is of the answers of backends.
@@ -412,10 +418,7 @@ async fn a_token_server_whose_answer_has_a_large_head_gives_no_token() {
         }
     });
     let backend = Backend::start().await;
-    let token_url = json!({"value": format!("http://{address}/")});
-    let oauth2 = json!({"tokenURL": token_url, "clientID": {"value": "id"}, "clientSecret": {"value": "secret"}});
-    let output = with(manifests::plain("http", backend.address), json!({"authentication": {"oauth2": oauth2}}));
-    let weir = Weir::start(&manifests::pipeline(Signal::Traces, "http", &output), &[]).await;
+    let weir = with_tokens_from(address, &backend).await;
     assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 3, 0)).await.code, OK);
     let message = "backend does not take data now; it is kept and tried again";
     let is_told = || causes(&weir, message, "traces/http").iter().any(|cause| cause.contains("too large"));
