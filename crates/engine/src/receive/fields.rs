@@ -1,8 +1,10 @@
 //! What compressed heads leave in the table of an HTTP/2 connection (RFC 7541).
 //!
 //! The library copies what goes into that table, but not what a request is sent to: of `:path`, `:authority` and `:scheme`
-//! it keeps the whole buffer in which the head came. A hundred small ones, each in a large head, would keep megabytes. So
-//! this follows the fields and counts those; it decodes none.
+//! it keeps the whole buffer in which the head came, or in which it decoded the text. A hundred small ones, each in a large
+//! buffer, would keep megabytes. So this follows the fields and adds up what those heads keep; it decodes none.
+
+use std::collections::VecDeque;
 
 /// Names that the library keeps with their buffer, in the table that every connection begins with.
 const STATIC_TARGETS: std::ops::RangeInclusive<usize> = 1..=7;
@@ -10,6 +12,15 @@ const STATIC_TARGETS: std::ops::RangeInclusive<usize> = 1..=7;
 const STATIC_FIELDS: usize = 61;
 /// First bytes of a name that begins with a colon, Huffman coded: seven bits are the colon's.
 const HUFFMAN_COLON: [u8; 2] = [0xb8, 0xb9];
+
+/// A table of 4 KiB has no more fields than this.
+const MOST_ADDED: usize = 128;
+/// What the library decodes texts into: a buffer of this size, and a new one when the next text may not fit.
+pub(super) const TEXT_BUFFER_BYTES: usize = 4 * 1024;
+/// Coded texts of one head that need no more than one new buffer of that size.
+const FEW_CODED_BYTES: usize = TEXT_BUFFER_BYTES / 2;
+/// The library makes room for twice a coded text, in a buffer that may have doubled to become so large.
+const ROOM_PER_CODED_BYTE: usize = 4;
 
 /// The fields of one connection, as far as they were read.
 #[derive(Debug, Default)]
@@ -19,8 +30,23 @@ pub(super) struct Fields {
     is_added: bool,
     /// It says where a request is sent to.
     is_target: bool,
-    /// Which of those that were added say that: the lowest bit is the newest. A table of 4 KiB has no more than 128.
-    targets: u128,
+    /// Those that were added, the newest first.
+    added: VecDeque<Added>,
+    /// Which of them is the last one of this head that says that.
+    target: Option<usize>,
+    /// Bytes of this head that are coded, and the most of any head.
+    coded: usize,
+    most_coded: usize,
+    /// What heads keep, all together.
+    kept: usize,
+}
+
+/// A field in the table.
+#[derive(Debug)]
+struct Added {
+    is_target: bool,
+    /// What its head keeps. The last one of its head has it: it stays the longest.
+    keeps: usize,
 }
 
 /// What the next byte is.
@@ -85,10 +111,23 @@ impl Fields {
         }
     }
 
-    /// The head is complete. At most how many buffers the table keeps.
-    pub(super) fn end(&mut self) -> usize {
+    /// The head is complete; so large is the buffer in which it came. At most how many bytes of buffers there are now.
+    pub(super) fn end(&mut self, buffer: usize) -> usize {
         self.place = Place::Field;
-        self.targets.count_ones() as usize
+        self.most_coded = self.most_coded.max(std::mem::take(&mut self.coded));
+        let decoded = self.text_buffer();
+        if let Some(target) = self.target.take().and_then(|at| self.added.get_mut(at)) {
+            target.keeps = buffer + decoded;
+            self.kept += target.keeps;
+        }
+        // The one that is in use stays.
+        self.kept + decoded
+    }
+
+    /// What the library may have for the coded texts of one head.
+    fn text_buffer(&self) -> usize {
+        let many = if self.most_coded > FEW_CODED_BYTES { ROOM_PER_CODED_BYTE * self.most_coded } else { 0 };
+        TEXT_BUFFER_BYTES + many
     }
 
     fn field(&mut self, first: u8) -> Place {
@@ -114,12 +153,14 @@ impl Fields {
             Number::Other => Place::Field,
             Number::Name if value == 0 => Place::Length(Text::Name),
             Number::Name => {
-                let added = value.checked_sub(STATIC_FIELDS + 1).and_then(|back| u32::try_from(back).ok());
-                let is_known = |back| self.targets.checked_shr(back).is_some_and(|targets| targets & 1 > 0);
-                self.is_target = STATIC_TARGETS.contains(&value) || added.is_some_and(is_known);
+                let added = value.checked_sub(STATIC_FIELDS + 1).and_then(|back| self.added.get(back));
+                self.is_target = STATIC_TARGETS.contains(&value) || added.is_some_and(|added| added.is_target);
                 Place::Length(Text::Value)
             }
-            Number::Length(text, is_huffman) => self.text(text, value, is_huffman, true),
+            Number::Length(text, is_huffman) => {
+                self.coded = self.coded.saturating_add(if is_huffman { value } else { 0 });
+                self.text(text, value, is_huffman, true)
+            }
         }
     }
 
@@ -129,11 +170,19 @@ impl Fields {
             Text::Name => Place::Length(Text::Value),
             Text::Value => {
                 if self.is_added {
-                    self.targets = self.targets << 1 | u128::from(self.is_target);
+                    self.add();
                 }
                 Place::Field
             }
         }
+    }
+
+    fn add(&mut self) {
+        if self.added.len() == MOST_ADDED {
+            self.kept -= self.added.pop_back().map_or(0, |oldest| oldest.keeps);
+        }
+        self.added.push_front(Added { is_target: self.is_target, keeps: 0 });
+        self.target = if self.is_target { Some(0) } else { self.target.map(|at| at + 1) };
     }
 }
 
@@ -145,12 +194,17 @@ fn begins_with_colon(first: u8, is_huffman: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// After a head, however it is cut.
-    fn kept(head: &[u8]) -> usize {
+    const BUFFER: usize = 8 * 1024;
+
+    /// How many heads keep their buffers, of these, however they are cut.
+    fn kept(heads: &[&[u8]]) -> usize {
         let counts = [1, 3, 1000].map(|piece| {
             let mut fields = Fields::default();
-            head.chunks(piece).for_each(|piece| fields.read(piece));
-            fields.end()
+            for head in heads {
+                head.chunks(piece).for_each(|piece| fields.read(piece));
+                fields.end(BUFFER);
+            }
+            fields.kept / (BUFFER + TEXT_BUFFER_BYTES)
         });
         assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
         counts[0]
@@ -166,26 +220,46 @@ mod tests {
     #[test]
     fn where_requests_are_sent_to_counts_when_it_is_added() {
         let other = literal(&[0x40, 1, b'x'], &[b'y'; 200]);
-        assert_eq!(kept(&other), 0);
-        assert_eq!(kept(&literal(&[0x44], b"/a")), 1, ":path by its number");
-        assert_eq!(kept(&literal(&[0x04], b"/a")), 0, "not added");
-        assert_eq!(kept(&literal(&[0x40, 5, b':', b'p', b'a', b't', b'h'], b"/a")), 1, ":path in letters");
-        assert_eq!(kept(&literal(&[0x40, 0x84, 0xb9, 0x58, 0xd3, 0x3f], b"/a")), 1, "the same, Huffman coded");
+        let path = literal(&[0x44], b"/a");
+        assert_eq!(kept(&[&other]), 0);
+        assert_eq!(kept(&[&path]), 1, ":path by its number");
+        assert_eq!(kept(&[&literal(&[0x04], b"/a")]), 0, "not added");
+        assert_eq!(kept(&[&literal(&[0x40, 5, b':', b'p', b'a', b't', b'h'], b"/a")]), 1, ":path in letters");
+        assert_eq!(kept(&[&literal(&[0x40, 0x84, 0xb9, 0x58, 0xd3, 0x3f], b"/a")]), 1, "the same, Huffman coded");
         // 62 is what was added last, 63 what was added before.
-        assert_eq!(
-            kept(&[literal(&[0x44], b"/a"), other, literal(&[0x7f, 0], b"/b"), literal(&[0x7f, 1], b"")].concat()),
-            3,
-            "by its place"
-        );
+        let again = [&other[..], &literal(&[0x7f, 0], b"z"), &literal(&[0x7f, 2], b"/b")].concat();
+        assert_eq!(kept(&[&path, &again, &other]), 2, "by its place");
         // Size of the table, a whole field of the table, and a field that is never added.
         let rest = [&[0x3f, 0xe1, 0x1f, 0x82][..], &literal(&[0x1f, 1], b"/a")].concat();
-        assert_eq!(kept(&[&rest[..], &literal(&[0x41], b"host")].concat()), 1);
+        assert_eq!(kept(&[&[&rest[..], &literal(&[0x41], b"host")].concat()]), 1);
+    }
+
+    #[test]
+    fn what_one_head_says_is_in_one_buffer() {
+        let head = [literal(&[0x44], b"/a"), literal(&[0x41], b"host"), literal(&[0x40, 1, b'x'], b"y")].concat();
+        assert_eq!(kept(&[&head]), 1);
+        assert_eq!(kept(&[&head, &head]), 2);
     }
 
     #[test]
     fn what_was_added_long_ago_is_not_there_any_more() {
         let mut head = literal(&[0x44], b"/a");
-        (0..128).for_each(|_| head.extend(literal(&[0x40, 1, b'x'], b"")));
-        assert_eq!(kept(&head), 0);
+        (0..MOST_ADDED - 1).for_each(|_| head.extend(literal(&[0x40, 1, b'x'], b"")));
+        let one_more = literal(&[0x40, 1, b'x'], b"");
+        assert_eq!((kept(&[&head]), kept(&[&head, &one_more])), (1, 0));
+        head.extend(one_more);
+        assert_eq!(kept(&[&head]), 0);
+    }
+
+    /// Whoever adds a field after it keeps the buffer that was made for it.
+    #[test]
+    fn a_long_coded_text_takes_its_buffer() {
+        let mut fields = Fields::default();
+        // A user agent of 127 and 3,969 bytes.
+        fields.read(&[&[0x0f, 0x2b, 0xff, 0x81, 0x1f][..], &[0; 4096]].concat());
+        let long = TEXT_BUFFER_BYTES + 4 * 4096;
+        assert_eq!(fields.end(BUFFER), long);
+        fields.read(&literal(&[0x44], b"/a"));
+        assert_eq!(fields.end(BUFFER), BUFFER + 2 * long);
     }
 }

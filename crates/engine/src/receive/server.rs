@@ -32,7 +32,7 @@ const WINDOW_MAX: u32 = 256 * 1024;
 /// Calls at once on one connection.
 const MAX_STREAMS: u32 = 256;
 /// All header fields of a request together.
-const MAX_HEADER_BYTES: u32 = 16 * 1024;
+pub(super) const MAX_HEADER_BYTES: u32 = 16 * 1024;
 /// Read buffer of an HTTP/1.1 connection, and so the largest head of a request. A connection may keep it while it has
 /// nothing to do, or only a part of a head.
 const HTTP1_BUFFER_BYTES: usize = 16 * 1024;
@@ -210,7 +210,7 @@ impl Server {
         kept.begins().await;
         loop {
             tokio::time::sleep(SCARCE_CHECK).await;
-            if !kept.is_nothing() && self.receiver.funds.are_scarce() {
+            if !kept.is_little() && self.receiver.funds.are_scarce() {
                 return;
             }
         }
