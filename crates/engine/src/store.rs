@@ -41,6 +41,8 @@ pub(crate) const ORPHANS_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// After a failure the disk is tried again this much later; until then clients wait for delivery alone.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
+/// When there was no space on the disk to write something again, the next attempt is this much later.
+const REWRITE_AGAIN: Duration = Duration::from_secs(10);
 
 /// Damaged places that are logged one by one.
 const LOGGED_PLACES: usize = 20;
@@ -109,6 +111,8 @@ pub(crate) struct StoreStats {
     pub(crate) syncs: Histogram,
     /// When the disk may be tried again, in milliseconds after the start; 0 when it works.
     tries_again_ms: AtomicU64,
+    /// When there may be space again for what is on disk already, in milliseconds after the start.
+    rewrites_again_ms: AtomicU64,
     /// When the writer began with what it does now, in milliseconds after the start and one more; 0 while it waits for work.
     began_ms: AtomicU64,
     /// Bytes that were handed to the writer and are not on disk.
@@ -274,6 +278,12 @@ impl Store {
         }
         let tries_again = self.stats.tries_again_ms.load(Ordering::Relaxed);
         tries_again == 0 || self.clock.started.elapsed() >= Duration::from_millis(tries_again)
+    }
+
+    /// Whether what is on disk already may be written there again.
+    pub(crate) fn may_rewrite(&self) -> bool {
+        let again = Duration::from_millis(self.stats.rewrites_again_ms.load(Ordering::Relaxed));
+        self.is_working() && self.clock.started.elapsed() >= again
     }
 
     /// Whether the disk does not answer.

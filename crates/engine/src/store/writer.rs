@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use weir_journal::{AppendError, Durability, Entry, NewEntry, Owed, QueueId};
 
-use super::{Busy, Clock, Command, ORPHANS_WAIT, StoreStats, TRY_AGAIN};
+use super::{Busy, Clock, Command, ORPHANS_WAIT, REWRITE_AGAIN, StoreStats, TRY_AGAIN};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::books::DropReason;
@@ -130,7 +130,13 @@ impl Writer {
 
     /// Puts pieces on disk and tells their obligations.
     fn commit(&mut self, deposits: impl Iterator<Item = Deposit>) {
-        let mut drafts = draft(deposits);
+        // What is written again is no new data: other rules hold for it, and it has groups of its own.
+        let (again, new) = draft(deposits).into_iter().partition(Draft::is_rewritten);
+        self.commit_drafts(new);
+        self.commit_drafts(again);
+    }
+
+    fn commit_drafts(&mut self, mut drafts: Vec<Draft>) {
         while !drafts.is_empty() {
             let mut bytes = 0;
             let mut fits = |draft: &Draft| {
@@ -148,14 +154,20 @@ impl Writer {
 
     fn commit_group(&mut self, drafts: &[Draft]) {
         let bytes: usize = drafts.iter().map(|draft| draft.bytes).sum();
-        if !self.make_space(bytes as u64) {
-            self.failed("the disk is nearly full, and some space is always left free", drafts.len());
+        let is_new = !drafts.iter().any(Draft::is_rewritten);
+        if !self.make_space(bytes as u64, is_new) {
+            if is_new {
+                self.failed("the disk is nearly full, and some space is always left free", drafts.len());
+            } else {
+                // It stays where it is, and clients are none the worse for that.
+                self.parts.stats.rewrites_again_ms.store(self.soon(REWRITE_AGAIN), Ordering::Relaxed);
+            }
             return drafts.iter().for_each(Draft::withdraw);
         }
         let entries: Vec<NewEntry<'_>> = drafts.iter().map(Draft::entry).collect();
         let now_ms = self.parts.clock.now_ms();
         let began = Instant::now();
-        match self.journal.append(&entries, now_ms, self.durability(drafts)) {
+        match self.journal.append(&entries, now_ms, self.durability(is_new)) {
             Ok(written) => {
                 let stats = &self.parts.stats;
                 stats.commits.observe(began.elapsed());
@@ -178,10 +190,9 @@ impl Writer {
     }
 
     /// What is written again is as safe as it was where it is now, before that may go.
-    fn durability(&self, drafts: &[Draft]) -> Durability {
-        let mut deposits = drafts.iter().flat_map(|draft| &draft.deposits);
+    fn durability(&self, is_new: bool) -> Durability {
         match self.parts.fsync {
-            Fsync::Interval(_) if deposits.any(|deposit| deposit.rewritten) => Durability::Synced,
+            Fsync::Interval(_) if !is_new => Durability::Synced,
             fsync => fsync.durability(),
         }
     }
@@ -189,9 +200,7 @@ impl Writer {
     fn failed(&mut self, cause: &str, entries: usize) {
         let stats = &self.parts.stats;
         stats.failures.fetch_add(1, Ordering::Relaxed);
-        let started = self.parts.clock.started;
-        let again = started.elapsed() + TRY_AGAIN;
-        stats.tries_again_ms.store(u64::try_from(again.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        stats.tries_again_ms.store(self.soon(TRY_AGAIN), Ordering::Relaxed);
         if self.failure_reported.is_due(Instant::now()) {
             tracing::error!(
                 cause,
@@ -199,6 +208,11 @@ impl Writer {
                 "cannot write to the journal; clients whose data no backend takes are asked to send it again"
             );
         }
+    }
+
+    /// So much later, in milliseconds after the start.
+    fn soon(&self, wait: Duration) -> u64 {
+        u64::try_from((self.parts.clock.started.elapsed() + wait).as_millis()).unwrap_or(u64::MAX)
     }
 
     fn sync(&mut self) {
@@ -265,8 +279,8 @@ impl Writer {
     }
 
     /// Leaves the disk with some free space: if need be, the oldest segment goes of which every debtor may lose its oldest
-    /// data. False when there is not enough all the same: then the clients keep their data.
-    fn make_space(&mut self, bytes: u64) -> bool {
+    /// data. False when there is not enough all the same: then the clients keep their data. What is not new is worth no loss.
+    fn make_space(&mut self, bytes: u64, is_new: bool) -> bool {
         let mut free = None;
         for _ in 0..EVICTIONS {
             // What cannot be asked will be seen when writing.
@@ -277,7 +291,7 @@ impl Writer {
             }
             // Data is not given up in vain: not when others fill the disk, nor when it shares its files with what stays.
             let hopeless = space.free + self.parts.journal.stats().disk_bytes < needed;
-            if hopeless || free.is_some_and(|before| space.free <= before) || !self.evict_segment() {
+            if !is_new || hopeless || free.is_some_and(|before| space.free <= before) || !self.evict_segment() {
                 return false;
             }
             free = Some(space.free);
@@ -369,6 +383,11 @@ impl Draft {
 
     fn owes(&self, queue: QueueId) -> bool {
         self.owed.iter().any(|owed| owed.queue == queue)
+    }
+
+    /// Whether it is a part of an entry that is written as an entry of its own: nothing else is written together with it.
+    fn is_rewritten(&self) -> bool {
+        self.deposits.iter().any(|deposit| deposit.rewritten)
     }
 
     /// Whether another draft may become part of this one.

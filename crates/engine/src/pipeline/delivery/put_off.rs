@@ -69,11 +69,9 @@ impl Delivery {
 
     /// Has a part of an entry written as an entry of its own.
     fn rewrite(&self, piece: &Piece, body: &Bytes) -> bool {
-        let Some(store) = self.parts.store.as_ref().filter(|store| store.is_working()) else { return false };
-        // Not at the price of other data.
-        if self.account().room_for(body.len(), false).is_none() {
-            return false;
-        }
+        let Some(store) = self.parts.store.as_ref().filter(|store| store.may_rewrite()) else { return false };
+        // Not at the price of other data, until it is counted as on its way.
+        let Some(_room) = self.account().room_for(body.len(), false) else { return false };
         let Some(permit) = self.parts.budget.try_take(body.len()) else { return false };
         let Some(deposit) = piece.obligation.rewrite(budget::charge(body.to_vec(), permit)) else { return false };
         store.put(vec![deposit]);

@@ -191,3 +191,32 @@ async fn a_part_that_is_written_again_survives_a_loss_of_power_as_the_whole_did(
         assert!(store.journal.backlog(entry_queue(&store)).items >= 7, "{seed}");
     }
 }
+
+/// It would not bring anything that is not on disk already.
+#[tokio::test(start_paused = true)]
+async fn a_part_that_is_written_again_costs_no_other_data_on_a_full_disk() {
+    let disk = SimFs::new(1);
+    let (_, mut writer) = start(&disk, Fsync::Always);
+    write(&mut writer, NOW_MS);
+    drop(writer);
+    let (store, mut writer) = start(&disk, Fsync::Always);
+    let entry = write(&mut writer, NOW_MS);
+    let account = Arc::clone(&store.accounts.orphans()[0]);
+    account.books.arrive(7);
+    account.books.hold(7);
+    disk.set_capacity(Some(disk.used() + 1000));
+
+    let halves = [(Bytes::from_static(b"sp"), 3), (Bytes::from_static(b"ans"), 4)];
+    let [first, _second] = &*Obligation::stored(entry, &account).split(halves) else { panic!("two") };
+    writer.commit(first.rewrite(Bytes::from_static(b"part")).into_iter());
+    assert_eq!((account.backlog().items, account.books.snapshot().dropped.len()), (14, 0), "nothing has gone");
+    assert!(first.is_owed() && !store.may_rewrite() && !store.has_failed());
+
+    let (client, mut deposits) = (Arc::default(), Vec::new());
+    Obligation::new(Bytes::from_static(b"new spans"), 2, &client, &account).deposit(&mut deposits);
+    writer.commit(deposits.into_iter());
+    assert!(client.is_secured() && !client.was_withdrawn(), "what is new has its place");
+    assert!(account.books.snapshot().dropped.contains_key("disk_full"), "at the price of what is old");
+    tokio::time::advance(REWRITE_AGAIN).await;
+    assert!(store.may_rewrite());
+}
