@@ -15,7 +15,7 @@
 //! |---|---|---|
 //! | about the data | the first | [`CLEAR`] proofs, of which its batch may have given some, and as many refusals alone |
 //! | about the size | the first | the same, if it is larger than what was taken |
-//! | unclear | many | many in such words |
+//! | unclear | many | many of its own in such words |
 //! | about access, or "try again" | many | never |
 //!
 //! A part of what was taken apart after many proofs is taken apart after [`CLEAR`]: that costs requests, no item, and frees
@@ -137,7 +137,7 @@ impl Suspicion {
         self.alone = self.alone.saturating_add(1);
         let is_to_blame = match about {
             Some(About::Data | About::Size) => self.proofs >= CLEAR && self.alone >= CLEAR && !doubt,
-            Some(About::Unclear) => self.blames >= many(usual_streak) && !doubt,
+            Some(About::Unclear) => self.blames.min(self.alone) >= many(usual_streak) && !doubt,
             Some(About::Access) | None => false,
         };
         if is_to_blame { Step::Reject } else { Step::Wait }
@@ -146,8 +146,9 @@ impl Suspicion {
     /// What is known of the parts of a batch that is taken apart.
     pub(super) fn of_parts(&self) -> Self {
         // By chance alone one of two parts fails easily: what was shown of the whole says little of them.
-        let (proofs, blames) = if self.clear { (self.proofs, self.blames) } else { (0, 0) };
-        Self { proofs, blames, alone: 0, own: false, ..*self }
+        let proofs = if self.clear { self.proofs } else { 0 };
+        // Blames count where the words turn out to be unclear.
+        Self { proofs, blames: 0, alone: 0, own: false, ..*self }
     }
 
     /// Whether the batch is as suspicious as it can be, so that there is no hurry to send it again.
@@ -368,6 +369,27 @@ mod tests {
             (0..5).for_each(|number| suspicion.refused(about, after(number)));
             let part = suspicion.of_parts();
             assert_eq!((part.proofs, part.own), (proofs, false), "{about:?}");
+        }
+    }
+
+    /// A size that was named counts for nothing once as much was taken: what is left are words that are not clear.
+    #[test]
+    fn what_is_refused_for_a_size_that_was_taken_is_given_up_for_its_own_proofs_alone() {
+        let unclear =
+            |can_be_split| Evidence { about: Some(About::Unclear), can_be_split, doubt: false, usual_streak: 0.0 };
+        let mut pair = Suspicion::default();
+        let halved = (0..20).position(|number| {
+            pair.refused(Some(About::Size), after(number));
+            pair.step(unclear(true)) == Step::Halve
+        });
+        assert_eq!(halved, Some(8));
+        // One of two that were taken apart, and one whose neighbour has left.
+        for (mut item, proofs) in [(pair.of_parts(), 8), (pair, 8)] {
+            let rejected = (20..40).position(|number| {
+                item.refused(Some(About::Size), after(number));
+                item.step(unclear(false)) == Step::Reject
+            });
+            assert_eq!(rejected, Some(proofs - 1), "the last of so many");
         }
     }
 
