@@ -146,13 +146,10 @@ impl Obligation {
     /// A new debt of `items` items encoded in `body`, entered in the books as waiting.
     pub(crate) fn new(body: Bytes, items: u64, ticket: &Arc<Ticket>, account: &Arc<Account>) -> Arc<Self> {
         account.books.arrive(items);
-        Self::open(body, items, ticket, account, false)
-    }
-
-    fn open(body: Bytes, items: u64, ticket: &Arc<Ticket>, account: &Arc<Account>, deposited: bool) -> Arc<Self> {
         ticket.opened();
         let bytes = body.len();
-        Self::make(items, bytes, Some(Arc::clone(ticket)), account, Phase::Waiting { body, sent: false, deposited })
+        let phase = Phase::Waiting { body, sent: false, deposited: false };
+        Self::make(items, bytes, Some(Arc::clone(ticket)), account, phase)
     }
 
     /// A debt that the journal remembers: an entry that was taken from the pipeline's queue.
@@ -472,12 +469,14 @@ impl Obligation {
     }
 
     /// Replaces the debt by two for the given parts of its bytes (`body`, `items`), in the same phase. No parts: nothing
-    /// is owed any more.
+    /// is owed any more. While a request is under way, it is for the parts as well.
     pub(crate) fn split(&self, [first, second]: [(Bytes, u64); 2]) -> Vec<Arc<Self>> {
         let mut phase = self.lock();
         let children = match &*phase {
             // The writer answers for the children of what it has.
-            Phase::Waiting { deposited, .. } => [first, second].map(|part| self.waiting_child(part, *deposited)).into(),
+            Phase::Waiting { sent, deposited, .. } => {
+                [first, second].map(|part| self.waiting_child(part, *sent, *deposited)).into()
+            }
             Phase::Held(_) => {
                 self.account.share.remove(self.cost());
                 vec![self.held_child(first), self.held_child(second)]
@@ -501,9 +500,10 @@ impl Obligation {
     }
 
     /// The books have the items already as waiting; only the ticket learns of the child.
-    fn waiting_child(&self, (body, items): (Bytes, u64), deposited: bool) -> Arc<Self> {
-        let ticket = self.ticket.clone().unwrap_or_default();
-        Self::open(body, items, &ticket, &self.account, deposited)
+    fn waiting_child(&self, (body, items): (Bytes, u64), sent: bool, deposited: bool) -> Arc<Self> {
+        let (ticket, bytes) = (self.ticket.clone().unwrap_or_default(), body.len());
+        ticket.opened();
+        Self::make(items, bytes, Some(ticket), &self.account, Phase::Waiting { body, sent, deposited })
     }
 
     /// The books have the items already as pending; only the share learns of the child.

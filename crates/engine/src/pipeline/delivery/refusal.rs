@@ -68,7 +68,7 @@ impl Delivery {
             Step::Wait => self.wait(answered, RetryKind::Answered, hint),
             Step::Halve => {
                 self.pace.failed(hint, now);
-                self.split(answered, Some(about), None, &code, &message);
+                self.split(answered, Some(about), hint, &code, &message);
             }
             Step::Reject if about == About::Size => self.reject(answered, TOO_LARGE.to_owned(), &message),
             Step::Reject => self.reject(answered, code, &message),
@@ -144,8 +144,10 @@ impl Delivery {
             }
             match split_piece(&batch.pieces[0], &bodies[0], &self.parts.budget) {
                 Split::Halves(pieces) => batch.pieces = pieces,
-                Split::SingleItem => return self.alone(Answered { batch, bodies, sent, number }, about, code, message),
-                Split::NoMemory => return self.retry(batch, RetryKind::Ours, None),
+                Split::SingleItem => {
+                    return self.alone(Answered { batch, bodies, sent, number }, about, hint, code, message);
+                }
+                Split::NoMemory => return self.retry(batch, RetryKind::Ours, hint),
             }
         }
         let second = batch.pieces.split_off(batch.pieces.len().div_ceil(2));
@@ -153,7 +155,10 @@ impl Delivery {
         batch.attempts = 0;
         for mut half in [batch, self.batch(second)] {
             (half.suspicion, half.not_before) = (suspicion, not_before);
-            half.came_back();
+            if hint.is_none() {
+                // With a hint it stays here, as in `retry`: by way of the backlog it would be sent at once.
+                half.came_back();
+            }
             if half.still_owed() {
                 // Due since it arrived: one batch is taken apart to the end before the next one is begun.
                 let since = half.pieces[0].since;
@@ -163,11 +168,18 @@ impl Delivery {
     }
 
     /// What was to be halved is one item, although it counts as more.
-    fn alone(&mut self, mut answered: Answered, about: Option<About>, code: &str, message: &str) {
+    fn alone(
+        &mut self,
+        mut answered: Answered,
+        about: Option<About>,
+        hint: Option<Duration>,
+        code: &str,
+        message: &str,
+    ) {
         let evidence = self.evidence(about, false);
         match answered.batch.suspicion.step(evidence) {
             Step::Reject => self.reject(answered, code.to_owned(), message),
-            Step::Wait | Step::Halve => self.retry(answered.batch, RetryKind::Answered, None),
+            Step::Wait | Step::Halve => self.retry(answered.batch, RetryKind::Answered, hint),
         }
     }
 

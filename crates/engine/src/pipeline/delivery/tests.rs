@@ -9,11 +9,13 @@ use weir_plan::Signal;
 use weir_testkit::SimFs;
 
 use super::super::{Common, Pipeline};
+use super::landing::Answered;
 use super::*;
 use crate::account;
-use crate::export::{About, Outcome};
+use crate::export::{About, Outcome, Refusal};
 use crate::settings::PIECE_BYTES;
 use crate::share::Share;
+use crate::simulation::payload;
 use crate::store::{Io, Reads};
 
 const ENTRIES: u64 = 300;
@@ -175,4 +177,32 @@ fn a_piece_costs_no_more_than_is_set_aside() {
     let request = size_of::<Source>().max(2 * size_of::<Bytes>());
     let piece = obligation + places + request;
     assert!(piece <= PIECE_BYTES, "{piece}");
+}
+
+/// Whichever way a batch is taken apart, or is not for want of memory or of parts.
+#[tokio::test(start_paused = true)]
+async fn what_is_taken_apart_waits_as_long_as_the_backend_asks() {
+    const HINT: Duration = Duration::from_secs(30);
+    let ask = |about, hint| Refusal { about, code: "400".into(), message: "later".into(), hint };
+    for (pieces, spans, items, memory) in [(2, 1, 1, 1 << 20), (1, 2, 2, 1 << 20), (1, 2, 2, 0), (1, 1, 2, 1 << 20)] {
+        let (account, now) = (with_backlog(), Instant::now());
+        let mut delivery = idle(Arc::clone(&account));
+        delivery.parts.budget = Budget::new(memory);
+        let ids: Vec<u64> = (1..=spans).collect();
+        let body = payload::encode(&ids, 0);
+        let client = Arc::default();
+        let piece = |_| Piece { obligation: Obligation::new(body.clone(), items, &client, &account), since: now };
+        let batch = delivery.batch((0..pieces).map(piece).collect());
+        batch.pieces.iter().for_each(|piece| _ = piece.obligation.send());
+        let bodies = vec![body.clone(); batch.pieces.len()];
+        delivery.refused(Answered { batch, bodies, sent: now, number: 1 }, ask(About::Data, Some(HINT)));
+        assert!(delivery.parked.next_due() >= Some(now + HINT), "{pieces} of {spans}: {:?}", delivery.parked);
+        let (mut deposits, mut waiting) = (Vec::new(), delivery.parked.drain().flat_map(|batch| batch.pieces));
+        assert!(waiting.all(|piece| {
+            piece.obligation.deposit(&mut deposits);
+            piece.obligation.withdraw();
+            deposits.iter().all(|deposit| deposit.sent)
+        }));
+        assert!(!deposits.is_empty(), "nor does it go round by way of the journal");
+    }
 }
