@@ -34,14 +34,22 @@ async fn run_gateway(args: Arc<RunArgs>) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     // Files are read on a thread of its own: whatever hangs there, a signal is heard.
     let start = tokio::task::spawn_blocking(move || Handle::current().block_on(Gateway::start(args)));
-    let gateway = tokio::select! {
-        started = start => started.context("the start panicked: this is a bug in weir, please report it")??,
-        () = signals.next() => {
-            tracing::info!("stopped before it was ready");
-            return Ok(ExitCode::SUCCESS);
-        }
+    let Some(started) = unless(signals.next(), start).await else {
+        tracing::info!("stopped before it was ready");
+        return Ok(ExitCode::SUCCESS);
     };
+    let gateway = started.context("the start panicked: this is a bug in weir, please report it")??;
+    gateway.say_ready();
     gateway.serve(signals).await
+}
+
+/// What comes of `work`, unless it is ended before: what is there already is not let go.
+async fn unless<T>(ends: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = ends => None,
+    }
 }
 
 /// One worker per core this process may use; a single core needs no work stealing and is faster without.
@@ -116,6 +124,8 @@ struct Gateway {
     args: Arc<RunArgs>,
     watches: Watches,
     log_outputs: LogOutputs,
+    /// The whole budget in bytes, for the log.
+    memory: usize,
 }
 
 impl Gateway {
@@ -142,9 +152,13 @@ impl Gateway {
                 "pipeline started"
             );
         }
-        let Addresses { grpc, http, metrics, health, admin } = engine.addresses();
+        Ok(Self { engine, args, watches, log_outputs, memory })
+    }
+
+    /// From now on a signal finds a gateway that is to be ended in order.
+    fn say_ready(&self) {
+        let (Addresses { grpc, http, metrics, health, admin }, memory) = (self.engine.addresses(), self.memory);
         tracing::info!(%grpc, %http, %metrics, %health, %admin, memory, "ready");
-        Ok(Self { engine, args, watches, log_outputs })
     }
 
     async fn serve(mut self, mut signals: Signals) -> anyhow::Result<ExitCode> {
@@ -294,5 +308,19 @@ impl Signals {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that is busy sees both at once.
+    #[tokio::test]
+    async fn a_gateway_that_has_started_is_not_let_go_for_a_signal_that_came_meanwhile() {
+        for _ in 0..100 {
+            assert_eq!(unless(async {}, async { 7 }).await, Some(7));
+        }
+        assert_eq!(unless(async {}, std::future::pending::<u8>()).await, None);
     }
 }
