@@ -61,7 +61,7 @@ impl Delivery {
         }
         let step = self.suspect(&mut answered, Some(refusal.about), Some(about));
         if self.pace.took_nothing_since(answered.sent) {
-            self.judge(&refusal, step, now);
+            self.judge(&refusal, step, answered.batch.suspicion.is_grounded(), now);
         }
         let Refusal { code, message, hint, .. } = refusal;
         match step {
@@ -106,13 +106,16 @@ impl Delivery {
         Evidence { about, can_be_split, doubt: self.traffic.is_in_doubt(), usual_streak: self.pace.usual_streak() }
     }
 
-    /// What a refusal says of a backend that took nothing after it was sent this.
-    fn judge(&mut self, refusal: &Refusal, step: Step, now: Instant) {
+    /// What a refusal says of a backend that took nothing after it was sent this. `is_grounded`: others passed where this did
+    /// not, so that it may be this alone, whatever the answer speaks of.
+    fn judge(&mut self, refusal: &Refusal, step: Step, is_grounded: bool, now: Instant) {
         let Refusal { about, code, message, hint } = refusal;
         match about {
             About::Access => {
-                self.pace.shut_out(*hint, now);
-                self.concurrency.unreachable();
+                if !is_grounded {
+                    self.pace.shut_out(*hint, now);
+                    self.concurrency.unreachable();
+                }
                 self.stands(State::Refused, code, message, now);
             }
             About::Unclear => self.complain(RetryKind::Answered, &refusal.cause(), now),

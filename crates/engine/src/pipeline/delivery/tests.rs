@@ -206,3 +206,25 @@ async fn what_is_taken_apart_waits_as_long_as_the_backend_asks() {
         assert!(!deposits.is_empty(), "nor does it go round by way of the journal");
     }
 }
+
+/// A firewall before the backend refuses it for what is in it, and lets everything else pass.
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_where_others_pass_does_not_close_the_gate() {
+    let (account, now) = (with_backlog(), Instant::now());
+    let mut delivery = idle(Arc::clone(&account));
+    let obligation = Obligation::new(Bytes::from_static(b"a script"), 1, &Arc::default(), &account);
+    let mut batch = delivery.batch(vec![Piece { obligation, since: now }]);
+    for closes in [true, false, false] {
+        let refusal = Refusal { about: About::Access, code: "403".into(), message: String::new(), hint: None };
+        let number = delivery.traffic.leaves();
+        delivery.refused(Answered { batch, bodies: vec![Bytes::new()], sent: Instant::now(), number }, refusal);
+        assert_eq!(delivery.pace.is_probing(), closes);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        batch = delivery.parked.pop_due(Instant::now()).unwrap();
+        let other = delivery.traffic.leaves();
+        delivery.traffic.takes(other);
+        delivery.pace.succeeded(Instant::now());
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    batch.pieces.iter().for_each(|piece| piece.obligation.withdraw());
+}
