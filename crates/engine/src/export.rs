@@ -3,6 +3,7 @@
 //! An exporter turns bodies into one request and an answer into an [`Outcome`]; it keeps no data and decides no retry.
 
 mod answer;
+mod answers;
 mod body;
 mod coalesce;
 mod connections;

@@ -24,6 +24,7 @@ mod buffer;
 mod codec;
 mod export;
 mod histogram;
+mod http2;
 mod intake;
 mod legible;
 mod losses;

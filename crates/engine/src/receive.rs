@@ -5,7 +5,6 @@
 
 mod body;
 mod crowd;
-mod fields;
 mod gate;
 mod grpc;
 mod heads;

@@ -25,6 +25,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tower_service::Service;
 
+use super::answers::Answers;
 use super::coalesce::{self, Coalesced};
 use super::proxy::{self, Proxy, Way};
 use super::resolve::{self, Resolve};
@@ -47,7 +48,7 @@ type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 /// To the backend, or to the proxy before it.
 type Near = MaybeHttpsStream<Coalesced<TokioIo<TcpStream>>>;
 /// To the backend.
-type Stream = MaybeHttpsStream<Near>;
+type Stream = TokioIo<Answers<TokioIo<MaybeHttpsStream<Near>>>>;
 
 /// How connections to one destination are made.
 #[derive(Debug)]
@@ -189,7 +190,7 @@ impl Connector {
         let among_others = self.addresses.all.len() > 1;
         let which =
             |cause: BoxError| if among_others { format!("{address}: {}", chain(cause.as_ref())).into() } else { cause };
-        (index, connected.map_err(which))
+        (index, connected.map(|stream| TokioIo::new(Answers::new(TokioIo::new(stream)))).map_err(which))
     }
 
     fn note(&self, index: usize, failed: bool) {

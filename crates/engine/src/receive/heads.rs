@@ -17,12 +17,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
-use super::fields::{Fields, TEXT_BUFFER_BYTES};
 use super::server::MAX_HEADER_BYTES;
 use crate::budget::{Funds, Permit};
+use crate::http2::{Fields, Frames, Piece, TEXT_BUFFER_BYTES};
 
-/// What a client of HTTP/2 says first (RFC 9113 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Of heads that are read before their requests have their turn.
 const BYTES_AT_ONCE: usize = 4 * 1024;
 /// A head counts as so many bytes at least: that makes sixteen of them.
@@ -45,25 +43,12 @@ const KEPT_WITH_REASON: usize = 128 * 1024;
 /// All of this is paid for in steps, which are few.
 const PAID_AT_ONCE: usize = 4 * 1024;
 
-/// What is before the payload of a frame.
-const FRAME_HEAD_BYTES: usize = 9;
-/// Types of frames, and flags (RFC 9113 6.2, 6.10).
-const HEADERS: u8 = 1;
-const CONTINUATION: u8 = 9;
-const END_HEADERS: u8 = 4;
-const PADDED: u8 = 8;
-const PRIORITY: u8 = 0x20;
-/// What a priority takes before the fields.
-const PRIORITY_BYTES: usize = 5;
-
 /// A stream whose heads are followed.
 #[derive(Debug)]
 pub(super) struct Heads<T> {
     inner: T,
     funds: Funds,
-    place: Place,
-    /// The payload of the frame.
-    length: usize,
+    frames: Frames,
     /// Bytes of heads since requests had their turn.
     taken: usize,
     /// The head that has begun.
@@ -175,41 +160,12 @@ impl Partial {
     }
 }
 
-/// Where in what the client says the next byte is.
-#[derive(Debug)]
-enum Place {
-    /// So many bytes after the first one, all of them those of a client of HTTP/2.
-    Preface(usize),
-    /// In the head of a frame, of which so many bytes are here.
-    Frame([u8; FRAME_HEAD_BYTES], usize),
-    /// In a frame that has so many bytes more and is no head.
-    Payload(usize),
-    /// In a frame of a head.
-    Head(Head),
-    /// In another protocol.
-    Elsewhere,
-}
-
-/// A frame with a head, or a part of one.
-#[derive(Debug, Clone, Copy)]
-struct Head {
-    left: usize,
-    /// The next byte says how much of the end is padding.
-    is_padded: bool,
-    /// Before the fields.
-    skipped: usize,
-    padding: usize,
-    /// It is the last of its head.
-    ends: bool,
-}
-
 impl<T> Heads<T> {
     pub(super) fn new(inner: T, funds: Funds) -> Self {
         Self {
             inner,
             funds,
-            place: Place::Preface(0),
-            length: 0,
+            frames: Frames::of_client(),
             taken: 0,
             partial: None,
             fields: Fields::default(),
@@ -226,73 +182,28 @@ impl<T> Heads<T> {
 
     /// Goes over what the client said; fails when there is no room for a head.
     fn follow(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while let Some(first) = bytes.first() {
-            let mut step = 1;
-            self.place = match self.place {
-                Place::Preface(at) if PREFACE[at] != *first => Place::Elsewhere,
-                Place::Preface(at) if at + 1 == PREFACE.len() => payload(0),
-                Place::Preface(at) => Place::Preface(at + 1),
-                Place::Frame(mut head, at) => {
-                    head[at] = *first;
-                    if at + 1 < head.len() { Place::Frame(head, at + 1) } else { self.enter(head)? }
+        while let Some(piece) = self.frames.next(&mut bytes) {
+            match piece {
+                Piece::Other => {}
+                Piece::Begins { is_last } => self.begin(is_last)?,
+                Piece::Head { length, fields } => {
+                    self.taken += length;
+                    self.fields.read(fields);
+                    self.pay_for_part(length, 0)?;
                 }
-                Place::Payload(left) => {
-                    step = left.min(bytes.len());
-                    payload(left - step)
-                }
-                Place::Head(mut head) => {
-                    step = self.read(&mut head, bytes);
-                    self.pay_for_part(step, 0)?;
-                    self.head(head)?
-                }
-                Place::Elsewhere => return Ok(()),
-            };
-            bytes = &bytes[step..];
+                Piece::Ends => self.end()?,
+            }
         }
         Ok(())
     }
 
-    /// What comes after the head of a frame.
-    fn enter(&mut self, head: [u8; FRAME_HEAD_BYTES]) -> io::Result<Place> {
-        let [high, middle, low, kind, flags, ..] = head;
-        let left = u32::from_be_bytes([0, high, middle, low]) as usize;
-        self.length = left;
-        if kind != HEADERS && kind != CONTINUATION {
-            return Ok(payload(left));
-        }
+    /// A head begins, or goes on in another frame.
+    fn begin(&mut self, is_last: bool) -> io::Result<()> {
         self.taken += HEAD_BYTES;
-        if flags & END_HEADERS == 0 {
+        if !is_last {
             self.partial.get_or_insert_with(Partial::new);
         }
-        self.pay_for_part(0, self.buffer.bytes)?;
-        let has = |flag| kind == HEADERS && flags & flag != 0;
-        let skipped = if has(PRIORITY) { PRIORITY_BYTES } else { 0 };
-        self.head(Head { left, is_padded: has(PADDED), skipped, padding: 0, ends: flags & END_HEADERS != 0 })
-    }
-
-    /// Reads some bytes of a head; how many.
-    fn read(&mut self, head: &mut Head, bytes: &[u8]) -> usize {
-        let fields = head.left.saturating_sub(head.padding);
-        let step = match head {
-            Head { is_padded: true, .. } => {
-                (head.is_padded, head.padding) = (false, usize::from(bytes[0]));
-                1
-            }
-            Head { skipped: 1.., .. } => {
-                let step = head.skipped.min(head.left).min(bytes.len());
-                head.skipped -= step;
-                step
-            }
-            _ if fields > 0 => {
-                let step = fields.min(bytes.len());
-                self.fields.read(&bytes[..step]);
-                step
-            }
-            _ => head.left.min(bytes.len()),
-        };
-        head.left -= step;
-        self.taken += step;
-        step
+        self.pay_for_part(0, self.buffer.bytes)
     }
 
     /// Pays for more of a head that goes on, when it is one.
@@ -304,38 +215,18 @@ impl<T> Heads<T> {
         enough(cost <= partial.paid.bytes || partial.paid.pay(cost, &self.funds))
     }
 
-    /// What comes after some bytes of a head.
-    fn head(&mut self, head: Head) -> io::Result<Place> {
-        if head.left > 0 {
-            return Ok(Place::Head(head));
-        }
-        if head.ends {
-            // What is remembered of a head in several frames may keep all that it took.
-            let buffer = self.partial.take().map_or(self.buffer.bytes, |partial| partial.cost());
-            let keeps = self.fields.end(buffer).saturating_sub(KEPT_ASIDE);
-            if std::mem::replace(&mut self.keeps, keeps) != keeps {
-                enough(self.kept.pay(keeps, &self.funds))?;
-            }
-        }
-        Ok(payload(0))
-    }
-
-    /// Bytes that are here of a frame that is not complete.
-    fn held(&self) -> usize {
-        match self.place {
-            Place::Frame(_, at) => at,
-            Place::Payload(left) | Place::Head(Head { left, .. }) => FRAME_HEAD_BYTES + self.length - left,
-            Place::Preface(_) | Place::Elsewhere => 0,
-        }
+    /// A head has ended.
+    fn end(&mut self) -> io::Result<()> {
+        // What is remembered of a head in several frames may keep all that it took.
+        let buffer = self.partial.take().map_or(self.buffer.bytes, |partial| partial.cost());
+        let keeps = self.fields.end(buffer).saturating_sub(KEPT_ASIDE);
+        let changes = std::mem::replace(&mut self.keeps, keeps) != keeps;
+        enough(!changes || self.kept.pay(keeps, &self.funds))
     }
 }
 
 fn enough(is_paid: bool) -> io::Result<()> {
     if is_paid { Ok(()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
-}
-
-fn payload(left: usize) -> Place {
-    if left > 0 { Place::Payload(left) } else { Place::Frame([0; FRAME_HEAD_BYTES], 0) }
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Heads<T> {
@@ -349,7 +240,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heads<T> {
         let read = Pin::new(&mut self.inner).poll_read(cx, into)?;
         let fresh = &into.filled()[before..];
         if !fresh.is_empty() {
-            let held = self.held();
+            let held = self.frames.held();
             self.buffer.note(room, fresh.len(), held);
             self.follow(fresh)?;
         }
@@ -398,6 +289,14 @@ mod tests {
 
     use super::*;
     use crate::budget::{Budget, OVERHEAD_BYTES};
+
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    /// Types of frames, and flags.
+    const HEADERS: u8 = 1;
+    const CONTINUATION: u8 = 9;
+    const END_HEADERS: u8 = 4;
+    const PADDED: u8 = 8;
+    const PRIORITY: u8 = 0x20;
 
     fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
         let [.., high, middle, low] = length.to_be_bytes();
@@ -462,7 +361,7 @@ mod tests {
         heads.follow(&[&[0, 0, 4, HEADERS, 0, 0, 0, 0, 1][..], &path].concat()).unwrap();
         // Fields whose name the table of every connection has, without a value.
         let mut more = frame(CONTINUATION, END_HEADERS, 2000);
-        more[FRAME_HEAD_BYTES..].chunks_mut(2).for_each(|field| field.copy_from_slice(&[0x0e, 0]));
+        more[9..].chunks_mut(2).for_each(|field| field.copy_from_slice(&[0x0e, 0]));
         heads.follow(&more).unwrap();
         assert!(budget.used() > 100_000, "{}", budget.used());
         drop(heads);

@@ -16,7 +16,7 @@ const HUFFMAN_COLON: [u8; 2] = [0xb8, 0xb9];
 /// A table of 4 KiB has no more fields than this.
 const MOST_ADDED: usize = 128;
 /// What the library decodes texts into: a buffer of this size, and a new one when the next text may not fit.
-pub(super) const TEXT_BUFFER_BYTES: usize = 4 * 1024;
+pub(crate) const TEXT_BUFFER_BYTES: usize = 4 * 1024;
 /// Coded texts of one head that need no more than one new buffer of that size.
 const FEW_CODED_BYTES: usize = TEXT_BUFFER_BYTES / 2;
 /// The library makes room for twice a coded text, in a buffer that may have doubled to become so large.
@@ -24,7 +24,7 @@ const ROOM_PER_CODED_BYTE: usize = 4;
 
 /// The fields of one connection, as far as they were read.
 #[derive(Debug, Default)]
-pub(super) struct Fields {
+pub(crate) struct Fields {
     place: Place,
     /// The field that is being read goes into the table.
     is_added: bool,
@@ -80,7 +80,7 @@ enum Text {
 
 impl Fields {
     /// Goes over a part of a head.
-    pub(super) fn read(&mut self, mut bytes: &[u8]) {
+    pub(crate) fn read(&mut self, mut bytes: &[u8]) {
         while let Some(first) = bytes.first() {
             let mut step = 1;
             self.place = match self.place {
@@ -111,8 +111,13 @@ impl Fields {
         }
     }
 
+    /// How many fields in the table say where a request is sent to, when this head has added one.
+    pub(crate) fn targets(&self) -> usize {
+        self.target.map_or(0, |_| self.added.iter().filter(|added| added.is_target).count())
+    }
+
     /// The head is complete; so large is the buffer in which it came. At most how many bytes of buffers there are now.
-    pub(super) fn end(&mut self, buffer: usize) -> usize {
+    pub(crate) fn end(&mut self, buffer: usize) -> usize {
         self.place = Place::Field;
         self.most_coded = self.most_coded.max(std::mem::take(&mut self.coded));
         let decoded = self.text_buffer();
