@@ -1,7 +1,9 @@
 //! The `weir` program: command line, logging, wiring. What is worth testing lives in the other crates.
 
-#![forbid(unsafe_code)]
+// But for one call of the allocator.
+#![deny(unsafe_code)]
 
+mod allocator;
 mod check;
 mod cli;
 mod convert;
@@ -24,10 +26,6 @@ use weir_loadtest::output;
 
 use cli::{Cli, Command};
 use logging::Style;
-
-/// Telemetry is many large buffers of changing size; the system's allocator keeps too much of them.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

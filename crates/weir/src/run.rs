@@ -13,6 +13,7 @@ use weir_engine::settings::Admin;
 use weir_engine::{Addresses, Changes, Engine, Entrance, Settings, Snapshot, settings};
 use weir_resources::{Loaded, LogOutputs, Report};
 
+use crate::allocator;
 use crate::check;
 use crate::cli::RunArgs;
 use crate::data_dir;
@@ -32,6 +33,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 
 async fn run_gateway(args: Arc<RunArgs>) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
+    tokio::spawn(allocator::tidy());
     // Files are read on a thread of its own: whatever hangs there, a signal is heard.
     let start = tokio::task::spawn_blocking(move || Handle::current().block_on(Gateway::start(args)));
     let Some(started) = unless(signals.next(), start).await else {
