@@ -49,7 +49,7 @@ impl Journal {
     }
 
     /// The next entries that `queue` is owed and nobody has taken, oldest first: a stretch that can be read at once, of
-    /// up to `max_bytes` of payload in total. They are taken from now on. Reading takes `max_bytes` and
+    /// up to `max_bytes` of payload in total and 1,024 entries. They are taken from now on. Reading takes `max_bytes` and
     /// [`Journal::TAKE_OVERHEAD`] of memory. If the first entry alone is larger, `pay` is asked whether its payload may be
     /// read all the same; if not, nothing is taken, and [`Chunk::too_large`] says how large it is.
     ///

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::bits::Bits;
 use crate::model::{Entry, Loss};
 
-/// Entries of one run at most: nobody takes more at once.
-const MAX_RUN: u32 = 1 << 14;
+/// Entries of one run at most, of which whoever takes them gets a list that is not paid for.
+const MAX_RUN: u32 = 1 << 10;
 
 /// Entries by their number in the segment. The sums are exact as long as each entry is settled for what it was entered
 /// for; where that cannot be known any more, the last one settled gets what is left.

@@ -366,3 +366,13 @@ fn damage_met_by_whoever_has_taken_the_entry_is_counted() {
     let damage = journal.stats().damage;
     assert_eq!((damage.places, damage.entries, damage.items, damage.bytes), (1, 1, 7, 300));
 }
+
+/// However small they are, and however many bytes may be read: the list of them is not paid for.
+#[test]
+fn so_many_entries_are_taken_at_once_and_no_more() {
+    let (mut writer, journal, _) = start(&SimFs::new(1), 1 << 20);
+    let queue = journal.queue("a");
+    append(&mut writer, &vec![b"x".to_vec(); 3000], &[queue]);
+    let take = || journal.take(queue, usize::MAX, &mut |_| true).unwrap().entries.len();
+    assert_eq!([take(), take(), take(), take()], [1024, 1024, 952, 0]);
+}
