@@ -15,8 +15,12 @@ use crate::reports::Reports;
 use crate::walk::Place;
 pub(crate) use ledger::Ledger;
 
-/// Queues at most; the last number stands for none.
-const MAX_QUEUES: u16 = u16::MAX;
+/// Queues at most: nobody pays for what each of them takes of memory.
+const MAX_QUEUES: usize = 8192;
+/// What is found on opening takes no more of these, whatever files say: the others are for those who register.
+pub(crate) const MAX_FOUND: usize = 2048;
+/// The id of none: it is owed nothing.
+const NOBODY: QueueId = QueueId(u16::MAX);
 
 /// Entries between two marks at most.
 const MARK_ENTRIES: u32 = 64;
@@ -167,17 +171,25 @@ impl Queue {
 impl Index {
     /// Registers or finds a queue.
     pub(crate) fn queue(&mut self, name: &str) -> QueueId {
+        self.register(name, MAX_QUEUES).unwrap_or(NOBODY)
+    }
+
+    /// The same for a queue that is found on opening; none when there are too many.
+    pub(crate) fn found(&mut self, name: &str) -> Option<QueueId> {
+        self.register(name, MAX_FOUND)
+    }
+
+    fn register(&mut self, name: &str, most: usize) -> Option<QueueId> {
         if let Some(id) = self.names.get(name) {
-            return *id;
+            return Some(*id);
         }
-        let nobody = QueueId(MAX_QUEUES);
-        let id = QueueId(u16::try_from(self.queues.len()).unwrap_or(MAX_QUEUES));
-        if name.len() > MAX_NAME || id == nobody {
-            return nobody;
+        if name.len() > MAX_NAME || self.queues.len() >= most {
+            return None;
         }
+        let id = QueueId(u16::try_from(self.queues.len()).ok()?);
         self.names.insert(name.to_owned(), id);
         self.queues.push(Queue { name: name.to_owned(), ..Queue::default() });
-        id
+        Some(id)
     }
 
     pub(crate) fn name(&self, id: QueueId) -> String {

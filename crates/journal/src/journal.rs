@@ -32,7 +32,7 @@ impl Journal {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The id of a queue, which is registered if it is new. Up to 65,535 queues can be told apart; further ones, and
+    /// The id of a queue, which is registered if it is new. Up to 8,192 queues can be told apart; further ones, and
     /// names of more than 1,024 bytes, get an id that is owed nothing and cannot be appended for.
     pub fn queue(&self, name: &str) -> QueueId {
         self.index().queue(name)

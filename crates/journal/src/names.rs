@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// Bytes of all names together, however many a file has: as many queues as can be told apart, with names of 64 bytes.
-const MAX_BYTES: usize = 4 << 20;
+/// What all names take together, however many a file has: as many as can be found, of 400 bytes each.
+const MAX_BYTES: usize = 1 << 20;
+/// What a name takes beside its bytes.
+const BESIDE: usize = 64;
 
 /// The first name of each number.
 #[derive(Debug, Default)]
@@ -15,8 +17,9 @@ pub(crate) struct Names {
 impl Names {
     /// A name that a file says. One for which there is no room is as good as damaged.
     pub(crate) fn learn(&mut self, number: u16, name: String) {
-        if self.bytes + name.len() <= MAX_BYTES && !self.names.contains_key(&number) {
-            self.bytes += name.len();
+        let bytes = name.len() + BESIDE;
+        if self.bytes + bytes <= MAX_BYTES && !self.names.contains_key(&number) {
+            self.bytes += bytes;
             self.names.insert(number, name);
         }
     }
@@ -47,7 +50,7 @@ mod tests {
     fn names_take_limited_room() {
         let mut names = Names::default();
         (0..u16::MAX).for_each(|number| names.learn(number, "n".repeat(1024)));
-        assert_eq!(names.iter().count(), MAX_BYTES / 1024);
+        assert_eq!(names.iter().count(), MAX_BYTES / (1024 + BESIDE));
         names.learn(0, "other".to_owned());
         assert_eq!((names.get(0).map(str::len), names.get(u16::MAX - 1)), (Some(1024), None));
     }

@@ -15,7 +15,7 @@ use crate::model::{DamageReport, Loss, QueueId, Recovery};
 use crate::names::Names;
 use crate::orphan::Orphan;
 use crate::reports::Reports;
-use crate::survey::{End, Files, Lost, Survey, Unusable};
+use crate::survey::{End, Files, Lost, Survey, Unusable, crowded};
 use crate::writer::AckFile;
 
 /// Read and written at once.
@@ -188,7 +188,12 @@ impl Recovered {
         damage.append(survey.unsound);
         segment.frayed = !damage.is_empty();
         damage.into_list().into_iter().for_each(|report| self.report(report));
-        let ids = self.register(&names, |number| ledgers.contains_key(number) || lost.contains_key(number));
+        let matters = |number: &u16| ledgers.contains_key(number) || lost.contains_key(number);
+        let ids = self.register(&names, matters);
+        let has_all = ledgers.keys().chain(lost.keys()).all(|number| ids.contains_key(number));
+        if !has_all {
+            self.report(crowded(files.id));
+        }
         for (number, Lost { loss, runs }) in lost {
             if let Some(id) = ids.get(&number) {
                 self.lose(*id, loss);
@@ -206,6 +211,7 @@ impl Recovered {
         let mut acks = AckFile::recovered(files, numbers, extent);
         let tail = segment.durable_end..extent.unwrap_or(found).end;
         self.settle(Found { fs, files, end, tail }, &mut segment, &mut acks);
+        segment.keep |= survey.crowded || !has_all;
         // The next segment must not say where this one ends when that is not known.
         let seal = files.head.seal();
         self.previous = extent.map_or(self.previous, |extent| Previous { id: files.id, extent, seal });
@@ -218,10 +224,10 @@ impl Recovered {
         }
     }
 
-    /// The queues of a segment that matter, by their numbers in it.
+    /// The queues of a segment that matter, by their numbers in it, as far as there is room for them.
     fn register(&mut self, names: &Names, matters: impl Fn(&u16) -> bool) -> BTreeMap<u16, QueueId> {
         let names = names.iter().filter(|(number, _)| matters(number));
-        names.map(|(number, name)| (number, self.index.queue(name))).collect()
+        names.filter_map(|(number, name)| Some((number, self.index.found(name)?))).collect()
     }
 
     /// What was found is on disk from here on, and what was not is gone for good. What fails is told, and no harm: it is

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::acks::{self, Acks, Cursor, Run, push_run};
 use crate::format::{Extent, FILE_HEAD, FileHead, FileKind, FrameHead, HeadFault, MAX_SEGMENT, Seal};
 use crate::fs::{File, Fs, read_full};
-use crate::index::{Ledger, Segment};
+use crate::index::{Ledger, MAX_FOUND, Segment};
 use crate::model::{DamageReport, Entry, Loss, Position};
 use crate::names::Names;
 use crate::reports::Reports;
@@ -80,6 +80,8 @@ pub(crate) struct Survey {
     pub(crate) truncated_bytes: u64,
     /// Something could not be read that may tell where the segment ends.
     pub(crate) end_unread: bool,
+    /// More queues are owed something than are kept in memory: the file has to stay for the others.
+    pub(crate) crowded: bool,
     pub(crate) damage: Reports,
     /// Entries whose payload is damaged, or cannot be read.
     pub(crate) unsound: Reports,
@@ -268,6 +270,7 @@ impl Survey {
             truncated_bytes: 0,
             // The file of completions says it where no other segment does.
             end_unread: files.acks_unread && !matches!(end, End::Known(_)),
+            crowded: false,
             damage: Reports::default(),
             unsound: Reports::default(),
         };
@@ -295,6 +298,9 @@ impl Survey {
         survey.segment.keep |= survey.end_unread;
         survey.close(files.id, end, tail);
         survey.name_queues(files);
+        if survey.crowded {
+            survey.damage.push(crowded(files.id));
+        }
         survey
     }
 
@@ -329,7 +335,8 @@ impl Survey {
                     let sound = if verify { walk.is_sound(&found) } else { Ok(true) };
                     let is_owed =
                         |number: &&u16| !done.get_mut(number).is_some_and(|done| done.contains(found.head.index));
-                    let owed: Vec<u16> = walk.owed().iter().filter(is_owed).copied().collect();
+                    let mut owed: Vec<u16> = walk.owed().iter().filter(is_owed).copied().collect();
+                    owed.retain(|number| self.admit(*number));
                     self.enter(&entry, &owed, sound);
                 }
             }
@@ -341,6 +348,14 @@ impl Survey {
         self.segment.entries = place.index;
         self.items = place.items.unwrap_or(0);
         tail
+    }
+
+    /// Whether what this queue is owed is kept in memory.
+    fn admit(&mut self, number: u16) -> bool {
+        let is_known = self.ledgers.contains_key(&number) || self.lost.contains_key(&number);
+        let admitted = is_known || self.ledgers.len() + self.lost.len() < MAX_FOUND;
+        self.crowded |= !admitted;
+        admitted
     }
 
     fn enter(&mut self, entry: &Entry, owed: &[u16], sound: io::Result<bool>) {
@@ -427,6 +442,14 @@ fn report(segment: u64, (offset, bytes): (u64, u64), lost: Option<(u32, u64)>, w
         items: lost.map(|(_, items)| items),
         what,
     }
+}
+
+/// Some queues that are owed something of a segment are not kept in memory.
+pub(crate) fn crowded(segment: u64) -> DamageReport {
+    let what = format!(
+        "more than {MAX_FOUND} queues are owed something; the file is kept for those that are left out until a next start has room for them"
+    );
+    report(segment, (0, 0), Some((0, 0)), what)
 }
 
 /// The end of the last segment.
