@@ -35,6 +35,10 @@ impl Origin {
     }
 }
 
+/// When texts are long, matching keeps about as much as the compiled pattern takes for each of its groups. Of a pattern of the
+/// telemetry that is this much at most.
+const MAX_GROUPS_BYTES: usize = 256 << 10;
+
 /// Deepest nesting of groups.
 const MAX_NESTING: usize = 64;
 
@@ -51,7 +55,10 @@ pub(crate) fn compile(source: &str, syntax: Syntax, origin: Origin) -> Result<Re
         Syntax::Regex => Cow::Borrowed(source),
         Syntax::Glob => Cow::Owned(from_glob(source)),
     };
-    Regex::new(&pattern, origin.max_compiled(), MAX_NESTING).map_err(|error| error.to_string())
+    let compile = |most| Regex::new(&pattern, most, MAX_NESTING).map_err(|error| error.to_string());
+    let regex = compile(origin.max_compiled())?;
+    let most = MAX_GROUPS_BYTES / regex.group_names().len().max(1);
+    if origin == Origin::Telemetry && most < origin.max_compiled() { compile(most) } else { Ok(regex) }
 }
 
 /// A glob matches the whole text: `*` and `**` any characters, `?` one, `[a-z]` and `[!a-z]` one of a class,

@@ -447,4 +447,7 @@ fn patterns_that_are_no_literals_are_few_and_small() {
     assert!(many.first_error.is_some_and(|cause| cause.contains("more different patterns")));
     let large = tally(&|_| "(?:\\pL{20}){20}".to_owned());
     assert_eq!((large.matched, large.errors), (0, ITEMS as u64));
+    let with_groups = |count: usize| tally(&|_| "(a?)".repeat(count));
+    assert_eq!(with_groups(9).matched, ITEMS as u64);
+    assert_eq!(with_groups(200).errors, ITEMS as u64, "each of them takes memory when texts are long");
 }
