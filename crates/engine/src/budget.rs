@@ -152,13 +152,10 @@ impl Budget {
         Some(Taken { own, pool })
     }
 
-    /// Makes a part of a request, paid for before; what is a slice of the request is covered by its permit. `None` when
-    /// there is no room.
+    /// Makes a part of a request, paid for before. Of a slice, whose bytes the request has paid for, that is what it costs
+    /// beside them. `None` when there is no room.
     pub(crate) fn make(&self, part: &Part<'_>) -> Option<Bytes> {
-        if part.is_slice() {
-            return Some(part.make());
-        }
-        let permit = self.try_take(part.length())?;
+        let permit = self.try_take(if part.is_slice() { 0 } else { part.length() })?;
         Some(Bytes::from_owner(ChargedShared { bytes: part.make(), _permit: permit }))
     }
 

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weir_plan::Signal;
 
-pub(crate) use samples::{Sample, Samples};
+pub(crate) use samples::{MAX_BYTES as MAX_SAMPLES_BYTES, Sample, Samples};
 pub(crate) use standing::{Standing, Stands, State};
 
 use crate::account::Account;
@@ -45,6 +45,10 @@ pub(crate) struct Limits {
     /// With a journal: pieces on the wire and waiting for their next attempt, beyond which nothing is sent for the first
     /// time.
     pub(crate) pieces: usize,
+    /// Without a journal: what may be taken of the memory for pieces that are taken apart, beside their bytes.
+    pub(crate) halves: usize,
+    /// What samples of refused requests may take.
+    pub(crate) samples: usize,
 }
 
 /// What a pipeline shows of itself beside its books.
@@ -154,6 +158,7 @@ impl Pipeline {
         let parts = delivery::Parts {
             crew: Crew { backend, account: Arc::clone(&account), reads, store: store_stats, reading: Arc::default() },
             limits,
+            halves: budget.within(limits.halves),
             budget,
             read_back: read_back.within(limits.read_back_bytes),
             stats: Arc::clone(&stats),

@@ -398,6 +398,7 @@ pub(crate) fn account(
 }
 
 pub(crate) fn limits(division: Division) -> Limits {
-    let Division { batch_bytes, in_flight: in_flight_bytes, read_back: read_back_bytes, pieces, .. } = division;
-    Limits { batch_bytes, in_flight_bytes, read_back_bytes, pieces }
+    let Division { batch_bytes, in_flight: in_flight_bytes, read_back: read_back_bytes, .. } = division;
+    let Division { pieces, halves, samples, .. } = division;
+    Limits { batch_bytes, in_flight_bytes, read_back_bytes, pieces, halves, samples }
 }

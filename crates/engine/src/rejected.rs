@@ -1,5 +1,7 @@
 //! What backends refused for good, for the user to look at: the last samples of every pipeline as JSON.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -27,9 +29,9 @@ struct Rejected<'a> {
 /// One JSON document, paid for: the newest first within each pipeline. `None` when there is no room for it.
 pub(crate) fn render(intake: &Intake, budget: &Budget) -> Option<Bytes> {
     let pipelines = intake.pipelines();
-    let samples: Vec<(&Pipeline, Vec<Sample>)> =
+    let samples: Vec<(&Pipeline, Vec<Arc<Sample>>)> =
         pipelines.iter().map(|pipeline| (&**pipeline, pipeline.stats.samples.list())).collect();
-    let samples = || samples.iter().flat_map(|(pipeline, samples)| samples.iter().map(|sample| (*pipeline, sample)));
+    let samples = || samples.iter().flat_map(|(pipeline, samples)| samples.iter().map(|sample| (*pipeline, &**sample)));
     let room = samples().map(|(pipeline, sample)| most_bytes(pipeline, sample)).sum::<usize>() + BRACKETS;
     // Once in base64, and once more in the document.
     let permit = budget.try_take(2 * room)?;

@@ -8,6 +8,8 @@ use std::{fmt, io};
 use weir_journal::Fs;
 use weir_plan::{Pipeline, Secret, Temporality};
 
+use crate::pipeline::MAX_SAMPLES_BYTES;
+
 /// OTLP/gRPC's registered port.
 pub const GRPC_PORT: u16 = 4317;
 /// OTLP/HTTP's registered port.
@@ -210,10 +212,13 @@ const OF_MEMORY_FOR_PAGES: usize = 64;
 /// place in a batch and in a request.
 pub(crate) const PIECE_BYTES: usize = 512;
 /// With a journal a piece does not pay for this itself, once its bytes are on disk: one part in so many of the memory is set
-/// aside.
+/// aside. Without, a piece that is taken apart may take as much of what payloads have.
 const OF_MEMORY_FOR_PIECES: usize = 32;
 /// More than this is of no use to one pipeline: 16 MiB.
 const MAX_PIECES: usize = 32 * 1024;
+
+/// Samples of what backends refused: one part in so many of the memory is set aside.
+const OF_MEMORY_FOR_SAMPLES: usize = 128;
 
 /// Compressors at work: one part in so many of the memory is set aside.
 const OF_MEMORY_FOR_ENCODERS: usize = 32;
@@ -249,6 +254,10 @@ pub(crate) struct Division {
     pub(crate) in_flight: usize,
     /// Most pieces of one pipeline whose bytes may be in the journal alone; what they cost is set aside.
     pub(crate) pieces: usize,
+    /// What one pipeline may take of the payloads for pieces that are taken apart, beside their bytes (without a journal).
+    pub(crate) halves: usize,
+    /// What samples of one pipeline's refused requests may take.
+    pub(crate) samples: usize,
     /// What the conversion of one pipeline's metrics to delta may remember.
     pub(crate) series: usize,
 }
@@ -281,6 +290,8 @@ impl Division {
             // Each has its bytes, whose permit pays for it.
             None => 0,
         };
+        let halves = if settings.journal.is_some() { 0 } else { settings.memory / OF_MEMORY_FOR_PIECES / pipelines };
+        let samples = (settings.memory / OF_MEMORY_FOR_SAMPLES / pipelines).min(MAX_SAMPLES_BYTES);
         let encoders = (settings.memory / OF_MEMORY_FOR_ENCODERS).clamp(LEAST_FOR_ENCODERS, MOST_FOR_ENCODERS);
         let (streams, pages) = (settings.memory / OF_MEMORY_FOR_STREAMS, settings.memory / OF_MEMORY_FOR_PAGES);
         let aside = encode * pipelines
@@ -289,7 +300,7 @@ impl Division {
             + streams
             + pages
             + series * deltas
-            + pieces * PIECE_BYTES * pipelines;
+            + (pieces * PIECE_BYTES + samples) * pipelines;
         let payloads = settings.memory - aside;
         let share = payloads / 4 * 3 / pipelines;
         // With a journal nothing stays in memory after its client was answered; half of that room reads back instead.
@@ -313,6 +324,8 @@ impl Division {
             batch_bytes,
             in_flight,
             pieces,
+            halves,
+            samples,
             series,
         }
     }
@@ -386,7 +399,7 @@ mod tests {
                 let aside = connections
                     + division.encoders
                     + division.series * deltas
-                    + division.pieces * PIECE_BYTES * pipelines;
+                    + (division.pieces * PIECE_BYTES + division.samples) * pipelines;
                 assert!(division.payloads + (division.encode + division.read_back) * pipelines + aside <= memory);
                 let shared_out = division.payloads + division.read_back * pipelines;
                 assert!(division.share * pipelines <= shared_out / 4 * 3);

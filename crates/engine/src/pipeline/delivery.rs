@@ -64,6 +64,8 @@ pub(super) struct Parts {
     pub(super) limits: Limits,
     /// Pays for copies of pieces that have to be split.
     pub(super) budget: Budget,
+    /// Pays, without a journal, for what halves of pieces cost that are no copies.
+    pub(super) halves: Budget,
     /// Pays for what is read back from the journal.
     pub(super) read_back: Budget,
     pub(super) stats: Arc<Stats>,
@@ -253,6 +255,8 @@ impl Delivery {
     fn adjust(&mut self, limits: Limits) {
         self.size.adjust(limits.batch_bytes);
         self.parts.read_back.resize(limits.read_back_bytes);
+        self.parts.halves.resize(limits.halves);
+        self.parts.stats.samples.fit(limits.samples);
         self.parts.limits = limits;
     }
 

@@ -1,18 +1,22 @@
 //! The last items that a backend refused for good, for somebody to look at.
 //!
 //! Bounded whatever backends and clients send: [`KEPT`] samples per pipeline, each with at most [`MAX_BODY_BYTES`] of
-//! the request, [`MAX_MESSAGE_BYTES`] of the backend's message and [`MAX_CODE_BYTES`] of its code, so less than 360 KiB
-//! per pipeline. Bodies are copies: a slice would keep alive the request that it was cut from.
+//! the request, [`MAX_MESSAGE_BYTES`] of the backend's message and [`MAX_CODE_BYTES`] of its code; and all of them within
+//! the room that is set aside for the pipeline. Bodies are copies: a slice would keep alive the request that it was cut from.
 //!
 //! Samples are for inspection only; what was refused is counted in the books.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
 /// Samples per pipeline; a new one takes the place of the oldest.
 const KEPT: usize = 20;
+/// More room than this is of no use to one pipeline.
+pub(crate) const MAX_BYTES: usize = 360 * 1024;
+/// One sample has no more of the room than a part, so that others stay.
+const OF_ROOM_FOR_ONE: usize = 4;
 /// What is kept of the refused request.
 const MAX_BODY_BYTES: usize = 16 * 1024;
 /// What is kept of the backend's message.
@@ -38,9 +42,9 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Copies what is kept.
-    pub(crate) fn new(at_ms: u64, code: &str, message: &str, items: u64, body: &[u8]) -> Self {
-        let kept = &body[..body.len().min(MAX_BODY_BYTES)];
+    /// Copies what is kept where there is so much room for all samples.
+    pub(crate) fn new(room: usize, at_ms: u64, code: &str, message: &str, items: u64, body: &[u8]) -> Self {
+        let kept = &body[..body.len().min(MAX_BODY_BYTES).min(room / OF_ROOM_FOR_ONE)];
         Self {
             at_ms,
             code: beginning(code, MAX_CODE_BYTES).to_owned(),
@@ -49,6 +53,10 @@ impl Sample {
             body: Bytes::copy_from_slice(kept),
             is_cut: kept.len() < body.len(),
         }
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.code.len() + self.message.len() + self.body.len()
     }
 }
 
@@ -61,21 +69,26 @@ fn beginning(text: &str, max_bytes: usize) -> &str {
 /// The samples of one pipeline.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
-    ring: Mutex<VecDeque<Sample>>,
+    ring: Mutex<VecDeque<Arc<Sample>>>,
 }
 
 impl Samples {
-    /// Keeps a sample, and forgets the oldest when there are too many.
-    pub(crate) fn push(&self, sample: Sample) {
+    /// Keeps a sample, as far as there is room for it.
+    pub(crate) fn push(&self, sample: Sample, room: usize) {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).push_back(Arc::new(sample));
+        self.fit(room);
+    }
+
+    /// Forgets the oldest samples when there are too many, or together they are larger than this.
+    pub(crate) fn fit(&self, room: usize) {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        if ring.len() == KEPT {
+        while ring.len() > KEPT || ring.iter().map(|sample| sample.bytes()).sum::<usize>() > room {
             ring.pop_front();
         }
-        ring.push_back(sample);
     }
 
     /// All samples, the newest first.
-    pub(crate) fn list(&self) -> Vec<Sample> {
+    pub(crate) fn list(&self) -> Vec<Arc<Sample>> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect()
     }
 }
@@ -88,14 +101,14 @@ mod tests {
     fn the_newest_are_kept_and_come_first() {
         let samples = Samples::default();
         assert!(samples.list().is_empty());
-        (0..25).for_each(|at| samples.push(Sample::new(at, "400", "no such field", 1, b"span")));
+        (0..25).for_each(|at| samples.push(Sample::new(MAX_BYTES, at, "400", "no such field", 1, b"span"), MAX_BYTES));
         let times: Vec<u64> = samples.list().iter().map(|sample| sample.at_ms).collect();
         assert_eq!(times, (5..25).rev().collect::<Vec<_>>());
     }
 
     #[test]
     fn a_small_sample_is_whole() {
-        let sample = Sample::new(7, "INVALID_ARGUMENT", "no trace id", 1, b"span");
+        let sample = Sample::new(MAX_BYTES, 7, "INVALID_ARGUMENT", "no trace id", 1, b"span");
         let expected = Sample {
             at_ms: 7,
             code: "INVALID_ARGUMENT".into(),
@@ -105,7 +118,7 @@ mod tests {
             is_cut: false,
         };
         assert_eq!(sample, expected);
-        assert!(!Sample::new(7, "400", "", 1, &[0; MAX_BODY_BYTES]).is_cut);
+        assert!(!Sample::new(MAX_BYTES, 7, "400", "", 1, &[0; MAX_BODY_BYTES]).is_cut);
     }
 
     #[test]
@@ -113,11 +126,24 @@ mod tests {
         let samples = Samples::default();
         // 3-byte characters do not end at the limit.
         let (text, body) = ("€".repeat(10_000), vec![0x0a; 4 << 20]);
-        (0..100).for_each(|at| samples.push(Sample::new(at, &text, &text, 1, &body)));
+        let push = |at, room| samples.push(Sample::new(room, at, &text, &text, 1, &body), room);
+        (0..100).for_each(|at| push(at, MAX_BYTES));
         let list = samples.list();
-        assert!(list.iter().all(|sample| sample.is_cut && sample.body.len() == MAX_BODY_BYTES));
-        let sizes = list.iter().map(|sample| sample.code.capacity() + sample.message.capacity() + sample.body.len());
-        let total: usize = sizes.sum::<usize>() + list.len() * size_of::<Sample>();
-        assert!(total < 360 * 1024, "{total}");
+        assert!(list.len() == KEPT && list.iter().all(|sample| sample.is_cut && sample.body.len() == MAX_BODY_BYTES));
+        let total = || {
+            let sizes = |sample: &Arc<Sample>| {
+                size_of::<Sample>() + sample.code.capacity() + sample.message.capacity() + sample.body.len()
+            };
+            samples.list().iter().map(sizes).sum::<usize>()
+        };
+        assert!(total() <= MAX_BYTES, "{}", total());
+        let little = 40 * 1024;
+        samples.fit(little);
+        assert!(samples.list().len() == 2 && total() <= little, "there are more pipelines now: {}", total());
+        (100..200).for_each(|at| push(at, little));
+        let list = samples.list();
+        assert!(list.len() == 3 && list[0].at_ms == 199 && total() <= little, "{} of {}", list.len(), total());
+        push(200, 0);
+        assert_eq!(samples.list(), []);
     }
 }

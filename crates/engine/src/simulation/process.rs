@@ -97,6 +97,8 @@ impl Process {
             in_flight_bytes: MEMORY / 2,
             read_back_bytes: if store.is_some() { MEMORY } else { 0 },
             pieces: if store.is_some() { PIECES } else { 0 },
+            halves: 1 << 20,
+            samples: 1 << 20,
         };
         let intake = Arc::new(Intake::new(budget.clone(), SPILL_AFTER, store.clone()));
         let read_back = Budget::new(limits.read_back_bytes * planned.len());

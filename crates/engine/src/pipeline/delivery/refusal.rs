@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use weir_otlp::Part;
 
 use super::super::State;
 use super::super::Stats;
@@ -11,10 +12,9 @@ use super::super::isolation::{Evidence, Step};
 use super::super::pace::HINT_MAX;
 use super::super::queue::Piece;
 use super::super::samples::Sample;
-use super::Delivery;
 use super::landing::{Answered, finish};
+use super::{Delivery, Parts};
 use crate::books::Fate;
-use crate::budget::Budget;
 use crate::export::{About, Refusal, RetryKind};
 
 /// How an item is counted that no request is small enough for.
@@ -145,7 +145,7 @@ impl Delivery {
                 // Its parts would need more places than it has.
                 return self.wait(Answered { batch, bodies, sent, number }, RetryKind::Answered, hint);
             }
-            match split_piece(&batch.pieces[0], &bodies[0], &self.parts.budget) {
+            match split_piece(&batch.pieces[0], &bodies[0], &self.parts) {
                 Split::Halves(pieces) => batch.pieces = pieces,
                 Split::SingleItem => {
                     return self.alone(Answered { batch, bodies, sent, number }, about, hint, code, message);
@@ -200,24 +200,31 @@ impl Delivery {
     fn sample(&self, code: &str, message: &str, items: u64, body: Option<&Bytes>) {
         let at_ms = self.parts.clock.now_ms();
         let body = body.map(AsRef::as_ref).unwrap_or_default();
-        self.parts.stats.samples.push(Sample::new(at_ms, code, message, items, body));
+        let room = self.parts.limits.samples;
+        self.parts.stats.samples.push(Sample::new(room, at_ms, code, message, items, body), room);
     }
 }
 
 /// What came of an attempt to split a piece.
-enum Split {
+pub(super) enum Split {
     Halves(Vec<Piece>),
     SingleItem,
     NoMemory,
 }
 
 /// The two halves of a piece with these bytes; none when it is not owed any more.
-fn split_piece(piece: &Piece, body: &Bytes, budget: &Budget) -> Split {
+pub(super) fn split_piece(piece: &Piece, body: &Bytes, parts: &Parts) -> Split {
     if !piece.obligation.is_owed() {
         return Split::Halves(Vec::new());
     }
     let Some((first, second)) = weir_otlp::halve(piece.obligation.signal(), body) else { return Split::SingleItem };
-    let [Some(first_bytes), Some(second_bytes)] = [&first, &second].map(|part| budget.make(part)) else {
+    let make = |part: &Part<'_>| match (part.is_slice(), &parts.crew.account.queue) {
+        // What it costs beside its bytes is set aside.
+        (true, Some(_)) => Some(part.make()),
+        (true, None) => parts.halves.make(part),
+        (false, _) => parts.budget.make(part),
+    };
+    let [Some(first_bytes), Some(second_bytes)] = [&first, &second].map(make) else {
         return Split::NoMemory;
     };
     let halves = [(first_bytes, u64::from(first.items())), (second_bytes, u64::from(second.items()))];

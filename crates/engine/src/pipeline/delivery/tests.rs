@@ -1,5 +1,6 @@
 //! What is sent at a time, with a journal on a simulated disk.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
 
@@ -10,6 +11,7 @@ use weir_testkit::SimFs;
 
 use super::super::{Common, Pipeline};
 use super::landing::Answered;
+use super::refusal::{Split, split_piece};
 use super::*;
 use crate::account;
 use crate::export::{About, Outcome, Refusal};
@@ -20,6 +22,7 @@ use crate::store::{Io, Reads};
 
 const ENTRIES: u64 = 300;
 const PIECES: usize = 40;
+const HALVES: usize = 40 << 10;
 
 /// Never answers.
 #[derive(Debug)]
@@ -53,7 +56,14 @@ fn with_backlog() -> Arc<Account> {
 #[tokio::test(start_paused = true)]
 async fn no_more_pieces_are_on_their_way_than_are_paid_for() {
     let (account, budget) = (with_backlog(), Budget::new(1 << 20));
-    let limits = Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 8 << 20, pieces: PIECES };
+    let limits = Limits {
+        batch_bytes: 1 << 20,
+        in_flight_bytes: 1 << 20,
+        read_back_bytes: 8 << 20,
+        pieces: PIECES,
+        halves: 0,
+        samples: 0,
+    };
     let read_back = Budget::new(limits.read_back_bytes);
     let common = Common { limits, budget, read_back, store: None, clock: Clock::simulated(1000) };
     let (pipeline, delivery) = Pipeline::new("shop".into(), Arc::clone(&account), Arc::new(Silent), common);
@@ -100,7 +110,8 @@ async fn what_is_too_large_alone_is_given_up_whatever_was_taken_meanwhile() {
     const BYTES: usize = 500;
     let share = Share::new(1 << 20, Instant::now());
     let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, None));
-    let limits = Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 0, pieces: 0 };
+    let limits =
+        Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 0, pieces: 0, halves: 0, samples: 0 };
     let (budget, read_back) = (Budget::new(1 << 20), Budget::new(0));
     let common = Common { limits, budget, read_back, store: None, clock: Clock::simulated(1000) };
     let backend = Arc::new(Narrow::default());
@@ -129,7 +140,14 @@ async fn what_is_too_large_alone_is_given_up_whatever_was_taken_meanwhile() {
 
 /// A pipeline's state, before its task runs.
 fn idle(account: Arc<Account>) -> Delivery {
-    let limits = Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 8 << 20, pieces: PIECES };
+    let limits = Limits {
+        batch_bytes: 1 << 20,
+        in_flight_bytes: 1 << 20,
+        read_back_bytes: 8 << 20,
+        pieces: PIECES,
+        halves: 0,
+        samples: 0,
+    };
     let crew = Crew {
         backend: Arc::new(Silent),
         account,
@@ -139,7 +157,8 @@ fn idle(account: Arc<Account>) -> Delivery {
     };
     let (stats, clock) = (Arc::new(Stats::new(Instant::now())), Clock::simulated(1000));
     let (budget, read_back) = (Budget::new(1 << 20), Budget::new(8 << 20));
-    let parts = Parts { crew, limits, budget, read_back, stats, clock, store: None };
+    let halves = budget.within(HALVES);
+    let parts = Parts { crew, limits, budget, halves, read_back, stats, clock, store: None };
     Delivery::new(parts, mpsc::unbounded_channel().1)
 }
 
@@ -165,6 +184,30 @@ async fn a_probe_that_is_cut_off_a_batch_begins_without_its_proofs() {
         assert!(probe.pieces.len() == 1 && !probe.suspicion.is_shown(0.0));
         probe.pieces.iter().for_each(|piece| piece.obligation.withdraw());
     }
+}
+
+/// Without a journal nothing is set aside for what pieces cost beside their bytes.
+#[tokio::test(start_paused = true)]
+async fn what_is_taken_apart_in_memory_is_paid_for() {
+    let (ids, now): (Vec<u64>, _) = ((0..1000).collect(), Instant::now());
+    let account = Account::new("traces/shop".into(), Signal::Traces, Share::new(1 << 20, now), None);
+    let delivery = idle(Arc::new(account));
+    // Each of a resource of its own.
+    let body: Vec<u8> = ids.iter().flat_map(|id| payload::encode(&[*id], 0)).collect();
+    let whole = Obligation::new(Bytes::from(body), 1000, &Arc::default(), delivery.account());
+    let mut pieces = VecDeque::from([Piece { obligation: whole, since: now }]);
+    loop {
+        let Some(Source::Memory(body)) = pieces[0].obligation.send() else { panic!("it waits") };
+        match split_piece(&pieces[0], &body, &delivery.parts) {
+            Split::Halves(halves) => pieces.extend(halves),
+            Split::SingleItem => panic!("{} pieces, and nobody pays for them", pieces.len()),
+            Split::NoMemory => break,
+        }
+        drop(pieces.pop_front());
+    }
+    assert!(pieces.len() > 10 && pieces.len() <= HALVES >> 10, "{} pieces", pieces.len());
+    pieces.drain(..).for_each(|piece| piece.obligation.withdraw());
+    assert_eq!((delivery.parts.halves.used(), delivery.parts.budget.used()), (0, 0));
 }
 
 /// What the limit on pieces counts with: each in a batch of its own, and in a request.

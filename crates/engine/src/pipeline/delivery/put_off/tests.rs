@@ -86,7 +86,14 @@ fn run(backend: Arc<dyn Backend>, disk: SimFs) -> Running {
     let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, Some(queue)));
     let accounts = Arc::new(Accounts::new(vec![Arc::clone(&account)]));
     let (store, writer) = Store::new(opened, accounts, Io::InPlace, clock, Fsync::Always);
-    let limits = Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 8 << 20, pieces: PLACES };
+    let limits = Limits {
+        batch_bytes: 1 << 20,
+        in_flight_bytes: 1 << 20,
+        read_back_bytes: 8 << 20,
+        pieces: PLACES,
+        halves: 0,
+        samples: 0,
+    };
     let (budget, read_back) = (Budget::new(4 << 20), Budget::new(8 << 20));
     let common = Common { limits, budget, read_back, store: Some(store), clock };
     let (pipeline, delivery) = Pipeline::new("shop".into(), Arc::clone(&account), backend, common);
