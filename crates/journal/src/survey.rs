@@ -335,8 +335,7 @@ impl Survey {
                     let sound = if verify { walk.is_sound(&found) } else { Ok(true) };
                     let is_owed =
                         |number: &&u16| !done.get_mut(number).is_some_and(|done| done.contains(found.head.index));
-                    let mut owed: Vec<u16> = walk.owed().iter().filter(is_owed).copied().collect();
-                    owed.retain(|number| self.admit(*number));
+                    let owed: Vec<u16> = walk.owed().iter().filter(is_owed).copied().collect();
                     self.enter(&entry, &owed, sound);
                 }
             }
@@ -351,28 +350,24 @@ impl Survey {
     }
 
     /// Whether what this queue is owed is kept in memory.
-    fn admit(&mut self, number: u16) -> bool {
+    fn admits(&self, number: u16) -> bool {
         let is_known = self.ledgers.contains_key(&number) || self.lost.contains_key(&number);
-        let admitted = is_known || self.ledgers.len() + self.lost.len() < MAX_FOUND;
-        self.crowded |= !admitted;
-        admitted
+        is_known || self.ledgers.len() + self.lost.len() < MAX_FOUND
     }
 
     fn enter(&mut self, entry: &Entry, owed: &[u16], sound: io::Result<bool>) {
         self.segment.enter(entry.position, entry.written_ms);
         self.oldest_ms = Some(self.oldest_ms.map_or(entry.written_ms, |oldest| oldest.min(entry.written_ms)));
-        if matches!(sound, Ok(false)) {
-            let mut lose = |number: &u16| {
+        for number in owed {
+            if !self.admits(*number) {
+                self.crowded = true;
+            } else if matches!(sound, Ok(false)) {
                 let lost = self.lost.entry(*number).or_default();
                 lost.loss.add(Loss::of(entry));
                 push_run(&mut lost.runs, Run { first: entry.position.index, count: 1 });
-            };
-            owed.iter().for_each(&mut lose);
-        } else {
-            let mut owe = |number: &u16| {
+            } else {
                 self.ledgers.entry(*number).or_default().enter(entry.position.index, entry, false);
-            };
-            owed.iter().for_each(&mut owe);
+            }
         }
         let what = match sound {
             Ok(true) => return,

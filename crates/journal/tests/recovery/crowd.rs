@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use weir_journal::{Depth, inspect};
 use weir_testkit::SimFs;
 
 use crate::fixture::{append, start};
@@ -34,6 +35,8 @@ fn nothing_is_lost(in_each: usize) {
     queues.chunks(in_each).for_each(|queues| drop(append(&mut writer, &[b"owed".to_vec()], queues)));
     writer.finish().unwrap();
     drop(writer);
+    let damage = inspect(&fs, Depth::Headers).unwrap().damage;
+    assert_eq!(damage.len(), usize::from(in_each > FOUND), "{damage:?}");
     let (first, told) = deliver(&fs);
     assert!(first.len() == FOUND && told, "{} queues", first.len());
     let (second, told) = deliver(&fs);
