@@ -214,6 +214,8 @@ pub(crate) const PIECE_BYTES: usize = 512;
 /// With a journal a piece does not pay for this itself, once its bytes are on disk: one part in so many of the memory is set
 /// aside. Without, a piece that is taken apart may take as much of what payloads have.
 const OF_MEMORY_FOR_PIECES: usize = 32;
+/// Enough to take the largest request apart to a single item, half by half.
+const LEAST_FOR_HALVES: usize = 64 << 10;
 /// More than this is of no use to one pipeline: 16 MiB.
 const MAX_PIECES: usize = 32 * 1024;
 
@@ -290,7 +292,10 @@ impl Division {
             // Each has its bytes, whose permit pays for it.
             None => 0,
         };
-        let halves = if settings.journal.is_some() { 0 } else { settings.memory / OF_MEMORY_FOR_PIECES / pipelines };
+        let halves = match settings.journal {
+            Some(_) => 0,
+            None => (settings.memory / OF_MEMORY_FOR_PIECES / pipelines).max(LEAST_FOR_HALVES),
+        };
         let samples = (settings.memory / OF_MEMORY_FOR_SAMPLES / pipelines).min(MAX_SAMPLES_BYTES);
         let encoders = (settings.memory / OF_MEMORY_FOR_ENCODERS).clamp(LEAST_FOR_ENCODERS, MOST_FOR_ENCODERS);
         let (streams, pages) = (settings.memory / OF_MEMORY_FOR_STREAMS, settings.memory / OF_MEMORY_FOR_PAGES);
