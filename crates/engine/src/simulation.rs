@@ -2,14 +2,15 @@
 //! disk faults under one seed.
 //!
 //! Each run draws a world from its seed: with a disk or without, how many pipelines, which of them have rules, what their
-//! backends do and for how long, what the disk refuses and how long it takes, or hangs, when a pipeline is taken away and
+//! backends do and for how long, what the disk refuses and how long it takes, or hangs, also while it is read, when a pipeline is taken away and
 //! returns, when it gets another backend or less memory, when the process is killed, loses power or is told to end. Some
 //! spans are marked: every backend refuses requests with them, or takes these without them.
 //!
 //! At the end everything is well again and the run waits, for an hour at most: first until backends have all that they
 //! take, then, once they refuse only what is bad, until nothing is pending. Each item that a client was told OK for must
 //! have arrived at each backend, but for those that are bad, that rules remove, or that were lost as they may be: given up
-//! for a reason that the limits of the pipeline allow or, without a disk, killed with the process. Of each process
+//! for a reason that the limits of the pipeline allow, killed with the process where there is no disk, or gone with the power as
+//! `fsync` allows. Of each process
 //! the books balance, and have at least what was acknowledged. Backends got at least what the books call delivered, and
 //! what was rejected is bad.
 //!
@@ -18,6 +19,7 @@
 
 mod backend;
 mod clients;
+mod forced;
 pub(crate) mod payload;
 mod process;
 mod rules;

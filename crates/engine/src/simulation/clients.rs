@@ -1,5 +1,6 @@
 //! Those who send, and what they know.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -46,6 +47,11 @@ impl Ledger {
         let acknowledged = self.acknowledged.lock().unwrap();
         let of_pipeline = acknowledged[from..].iter().filter(|(_, pipelines)| pipelines >> pipeline & 1 == 1);
         of_pipeline.map(|(id, _)| *id).collect()
+    }
+
+    /// What was acknowledged at these places.
+    pub(super) fn at(&self, places: Range<usize>) -> Vec<u64> {
+        self.acknowledged.lock().unwrap()[places].iter().map(|(id, _)| *id).collect()
     }
 
     /// Sends one request, and notes what it was answered.

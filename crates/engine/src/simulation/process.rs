@@ -12,6 +12,7 @@ use weir_plan::Signal;
 use weir_testkit::SimFs;
 
 use super::backend::Scripted;
+use super::forced::{self, Forced};
 use super::rules;
 use super::sluggish::Sluggish;
 use crate::account::{Account, Queue};
@@ -47,6 +48,10 @@ pub(super) struct Disk {
     pub(super) fsync: Fsync,
     /// How often it seemed to hang.
     pub(super) hangs: Arc<AtomicU64>,
+    /// How long reading takes now, in milliseconds.
+    pub(super) reads_take: Arc<AtomicU64>,
+    /// What was forced to it.
+    pub(super) forced: Arc<Forced>,
 }
 
 pub(super) fn name_of(number: usize) -> String {
@@ -87,8 +92,10 @@ impl Process {
         let accounts = Arc::new(Accounts::new(configured.iter().map(account).collect()));
         let (mut writer, mut store) = (JoinSet::new(), None);
         if let (Some(disk), Some(opened)) = (disk, opened) {
-            let (opened, work) = Store::new(opened, Arc::clone(&accounts), Io::InPlace, clock, disk.fsync);
-            writer.spawn(Sluggish::new(work.run(), opened.clone(), Arc::clone(&disk.hangs), fastrand::u64(..)));
+            let (opened, work) =
+                Store::new(opened, Arc::clone(&accounts), Io::After(Arc::clone(&disk.reads_take)), clock, disk.fsync);
+            let work = forced::watched(work.run(), Arc::clone(&disk.forced), opened.clone(), disk.fs.clone());
+            writer.spawn(Sluggish::new(work, opened.clone(), Arc::clone(&disk.hangs), fastrand::u64(..)));
             store = Some(opened);
         }
         let budget = Budget::new(MEMORY);

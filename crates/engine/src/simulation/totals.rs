@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// A simulation in which nothing goes wrong proves nothing.
-const EVERYTHING: [&str; 23] = [
+const EVERYTHING: [&str; 25] = [
     "acknowledged",
     "added",
     "adjusted",
@@ -21,8 +21,10 @@ const EVERYTHING: [&str; 23] = [
     "moved",
     "partial_success",
     "power_losses",
+    "powerless",
     "recovered",
     "refused",
+    "reloads_while_reads_hang",
     "replaced",
     "shutdown",
     "shutdowns",

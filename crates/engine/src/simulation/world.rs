@@ -1,5 +1,6 @@
 //! One world: its disk, backends and clients, and the processes that live in it one after the other.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use weir_testkit::{Faults, SimFs};
 
 use super::backend::{Mark, Scripted};
 use super::clients::{self, Ledger};
+use super::forced::Forced;
 use super::process::{Disk, Planned, Process, name_of, number_of};
 use super::totals::Totals;
 use super::{payload, rules};
@@ -25,6 +27,9 @@ const DISK: u64 = 64 << 20;
 /// a minute.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
+/// A read that takes longer than this hangs.
+const HANGS_MS: u64 = 2_000;
+
 pub(super) struct World {
     dice: fastrand::Rng,
     /// None: the processes hold data in memory only.
@@ -34,6 +39,8 @@ pub(super) struct World {
     now_ms: u64,
     /// What pipelines lost as they may, by pipeline: they gave it up, or were killed while only they had it.
     lost: Vec<u64>,
+    /// What may have gone with the power.
+    powerless: HashSet<u64>,
     /// What the books say was delivered, by pipeline.
     delivered: Vec<u64>,
     totals: Totals,
@@ -63,17 +70,19 @@ impl End {
 impl World {
     pub(super) fn new(seed: u64) -> Self {
         let mut dice = fastrand::Rng::with_seed(seed);
-        let disk = (dice.u8(..3) > 0).then(|| disk(&mut dice));
+        let ledger = Arc::<Ledger>::default();
+        let disk = (dice.u8(..3) > 0).then(|| disk(&mut dice, &ledger));
         let pipelines: Vec<_> = (0..dice.usize(1..4)).map(|_| planned(&mut dice)).collect();
         let mut totals = Totals::default();
         totals.count("in_memory", u64::from(disk.is_none()));
         Self {
             lost: vec![0; pipelines.len()],
+            powerless: HashSet::new(),
             delivered: vec![0; pipelines.len()],
             dice,
             disk,
             pipelines,
-            ledger: Arc::default(),
+            ledger,
             now_ms: 1_700_000_000_000,
             totals,
         }
@@ -86,21 +95,38 @@ impl World {
             let life = Duration::from_millis(self.dice.u64(200..40_000));
             let missing = self.missing();
             self.process(missing, async |world, process| world.live(process, life, end).await);
+            if end == End::PowerLoss {
+                self.lose_power();
+            }
             if let Some(disk) = &mut self.disk {
+                disk.forced.ended();
                 disk.fs = if end == End::PowerLoss { disk.fs.after_power_loss() } else { disk.fs.after_kill() };
             }
         }
         if let Some(disk) = &self.disk {
-            heal(&disk.fs);
+            heal(disk);
         }
         self.pipelines.iter().for_each(|planned| planned.backend.recover());
         self.process(None, async |world, process| world.settle(process).await);
         self.check();
+        let has_gone = |id: &&u64| self.pipelines.iter().any(|planned| !planned.backend.has(**id));
+        self.totals.count("powerless", self.powerless.iter().filter(has_gone).count() as u64);
         self.totals.count("acknowledged", self.ledger.acknowledged() as u64);
         self.totals.count("refused", self.ledger.refused.load(Ordering::Relaxed));
         self.totals.count("duplicates", self.pipelines.iter().map(|planned| planned.backend.duplicates()).sum());
         self.totals.count("hangs", self.disk.map_or(0, |disk| disk.hangs.load(Ordering::Relaxed)));
         self.totals
+    }
+
+    /// What was acknowledged may go with it, as far as `fsync` allows.
+    fn lose_power(&mut self) {
+        let Some(disk) = &self.disk else { return };
+        let lost = match disk.fsync {
+            Fsync::Always => Vec::new(),
+            Fsync::Interval(_) => disk.forced.power_is_lost(),
+            Fsync::Never => vec![0..self.ledger.acknowledged()],
+        };
+        self.powerless.extend(lost.into_iter().flat_map(|places| self.ledger.at(places)));
     }
 
     /// Sometimes a pipeline is not configured for a while; what it is owed waits for its return.
@@ -113,8 +139,7 @@ impl World {
         match self.dice.u8(..4) {
             0 => End::Shutdown,
             3 => End::Forced,
-            // Only what was synced survives a power loss.
-            1 if self.disk.as_ref().is_some_and(|disk| disk.fsync == Fsync::Always) => End::PowerLoss,
+            1 if self.disk.is_some() => End::PowerLoss,
             _ => End::Kill,
         }
     }
@@ -189,16 +214,20 @@ impl World {
             _ => return,
         };
         self.totals.count(what, 1);
+        let hangs = self.disk.as_ref().is_some_and(|disk| disk.reads_take.load(Ordering::Relaxed) > HANGS_MS);
+        self.totals.count("reloads_while_reads_hang", u64::from(hangs));
     }
 
     fn change_disk(&mut self) {
-        let (dice, Some(Disk { fs, .. })) = (&mut self.dice, &self.disk) else { return };
+        let (dice, Some(disk)) = (&mut self.dice, &self.disk) else { return };
+        let Disk { fs, reads_take, .. } = disk;
         match dice.u8(..10) {
             0 => fs.set_faults(Faults { write: 2, ..Faults::default() }),
             1 => fs.set_faults(Faults { sync: 2, ..Faults::default() }),
             2 => fs.set_faults(Faults { short: 3, read: 6, other: 4, ..Faults::default() }),
             3 => fs.set_capacity(Some(dice.u64(1..4_000_000))),
-            4..7 => heal(fs),
+            4..7 => heal(disk),
+            7 => reads_take.store(dice.u64(2..30_000), Ordering::Relaxed),
             _ => {}
         }
     }
@@ -235,13 +264,15 @@ impl World {
         let may_lose = self.pipelines[number].backlog.overflow == Overflow::DropOldest || process.was_away(number);
         match reason {
             "memory_full" | "shutdown" => self.disk.is_none(),
+            // Where power was lost in the middle of what was not forced to the disk.
+            "journal_damaged" => !self.powerless.is_empty(),
             "backlog_full" | "backlog_age" | "disk_full" => self.disk.is_some() && may_lose,
             _ => false,
         }
     }
 
     fn enter(&mut self, number: usize, books: &Snapshot) {
-        self.lost[number] += books.dropped.values().sum::<u64>();
+        self.lost[number] += given_up(books);
         self.delivered[number] += books.delivered;
         self.totals.count("recovered", books.recovered);
         books.dropped.iter().chain(&books.filtered).for_each(|(reason, items)| self.totals.count(reason, *items));
@@ -288,7 +319,7 @@ impl World {
         let kept = Mark::kept_among(self.ledger.drawn());
         process.intake.books().iter().all(|(name, books)| {
             let number = number_of(name);
-            let dropped = self.lost[number] + books.dropped.values().sum::<u64>();
+            let dropped = self.lost[number] + given_up(books);
             books.pending <= kept && self.missing_at(number, |id| Mark::of(id).is_none()).len() as u64 <= dropped
         })
     }
@@ -297,7 +328,8 @@ impl World {
     fn missing_at(&self, number: usize, of_kind: impl Fn(u64) -> bool) -> Vec<u64> {
         let Planned { backend, has_rules, .. } = &self.pipelines[number];
         let owed = self.ledger.owed_to(number, 0).into_iter();
-        owed.filter(|id| of_kind(*id) && !(*has_rules && rules::remove(*id)) && !backend.has(*id)).collect()
+        let is_owed = |id: &u64| of_kind(*id) && !(*has_rules && rules::remove(*id)) && !self.powerless.contains(id);
+        owed.filter(|id| is_owed(id) && !backend.has(*id)).collect()
     }
 
     fn check(&self) {
@@ -318,6 +350,11 @@ impl World {
     }
 }
 
+/// Items that a pipeline lost as it may. What is damaged has gone with the power, and is known by its ids.
+fn given_up(books: &Snapshot) -> u64 {
+    books.dropped.iter().filter(|(reason, _)| **reason != "journal_damaged").map(|(_, items)| items).sum()
+}
+
 /// The last that were rejected are shown: each is a single span that a backend marks as bad.
 fn assert_only_bad_was_rejected(process: &Process) {
     for pipeline in process.intake.pipelines() {
@@ -329,12 +366,13 @@ fn assert_only_bad_was_rejected(process: &Process) {
     }
 }
 
-fn heal(fs: &SimFs) {
-    fs.set_faults(Faults::default());
-    fs.set_capacity(Some(DISK));
+fn heal(disk: &Disk) {
+    disk.fs.set_faults(Faults::default());
+    disk.fs.set_capacity(Some(DISK));
+    disk.reads_take.store(0, Ordering::Relaxed);
 }
 
-fn disk(dice: &mut fastrand::Rng) -> Disk {
+fn disk(dice: &mut fastrand::Rng, ledger: &Arc<Ledger>) -> Disk {
     let fsync = match dice.u8(..4) {
         0 => Fsync::Never,
         1 => Fsync::Interval(Duration::from_millis(300)),
@@ -342,7 +380,8 @@ fn disk(dice: &mut fastrand::Rng) -> Disk {
     };
     let fs = SimFs::new(dice.u64(..));
     fs.set_capacity(Some(DISK));
-    Disk { fs, fsync, hangs: Arc::default() }
+    let forced = Arc::new(Forced::new(Arc::clone(ledger)));
+    Disk { fs, fsync, hangs: Arc::default(), reads_take: Arc::default(), forced }
 }
 
 fn planned(dice: &mut fastrand::Rng) -> Planned {

@@ -1,10 +1,13 @@
 //! Reading back, on threads that a disk that hangs may keep. Nobody waits long for one of them: what it reads stays owed.
 
 use std::collections::BTreeMap;
+#[cfg(test)]
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::HANGS_AFTER;
@@ -15,13 +18,35 @@ const AT_ONCE: usize = 64;
 const MOST_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where reads run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Io {
     /// On threads for blocking work.
     Threads,
     /// In place: a simulation has no threads.
     #[cfg(test)]
     InPlace,
+    /// The same, after so many milliseconds of virtual time.
+    #[cfg(test)]
+    After(Arc<AtomicU64>),
+}
+
+impl Io {
+    /// Begins work that goes on whether or not anybody waits for it.
+    fn spawn<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        match self {
+            Self::Threads => tokio::task::spawn_blocking(work),
+            #[cfg(test)]
+            Self::InPlace => tokio::spawn(async { work() }),
+            #[cfg(test)]
+            Self::After(ms) => {
+                let rest = Duration::from_millis(ms.load(Ordering::Relaxed));
+                tokio::spawn(async move {
+                    tokio::time::sleep(rest).await;
+                    work()
+                })
+            }
+        }
+    }
 }
 
 /// All reads of one journal.
@@ -70,17 +95,6 @@ impl Reads {
         self: &Arc<Self>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unread> {
-        match self.io {
-            Io::Threads => self.run_on_a_thread(work).await,
-            #[cfg(test)]
-            Io::InPlace => Ok(work()),
-        }
-    }
-
-    async fn run_on_a_thread<T: Send + 'static>(
-        self: &Arc<Self>,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Unread> {
         let patience = {
             let pending = self.lock();
             if pending.busy() > pending.patience {
@@ -95,7 +109,7 @@ impl Reads {
                 let _held = (slot, under_way);
                 work()
             };
-            tokio::task::spawn_blocking(work).await.map_err(|_| Unread::Interrupted)
+            self.io.spawn(work).await.map_err(|_| Unread::Interrupted)
         };
         timeout(patience, read).await.unwrap_or_else(|_| {
             self.complain();
