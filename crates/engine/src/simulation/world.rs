@@ -121,12 +121,14 @@ impl World {
     /// What was acknowledged may go with it, as far as `fsync` allows.
     fn lose_power(&mut self) {
         let Some(disk) = &self.disk else { return };
-        let lost = match disk.fsync {
-            Fsync::Always => Vec::new(),
-            Fsync::Interval(_) => disk.forced.power_is_lost(),
-            Fsync::Never => vec![0..self.ledger.acknowledged()],
-        };
-        self.powerless.extend(lost.into_iter().flat_map(|places| self.ledger.at(places)));
+        match disk.fsync {
+            Fsync::Always => {}
+            Fsync::Interval(_) => {
+                let lost = disk.forced.power_is_lost();
+                self.powerless.extend(lost.into_iter().flat_map(|places| self.ledger.at(places)));
+            }
+            Fsync::Never => self.powerless.extend(self.ledger.at(0..self.ledger.acknowledged())),
+        }
     }
 
     /// Sometimes a pipeline is not configured for a while; what it is owed waits for its return.
@@ -136,10 +138,10 @@ impl World {
     }
 
     fn next_end(&mut self) -> End {
-        match self.dice.u8(..4) {
+        match self.dice.u8(..5) {
             0 => End::Shutdown,
-            3 => End::Forced,
-            1 if self.disk.is_some() => End::PowerLoss,
+            4 => End::Forced,
+            1 | 2 if self.disk.is_some() => End::PowerLoss,
             _ => End::Kill,
         }
     }
@@ -373,9 +375,9 @@ fn heal(disk: &Disk) {
 }
 
 fn disk(dice: &mut fastrand::Rng, ledger: &Arc<Ledger>) -> Disk {
-    let fsync = match dice.u8(..4) {
+    let fsync = match dice.u8(..5) {
         0 => Fsync::Never,
-        1 => Fsync::Interval(Duration::from_millis(300)),
+        1 | 2 => Fsync::Interval(Duration::from_millis(300)),
         _ => Fsync::Always,
     };
     let fs = SimFs::new(dice.u64(..));
