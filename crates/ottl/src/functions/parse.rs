@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::{Function, INT, Kind, MAP, STRING, function, optional, required};
 use crate::program::Arguments;
 use crate::scene::Scene;
-use crate::value::{Entries, Failure, Value};
+use crate::value::{Entries, Failure, Value, allocated};
 
 mod csv;
 mod int;
@@ -56,11 +56,13 @@ pub(super) fn map_of<'a>(
 ) -> Result<Value<'a>, Failure> {
     let mut entries = Entries::new();
     let mut known: HashMap<String, usize> = HashMap::new();
+    let mut taken = 0_usize;
     for (key, value) in pairs {
         match known.get(&key).and_then(|index| entries.get_mut(*index)) {
             Some((_, old)) => *old = Value::text(value),
             None => {
-                scene.check_length((entries.len() + 1).saturating_mul(size_of::<(Cow<'_, str>, Value<'_>)>()))?;
+                taken += 2 * (PAIR_BYTES + allocated(key.len())) + allocated(value.len());
+                scene.check_length(taken)?;
                 known.insert(key.clone(), entries.len());
                 entries.push((Cow::Owned(key), Value::text(value)));
             }
@@ -68,6 +70,9 @@ pub(super) fn map_of<'a>(
     }
     Ok(Value::map(entries))
 }
+
+/// An entry of a map, and its key among those that are known.
+const PAIR_BYTES: usize = size_of::<(Cow<'_, str>, Value<'_>)>() + size_of::<(String, usize)>();
 
 /// Between key and value, and between pairs.
 fn delimiters(arguments: &Arguments) -> (&str, &str) {
@@ -80,6 +85,10 @@ fn parse_key_value<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Resul
     if text.is_empty() {
         return Err(Failure::text("there are no pairs in an empty text"));
     }
+    // Parts of the text, and pairs of them, in lists that may have twice the room that they need.
+    let most = text.matches(pair_delimiter).count() + 1;
+    let part = 2 * (size_of::<String>() + size_of::<(String, String)>()) + 3 * allocated(1);
+    scene.check_length(most.saturating_mul(part).saturating_add(3 * text.len()))?;
     let mut pairs = Vec::new();
     for pair in split_unquoted(&text, pair_delimiter)? {
         let Some((key, value)) = pair.split_once(delimiter) else {

@@ -37,12 +37,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
 fn document<'a>(arguments: &'a Arguments, index: usize, scene: &mut Scene<'a>) -> Result<Tree, Failure> {
     let text = arguments.text(index, scene)?;
     scene.check_length(text.len())?;
-    Tree::parse(&text)
+    Tree::parse(&text, scene.room())
 }
 
 /// The document to search or to edit, which may be empty.
 fn target<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Tree, Failure> {
-    if arguments.text(0, scene)?.is_empty() { Ok(Tree::empty()) } else { document(arguments, 0, scene) }
+    if arguments.text(0, scene)?.is_empty() { Ok(Tree::empty(scene.room())) } else { document(arguments, 0, scene) }
 }
 
 fn written<'a>(tree: &Tree) -> Value<'a> {

@@ -451,3 +451,19 @@ fn patterns_that_are_no_literals_are_few_and_small() {
     assert_eq!(with_groups(9).matched, ITEMS as u64);
     assert_eq!(with_groups(200).errors, ITEMS as u64, "each of them takes memory when texts are long");
 }
+
+/// What is read on the way to a small result takes memory, too.
+#[test]
+fn what_a_text_is_taken_apart_to_is_limited() {
+    let errors = |statement: &str, text: String| {
+        let request = spans(&[json!({"name": "abc", "attributes": {"text": text}})]);
+        let tally = apply(Signal::Traces, &[statement], &request, &LIMITS).statements[0].clone();
+        assert!(tally.first_error.is_none_or(|cause| cause.contains("more memory than rules may use")));
+        tally.errors
+    };
+    let document = |elements: usize| format!("<a>{}</a>", "<b c=\"d\"/>".repeat(elements));
+    let get = "set(span.attributes[\"found\"], GetXML(span.attributes[\"text\"], \"/a/none\"))";
+    assert_eq!([1_000, 60_000].map(|elements| errors(get, document(elements))), [0, 1]);
+    let pairs = "set(span.attributes[\"found\"], ParseKeyValue(span.attributes[\"text\"], \":\", \",\"))";
+    assert_eq!([1_000, 200_000].map(|count| errors(pairs, "a:b,".repeat(count))), [0, 1]);
+}

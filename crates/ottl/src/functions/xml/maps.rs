@@ -8,10 +8,32 @@ use super::tree::{Kind, Node, Tree, local};
 use crate::program::Arguments;
 use crate::scene::Scene;
 use crate::scene::access::put;
-use crate::value::{Entries, Failure, Value};
+use crate::value::{Entries, Failure, Value, allocated};
+
+/// A list of entries has room for four at least.
+const FEW: usize = 4;
+
+/// The document in an argument, which there is room for as maps, too.
+fn paid<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Tree, Failure> {
+    let mut tree = document(arguments, 0, scene)?;
+    tree.pay(tree.0.iter().map(map_bytes).sum())?;
+    Ok(tree)
+}
+
+/// The most that a node takes as a part of maps.
+fn map_bytes(node: &Node) -> usize {
+    let entry = size_of::<(Cow<'_, str>, Value<'_>)>();
+    let (data, attributes) = (allocated(node.data.len()), &node.attributes);
+    if node.kind != Kind::Element {
+        return 2 * data;
+    }
+    let texts: usize = attributes.iter().map(|(name, value)| allocated(name.len()) + allocated(value.len())).sum();
+    let lists = if attributes.is_empty() { FEW } else { FEW + attributes.len().next_power_of_two().max(FEW) };
+    data + texts + lists * entry + 2 * size_of::<Value<'_>>()
+}
 
 pub(super) fn parse_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let tree = document(arguments, 0, scene)?;
+    let tree = paid(arguments, scene)?;
     let top = &tree.0[0].children;
     let root = top.iter().position(|child| tree.0[*child].kind == Kind::Element);
     let root = root.ok_or(Failure::text("cannot parse XML: there is no element"))?;
@@ -46,7 +68,7 @@ fn whole<'a>(tree: &Tree, element: &Node) -> Value<'a> {
 }
 
 pub(super) fn parse_simplified_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let tree = document(arguments, 0, scene)?;
+    let tree = paid(arguments, scene)?;
     Ok(Value::map(simplified(&tree, &tree.0[0])))
 }
 

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Error, Reader, XmlVersion, escape};
 
-use crate::value::Failure;
+use crate::scene::TOO_LARGE;
+use crate::value::{Failure, allocated};
 
 /// Longest document, most nodes and deepest nesting that are looked into.
 const MAX_LENGTH: usize = 1 << 20;
@@ -37,9 +38,13 @@ pub(super) struct Node {
     pub(super) children: Vec<usize>,
 }
 
-/// Nodes by their numbers; 0 is the document itself.
+/// Nodes by their numbers, of which 0 is the document itself; and the memory that may still be taken for them.
 #[derive(Debug)]
-pub(super) struct Tree(pub(super) Vec<Node>);
+pub(super) struct Tree(pub(super) Vec<Node>, usize);
+
+/// A node with its place among its parent's. Lists may have twice the room that they need.
+const NODE_BYTES: usize = 2 * size_of::<Node>() + 4 * size_of::<usize>();
+const ATTRIBUTE_BYTES: usize = 2 * size_of::<(String, String)>();
 
 /// The name without its prefix.
 pub(super) fn local(name: &str) -> &str {
@@ -58,17 +63,26 @@ fn malformed(error: impl Into<Error>) -> Failure {
 }
 
 impl Tree {
-    /// A document without anything in it.
-    pub(super) fn empty() -> Self {
+    /// A document without anything in it, which may take so many bytes of memory.
+    pub(super) fn empty(room: usize) -> Self {
         let (data, attributes, children) = (String::new(), Vec::new(), Vec::new());
-        Self(vec![Node { kind: Kind::Document, data, attributes, parent: 0, children }])
+        Self(vec![Node { kind: Kind::Document, data, attributes, parent: 0, children }], room)
     }
 
-    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+    /// Takes memory, before it is there.
+    ///
+    /// # Errors
+    /// When there is not so much.
+    pub(super) fn pay(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.1 = self.1.checked_sub(bytes).ok_or(TOO_LARGE)?;
+        Ok(())
+    }
+
+    pub(super) fn parse(text: &str, room: usize) -> Result<Self, Failure> {
         if text.len() > MAX_LENGTH {
             return Err(Failure::text("the XML document is too long to look into"));
         }
-        let mut tree = Self::empty();
+        let mut tree = Self::empty(room);
         let mut reader = Reader::from_str(text);
         let mut open = vec![0];
         loop {
@@ -112,7 +126,13 @@ impl Tree {
             }
             let attribute = attribute.map_err(malformed)?;
             let value = attribute.normalized_value(XmlVersion::Implicit1_0).map_err(malformed)?.into_owned();
-            self.0[element].attributes.push((attribute.key.as_ref().to_owned(), value));
+            let name = attribute.key.as_ref().to_owned();
+            self.pay(ATTRIBUTE_BYTES + allocated(name.len()) + allocated(value.len()))?;
+            let attributes = &mut self.0[element].attributes;
+            if attributes.len() == attributes.capacity() {
+                attributes.reserve_exact(attributes.len().max(1));
+            }
+            attributes.push((name, value));
         }
         Ok(element)
     }
@@ -120,6 +140,7 @@ impl Tree {
     /// Text that goes on after a reference is one node.
     fn text(&mut self, parent: usize, text: &str) -> Result<(), Failure> {
         let last = self.0[parent].children.last().copied();
+        self.pay(2 * text.len())?;
         match last.and_then(|last| self.0.get_mut(last)).filter(|last| last.kind == Kind::Text) {
             Some(last) => last.data.push_str(text),
             None => drop(self.add(parent, Kind::Text, text)?),
@@ -132,8 +153,9 @@ impl Tree {
         if self.0.len() >= MAX_NODES {
             return Err(Failure::text("the XML document has too many nodes"));
         }
-        let index = self.0.len();
-        self.0.push(Node { kind, data: data.into(), attributes: Vec::new(), parent, children: Vec::new() });
+        let (index, data) = (self.0.len(), data.into());
+        self.pay(NODE_BYTES + allocated(data.len()))?;
+        self.0.push(Node { kind, data, attributes: Vec::new(), parent, children: Vec::new() });
         self.0[parent].children.push(index);
         Ok(index)
     }
@@ -141,6 +163,9 @@ impl Tree {
     /// Adds a copy of a node of another tree, with everything in it.
     pub(super) fn graft(&mut self, parent: usize, other: &Self, node: usize) -> Result<(), Failure> {
         let source = &other.0[node];
+        let attribute =
+            |(name, value): &(String, String)| ATTRIBUTE_BYTES + allocated(name.len()) + allocated(value.len());
+        self.pay(source.attributes.iter().map(attribute).sum())?;
         let copy = self.add(parent, source.kind, source.data.clone())?;
         self.0[copy].attributes.clone_from(&source.attributes);
         source.children.iter().try_for_each(|child| self.graft(copy, other, *child))
