@@ -96,16 +96,26 @@ pub(crate) fn inflate(
             let source = Source { compressed: body.len(), promised: gzip_size(body) };
             read_within(flate2::bufread::MultiGzDecoder::new(body), source, limits, permit)
         }
-        Encoding::Deflate if is_zlib(body) => {
-            read_within(flate2::bufread::ZlibDecoder::new(body), unsaid, limits, permit)
+        Encoding::Deflate => {
+            let mut rest = body;
+            let inflated = if is_zlib(body) {
+                read_within(flate2::bufread::ZlibDecoder::new(&mut rest), unsaid, limits, permit)
+            } else {
+                read_within(flate2::bufread::DeflateDecoder::new(&mut rest), unsaid, limits, permit)
+            }?;
+            // One stream is all there can be: the decoders stop at its end, whatever follows.
+            if rest.is_empty() { Ok(inflated) } else { Err(InflateError::Corrupt(trailing(rest.len()))) }
         }
-        Encoding::Deflate => read_within(flate2::bufread::DeflateDecoder::new(body), unsaid, limits, permit),
         Encoding::Zstd => inflate_zstd(body, limits, permit),
         Encoding::Snappy if body.starts_with(SNAPPY_STREAM) => {
             read_within(snap::read::FrameDecoder::new(body), unsaid, limits, permit)
         }
         Encoding::Snappy => inflate_snappy_block(body, limits, permit),
     }
+}
+
+fn trailing(bytes: usize) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{bytes} bytes follow the end of the deflate stream"))
 }
 
 /// zstd decodes into the buffer of the result, so that there is no window beside it.
@@ -453,13 +463,18 @@ mod tests {
 
     #[test]
     fn deflate_is_read_with_and_without_its_zlib_header() {
-        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), Level::new(1));
-        zlib.write_all(&sample()).unwrap();
-        let mut raw = flate2::write::DeflateEncoder::new(Vec::new(), Level::new(1));
-        raw.write_all(&sample()).unwrap();
-        for body in [zlib.finish().unwrap(), raw.finish().unwrap()] {
+        for body in both_deflated(&sample()) {
             assert_eq!(inflate_with(Encoding::Deflate, &body, LIMITS).unwrap(), sample());
         }
+    }
+
+    /// With its zlib header and without.
+    fn both_deflated(plain: &[u8]) -> [Vec<u8>; 2] {
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), Level::new(1));
+        zlib.write_all(plain).unwrap();
+        let mut raw = flate2::write::DeflateEncoder::new(Vec::new(), Level::new(1));
+        raw.write_all(plain).unwrap();
+        [zlib.finish().unwrap(), raw.finish().unwrap()]
     }
 
     #[test]
@@ -537,14 +552,35 @@ mod tests {
         assert!(matches!(refused, InflateError::NoMemory), "{refused}");
     }
 
-    #[test]
-    fn every_truncation_of_a_compressed_body_is_refused() {
-        for (compression, encoding) in [
+    /// Telemetry, compressed in every way that is taken.
+    fn compressed() -> impl Iterator<Item = (Encoding, Vec<u8>)> {
+        let plain = b"telemetry telemetry";
+        let ours = [
             (Compression::Gzip, Encoding::Gzip),
             (Compression::Zstd, Encoding::Zstd),
             (Compression::Snappy, Encoding::Snappy),
-        ] {
-            let body = deflated(compression, Protocol::Http, &[Bytes::from_static(b"telemetry telemetry")]);
+        ];
+        let ours = ours.map(|(compression, encoding)| {
+            (encoding, deflated(compression, Protocol::Http, &[Bytes::from_static(plain)]))
+        });
+        ours.into_iter().chain(both_deflated(plain).map(|body| (Encoding::Deflate, body)))
+    }
+
+    #[test]
+    fn what_follows_a_compressed_body_is_not_left_out() {
+        for (encoding, body) in compressed() {
+            for rest in [&b"\x01"[..], b"garbage, and more of it", &body] {
+                // In some formats a second stream goes on with the first.
+                let inflated = inflate_with(encoding, &[&body, rest].concat(), LIMITS);
+                let all = rest == body && inflated.as_ref().is_ok_and(|all| all == &b"telemetry telemetry".repeat(2));
+                assert!(inflated.is_err() || all, "{encoding:?} and {rest:?} gave {inflated:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_truncation_of_a_compressed_body_is_refused() {
+        for (encoding, body) in compressed() {
             for length in 1..body.len() {
                 let result = inflate_with(encoding, &body[..length], LIMITS);
                 assert!(result.is_err(), "{encoding:?} cut to {length} of {} gave {result:?}", body.len());
