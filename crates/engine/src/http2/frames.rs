@@ -26,8 +26,8 @@ pub(crate) struct Frames {
 pub(crate) enum Piece<'a> {
     /// Nothing of a head.
     Other,
-    /// A frame of a head begins. The last one ends it.
-    Begins { is_last: bool },
+    /// A frame of a head begins, of this stream. The last one ends it.
+    Begins { stream: u32, is_last: bool },
     /// So many bytes of such a frame, and those of them that are fields.
     Head { length: usize, fields: &'a [u8] },
     /// A head has ended.
@@ -121,7 +121,7 @@ impl Frames {
 
     /// Goes on after the head of a frame.
     fn enter(&mut self, head: [u8; FRAME_HEAD_BYTES]) -> Piece<'static> {
-        let [high, middle, low, kind, flags, ..] = head;
+        let [high, middle, low, kind, flags, stream @ ..] = head;
         self.length = u32::from_be_bytes([0, high, middle, low]) as usize;
         if kind != HEADERS && kind != CONTINUATION {
             self.place = payload(self.length);
@@ -131,7 +131,8 @@ impl Frames {
         let skipped = if has(PRIORITY) { PRIORITY_BYTES } else { 0 };
         let is_last = flags & END_HEADERS != 0;
         self.place = Place::Head(Head { left: self.length, is_padded: has(PADDED), skipped, padding: 0, is_last });
-        Piece::Begins { is_last }
+        // The first bit means nothing.
+        Piece::Begins { stream: u32::from_be_bytes(stream) & (u32::MAX >> 1), is_last }
     }
 }
 

@@ -5,7 +5,7 @@
 //! after some heads the requests have their turn, and their answers are written, before more is read; and the room for a
 //! head that has begun is paid for until it ends, which must be soon: many of them would leave no room for anybody. What is
 //! not HTTP/2 passes through. What heads leave behind for the heads after them is paid for as long as it is there, but for
-//! what one small head leaves.
+//! what one small head leaves. So are trailers.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
-use super::server::MAX_HEADER_BYTES;
+use super::server::{MAX_HEADER_BYTES, MAX_STREAMS};
 use crate::budget::{Funds, Permit};
 use crate::http2::{Fields, Frames, Piece, TEXT_BUFFER_BYTES};
 
@@ -54,6 +54,7 @@ pub(super) struct Heads<T> {
     /// The head that has begun.
     partial: Option<Partial>,
     fields: Fields,
+    trailers: Trailers,
     buffer: ReadBuffer,
     /// What was paid for last.
     keeps: usize,
@@ -156,7 +157,40 @@ impl Partial {
 
     /// What the library may keep of it.
     fn cost(&self) -> usize {
-        self.buffers + self.bytes * ROOM_PER_BYTE + self.bytes.min(MOST_FIELDS) * FIELD_BYTES
+        self.buffers + room(self.bytes)
+    }
+}
+
+/// Trailers, which the library keeps for whoever reads the body of a request, also when nobody does, until its stream ends.
+/// When that is cannot be told from outside. So what pays is the connection: for the largest of them, as often as there may
+/// be streams.
+#[derive(Debug, Default)]
+struct Trailers {
+    /// The last stream that began: a head of an older one, or another of this one, is trailers.
+    newest: u32,
+    are_next: bool,
+    /// Bytes of this head.
+    bytes: usize,
+    count: usize,
+    largest: usize,
+}
+
+impl Trailers {
+    /// A head of this stream begins.
+    fn begin(&mut self, stream: u32) {
+        self.are_next = stream <= self.newest;
+        self.newest = self.newest.max(stream);
+        self.bytes = 0;
+    }
+
+    /// The head has ended, which came in such a buffer. What trailers take now, all together.
+    fn end(&mut self, buffer: usize) -> usize {
+        if self.are_next {
+            let each = buffer + TEXT_BUFFER_BYTES + room(self.bytes);
+            self.count = (self.count + 1).min(MAX_STREAMS as usize);
+            self.largest = self.largest.max(each);
+        }
+        self.count * self.largest
     }
 }
 
@@ -169,6 +203,7 @@ impl<T> Heads<T> {
             taken: 0,
             partial: None,
             fields: Fields::default(),
+            trailers: Trailers::default(),
             buffer: ReadBuffer::default(),
             keeps: 0,
             kept: Arc::default(),
@@ -185,10 +220,11 @@ impl<T> Heads<T> {
         while let Some(piece) = self.frames.next(&mut bytes) {
             match piece {
                 Piece::Other => {}
-                Piece::Begins { is_last } => self.begin(is_last)?,
+                Piece::Begins { stream, is_last } => self.begin(stream, is_last)?,
                 Piece::Head { length, fields } => {
                     self.taken += length;
                     self.fields.read(fields);
+                    self.trailers.bytes += length;
                     self.pay_for_part(length, 0)?;
                 }
                 Piece::Ends => self.end()?,
@@ -198,8 +234,11 @@ impl<T> Heads<T> {
     }
 
     /// A head begins, or goes on in another frame.
-    fn begin(&mut self, is_last: bool) -> io::Result<()> {
+    fn begin(&mut self, stream: u32, is_last: bool) -> io::Result<()> {
         self.taken += HEAD_BYTES;
+        if self.partial.is_none() {
+            self.trailers.begin(stream);
+        }
         if !is_last {
             self.partial.get_or_insert_with(Partial::new);
         }
@@ -219,10 +258,15 @@ impl<T> Heads<T> {
     fn end(&mut self) -> io::Result<()> {
         // What is remembered of a head in several frames may keep all that it took.
         let buffer = self.partial.take().map_or(self.buffer.bytes, |partial| partial.cost());
-        let keeps = self.fields.end(buffer).saturating_sub(KEPT_ASIDE);
+        let keeps = self.fields.end(buffer).saturating_sub(KEPT_ASIDE) + self.trailers.end(buffer);
         let changes = std::mem::replace(&mut self.keeps, keeps) != keeps;
         enough(!changes || self.kept.pay(keeps, &self.funds))
     }
+}
+
+/// For so many bytes of a head.
+fn room(bytes: usize) -> usize {
+    bytes * ROOM_PER_BYTE + bytes.min(MOST_FIELDS) * FIELD_BYTES
 }
 
 fn enough(is_paid: bool) -> io::Result<()> {
@@ -334,7 +378,7 @@ mod tests {
         let path = |number: u8| [&[3, 0, 0, 0, 0, 9, 0x44, 2, b'/', number][..], &[0x44; 3]].concat();
         let frame = |number| {
             let payload = path(number);
-            [&[0, 0, 13, HEADERS, END_HEADERS | PADDED | PRIORITY, 0, 0, 0, 1][..], &payload].concat()
+            [&[0, 0, 13, HEADERS, END_HEADERS | PADDED | PRIORITY, 0, 0, 0, 2 * number + 1][..], &payload].concat()
         };
         for piece in [1, 5, 10_000] {
             let (mut heads, budget) = heads(6 * (EACH + OVERHEAD_BYTES));

@@ -30,7 +30,7 @@ const WINDOW_PART: usize = 512;
 const WINDOW_MIN: u32 = 128 * 1024;
 const WINDOW_MAX: u32 = 256 * 1024;
 /// Calls at once on one connection.
-const MAX_STREAMS: u32 = 256;
+pub(super) const MAX_STREAMS: u32 = 256;
 /// All header fields of a request together.
 pub(super) const MAX_HEADER_BYTES: u32 = 16 * 1024;
 /// Read buffer of an HTTP/1.1 connection, and so the largest head of a request. A connection may keep it while it has

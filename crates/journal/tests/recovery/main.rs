@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "clippy knows test functions, not the helpers they share")]
 
-mod counts;
 mod crowd;
 mod damage;
 mod fixture;

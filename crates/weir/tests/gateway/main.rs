@@ -46,6 +46,8 @@ mod signals;
 #[expect(dead_code, reason = "each test binary uses its part")]
 mod support;
 #[cfg(test)]
+mod trailers;
+#[cfg(test)]
 mod trial;
 #[cfg(test)]
 mod wrong_types;
