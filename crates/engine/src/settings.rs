@@ -238,8 +238,6 @@ pub(crate) struct Division {
     pub(crate) payloads: usize,
     /// Of that, what one pipeline may hold after its clients were answered (without a journal).
     pub(crate) share: usize,
-    /// The same; nothing with a journal.
-    held: usize,
     /// What one pipeline may read back from the journal at once.
     pub(crate) read_back: usize,
     /// Client connections at once; what they cost is set aside.
@@ -311,7 +309,7 @@ impl Division {
         let payloads = settings.memory - aside;
         let share = payloads / 4 * 3 / pipelines;
         // With a journal nothing stays in memory after its client was answered; half of that room reads back instead.
-        let (read_back, held) = if settings.journal.is_some() { (share / 2, 0) } else { (0, share) };
+        let read_back = if settings.journal.is_some() { share / 2 } else { 0 };
         let payloads = payloads - read_back * pipelines;
         // Half of the encoding room per request: one can be compressed while another is on the wire.
         let batch_bytes = settings.batch_bytes.min(encode / 2);
@@ -322,7 +320,6 @@ impl Division {
             pipelines,
             payloads,
             share,
-            held,
             read_back,
             connections,
             streams,
@@ -365,11 +362,9 @@ impl Copies {
 
 impl Division {
     /// The largest request for which there is memory, in all pipelines together, once nobody else needs any, and which each
-    /// of them can hold, the bookkeeping of its pieces included. What pipelines hold is needed for as long as their backends
-    /// are dead, and must not keep out what the last one would take.
+    /// of them can hold, the bookkeeping of its pieces included.
     pub(crate) fn largest_request(&self, copies: Copies) -> usize {
-        let left = self.payloads - self.held * (self.pipelines - 1);
-        (self.share / 8 * 7).min(left / 16 * 15 / copies.sum())
+        (self.share / 8 * 7).min(self.payloads / 16 * 15 / copies.sum())
     }
 }
 
@@ -399,7 +394,7 @@ mod tests {
     fn the_parts_never_exceed_the_whole() {
         for memory in [MEMORY_MIN, 100 << 20, MEMORY, 8 << 30] {
             for (pipelines, deltas, journal) in
-                [(1, 0, None), (1, 1, journal()), (3, 1, None), (15, 0, None), (15, 5, journal()), (15, 15, journal())]
+                [(1, 0, None), (1, 1, journal()), (3, 1, None), (15, 5, journal()), (15, 15, journal())]
             {
                 let settings = Settings { memory, journal, ..Settings::default() };
                 let has_journal = settings.journal.is_some();
@@ -417,8 +412,6 @@ mod tests {
                 let pieces = largest / division.batch_bytes + 2;
                 assert!(largest + pieces * crate::budget::OVERHEAD_BYTES <= division.share);
                 assert!(largest <= division.payloads / 4);
-                let others_hold = if has_journal { 0 } else { division.share * (pipelines - 1) };
-                assert!(others_hold + largest * Copies::default().sum() <= division.payloads);
                 assert_eq!(division.pieces > 0, has_journal);
                 assert!(division.batch_bytes > 64 << 10 && division.batch_bytes <= settings.batch_bytes);
             }

@@ -47,6 +47,8 @@ pub(crate) struct Segment {
     /// Up to here it is known to be on disk: what is read of that, the system need not keep in memory.
     pub(crate) durable_end: u64,
     pub(crate) entries: u32,
+    /// Of all its entries.
+    pub(crate) items: u64,
     pub(crate) newest_ms: u64,
     pub(crate) marks: Vec<Mark>,
     /// How often an entry of it is owed to a queue.
@@ -71,6 +73,8 @@ pub(crate) struct Mark {
     pub(crate) index: u32,
     pub(crate) offset: u32,
     pub(crate) written_ms: u64,
+    /// Items of all entries before: with what the next readable head says, they tell how many items damage has cost.
+    pub(crate) items: u64,
 }
 
 /// One queue.
@@ -85,8 +89,8 @@ pub(crate) struct Queue {
     untaken: u64,
     /// No untaken entry lies before this, unless it was put off.
     pub(crate) cursor: (u64, u32),
-    /// Where a frame is known to begin: where the last `take` ended, or what was handed back.
-    pub(crate) hint: Option<Position>,
+    /// Where a frame of a segment is known to begin: where the last `take` ended, or what was handed back.
+    pub(crate) hint: Option<(u64, Place)>,
     /// Lost to damage, and not yet told to whoever takes.
     pub(crate) unreported: Loss,
 }
@@ -98,6 +102,7 @@ impl Segment {
             end: FILE_HEAD as u64,
             durable_end: 0,
             entries: 0,
+            items: 0,
             newest_ms: 0,
             marks: Vec::new(),
             debts: 0,
@@ -110,15 +115,16 @@ impl Segment {
         }
     }
 
-    /// Takes note of an entry, which must be later than all others.
-    pub(crate) fn enter(&mut self, position: Position, written_ms: u64) {
-        let Position { index, offset, segment: _ } = position;
+    /// Takes note of an entry, which must be later than all others; these have so many items.
+    pub(crate) fn enter(&mut self, entry: &Entry, items: u64) {
+        let Entry { position: Position { index, offset, segment: _ }, written_ms, .. } = *entry;
         self.entries = index.saturating_add(1);
+        self.items = items.saturating_add(u64::from(entry.items));
         self.newest_ms = self.newest_ms.max(written_ms);
         let is_far =
             |mark: &Mark| index - mark.index >= MARK_ENTRIES || written_ms.abs_diff(mark.written_ms) >= MARK_MS;
         if self.marks.last().is_none_or(is_far) {
-            self.marks.push(Mark { index, offset, written_ms });
+            self.marks.push(Mark { index, offset, written_ms, items });
         }
     }
 
@@ -139,7 +145,7 @@ impl Segment {
 
     /// Where to begin a walk that is to meet entry `index`.
     pub(crate) fn place(&self, index: u32) -> Place {
-        let at = |mark: &Mark| Place { offset: u64::from(mark.offset), index: mark.index, items: None };
+        let at = |mark: &Mark| Place { offset: u64::from(mark.offset), index: mark.index, items: Some(mark.items) };
         self.mark(index).map_or(Place::START, at)
     }
 }
@@ -254,13 +260,13 @@ impl Index {
 
     /// Hands a taken entry back; false when it is not owed any more.
     pub(crate) fn release(&mut self, id: QueueId, entry: &Entry) -> bool {
-        let Position { segment, index, offset: _ } = entry.position;
+        let Position { segment, index, offset } = entry.position;
         let Some(queue) = self.get_mut(id) else { return false };
         let Some(ledger) = queue.ledgers.get_mut(&segment).filter(|ledger| ledger.owes(index)) else { return false };
         queue.untaken += u64::from(ledger.release(index));
         if (segment, index) < queue.cursor {
             queue.cursor = (segment, index);
-            queue.hint = Some(entry.position);
+            queue.hint = Some((segment, Place { offset: u64::from(offset), index, items: None }));
         }
         true
     }
@@ -361,6 +367,14 @@ impl Index {
 impl Loss {
     pub(crate) fn of(entry: &Entry) -> Self {
         Self { entries: 1, items: u64::from(entry.items), bytes: u64::from(entry.payload_bytes) }
+    }
+
+    /// What one of these entries counts for, where no more is known of each: the same as the others, and what cannot be
+    /// divided is the first ones'.
+    pub(crate) fn share(self, number: u64) -> Self {
+        let entries = self.entries.max(1);
+        let share = |all: u64| all / entries + u64::from(number < all % entries);
+        Self { entries: 1, items: share(self.items), bytes: share(self.bytes) }
     }
 
     pub(crate) fn add(&mut self, other: Self) {

@@ -183,7 +183,7 @@ impl Recovered {
     /// Takes a segment into the index.
     fn adopt(&mut self, fs: &dyn Fs, files: &Files, end: End) {
         let survey = Survey::read(files, end, false);
-        let Survey { mut segment, items, ledgers, lost, names, end_unread, mut damage, .. } = survey;
+        let Survey { mut segment, ledgers, lost, names, end_unread, mut damage, .. } = survey;
         self.recovery.truncated_bytes += survey.truncated_bytes;
         damage.append(survey.unsound);
         segment.frayed = !damage.is_empty();
@@ -200,7 +200,7 @@ impl Recovered {
                 segment.pending.insert(*id, runs);
             }
         }
-        let found = Extent { end: segment.end, items, entries: segment.entries };
+        let found = Extent { end: segment.end, items: segment.items, entries: segment.entries };
         let extent = match end {
             End::Known(extent) => Some(extent),
             // Where it ends is seen by who can read it.

@@ -71,7 +71,6 @@ pub(crate) struct Lost {
 #[derive(Debug)]
 pub(crate) struct Survey {
     pub(crate) segment: Segment,
-    pub(crate) items: u64,
     pub(crate) oldest_ms: Option<u64>,
     /// What is owed, by the number that the segment gives a queue.
     pub(crate) ledgers: BTreeMap<u16, Ledger>,
@@ -262,7 +261,6 @@ impl Survey {
         let seal = files.head.seal();
         let mut survey = Self {
             segment: Segment::new(seal),
-            items: 0,
             oldest_ms: None,
             ledgers: BTreeMap::new(),
             lost: BTreeMap::new(),
@@ -336,6 +334,7 @@ impl Survey {
                     let is_owed =
                         |number: &&u16| !done.get_mut(number).is_some_and(|done| done.contains(found.head.index));
                     let owed: Vec<u16> = walk.owed().iter().filter(is_owed).copied().collect();
+                    self.segment.enter(&entry, found.head.items_before);
                     self.enter(&entry, &owed, sound);
                 }
             }
@@ -345,7 +344,7 @@ impl Survey {
         // What its last group says of those before.
         self.segment.durable_end = self.segment.durable_end.max(walk.durable_end()).min(self.segment.end);
         self.segment.entries = place.index;
-        self.items = place.items.unwrap_or(0);
+        self.segment.items = place.items.unwrap_or(0);
         tail
     }
 
@@ -356,7 +355,6 @@ impl Survey {
     }
 
     fn enter(&mut self, entry: &Entry, owed: &[u16], sound: io::Result<bool>) {
-        self.segment.enter(entry.position, entry.written_ms);
         self.oldest_ms = Some(self.oldest_ms.map_or(entry.written_ms, |oldest| oldest.min(entry.written_ms)));
         for number in owed {
             if !self.admits(*number) {
@@ -395,7 +393,7 @@ impl Survey {
         match (end, tail) {
             (End::Known(extent), tail) if from < extent.end => {
                 let entries = extent.entries.saturating_sub(self.segment.entries);
-                let lost = Some((entries, extent.items.saturating_sub(self.items)));
+                let lost = Some((entries, extent.items.saturating_sub(self.segment.items)));
                 let unreadable = tail.and_then(|tail| tail.unreadable);
                 self.report_gap(id, Gap { from, to: extent.end, lost, content_end: from, unreadable });
             }

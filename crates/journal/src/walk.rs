@@ -41,6 +41,11 @@ impl Found {
     pub(crate) fn end(&self) -> u64 {
         self.offset + self.head.frame_bytes()
     }
+
+    /// Items of the segment up to this entry.
+    pub(crate) fn items_behind(&self) -> u64 {
+        self.head.items_before.saturating_add(u64::from(self.head.items))
+    }
 }
 
 /// A stretch without frames.

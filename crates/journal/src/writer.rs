@@ -193,7 +193,7 @@ impl Writer {
     fn publish(&self, active: &Active, group: &[NewEntry<'_>], entries: &[Entry]) {
         let mut index = self.journal.index();
         if let Some(segment) = index.segments.get_mut(&active.head.id) {
-            entries.iter().for_each(|entry| segment.enter(entry.position, entry.written_ms));
+            entries.iter().for_each(|entry| segment.enter(entry, segment.items));
             segment.end = active.end();
             segment.durable_end = active.durable_end();
             segment.disk_bytes = self.segment_bytes.max(segment.end);

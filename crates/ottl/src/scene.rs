@@ -75,6 +75,21 @@ const LOOKS: usize = 16;
 /// element of a list is written anew each time: without a limit that takes the square of its length.
 const WORK: usize = 64;
 
+/// Memory that may still be taken. What is taken is not given back.
+#[derive(Debug)]
+pub(crate) struct Meter(usize);
+
+impl Meter {
+    /// Takes so many bytes, which are about to be there.
+    ///
+    /// # Errors
+    /// When so many are not left.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.0 = self.0.checked_sub(bytes).ok_or(TOO_LARGE)?;
+        Ok(())
+    }
+}
+
 impl<'a> Scene<'a> {
     /// A scene without any message. `slots` says how many literal keys the program has at each level.
     pub(crate) fn new(request: &'a [u8], arena: &'a Bump, slots: &[usize; LEVELS], limits: &Limits) -> Self {
@@ -290,6 +305,20 @@ impl<'a> Scene<'a> {
     /// Memory that the current statement may still take.
     pub(crate) fn room(&self) -> usize {
         self.room
+    }
+
+    /// The same, for what is made piece by piece on the way to a result.
+    pub(crate) fn meter(&self) -> Meter {
+        Meter(self.room)
+    }
+
+    /// A copy of a text.
+    ///
+    /// # Errors
+    /// When it would take more memory than the current statement may still take.
+    pub(crate) fn copy(&self, text: &str) -> Result<Value<'a>, Failure> {
+        self.check_length(text.len())?;
+        Ok(Value::text(text.to_owned()))
     }
 
     /// Takes the memory of a value from what the current statement may take.

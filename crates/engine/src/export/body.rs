@@ -63,10 +63,11 @@ impl Buf for Chunk {
 }
 
 impl Chunks {
-    /// The pieces as they are.
+    /// The pieces as they are. Empty ones are left out: nobody would notice that the last of them went out.
     pub(super) fn plain(chunks: Vec<Bytes>) -> Self {
+        let chunks: VecDeque<_> = chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect();
         let remaining = chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        Self { chunks: chunks.into(), remaining, progress: Progress::default() }
+        Self { chunks, remaining, progress: Progress::default() }
     }
 
     /// To look at while the body is sent.
@@ -137,6 +138,8 @@ pub(super) fn join_small(bodies: Vec<Bytes>) -> Vec<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt;
+
     use super::*;
 
     #[test]
@@ -147,6 +150,26 @@ mod tests {
         assert_eq!(joined.concat(), bodies.concat());
         assert_eq!(joined.len(), 3);
         assert_eq!(joined[1].as_ptr(), large.as_ptr());
+    }
+
+    #[tokio::test]
+    async fn a_body_has_gone_out_with_its_last_byte_whatever_pieces_are_empty() {
+        let (large, empty) = (Bytes::from(vec![9; COPY_BELOW_BYTES]), Bytes::new());
+        let pieces = [vec![large.clone(), empty.clone()], vec![empty.clone(), large, empty]];
+        let bodies = pieces.map(|pieces| [Chunks::plain(pieces.clone()), Chunks::grpc(pieces, false)]);
+        for mut body in bodies.into_iter().flatten() {
+            let (progress, mut left) = (body.progress(), body.remaining);
+            while let Some(frame) = body.frame().await {
+                let mut data = frame.unwrap().into_data().unwrap();
+                // Whoever writes stops at the last byte.
+                while data.has_remaining() {
+                    assert!(!progress.is_sent(), "{left} bytes are left");
+                    data.advance(1);
+                    left -= 1;
+                }
+            }
+            assert_eq!((left, progress.is_sent()), (0, true));
+        }
     }
 
     #[test]

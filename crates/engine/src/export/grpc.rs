@@ -33,9 +33,10 @@ pub(super) fn code(answer: &Answer) -> Option<Code> {
     text(fields(answer), "grpc-status")?.parse::<u32>().ok().map(Code::from)
 }
 
-/// Trailers-only answers carry their status in the headers.
+/// Where the status is: after the message. That of the head counts if the answer is nothing but a head ("trailers-only").
 fn fields(answer: &Answer) -> &HeaderMap {
-    if answer.headers.contains_key("grpc-status") { &answer.headers } else { &answer.trailers }
+    let is_only_a_head = answer.trailers.is_empty() && answer.body.is_empty();
+    if is_only_a_head { &answer.headers } else { &answer.trailers }
 }
 
 fn judge(code: Code, message: String, hint: Option<Duration>) -> Outcome {
@@ -188,16 +189,35 @@ mod tests {
         assert_eq!(about(Code::from(77), ""), Some(About::Unclear), "a code that nobody knows");
     }
 
+    /// What becomes of an answer with a message of no bytes, or none, and a gRPC status in its head and in its trailers.
+    fn answered(status: u16, head: Option<&str>, has_message: bool, trailers: Option<&str>) -> Outcome {
+        let fields = |status: Option<&str>| -> HeaderMap {
+            let status = status.map(|status| (http::HeaderName::from_static("grpc-status"), status.parse().unwrap()));
+            status.into_iter().collect()
+        };
+        let status = http::StatusCode::from_u16(status).unwrap();
+        let message = if has_message { &[0; PREFIX_BYTES][..] } else { b"" };
+        let mut answer = Answer::of(status, fields(head), bytes::Bytes::from_static(message));
+        answer.headers.insert("content-type", http::HeaderValue::from_static("application/grpc"));
+        answer.trailers = fields(trailers);
+        outcome(&answer, &Budget::new(1000))
+    }
+
+    #[test]
+    fn the_status_of_a_head_does_not_count_where_more_follows() {
+        assert!(matches!(answered(200, Some("0"), true, Some("14")), Outcome::Retry { .. }));
+        assert!(matches!(answered(200, Some("0"), true, Some("7")), Outcome::Refused(_)));
+        assert!(matches!(answered(200, Some("0"), false, Some("14")), Outcome::Retry { .. }));
+        assert!(matches!(answered(200, Some("0"), true, None), Outcome::Retry { .. }), "it was cut off");
+        assert!(matches!(answered(200, Some("0"), true, Some("0")), Outcome::Delivered { .. }));
+        assert!(matches!(answered(200, Some("14"), false, None), Outcome::Retry { .. }));
+        let Outcome::Refused(refusal) = answered(200, Some("0"), false, None) else { panic!("nothing was said") };
+        assert_eq!(refusal.code, "not_otlp");
+    }
+
     #[test]
     fn a_success_behind_another_http_status_is_none() {
-        let mut headers = HeaderMap::new();
-        headers.insert("content-type", http::HeaderValue::from_static("application/grpc"));
-        headers.insert("grpc-status", http::HeaderValue::from_static("0"));
-        let outcome = |status: u16| {
-            let status = http::StatusCode::from_u16(status).unwrap();
-            let answer = Answer::of(status, headers.clone(), bytes::Bytes::from_static(&[0; PREFIX_BYTES]));
-            outcome(&answer, &Budget::new(1000))
-        };
+        let outcome = |status: u16| answered(status, None, true, Some("0"));
         assert!(matches!(outcome(200), Outcome::Delivered { rejected: 0, .. }));
         for status in [201, 204, 302, 403, 500] {
             assert!(matches!(outcome(status), Outcome::Refused(_)), "{status}: {:?}", outcome(status));

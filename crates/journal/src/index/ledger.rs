@@ -99,11 +99,9 @@ impl Ledger {
         Some(settled)
     }
 
-    /// What an entry of it counted for on average when it was entered.
-    pub(crate) fn average(&self) -> Loss {
-        let entries = self.total.entries.max(1);
-        let items = self.total.items + self.completed_items.values().sum::<u64>();
-        Loss { entries: 1, items: items / entries, bytes: self.total.bytes / entries }
+    /// What its entries counted for when they were entered.
+    pub(crate) fn entered(&self) -> Loss {
+        Loss { items: self.total.items + self.completed_items.values().sum::<u64>(), ..self.total }
     }
 
     /// What is owed, from `index` on.

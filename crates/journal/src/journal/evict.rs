@@ -1,7 +1,7 @@
 //! Giving up the oldest entries of a queue.
 //!
 //! Whole segments go without a read. Within one, entries are read head by head, for what they count for. What cannot be
-//! read now stays until the whole segment has to go; what is damaged goes for what entries count for on average.
+//! read, or is damaged, stays until it is taken or the whole segment has to go.
 
 use std::io;
 

@@ -11,7 +11,7 @@ use crate::ReadError;
 use crate::format::{FileKind, FrameHead, Kind, Seal};
 use crate::fs::{File, read_full};
 use crate::index::{Index, Ledger, Segment};
-use crate::model::{Chunk, DamageReport, Entry, Loss, Position, QueueId};
+use crate::model::{Chunk, DamageReport, Entry, Loss, QueueId};
 use crate::walk::{Found, Place, Step, Walk};
 
 /// What to read next.
@@ -22,13 +22,16 @@ struct Want {
     /// Where the segment's last frame ended, and how many entries it had: it may be written to meanwhile.
     end: u64,
     entries: u32,
+    items: u64,
     /// Up to here it is known to be on disk.
     durable_end: u64,
     /// The first entry, and the end of the run of untaken ones.
     first: u32,
     last: u32,
-    /// A frame at or before the first entry.
+    /// The nearest known frame at or before the first entry.
     place: Place,
+    /// The same, but it is known how many items are before it.
+    counted: Place,
     /// No entry of the run lies behind this.
     bound: u64,
 }
@@ -36,7 +39,7 @@ struct Want {
 impl Want {
     /// Where the next entry goes: what is there now is nothing that was looked for.
     fn behind(&self) -> Place {
-        Place { offset: self.end, index: self.entries, items: None }
+        Place { offset: self.end, index: self.entries, items: Some(self.items) }
     }
 }
 
@@ -54,12 +57,23 @@ enum Outcome {
     Run(Run),
     /// The first entry's payload is this long, longer than what may be read.
     TooLarge(usize),
-    /// The entries before `next` are damaged; how many items each of them has, where that is known.
-    Lost { next: Place, items: Option<u64>, bytes: u64 },
+    /// The entries before `next` are damaged.
+    Lost(Lost),
     /// The entries before `next` cannot be read now.
     Unreadable { next: Place, error: io::Error },
     /// The file is gone.
     Gone,
+}
+
+/// Entries that are damaged.
+struct Lost {
+    first: u32,
+    /// Behind them.
+    next: Place,
+    /// Of all of them, where that is known.
+    items: Option<u64>,
+    /// Of the file.
+    bytes: u64,
 }
 
 /// Entries that were read at once.
@@ -110,7 +124,7 @@ pub(super) fn take(
                 let chunk = Chunk { too_large: Some(bytes), ..Chunk::default() };
                 return Ok(journal.report_unread(queue, chunk));
             }
-            Outcome::Lost { next, items, bytes } => taking.lose(next, items, bytes),
+            Outcome::Lost(lost) => taking.lose(&lost),
             Outcome::Unreadable { next, error } => {
                 failure = Some(Spot { segment: want.segment, offset: want.place.offset }.failed(error));
                 taking.put_off(next);
@@ -135,17 +149,14 @@ fn next(index: &mut Index, id: QueueId) -> Next {
         return Next::PutOff;
     };
     queue.cursor = (number, first);
-    let hint = queue.hint.filter(|hint| hint.segment == number && hint.index <= first);
+    let hint = queue.hint.filter(|(segment, hint)| *segment == number && hint.index <= first).map(|(_, hint)| hint);
     let Some(segment) = index.segments.get(&number) else { return Next::Nothing };
-    let place = match (segment.place(first), hint) {
-        (place, Some(hint)) if hint.index >= place.index => {
-            Place { offset: u64::from(hint.offset), index: hint.index, items: None }
-        }
-        (place, _) => place,
-    };
+    let mark = segment.place(first);
+    let place = hint.filter(|hint| hint.index >= mark.index).unwrap_or(mark);
+    let counted = if place.items.is_some() { place } else { mark };
     let bound = segment.mark_behind(last).map_or(segment.end, |mark| u64::from(mark.offset));
-    let Segment { seal, end, entries, durable_end, .. } = *segment;
-    Next::Want(Want { segment: number, seal, end, entries, durable_end, first, last, place, bound })
+    let Segment { seal, end, entries, items, durable_end, .. } = *segment;
+    Next::Want(Want { segment: number, seal, end, entries, items, durable_end, first, last, place, counted, bound })
 }
 
 /// One step of taking.
@@ -172,15 +183,15 @@ impl Taking<'_> {
     }
 
     fn read_from(&self, file: &dyn File, max_bytes: usize) -> Outcome {
-        let Want { first, place, .. } = self.want;
+        let Want { first, place, counted, .. } = self.want;
         if place.index == first
             && let Some(outcome) = self.read_run(file, place.offset, max_bytes)
         {
             return outcome;
         }
         // The first entry is somewhere behind, or something is wrong with it: heads lead on.
-        let mut walk = Walk::new(file, self.want.seal, place, self.want.end);
-        let mut lost = Stretch { from: place, unreadable: None };
+        let mut walk = Walk::new(file, self.want.seal, counted, self.want.end);
+        let mut lost = Stretch { from: counted, unreadable: None };
         while let Some(step) = walk.step() {
             match step {
                 Step::Entry(found) if found.head.index == first => return self.read_first(file, &found, max_bytes),
@@ -200,7 +211,7 @@ impl Taking<'_> {
         if let Some(outcome) = self.read_run(file, found.offset, max_bytes) {
             return outcome;
         }
-        let next = Place { offset: found.end(), index: found.head.index + 1, items: None };
+        let next = Place { offset: found.end(), index: found.head.index + 1, items: Some(found.items_behind()) };
         let frame_bytes = found.head.frame_bytes();
         let wanted = wanted(&found.head, frame_bytes);
         if wanted > max_bytes {
@@ -213,7 +224,8 @@ impl Taking<'_> {
             Err(error) => return Outcome::Unreadable { next, error },
         };
         buffer.truncate(filled);
-        let lost = || Outcome::Lost { next, items: Some(u64::from(found.head.items)), bytes: frame_bytes };
+        let (first, items) = (found.head.index, Some(u64::from(found.head.items)));
+        let lost = || Outcome::Lost(Lost { first, next, items, bytes: frame_bytes });
         self.take_apart(found.offset, buffer, max_bytes).unwrap_or_else(lost)
     }
 
@@ -227,8 +239,8 @@ impl Taking<'_> {
     }
 
     fn take_apart(&self, offset: u64, buffer: Vec<u8>, max_bytes: usize) -> Option<Outcome> {
-        let (at, payload_bytes, entries, too_large) = (0, 0, Vec::new(), None);
-        let mut reader = RunReader { want: &self.want, offset, buffer, at, payload_bytes, entries, too_large };
+        let (at, payload_bytes, entries, items, too_large) = (0, 0, Vec::new(), None, None);
+        let mut reader = RunReader { want: &self.want, offset, buffer, at, payload_bytes, entries, items, too_large };
         while reader.read_frame(max_bytes) {}
         reader.too_large.map(Outcome::TooLarge).or_else(|| reader.finish().map(Outcome::Run))
     }
@@ -257,9 +269,9 @@ impl Stretch {
         if let Some(error) = self.unreadable {
             return Outcome::Unreadable { next, error };
         }
-        let entries = u64::from(next.index.saturating_sub(self.from.index).max(1));
-        let items = self.from.items.zip(next.items).map(|(from, to)| to.saturating_sub(from) / entries);
-        Outcome::Lost { next, items, bytes: next.offset.saturating_sub(self.from.offset) }
+        let items = self.from.items.zip(next.items).map(|(from, to)| to.saturating_sub(from));
+        let bytes = next.offset.saturating_sub(self.from.offset);
+        Outcome::Lost(Lost { first: self.from.index, next, items, bytes })
     }
 }
 
@@ -273,6 +285,8 @@ struct RunReader<'a> {
     at: usize,
     payload_bytes: usize,
     entries: Vec<Read>,
+    /// Items of all entries of the segment up to the last one that was read.
+    items: Option<u64>,
     /// The first entry does not fit; how long its payload is.
     too_large: Option<usize>,
 }
@@ -307,6 +321,7 @@ impl RunReader<'_> {
         let start = self.at + usize::try_from(head.payload_at()).unwrap_or(usize::MAX);
         let payload = start..start + payload_bytes;
         let sound = self.want.seal.sum(&self.buffer[payload.clone()]) == head.payload_sum;
+        self.items = Some(found.items_behind());
         self.entries.push(Read { entry, payload, sound });
         self.payload_bytes += payload_bytes;
         self.at += frame_bytes;
@@ -324,7 +339,7 @@ impl RunReader<'_> {
     }
 
     fn finish(mut self) -> Option<Run> {
-        let next = Place { offset: self.offset + self.at as u64, index: self.next_index(), items: None };
+        let next = Place { offset: self.offset + self.at as u64, index: self.next_index(), items: self.items };
         self.buffer.truncate(self.at);
         if self.buffer.capacity() > 2 * self.buffer.len() {
             self.buffer.shrink_to_fit();
@@ -357,9 +372,7 @@ impl Taking<'_> {
         let Some(queue) = index.get_mut(self.queue) else { return };
         if queue.cursor == (self.want.segment, self.want.first) {
             queue.cursor = (self.want.segment, next.index);
-            // Only the end of a segment has no offset that can be expressed.
-            let offset = u32::try_from(next.offset).ok();
-            queue.hint = offset.map(|offset| Position { segment: self.want.segment, index: next.index, offset });
+            queue.hint = Some((self.want.segment, next));
         }
     }
 
@@ -367,31 +380,34 @@ impl Taking<'_> {
         self.advance(&mut self.journal.index(), next);
     }
 
-    fn lose(&self, next: Place, items: Option<u64>, bytes: u64) {
+    fn lose(&self, lost: &Lost) {
         let mut index = self.journal.index();
-        let average = self.average(&index);
-        let average = Loss { items: items.unwrap_or(average.items), ..average };
-        let place = (self.want.place.offset, bytes);
-        self.give_up(&mut index, self.want.first..next.index, average, place, "no valid frame; skipped");
-        self.advance(&mut index, next);
+        let entries = u64::from(lost.next.index.saturating_sub(lost.first).max(1));
+        let owed = self.owed(&index);
+        let bytes = owed.bytes / owed.entries.max(1) * entries;
+        let items = lost.items.unwrap_or(owed.items / owed.entries.max(1) * entries);
+        let place = (self.want.place.offset, lost.bytes);
+        let range = self.want.first..lost.next.index;
+        self.give_up(&mut index, range, Loss { entries, items, bytes }, place, "no valid frame; skipped");
+        self.advance(&mut index, lost.next);
     }
 
-    /// Without their heads, entries count for what the others of the segment count for.
-    fn average(&self, index: &Index) -> Loss {
+    /// What the queue is owed of the segment.
+    fn owed(&self, index: &Index) -> Loss {
         let ledger = index.get(self.queue).and_then(|queue| queue.ledgers.get(&self.want.segment));
-        ledger.map(Ledger::average).unwrap_or_default()
+        ledger.map(Ledger::entered).unwrap_or_default()
     }
 
     fn lose_segment(&self) {
         let mut index = self.journal.index();
-        let average = self.average(&index);
+        let owed = self.owed(&index);
         let what = DamageReport::GONE;
         // Who has taken an entry will see for themselves, and account for it.
-        self.give_up(&mut index, 0..u32::MAX, average, (0, 0), what);
+        self.give_up(&mut index, 0..u32::MAX, owed, (0, 0), what);
     }
 
-    /// Completes untaken entries that cannot be read and never will.
-    fn give_up(&self, index: &mut Index, range: Range<u32>, average: Loss, place: (u64, u64), what: &str) {
+    /// Completes untaken entries that cannot be read and never will. Of what is damaged together, each has its share.
+    fn give_up(&self, index: &mut Index, range: Range<u32>, damaged: Loss, place: (u64, u64), what: &str) {
         let Some(ledger) = index.get(self.queue).and_then(|queue| queue.ledgers.get(&self.want.segment)) else {
             return;
         };
@@ -399,8 +415,8 @@ impl Taking<'_> {
         let numbers: Vec<u32> =
             ledger.owed_from(range.start).take_while(|number| *number < range.end).filter(untaken).collect();
         let (mut lost, mut new) = (Loss::default(), Loss::default());
-        for number in numbers {
-            let loss = index.settle(self.queue, self.want.segment, number, average).unwrap_or_default();
+        for (share, number) in (0..).zip(numbers) {
+            let loss = index.settle(self.queue, self.want.segment, number, damaged.share(share)).unwrap_or_default();
             lost.add(loss);
             if index.is_new_damage(self.want.segment, number) {
                 new.add(loss);

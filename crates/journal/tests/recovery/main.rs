@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "clippy knows test functions, not the helpers they share")]
 
+mod counts;
 mod crowd;
 mod damage;
 mod fixture;

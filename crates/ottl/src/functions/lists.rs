@@ -70,6 +70,9 @@ enum Common {
     Text,
 }
 
+/// A number as text, at most; one that is longer is rare.
+const MOST_NUMBER_BYTES: usize = 48;
+
 fn sort<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let mut values = arguments.list(0, scene)?.into_values();
     let Some(common) = common(&values)? else { return Ok(Value::list(values)) };
@@ -78,6 +81,9 @@ fn sort<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>
     match common {
         Common::Int | Common::Double => values.sort_by(|left, right| order(numbers(left, right))),
         Common::Text => {
+            let texts = values.iter().map(Value::heap).sum::<usize>();
+            let each = 2 * size_of::<(Cow<'_, str>, Value<'_>)>() + MOST_NUMBER_BYTES;
+            scene.check_length(values.len().saturating_mul(each).saturating_add(2 * texts))?;
             let mut keyed: Vec<_> = values.into_iter().map(|value| (value.clone().into_any_text(), value)).collect();
             keyed.sort_by(|(left, _), (right, _)| order(left.cmp(right)));
             values = keyed.into_iter().map(|(_, value)| value).collect();

@@ -2,13 +2,11 @@
 //!
 //! Source of the semantics: `pkg/ottl/ottlfuncs` and `internal/coreinternal/parseutils` of the reference, 0.158.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
-
 use super::{Function, INT, Kind, MAP, STRING, function, optional, required};
 use crate::program::Arguments;
 use crate::scene::Scene;
-use crate::value::{Entries, Failure, Value, allocated};
+use crate::value::places::Distinct;
+use crate::value::{Failure, Value};
 
 mod csv;
 mod int;
@@ -52,27 +50,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// When it would be longer than what may still be added to the request.
 pub(super) fn map_of<'a>(
     scene: &Scene<'a>,
-    pairs: impl Iterator<Item = (String, String)>,
+    mut pairs: impl Iterator<Item = (String, String)>,
 ) -> Result<Value<'a>, Failure> {
-    let mut entries = Entries::new();
-    let mut known: HashMap<String, usize> = HashMap::new();
-    let mut taken = 0_usize;
-    for (key, value) in pairs {
-        match known.get(&key).and_then(|index| entries.get_mut(*index)) {
-            Some((_, old)) => *old = Value::text(value),
-            None => {
-                taken += 2 * (PAIR_BYTES + allocated(key.len())) + allocated(value.len());
-                scene.check_length(taken)?;
-                known.insert(key.clone(), entries.len());
-                entries.push((Cow::Owned(key), Value::text(value)));
-            }
-        }
-    }
-    Ok(Value::map(entries))
+    let (mut map, mut meter) = (Distinct::default(), scene.meter());
+    pairs.try_for_each(|(key, value)| map.put_within(&mut meter, key, value))?;
+    Ok(Value::map(map.entries))
 }
-
-/// An entry of a map, and its key among those that are known.
-const PAIR_BYTES: usize = size_of::<(Cow<'_, str>, Value<'_>)>() + size_of::<(String, usize)>();
 
 /// Between key and value, and between pairs.
 fn delimiters(arguments: &Arguments) -> (&str, &str) {
@@ -85,53 +68,54 @@ fn parse_key_value<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Resul
     if text.is_empty() {
         return Err(Failure::text("there are no pairs in an empty text"));
     }
-    // Parts of the text, and pairs of them, in lists that may have twice the room that they need.
-    let most = text.matches(pair_delimiter).count() + 1;
-    let part = 2 * (size_of::<String>() + size_of::<(String, String)>()) + 3 * allocated(1);
-    scene.check_length(most.saturating_mul(part).saturating_add(3 * text.len()))?;
-    let mut pairs = Vec::new();
-    for pair in split_unquoted(&text, pair_delimiter)? {
+    let (mut map, mut meter) = (Distinct::default(), scene.meter());
+    // A pair may be all of it.
+    meter.take(2 * text.len())?;
+    let mut parts = Unquoted { rest: &text, delimiter: pair_delimiter, escaped: false };
+    while let Some(pair) = parts.next()? {
         let Some((key, value)) = pair.split_once(delimiter) else {
             return Err(Failure::about(&pair, "is no pair of a key and a value"));
         };
-        pairs.push((key.trim().to_owned(), value.trim().to_owned()));
+        map.put_within(&mut meter, key.trim().to_owned(), value.trim().to_owned())?;
     }
-    map_of(scene, pairs.into_iter())
+    Ok(Value::map(map.entries))
 }
 
 /// Parts of a text between delimiters that are not in quotes. Quotes go away unless a backslash stands before them;
 /// parts without anything in them are left out.
-fn split_unquoted(text: &str, delimiter: &str) -> Result<Vec<String>, Failure> {
-    let mut parts = Vec::new();
-    let mut part = String::new();
-    let mut quote = None;
-    let mut escaped = false;
-    let mut rest = text;
-    while let Some(char) = rest.chars().next() {
-        if quote.is_none()
-            && let Some(after) = rest.strip_prefix(delimiter)
-        {
-            if !part.is_empty() {
-                parts.push(std::mem::take(&mut part));
+struct Unquoted<'t> {
+    rest: &'t str,
+    delimiter: &'t str,
+    escaped: bool,
+}
+
+impl Unquoted<'_> {
+    fn next(&mut self) -> Result<Option<String>, Failure> {
+        let mut part = String::new();
+        let mut quote = None;
+        while let Some(char) = self.rest.chars().next() {
+            if quote.is_none()
+                && let Some(after) = self.rest.strip_prefix(self.delimiter)
+            {
+                self.rest = after;
+                if part.is_empty() {
+                    continue;
+                }
+                return Ok(Some(part));
             }
-            rest = after;
-            continue;
-        }
-        rest = &rest[char.len_utf8()..];
-        match (quote, char) {
-            (None, '"' | '\'') if !escaped => quote = Some(char),
-            (Some(open), _) if !escaped && open == char => quote = None,
-            _ => {
-                escaped = !escaped && char == '\\';
-                part.push(char);
+            self.rest = &self.rest[char.len_utf8()..];
+            match (quote, char) {
+                (None, '"' | '\'') if !self.escaped => quote = Some(char),
+                (Some(open), _) if !self.escaped && open == char => quote = None,
+                _ => {
+                    self.escaped = !self.escaped && char == '\\';
+                    part.push(char);
+                }
             }
         }
+        if quote.is_some() {
+            return Err(Failure::text("a quoted value has no end"));
+        }
+        Ok((!part.is_empty()).then_some(part))
     }
-    if quote.is_some() {
-        return Err(Failure::text("a quoted value has no end"));
-    }
-    if !part.is_empty() {
-        parts.push(part);
-    }
-    Ok(parts)
 }

@@ -9,7 +9,7 @@ use crate::program::{Arguments, Syntax};
 use crate::scene::Scene;
 use crate::value::places::Distinct;
 use crate::value::text::char_boundary;
-use crate::value::{Failure, Value};
+use crate::value::{Failure, Value, allocated};
 
 const TARGET: super::Parameter = required("target", STRING);
 const PATTERN: super::Parameter = required("pattern", Kind::Pattern(Syntax::Regex));
@@ -39,15 +39,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("Trim", &[TARGET, optional("replacement", Kind::Text)], |arguments, scene| {
         let text = arguments.text(0, scene)?;
         let chars = arguments.literal_text(1).unwrap_or(" ");
-        Ok(Value::text(text.trim_matches(|char| chars.contains(char)).to_owned()))
+        scene.copy(text.trim_matches(|char| chars.contains(char)))
     }),
     function("TrimPrefix", &[TARGET, required("prefix", STRING)], |arguments, scene| {
         let (text, prefix) = (arguments.text(0, scene)?, arguments.text(1, scene)?);
-        Ok(text.strip_prefix(&*prefix).map(|rest| Value::text(rest.to_owned())).unwrap_or(Value::String(text)))
+        text.strip_prefix(&*prefix).map(|rest| scene.copy(rest)).unwrap_or_else(|| Ok(Value::String(text.clone())))
     }),
     function("TrimSuffix", &[TARGET, required("suffix", STRING)], |arguments, scene| {
         let (text, suffix) = (arguments.text(0, scene)?, arguments.text(1, scene)?);
-        Ok(text.strip_suffix(&*suffix).map(|rest| Value::text(rest.to_owned())).unwrap_or(Value::String(text)))
+        text.strip_suffix(&*suffix).map(|rest| scene.copy(rest)).unwrap_or_else(|| Ok(Value::String(text.clone())))
     }),
     function(
         "ConvertCase",
@@ -84,7 +84,7 @@ fn concat<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
 fn split<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let (text, delimiter) = (arguments.text(0, scene)?, arguments.text(1, scene)?);
     let parts = if delimiter.is_empty() { text.len() } else { text.matches(&*delimiter).count() };
-    scene.check_length(parts.saturating_mul(size_of::<Value<'_>>()))?;
+    scene.check_length(parts.saturating_mul(2 * size_of::<Value<'_>>() + allocated(1)).saturating_add(text.len()))?;
     let parts: Vec<Value<'a>> = if delimiter.is_empty() {
         // Between characters, where Rust would also find empty parts at both ends.
         text.chars().map(|char| Value::text(char.to_string())).collect()
@@ -106,7 +106,7 @@ fn substring<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Valu
     let end = char_boundary(&text, range.end);
     let starts = (range.start..=end).find(|index| text.is_char_boundary(*index));
     let start = starts.unwrap_or(end);
-    Ok(Value::text(text[start..end].to_owned()))
+    scene.copy(&text[start..end])
 }
 
 fn extract_patterns<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
@@ -147,34 +147,45 @@ fn is_valid_luhn<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<
 
 fn convert_case<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>, case: &str) -> Result<Value<'a>, Failure> {
     let text = arguments.text(0, scene)?;
-    Ok(Value::text(match case {
-        "lower" => text.chars().map(lower).collect(),
-        "upper" => text.chars().map(upper).collect(),
-        "snake" => snake(&text),
-        _ => camel(&text),
-    }))
+    match case {
+        "lower" => each(&text, lower, scene),
+        "upper" => each(&text, upper, scene),
+        "snake" => snake(&text, scene),
+        _ => camel(&text, scene),
+    }
+}
+
+/// A text with another letter for each, which may take more bytes.
+fn each<'a>(text: &str, other: fn(char) -> char, scene: &Scene<'a>) -> Result<Value<'a>, Failure> {
+    let length = text.chars().map(|char| other(char).len_utf8()).sum();
+    scene.check_length(length)?;
+    let mut out = String::with_capacity(length);
+    out.extend(text.chars().map(other));
+    Ok(Value::text(out))
 }
 
 /// Words joined by underscores; a word starts where the case changes, at a number, and after space, dot and dash.
-fn snake(text: &str) -> String {
-    let chars: Vec<char> = text.trim().chars().collect();
+fn snake<'a>(text: &str, scene: &Scene<'a>) -> Result<Value<'a>, Failure> {
+    // An underscore at most after each letter, in a buffer that has to double for them.
+    scene.check_length(3 * text.len())?;
     let mut out = String::with_capacity(text.len() + 4);
-    for (index, char) in chars.iter().enumerate() {
-        let next = chars.get(index + 1);
+    let mut chars = text.trim().chars();
+    while let Some(char) = chars.next() {
+        let mut ahead = chars.clone();
         let is_separator = matches!(char, ' ' | '_' | '-' | '.');
         out.push(if is_separator { '_' } else { char.to_ascii_lowercase() });
-        let Some(next) = next.filter(|_| !is_separator) else { continue };
+        let Some(next) = ahead.next().filter(|_| !is_separator) else { continue };
         let changes = (char.is_ascii_lowercase() && (next.is_ascii_uppercase() || next.is_ascii_digit()))
             || (char.is_ascii_uppercase() && next.is_ascii_digit())
             || (char.is_ascii_digit() && next.is_ascii_alphabetic());
         let acronym_ends = char.is_ascii_uppercase()
             && next.is_ascii_uppercase()
-            && chars.get(index + 2).is_some_and(char::is_ascii_lowercase);
+            && ahead.next().is_some_and(|after| after.is_ascii_lowercase());
         if changes || acronym_ends {
             out.push('_');
         }
     }
-    out
+    Ok(Value::text(out))
 }
 
 /// The one letter in lower case that stands for a letter, as in Go: without regard to the letters around it.
@@ -189,7 +200,8 @@ fn upper(char: char) -> char {
 }
 
 /// Words without anything between them, each with a capital letter in front; of the letters only those of ASCII.
-fn camel(text: &str) -> String {
+fn camel<'a>(text: &str, scene: &Scene<'a>) -> Result<Value<'a>, Failure> {
+    scene.check_length(text.len())?;
     let text = text.trim();
     let mut out = String::with_capacity(text.len());
     let (mut capital, mut after_capital) = (true, false);
@@ -203,5 +215,5 @@ fn camel(text: &str) -> String {
         after_capital = char.is_ascii_uppercase();
         capital = char.is_ascii_digit() || matches!(char, '_' | ' ' | '-' | '.');
     }
-    out
+    Ok(Value::text(out))
 }

@@ -13,7 +13,7 @@ mod maps;
 mod tree;
 mod xpath;
 
-use tree::{Kind as NodeKind, Tree, write_text};
+use tree::{Kind as NodeKind, Sink, Tree, write_text};
 pub(crate) use xpath::{XPath, parse};
 
 const TARGET: super::Parameter = required("target", STRING);
@@ -37,18 +37,29 @@ pub(super) const FUNCTIONS: &[Function] = &[
 fn document<'a>(arguments: &'a Arguments, index: usize, scene: &mut Scene<'a>) -> Result<Tree, Failure> {
     let text = arguments.text(index, scene)?;
     scene.check_length(text.len())?;
-    Tree::parse(&text, scene.room())
+    Tree::parse(&text, scene.meter())
 }
 
 /// The document to search or to edit, which may be empty.
 fn target<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Tree, Failure> {
-    if arguments.text(0, scene)?.is_empty() { Ok(Tree::empty(scene.room())) } else { document(arguments, 0, scene) }
+    if arguments.text(0, scene)?.is_empty() { Ok(Tree::empty(scene.meter())) } else { document(arguments, 0, scene) }
 }
 
-fn written<'a>(tree: &Tree) -> Value<'a> {
+fn written<'a>(tree: &Tree, scene: &Scene<'a>) -> Result<Value<'a>, Failure> {
     let mut out = String::new();
-    tree.write(0, &mut out);
-    Value::text(out)
+    append(scene, &mut out, &|out| tree.write(0, out))?;
+    Ok(Value::text(out))
+}
+
+/// Appends what is written, if there is memory for it.
+fn append(scene: &Scene<'_>, out: &mut String, write: &dyn Fn(Sink<'_>)) -> Result<(), Failure> {
+    let mut length = out.len();
+    write(&mut |part| length += part.len());
+    // When it does not fit, it moves to a buffer twice as large.
+    scene.check_length(length + if out.is_empty() { 0 } else { 2 * length })?;
+    out.reserve(length - out.len());
+    write(&mut |part| out.push_str(part));
+    Ok(())
 }
 
 fn select(arguments: &Arguments, tree: &Tree) -> Result<Vec<xpath::Selected>, Failure> {
@@ -60,30 +71,28 @@ fn get_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<
     let mut out = String::new();
     for selected in select(arguments, &tree)? {
         match tree.0[selected.node].kind {
-            _ if selected.attribute.is_some() => write_text(&xpath::value(&tree, selected), &mut out),
-            NodeKind::CharData => write_text(&tree.0[selected.node].data, &mut out),
-            NodeKind::Element | NodeKind::Text => tree.write(selected.node, &mut out),
+            _ if selected.attribute.is_some() => {
+                let value = xpath::value(&tree, selected);
+                append(scene, &mut out, &|out| write_text(&value, out))?;
+            }
+            NodeKind::CharData => append(scene, &mut out, &|out| write_text(&tree.0[selected.node].data, out))?,
+            NodeKind::Element | NodeKind::Text => append(scene, &mut out, &|out| tree.write(selected.node, out))?,
             _ => {}
         }
-        // Elements in each other are there more than once.
-        scene.check_length(out.len())?;
     }
     Ok(Value::text(out))
 }
 
 fn insert_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let (mut tree, inserted) = (target(arguments, scene)?, document(arguments, 2, scene)?);
-    let length = arguments.text(2, scene)?.len();
-    let selected = select(arguments, &tree)?;
-    scene.check_length(selected.len().saturating_mul(length))?;
-    for selected in selected {
+    for selected in select(arguments, &tree)? {
         let kind = tree.0[selected.node].kind;
         if selected.attribute.is_some() || !matches!(kind, NodeKind::Element | NodeKind::Document) {
             return Err(Failure::text("the XPath selects something that is no element"));
         }
         inserted.0[0].children.iter().try_for_each(|child| tree.graft(selected.node, &inserted, *child))?;
     }
-    Ok(written(&tree))
+    written(&tree, scene)
 }
 
 fn remove_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
@@ -100,7 +109,7 @@ fn remove_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Val
         }
     }
     tree.remove(&gone);
-    Ok(written(&tree))
+    written(&tree, scene)
 }
 
 fn attributes_to_elements<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
@@ -119,7 +128,7 @@ fn attributes_to_elements<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -
     for (node, index) in attributes.into_iter().rev() {
         tree.0[node].attributes.remove(index);
     }
-    Ok(written(&tree))
+    written(&tree, scene)
 }
 
 fn text_to_elements<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
@@ -129,13 +138,11 @@ fn text_to_elements<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Resu
         Some(path) => path.select(&tree)?.into_iter().filter(|selected| selected.attribute.is_none()).collect(),
         None => vec![xpath::Selected { node: 0, attribute: None }],
     };
-    let texts = tree.0.iter().filter(|node| node.kind == NodeKind::Text).count();
-    scene.check_length(texts.saturating_mul(2 * name.len()))?;
     let mut done = vec![false; tree.0.len()];
     for selected in selected {
         wrap_texts(&mut tree, selected.node, name, &mut done)?;
     }
-    Ok(written(&tree))
+    written(&tree, scene)
 }
 
 /// Makes an element of each text that has something beside it, here and in everything inside.

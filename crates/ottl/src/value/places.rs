@@ -4,10 +4,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::{Entries, Value};
+use super::{Entries, Failure, Value, allocated};
+use crate::scene::Meter;
 
 /// So many entries are looked through, which is faster and needs no memory.
 pub(crate) const FEW: usize = 64;
+
+/// An entry and its place, in a list and a table that may have to double; their texts are not in it.
+const ENTRY_BYTES: usize = 3 * (size_of::<(Cow<'_, str>, Value<'_>)>() + size_of::<(Cow<'_, str>, usize)>());
 
 /// The places of keys in entries that only grow. A key that occurs twice is found at its first place.
 #[derive(Debug, Default)]
@@ -53,6 +57,16 @@ impl<'a> Distinct<'a> {
     /// Whether a key is there.
     pub(crate) fn contains(&mut self, key: &str) -> bool {
         self.places.find(&self.entries, key).is_some()
+    }
+
+    /// Adds an entry of its own key and value, or gives a key that is there another value, if there is memory for it.
+    ///
+    /// # Errors
+    /// When there is not.
+    pub(crate) fn put_within(&mut self, meter: &mut Meter, key: String, value: String) -> Result<(), Failure> {
+        meter.take(ENTRY_BYTES + 2 * allocated(key.len()) + allocated(value.len()))?;
+        self.put(Cow::Owned(key), Value::text(value));
+        Ok(())
     }
 
     /// Adds an entry, or gives a key that is there another value.

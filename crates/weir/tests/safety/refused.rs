@@ -115,6 +115,10 @@ async fn failures_of_the_backend_cost_nothing() {
         costs_nothing(protocol, Say::Code(code, "out of order", None), "failing", String::new())
     });
     join_all(cases).await;
+    // A status of a success that comes before what was found out later.
+    let early =
+        [Some("14"), None].map(|status| costs_nothing(Protocol::Grpc, Say::Early(status), "failing", String::new()));
+    join_all(early).await;
 }
 
 #[tokio::test]

@@ -57,6 +57,8 @@ pub(crate) enum Say {
     Html(&'static str),
     /// A success of this type with these bytes, whatever they are.
     Raw(&'static str, &'static [u8]),
+    /// In gRPC a head with the status of a success, a message, and these trailers, if any.
+    Early(Option<&'static str>),
     /// A success in gRPC with a message of 4 GiB, as far as it is taken; counts the bytes of it.
     Endless(Arc<AtomicU64>),
     /// Nothing, for ever.
@@ -272,6 +274,10 @@ fn say_grpc(said: &Say) -> Response<Body> {
             let response = Response::builder().header("content-type", *name);
             response.body(message_and_status(bytes)).unwrap()
         }
+        Say::Early(status) => {
+            let response = response.header("grpc-status", "0");
+            response.body(message_and_trailers(&grpc::frame(&[], false), *status)).unwrap()
+        }
         Say::Endless(sent) => response.body(endless(Arc::clone(sent))).unwrap(),
         Say::Partial(rejected) => response.body(message_and_status(&grpc::frame(&partial(*rejected), false))).unwrap(),
     }
@@ -289,9 +295,15 @@ fn endless(sent: Arc<AtomicU64>) -> Body {
 }
 
 fn message_and_status(body: &[u8]) -> Body {
-    let mut trailers = HeaderMap::new();
-    trailers.insert("grpc-status", hyper::header::HeaderValue::from_static("0"));
-    let frames = [Frame::data(Bytes::copy_from_slice(body)), Frame::trailers(trailers)];
+    message_and_trailers(body, Some("0"))
+}
+
+fn message_and_trailers(body: &[u8], status: Option<&'static str>) -> Body {
+    let trailers = status.map(|status| {
+        let status = hyper::header::HeaderValue::from_static(status);
+        Frame::trailers(HeaderMap::from_iter([(hyper::header::HeaderName::from_static("grpc-status"), status)]))
+    });
+    let frames = std::iter::once(Frame::data(Bytes::copy_from_slice(body))).chain(trailers);
     let frames = futures_util::stream::iter(frames.map(Ok::<_, Infallible>));
     BodyExt::boxed(http_body_util::StreamBody::new(frames))
 }
@@ -300,7 +312,7 @@ fn say_http(said: Say) -> Response<Body> {
     let full = |bytes: Vec<u8>| Full::new(Bytes::from(bytes)).boxed();
     let response = Response::builder().header("content-type", "application/x-protobuf");
     match said {
-        Say::Ok | Say::Nothing | Say::Endless(_) => response.body(full(Vec::new())).unwrap(),
+        Say::Ok | Say::Nothing | Say::Early(_) | Say::Endless(_) => response.body(full(Vec::new())).unwrap(),
         Say::Partial(rejected) => response.body(full(partial(rejected))).unwrap(),
         Say::Json(text) => {
             Response::builder().header("content-type", "application/json").body(full(text.into_bytes())).unwrap()

@@ -2,7 +2,7 @@
 
 use crate::program::Arguments;
 use crate::scene::Scene;
-use crate::value::{Failure, Value};
+use crate::value::{Failure, Value, allocated};
 
 pub(super) fn check(arguments: &Arguments) -> Result<(), String> {
     for (index, name) in [(2, "delimiter"), (3, "header delimiter")] {
@@ -25,7 +25,7 @@ pub(super) fn parse_csv<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> 
     }
     let names = header.split(arguments.literal_text(3).unwrap_or(delimiter));
     let most = text.matches(delimiter).count() + 1;
-    scene.check_length(most.saturating_mul(size_of::<String>()))?;
+    scene.check_length(most.saturating_mul(2 * size_of::<String>() + allocated(1)).saturating_add(2 * text.len()))?;
     let fields = match arguments.literal_text(4) {
         Some("ignoreQuotes") => text.split(delimiter).map(str::to_owned).collect(),
         mode => fields(&text, delimiter, mode == Some("lazyQuotes"))?,

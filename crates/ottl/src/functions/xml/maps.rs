@@ -6,76 +6,65 @@ use std::collections::HashMap;
 use super::document;
 use super::tree::{Kind, Node, Tree, local};
 use crate::program::Arguments;
-use crate::scene::Scene;
 use crate::scene::access::put;
+use crate::scene::{Meter, Scene};
 use crate::value::{Entries, Failure, Value, allocated};
 
-/// A list of entries has room for four at least.
-const FEW: usize = 4;
-
-/// The document in an argument, which there is room for as maps, too.
-fn paid<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Tree, Failure> {
-    let mut tree = document(arguments, 0, scene)?;
-    tree.pay(tree.0.iter().map(map_bytes).sum())?;
-    Ok(tree)
-}
-
-/// The most that a node takes as a part of maps.
-fn map_bytes(node: &Node) -> usize {
-    let entry = size_of::<(Cow<'_, str>, Value<'_>)>();
-    let (data, attributes) = (allocated(node.data.len()), &node.attributes);
-    if node.kind != Kind::Element {
-        return 2 * data;
-    }
-    let texts: usize = attributes.iter().map(|(name, value)| allocated(name.len()) + allocated(value.len())).sum();
-    let lists = if attributes.is_empty() { FEW } else { FEW + attributes.len().next_power_of_two().max(FEW) };
-    data + texts + lists * entry + 2 * size_of::<Value<'_>>()
-}
-
 pub(super) fn parse_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let tree = paid(arguments, scene)?;
+    let tree = document(arguments, 0, scene)?;
     let top = &tree.0[0].children;
     let root = top.iter().position(|child| tree.0[*child].kind == Kind::Element);
     let root = root.ok_or(Failure::text("cannot parse XML: there is no element"))?;
     if root + 1 < top.len() {
         return Err(Failure::text("cannot parse XML: something follows the element"));
     }
-    Ok(whole(&tree, &tree.0[top[root]]))
+    whole(&tree, &tree.0[top[root]], &mut scene.meter())
 }
 
+/// An element in the list of its parent, with its four entries and the copies of names and of texts that are joined.
+const ELEMENT_BYTES: usize = 2 * size_of::<Value<'_>>() + 4 * size_of::<(Cow<'_, str>, Value<'_>)>() + 64;
+
 /// An element as its tag, its text, its attributes and the elements in it.
-fn whole<'a>(tree: &Tree, element: &Node) -> Value<'a> {
+fn whole<'a>(tree: &Tree, element: &Node, meter: &mut Meter) -> Result<Value<'a>, Failure> {
     let children = || element.children.iter().map(|child| &tree.0[*child]);
     let mut entries: Entries<'a> = vec![("tag".into(), Value::text(local(&element.data).to_owned()))];
-    let texts = children().filter(|child| matches!(child.kind, Kind::Text | Kind::CharData));
-    let content: String = texts.map(|text| text.data.trim()).collect();
+    let texts = || children().filter(|child| matches!(child.kind, Kind::Text | Kind::CharData));
+    let length: usize = texts().map(|text| text.data.len()).sum();
+    meter.take(ELEMENT_BYTES + element.data.len() + 3 * length)?;
+    let content: String = texts().map(|text| text.data.trim()).collect();
     if !content.is_empty() {
         entries.push(("content".into(), Value::text(content)));
     }
     if !element.attributes.is_empty() {
         let mut attributes = Entries::new();
         for (name, value) in &element.attributes {
+            meter.take(2 * size_of::<(Cow<'_, str>, Value<'_>)>() + allocated(name.len()) + allocated(value.len()))?;
             put(&mut attributes, Cow::Owned(local(name).to_owned()), Value::text(value.clone()));
         }
         entries.push(("attributes".into(), Value::map(attributes)));
     }
-    let elements: Vec<Value<'a>> =
-        children().filter(|child| child.kind == Kind::Element).map(|child| whole(tree, child)).collect();
+    let elements = children().filter(|child| child.kind == Kind::Element).map(|child| whole(tree, child, meter));
+    let elements: Vec<Value<'a>> = elements.collect::<Result<_, _>>()?;
     if !elements.is_empty() {
         entries.push(("children".into(), Value::list(elements)));
     }
-    Value::map(entries)
+    Ok(Value::map(entries))
 }
 
 pub(super) fn parse_simplified_xml<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let tree = paid(arguments, scene)?;
-    Ok(Value::map(simplified(&tree, &tree.0[0])))
+    let tree = document(arguments, 0, scene)?;
+    simplified(&tree, &tree.0[0], &mut scene.meter()).map(Value::map)
 }
 
+/// Names counted and lists by their names, in tables that have to double, and what an entry takes.
+const NAME_BYTES: usize =
+    3 * (size_of::<(&str, usize)>() + size_of::<(&str, (usize, Vec<Value<'_>>))>()) + ELEMENT_BYTES;
+
 /// Texts by the names of the elements they stand in; elements of the same name are a list, empty ones are left out.
-fn simplified<'a>(tree: &Tree, parent: &Node) -> Entries<'a> {
+fn simplified<'a>(tree: &Tree, parent: &Node, meter: &mut Meter) -> Result<Entries<'a>, Failure> {
     let elements = || parent.children.iter().map(|child| &tree.0[*child]).filter(|child| child.kind == Kind::Element);
     let mut counts: HashMap<&str, usize> = HashMap::new();
+    meter.take(elements().count() * NAME_BYTES)?;
     elements().for_each(|child| *counts.entry(local(&child.data)).or_default() += 1);
     let mut entries = Entries::new();
     let mut lists: HashMap<&str, (usize, Vec<Value<'a>>)> = HashMap::new();
@@ -88,8 +77,11 @@ fn simplified<'a>(tree: &Tree, parent: &Node) -> Entries<'a> {
             entries.push((Cow::Owned(name.to_owned()), Value::Nil));
         }
         let value = match leaf(tree, child) {
-            Some(text) => Value::text(text),
-            None => match simplified(tree, child) {
+            Some(text) => {
+                meter.take(allocated(name.len()) + allocated(text.len()))?;
+                Value::text(text.to_owned())
+            }
+            None => match simplified(tree, child, meter)? {
                 inner if inner.is_empty() => continue,
                 inner => Value::map(inner),
             },
@@ -102,15 +94,15 @@ fn simplified<'a>(tree: &Tree, parent: &Node) -> Entries<'a> {
     for (index, list) in lists.into_values() {
         entries[index].1 = Value::list(list);
     }
-    entries
+    Ok(entries)
 }
 
 /// The first text of an element without elements in it; none when it is empty.
-fn leaf(tree: &Tree, element: &Node) -> Option<String> {
+fn leaf<'t>(tree: &'t Tree, element: &Node) -> Option<&'t str> {
     let children = || element.children.iter().map(|child| &tree.0[*child]);
     if children().any(|child| child.kind == Kind::Element) {
         return None;
     }
     let first = children().find(|child| matches!(child.kind, Kind::Text | Kind::CharData));
-    first.map(|text| text.data.clone()).filter(|text| !text.is_empty())
+    first.map(|text| &*text.data).filter(|text| !text.is_empty())
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Error, Reader, XmlVersion, escape};
 
-use crate::scene::TOO_LARGE;
+use crate::scene::Meter;
 use crate::value::{Failure, allocated};
 
 /// Longest document, most nodes and deepest nesting that are looked into.
@@ -38,13 +38,17 @@ pub(super) struct Node {
     pub(super) children: Vec<usize>,
 }
 
-/// Nodes by their numbers, of which 0 is the document itself; and the memory that may still be taken for them.
-#[derive(Debug)]
-pub(super) struct Tree(pub(super) Vec<Node>, usize);
+/// Takes what is written, in parts.
+pub(super) type Sink<'s> = &'s mut dyn FnMut(&str);
 
-/// A node with its place among its parent's. Lists may have twice the room that they need.
-const NODE_BYTES: usize = 2 * size_of::<Node>() + 4 * size_of::<usize>();
-const ATTRIBUTE_BYTES: usize = 2 * size_of::<(String, String)>();
+/// Nodes by their numbers, 0 is the document itself; and the memory that is left for more.
+#[derive(Debug)]
+pub(super) struct Tree(pub(super) Vec<Node>, Meter);
+
+/// A node in a list that may have to double, its place among the children of its parent, and the notes that it is selected.
+const NODE_BYTES: usize = 3 * size_of::<Node>() + 24 * size_of::<usize>();
+/// The same for an attribute.
+const ATTRIBUTE_BYTES: usize = 3 * size_of::<(String, String)>() + 12 * size_of::<usize>();
 
 /// The name without its prefix.
 pub(super) fn local(name: &str) -> &str {
@@ -63,26 +67,17 @@ fn malformed(error: impl Into<Error>) -> Failure {
 }
 
 impl Tree {
-    /// A document without anything in it, which may take so many bytes of memory.
-    pub(super) fn empty(room: usize) -> Self {
+    /// A document without anything in it.
+    pub(super) fn empty(meter: Meter) -> Self {
         let (data, attributes, children) = (String::new(), Vec::new(), Vec::new());
-        Self(vec![Node { kind: Kind::Document, data, attributes, parent: 0, children }], room)
+        Self(vec![Node { kind: Kind::Document, data, attributes, parent: 0, children }], meter)
     }
 
-    /// Takes memory, before it is there.
-    ///
-    /// # Errors
-    /// When there is not so much.
-    pub(super) fn pay(&mut self, bytes: usize) -> Result<(), Failure> {
-        self.1 = self.1.checked_sub(bytes).ok_or(TOO_LARGE)?;
-        Ok(())
-    }
-
-    pub(super) fn parse(text: &str, room: usize) -> Result<Self, Failure> {
+    pub(super) fn parse(text: &str, meter: Meter) -> Result<Self, Failure> {
         if text.len() > MAX_LENGTH {
             return Err(Failure::text("the XML document is too long to look into"));
         }
-        let mut tree = Self::empty(room);
+        let mut tree = Self::empty(meter);
         let mut reader = Reader::from_str(text);
         let mut open = vec![0];
         loop {
@@ -126,23 +121,25 @@ impl Tree {
             }
             let attribute = attribute.map_err(malformed)?;
             let value = attribute.normalized_value(XmlVersion::Implicit1_0).map_err(malformed)?.into_owned();
-            let name = attribute.key.as_ref().to_owned();
-            self.pay(ATTRIBUTE_BYTES + allocated(name.len()) + allocated(value.len()))?;
-            let attributes = &mut self.0[element].attributes;
-            if attributes.len() == attributes.capacity() {
-                attributes.reserve_exact(attributes.len().max(1));
-            }
-            attributes.push((name, value));
+            self.add_attribute(element, (attribute.key.as_ref().to_owned(), value))?;
         }
         Ok(element)
+    }
+
+    fn add_attribute(&mut self, element: usize, (name, value): (String, String)) -> Result<(), Failure> {
+        self.1.take(ATTRIBUTE_BYTES + allocated(name.len()) + allocated(value.len()))?;
+        self.0[element].attributes.push((name, value));
+        Ok(())
     }
 
     /// Text that goes on after a reference is one node.
     fn text(&mut self, parent: usize, text: &str) -> Result<(), Failure> {
         let last = self.0[parent].children.last().copied();
-        self.pay(2 * text.len())?;
         match last.and_then(|last| self.0.get_mut(last)).filter(|last| last.kind == Kind::Text) {
-            Some(last) => last.data.push_str(text),
+            Some(last) => {
+                self.1.take(2 * text.len())?;
+                last.data.push_str(text);
+            }
             None => drop(self.add(parent, Kind::Text, text)?),
         }
         Ok(())
@@ -154,7 +151,7 @@ impl Tree {
             return Err(Failure::text("the XML document has too many nodes"));
         }
         let (index, data) = (self.0.len(), data.into());
-        self.pay(NODE_BYTES + allocated(data.len()))?;
+        self.1.take(NODE_BYTES + allocated(data.len()))?;
         self.0.push(Node { kind, data, attributes: Vec::new(), parent, children: Vec::new() });
         self.0[parent].children.push(index);
         Ok(index)
@@ -163,11 +160,8 @@ impl Tree {
     /// Adds a copy of a node of another tree, with everything in it.
     pub(super) fn graft(&mut self, parent: usize, other: &Self, node: usize) -> Result<(), Failure> {
         let source = &other.0[node];
-        let attribute =
-            |(name, value): &(String, String)| ATTRIBUTE_BYTES + allocated(name.len()) + allocated(value.len());
-        self.pay(source.attributes.iter().map(attribute).sum())?;
         let copy = self.add(parent, source.kind, source.data.clone())?;
-        self.0[copy].attributes.clone_from(&source.attributes);
+        source.attributes.iter().try_for_each(|attribute| self.add_attribute(copy, attribute.clone()))?;
         source.children.iter().try_for_each(|child| self.graft(copy, other, *child))
     }
 
@@ -188,41 +182,43 @@ impl Tree {
         }
     }
 
-    /// Writes a node; the document as what is in it.
-    pub(super) fn write(&self, node: usize, out: &mut String) {
+    /// Writes a node in parts; the document as what is in it.
+    pub(super) fn write(&self, node: usize, out: Sink<'_>) {
         let node = &self.0[node];
         let (start, end) = match node.kind {
             Kind::Document => return node.children.iter().for_each(|child| self.write(*child, out)),
             Kind::Text => return write_text(&node.data, out),
             Kind::Element => {
-                out.extend(["<", &node.data]);
+                ["<", &node.data].into_iter().for_each(&mut *out);
                 for (name, value) in &node.attributes {
-                    out.extend([" ", name, "=\""]);
+                    [" ", name, "=\""].into_iter().for_each(&mut *out);
                     write_text(value, out);
-                    out.push('"');
+                    out("\"");
                 }
-                out.push('>');
+                out(">");
                 node.children.iter().for_each(|child| self.write(*child, out));
-                return out.extend(["</", &node.data, ">"]);
+                return ["</", &node.data, ">"].into_iter().for_each(out);
             }
             Kind::CharData => ("<![CDATA[", "]]>"),
             Kind::Comment => ("<!--", "-->"),
             Kind::Instruction => ("<?", "?>"),
             Kind::Directive => ("<!", ">"),
         };
-        out.extend([start, &node.data, end]);
+        [start, &node.data, end].into_iter().for_each(out);
     }
 }
 
-pub(super) fn write_text(text: &str, out: &mut String) {
-    for char in text.chars() {
-        match char {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&#34;"),
-            '\'' => out.push_str("&#39;"),
-            char => out.push(char),
-        }
+/// Writes a text with references for what would not be text.
+pub(super) fn write_text(text: &str, out: Sink<'_>) {
+    for part in text.split_inclusive(['&', '<', '>', '"', '\'']) {
+        let (before, reference) = match part.as_bytes().last() {
+            Some(b'&') => (&part[..part.len() - 1], "&amp;"),
+            Some(b'<') => (&part[..part.len() - 1], "&lt;"),
+            Some(b'>') => (&part[..part.len() - 1], "&gt;"),
+            Some(b'"') => (&part[..part.len() - 1], "&#34;"),
+            Some(b'\'') => (&part[..part.len() - 1], "&#39;"),
+            _ => (part, ""),
+        };
+        [before, reference].into_iter().for_each(&mut *out);
     }
 }

@@ -94,10 +94,14 @@ impl XPath {
         for path in &self.0 {
             all.extend(search.path(path, Selected::node(0))?);
         }
-        all.sort_unstable();
-        all.dedup();
+        distinct(&mut all);
         Ok(all)
     }
+}
+
+fn distinct(selected: &mut Vec<Selected>) {
+    selected.sort_unstable();
+    selected.dedup();
 }
 
 struct Search<'t> {
@@ -110,15 +114,20 @@ impl Search<'_> {
         let mut found = vec![if path.absolute { Selected::node(0) } else { from }];
         for step in &path.steps {
             let mut next = Vec::new();
+            let mut most = 2 * self.tree.0.len();
             for context in found {
                 let mut candidates = self.candidates(step, context)?;
                 for predicate in &step.predicates {
                     candidates = self.filtered(predicate, candidates)?;
                 }
                 next.extend(candidates);
+                // The same nodes are found from many others.
+                if next.len() > most {
+                    distinct(&mut next);
+                    most = 2 * next.len().max(self.tree.0.len());
+                }
             }
-            next.sort_unstable();
-            next.dedup();
+            distinct(&mut next);
             found = next;
         }
         Ok(found)

@@ -7,9 +7,12 @@ use super::escape::{Part, unescaped};
 use crate::scene::Scene;
 use crate::value::{Entries, Failure, Value};
 
+/// A parameter, the list of its values, its place in a table, and three texts, beside what is in these.
+const PAIR_BYTES: usize = 512;
+
 pub(super) fn parameters<'a>(scene: &Scene<'a>, query: &str) -> Result<Value<'a>, Failure> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    scene.check_length(pairs.clone().count().saturating_mul(2 * size_of::<Value<'_>>()))?;
+    scene.check_length(pairs.clone().count().saturating_mul(PAIR_BYTES).saturating_add(3 * query.len()))?;
     let mut parameters: Vec<(String, Vec<Value<'a>>)> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
     for pair in pairs {

@@ -1,0 +1,82 @@
+//! Heads that rot while the journal is open: the others say how many items were lost with them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_journal::{Backlog, Durability, Entry, Journal, Loss, NewEntry, Owed, QueueId, Writer};
+use weir_testkit::SimFs;
+
+use crate::fixture::{SEGMENT, offset, start};
+
+const SEGMENT_BYTES: u64 = 1 << 20;
+
+/// Entries with so many items, each owed to `a`.
+fn filled(fs: &SimFs, items: &[u32]) -> (Writer, Arc<Journal>, QueueId, Vec<Entry>) {
+    let (mut writer, journal, _) = start(fs, SEGMENT_BYTES);
+    let queue = journal.queue("a");
+    let (payload, owed) = ([Bytes::from_static(b"counted")], [Owed { queue, taken: false }]);
+    let group: Vec<NewEntry<'_>> =
+        items.iter().map(|items| NewEntry { payload: &payload, items: *items, owed: &owed }).collect();
+    let entries = writer.append(&group, 1, Durability::Synced).unwrap();
+    (writer, journal, queue, entries)
+}
+
+fn rot(fs: &SimFs, entry: &Entry) {
+    assert!(fs.flip(SEGMENT, offset(entry) + 9, 1));
+}
+
+/// Takes and completes everything, some entries at a time: the items of that, and what was lost.
+fn deliver_all(journal: &Journal, queue: QueueId) -> (u64, Loss) {
+    let (mut items, mut lost) = (0, Loss::default());
+    loop {
+        let chunk = journal.take(queue, 50, &mut |_| true).unwrap();
+        lost.entries += chunk.damaged.entries;
+        lost.items += chunk.damaged.items;
+        for (entry, _) in &chunk.entries {
+            items += u64::from(entry.items);
+            assert!(journal.complete(queue, entry));
+        }
+        if chunk.entries.is_empty() {
+            return (items, lost);
+        }
+    }
+}
+
+#[test]
+fn what_is_lost_with_a_head_is_counted_exactly() {
+    let items: Vec<u32> = [1, 1000, 7].into_iter().cycle().take(200).collect();
+    let all: u64 = items.iter().copied().map(u64::from).sum();
+    let places = [(0, 1), (1, 1), (2, 1), (63, 1), (64, 1), (65, 1), (199, 1), (0, 2), (60, 5), (198, 2), (0, 200)];
+    for (first, count) in places {
+        for starts_again in [false, true] {
+            let fs = SimFs::new(1);
+            let (mut writer, mut journal, queue, entries) = filled(&fs, &items);
+            if starts_again {
+                writer.finish().unwrap();
+                (writer, journal, _) = start(&fs, SEGMENT_BYTES);
+            }
+            entries[first..first + count].iter().for_each(|entry| rot(&fs, entry));
+            let expected: u64 = items[first..first + count].iter().copied().map(u64::from).sum();
+            let (delivered, lost) = deliver_all(&journal, queue);
+            assert_eq!((lost.entries, lost.items), (count as u64, expected), "{count} from {first} on");
+            assert_eq!(delivered, all - expected, "{count} from {first} on");
+            assert_eq!(journal.backlog(queue), Backlog::default());
+            assert_eq!(journal.stats().damage.items, expected);
+            drop(writer);
+        }
+    }
+}
+
+/// Of an entry that comes back it is known where it lies, but not how many items are before it.
+#[test]
+fn what_rots_before_it_is_taken_again_is_counted_exactly() {
+    let fs = SimFs::new(1);
+    let (_writer, journal, queue, entries) = filled(&fs, &[1, 1000, 1]);
+    let taken = journal.take(queue, 1000, &mut |_| true).unwrap();
+    assert_eq!(taken.entries.len(), 3);
+    rot(&fs, &entries[1]);
+    assert!(journal.release(queue, &entries[1]));
+    let (delivered, lost) = deliver_all(&journal, queue);
+    assert_eq!((delivered, lost.entries, lost.items), (0, 1, 1000));
+    assert_eq!(journal.backlog(queue).items, 2);
+}
