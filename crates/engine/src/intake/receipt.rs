@@ -196,11 +196,10 @@ impl Receipt<'_> {
     /// Hands what is open of `these` to the journal; false when it may not: some backlog is full and nothing may be given
     /// up for new data.
     fn put(&self, store: &Store, these: impl Fn(&Offer) -> bool) -> bool {
-        let anyone_well = self.anyone_well();
         let offers: Vec<&Offer> = self.offers.iter().filter(|offer| these(offer)).collect();
         let rooms = offers.iter().map(|offer| {
             let open = offer.open_cost();
-            offer.pipeline.account.room_for(open, open == 0 || may_drop(&offer.pipeline, anyone_well))
+            offer.pipeline.account.room_for(open, open == 0 || self.may_drop(&offer.pipeline))
         });
         let Some(_rooms) = rooms.collect::<Option<Vec<_>>>() else { return false };
         let mut deposits = Vec::new();
@@ -225,7 +224,7 @@ impl Receipt<'_> {
         }
     }
 
-    /// Some pipeline has no room for what is open although its backend takes data, and no pipeline is in need of more.
+    /// Some pipeline has no room for what is open although its backend takes data, and no other is in need of more.
     /// A journal that cannot be written to is no room.
     fn lacks_room(&self) -> bool {
         if self.intake.store.is_some() {
@@ -233,13 +232,20 @@ impl Receipt<'_> {
         }
         let waits = |offer: &Offer| {
             let (open, share) = (offer.open_cost(), &offer.pipeline.account.share);
-            open > 0 && !share.is_stalled() && !share.has_room_for(open)
+            open > 0 && !share.is_stalled() && !share.has_room_for(open) && !self.another_is_well(&offer.pipeline)
         };
-        self.offers.iter().any(waits) && !self.anyone_well()
+        self.offers.iter().any(waits)
     }
 
-    fn anyone_well(&self) -> bool {
-        self.pipelines().any(|pipeline| pipeline.account.is_well())
+    fn another_is_well(&self, than: &Arc<Pipeline>) -> bool {
+        self.pipelines().any(|pipeline| !Arc::ptr_eq(pipeline, than) && pipeline.account.is_well())
+    }
+
+    /// Whether a full pipeline may lose its oldest for new data: its user allows it, and either its backend takes nothing
+    /// anyway or refusing the client would hurt another pipeline, which is well.
+    fn may_drop(&self, pipeline: &Arc<Pipeline>) -> bool {
+        let account = &pipeline.account;
+        account.may_drop_oldest() && (account.share.is_stalled() || self.another_is_well(pipeline))
     }
 
     /// Answers now, from memory: hold what is open where there is room. Where there is none, a pipeline's own oldest data
@@ -254,11 +260,10 @@ impl Receipt<'_> {
         if self.intake.is_draining() || self.intake.store.is_some() {
             return self.withdraw(obstacle);
         }
-        let anyone_well = self.anyone_well();
         let places: Vec<Place<'_>> =
             self.offers.iter().filter(|offer| !offer.claims.is_empty()).map(Place::find).collect();
         let taken = places.iter().any(|place| place.reserved);
-        if taken && places.iter().all(|place| place.reserved || may_drop(&place.offer.pipeline, anyone_well)) {
+        if taken && places.iter().all(|place| place.reserved || self.may_drop(&place.offer.pipeline)) {
             places.iter().for_each(Place::hold);
         } else {
             places.iter().for_each(Place::release);
@@ -300,12 +305,6 @@ impl Receipt<'_> {
             }
         }
     }
-}
-
-/// Whether a full pipeline may lose its oldest for new data: its user allows it, and either its backend takes nothing
-/// anyway or refusing the client would hurt a pipeline that is well.
-fn may_drop(pipeline: &Pipeline, anyone_well: bool) -> bool {
-    pipeline.account.may_drop_oldest() && (anyone_well || pipeline.account.share.is_stalled())
 }
 
 /// Room in one pipeline's share for what is open of a request.

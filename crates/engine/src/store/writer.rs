@@ -175,7 +175,7 @@ impl Writer {
                 stats.tries_again_ms.store(0, Ordering::Relaxed);
                 self.unsynced = true;
                 drafts.iter().zip(written).for_each(|(draft, entry)| draft.secure(entry));
-                self.enforce_limits();
+                self.enforce_limits(drafts);
             }
             // No fault of the disk, and alone in its group.
             Err(error @ AppendError::TooLarge { .. }) => {
@@ -266,14 +266,16 @@ impl Writer {
         }
     }
 
-    /// Keeps every backlog within its limit in bytes. One that refuses instead of dropping may be over it by what was
-    /// written together with the last that there was room for: that has been acknowledged.
-    fn enforce_limits(&self) {
+    /// Keeps every backlog within its limit in bytes, but for what was just `written`: nothing newer needs its place, and it
+    /// has been acknowledged. One that refuses instead of dropping may be over its limit by what was written together
+    /// with the last that there was room for.
+    fn enforce_limits(&self, written: &[Draft]) {
         for account in self.parts.accounts.all().iter().filter(|account| account.may_drop_oldest()) {
             let Some(queue) = &account.queue else { continue };
             let max_bytes = queue.limits().max_bytes;
             if queue.backlog().bytes > max_bytes {
-                account.evict_backlog(max_bytes, 0, DropReason::BacklogFull);
+                let new = written.iter().filter(|draft| draft.owes(queue.id)).map(|draft| draft.bytes as u64).sum();
+                account.evict_backlog(max_bytes.max(new), 0, DropReason::BacklogFull);
             }
         }
     }

@@ -123,6 +123,40 @@ async fn refuse_gives_up_nothing_that_was_acknowledged() {
     assert!(gateway.books("sick").dropped.is_empty());
 }
 
+/// Whatever its size: it is acknowledged, and nothing newer needs its place.
+#[tokio::test]
+async fn a_request_larger_than_the_limit_is_kept_by_a_pipeline_that_may_drop_its_oldest() {
+    let (dir, sick) = (DataDir::new(), sink(DOWN).await);
+    let gateway = Gateway::with(vec![limited("sick", sick.grpc, Overflow::DropOldest)], hasty(&dir).await).await;
+    let padding = PADDING * 100;
+    assert!(request(0, padding).len() as u64 > LIMIT);
+    send_all(gateway.at.grpc, 0..1, padding).await;
+    sick.set_faults(faults("{}"));
+    gateway.settle().await;
+    assert_eq!((arrived(&sick), gateway.books("sick").dropped.len()), (ids(0..1), 0));
+}
+
+/// It has little, but not for the sake of others: nobody goes without because of it.
+#[tokio::test]
+async fn a_backlog_that_is_hardly_filled_is_not_given_up_for_a_request_that_does_not_fit() {
+    for _ in 0..10 {
+        let (dir, sick) = (DataDir::new(), sink(DOWN).await);
+        let gateway = Gateway::with(vec![limited("sick", sick.grpc, Overflow::DropOldest)], hasty(&dir).await).await;
+        send_all(gateway.at.grpc, 0..1, PADDING).await;
+        let answers = send(gateway.at.grpc, 1..2, PADDING * 100).await;
+        // A machine may be so slow that the backend counts as stalled meanwhile.
+        if answers[0].code != OK {
+            is_polite(&answers[0]);
+            sick.set_faults(faults("{}"));
+            gateway.settle().await;
+            let books = gateway.books("sick");
+            assert_eq!((books.dropped.len(), books.pending), (0, 0), "{books:?}");
+            return;
+        }
+    }
+    panic!("what had been acknowledged before was given up each time");
+}
+
 /// A request that is larger than the limit finds room when the backlog is empty: otherwise it would be refused for ever.
 #[tokio::test]
 async fn refuse_takes_any_request_into_an_empty_backlog() {

@@ -54,7 +54,7 @@ async fn an_orphan_waits_until_this_process_has_run_for_a_day() {
         let (store, mut writer) = start(&disk, Fsync::Always);
         tokio::time::advance(ORPHANS_WAIT - SECOND).await;
         writer.tidy();
-        writer.enforce_limits();
+        writer.enforce_limits(&[]);
         assert_eq!(orphaned(&store), (7, 0), "kept, however old it is");
     }
     let (store, mut writer) = start(&disk, Fsync::Always);
