@@ -1,4 +1,4 @@
-//! The endpoints for those who run the gateway: metrics, health, and what backends refused.
+//! The endpoints for those who run the gateway: metrics, health, how backends stand, and what they refused.
 //!
 //! Each has its own connections: nobody who holds those of one keeps another from being answered. A connection is for one
 //! request, and not for long; when there are too many, the oldest makes place, so that the next one, a probe perhaps, is

@@ -130,7 +130,7 @@ pub struct Addresses {
     pub metrics: SocketAddr,
     /// Health check.
     pub health: SocketAddr,
-    /// Samples of what backends refused.
+    /// How backends stand, and samples of what they refused.
     pub admin: SocketAddr,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A [`Ticket`] stands for the client that waits; an [`Obligation`] is one pipeline's debt for one piece of the
 //! request. It begins `Waiting` (client unanswered). Then it is `Held` in memory or `Stored` in the journal (client
-//! told OK, the data is ours to keep), or `Withdrawn` (client told to send again), and ends `Done`. Every transition
+//! told OK, the data is ours to keep), or `Withdrawn` (client told to send again), and ends `Done`. In between it may be
+//! `Storing` or `Rewriting` (the journal's writer has it), or `Split` (two others stand for its parts). Every transition
 //! makes its entry in the books, so nothing can leave without one. How and when bytes are sent is not known here.
 
 mod stored;

@@ -23,7 +23,7 @@ pub const ADMIN_PORT: u16 = 55679;
 
 /// The budget when there is no cgroup limit to take it from.
 pub const MEMORY: usize = 512 << 20;
-/// The least that holds a few requests of the default size limit.
+/// With less there is hardly room for a request of a MiB beside what is set aside.
 pub const MEMORY_MIN: usize = 32 << 20;
 /// How long a client waits for delivery before its data is held. Long enough for any healthy backend, short enough for
 /// every exporter's timeout.
@@ -268,8 +268,8 @@ pub(crate) struct Division {
 const MAX_SERIES_BYTES: usize = 64 << 20;
 
 impl Division {
-    /// An eighth encodes requests, another at most is for connections, the rest is payloads; of these three quarters may
-    /// be held, so that a quarter is always left for requests on their way to a healthy backend.
+    /// What each part gets is in the table of docs/gateway.md; payloads have the rest. Of that, without a journal, three
+    /// quarters may be held, so that a quarter is always left for requests on their way to a healthy backend.
     /// `leaving`: pipelines that are not in the plan any more and still use what they had.
     pub(crate) fn new<'a>(settings: &Settings, plan: impl IntoIterator<Item = &'a Pipeline>, leaving: usize) -> Self {
         let (mut pipelines, mut deltas) = (leaving, 0);

@@ -68,7 +68,7 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
     };
     if memory < settings::MEMORY_MIN {
         let least = settings::MEMORY_MIN >> 20;
-        bail!("cannot work with --memory {memory}: a few requests of the largest size need {least}MiB");
+        bail!("cannot work with --memory {memory}: at least {least}MiB is needed");
     }
     let largest = memory / 4;
     let max_request_bytes = args.max_request_size.unwrap_or(settings::MAX_REQUEST_BYTES.min(largest));
