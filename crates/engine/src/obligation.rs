@@ -216,7 +216,8 @@ impl Obligation {
         matches!(&*self.lock(), Phase::Waiting { .. } | Phase::Storing)
     }
 
-    /// What is to be sent: `None` when nothing is owed any more. From now on until [`Obligation::came_back`] a request is under way.
+    /// What is to be sent: `None` when nothing is owed any more. From now on until [`Obligation::came_back`] a request
+    /// is under way.
     pub(crate) fn send(&self) -> Option<Source> {
         match &mut *self.lock() {
             Phase::Waiting { body, sent, .. } => {

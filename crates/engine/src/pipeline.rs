@@ -1,7 +1,8 @@
 //! One pipeline: the handle that requests are offered to, and the task group that delivers for it.
 //!
 //! Each pipeline has its own queue, share of memory, send slots and backend connection; pipelines have nothing in
-//! common but the bytes of a request and the budget that pays for them (promise P2). What the bytes mean is known only to `weir-otlp`, how they travel only to `export`.
+//! common but the bytes of a request and the budget that pays for them (promise P2). What the bytes mean is known only
+//! to `weir-otlp`, how they travel only to `export`.
 
 mod concurrency;
 mod delivery;

@@ -2,9 +2,10 @@
 //! disk faults under one seed.
 //!
 //! Each run draws a world from its seed: with a disk or without, how many pipelines, which of them have rules, what their
-//! backends do and for how long, what the disk refuses and how long it takes, or hangs, also while it is read, when a pipeline is taken away and
-//! returns, when it gets another backend or less memory, when the process is killed, loses power or is told to end. Some
-//! spans are marked: every backend refuses requests with them, or takes these without them.
+//! backends do and for how long, what the disk refuses and how long it takes, or hangs, also while it is read, when a
+//! pipeline is taken away and returns, when it gets another backend or less memory, when the process is killed, loses
+//! power or is told to end. Some spans are marked: every backend refuses requests with them, or takes these without
+//! them.
 //!
 //! At the end everything is well again and the run waits, for an hour at most: first until backends have all that they
 //! take, then, once they refuse only what is bad, until nothing is pending. Each item that a client was told OK for must

@@ -1,6 +1,7 @@
 //! `weir sink`: an OTLP backend that counts what arrives and breaks on request.
 //!
-//! It takes all three signals and keeps no telemetry: of each item it records the id and the latency. Faults are described in [`faults`].
+//! It takes all three signals and keeps no telemetry: of each item it records the id and the latency. Faults are
+//! described in [`faults`].
 
 mod control;
 pub mod faults;

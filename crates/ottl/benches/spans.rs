@@ -1,6 +1,8 @@
-//! What statements and conditions add to a span of 40 attributes and to a small data point, in nanoseconds: the best of many runs.
+//! What statements and conditions add to a span of 40 attributes and to a small data point, in nanoseconds: the best of
+//! many runs.
 //!
-//! `cargo bench -p weir-ottl`, or with `-- WORDS` only what has these words in its name. It measures this crate alone, not a pipeline; nothing is asserted.
+//! `cargo bench -p weir-ottl`, or with `-- WORDS` only what has these words in its name. It measures this crate alone, not
+//! a pipeline; nothing is asserted.
 
 use std::hint::black_box;
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! What waits to be sent for the first time, in order of arrival.
 //!
-//! Obligations that end while they wait (withdrawn, dropped, handed to the journal) stay as empty places until they reach the front: their
-//! memory is free at once, and they need not be searched for.
+//! Obligations that end while they wait (withdrawn, dropped, handed to the journal) stay as empty places until they
+//! reach the front: their memory is free at once, and they need not be searched for.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
