@@ -109,6 +109,13 @@ impl Metrics {
             .map(|signal| (vec![("signal", signal.name().to_owned())], load(&self.intake.unclaimed[signal as usize])));
         let help = "Items answered OK that no pipeline takes, because of their namespaces";
         writer.counters("weir_receiver_unclaimed_items", help, unclaimed)?;
+        let itemless = transports.iter().flat_map(|(name, counters)| {
+            Signal::ALL.into_iter().zip(&counters.itemless).map(move |(signal, count)| {
+                (vec![("transport", (*name).to_owned()), ("signal", signal.name().to_owned())], load(count))
+            })
+        });
+        let help = "Requests answered OK that were not empty, but had no item of their signal";
+        writer.counters("weir_receiver_itemless_requests", help, itemless)?;
         let refusals = transports.iter().flat_map(|(name, counters)| {
             REASONS.iter().zip(&counters.refusals).map(move |(reason, count)| {
                 (vec![("transport", (*name).to_owned()), ("reason", (*reason).to_owned())], load(count))

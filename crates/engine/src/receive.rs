@@ -18,8 +18,8 @@ mod streams;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::http::{HeaderMap, Request, Response, StatusCode};
@@ -40,6 +40,7 @@ use crate::buffer::Buffer;
 use crate::codec::{self, Encoding, InflateLimits};
 use crate::histogram::Histogram;
 use crate::intake::{Arrived, Intake, Verdict};
+use crate::seldom::Seldom;
 
 /// How long a request may wait for room in the memory budget before it is refused.
 const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
@@ -68,6 +69,8 @@ pub(crate) struct Counters {
     pub(crate) accepted: BySignal,
     /// Items answered with a request to send them again.
     pub(crate) refused: BySignal,
+    /// Requests answered OK that were not empty, but had no item of their signal.
+    pub(crate) itemless: BySignal,
     /// Requests refused, by [`REASONS`].
     pub(crate) refusals: [AtomicU64; REASONS.len()],
     /// From a request's head to its answer, for each signal.
@@ -83,6 +86,7 @@ pub(crate) struct ReceiverStats {
     pub(crate) connections_refused: AtomicU64,
     /// TLS handshakes that failed.
     pub(crate) handshakes_failed: AtomicU64,
+    itemless_reported: Mutex<Seldom>,
 }
 
 impl ReceiverStats {
@@ -229,7 +233,7 @@ impl Receiver {
     /// From a received message to the verdict about its data.
     async fn ingest(&self, received: Received, transport: Transport) -> Result<(), Refusal> {
         let Call { signal, peer, .. } = received.call;
-        let (body, items) = self.decode(received)?;
+        let (body, items) = self.decode(received, transport)?;
         if items == 0 {
             return Ok(());
         }
@@ -254,7 +258,7 @@ impl Receiver {
     }
 
     /// Valid protobuf bytes that carry their own permit, and how many items are in them.
-    fn decode(&self, received: Received) -> Result<(Buffer, u64), Refusal> {
+    fn decode(&self, received: Received, transport: Transport) -> Result<(Buffer, u64), Refusal> {
         let Received { call: Call { signal, encoding, format, .. }, mut bytes, front, mut permit } = received;
         if encoding != Encoding::Identity {
             let limits = InflateLimits { bytes: self.max_request_bytes(), ratio: MAX_RATIO };
@@ -262,6 +266,11 @@ impl Receiver {
             permit.shrink_to(bytes.capacity());
         }
         let limits = Limits::default();
+        let is_empty = match format {
+            Format::Protobuf => bytes.len() == front,
+            // An object without a name in it.
+            Format::Json => !bytes.contains(&b'"'),
+        };
         if format == Format::Json {
             // Every field costs its name in JSON: protobuf is shorter, but for some negative enum values.
             let room = bytes.len().saturating_add(bytes.len() / 4).min(self.max_request_bytes());
@@ -274,7 +283,26 @@ impl Receiver {
         }
         let body = Buffer::new(bytes, front, permit);
         let counts = weir_otlp::validate(signal, &body, &limits)?;
+        if counts.items == 0 && !is_empty {
+            self.count_itemless(transport, signal);
+        }
         Ok((body, u64::from(counts.items)))
+    }
+
+    /// OTLP wants OK for fields that nobody knows, and for resources without items; its sender may have meant something.
+    fn count_itemless(&self, transport: Transport, signal: Signal) {
+        self.stats.of(transport).itemless[signal as usize].fetch_add(1, Ordering::Relaxed);
+        if self.stats.itemless_reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {
+            let path = match transport {
+                Transport::Grpc => signal.grpc_method(),
+                Transport::Http => signal.http_path(),
+            };
+            tracing::warn!(
+                path,
+                "a request that is not empty has no items that belong here: perhaps they are of another signal, or of OTLP \
+                 before 1.0; it is answered OK, and counted in weir_receiver_itemless_requests_total"
+            );
+        }
     }
 
     fn count_refusal(&self, transport: Transport, reason: Reason) {

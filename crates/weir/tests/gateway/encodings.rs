@@ -6,10 +6,12 @@ use opentelemetry_proto::tonic::trace::v1::{Status, span};
 use prost::Message;
 
 use crate::support::backend::Backend;
-use crate::support::gateway::Gateway;
-use crate::support::grpc::OK;
+use crate::support::gateway::{Gateway, closed_port};
+use crate::support::grpc::{Grpc, OK};
 use crate::support::http::{self, JSON, PROTOBUF};
-use crate::support::{json, payload};
+use crate::support::metrics::Scrape;
+use crate::support::process::{Weir, manifest};
+use crate::support::{eventually, json, payload};
 
 /// Ten spans that use every field and every type of value.
 fn rich() -> ExportTraceServiceRequest {
@@ -131,4 +133,30 @@ async fn an_empty_request_is_answered_and_goes_nowhere() {
     gateway.settle().await;
     assert_eq!(gateway.books("backend").accepted, 0);
     assert!(backend.captured().is_empty());
+    assert_eq!(gateway.scrape().await.rows(ITEMLESS).iter().map(|(_, count)| count).sum::<f64>(), 0.0);
+}
+
+const ITEMLESS: &str = "weir_receiver_itemless_requests_total";
+
+/// OTLP wants OK for it, but somebody may have meant something.
+#[tokio::test]
+async fn a_request_of_which_nothing_is_known_is_counted_and_logged() {
+    let weir = Weir::start(&manifest("backend", closed_port().await), &[]).await;
+    let other_signal = br#"{"resourceLogs": [{"scopeLogs": [{"logRecords": [{"body": {"stringValue": "x"}}]}]}]}"#;
+    let old = br#"{"resourceSpans": [{"instrumentationLibrarySpans": [{"spans": [{"name": "x"}]}]}]}"#;
+    for request in [&other_signal[..], old] {
+        assert_eq!(http::post(weir.http, JSON, None, request).await.status, 200);
+    }
+    // Fields 1000 and, of a resource, 1000.
+    for request in [&b"\xc2\x3e\x01x"[..], b"\x0a\x04\xc2\x3e\x01x"] {
+        assert_eq!(Grpc::connect(weir.grpc).await.export(request).await.code, OK);
+    }
+    let scrape = Scrape::of(weir.metrics).await;
+    for transport in ["http", "grpc"] {
+        assert_eq!(scrape.get(&format!("{ITEMLESS}{{transport=\"{transport}\",signal=\"traces\"}}")), 2.0);
+    }
+    let told = |line: &serde_json::Value| line["message"].as_str().is_some_and(|text| text.contains(ITEMLESS));
+    eventually("it is logged", async || weir.logs().iter().any(told)).await;
+    let lines: Vec<_> = weir.logs().into_iter().filter(told).collect();
+    assert_eq!(lines[0]["path"], "/v1/traces", "{lines:?}");
 }
