@@ -264,7 +264,7 @@ pub(crate) struct Division {
     pub(crate) series: usize,
 }
 
-/// A 32nd of the memory for each pipeline that converts to delta, and no more than this: 700,000 sums.
+/// A 32nd of the memory for each pipeline that converts to delta, and no more than this: 550,000 sums.
 const MAX_SERIES_BYTES: usize = 64 << 20;
 
 impl Division {

@@ -14,12 +14,42 @@ use crate::undo::{Advance, Step, Undo, Undone};
 use crate::value::Value;
 
 /// What a series takes: its id, its last point, the two links of the list, and its share of the table, which is least
-/// full, and there twice, when it has just grown.
-pub(crate) const SERIES_BYTES: usize =
+/// full, and there twice, when it has just grown; and its part of the [`Spare`] places.
+pub(crate) const SERIES_BYTES: usize = PLACE_BYTES + PLACE_BYTES / OF_USED_SPARE;
+
+const PLACE_BYTES: usize =
     size_of::<SeriesId>() + size_of::<Series>() + 2 * size_of::<usize>() + 4 * size_of::<usize>();
 
 /// What is owed to a series takes as much as another series, or less.
 pub(crate) const OWED_BYTES: usize = SERIES_BYTES;
+
+/// One spare place for so many that are in use: more are given back.
+const OF_USED_SPARE: usize = 8;
+
+/// Places of what was removed: the list and the tables keep them for what comes.
+#[derive(Debug, Default)]
+struct Spare(usize);
+
+impl Spare {
+    /// Something new has a place.
+    fn take(&mut self) {
+        self.0 = self.0.saturating_sub(1);
+    }
+
+    /// Something was removed.
+    fn put(&mut self) {
+        self.0 += 1;
+    }
+
+    /// Whether there are too many, which are to be given back now.
+    fn overflows(&mut self, used: usize) -> bool {
+        let too_many = self.0 > used / OF_USED_SPARE;
+        if too_many {
+            self.0 = 0;
+        }
+        too_many
+    }
+}
 
 /// The last point of a series.
 #[derive(Debug)]
@@ -50,6 +80,8 @@ pub(crate) struct Store {
     pub(crate) series: LinkedHashMap<SeriesId, Series, BuildIdHasher>,
     /// Deltas that were not delivered, of series that are in `series`.
     pub(crate) owed: HashMap<SeriesId, Value, BuildIdHasher>,
+    spare_series: Spare,
+    spare_owed: Spare,
     bytes: usize,
     /// A series that is not known and started then or later was never seen before (DELTA-2): this is after the start
     /// of the converter, and after the last sight of everything that was forgotten.
@@ -64,6 +96,8 @@ impl Store {
             limits,
             series: LinkedHashMap::with_hasher(BuildIdHasher::default()),
             owed: HashMap::with_hasher(BuildIdHasher::default()),
+            spare_series: Spare::default(),
+            spare_owed: Spare::default(),
             bytes: 0,
             known_from: now,
             now,
@@ -115,11 +149,13 @@ impl Store {
             },
             Entry::Vacant(entry) if is_new => {
                 self.bytes += SERIES_BYTES;
+                self.spare_series.take();
                 entry.insert(Series { time: point.start, value: Value::Zero, seen: now })
             }
             Entry::Vacant(entry) => {
                 counts.dropped.first += 1;
                 self.bytes += SERIES_BYTES + heap;
+                self.spare_series.take();
                 undo.steps.push(Step::Advanced(Advance { id, time, previous: None, delta: Value::Zero }));
                 entry.insert(Series { time, value: point.value, seen: now });
                 return None;
@@ -154,6 +190,7 @@ impl Store {
     fn take_owed(&mut self, id: SeriesId) -> Option<Value> {
         let owed = self.owed.remove(&id)?;
         self.bytes -= OWED_BYTES + owed.heap_bytes();
+        self.spare_owed.put();
         Some(owed)
     }
 
@@ -164,6 +201,7 @@ impl Store {
         }
         let Some(owed) = self.owed.get_mut(&id) else {
             self.bytes += OWED_BYTES + delta.heap_bytes();
+            self.spare_owed.take();
             self.owed.insert(id, delta);
             return true;
         };
@@ -183,21 +221,34 @@ impl Store {
             } else if self.bytes > self.limits.max_bytes {
                 &mut forgotten.memory
             } else {
-                return;
+                break;
             };
             *count += 1;
-            let Some((id, series)) = self.series.pop_front() else { return };
+            let Some((id, series)) = self.series.pop_front() else { break };
             self.bytes -= SERIES_BYTES + series.value.heap_bytes();
+            self.spare_series.put();
             self.known_from = self.known_from.max(series.seen.saturating_add(1));
             forgotten.owed += u64::from(self.take_owed(id).is_some());
+        }
+        self.give_back();
+    }
+
+    /// Gives back the places that are too many.
+    fn give_back(&mut self) {
+        if self.spare_series.overflows(self.series.len()) {
+            self.series.shrink_to_fit();
+        }
+        if self.spare_owed.overflows(self.owed.len()) {
+            self.owed.shrink_to_fit();
         }
     }
 
     /// Puts back a series as it was, as the one most recently seen.
     pub(crate) fn put_back(&mut self, id: SeriesId, series: Series, owed: Option<Value>) {
         self.bytes += SERIES_BYTES + series.value.heap_bytes();
-        if let Some(before) = self.series.insert(id, series) {
-            self.bytes -= SERIES_BYTES + before.value.heap_bytes();
+        match self.series.insert(id, series) {
+            Some(before) => self.bytes -= SERIES_BYTES + before.value.heap_bytes(),
+            None => self.spare_series.take(),
         }
         if let Some(owed) = owed {
             self.owe(id, owed);
@@ -212,6 +263,7 @@ impl Store {
                 Step::Settled { id, owed } => self.owe_again(id, owed, &mut undone),
             }
         }
+        self.give_back();
         undone
     }
 
@@ -226,6 +278,7 @@ impl Store {
             self.bytes -= SERIES_BYTES + series.value.heap_bytes();
             undone.lost += u64::from(self.take_owed(id).is_some());
             self.series.remove(&id);
+            self.spare_series.put();
             return;
         };
         self.bytes = self.bytes + value.heap_bytes() - series.value.heap_bytes();

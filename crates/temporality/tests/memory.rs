@@ -1,0 +1,117 @@
+//! What is remembered, counted by the allocator: it takes no more than is said of it, whatever was there before.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that are in use.
+struct Counting;
+
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+#[expect(
+    unsafe_code,
+    reason = "an allocator is unsafe to write; this one only counts and leaves the rest to the system's"
+)]
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        USED.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: see above.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        USED.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: see above.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[cfg(test)]
+mod remembered {
+    use std::sync::atomic::Ordering;
+
+    use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+    use opentelemetry_proto::tonic::metrics::v1::{
+        AggregationTemporality, Histogram, HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics,
+        Sum, metric, number_data_point,
+    };
+    use prost::Message;
+    use weir_temporality::{Converter, Limits, Undo};
+
+    use super::USED;
+
+    const LIMIT: usize = 4 << 20;
+    const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
+    const BUCKETS: usize = 1000;
+
+    fn request(name: String, data: metric::Data) -> Vec<u8> {
+        let metrics = vec![Metric { name, data: Some(data), ..Metric::default() }];
+        let scope_metrics = vec![ScopeMetrics { metrics, ..ScopeMetrics::default() }];
+        let resource_metrics = vec![ResourceMetrics { scope_metrics, ..ResourceMetrics::default() }];
+        ExportMetricsServiceRequest { resource_metrics }.encode_to_vec()
+    }
+
+    fn sum(number: usize, time_unix_nano: u64) -> Vec<u8> {
+        let value = Some(number_data_point::Value::AsInt(i64::try_from(time_unix_nano).unwrap()));
+        let data_points =
+            vec![NumberDataPoint { start_time_unix_nano: 1, time_unix_nano, value, ..NumberDataPoint::default() }];
+        let sum = Sum { data_points, aggregation_temporality: CUMULATIVE, is_monotonic: true };
+        request(format!("sum {number}"), metric::Data::Sum(sum))
+    }
+
+    fn histogram(number: usize) -> Vec<u8> {
+        // Counts that cannot be packed.
+        let bucket_counts: Vec<u64> = (0..BUCKETS as u64).map(|bucket| bucket << 40 | 0xff_ffff_ffff).collect();
+        let explicit_bounds = (1..BUCKETS).map(|bound| bound as f64).collect();
+        let (count, time_unix_nano) = (bucket_counts.iter().sum(), 10);
+        let point = HistogramDataPoint {
+            time_unix_nano,
+            count,
+            bucket_counts,
+            explicit_bounds,
+            ..HistogramDataPoint::default()
+        };
+        let data = Histogram { data_points: vec![point], aggregation_temporality: CUMULATIVE };
+        request(format!("histogram {number}"), metric::Data::Histogram(data))
+    }
+
+    /// Converts what one point is.
+    fn convert(converter: &mut Converter, request: &[u8], now: u64) -> Undo {
+        converter.convert(request, now).unwrap().undo
+    }
+
+    /// In one test, as there is one allocator.
+    #[test]
+    fn what_is_forgotten_leaves_nothing_behind() {
+        let before = USED.load(Ordering::Relaxed);
+        let used = || USED.load(Ordering::Relaxed) - before;
+        let mut converter = Converter::new(Limits { max_bytes: LIMIT, ..Limits::default() }, 0);
+
+        // As many sums as there is room for, then histograms in their place.
+        (0..2 * LIMIT / 96).for_each(|number| drop(convert(&mut converter, &sum(number, 10), 10)));
+        let sums = converter.series();
+        assert!(used() <= LIMIT, "{} bytes for {sums} sums", used());
+        (0..2 * LIMIT / BUCKETS).for_each(|number| drop(convert(&mut converter, &histogram(number), 10)));
+        let histograms = converter.series();
+        assert!(histograms < sums / 8 && used() <= LIMIT, "{} bytes for {histograms} histograms", used());
+
+        // All of them leave, and what was owed is settled.
+        converter.set_max_bytes(0);
+        assert!(converter.series() == 0 && used() < LIMIT / 1000, "{} bytes for nothing", used());
+        converter.set_max_bytes(LIMIT);
+        let numbers = 0..LIMIT / 300;
+        numbers.clone().for_each(|number| drop(convert(&mut converter, &sum(number, 20), 20)));
+        let refused: Vec<_> = numbers.clone().map(|number| convert(&mut converter, &sum(number, 30), 30)).collect();
+        numbers.clone().for_each(|number| drop(convert(&mut converter, &sum(number, 40), 40)));
+        let owed: u64 = refused.into_iter().map(|undo| converter.undo(undo).owed).sum();
+        assert_eq!(owed, numbers.len() as u64);
+        assert!(used() <= converter.bytes(), "{} bytes for {}", used(), converter.bytes());
+        numbers.clone().for_each(|number| drop(convert(&mut converter, &sum(number, 50), 50)));
+        assert_eq!(converter.series(), numbers.len());
+        assert!(used() <= converter.bytes(), "{} bytes for {}", used(), converter.bytes());
+    }
+}
