@@ -18,6 +18,8 @@ const PER_BYTE: Duration = Duration::from_nanos(1_000_000_000 / (64 * 1024));
 /// A body gets room for less than this many times what has arrived of it. Each step copies what is there: with large
 /// steps that is a seventh of the body at most.
 const GROWTH: usize = 8;
+/// The same while memory is scarce, and others may need what is not used yet: then all of it may be copied once.
+const SCARCE_GROWTH: usize = 2;
 
 /// While memory is scarce, a body makes place for others that sends nothing for this long, or less than 16 KiB in each
 /// such time.
@@ -44,10 +46,10 @@ impl Filled {
 }
 
 /// Room for a body of `length` bytes of which `arrived` are here: such a part of it that the last step has all of it.
-fn room_for(arrived: usize, length: usize) -> usize {
+fn room_for(arrived: usize, length: usize, growth: usize) -> usize {
     let mut room = length;
-    while room / GROWTH >= arrived {
-        room /= GROWTH;
+    while room / growth >= arrived {
+        room /= growth;
     }
     room
 }
@@ -103,7 +105,8 @@ impl BodyReader {
             }
             let n = self.rest.len().min(length - filled.len());
             if n > filled.room() {
-                let room = room_for(filled.len() + n, length);
+                let growth = if self.permit.is_scarce() { SCARCE_GROWTH } else { GROWTH };
+                let room = room_for(filled.len() + n, length, growth);
                 let front = if stays && room == length { buffer::front_for(length, &mut self.permit) } else { 0 };
                 self.enlarge(&mut filled, front, room).await?;
             }
@@ -206,20 +209,22 @@ impl BodyReader {
 mod tests {
     use super::*;
 
+    const LENGTHS: [usize; 8] = [1, 7, 8, 9, 100, 16 << 10, 1_600_000, 16 << 20];
+
     #[test]
     fn room_is_bounded_by_what_has_arrived_and_ends_with_all_of_it() {
-        for length in [1, 7, 8, 9, 100, 16 << 10, 1_600_000, 16 << 20] {
+        for (growth, length) in [GROWTH, SCARCE_GROWTH].into_iter().flat_map(|growth| LENGTHS.map(|n| (growth, n))) {
             for arrived in [1, 2, 9, 100, 16 << 10, 1 << 20, length / 2, length].into_iter().filter(|n| *n <= length) {
                 let arrived = arrived.max(1);
-                let room = room_for(arrived, length);
-                assert!(arrived <= room && room <= length && room < GROWTH * arrived, "{arrived} of {length}: {room}");
+                let room = room_for(arrived, length, growth);
+                assert!(arrived <= room && room <= length && room < growth * arrived, "{arrived} of {length}: {room}");
             }
             let (mut arrived, mut copied) = (1, 0);
-            while room_for(arrived, length) < length {
-                copied += room_for(arrived, length);
-                arrived = room_for(arrived, length) + 1;
+            while room_for(arrived, length, growth) < length {
+                copied += room_for(arrived, length, growth);
+                arrived = room_for(arrived, length, growth) + 1;
             }
-            assert!(copied <= length / (GROWTH - 1), "{copied} of {length}");
+            assert!(copied <= length / (growth - 1), "{copied} of {length}");
         }
     }
 }

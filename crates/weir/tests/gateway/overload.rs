@@ -211,6 +211,35 @@ async fn make_place(pause: Duration) {
     }
 }
 
+/// While memory is scarce, a body has hardly more of it than has arrived: as many as send the beginning have room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_not_arrived_of_bodies_takes_no_room_from_others() {
+    const BODY: usize = 7_000_000;
+    let sink = sink("{}").await;
+    let settings = Settings { memory: 64 << 20, ..settings() };
+    let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], settings).await;
+    let head = http::head("POST", "/v1/traces", PROTOBUF, &format!("content-length: {BODY}\r\n"));
+    let beginning = [&head[..], &[0; BODY / 8 + 1_000]].concat();
+    let mut slow = tokio::task::JoinSet::new();
+    for _ in 0..12 {
+        let mut stream = TcpStream::connect(gateway.at.http).await.unwrap();
+        stream.write_all(&beginning).await.unwrap();
+        slow.spawn(async move {
+            // Fast enough not to make place.
+            while stream.write_all(&[0; 4_000]).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+    }
+    let used = async || gateway.scrape().await.get("weir_memory_used_bytes");
+    let half = gateway.scrape().await.get("weir_memory_budget_bytes") / 2.0;
+    eventually("they hold most of the memory", async || used().await > 1.3 * half).await;
+    for number in 0..10 {
+        let answer = Grpc::connect(gateway.at.grpc).await.export(&payload::encoded(1 + number, 20, 100_000)).await;
+        assert_eq!(answer.code, OK, "request {number}: {answer:?}");
+    }
+}
+
 /// Half of them cannot be there at once; none waits for the others for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_requests_that_arrive_together_are_taken_or_refused() {
