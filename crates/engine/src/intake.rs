@@ -7,6 +7,7 @@ mod receipt;
 mod select;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -27,7 +28,8 @@ use crate::receive::BySignal;
 use crate::rules::{Delta, Processed, Removed, Rules, Taken};
 use crate::settings::{Copies, LAST_ANSWERS};
 use crate::store::Store;
-use receipt::{Offer, Receipt};
+use receipt::{Offer, Receipt, retry_after};
+use turns::Turns;
 
 pub(crate) use prepare::{Arrived, Enriched, Unprepared};
 pub(crate) use select::Selection;
@@ -60,6 +62,8 @@ pub(crate) enum Obstacle {
     DiskFails,
     /// The same, and the disk does not answer.
     DiskHangs,
+    /// So many are at work on others that its turn did not come.
+    Busy,
 }
 
 /// The way of a request into one pipeline.
@@ -139,8 +143,7 @@ pub(crate) struct Intake {
     /// None: what no backend takes in time is held in memory.
     store: Option<Store>,
     drain_deadline: OnceLock<Instant>,
-    /// Who converts to delta, see [`Intake::turn`].
-    conversions: tokio::sync::RwLock<()>,
+    turns: Turns,
     /// Items answered OK that no pipeline takes, because of their namespaces.
     pub(crate) unclaimed: BySignal,
 }
@@ -156,7 +159,7 @@ impl Intake {
             spill_after,
             store,
             drain_deadline: OnceLock::new(),
-            conversions: tokio::sync::RwLock::default(),
+            turns: Turns::new(),
             unclaimed: BySignal::default(),
         }
     }
@@ -236,7 +239,9 @@ impl Intake {
     /// went away) decides at once; it changes nothing about what is owed.
     pub(crate) async fn accept(&self, arrived: Arrived) -> Verdict {
         let heavy = self.is_heavy(&arrived);
-        let turn = self.turn(arrived.signal, heavy).await;
+        let Some(turn) = self.turns.wait(heavy, self.converts(arrived.signal)).await else {
+            return Verdict::Refused(Obstacle::Busy, retry_after());
+        };
         let prepared = if heavy {
             // The others have a worker of their own meanwhile.
             tokio::task::block_in_place(|| self.prepare(arrived))
@@ -252,17 +257,9 @@ impl Intake {
         receipt.verdict().await
     }
 
-    /// Conversion to delta has one request at a time at a pipeline's series. Whoever would wait long for that waits here,
-    /// and keeps no worker from serving others: a heavy request is converted beside no other.
-    async fn turn(&self, signal: Signal, heavy: bool) -> Option<Turn<'_>> {
-        if !self.routes().of(signal).any(|route| route.rules.as_ref().is_some_and(|rules| rules.delta.is_some())) {
-            return None;
-        }
-        Some(if heavy {
-            Turn::Alone(self.conversions.write().await)
-        } else {
-            Turn::Beside(self.conversions.read().await)
-        })
+    /// Whether some pipeline converts requests of this signal to delta.
+    fn converts(&self, signal: Signal) -> bool {
+        self.routes().of(signal).any(|route| route.rules.as_ref().is_some_and(|rules| rules.delta.is_some()))
     }
 
     /// Whether work on a request is better done where it keeps no other from being served, if there is such a place.
@@ -306,12 +303,6 @@ impl Intake {
         }
         Receipt { intake: self, ticket, offers, decided: false }
     }
-}
-
-/// Whoever has it may convert to delta.
-enum Turn<'a> {
-    Alone(#[expect(dead_code, reason = "held, not looked at")] tokio::sync::RwLockWriteGuard<'a, ()>),
-    Beside(#[expect(dead_code, reason = "held, not looked at")] tokio::sync::RwLockReadGuard<'a, ()>),
 }
 
 /// What a pipeline will be offered.

@@ -22,10 +22,11 @@ pub(crate) enum Reason {
     Aborted,
     Unauthenticated,
     Disk,
+    Busy,
 }
 
 /// Label values, in the order of [`Reason`].
-pub(crate) const REASONS: [&str; 10] = [
+pub(crate) const REASONS: [&str; 11] = [
     "malformed",
     "too_large",
     "no_memory",
@@ -36,6 +37,7 @@ pub(crate) const REASONS: [&str; 10] = [
     "aborted",
     "unauthenticated",
     "disk",
+    "busy",
 ];
 
 /// A refusal as it is answered.
@@ -93,6 +95,7 @@ impl Refusal {
             Obstacle::DiskHangs => {
                 (Reason::Disk, "the disk does not answer, and not every backend took the data in time; try again")
             }
+            Obstacle::Busy => (Reason::Busy, "many large requests are being processed; try again"),
         };
         Self::passing(reason, message.to_owned(), retry_after)
     }

@@ -197,11 +197,16 @@ impl Weir {
         self.logs().into_iter().filter(|line| line["message"] == message).collect()
     }
 
-    /// A figure of `/proc/PID/status`, in bytes.
+    /// A figure of `/proc/PID/status` about memory, in bytes.
     pub(crate) fn memory(&self, field: &str) -> u64 {
+        self.status(field) * 1024
+    }
+
+    /// A figure of `/proc/PID/status`.
+    pub(crate) fn status(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
         let line = status.lines().find(|line| line.starts_with(field)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 }
 

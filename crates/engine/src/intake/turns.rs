@@ -1,0 +1,81 @@
+//! Who may work on a request now, and who waits: what takes long is done by few at a time, and keeps no worker from serving
+//! others. Whoever waits holds what the request has paid for.
+
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+
+/// How long a request waits for its turn before it is refused: half of what clients wait for an answer, most of them.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The turns of all requests.
+#[derive(Debug)]
+pub(super) struct Turns {
+    /// Work on heavy requests: one for each core, as more of them at once get nothing done sooner, and each thread has some
+    /// memory of its own.
+    heavy: Semaphore,
+    /// Who converts to delta.
+    conversions: RwLock<()>,
+}
+
+/// Whoever has it may begin.
+#[derive(Debug)]
+pub(super) enum Turn<'a> {
+    Light,
+    Heavy(#[expect(dead_code, reason = "held, not looked at")] SemaphorePermit<'a>),
+    /// A heavy request is converted beside no other.
+    Alone(#[expect(dead_code, reason = "held, not looked at")] RwLockWriteGuard<'a, ()>),
+    Beside(#[expect(dead_code, reason = "held, not looked at")] RwLockReadGuard<'a, ()>),
+}
+
+impl Turns {
+    pub(super) fn new() -> Self {
+        Self::for_cores(available_parallelism().map_or(1, usize::from))
+    }
+
+    fn for_cores(cores: usize) -> Self {
+        Self { heavy: Semaphore::new(cores), conversions: RwLock::default() }
+    }
+
+    /// Waits for the turn of a request, in their order; `None` when it does not come in time. Conversion to delta has one
+    /// request at a time at a pipeline's series: whoever would wait long for that waits here. Of heavy ones there is but one
+    /// then, which needs no turn beside that: those who convert wait for nobody else.
+    pub(super) async fn wait(&self, heavy: bool, converts: bool) -> Option<Turn<'_>> {
+        match (heavy, converts) {
+            (false, false) => Some(Turn::Light),
+            (true, false) => timeout(PATIENCE, self.heavy.acquire()).await.ok()?.ok().map(Turn::Heavy),
+            (true, true) => timeout(PATIENCE, self.conversions.write()).await.ok().map(Turn::Alone),
+            (false, true) => timeout(PATIENCE, self.conversions.read()).await.ok().map(Turn::Beside),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn heavy_requests_wait_for_a_core_and_not_for_long() {
+        let turns = Turns::for_cores(2);
+        let first = turns.wait(true, false).await;
+        let second = turns.wait(true, false).await;
+        assert!(first.is_some() && second.is_some());
+        assert!(turns.wait(true, false).await.is_none(), "there is no third core");
+        assert!(turns.wait(false, false).await.is_some(), "small ones do not wait");
+        assert!(turns.wait(true, true).await.is_some(), "nor do those who convert");
+        let (_, third) = tokio::join!(async { drop(first) }, turns.wait(true, false));
+        assert!(third.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_ever_for_a_conversion() {
+        let turns = Turns::for_cores(1);
+        let beside = [turns.wait(false, true).await, turns.wait(false, true).await];
+        assert!(beside.iter().all(Option::is_some) && turns.wait(true, true).await.is_none());
+        drop(beside);
+        let alone = turns.wait(true, true).await;
+        assert!(alone.is_some() && turns.wait(false, true).await.is_none());
+    }
+}
