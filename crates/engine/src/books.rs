@@ -1,4 +1,4 @@
-//! Promise P4: the books of one pipeline, exact at any moment.
+//! Promise P4 (ENGINE-1): the books of one pipeline, exact at any moment.
 //!
 //! `accepted + recovered = delivered + filtered + dropped{reason} + rejected{code} + pending` holds after every entry,
 //! because each is made under one lock. Items whose client has not been answered yet are `waiting`: not accepted, not pending.

@@ -1,4 +1,4 @@
-//! Promise P3: one ledger of bytes that every payload draws from before a byte of it is buffered.
+//! Promise P3 (ENGINE-2): one ledger of bytes that every payload draws from before a byte of it is buffered.
 //!
 //! A [`Permit`] travels with the bytes it stands for (see [`Charged`]) and goes back when the last reference to them
 //! is dropped, so the ledger cannot disagree with what is in memory. It does not know what the bytes are for.

@@ -151,15 +151,16 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   weir run examples/quickstart.yaml
   weir run pipelines/ secrets.yaml --listen 0.0.0.0 --memory 1GiB
-  weir run quickstart.yaml --grpc-port 0 --http-port 0     (ports that are free; the log tells which)
+  weir run quickstart.yaml --grpc-port 0 --http-port 0    (free ports; the log tells which)
+  weir run quickstart.yaml --no-data-dir                  (nothing on disk; see below)
 
-  weir run quickstart.yaml --no-data-dir                   (nothing on disk; see below)
+What a backend does not take at once is written to the data directory before the client gets its OK: it survives the \
+end of this process and of the machine, and is delivered when the backend takes it. With --no-data-dir it is held in \
+memory instead, and lost with the process.
 
-What a backend does not take at once is written to the data directory before the client gets its OK: it survives the
-end of this process and of the machine, and is delivered when the backend takes it. With --no-data-dir it is held in
-memory instead, and lost with the process. Outputs go through the proxies that the environment variables HTTPS_PROXY,
-HTTP_PROXY and NO_PROXY name. On SIGTERM or Ctrl-C, what is under way is finished first; another signal,
-a second later or more, ends at once.";
+Outputs go through the proxies that the environment variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY name.
+
+On SIGTERM or Ctrl-C, what is under way is finished first; another signal, a second later or more, ends at once.";
 
 /// Headings of the options.
 const PORTS: &str = "Ports";
@@ -193,13 +194,13 @@ pub(crate) struct RunArgs {
     /// Port of the health check; 0 picks a free one
     #[arg(long, help_heading = PORTS, value_name = "PORT", default_value_t = settings::HEALTH_PORT)]
     pub(crate) health_port: u16,
-    /// Memory for payloads, for example 512MiB [default: 75 % of the cgroup's limit, else 512MiB]
+    /// Memory budget, for example 512MiB: the process stays under it plus 32 MB [default: 75 % of the cgroup's limit, else 512MiB]
     #[arg(long, help_heading = MEMORY, value_name = "SIZE", value_parser = limits::parse_size)]
     pub(crate) memory: Option<usize>,
     /// Where data is kept that no backend has taken [default: $XDG_STATE_HOME/weir, else ~/.local/state/weir]
     #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Keep it in memory only: acknowledged data is lost when this process ends
+    /// Keep such data in memory only: it is lost when this process ends
     #[arg(long, help_heading = DATA_DIRECTORY, conflicts_with = "data_dir")]
     pub(crate) no_data_dir: bool,
     /// When data is forced to the disk: before its client is answered, regularly, or when the kernel likes
@@ -264,9 +265,9 @@ Examples:
   weir try pipelines/ --input sample.json --pipeline shop  of one pipeline only
   weir try pipeline.yaml --input - --format json < sample  for programs
 
-A sample is an OTLP/JSON document (an export request, with resourceSpans, resourceMetrics or
-resourceLogs), or several of them, one after the other: what the Collector's file exporter writes
-will do. Exit code 1 if a rule fails for an item.";
+A sample is an OTLP/JSON document (an export request, with resourceSpans, resourceMetrics or resourceLogs), or \
+several of them, one after the other: what the Collector's file exporter writes will do. Exit code 1 if a rule fails \
+for an item.";
 
 #[derive(Args, Debug)]
 #[command(after_help = TRY_EXAMPLES)]

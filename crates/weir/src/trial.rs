@@ -24,7 +24,7 @@ const CONTEXT: usize = 3;
 /// Prints what becomes of the sample in each pipeline.
 pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
     if args.input == Path::new("-") && args.paths.iter().any(|path| path == Path::new("-")) {
-        bail!("cannot read both configuration and sample from it: only one of them can be the standard input");
+        bail!("cannot read both the configuration and the sample from the standard input: name a file for one of them");
     }
     let Some(mut plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
     if let Some(name) = &args.pipeline {

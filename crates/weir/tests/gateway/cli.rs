@@ -166,7 +166,7 @@ async fn a_directory_of_json_and_the_standard_input_are_read() {
     }
     let ended = weir(&["try", "-", "--input", "-"]).await;
     assert_eq!(ended.code, Some(1));
-    assert!(ended.err.contains("only one of them can be the standard input"), "{}", ended.err);
+    assert!(ended.err.contains("from the standard input: name a file for one of them"), "{}", ended.err);
     let ended = weir(&["check", "-", "-"]).await;
     assert_eq!(
         (ended.code, ended.err.as_str()),
