@@ -64,6 +64,8 @@ pub(crate) enum Obstacle {
     DiskHangs,
     /// So many are at work on others that its turn did not come.
     Busy,
+    /// Data points in it came before, in a request that is not decided, or was refused meanwhile.
+    Repeated,
 }
 
 /// The way of a request into one pipeline.
@@ -294,7 +296,7 @@ impl Intake {
             let Prepared { pipeline, pieces, removed, taken } = prepared;
             let claim = |(body, items): (Bytes, u64)| Obligation::new(body, items, &ticket, &pipeline.account);
             let claims = pieces.into_iter().map(claim).collect();
-            Offer { pipeline, claims, removed, taken }
+            Offer { pipeline, claims, removed, taken, reliance: None }
         };
         let offers: Vec<_> = prepared.into_iter().map(offer).collect();
         // Only now: a pipeline must not finish the first claim while the ticket does not know of the last.

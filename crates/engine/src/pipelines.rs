@@ -365,7 +365,10 @@ fn remember(state: &dyn State, routes: &Routes) {
     for route in &routes.routes {
         let Some(delta) = route.rules.as_ref().and_then(|rules| rules.delta.as_ref()) else { continue };
         let id = &route.pipeline.account.id;
-        if let Err(error) = state.put(&state_name(id), &delta.snapshot()) {
+        // Points of a request that was not accepted must not be taken for duplicates by the next process.
+        let none = || io::Error::other("the disk has not said what became of the last requests");
+        let written = delta.snapshot().ok_or_else(none).and_then(|snapshot| state.put(&state_name(id), &snapshot));
+        if let Err(error) = written {
             tracing::warn!(pipeline = id, %error, "cannot write down what is remembered of metric series");
         }
     }

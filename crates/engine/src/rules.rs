@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use weir_otlp::NoRoom;
 use weir_ottl::{Filter, Limits, Options, Tally, Transform};
 use weir_plan::{Pipeline, Processing, Signal, Temporality};
-use weir_temporality::{Converter, Undo};
+use weir_temporality::{Converter, Reliance, Undo};
 
 use crate::budget::{self, Permit, Purse, Shortage};
 use crate::seldom::Seldom;
@@ -86,6 +86,7 @@ pub(crate) struct Memory<'a> {
 pub(crate) struct Taken {
     converter: Arc<Mutex<Converter>>,
     undo: Option<Undo>,
+    reliance: Option<Reliance>,
     /// Pays for it.
     permit: Permit,
     converted: weir_temporality::Counts,
@@ -336,9 +337,10 @@ impl Delta {
         self.converter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that is remembered, for the next process.
-    pub(crate) fn snapshot(&self) -> Vec<u8> {
-        self.converter.lock().unwrap_or_else(PoisonError::into_inner).snapshot()
+    /// All that is remembered, for the next process; `None` while nobody knows whether all of it was accepted.
+    pub(crate) fn snapshot(&self) -> Option<Vec<u8>> {
+        let converter = self.converter.lock().unwrap_or_else(PoisonError::into_inner);
+        converter.is_decided().then(|| converter.snapshot())
     }
 
     /// What became of the points of accepted requests.
@@ -362,7 +364,7 @@ impl Delta {
         let mut converter = self.converter.lock().unwrap_or_else(PoisonError::into_inner);
         let converted = converter.convert_within(work.bytes(), unix_nanos, &mut pay).map_err(|NoRoom| shortage)?;
         drop(converter);
-        let (counts, undo) = (converted.counts, converted.undo);
+        let (counts, undo, reliance) = (converted.counts, converted.undo, converted.reliance);
         if let Cow::Owned(request) = converted.request {
             // Of what the conversion took, this is for the request; the rest was for the way back, and in passing.
             if let Some(paid) = permit.split_off(request.capacity().min(permit.bytes())) {
@@ -373,7 +375,7 @@ impl Delta {
         permit.shrink_to(undo.bytes());
         work.remove(Removed::new("temporality", counts.dropped.total()));
         let (converter, total) = (Arc::clone(&self.converter), Arc::clone(&self.counts));
-        Ok(Some(Taken { converter, undo: Some(undo), permit, converted: counts, counts: total }))
+        Ok(Some(Taken { converter, undo: Some(undo), reliance, permit, converted: counts, counts: total }))
     }
 }
 
@@ -383,10 +385,11 @@ impl Taken {
         self.permit.bytes()
     }
 
-    /// The request is accepted.
-    pub(crate) fn keep(mut self) {
+    /// What came of the request is accepted; and what else has to be, before its client is told so.
+    pub(crate) fn keep(mut self) -> Option<Reliance> {
         self.undo = None;
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&self.converted);
+        self.reliance.take()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::Converted;
 use crate::counts::Counts;
 use crate::identity::Common;
 use crate::point::{self, Kind, Point};
-use crate::series::{Observation, Store};
+use crate::series::{Observation, Store, Traces};
 use crate::undo::{Step, Undo};
 
 const AGGREGATION_TEMPORALITY: u32 = 2;
@@ -37,19 +37,24 @@ pub(crate) fn convert<'a>(
     room: Room<'_>,
 ) -> Result<Converted<'a>, NoRoom> {
     store.set_now(now);
+    store.conversion += 1;
     let rewriter = Rewriter::new(request);
-    let (counts, undo) = (Counts::default(), Undo::default());
-    let mut pass = Pass { request, store, room, scratch: 0, rewriter, counts, undo };
+    let (counts, traces) = (Counts::default(), Traces::default());
+    let mut pass = Pass { request, store, room, scratch: 0, rewriter, counts, traces };
     let done = pass.request();
-    let Pass { store, mut room, rewriter, counts, undo, .. } = pass;
+    let Pass { store, mut room, rewriter, counts, traces: Traces { steps, relies_until }, .. } = pass;
     let made = done.and_then(|()| match rewriter.is_changed() {
         true => rewriter.finish(&mut room).map(Cow::Owned),
         false => Ok(Cow::Borrowed(request)),
     });
     match made {
-        Ok(request) => Ok(Converted { request, counts, undo }),
+        Ok(request) => {
+            let reliance = (relies_until > 0).then(|| store.conversions.rely_on(relies_until));
+            let undo = Undo { steps, open: store.conversions.open(store.conversion) };
+            Ok(Converted { request, counts, undo, reliance })
+        }
         Err(no_room) => {
-            store.undo(undo);
+            store.undo(steps);
             Err(no_room)
         }
     }
@@ -63,7 +68,7 @@ struct Pass<'a, 'store, 'room> {
     scratch: usize,
     rewriter: Rewriter<'a>,
     counts: Counts,
-    undo: Undo,
+    traces: Traces,
 }
 
 /// What the data of a metric became.
@@ -188,12 +193,12 @@ impl<'a> Pass<'a, '_, '_> {
         // Without a time, the order in which points come has to do.
         let time = if point.time == 0 { self.store.now } else { point.time };
         let observation = Observation { start: point.start, time, value };
-        let steps = self.undo.steps.len();
+        let steps = self.traces.steps.len();
         // Two at most: the point, and what its series was owed.
-        self.room.reserve(&mut self.undo.steps, 2)?;
-        let delta = self.store.advance(id, observation, &mut self.counts, &mut self.undo);
+        self.room.reserve(&mut self.traces.steps, 2)?;
+        let delta = self.store.advance(id, observation, &mut self.counts, &mut self.traces);
         self.store.forget(&mut self.counts.forgotten);
-        self.room.take(self.undo.steps[steps..].iter().map(Step::heap_bytes).sum())?;
+        self.room.take(self.traces.steps[steps..].iter().map(Step::heap_bytes).sum())?;
         let Some((start, delta)) = delta else { return Ok(false) };
         // What comes behind it in the data has its place already, but this may be longer than what it was.
         let rest = data.range().end - message.field_range().start;

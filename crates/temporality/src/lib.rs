@@ -15,6 +15,8 @@
 //! - **DELTA-3** after every conversion, what is remembered takes at most `Limits::max_bytes`; what leaves for want of
 //!   memory is counted.
 //! - **DELTA-4** every data point of a request is converted, passed on or dropped, and counted as such.
+//! - **DELTA-5** a request of which points were dropped because of others that came before relies on these: it says so
+//!   as long as what brought them may be undone.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +27,7 @@ mod histogram;
 mod identity;
 mod packed;
 mod point;
+mod reliance;
 mod series;
 mod snapshot;
 mod undo;
@@ -34,6 +37,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 pub use counts::{Counts, Dropped, Forgotten, Passed};
+pub use reliance::Reliance;
 pub use snapshot::SnapshotError;
 pub use undo::{Undo, Undone};
 use weir_otlp::{NoRoom, Room};
@@ -72,6 +76,8 @@ pub struct Converted<'a> {
     pub counts: Counts,
     /// Takes the conversion back, should the request be refused. Dropped once the request is accepted.
     pub undo: Undo,
+    /// What has to be accepted as well before this request is (DELTA-5).
+    pub reliance: Option<Reliance>,
 }
 
 impl Converter {
@@ -108,7 +114,10 @@ impl Converter {
     /// (DELTA-1). A series that stands where the conversion left it goes back; to one that has moved on since, the
     /// delta is owed, and added to its next one.
     pub fn undo(&mut self, undo: Undo) -> Undone {
-        self.store.undo(undo)
+        let Undo { steps, open } = undo;
+        let undone = self.store.undo(steps);
+        open.take_back();
+        undone
     }
 
     /// From now on, what is remembered takes at most `bytes`; what had to be forgotten for that.
@@ -129,8 +138,13 @@ impl Converter {
         self.store.bytes()
     }
 
-    /// All that is remembered, for [`Converter::restore`] in the next process. To be taken when no request is under
-    /// way and no more will be converted.
+    /// Whether every conversion stands or was taken back.
+    pub fn is_decided(&self) -> bool {
+        !self.store.conversions.any_open(u64::MAX)
+    }
+
+    /// All that is remembered, for [`Converter::restore`] in the next process. To be taken when everything
+    /// [is decided](Converter::is_decided) and no more will be converted.
     pub fn snapshot(&self) -> Vec<u8> {
         snapshot::encode(&self.store)
     }

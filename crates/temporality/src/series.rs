@@ -10,7 +10,8 @@ use hashlink::linked_hash_map::Entry;
 use crate::Limits;
 use crate::counts::{Counts, Forgotten};
 use crate::identity::{BuildIdHasher, SeriesId};
-use crate::undo::{Advance, Step, Undo, Undone};
+use crate::reliance::Conversions;
+use crate::undo::{Advance, Step, Undone};
 use crate::value::Value;
 
 /// What a series takes: its id, its last point, the two links of the list, and its share of the table, which is least
@@ -60,6 +61,16 @@ pub(crate) struct Series {
     pub(crate) value: Value,
     /// When it came, by the caller's clock.
     pub(crate) seen: u64,
+    /// In which conversion; 0 when it was in an earlier process.
+    pub(crate) conversion: u64,
+}
+
+/// What a conversion leaves behind beside its request.
+#[derive(Debug, Default)]
+pub(crate) struct Traces {
+    pub(crate) steps: Vec<Step>,
+    /// It left out points because of conversions up to this one, of which some may still be taken back; 0: of none.
+    pub(crate) relies_until: u64,
 }
 
 /// A cumulative point of a series.
@@ -88,6 +99,9 @@ pub(crate) struct Store {
     pub(crate) known_from: u64,
     /// The latest time the caller told.
     pub(crate) now: u64,
+    /// Number of the last conversion.
+    pub(crate) conversion: u64,
+    pub(crate) conversions: Conversions,
 }
 
 impl Store {
@@ -101,6 +115,8 @@ impl Store {
             bytes: 0,
             known_from: now,
             now,
+            conversion: 0,
+            conversions: Conversions::default(),
         }
     }
 
@@ -118,15 +134,15 @@ impl Store {
     }
 
     /// Makes `point` the last one of its series. Returns the start time and the value of the delta that it is, or
-    /// `None` when it is none and was counted as dropped.
+    /// `None` when it is none and was counted as dropped (DELTA-5).
     pub(crate) fn advance(
         &mut self,
         id: SeriesId,
         point: Observation,
         counts: &mut Counts,
-        undo: &mut Undo,
+        traces: &mut Traces,
     ) -> Option<(u64, Value)> {
-        let (now, time, heap) = (self.now, point.time, point.value.heap_bytes());
+        let (now, conversion, time, heap) = (self.now, self.conversion, point.time, point.value.heap_bytes());
         // A series that is known to be new counted nothing at its start: its first point is a delta like any other.
         let is_new = point.start >= self.known_from && point.start != 0 && point.start < time;
         let series = match self.series.entry(id) {
@@ -137,51 +153,59 @@ impl Store {
                 }
                 Ordering::Equal => {
                     entry.to_back();
-                    entry.get_mut().seen = now;
+                    let series = entry.get_mut();
+                    series.seen = now;
                     counts.dropped.duplicate += 1;
+                    if self.conversions.is_open(series.conversion) {
+                        traces.relies_until = traces.relies_until.max(series.conversion);
+                    }
                     return None;
                 }
                 // Not a sight of the series: one whose clock was set back begins anew when it has become stale.
                 Ordering::Less => {
                     counts.dropped.out_of_order += 1;
+                    // Nobody knows which one included it.
+                    if self.conversions.any_open(entry.get().conversion) {
+                        traces.relies_until = traces.relies_until.max(entry.get().conversion);
+                    }
                     return None;
                 }
             },
             Entry::Vacant(entry) if is_new => {
                 self.bytes += SERIES_BYTES;
                 self.spare_series.take();
-                entry.insert(Series { time: point.start, value: Value::Zero, seen: now })
+                entry.insert(Series { time: point.start, value: Value::Zero, seen: now, conversion: 0 })
             }
             Entry::Vacant(entry) => {
                 counts.dropped.first += 1;
                 self.bytes += SERIES_BYTES + heap;
                 self.spare_series.take();
-                undo.steps.push(Step::Advanced(Advance { id, time, previous: None, delta: Value::Zero }));
-                entry.insert(Series { time, value: point.value, seen: now });
+                traces.steps.push(Step::Advanced(Advance { id, time, previous: None, delta: Value::Zero }));
+                entry.insert(Series { time, value: point.value, seen: now, conversion });
                 return None;
             }
         };
         let change = point.value.since(&series.value);
-        let latest = Series { time, value: point.value, seen: now };
-        let Series { time: start, value: previous, .. } = mem::replace(series, latest);
-        self.bytes = self.bytes + heap - previous.heap_bytes();
+        let previous = mem::replace(series, Series { time, value: point.value, seen: now, conversion });
+        let start = previous.time;
+        self.bytes = self.bytes + heap - previous.value.heap_bytes();
         let delta = counts.changed(change);
         let own = delta.clone().unwrap_or(Value::Zero);
-        undo.steps.push(Step::Advanced(Advance { id, time, previous: Some((start, previous)), delta: own }));
+        traces.steps.push(Step::Advanced(Advance { id, time, previous: Some(previous), delta: own }));
         let mut delta = delta?;
-        self.settle(id, &mut delta, &mut counts.forgotten, undo);
+        self.settle(id, &mut delta, &mut counts.forgotten, &mut traces.steps);
         Some((start, delta))
     }
 
     /// Adds to a delta what its series is owed.
-    fn settle(&mut self, id: SeriesId, delta: &mut Value, forgotten: &mut Forgotten, undo: &mut Undo) {
+    fn settle(&mut self, id: SeriesId, delta: &mut Value, forgotten: &mut Forgotten, steps: &mut Vec<Step>) {
         // Nearly always there is nothing owed to anybody.
         if self.owed.is_empty() {
             return;
         }
         let Some(owed) = self.take_owed(id) else { return };
         if delta.add(&owed) {
-            undo.steps.push(Step::Settled { id, owed });
+            steps.push(Step::Settled { id, owed });
         } else {
             forgotten.owed += 1;
         }
@@ -255,9 +279,9 @@ impl Store {
         }
     }
 
-    pub(crate) fn undo(&mut self, undo: Undo) -> Undone {
+    pub(crate) fn undo(&mut self, steps: Vec<Step>) -> Undone {
         let mut undone = Undone::default();
-        for step in undo.steps.into_iter().rev() {
+        for step in steps.into_iter().rev() {
             match step {
                 Step::Advanced(advance) => self.take_back(advance, &mut undone),
                 Step::Settled { id, owed } => self.owe_again(id, owed, &mut undone),
@@ -274,15 +298,16 @@ impl Store {
             return;
         };
         undone.restored += 1;
-        let Some((time, value)) = previous else {
+        let Some(previous) = previous else {
             self.bytes -= SERIES_BYTES + series.value.heap_bytes();
             undone.lost += u64::from(self.take_owed(id).is_some());
             self.series.remove(&id);
             self.spare_series.put();
             return;
         };
-        self.bytes = self.bytes + value.heap_bytes() - series.value.heap_bytes();
-        (series.time, series.value) = (time, value);
+        self.bytes = self.bytes + previous.value.heap_bytes() - series.value.heap_bytes();
+        // When it was last seen remains: series stand in that order.
+        *series = Series { seen: series.seen, ..previous };
     }
 
     fn owe_again(&mut self, id: SeriesId, delta: Value, undone: &mut Undone) {

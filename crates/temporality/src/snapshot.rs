@@ -80,7 +80,8 @@ pub(crate) fn decode(snapshot: &[u8], limits: Limits, now: u64) -> Result<Store,
         // Seen later than now is seen by a clock that has been set back since.
         let seen = message.fixed64(4).min(now);
         let value = message.message(5).map_or(Value::Zero, decode_value);
-        store.put_back(id, Series { time: message.fixed64(3), value, seen }, message.message(6).map(decode_value));
+        let series = Series { time: message.fixed64(3), value, seen, conversion: 0 };
+        store.put_back(id, series, message.message(6).map(decode_value));
         store.forget(&mut Forgotten::default());
     }
     Ok(store)

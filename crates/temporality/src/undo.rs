@@ -1,13 +1,16 @@
 //! What it takes to take a conversion back.
 
 use crate::identity::SeriesId;
+use crate::reliance::Open;
+use crate::series::Series;
 use crate::value::Value;
 
-/// Takes one conversion back, once: `Converter::undo`.
-#[derive(Debug, Default)]
+/// Takes one conversion back, once: `Converter::undo`. Dropped, the conversion stands.
+#[derive(Debug)]
 pub struct Undo {
     /// In the order in which they were done.
     pub(crate) steps: Vec<Step>,
+    pub(crate) open: Open,
 }
 
 /// A change to a series.
@@ -32,8 +35,8 @@ pub(crate) struct Advance {
     /// Time of the point. While the conversion can be undone, a series at this time is where the point left it: the
     /// time of a series only goes up, or back by an undo.
     pub(crate) time: u64,
-    /// Time and value of the series before; `None` when the point was its first.
-    pub(crate) previous: Option<(u64, Value)>,
+    /// The series before; `None` when the point was its first.
+    pub(crate) previous: Option<Series>,
     /// The delta that the point became; zero when it was dropped.
     pub(crate) delta: Value,
 }
@@ -61,7 +64,7 @@ impl Step {
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Self::Advanced(Advance { previous, delta, .. }) => {
-                previous.as_ref().map_or(0, |(_, value)| value.heap_bytes()) + delta.heap_bytes()
+                previous.as_ref().map_or(0, |series| series.value.heap_bytes()) + delta.heap_bytes()
             }
             Self::Settled { owed, .. } => owed.heap_bytes(),
         }

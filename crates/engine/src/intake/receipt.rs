@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use weir_temporality::Reliance;
 
 use super::{Intake, Obstacle, Verdict};
 use crate::obligation::{Obligation, Ticket};
@@ -19,7 +20,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// When no pipeline is well and one is full, a client waits this much longer for room before it is refused.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
-/// How often it looks.
+/// Whoever repeats what is not decided yet waits this much longer than `spill_after` for that.
+const OTHERS_PATIENCE: Duration = Duration::from_secs(1);
+/// How often they look.
 const ROOM_CHECK: Duration = Duration::from_millis(20);
 
 /// How often a client that waits for the disk looks whether that answers.
@@ -40,6 +43,8 @@ pub(super) struct Offer {
     pub(super) removed: Vec<Removed>,
     /// What its rules remember of the request.
     pub(super) taken: Option<Taken>,
+    /// What else has to be accepted first, since points were left out because of it.
+    pub(super) reliance: Option<Reliance>,
 }
 
 impl Offer {
@@ -47,18 +52,23 @@ impl Offer {
         self.taken.is_some() || !self.removed.is_empty()
     }
 
+    /// It is known what becomes of the claims. Of a request that is refused, what was delivered here all the same must not
+    /// be converted again when it returns.
+    fn decide(&mut self) {
+        if let Some(taken) = self.taken.take()
+            && !self.claims.iter().any(|claim| claim.was_withdrawn())
+        {
+            self.reliance = taken.keep();
+        }
+    }
+
     /// The request is answered. What rules removed is in the books once the client does not keep it any more.
     fn settle(&mut self, refused: bool) {
+        self.decide();
         let books = &self.pipeline.account.books;
         for removed in self.removed.drain(..).filter(|_| !refused) {
             books.filter(removed.reason, removed.items);
             removed.count();
-        }
-        // Of a refused request, what was delivered here all the same must not be converted again when it returns.
-        if let Some(taken) = self.taken.take()
-            && !self.claims.iter().any(|claim| claim.was_withdrawn())
-        {
-            taken.keep();
         }
     }
 
@@ -79,6 +89,21 @@ pub(super) struct Receipt<'a> {
 
 impl Receipt<'_> {
     pub(super) async fn verdict(mut self) -> Verdict {
+        let deadline = Instant::now() + self.intake.spill_after + OTHERS_PATIENCE;
+        let obstacle = self.secure().await;
+        // Now, so that others who rely on it need not wait for those on whom this one does.
+        self.offers.iter_mut().for_each(Offer::decide);
+        let withdrawn = self.ticket.was_withdrawn();
+        let refused = withdrawn || !self.others_are_accepted(deadline).await;
+        self.offers.iter_mut().for_each(|offer| offer.settle(refused));
+        match refused {
+            true => Verdict::Refused(if withdrawn { obstacle } else { Obstacle::Repeated }, retry_after()),
+            false => Verdict::Secured,
+        }
+    }
+
+    /// Until it is known what becomes of all claims. What stands in the way, should any of them be withdrawn.
+    async fn secure(&mut self) -> Obstacle {
         self.spill_for_laggards();
         self.wait_until(Instant::now() + self.patience()).await;
         let store = self.intake.store.as_ref().filter(|store| store.is_working());
@@ -87,12 +112,16 @@ impl Receipt<'_> {
         {
             self.decided = true;
             if !self.put(store, |_| true) {
-                return self.withdraw(Obstacle::Full);
+                self.withdraw();
+                return Obstacle::Full;
             }
             // The writer withdraws what it cannot put on disk, unless the disk hangs.
             self.wait_for_writer(store).await;
             let obstacle = self.obstacle();
-            return if self.ticket.is_secured() { self.answer(obstacle) } else { self.withdraw(obstacle) };
+            if !self.ticket.is_secured() {
+                self.withdraw();
+            }
+            return obstacle;
         }
         self.wait_for_room(Instant::now() + ROOM_PATIENCE).await;
         if let Some(deadline) = self.intake.drain_deadline.get() {
@@ -251,14 +280,15 @@ impl Receipt<'_> {
     /// Answers now, from memory: hold what is open where there is room. Where there is none, a pipeline's own oldest data
     /// makes room if its backend takes nothing anyway, or if another pipeline would otherwise go without; in all other
     /// cases the client is refused and nothing is lost.
-    fn decide(&mut self) -> Verdict {
+    fn decide(&mut self) -> Obstacle {
         self.decided = true;
         let obstacle = self.obstacle();
         if self.ticket.is_secured() {
-            return self.answer(obstacle);
+            return obstacle;
         }
         if self.intake.is_draining() || self.intake.store.is_some() {
-            return self.withdraw(obstacle);
+            self.withdraw();
+            return obstacle;
         }
         let places: Vec<Place<'_>> =
             self.offers.iter().filter(|offer| !offer.claims.is_empty()).map(Place::find).collect();
@@ -267,22 +297,27 @@ impl Receipt<'_> {
             places.iter().for_each(Place::hold);
         } else {
             places.iter().for_each(Place::release);
-            return self.withdraw(obstacle);
+            self.withdraw();
         }
-        self.answer(obstacle)
+        obstacle
     }
 
     /// Gives everything that is still open back to the client.
-    fn withdraw(&mut self, obstacle: Obstacle) -> Verdict {
+    fn withdraw(&mut self) {
         self.decided = true;
         self.offers.iter().flat_map(|offer| &offer.claims).for_each(|claim| claim.withdraw());
-        self.answer(obstacle)
     }
 
-    fn answer(&mut self, obstacle: Obstacle) -> Verdict {
-        let refused = self.ticket.was_withdrawn();
-        self.offers.iter_mut().for_each(|offer| offer.settle(refused));
-        if refused { Verdict::Refused(obstacle, retry_after()) } else { Verdict::Secured }
+    /// Whether all is accepted because of which points were left out of this request; waits for it until `deadline`.
+    async fn others_are_accepted(&self, deadline: Instant) -> bool {
+        let reliances = || self.offers.iter().filter_map(|offer| offer.reliance.as_ref());
+        while reliances().any(|reliance| reliance.holds().is_none())
+            && Instant::now() < deadline
+            && !self.intake.has_ended()
+        {
+            tokio::time::sleep(ROOM_CHECK).await;
+        }
+        reliances().all(|reliance| reliance.holds() == Some(true))
     }
 
     /// Those that take something of the request: one whose rules left nothing of it has no say.
@@ -298,7 +333,7 @@ impl Receipt<'_> {
             // The writer says what becomes of it.
             Some(store) if self.put(store, |_| true) => {}
             Some(_) => {
-                self.withdraw(Obstacle::Full);
+                self.withdraw();
             }
             None => {
                 self.decide();

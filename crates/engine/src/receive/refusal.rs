@@ -23,10 +23,11 @@ pub(crate) enum Reason {
     Unauthenticated,
     Disk,
     Busy,
+    Repeated,
 }
 
 /// Label values, in the order of [`Reason`].
-pub(crate) const REASONS: [&str; 11] = [
+pub(crate) const REASONS: [&str; 12] = [
     "malformed",
     "too_large",
     "no_memory",
@@ -38,6 +39,7 @@ pub(crate) const REASONS: [&str; 11] = [
     "unauthenticated",
     "disk",
     "busy",
+    "repeated",
 ];
 
 /// A refusal as it is answered.
@@ -96,6 +98,10 @@ impl Refusal {
                 (Reason::Disk, "the disk does not answer, and not every backend took the data in time; try again")
             }
             Obstacle::Busy => (Reason::Busy, "many large requests are being processed; try again"),
+            Obstacle::Repeated => (
+                Reason::Repeated,
+                "the same data points came before, in a request that is not decided or was refused; try again",
+            ),
         };
         Self::passing(reason, message.to_owned(), retry_after)
     }

@@ -3,6 +3,7 @@
 mod buckets;
 mod model;
 mod passing;
+mod reliance;
 mod rules;
 mod snapshot;
 mod undo;

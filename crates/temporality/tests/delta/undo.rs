@@ -176,7 +176,7 @@ struct World {
 
 impl World {
     fn send(&mut self, request: Vec<u8>) {
-        let Converted { request: converted, counts, undo } =
+        let Converted { request: converted, counts, undo, .. } =
             self.converter.convert(&request, self.time).expect("a valid request");
         if counts.dropped.first == 1 {
             self.baseline = Some(value(&request));

@@ -1,28 +1,54 @@
-//! Conversion to delta over the end of a process.
+//! Conversion to delta over the end of a process, and with points that come twice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::data_dir::DataDir;
-use crate::support::backend::Backend;
+use crate::support::backend::{Backend, Say};
 use crate::support::eventually;
-use crate::support::grpc::{Grpc, OK, frame};
-use crate::support::process::{Weir, manifest};
-use crate::support::signals::{counter, deltas};
+use crate::support::grpc::{Answer, Grpc, OK, UNAVAILABLE, frame};
+use crate::support::process::{DEAF, Weir, manifest};
+use crate::support::signals::{counter, counter_of, deltas};
 
 async fn count(weir: &Weir, second: u64, value: i64) {
-    let path = weir_plan::Signal::Metrics.grpc_method();
-    let answer = Grpc::connect(weir.grpc).await.call(path, None, frame(&counter(second, value), false)).await;
+    let answer = export(&Grpc::connect(weir.grpc).await, &counter(second, value)).await;
     assert_eq!(answer.code, OK, "{answer:?}");
+}
+
+async fn export(client: &Grpc, request: &[u8]) -> Answer {
+    client.call(weir_plan::Signal::Metrics.grpc_method(), None, frame(request, false)).await
+}
+
+/// A pipeline to a backend that wants deltas.
+fn converting(backend: &Backend) -> String {
+    manifest("backend", backend.address)
+        .replace("TracePipeline", "MetricPipeline")
+        .replace("    otlp:\n", "    otlp:\n      temporality: delta\n")
+}
+
+/// What a backend has taken of all counters.
+fn arrived(backend: &Backend) -> Vec<i64> {
+    let taken = backend.captured().into_iter().filter(|request| request.taken);
+    taken.flat_map(|request| deltas(&request.plain)).map(|(_, value)| value).collect()
+}
+
+/// A backend that takes nothing until it is well.
+async fn sick() -> (Backend, Arc<AtomicBool>) {
+    let well = Arc::new(AtomicBool::new(false));
+    let is_well = Arc::clone(&well);
+    let says = move |_, _: &_| match is_well.load(Ordering::SeqCst) {
+        true => Say::Ok,
+        false => Say::Code(14, "later", None),
+    };
+    (Backend::scripted(says).await, well)
 }
 
 #[tokio::test]
 async fn an_orderly_stop_remembers_every_series_and_a_kill_none() {
     let (dir, backend) = (DataDir::new(), Backend::start().await);
-    let manifest = manifest("backend", backend.address)
-        .replace("TracePipeline", "MetricPipeline")
-        .replace("    otlp:\n", "    otlp:\n      temporality: delta\n");
+    let manifest = converting(&backend);
     let start = async || Weir::start(&manifest, &["--data-dir", dir.arg()]).await;
-    let arrived = || -> Vec<i64> {
-        backend.captured().iter().flat_map(|request| deltas(&request.plain)).map(|(_, value)| value).collect()
-    };
+    let arrived = || arrived(&backend);
 
     let mut weir = start().await;
     count(&weir, 1, 10).await;
@@ -41,4 +67,82 @@ async fn an_orderly_stop_remembers_every_series_and_a_kill_none() {
     count(&weir, 5, 31).await;
     eventually("counting begins anew", async || arrived() == [5, 7, 1]).await;
     drop(weir);
+}
+
+/// Whichever of two is the duplicate: it is not safe because of one that is not.
+#[tokio::test]
+async fn a_repeated_point_is_refused_with_the_first_and_taken_when_it_is_sent_again() {
+    let (dir, (backend, well)) = (DataDir::new(), sick().await);
+    let arguments = ["--data-dir", dir.arg(), "--spill-after", "500ms"];
+    let weir = Weir::start_under(&DEAF, &converting(&backend), &arguments).await;
+    count(&weir, 1, 10).await;
+
+    let client = Grpc::connect(weir.grpc).await;
+    assert_eq!(export(&client, &counter_of("other", 1, 100)).await.code, OK);
+
+    weir.limit_files(Some(0));
+    let once = counter(2, 15);
+    let with_other = [counter(2, 15), counter_of("other", 2, 103)].concat();
+    for (one, other) in [(&once, &once), (&once, &with_other), (&with_other, &once)] {
+        let (one, other) = tokio::join!(export(&client, one), export(&client, other));
+        assert_eq!([one.code, other.code], [UNAVAILABLE; 2], "{one:?} {other:?}");
+        assert!(one.retry_after.is_some() && other.retry_after.is_some(), "{one:?} {other:?}");
+    }
+
+    weir.limit_files(None);
+    well.store(true, Ordering::SeqCst);
+    eventually("they are taken", async || export(&client, &with_other).await.code == OK).await;
+    eventually("they arrive", async || arrived(&backend) == [5, 3]).await;
+    assert_eq!(export(&client, &with_other).await.code, OK);
+    count(&weir, 3, 22).await;
+    eventually("they have arrived once", async || arrived(&backend) == [5, 3, 7]).await;
+}
+
+/// Both are acknowledged when the first is.
+#[tokio::test]
+async fn a_repeated_point_is_acknowledged_with_the_first() {
+    let (dir, (backend, well)) = (DataDir::new(), sick().await);
+    let weir = Weir::start(&converting(&backend), &["--data-dir", dir.arg(), "--spill-after", "500ms"]).await;
+    count(&weir, 1, 10).await;
+    let client = Grpc::connect(weir.grpc).await;
+    let request = counter(2, 15);
+    let (one, other) = tokio::join!(export(&client, &request), export(&client, &request));
+    assert_eq!([one.code, other.code], [OK; 2], "{one:?} {other:?}");
+    weir.kill().await;
+
+    well.store(true, Ordering::SeqCst);
+    let _weir = Weir::start(&converting(&backend), &["--data-dir", dir.arg()]).await;
+    eventually("what was acknowledged arrives", async || arrived(&backend) == [5]).await;
+}
+
+/// Nobody knows of the first one any more.
+#[tokio::test]
+async fn a_repeated_point_is_not_acknowledged_before_a_kill() {
+    let (dir, (backend, well)) = (DataDir::new(), sick().await);
+    let arguments = ["--data-dir", dir.arg(), "--spill-after", "1h"];
+    let weir = Weir::start(&converting(&backend), &arguments).await;
+    count(&weir, 1, 10).await;
+
+    let client = Grpc::connect(weir.grpc).await;
+    let waits = |request: Vec<u8>| {
+        let client = client.clone();
+        let path = weir_plan::Signal::Metrics.grpc_method();
+        tokio::spawn(async move { client.try_call(path, frame(&request, false)).await })
+    };
+    let first = waits(counter(2, 15));
+    eventually("the first is under way", async || !backend.captured().is_empty()).await;
+    let second = waits(counter(2, 15));
+    // What is sent later is answered, many times.
+    for _ in 0..20 {
+        assert_eq!(export(&client, &counter_of("other", 1, 1)).await.code, OK);
+    }
+    weir.kill().await;
+    assert_eq!((first.await.unwrap(), second.await.unwrap()), (None, None), "neither is acknowledged");
+
+    well.store(true, Ordering::SeqCst);
+    let weir = Weir::start(&converting(&backend), &arguments).await;
+    for (second, value) in [(2, 15), (3, 22)] {
+        count(&weir, second, value).await;
+    }
+    eventually("counting begins anew", async || arrived(&backend) == [7]).await;
 }

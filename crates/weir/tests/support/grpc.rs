@@ -81,8 +81,13 @@ impl Grpc {
 
     /// Exports to a server that may die of it; `None` when there is no whole answer.
     pub(crate) async fn try_export(&self, message: &[u8]) -> Option<Answer> {
-        let body = Full::new(Bytes::from(frame(message, false))).boxed();
-        super::in_time("gRPC call", self.exchange(EXPORT_TRACES, &[], body)).await.ok()
+        self.try_call(EXPORT_TRACES, frame(message, false)).await
+    }
+
+    /// The same with any body.
+    pub(crate) async fn try_call(&self, path: &str, body: Vec<u8>) -> Option<Answer> {
+        let body = Full::new(Bytes::from(body)).boxed();
+        super::in_time("gRPC call", self.exchange(path, &[], body)).await.ok()
     }
 
     /// Exports a compressed request.
