@@ -104,7 +104,7 @@ impl Frames {
                 step = length;
                 piece = Piece::Head { length, fields };
             }
-            Place::Elsewhere => return None,
+            Place::Elsewhere => step = bytes.len(),
         }
         *bytes = &bytes[step..];
         Some(piece)

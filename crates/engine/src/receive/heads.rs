@@ -10,9 +10,10 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
@@ -51,6 +52,8 @@ pub(super) struct Heads<T> {
     frames: Frames,
     /// Bytes of heads since requests had their turn.
     taken: usize,
+    /// What was read with them, for after that.
+    rest: Option<Rest>,
     /// The head that has begun.
     partial: Option<Partial>,
     fields: Fields,
@@ -59,6 +62,13 @@ pub(super) struct Heads<T> {
     /// What was paid for last.
     keeps: usize,
     kept: Arc<Kept>,
+}
+
+/// What was read and is not handed out yet.
+#[derive(Debug)]
+struct Rest {
+    bytes: Bytes,
+    _permit: Permit,
 }
 
 /// The buffer that the library reads into, as far as that can be told from outside.
@@ -70,14 +80,14 @@ struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    /// Notes that `read` bytes came where there was so much `room`, behind `held` bytes of a frame that is not complete.
-    /// With more room than was left it is another buffer, or the same after all of it was used. What may be before the
-    /// frame in a buffer that grew is less than the frame.
-    fn note(&mut self, room: usize, read: usize, held: usize) {
+    /// Notes that there is so much `room`, behind `held` bytes of a frame that is not complete. With more of it than was
+    /// left this is another buffer, or the same after all of it was used. What may be before the frame in a buffer that grew
+    /// is less than the frame.
+    fn note(&mut self, room: usize, held: usize) {
         if room > self.left {
             self.bytes = room + 2 * held;
         }
-        self.left = room - read;
+        self.left = room;
     }
 }
 
@@ -201,6 +211,7 @@ impl<T> Heads<T> {
             funds,
             frames: Frames::of_client(),
             taken: 0,
+            rest: None,
             partial: None,
             fields: Fields::default(),
             trailers: Trailers::default(),
@@ -215,8 +226,11 @@ impl<T> Heads<T> {
         Arc::clone(&self.kept)
     }
 
-    /// Goes over what the client said; fails when there is no room for a head.
-    fn follow(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    /// Goes over what the client said, until there were enough heads; how far. The library has so much `room` for it. Fails
+    /// when there is no room for a head.
+    fn follow(&mut self, said: &[u8], room: usize) -> io::Result<usize> {
+        self.buffer.note(room, self.frames.held());
+        let mut bytes = said;
         while let Some(piece) = self.frames.next(&mut bytes) {
             match piece {
                 Piece::Other => {}
@@ -227,10 +241,17 @@ impl<T> Heads<T> {
                     self.trailers.bytes += length;
                     self.pay_for_part(length, 0)?;
                 }
-                Piece::Ends => self.end()?,
+                Piece::Ends => {
+                    self.end()?;
+                    if self.taken >= BYTES_AT_ONCE {
+                        break;
+                    }
+                }
             }
         }
-        Ok(())
+        let now = said.len() - bytes.len();
+        self.buffer.left -= now;
+        Ok(now)
     }
 
     /// A head begins, or goes on in another frame.
@@ -273,6 +294,33 @@ fn enough(is_paid: bool) -> io::Result<()> {
     if is_paid { Ok(()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
 }
 
+impl<T: AsyncRead + Unpin> Heads<T> {
+    /// Reads what there is, and keeps what is for later.
+    fn poll_fresh(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let (before, room) = (into.filled().len(), into.remaining());
+        ready!(Pin::new(&mut self.inner).poll_read(cx, into))?;
+        let fresh = &into.filled()[before..];
+        let now = self.follow(fresh, room)?;
+        let later = &fresh[now..];
+        if !later.is_empty() {
+            let permit = self.funds.find(|budget| budget.try_take(later.len()));
+            let _permit = permit.ok_or(io::ErrorKind::OutOfMemory)?;
+            self.rest = Some(Rest { bytes: Bytes::copy_from_slice(later), _permit });
+            into.set_filled(before + now);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Hands out more of what was read before.
+    fn hand_out(&mut self, mut rest: Rest, into: &mut ReadBuf<'_>) -> io::Result<()> {
+        let room = into.remaining();
+        let now = self.follow(&rest.bytes[..rest.bytes.len().min(room)], room)?;
+        into.put_slice(&rest.bytes.split_to(now));
+        self.rest = Some(rest).filter(|rest| !rest.bytes.is_empty());
+        Ok(())
+    }
+}
+
 impl<T: AsyncRead + Unpin> AsyncRead for Heads<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.taken >= BYTES_AT_ONCE {
@@ -280,14 +328,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heads<T> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let (before, room) = (into.filled().len(), into.remaining());
-        let read = Pin::new(&mut self.inner).poll_read(cx, into)?;
-        let fresh = &into.filled()[before..];
-        if !fresh.is_empty() {
-            let held = self.frames.held();
-            self.buffer.note(room, fresh.len(), held);
-            self.follow(fresh)?;
-        }
+        let read = match self.rest.take() {
+            Some(rest) => Poll::Ready(self.hand_out(rest, into)?),
+            None => self.poll_fresh(cx, into)?,
+        };
         // Only now: what is here is in time, however busy the process was.
         if let Some(partial) = &mut self.partial
             && partial.timeout.as_mut().poll(cx).is_ready()
@@ -347,6 +391,17 @@ mod tests {
         [&[high, middle, low, kind, flags, 0, 0, 0, 1][..], &vec![7; length]].concat()
     }
 
+    /// Follows all of it.
+    fn follow(heads: &mut Heads<()>, mut said: &[u8]) -> io::Result<()> {
+        while !said.is_empty() {
+            let left = heads.buffer.left;
+            let room = if left < said.len() { said.len().max(READ_BUFFER_BYTES) } else { left };
+            let now = heads.follow(said, room)?;
+            said = &said[now..];
+        }
+        Ok(())
+    }
+
     fn heads(room: usize) -> (Heads<()>, Budget) {
         let budget = Budget::new(room);
         (Heads::new((), Funds([Budget::new(0), budget.clone()])), budget)
@@ -360,15 +415,15 @@ mod tests {
         let end = [frame(CONTINUATION, END_HEADERS, 200), frame(0, END_HEADERS, 5000)].concat();
         for piece in [1, 7, 100, 10_000] {
             let (mut heads, budget) = heads(200_000);
-            said[..few].chunks(piece).for_each(|piece| heads.follow(piece).unwrap());
-            assert!((2000..10_000).contains(&budget.used()), "{}", budget.used());
-            said[few..].chunks(piece).for_each(|piece| heads.follow(piece).unwrap());
+            said[..few].chunks(piece).for_each(|piece| follow(&mut heads, piece).unwrap());
+            assert!((8000..20_000).contains(&budget.used()), "{}", budget.used());
+            said[few..].chunks(piece).for_each(|piece| follow(&mut heads, piece).unwrap());
             assert!((100_000..200_000).contains(&budget.used()), "{}", budget.used());
-            end.chunks(piece).for_each(|piece| heads.follow(piece).unwrap());
+            end.chunks(piece).for_each(|piece| follow(&mut heads, piece).unwrap());
             assert_eq!((budget.used(), heads.taken), (0, 2 * HEAD_BYTES + 3200));
         }
         let (mut heads, _) = heads(50_000);
-        assert_eq!(heads.follow(&said).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+        assert_eq!(follow(&mut heads, &said).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
     }
 
     /// Each in a frame of its own, with padding and a priority before and after.
@@ -382,16 +437,15 @@ mod tests {
         };
         for piece in [1, 5, 10_000] {
             let (mut heads, budget) = heads(6 * (EACH + OVERHEAD_BYTES));
-            heads.follow(PREFACE).unwrap();
-            heads.buffer.bytes = READ_BUFFER_BYTES;
-            frame(0).chunks(piece).for_each(|piece| heads.follow(piece).unwrap());
+            follow(&mut heads, PREFACE).unwrap();
+            frame(0).chunks(piece).for_each(|piece| follow(&mut heads, piece).unwrap());
             assert_eq!((budget.used(), heads.kept.is_little()), (0, true), "the first is set aside");
             for number in 1..7 {
-                frame(number).chunks(piece).for_each(|piece| heads.follow(piece).unwrap());
+                frame(number).chunks(piece).for_each(|piece| follow(&mut heads, piece).unwrap());
                 assert_eq!(budget.used(), usize::from(number) * (EACH + OVERHEAD_BYTES));
             }
             assert!(heads.kept.is_little());
-            let more = heads.follow(&frame(7));
+            let more = follow(&mut heads, &frame(7));
             assert_eq!(more.unwrap_err().kind(), io::ErrorKind::OutOfMemory);
         }
     }
@@ -401,12 +455,12 @@ mod tests {
     async fn what_is_remembered_of_a_head_that_went_on_is_paid_for() {
         let (mut heads, budget) = heads(400_000);
         let path = [0x44, 2, b'/', b'a'];
-        heads.follow(PREFACE).unwrap();
-        heads.follow(&[&[0, 0, 4, HEADERS, 0, 0, 0, 0, 1][..], &path].concat()).unwrap();
+        follow(&mut heads, PREFACE).unwrap();
+        follow(&mut heads, &[&[0, 0, 4, HEADERS, 0, 0, 0, 0, 1][..], &path].concat()).unwrap();
         // Fields whose name the table of every connection has, without a value.
         let mut more = frame(CONTINUATION, END_HEADERS, 2000);
         more[9..].chunks_mut(2).for_each(|field| field.copy_from_slice(&[0x0e, 0]));
-        heads.follow(&more).unwrap();
+        follow(&mut heads, &more).unwrap();
         assert!(budget.used() > 100_000, "{}", budget.used());
         drop(heads);
         assert_eq!(budget.used(), 0);
@@ -416,13 +470,15 @@ mod tests {
     #[test]
     fn a_buffer_is_as_large_as_there_was_room_in_it() {
         let mut buffer = ReadBuffer::default();
-        buffer.note(8192, 8000, 0);
-        buffer.note(192, 100, 8000);
-        assert_eq!((buffer.bytes, buffer.left), (8192, 92));
-        buffer.note(16_393 - 8100, 5, 8100);
+        buffer.note(8192, 0);
+        buffer.left = 192;
+        buffer.note(192, 8000);
+        assert_eq!(buffer.bytes, 8192);
+        buffer.left = 92;
+        buffer.note(16_393 - 8100, 8100);
         assert_eq!(buffer.bytes, 16_393 + 8100, "there may be as much before it");
-        buffer.note(8288, 8288, 8105);
-        buffer.note(8192, 1, 0);
+        buffer.left = 0;
+        buffer.note(8192, 0);
         assert_eq!(buffer.bytes, 8192);
     }
 
@@ -450,31 +506,37 @@ mod tests {
     #[test]
     fn other_protocols_are_none_of_its_business() {
         let (mut heads, budget) = heads(1 << 20);
-        heads.follow(b"PRI * HTTP/1.1\r\n\r\n").unwrap();
-        heads.follow(&frame(HEADERS, 0, 300)).unwrap();
+        follow(&mut heads, b"PRI * HTTP/1.1\r\n\r\n").unwrap();
+        follow(&mut heads, &frame(HEADERS, 0, 300)).unwrap();
         assert_eq!((budget.used(), heads.taken), (0, 0));
     }
 
     #[tokio::test]
     async fn after_some_heads_others_have_their_turn() {
         let (near, mut far) = duplex(1 << 20);
-        let mut near = Heads::new(near, Funds([Budget::new(0), Budget::new(0)]));
-        let head = frame(HEADERS, END_HEADERS, 10);
-        far.write_all(&[PREFACE, &head.repeat(1000)].concat()).await.unwrap();
-        let mut piece = vec![0; PREFACE.len()];
-        near.read_exact(&mut piece).await.unwrap();
-        let mut piece = vec![0; head.len()];
-        let mut most = 0;
-        let mut in_a_row = 0;
-        for _ in 0..1000 {
-            let mut read = std::pin::pin!(unconstrained(near.read_exact(&mut piece)));
-            in_a_row += 1;
-            while poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await.is_pending() {
-                assert!(in_a_row > 0, "it rests once");
-                in_a_row = 0;
-            }
-            most = most.max(in_a_row);
+        let (budget, mut head) = (Budget::new(100_000), frame(HEADERS, END_HEADERS, 10));
+        let mut near = Heads::new(near, Funds([Budget::new(0), budget.clone()]));
+        let mut said = PREFACE.to_vec();
+        for stream in 0..1000_u32 {
+            head[5..9].copy_from_slice(&(2 * stream + 1).to_be_bytes());
+            said.extend_from_slice(&head);
         }
-        assert_eq!(most, 16);
+        far.write_all(&said).await.unwrap();
+        let (mut received, mut in_a_row) = (Vec::new(), 0);
+        let mut piece = [0; READ_BUFFER_BYTES];
+        while received.len() < said.len() {
+            let mut read = std::pin::pin!(unconstrained(near.read(&mut piece)));
+            match poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await {
+                Poll::Pending => in_a_row = 0,
+                Poll::Ready(read) => {
+                    let read = read.unwrap();
+                    in_a_row += read;
+                    received.extend_from_slice(&piece[..read]);
+                }
+            }
+            assert!(in_a_row <= PREFACE.len() + 16 * head.len(), "{in_a_row} bytes");
+        }
+        assert!(received == said);
+        assert_eq!(budget.used(), 0, "what was kept for later was paid for, and is handed out");
     }
 }
