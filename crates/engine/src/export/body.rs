@@ -152,23 +152,27 @@ mod tests {
         assert_eq!(joined[1].as_ptr(), large.as_ptr());
     }
 
+    /// Takes a body as connections do: of a piece of nothing, nothing goes out.
+    async fn write(mut body: Chunks) {
+        let progress = body.progress();
+        while let Some(frame) = body.frame().await {
+            let mut data = frame.unwrap().into_data().unwrap();
+            assert!(!progress.is_sent(), "a piece is left");
+            while data.has_remaining() {
+                data.advance(data.remaining().min(1000));
+            }
+        }
+    }
+
     #[tokio::test]
     async fn a_body_has_gone_out_with_its_last_byte_whatever_pieces_are_empty() {
         let (large, empty) = (Bytes::from(vec![9; COPY_BELOW_BYTES]), Bytes::new());
         let pieces = [vec![large.clone(), empty.clone()], vec![empty.clone(), large, empty]];
         let bodies = pieces.map(|pieces| [Chunks::plain(pieces.clone()), Chunks::grpc(pieces, false)]);
-        for mut body in bodies.into_iter().flatten() {
-            let (progress, mut left) = (body.progress(), body.remaining);
-            while let Some(frame) = body.frame().await {
-                let mut data = frame.unwrap().into_data().unwrap();
-                // Whoever writes stops at the last byte.
-                while data.has_remaining() {
-                    assert!(!progress.is_sent(), "{left} bytes are left");
-                    data.advance(1);
-                    left -= 1;
-                }
-            }
-            assert_eq!((left, progress.is_sent()), (0, true));
+        for body in bodies.into_iter().flatten() {
+            let progress = body.progress();
+            write(body).await;
+            assert!(progress.is_sent());
         }
     }
 
