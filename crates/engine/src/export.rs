@@ -293,11 +293,11 @@ impl Exporter {
             Ok(answering) => answering,
             Err(outcome) => return outcome,
         };
-        let was_sent = progress.is_sent();
         let answer = match Answer::read(response, &self.encode).await {
             Ok(answer) => answer,
             Err(message) => return Outcome::retry(message),
         };
+        let was_sent = progress.is_sent();
         passage.answered();
         if let (Some(tokens), Some(used)) = (&self.oauth2, used)
             && answer.is_unauthenticated()
@@ -309,6 +309,7 @@ impl Exporter {
             Protocol::Http => http::outcome(&answer, &self.encode),
         };
         match outcome {
+            // The head of an answer may come while the request goes out, its end may not.
             Outcome::Delivered { .. } if !was_sent => answer::not_otlp("a success before the request was sent"),
             outcome => outcome,
         }

@@ -22,6 +22,8 @@ mod directories;
 #[cfg(test)]
 mod disk;
 #[cfg(test)]
+mod early;
+#[cfg(test)]
 mod faulty;
 #[cfg(test)]
 mod figures;
