@@ -2,8 +2,10 @@
 //!
 //! The protobuf form is the same for all signals; only JSON names the rejected items differently.
 
-use serde::Deserialize;
-use serde::de::Error as _;
+use std::fmt;
+
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer as _};
 
 use crate::build::Encoder;
 use crate::cursor::{Cursor, Value, fault};
@@ -33,15 +35,15 @@ pub fn partial_success(bytes: &[u8]) -> Result<Option<PartialSuccess>, Error> {
 
 /// Reads an export response in JSON, of any signal. `None` when everything was taken without a word.
 ///
+/// A response is `{}` or speaks of `partialSuccess`. Unlike those of protobuf, its unknown fields are not passed over when
+/// they are all there is: gateways and applications say in JSON, with a status of success, that something went wrong.
+///
 /// # Errors
 /// [`Error::Json`] when the text is not an export response.
 pub fn partial_success_from_json(text: &[u8]) -> Result<Option<PartialSuccess>, Error> {
-    let response: JsonResponse =
-        serde_json::from_slice(text).map_err(|error| Error::json(&error, "partialSuccess".to_owned()))?;
-    if response.error.is_some() {
-        return Err(Error::json(&serde_json::Error::custom("it speaks of an error"), "error".to_owned()));
-    }
-    let partial = response.partial_success.unwrap_or_default();
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let response = json.deserialize_map(JsonResponse).and_then(|partial| json.end().map(|()| partial));
+    let partial = response.map_err(|error| Error::json(&error, "partialSuccess".to_owned()))?;
     let success = PartialSuccess {
         rejected: partial.rejected.map_or(0, |JsonInt(rejected)| rejected),
         message: partial.message.unwrap_or_default(),
@@ -108,13 +110,48 @@ fn read_partial(bytes: &[u8], start: usize, partial: &mut PartialSuccess) -> Res
     Ok(())
 }
 
+/// Reads a response in JSON. A list is none, although serde would take one for any struct.
+struct JsonResponse;
+
+impl<'de> Visitor<'de> for JsonResponse {
+    type Value = JsonPartial;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an export response")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<JsonPartial, A::Error> {
+        let (mut partial, mut is_else) = (None, false);
+        while let Some(field) = fields.next_key()? {
+            match field {
+                JsonField::PartialSuccess => partial = Some(fields.next_value::<Option<JsonPartial>>()?),
+                // No field of OTLP, but what gateways say with status 200 when they did not pass a request on.
+                JsonField::Error if fields.next_value::<Option<IgnoredAny>>()?.is_some() => {
+                    return Err(A::Error::custom("it speaks of an error"));
+                }
+                JsonField::Error => {}
+                JsonField::Other => {
+                    fields.next_value::<IgnoredAny>()?;
+                    is_else = true;
+                }
+            }
+        }
+        match partial {
+            None if is_else => Err(A::Error::custom("it is something else")),
+            partial => Ok(partial.flatten().unwrap_or_default()),
+        }
+    }
+}
+
 #[derive(Deserialize)]
-struct JsonResponse {
+#[serde(field_identifier)]
+enum JsonField {
     #[serde(rename = "partialSuccess", alias = "partial_success")]
-    partial_success: Option<JsonPartial>,
-    /// No field of OTLP, but what gateways say with status 200 when they did not pass a request on.
-    #[serde(alias = "errors")]
-    error: Option<serde::de::IgnoredAny>,
+    PartialSuccess,
+    #[serde(rename = "error", alias = "errors")]
+    Error,
+    #[serde(other)]
+    Other,
 }
 
 #[derive(Deserialize, Default)]

@@ -38,15 +38,16 @@ pub(super) fn about(code: u16) -> Option<About> {
     }
 }
 
-/// OTLP answers are protobuf or JSON. A backend that has nothing to say may leave the body out, and the type with it.
+/// OTLP answers are protobuf or JSON, and say so. A backend that has nothing to say may leave the body out, and the type
+/// with it.
 fn success(answer: &Answer, budget: &Budget) -> Outcome {
     let content_type = answer.content_type();
+    let name = content_type.as_deref().unwrap_or("none");
     if answer.is_cut {
         return answer::not_otlp("a success that is longer than any answer of OTLP");
     }
-    let is_page = content_type.as_deref() == Some("text/html");
-    if answer.body.is_empty() && !is_page {
-        return Outcome::Delivered { rejected: 0, message: String::new() };
+    if answer.body.is_empty() {
+        return without_body(name);
     }
     let encoding = answer.headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok());
     let body = match answer::inflate(encoding, &answer.body, budget) {
@@ -54,13 +55,19 @@ fn success(answer: &Answer, budget: &Budget) -> Outcome {
         Ok(None) => return Outcome::unsent("no memory to read the answer"),
         Err(fault) => return answer::not_otlp(&fault),
     };
-    match content_type.as_deref() {
-        Some("application/json") => answer::taken(weir_otlp::partial_success_from_json(&body)),
-        None | Some("application/x-protobuf" | "application/protobuf" | "application/octet-stream") => {
-            answer::taken(weir_otlp::partial_success(&body))
-        }
-        Some(other) => answer::not_otlp(&format!("a success of type {other:?}")),
+    match name {
+        "application/json" => answer::taken(weir_otlp::partial_success_from_json(&body)),
+        "application/x-protobuf" | "application/protobuf" => answer::taken(weir_otlp::partial_success(&body)),
+        other => answer::not_otlp(&format!("a success of type {other:?}")),
     }
+}
+
+/// A page may be empty, and a gRPC server has its status elsewhere; of these, no body is no success.
+fn without_body(content_type: &str) -> Outcome {
+    if content_type == "text/html" || content_type.starts_with("application/grpc") {
+        return answer::not_otlp(&format!("a success of type {content_type:?}"));
+    }
+    Outcome::Delivered { rejected: 0, message: String::new() }
 }
 
 fn message(answer: &Answer) -> String {
@@ -103,6 +110,42 @@ mod tests {
         assert_eq!(of(Some(About::Data)), [400, 422]);
         assert_eq!(of(Some(About::Size)), [413]);
         assert!(of(Some(About::Unclear)).iter().all(|code| (500..600).contains(code)));
+    }
+
+    #[test]
+    fn a_success_is_an_answer_of_otlp_or_has_no_body() {
+        let is_success = |status, content_type: &'static str, body: &'static str| {
+            let mut headers = HeaderMap::new();
+            if !content_type.is_empty() {
+                headers.insert(header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+            }
+            let answer = Answer::of(status, headers, bytes::Bytes::from_static(body.as_bytes()));
+            matches!(outcome(&answer, &Budget::new(1000)), Outcome::Delivered { rejected: 0, .. })
+        };
+        let (ok, accepted) = (http::StatusCode::OK, http::StatusCode::ACCEPTED);
+        for status in [ok, accepted, http::StatusCode::NO_CONTENT] {
+            for content_type in
+                ["", "text/plain", "application/octet-stream", "application/x-protobuf", "application/json"]
+            {
+                assert!(is_success(status, content_type, ""), "{status} {content_type}");
+            }
+            assert!(!is_success(status, "text/html", "") && !is_success(status, "application/grpc+proto", ""));
+        }
+        for body in ["{}", r#"{"partialSuccess":{}}"#, r#"{"partial_success":null}"#, " {\n}\n"] {
+            assert!(is_success(ok, "application/json; charset=utf-8", body), "{body}");
+        }
+        assert!(
+            is_success(ok, "application/x-protobuf", "\x0a\0")
+                && is_success(accepted, "application/protobuf", "\x0a\0")
+        );
+        for body in ["Error", "Hi", "\x0a\0", "{}"] {
+            for content_type in ["", "application/octet-stream", "text/plain", "text/html", "application/grpc"] {
+                assert!(!is_success(ok, content_type, body), "{content_type}: {body}");
+            }
+        }
+        for body in ["[null,null]", r#"{"code":16,"message":"unauthenticated"}"#, r#"{"success":false}"#] {
+            assert!(!is_success(ok, "application/json", body), "{body}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ fn an_empty_response_is_full_success() {
     assert_eq!(partial_success(b""), Ok(None));
     assert_eq!(partial_success(b"\x0a\x00"), Ok(None));
     assert_eq!(partial_success(b"\x7a\x01x"), Ok(None), "an unknown field");
-    for json in ["{}", "{\"partialSuccess\":null}", "{\"partialSuccess\":{}}", "{\"new\":[1]}"] {
+    for json in ["{}", "{\"partialSuccess\":null}", "{\"partialSuccess\":{}}", "{\"new\":[1],\"partialSuccess\":{}}"] {
         assert_eq!(partial_success_from_json(json.as_bytes()), Ok(None), "{json}");
     }
 }
@@ -40,6 +40,26 @@ fn partial_success_reads_every_spelling_in_json() {
     for json in ["", "[]", "7", r#"{"partialSuccess":{"rejectedSpans":"x"}}"#, r#"{"partialSuccess":7}"#] {
         assert!(matches!(partial_success_from_json(json.as_bytes()), Err(Error::Json { .. })), "{json}");
     }
+}
+
+#[test]
+fn json_that_says_something_but_no_partial_success_is_no_response() {
+    for json in [
+        r#"{"code":16,"message":"unauthenticated"}"#,
+        r#"{"success":false}"#,
+        r#"{"status":"failed","partial":{}}"#,
+        r#"{"error":"log in","partialSuccess":{}}"#,
+        r#"{"errors":["log in"]}"#,
+        "[null,null]",
+        "{} {}",
+        "null",
+        r#""OK""#,
+    ] {
+        assert!(matches!(partial_success_from_json(json.as_bytes()), Err(Error::Json { .. })), "{json}");
+    }
+    // As some backends have it.
+    let both = r#"{"message":"received","partialSuccess":{"rejectedSpans":0,"errorMessage":""},"error":null}"#;
+    assert_eq!(partial_success_from_json(both.as_bytes()), Ok(None));
 }
 
 /// An export response by prost.

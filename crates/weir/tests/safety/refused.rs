@@ -139,6 +139,9 @@ async fn successes_that_are_no_answers_of_otlp_cost_nothing() {
         Say::Raw("application/json", page.as_bytes()),
         Say::Raw("application/json", b"[]"),
         Say::Raw("application/json", br#"{"error": "please log in"}"#),
+        Say::Raw("application/json", br#"{"code": 16, "message": "unauthenticated"}"#),
+        Say::Raw("application/octet-stream", b"Error"),
+        Say::Raw("application/grpc", b""),
     ];
     let over_grpc = [
         Say::Html(page),
