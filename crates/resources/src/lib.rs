@@ -54,4 +54,4 @@ pub use convert::{ConversionError, convert, is_convertible};
 pub use diagnostic::{Diagnostic, PipelineRef, Reason, Report, Severity};
 pub use json::documents;
 pub use load::{Foreign, Loaded, Version, errors, load, load_with};
-pub use source::{MAX_FILE_BYTES, Source, Stamp, read, stamp};
+pub use source::{MAX_BYTES, Source, Stamp, read, stamp};

@@ -189,13 +189,12 @@ impl<'a> Loader<'a> {
 
     /// Reads all documents of a source.
     fn read(&mut self, source: &Source) {
-        let documents = yaml::parse(&source.text);
         let file: Rc<str> = source.name.as_str().into();
-        for error in documents.errors {
+        let errors = yaml::each(&source.text, |root| {
+            self.document(&Node::root(file.clone(), &root, self.findings), true);
+        });
+        for error in errors {
             self.findings.push(Diagnostic::syntax(&file, error));
-        }
-        for root in &documents.roots {
-            self.document(&Node::root(file.clone(), root, self.findings), true);
         }
         self.findings.extend(std::mem::take(&mut self.skipped).into_warning());
     }

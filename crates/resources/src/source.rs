@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 
 use crate::diagnostic::{Diagnostic, Findings, Place, Report};
 
-/// Largest configuration file, in bytes: enough for the pods of a large cluster.
-pub const MAX_FILE_BYTES: u64 = 32 << 20;
+/// All files of a configuration together, in bytes: enough for the pods of a large cluster. They are in memory at once.
+pub const MAX_BYTES: u64 = 32 << 20;
 
 /// One configuration text.
 #[derive(Clone, PartialEq, Eq)]
@@ -39,11 +39,11 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 /// in the order of their names (not those of their subdirectories, and no hidden files).
 ///
 /// # Errors
-/// One diagnostic for each path that is missing, cannot be read, is not UTF-8, is larger than [`MAX_FILE_BYTES`], or
-/// is a directory without such a file, and for a `-` too many.
+/// One diagnostic for each path that is missing, cannot be read, is not UTF-8, is larger than what those before it leave of
+/// [`MAX_BYTES`], or is a directory without such a file, and for a `-` too many.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Report> {
     let findings = Findings::default();
-    let mut sources = Vec::new();
+    let (mut sources, mut left) = (Vec::new(), MAX_BYTES);
     for (number, path) in paths.iter().enumerate() {
         if path == Path::new(STDIN) && paths[..number].contains(path) {
             let message = "cannot read the standard input twice";
@@ -51,7 +51,9 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Report> {
             continue;
         }
         for file in files_of(path, &findings) {
-            sources.extend(read_file(&file, &findings));
+            let source = read_file(&file, left, &findings);
+            left -= source.as_ref().map_or(0, |source| source.text.len() as u64);
+            sources.extend(source);
         }
     }
     if findings.has_errors() { Err(Report { diagnostics: findings.into_sorted() }) } else { Ok(sources) }
@@ -109,9 +111,9 @@ fn files_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// No more than a little over the limit.
-fn content(path: &Path) -> io::Result<Vec<u8>> {
+fn content(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -122,22 +124,22 @@ fn standard_input() -> io::Result<Vec<u8>> {
         return Ok(said.clone());
     }
     let mut bytes = Vec::new();
-    io::stdin().take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    io::stdin().take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(SAID.get_or_init(|| bytes).clone())
 }
 
-fn read_file(path: &Path, findings: &Findings) -> Option<Source> {
+fn read_file(path: &Path, left: u64, findings: &Findings) -> Option<Source> {
     let name = path.to_string_lossy().into_owned();
     let at = Place::whole(&name);
-    let bytes = match if name == STDIN { standard_input() } else { content(path) } {
+    let bytes = match if name == STDIN { standard_input() } else { content(path, left) } {
         Ok(bytes) => bytes,
         Err(error) => {
             findings.push(Diagnostic::error(&at, format!("cannot read file: {error}")));
             return None;
         }
     };
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        let message = format!("cannot read file: it is larger than {} MiB", MAX_FILE_BYTES >> 20);
+    if bytes.len() as u64 > left {
+        let message = format!("cannot read file: with it the configuration is larger than {} MiB", MAX_BYTES >> 20);
         findings.push(Diagnostic::error(&at, message));
         return None;
     }

@@ -92,6 +92,14 @@ impl Documents {
 
 /// Reads all documents of a text.
 pub(crate) fn parse(text: &str) -> Documents {
+    let mut roots = Vec::new();
+    let errors = each(text, |root| roots.push(root));
+    Documents { roots, errors }
+}
+
+/// Gives each document of a text, empty ones left out, before it reads the next one: the nodes of a large text take many
+/// times as much memory. Returns the syntax errors.
+pub(crate) fn each(text: &str, mut take: impl FnMut(Rc<Yaml>)) -> Vec<SyntaxError> {
     let mut documents = Documents { roots: Vec::new(), errors: Vec::new() };
     let mut alias_budget = MAX_ALIAS_WEIGHT;
     for (first_line, text) in split(text.strip_prefix('\u{feff}').unwrap_or(text)) {
@@ -101,9 +109,9 @@ pub(crate) fn parse(text: &str) -> Documents {
         }
         alias_budget = builder.alias_budget;
         documents = builder.documents;
+        documents.roots.drain(..).filter(|root| !matches!(root.content, Content::Null)).for_each(&mut take);
     }
-    documents.roots.retain(|root| !matches!(root.content, Content::Null));
-    documents
+    documents.errors
 }
 
 /// Cuts a text before each `---` line: at the start of a line it is a document marker wherever it stands (YAML 1.2

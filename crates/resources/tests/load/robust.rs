@@ -164,7 +164,7 @@ fn files_that_cannot_be_read_are_all_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     std::fs::write(path("binary.yaml"), b"a: b\nc\xC3\xA9: \xFF\n").unwrap();
-    std::fs::File::create(path("large.yaml")).unwrap().set_len(weir_resources::MAX_FILE_BYTES + 1).unwrap();
+    std::fs::File::create(path("large.yaml")).unwrap().set_len(weir_resources::MAX_BYTES + 1).unwrap();
     std::fs::create_dir(path("empty")).unwrap();
     std::fs::write(path("empty").join("notes.txt"), "a").unwrap();
 
@@ -173,9 +173,22 @@ fn files_that_cannot_be_read_are_all_named() {
     let prefix = format!("{}/", directory.path().display());
     let expected = "binary.yaml:2:5: error: cannot read file: it is not UTF-8; expected YAML text in UTF-8
 empty: error: cannot find configuration: the directory has no YAML or JSON file; expected at least one *.yaml, *.yml or *.json file
-large.yaml: error: cannot read file: it is larger than 32 MiB
+large.yaml: error: cannot read file: with it the configuration is larger than 32 MiB
 missing.yaml: error: cannot read file: No such file or directory (os error 2)";
     assert_eq!(report.to_string().replace(&prefix, ""), expected);
+}
+
+#[test]
+fn files_that_are_too_large_together_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let half = vec![b'#'; usize::try_from(weir_resources::MAX_BYTES / 2).unwrap()];
+    let files = ["a.yaml", "b.yaml", "c.yaml"].map(|name| directory.path().join(name));
+    files[..2].iter().for_each(|file| std::fs::write(file, &half).unwrap());
+    std::fs::write(&files[2], "").unwrap();
+    assert_eq!(read(&files).unwrap().len(), 3);
+    std::fs::write(&files[2], "#").unwrap();
+    let expected = "c.yaml: error: cannot read file: with it the configuration is larger than 32 MiB";
+    assert!(read(&files).unwrap_err().to_string().ends_with(expected));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use weir_plan::Signal;
 
 use crate::support::backend::Backend;
 use crate::support::eventually;
+use crate::support::gateway::closed_port;
 use crate::support::grpc::{Grpc, OK, frame};
 use crate::support::process::{Weir, manifest};
 use crate::support::signals::{document, encoded, resources, text};
@@ -103,4 +104,19 @@ async fn that_requests_are_limited_for_want_of_memory_is_not_repeated() {
     }
     let limits = limits();
     assert!(limits.is_sorted_by(|before, after| before > after), "{limits:?}");
+}
+
+/// Of a configuration its text is in memory, and of what is made of it one document.
+#[tokio::test]
+async fn large_files_with_many_documents_take_little_more_than_their_text() {
+    const TEXT: usize = 16 << 20;
+    let list = "x, ".repeat(1000);
+    let other = format!("apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a}}\nspec: [{list}]\n---\n");
+    let others = other.repeat(TEXT / other.len());
+    let weir = Weir::start_directory(&manifest("backend", closed_port().await), &["--memory", "64MiB"]).await;
+    let before = weir.memory("VmHWM");
+    weir.write("others.yaml", &others);
+    eventually("it is read", async || told(&weir, RELOADED) == 1).await;
+    let cost = weir.memory("VmHWM") - before;
+    assert!(cost < 2 * TEXT as u64, "{cost} bytes more at the peak");
 }
