@@ -139,7 +139,7 @@ impl Worker<'_> {
             match self.plan.target.connect().await {
                 Ok(connection) => self.connection = Some(connection),
                 Err(error) if self.tally.requests == 0 && Instant::now() >= patience => {
-                    return Err(error.context("gave up: nobody ever answered; is the endpoint right?"));
+                    return Err(error.context("gave up, because nobody ever answered (is the endpoint right?)"));
                 }
                 Err(error) => {
                     tracing::debug!(%error, "cannot connect, trying again");
