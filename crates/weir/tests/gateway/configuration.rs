@@ -118,5 +118,5 @@ async fn large_files_with_many_documents_take_little_more_than_their_text() {
     weir.write("others.yaml", &others);
     eventually("it is read", async || told(&weir, RELOADED) == 1).await;
     let cost = weir.memory("VmHWM") - before;
-    assert!(cost < 2 * TEXT as u64, "{cost} bytes more at the peak");
+    assert!(cost < 3 * TEXT as u64, "{cost} bytes more at the peak");
 }

@@ -242,7 +242,7 @@ async fn what_has_not_arrived_of_bodies_takes_no_room_from_others() {
     let head = http::head("POST", "/v1/traces", PROTOBUF, &format!("content-length: {BODY}\r\n"));
     let beginning = [&head[..], &[0; BODY / 8 + 1_000]].concat();
     let mut slow = tokio::task::JoinSet::new();
-    for _ in 0..12 {
+    for _ in 0..9 {
         let mut stream = TcpStream::connect(gateway.at.http).await.unwrap();
         stream.write_all(&beginning).await.unwrap();
         slow.spawn(async move {
@@ -256,7 +256,7 @@ async fn what_has_not_arrived_of_bodies_takes_no_room_from_others() {
     let half = gateway.scrape().await.get("weir_memory_budget_bytes") / 2.0;
     eventually("they hold most of the memory", async || used().await > 1.3 * half).await;
     for number in 0..10 {
-        let answer = Grpc::connect(gateway.at.grpc).await.export(&payload::encoded(1 + number, 20, 100_000)).await;
+        let answer = Grpc::connect(gateway.at.grpc).await.export(&payload::encoded(1 + number, 35, 100_000)).await;
         assert_eq!(answer.code, OK, "request {number}: {answer:?}");
     }
 }
