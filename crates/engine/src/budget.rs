@@ -58,6 +58,10 @@ pub(crate) struct Permit {
     budget: Budget,
 }
 
+/// Some bytes of a [`Permit`], which never change; given back on drop.
+#[derive(Debug)]
+pub(crate) struct Paid(#[expect(dead_code, reason = "held, not looked at")] Taken);
+
 /// The same bytes of a ledger, and of the pool that it is within.
 #[derive(Debug)]
 struct Taken {
@@ -230,6 +234,11 @@ impl Permit {
     pub(crate) fn split_off(&mut self, bytes: usize) -> Option<Self> {
         let taken = self.taken.split(bytes)?;
         Some(Self { taken, budget: self.budget.clone() })
+    }
+
+    /// The same for what keeps them as they are.
+    pub(crate) fn pay(&mut self, bytes: usize) -> Option<Paid> {
+        self.taken.split(bytes).map(Paid)
     }
 
     /// Makes it stand for `bytes` (and their overhead) if it does not; false when there is no room. Whoever has all bytes

@@ -21,12 +21,12 @@ use weir_otlp::Part;
 use weir_plan::Signal;
 
 use crate::books::Snapshot;
-use crate::budget::{Budget, OVERHEAD_BYTES, Purse};
+use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse, Shortage};
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::receive::BySignal;
 use crate::rules::{Delta, Processed, Removed, Rules, Taken};
-use crate::settings::{Copies, LAST_ANSWERS};
+use crate::settings::{Copies, LAST_ANSWERS, PIECE_BYTES};
 use crate::store::Store;
 use receipt::{Offer, Receipt, retry_after};
 use turns::Turns;
@@ -287,16 +287,19 @@ impl Intake {
         if offers.is_empty() {
             self.unclaimed[signal as usize].fetch_add(items, Ordering::Relaxed);
         }
-        Ok(self.offer(offers))
+        let paid = pay(&offers, cuts.purse)?;
+        Ok(self.offer(offers, paid))
     }
 
-    fn offer(&self, prepared: Vec<Prepared>) -> Receipt<'_> {
+    fn offer(&self, prepared: Vec<Prepared>, mut paid: Option<Permit>) -> Receipt<'_> {
         let ticket = Arc::new(Ticket::default());
         let offer = |prepared: Prepared| {
             let Prepared { pipeline, pieces, removed, taken } = prepared;
-            let claim = |(body, items): (Bytes, u64)| Obligation::new(body, items, &ticket, &pipeline.account);
+            let mut pay = || paid.as_mut().and_then(|paid| paid.pay(PIECE_BYTES));
+            let for_itself = if pieces.is_empty() { pay() } else { None };
+            let claim = |piece| Obligation::paid(piece, pay(), &ticket, &pipeline.account);
             let claims = pieces.into_iter().map(claim).collect();
-            Offer { pipeline, claims, removed, taken, reliance: None }
+            Offer { pipeline, claims, removed, taken, reliance: None, _paid: for_itself }
         };
         let offers: Vec<_> = prepared.into_iter().map(offer).collect();
         // Only now: a pipeline must not finish the first claim while the ticket does not know of the last.
@@ -305,6 +308,12 @@ impl Intake {
         }
         Receipt { intake: self, ticket, offers, decided: false }
     }
+}
+
+/// Pays for what each piece costs in each pipeline beside its bytes. One alone is paid for with its bytes.
+fn pay(offers: &[Prepared], purse: Purse<'_>) -> Result<Option<Permit>, Shortage> {
+    let pieces: usize = offers.iter().map(|offer| offer.pieces.len().max(1)).sum();
+    Ok(if pieces > 1 { Some(purse.take(pieces * PIECE_BYTES - OVERHEAD_BYTES)?) } else { None })
 }
 
 /// What a pipeline will be offered.

@@ -23,7 +23,7 @@ pub(crate) use stored::{Leftover, LoadError, Stored};
 
 use crate::account::Account;
 use crate::books::{DropReason, Fate};
-use crate::budget::OVERHEAD_BYTES;
+use crate::budget::{OVERHEAD_BYTES, Paid};
 use crate::store::Inside;
 
 /// What is to be done when a request is answered, or would be; it is told whether the client has to send again.
@@ -100,6 +100,8 @@ pub(crate) struct Obligation {
     ticket: Option<Arc<Ticket>>,
     account: Arc<Account>,
     phase: Mutex<Phase>,
+    /// For what it costs beside the bytes, unless these or somebody else have paid for it.
+    _paid: Option<Paid>,
 }
 
 #[derive(Debug)]
@@ -144,13 +146,24 @@ impl Drop for Deposit {
 }
 
 impl Obligation {
-    /// A new debt of `items` items encoded in `body`, entered in the books as waiting.
+    /// A new debt whose bytes nobody else has.
+    #[cfg(test)]
     pub(crate) fn new(body: Bytes, items: u64, ticket: &Arc<Ticket>, account: &Arc<Account>) -> Arc<Self> {
+        Self::paid((body, items), None, ticket, account)
+    }
+
+    /// A new debt of `items` items encoded in `body`, entered in the books as waiting.
+    pub(crate) fn paid(
+        (body, items): (Bytes, u64),
+        paid: Option<Paid>,
+        ticket: &Arc<Ticket>,
+        account: &Arc<Account>,
+    ) -> Arc<Self> {
         account.books.arrive(items);
         ticket.opened();
-        let bytes = body.len();
-        let phase = Phase::Waiting { body, sent: false, deposited: false };
-        Self::make(items, bytes, Some(Arc::clone(ticket)), account, phase)
+        let (bytes, ticket, account) = (body.len(), Some(Arc::clone(ticket)), Arc::clone(account));
+        let phase = Mutex::new(Phase::Waiting { body, sent: false, deposited: false });
+        Arc::new(Self { items, bytes, ticket, account, phase, _paid: paid })
     }
 
     /// A debt that the journal remembers: an entry that was taken from the pipeline's queue.
@@ -166,7 +179,8 @@ impl Obligation {
     }
 
     fn make(items: u64, bytes: usize, ticket: Option<Arc<Ticket>>, account: &Arc<Account>, phase: Phase) -> Arc<Self> {
-        Arc::new(Self { items, bytes, ticket, account: Arc::clone(account), phase: Mutex::new(phase) })
+        let (account, phase) = (Arc::clone(account), Mutex::new(phase));
+        Arc::new(Self { items, bytes, ticket, account, phase, _paid: None })
     }
 
     /// What kind of items it holds.

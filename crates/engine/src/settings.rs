@@ -289,7 +289,7 @@ impl Division {
         let connections = (settings.memory / 8 / connection).min(MAX_CONNECTIONS);
         let pieces = match settings.journal {
             Some(_) => (settings.memory / OF_MEMORY_FOR_PIECES / PIECE_BYTES / pipelines).clamp(1, MAX_PIECES),
-            // Each has its bytes, whose permit pays for it.
+            // Each is paid for beside its bytes when it arrives.
             None => 0,
         };
         let halves = match settings.journal {
@@ -362,7 +362,7 @@ impl Copies {
 
 impl Division {
     /// The largest request for which there is memory, in all pipelines together, once nobody else needs any, and which each
-    /// of them can hold, the bookkeeping of its pieces included.
+    /// of them can hold, the bookkeeping of its pieces included: for that there is a sixteenth, and an eighth of the share.
     pub(crate) fn largest_request(&self, copies: Copies) -> usize {
         (self.share / 8 * 7).min(self.payloads / 16 * 15 / copies.sum())
     }
@@ -411,6 +411,7 @@ mod tests {
                 let largest = division.largest_request(Copies::default());
                 let pieces = largest / division.batch_bytes + 2;
                 assert!(largest + pieces * crate::budget::OVERHEAD_BYTES <= division.share);
+                assert!(pieces * pipelines * PIECE_BYTES <= division.payloads / 16);
                 assert!(largest <= division.payloads / 4);
                 assert_eq!(division.pieces > 0, has_journal);
                 assert!(division.batch_bytes > 64 << 10 && division.batch_bytes <= settings.batch_bytes);

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use weir_temporality::Reliance;
 
 use super::{Intake, Obstacle, Verdict};
+use crate::budget::Paid;
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::rules::{Removed, Taken};
@@ -45,6 +46,8 @@ pub(super) struct Offer {
     pub(super) taken: Option<Taken>,
     /// What else has to be accepted first, since points were left out because of it.
     pub(super) reliance: Option<Reliance>,
+    /// For the offer itself where there are no claims.
+    pub(super) _paid: Option<Paid>,
 }
 
 impl Offer {

@@ -301,6 +301,19 @@ async fn large_requests_that_arrive_together_are_taken_or_refused() {
     gateway.settle().await;
 }
 
+/// Pipelines have the bytes in common, but not what they need beside them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_request_costs_in_each_pipeline_is_paid_for() {
+    const PIPELINES: u32 = 40;
+    let backend = closed_port().await;
+    let pipelines = (0..PIPELINES).map(|number| pipeline(&format!("p{number}"), backend)).collect();
+    let gateway = Gateway::with(pipelines, settings()).await;
+    let answer = http::post(gateway.at.http, PROTOBUF, None, &payload::encoded(1, 1, 0)).await;
+    assert_eq!(answer.status, 200, "held: {answer:?}");
+    let used = gateway.scrape().await.get("weir_memory_used_bytes");
+    assert!(used >= 400.0 * f64::from(PIPELINES), "{used}");
+}
+
 /// A head may be large, and nobody can tell when its message comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_before_their_message_are_paid_for() {
