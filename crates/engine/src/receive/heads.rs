@@ -7,18 +7,19 @@
 //! not HTTP/2 passes through. What heads leave behind for the heads after them is paid for as long as it is there, but for
 //! what one small head leaves. So are trailers.
 
+mod costs;
+mod paid;
+
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::Notify;
-use tokio::time::{Sleep, sleep};
 
-use super::server::{MAX_HEADER_BYTES, MAX_STREAMS};
+use self::costs::{Partial, ReadBuffer, Trailers};
+pub(super) use self::paid::Kept;
 use crate::budget::{Funds, Permit};
 use crate::http2::{Fields, Frames, Piece, TEXT_BUFFER_BYTES};
 
@@ -26,23 +27,11 @@ use crate::http2::{Fields, Frames, Piece, TEXT_BUFFER_BYTES};
 const BYTES_AT_ONCE: usize = 4 * 1024;
 /// A head counts as so many bytes at least: that makes sixteen of them.
 const HEAD_BYTES: usize = 256;
-/// What the library keeps for a byte of a head that goes on in another frame: it is in two buffers that double, and may be
-/// decoded into a third.
-const ROOM_PER_BYTE: usize = 8;
-/// It may stand for a whole field, but not more fields than [`MAX_HEADER_BYTES`] is the size of.
-const FIELD_BYTES: usize = 200;
-const MOST_FIELDS: usize = MAX_HEADER_BYTES as usize / 34;
-/// For the rest of such a head, which a client has when it sends the beginning.
-const PARTIAL_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The library reads into a buffer of this size, or into a larger one after larger frames.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
 /// What is not paid for: the buffer that texts are decoded into, and those that one head keeps.
 const KEPT_ASIDE: usize = READ_BUFFER_BYTES + 2 * TEXT_BUFFER_BYTES;
-/// More than this is kept by nobody who has one path for each signal, and one authority.
-const KEPT_WITH_REASON: usize = 128 * 1024;
-/// All of this is paid for in steps, which are few.
-const PAID_AT_ONCE: usize = 4 * 1024;
 
 /// A stream whose heads are followed.
 #[derive(Debug)]
@@ -69,139 +58,6 @@ pub(super) struct Heads<T> {
 struct Rest {
     bytes: Bytes,
     _permit: Permit,
-}
-
-/// The buffer that the library reads into, as far as that can be told from outside.
-#[derive(Debug, Default)]
-struct ReadBuffer {
-    bytes: usize,
-    /// Room that is left in it.
-    left: usize,
-}
-
-impl ReadBuffer {
-    /// Notes that there is so much `room`, behind `held` bytes of a frame that is not complete. With more of it than was
-    /// left this is another buffer, or the same after all of it was used. What may be before the frame in a buffer that grew
-    /// is less than the frame.
-    fn note(&mut self, room: usize, held: usize) {
-        if room > self.left {
-            self.bytes = room + 2 * held;
-        }
-        self.left = room;
-    }
-}
-
-/// What the library keeps of heads that were read.
-#[derive(Debug, Default)]
-pub(super) struct Kept {
-    paid: Mutex<Paid>,
-    first: Notify,
-}
-
-impl Kept {
-    /// Resolves when there is something to pay for.
-    pub(super) async fn begins(&self) {
-        self.first.notified().await;
-    }
-
-    /// Whether it is no more than a client has a reason for.
-    pub(super) fn is_little(&self) -> bool {
-        self.paid().bytes <= KEPT_WITH_REASON
-    }
-
-    /// Pays for so many bytes; false when there is no room.
-    fn pay(&self, bytes: usize, funds: &Funds) -> bool {
-        let is_paid = self.paid().pay(bytes, funds);
-        if bytes > 0 {
-            self.first.notify_one();
-        }
-        is_paid
-    }
-
-    fn paid(&self) -> MutexGuard<'_, Paid> {
-        self.paid.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What is paid for something that grows, and may become smaller.
-#[derive(Debug, Default)]
-struct Paid {
-    bytes: usize,
-    permits: Vec<(usize, Permit)>,
-}
-
-impl Paid {
-    /// From now on it is so many bytes; false when there is no room for them.
-    fn pay(&mut self, bytes: usize, funds: &Funds) -> bool {
-        let bytes = bytes.next_multiple_of(PAID_AT_ONCE);
-        // None is divided: what came last goes first.
-        while let Some((last, _)) = self.permits.last().filter(|(last, _)| self.bytes - last >= bytes) {
-            self.bytes -= last;
-            self.permits.pop();
-        }
-        let more = bytes.saturating_sub(self.bytes);
-        if more > 0 {
-            let Some(permit) = funds.find(|budget| budget.try_take(more)) else { return false };
-            self.bytes += more;
-            self.permits.push((more, permit));
-        }
-        true
-    }
-}
-
-/// A head that has begun.
-#[derive(Debug)]
-struct Partial {
-    /// Buffers that its frames came in, and bytes of it.
-    buffers: usize,
-    bytes: usize,
-    paid: Paid,
-    timeout: Pin<Box<Sleep>>,
-}
-
-impl Partial {
-    fn new() -> Self {
-        let timeout = Box::pin(sleep(PARTIAL_HEAD_TIMEOUT));
-        Self { buffers: 0, bytes: 0, paid: Paid::default(), timeout }
-    }
-
-    /// What the library may keep of it.
-    fn cost(&self) -> usize {
-        self.buffers + room(self.bytes)
-    }
-}
-
-/// Trailers, which the library keeps for whoever reads the body of a request, also when nobody does, until its stream ends.
-/// When that is cannot be told from outside. So what pays is the connection: for the largest of them, as often as there may
-/// be streams.
-#[derive(Debug, Default)]
-struct Trailers {
-    /// The last stream that began: a head of an older one, or another of this one, is trailers.
-    newest: u32,
-    are_next: bool,
-    /// Bytes of this head.
-    bytes: usize,
-    count: usize,
-    largest: usize,
-}
-
-impl Trailers {
-    /// A head of this stream begins.
-    fn begin(&mut self, stream: u32) {
-        self.are_next = stream <= self.newest;
-        self.newest = self.newest.max(stream);
-        self.bytes = 0;
-    }
-
-    /// The head has ended, which came in such a buffer. What trailers take now, all together.
-    fn end(&mut self, buffer: usize) -> usize {
-        if self.are_next {
-            let each = buffer + TEXT_BUFFER_BYTES + room(self.bytes);
-            self.count = (self.count + 1).min(MAX_STREAMS as usize);
-            self.largest = self.largest.max(each);
-        }
-        self.count * self.largest
-    }
 }
 
 impl<T> Heads<T> {
@@ -238,7 +94,7 @@ impl<T> Heads<T> {
                 Piece::Head { length, fields } => {
                     self.taken += length;
                     self.fields.read(fields);
-                    self.trailers.bytes += length;
+                    self.trailers.read(length);
                     self.pay_for_part(length, 0)?;
                 }
                 Piece::Ends => {
@@ -269,10 +125,7 @@ impl<T> Heads<T> {
     /// Pays for more of a head that goes on, when it is one.
     fn pay_for_part(&mut self, bytes: usize, buffer: usize) -> io::Result<()> {
         let Some(partial) = &mut self.partial else { return Ok(()) };
-        partial.bytes += bytes;
-        partial.buffers += buffer;
-        let cost = partial.cost();
-        enough(cost <= partial.paid.bytes || partial.paid.pay(cost, &self.funds))
+        enough(partial.pay(bytes, buffer, &self.funds))
     }
 
     /// A head has ended.
@@ -283,11 +136,6 @@ impl<T> Heads<T> {
         let changes = std::mem::replace(&mut self.keeps, keeps) != keeps;
         enough(!changes || self.kept.pay(keeps, &self.funds))
     }
-}
-
-/// For so many bytes of a head.
-fn room(bytes: usize) -> usize {
-    bytes * ROOM_PER_BYTE + bytes.min(MOST_FIELDS) * FIELD_BYTES
 }
 
 fn enough(is_paid: bool) -> io::Result<()> {
@@ -334,7 +182,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heads<T> {
         };
         // Only now: what is here is in time, however busy the process was.
         if let Some(partial) = &mut self.partial
-            && partial.timeout.as_mut().poll(cx).is_ready()
+            && partial.is_late(cx)
         {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
@@ -375,6 +223,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::task::unconstrained;
 
+    use super::costs::PARTIAL_HEAD_TIMEOUT;
     use super::*;
     use crate::budget::{Budget, OVERHEAD_BYTES};
 
@@ -464,22 +313,6 @@ mod tests {
         assert!(budget.used() > 100_000, "{}", budget.used());
         drop(heads);
         assert_eq!(budget.used(), 0);
-    }
-
-    /// As the library does: it goes on in a buffer, uses it again, or takes another one.
-    #[test]
-    fn a_buffer_is_as_large_as_there_was_room_in_it() {
-        let mut buffer = ReadBuffer::default();
-        buffer.note(8192, 0);
-        buffer.left = 192;
-        buffer.note(192, 8000);
-        assert_eq!(buffer.bytes, 8192);
-        buffer.left = 92;
-        buffer.note(16_393 - 8100, 8100);
-        assert_eq!(buffer.bytes, 16_393 + 8100, "there may be as much before it");
-        buffer.left = 0;
-        buffer.note(8192, 0);
-        assert_eq!(buffer.bytes, 8192);
     }
 
     async fn send_on(mut far: DuplexStream, more: &'static [u8]) {
