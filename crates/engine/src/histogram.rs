@@ -25,7 +25,7 @@ impl Histogram {
     /// Sum in seconds, and (upper bound, count) per bucket, the last bound being infinite.
     pub(crate) fn read(&self) -> (f64, Vec<(f64, u64)>) {
         let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
-        let bounds = BOUNDS.iter().copied().chain([f64::MAX]);
+        let bounds = BOUNDS.iter().copied().chain([f64::INFINITY]);
         (Duration::from_micros(self.sum_micros.load(Ordering::Relaxed)).as_secs_f64(), bounds.zip(counts).collect())
     }
 }

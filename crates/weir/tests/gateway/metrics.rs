@@ -31,6 +31,7 @@ async fn the_names_and_values_of_a_known_traffic() {
         ("weir_pipeline_held_bytes{pipeline=\"dead\",signal=\"traces\"}".to_owned(), bytes + 2.0 * 1024.0),
         ("weir_receiver_refused_requests_total{transport=\"grpc\",reason=\"malformed\"}".to_owned(), 1.0),
         ("weir_receiver_answer_seconds_count{transport=\"grpc\",signal=\"traces\"}".to_owned(), 2.0),
+        ("weir_receiver_answer_seconds_bucket{le=\"+Inf\",transport=\"grpc\",signal=\"traces\"}".to_owned(), 2.0),
         ("weir_receiver_answer_seconds_count{transport=\"http\",signal=\"traces\"}".to_owned(), 1.0),
         ("weir_receiver_answer_seconds_count{transport=\"http\",signal=\"logs\"}".to_owned(), 0.0),
         ("weir_books_mismatches_total{pipeline=\"ok\",signal=\"traces\"}".to_owned(), 0.0),
