@@ -75,7 +75,8 @@ impl OsFs {
             }
             Err(fs::TryLockError::Error(source)) => return Err(fail("lock", &lock_path)(source)),
         }
-        sign(&mut lock).map_err(fail("write our pid to", &lock_path))?;
+        // It only says who holds the lock: a disk that is full or read-only keeps nobody from reading what is there.
+        let _ = sign(&mut lock);
         Ok(Self { dir: descriptor, path: dir.to_owned(), lock: Some(lock) })
     }
 
@@ -142,9 +143,11 @@ fn holder(lock: &mut fs::File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
+/// Writes our pid. What was there is only cut off behind it, so that the block on the disk stays ours when it is full.
 fn sign(lock: &mut fs::File) -> io::Result<()> {
-    lock.set_len(0)?;
-    writeln!(lock, "{}", std::process::id())
+    let pid = format!("{}\n", std::process::id());
+    lock.write_all_at(pid.as_bytes(), 0)?;
+    lock.set_len(pid.len() as u64)
 }
 
 impl Fs for OsFs {

@@ -89,7 +89,7 @@ impl Refusal {
     /// It cannot be taken now, and nothing of it is kept.
     pub(super) fn obstructed(obstacle: Obstacle, retry_after: Duration) -> Self {
         let (reason, message) = match obstacle {
-            Obstacle::Full => (Reason::Full, "no pipeline can take more data now; try again"),
+            Obstacle::Full => (Reason::Full, "a pipeline has no room for more data now; try again"),
             Obstacle::DiskFails => (
                 Reason::Disk,
                 "the disk is full or cannot be written to, and not every backend took the data in time; try again",

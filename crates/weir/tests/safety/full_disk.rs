@@ -78,6 +78,16 @@ async fn what_cannot_be_written_is_not_acknowledged() {
     dir.becomes_empty().await;
 }
 
+/// Where not even the pid of the process can be written down.
+#[tokio::test]
+async fn a_full_disk_keeps_nobody_from_starting() {
+    let (dir, sink) = (DataDir::new(), sink("{}").await);
+    let full = ["sh", "-c", "trap '' XFSZ; ulimit -S -f 0; exec \"$0\" \"$@\""];
+    let weir = Weir::start_under(&full, &manifest("backend", sink.grpc), &arguments(dir.arg())).await;
+    send_all(weir.grpc, 0..5, 100).await;
+    assert_eq!(arrived(&sink), ids(0..5), "what its backend takes at once needs no disk");
+}
+
 /// Ready means that a request would be taken.
 #[tokio::test]
 async fn without_a_disk_and_a_backend_it_is_not_ready() {
