@@ -191,10 +191,7 @@ impl Writer {
 
     /// What is written again is as safe as it was where it is now, before that may go.
     fn durability(&self, is_new: bool) -> Durability {
-        match self.parts.fsync {
-            Fsync::Interval(_) if !is_new => Durability::Synced,
-            fsync => fsync.durability(),
-        }
+        if is_new { self.parts.fsync.durability() } else { Durability::Synced }
     }
 
     fn failed(&mut self, cause: &str, entries: usize) {
