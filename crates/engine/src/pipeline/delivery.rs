@@ -503,19 +503,25 @@ impl Delivery {
     fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let oldest = self.queue.oldest().filter(|_| self.may_begin());
         let leaves = oldest.map(|since| pace::leaves_at(since, self.queue.bytes(), self.flying));
-        let read = self.reads_again.filter(|at| self.backlog && *at > now && self.draining.is_none());
-        let work = [leaves, self.retry_at(now), read, self.next_round(now)].into_iter().flatten().min();
+        let work = [leaves, self.retry_at(now), self.reads_at(now), self.next_round(now)].into_iter().flatten().min();
         // With no slot free, only an answer or the gate can change anything.
         let work = match self.pace.opens() {
-            Some(opens) => {
-                let waiting = work.or((self.backlog && self.draining.is_none()).then_some(now));
-                waiting.filter(|_| self.flying == 0).map(|at| at.max(opens))
-            }
+            Some(opens) => work.filter(|_| self.flying == 0).map(|at| at.max(opens)),
             None => work.filter(|_| self.may_send(now)),
         };
         // What is withdrawn or written elsewhere leaves without a word.
         let drain = self.draining.map(|deadline| deadline.min(now + ROOM_CHECK));
         [work, drain, self.silent_at()].into_iter().flatten().min()
+    }
+
+    /// When to look at the backlog again, which could not be read just now.
+    fn reads_at(&self, now: Instant) -> Option<Instant> {
+        if !self.backlog || self.draining.is_some() || !self.has_untried() {
+            return None;
+        }
+        // Memory that others have, or a read that hangs, comes free without a word; what is under way ends with one.
+        let later = (self.flying == 0).then(|| now + ROOM_CHECK);
+        self.reads_again.filter(|at| *at > now).or(later)
     }
 
     fn is_finished(&self) -> bool {
