@@ -10,10 +10,13 @@
 //! At the end everything is well again and the run waits, for an hour at most: first until backends have all that they
 //! take, then, once they refuse only what is bad, until nothing is pending. Each item that a client was told OK for must
 //! have arrived at each backend, but for those that are bad, that rules remove, or that were lost as they may be: given up
-//! for a reason that the limits of the pipeline allow, killed with the process where there is no disk, or gone with the power as
-//! `fsync` allows. Of each process
-//! the books balance, and have at least what was acknowledged. Backends got at least what the books call delivered, and
-//! what was rejected is bad.
+//! for a reason that the limits of the pipeline allow, killed with the process where there is no disk, or gone with the
+//! power as `fsync` allows.
+//!
+//! That is looked at by id whenever a process has ended. What is nowhere then, neither at its backend nor on the disk, are
+//! no more items than this process gave up, and none that were on the disk right before the end: a sync that was left out
+//! is found however much was given up. Of each process the books balance, and have at least what was acknowledged.
+//! Backends got at least what the books call delivered, and what was rejected is bad.
 //!
 //! The seeds are always the same, so that a change is what makes the test fail. `WEIR_SIMULATION_SEED=n` begins with
 //! another one, `WEIR_SIMULATION_RUNS=n` runs that many: new worlds are explored by whoever changes something here.
@@ -23,6 +26,7 @@ mod clients;
 mod forced;
 pub(crate) mod payload;
 mod process;
+mod remains;
 mod rules;
 mod sluggish;
 mod totals;

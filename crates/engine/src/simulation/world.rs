@@ -16,7 +16,7 @@ use super::clients::{self, Ledger};
 use super::forced::Forced;
 use super::process::{Disk, Planned, Process, name_of, number_of};
 use super::totals::Totals;
-use super::{payload, rules};
+use super::{payload, remains, rules};
 use crate::books::Snapshot;
 use crate::settings::Fsync;
 use crate::store::Clock;
@@ -37,8 +37,11 @@ pub(super) struct World {
     pipelines: Vec<Planned>,
     ledger: Arc<Ledger>,
     now_ms: u64,
-    /// What pipelines lost as they may, by pipeline: they gave it up, or were killed while only they had it.
-    lost: Vec<u64>,
+    /// How many items the present process lost as it may, by pipeline: it gave them up, or was killed while only it had
+    /// them.
+    given_up: Vec<u64>,
+    /// What was acknowledged and is nowhere since some process ended, by pipeline: no more than that gave up.
+    gone: Vec<HashSet<u64>>,
     /// What may have gone with the power.
     powerless: HashSet<u64>,
     /// What the books say was delivered, by pipeline.
@@ -76,7 +79,8 @@ impl World {
         let mut totals = Totals::default();
         totals.count("in_memory", u64::from(disk.is_none()));
         Self {
-            lost: vec![0; pipelines.len()],
+            given_up: vec![0; pipelines.len()],
+            gone: vec![HashSet::new(); pipelines.len()],
             powerless: HashSet::new(),
             delivered: vec![0; pipelines.len()],
             dice,
@@ -98,16 +102,19 @@ impl World {
             if end == End::PowerLoss {
                 self.lose_power();
             }
+            let had = self.remains();
             if let Some(disk) = &mut self.disk {
                 disk.forced.ended();
                 disk.fs = if end == End::PowerLoss { disk.fs.after_power_loss() } else { disk.fs.after_kill() };
             }
+            self.miss(&had, end);
         }
         if let Some(disk) = &self.disk {
             heal(disk);
         }
         self.pipelines.iter().for_each(|planned| planned.backend.recover());
         self.process(None, async |world, process| world.settle(process).await);
+        self.miss(&self.remains(), End::Shutdown);
         self.check();
         let has_gone = |id: &&u64| self.pipelines.iter().any(|planned| !planned.backend.has(**id));
         self.totals.count("powerless", self.powerless.iter().filter(has_gone).count() as u64);
@@ -116,6 +123,31 @@ impl World {
         self.totals.count("duplicates", self.pipelines.iter().map(|planned| planned.backend.duplicates()).sum());
         self.totals.count("hangs", self.disk.map_or(0, |disk| disk.hangs.load(Ordering::Relaxed)));
         self.totals
+    }
+
+    /// What the disk has for each pipeline.
+    fn remains(&self) -> Vec<HashSet<u64>> {
+        let pipelines = self.pipelines.len();
+        self.disk.as_ref().map_or_else(|| vec![HashSet::new(); pipelines], |disk| remains::of(&disk.fs, pipelines))
+    }
+
+    /// After the end of a process: what a pipeline is owed has arrived, is on the disk, or is one of as many items as the
+    /// process gave up. What the disk `had` right before the end is none of these.
+    fn miss(&mut self, had: &[HashSet<u64>], end: End) {
+        for (number, has) in self.remains().into_iter().enumerate() {
+            let mut gone = self.missing_at(number, |id| Mark::of(id).is_none_or(|mark| !mark.may_be_rejected()));
+            gone.retain(|id| !has.contains(id));
+            let torn: Vec<u64> = gone.iter().copied().filter(|id| had[number].contains(id)).collect();
+            let (few, count) = (&torn[..torn.len().min(20)], torn.len());
+            assert!(torn.is_empty(), "{end:?} cost pipeline {number} {count} spans that were on its disk: {few:?} ...");
+            let (few, count, given_up) = (&gone[..gone.len().min(20)], gone.len() as u64, self.given_up[number]);
+            assert!(
+                count <= given_up,
+                "{end:?}: pipeline {number} lacks {count} spans, {given_up} given up: {few:?} ..."
+            );
+            self.totals.count("gone", count);
+            self.gone[number].extend(gone);
+        }
     }
 
     /// What was acknowledged may go with it, as far as `fsync` allows.
@@ -151,6 +183,7 @@ impl World {
         // What the engine draws itself (jitter, nonces) follows the seed as well; but not how much of it tasks draw that end
         // with a runtime: their order depends on what the test has run before.
         fastrand::seed(self.dice.u64(..));
+        self.given_up.fill(0);
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let clock = Clock::simulated(self.now_ms);
@@ -247,7 +280,7 @@ impl World {
             assert!(books.dropped.keys().all(may_drop), "{number}: {books:?}");
             self.enter(number, &books);
             if self.disk.is_none() && end == End::Kill {
-                self.lost[number] += books.pending;
+                self.given_up[number] += books.pending;
                 self.totals.count("killed", books.pending);
             }
         }
@@ -274,7 +307,7 @@ impl World {
     }
 
     fn enter(&mut self, number: usize, books: &Snapshot) {
-        self.lost[number] += given_up(books);
+        self.given_up[number] += given_up(books);
         self.delivered[number] += books.delivered;
         self.totals.count("recovered", books.recovered);
         books.dropped.iter().chain(&books.filtered).for_each(|(reason, items)| self.totals.count(reason, *items));
@@ -321,17 +354,18 @@ impl World {
         let kept = Mark::kept_among(self.ledger.drawn());
         process.intake.books().iter().all(|(name, books)| {
             let number = number_of(name);
-            let dropped = self.lost[number] + given_up(books);
-            books.pending <= kept && self.missing_at(number, |id| Mark::of(id).is_none()).len() as u64 <= dropped
+            let missing = self.missing_at(number, |id| Mark::of(id).is_none()).len() as u64;
+            books.pending <= kept && missing <= given_up(books)
         })
     }
 
-    /// What was acknowledged for a pipeline, of a kind, and has not arrived.
+    /// What was acknowledged for a pipeline, of a kind, and has not arrived, beside what is known to be gone.
     fn missing_at(&self, number: usize, of_kind: impl Fn(u64) -> bool) -> Vec<u64> {
         let Planned { backend, has_rules, .. } = &self.pipelines[number];
         let owed = self.ledger.owed_to(number, 0).into_iter();
-        let is_owed = |id: &u64| of_kind(*id) && !(*has_rules && rules::remove(*id)) && !self.powerless.contains(id);
-        owed.filter(|id| is_owed(id) && !backend.has(*id)).collect()
+        let is_owed = |id: &u64| of_kind(*id) && !(*has_rules && rules::remove(*id));
+        let is_gone = |id: &u64| self.powerless.contains(id) || self.gone[number].contains(id);
+        owed.filter(|id| is_owed(id) && !is_gone(id) && !backend.has(*id)).collect()
     }
 
     fn check(&self) {
@@ -339,13 +373,6 @@ impl World {
             let removed = |id: &u64| *has_rules && rules::remove(*id) && backend.has(*id);
             let wrong: Vec<u64> = self.ledger.owed_to(number, 0).into_iter().filter(removed).collect();
             assert!(wrong.is_empty(), "backend {number} has spans that its rules remove: {wrong:?}");
-            let missing = self.missing_at(number, |id| Mark::of(id).is_none_or(|mark| !mark.may_be_rejected()));
-            let (count, lost) = (missing.len() as u64, self.lost[number]);
-            assert!(
-                count <= lost,
-                "backend {number} lacks {count} acknowledged spans, {lost} were lost: {:?} ...",
-                &missing[..missing.len().min(20)]
-            );
             let (delivered, arrived) = (self.delivered[number], backend.deliveries());
             assert!(delivered <= arrived, "backend {number} got {arrived} spans, the books say {delivered}");
         }
