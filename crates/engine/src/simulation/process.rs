@@ -62,6 +62,11 @@ pub(super) fn number_of(name: &str) -> usize {
     name.rsplit('-').next().unwrap().parse().unwrap()
 }
 
+/// What waits in the journal may lose its name with the power; then it is nobody's.
+pub(super) fn is_nameless(queue: &str) -> bool {
+    queue.starts_with("?/")
+}
+
 /// See the module.
 pub(super) struct Process {
     pub(super) intake: Arc<Intake>,
