@@ -228,8 +228,8 @@ impl Pipelines {
     /// hangs is not waited for beyond `deadline`.
     pub(crate) async fn remember(&self, deadline: Instant) {
         let Some(state) = self.settings.state.clone() else { return };
-        let routes = self.intake.routes();
-        let write = tokio::task::spawn_blocking(move || remember(&*state, &routes));
+        let (routes, budget) = (self.intake.routes(), self.common.budget.clone());
+        let write = tokio::task::spawn_blocking(move || remember(&*state, &routes, &budget));
         if tokio::time::timeout_at(deadline, write).await.is_err() {
             tracing::error!("the disk does not answer; what is remembered of metric series is not written down");
         }
@@ -361,14 +361,11 @@ impl Running {
     }
 }
 
-fn remember(state: &dyn State, routes: &Routes) {
+fn remember(state: &dyn State, routes: &Routes, budget: &Budget) {
     for route in &routes.routes {
         let Some(delta) = route.rules.as_ref().and_then(|rules| rules.delta.as_ref()) else { continue };
         let id = &route.pipeline.account.id;
-        // Points of a request that was not accepted must not be taken for duplicates by the next process.
-        let none = || io::Error::other("the disk has not said what became of the last requests");
-        let written = delta.snapshot().ok_or_else(none).and_then(|snapshot| state.put(&state_name(id), &snapshot));
-        if let Err(error) = written {
+        if let Err(error) = state.put(&state_name(id), &mut |out| delta.write_snapshot(out, budget)) {
             tracing::warn!(pipeline = id, %error, "cannot write down what is remembered of metric series");
         }
     }

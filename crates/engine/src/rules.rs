@@ -5,6 +5,7 @@
 //! afterwards, is not known here.
 
 use std::borrow::Cow;
+use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +16,7 @@ use weir_ottl::{Filter, Limits, Options, Tally, Transform};
 use weir_plan::{Pipeline, Processing, Signal, Temporality};
 use weir_temporality::{Converter, Reliance, Undo};
 
-use crate::budget::{self, Permit, Purse, Shortage};
+use crate::budget::{self, Budget, Permit, Purse, Shortage};
 use crate::seldom::Seldom;
 use crate::{legible, store};
 
@@ -337,10 +338,19 @@ impl Delta {
         self.converter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that is remembered, for the next process; `None` while nobody knows whether all of it was accepted.
-    pub(crate) fn snapshot(&self) -> Option<Vec<u8>> {
+    /// Writes all that is remembered, for the next process; not while nobody knows whether all of it was accepted.
+    pub(crate) fn write_snapshot(&self, out: &mut dyn io::Write, budget: &Budget) -> io::Result<()> {
         let converter = self.converter.lock().unwrap_or_else(PoisonError::into_inner);
-        converter.is_decided().then(|| converter.snapshot())
+        if !converter.is_decided() {
+            // Points of a request that was not accepted must not be taken for duplicates by the next process.
+            return Err(io::Error::other("the disk has not said what became of the last requests"));
+        }
+        let mut permit = None;
+        let mut pay = |bytes| {
+            permit = budget.try_take(bytes);
+            permit.is_some()
+        };
+        converter.write_snapshot(out, &mut pay)
     }
 
     /// What became of the points of accepted requests.

@@ -67,8 +67,8 @@ pub trait State: Send + Sync + fmt::Debug {
     /// What was put under this name, which is gone then: it is not to be used twice. Of a file that is so many bytes long
     /// `pay` is asked before it is read; if there is no room for it, it stays, and that is an error.
     fn take(&self, name: &str, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<Option<Vec<u8>>>;
-    /// Keeps `bytes` under this name, whole or not at all.
-    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
+    /// Keeps what `write` writes under this name, whole or not at all.
+    fn put(&self, name: &str, write: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()>;
 }
 
 /// Who may send to the OTLP ports. The default: everybody, in plain text.

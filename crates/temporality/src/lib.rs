@@ -34,6 +34,7 @@ mod undo;
 mod value;
 
 use std::borrow::Cow;
+use std::io;
 use std::time::Duration;
 
 pub use counts::{Counts, Dropped, Forgotten, Passed};
@@ -146,7 +147,18 @@ impl Converter {
     /// All that is remembered, for [`Converter::restore`] in the next process. To be taken when everything
     /// [is decided](Converter::is_decided) and no more will be converted.
     pub fn snapshot(&self) -> Vec<u8> {
-        snapshot::encode(&self.store)
+        let mut bytes = Vec::new();
+        // A list takes all there is, and so does this.
+        let _ = self.write_snapshot(&mut bytes, &mut |_| true);
+        bytes
+    }
+
+    /// The same, written piece by piece, with memory for the largest series once more, which `pay` is asked for.
+    ///
+    /// # Errors
+    /// What `out` says, or [`io::ErrorKind::OutOfMemory`] when `pay` has no room.
+    pub fn write_snapshot(&self, out: &mut dyn io::Write, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<()> {
+        snapshot::write(&self.store, out, pay)
     }
 
     /// A converter that goes on where `snapshot` was taken; series not seen for longer than `Limits::max_staleness` are

@@ -9,6 +9,8 @@
 //! The body is protobuf, written and read with the tools of `weir-otlp`; the series stand in the order of their last
 //! sight. A histogram has the field numbers of its data point, and a hash in the place of its bounds.
 
+use std::io::{self, Write};
+
 use twox_hash::XxHash3_128;
 use weir_otlp::build::Encoder;
 use weir_otlp::common::Message;
@@ -42,24 +44,55 @@ pub enum SnapshotError {
     Checksum,
 }
 
-pub(crate) fn encode(store: &Store) -> Vec<u8> {
-    let mut body = Encoder::with_capacity(64 * store.len());
-    body.fixed64(1, store.known_from);
-    for (id, series) in &store.series {
-        let open = body.open(2, 64);
-        let [low, high] = halves(id.0);
-        body.fixed64(1, low);
-        body.fixed64(2, high);
-        body.fixed64(3, series.time);
-        body.fixed64(4, series.seen);
-        encode_value(5, &series.value, &mut body);
-        if let Some(owed) = store.owed.get(id) {
-            encode_value(6, owed, &mut body);
-        }
-        body.close(open);
+/// Room for one series beside its buckets.
+const SERIES_BYTES: usize = 512;
+/// A bucket is written with so many bytes, and remembered with at least one.
+const BUCKET_BYTES: usize = 8;
+
+/// Writes one series after the other, so that no more than one is in memory a second time. `pay` gives that.
+pub(crate) fn write(store: &Store, out: &mut dyn Write, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<()> {
+    let largest = store.series.iter().map(|(id, series)| most_bytes(store, *id, series)).max();
+    if !pay(largest.unwrap_or(SERIES_BYTES)) {
+        return Err(io::ErrorKind::OutOfMemory.into());
     }
-    let body = body.into_bytes();
-    [MAGIC, &[VERSION], &XxHash3_128::oneshot(&body).to_le_bytes(), &body].concat()
+    // The checksum stands before what it is of.
+    let mut hash = XxHash3_128::new();
+    write_body(store, &mut |piece| {
+        hash.write(piece);
+        Ok(())
+    })?;
+    out.write_all(MAGIC)?;
+    out.write_all(&[VERSION])?;
+    out.write_all(&hash.finish_128().to_le_bytes())?;
+    write_body(store, &mut |piece| out.write_all(piece))
+}
+
+/// What a series takes at most when it is written.
+fn most_bytes(store: &Store, id: SeriesId, series: &Series) -> usize {
+    let owed = store.owed.get(&id).map_or(0, Value::heap_bytes);
+    SERIES_BYTES + BUCKET_BYTES * (series.value.heap_bytes() + owed)
+}
+
+fn write_body(store: &Store, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut known_from = Encoder::default();
+    known_from.fixed64(1, store.known_from);
+    out(&known_from.into_bytes())?;
+    for (id, series) in &store.series {
+        let mut piece = Encoder::with_capacity(most_bytes(store, *id, series));
+        let open = piece.open(2, 64);
+        let [low, high] = halves(id.0);
+        piece.fixed64(1, low);
+        piece.fixed64(2, high);
+        piece.fixed64(3, series.time);
+        piece.fixed64(4, series.seen);
+        encode_value(5, &series.value, &mut piece);
+        if let Some(owed) = store.owed.get(id) {
+            encode_value(6, owed, &mut piece);
+        }
+        piece.close(open);
+        out(&piece.into_bytes())?;
+    }
+    Ok(())
 }
 
 pub(crate) fn decode(snapshot: &[u8], limits: Limits, now: u64) -> Result<Store, SnapshotError> {

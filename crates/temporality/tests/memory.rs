@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 struct Counting;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
+/// The most that were.
+static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 #[expect(
     unsafe_code,
@@ -15,7 +17,8 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 // SAFETY: every call goes to the system's allocator as it came.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        USED.fetch_add(layout.size(), Ordering::Relaxed);
+        let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        PEAK.fetch_max(used, Ordering::Relaxed);
         // SAFETY: see above.
         unsafe { System.alloc(layout) }
     }
@@ -42,7 +45,7 @@ mod remembered {
     use prost::Message;
     use weir_temporality::{Converter, Limits, Undo};
 
-    use super::USED;
+    use super::{PEAK, USED};
 
     const LIMIT: usize = 4 << 20;
     const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
@@ -84,6 +87,23 @@ mod remembered {
         converter.convert(request, now).unwrap().undo
     }
 
+    /// A snapshot takes what is paid for it: of all series that of the largest.
+    fn write_snapshot(converter: &Converter) {
+        let mut paid = 0;
+        let before = USED.load(Ordering::Relaxed);
+        PEAK.store(before, Ordering::Relaxed);
+        let mut pay = |bytes| {
+            paid += bytes;
+            true
+        };
+        converter.write_snapshot(&mut std::io::sink(), &mut pay).unwrap();
+        let taken = PEAK.load(Ordering::Relaxed) - before;
+        // The hash has a KiB for itself.
+        assert!(taken <= paid + 1024 && paid < 20 * BUCKETS * 8, "{taken} bytes, {paid} paid for");
+        let refused = converter.write_snapshot(&mut std::io::sink(), &mut |_| false).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::OutOfMemory);
+    }
+
     /// In one test, as there is one allocator.
     #[test]
     fn what_is_forgotten_leaves_nothing_behind() {
@@ -95,9 +115,11 @@ mod remembered {
         (0..2 * LIMIT / 96).for_each(|number| drop(convert(&mut converter, &sum(number, 10), 10)));
         let sums = converter.series();
         assert!(used() <= LIMIT, "{} bytes for {sums} sums", used());
+        write_snapshot(&converter);
         (0..2 * LIMIT / BUCKETS).for_each(|number| drop(convert(&mut converter, &histogram(number), 10)));
         let histograms = converter.series();
         assert!(histograms < sums / 8 && used() <= LIMIT, "{} bytes for {histograms} histograms", used());
+        write_snapshot(&converter);
 
         // All of them leave, and what was owed is settled.
         converter.set_max_bytes(0);

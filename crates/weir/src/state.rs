@@ -1,7 +1,7 @@
 //! Small files of the data directory that outlive the process, beside the journal.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,9 @@ use weir_engine::settings::State;
 
 /// A directory of its own below the data directory.
 const DIRECTORY: &str = "state";
+
+/// What is written at once, where pieces are small.
+const WRITE_BYTES: usize = 64 << 10;
 
 /// The files of one data directory, which the journal's lock keeps other processes out of.
 #[derive(Debug)]
@@ -41,7 +44,7 @@ impl State for StateFiles {
         Ok(Some(bytes))
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    fn put(&self, name: &str, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         // One that an earlier version has made is open to others.
         fs::set_permissions(&self.0, Permissions::from_mode(0o700))?;
@@ -50,9 +53,10 @@ impl State for StateFiles {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        let mut file = BufWriter::with_capacity(WRITE_BYTES, file);
+        write(&mut file)?;
+        file.into_inner()?.sync_all()?;
         fs::rename(new, path)?;
         File::open(&self.0)?.sync_all()
     }
@@ -72,7 +76,7 @@ mod tests {
         let (precious, new) = (dir.path().join("precious"), below.join("a.new"));
         fs::write(&precious, "precious").unwrap();
         std::os::unix::fs::symlink(&precious, &new).unwrap();
-        StateFiles::in_data_dir(dir.path()).put("a", b"one").unwrap();
+        StateFiles::in_data_dir(dir.path()).put("a", &mut |out| out.write_all(b"one")).unwrap();
         assert_eq!((mode(&below), mode(&below.join("a"))), (0o700, 0o600));
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious", "a link is not followed");
     }
@@ -83,8 +87,10 @@ mod tests {
         let state = StateFiles::in_data_dir(dir.path());
         let take = || state.take("a", &mut |bytes| bytes == 3).unwrap();
         assert_eq!(take(), None);
-        state.put("a", b"one").unwrap();
-        state.put("a", b"two").unwrap();
+        state.put("a", &mut |out| out.write_all(b"one")).unwrap();
+        state.put("a", &mut |out| out.write_all(b"two")).unwrap();
+        let refused = state.put("a", &mut |out| out.write_all(b"three").and(Err(io::ErrorKind::OutOfMemory.into())));
+        assert!(refused.is_err(), "what cannot be written to its end takes nothing's place");
         assert_eq!(take().as_deref(), Some(&b"two"[..]));
         assert_eq!(take(), None);
     }
@@ -94,7 +100,7 @@ mod tests {
     fn what_there_is_no_room_for_is_not_read() {
         let dir = tempfile::TempDir::new().unwrap();
         let state = StateFiles::in_data_dir(dir.path());
-        state.put("a", b"one").unwrap();
+        state.put("a", &mut |out| out.write_all(b"one")).unwrap();
         let file = OpenOptions::new().write(true).open(dir.path().join("state/a")).unwrap();
         file.set_len(1 << 40).unwrap();
         let refused = state.take("a", &mut |bytes| bytes < 1 << 20).unwrap_err();

@@ -228,7 +228,7 @@ impl State for HangingState {
         Ok(None)
     }
 
-    fn put(&self, _: &str, _: &[u8]) -> io::Result<()> {
+    fn put(&self, _: &str, _: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()> {
         self.0.pass();
         Ok(())
     }
