@@ -1,32 +1,79 @@
-//! A set of numbers, one bit each where they lie close together.
+//! A set of numbers, less than a bit each where they lie close together.
 
 use std::collections::BTreeMap;
 
-/// The set: words by their place, those without a bit left out. So it takes no more memory than what was put in stands
-/// for on disk, whatever the numbers are.
+/// The set: words by their place, in blocks. A block is there when one of its numbers is, and takes no more memory than
+/// that number stands for on disk, whatever the numbers are.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Bits {
-    words: BTreeMap<u32, u64>,
+    blocks: BTreeMap<u32, Block>,
+}
+
+/// 64 words. A word that is full costs nothing: whoever takes nothing is owed all of many entries.
+#[derive(Debug, Default, Clone)]
+struct Block {
+    /// Words of which every bit is set.
+    full: u64,
+    /// Words of which some are.
+    some: u64,
+    /// The latter.
+    words: Box<[u64]>,
+}
+
+impl Block {
+    fn word(&self, place: u32) -> u64 {
+        let bit = 1 << place;
+        match self.some & bit {
+            0 if self.full & bit == 0 => 0,
+            0 => u64::MAX,
+            _ => self.words[self.some_before(bit)],
+        }
+    }
+
+    fn some_before(&self, bit: u64) -> usize {
+        (self.some & (bit - 1)).count_ones() as usize
+    }
+
+    fn set_word(&mut self, place: u32, word: u64) {
+        let bit = 1 << place;
+        let (was_some, is_some) = (self.some & bit != 0, word != 0 && word != u64::MAX);
+        let among = self.some_before(bit);
+        match (was_some, is_some) {
+            (true, true) => self.words[among] = word,
+            (false, false) => {}
+            // No more room than for the words there are.
+            (true, false) => self.words = [&self.words[..among], &self.words[among + 1..]].concat().into(),
+            (false, true) => self.words = [&self.words[..among], &[word], &self.words[among..]].concat().into(),
+        }
+        self.some = if is_some { self.some | bit } else { self.some & !bit };
+        self.full = if word == u64::MAX { self.full | bit } else { self.full & !bit };
+    }
 }
 
 impl Bits {
     /// Whether it was not there before.
     pub(crate) fn insert(&mut self, index: u32) -> bool {
         let (at, bit) = split(index);
-        let word = self.words.entry(at).or_default();
-        let new = *word & bit == 0;
-        *word |= bit;
+        let block = self.blocks.entry(at / 64).or_default();
+        let word = block.word(at % 64);
+        let new = word & bit == 0;
+        if new {
+            block.set_word(at % 64, word | bit);
+        }
         new
     }
 
     /// Whether it was there before.
     pub(crate) fn remove(&mut self, index: u32) -> bool {
         let (at, bit) = split(index);
-        let Some(word) = self.words.get_mut(&at) else { return false };
-        let old = *word & bit != 0;
-        *word &= !bit;
-        if *word == 0 {
-            self.words.remove(&at);
+        let Some(block) = self.blocks.get_mut(&(at / 64)) else { return false };
+        let word = block.word(at % 64);
+        let old = word & bit != 0;
+        if old {
+            block.set_word(at % 64, word & !bit);
+        }
+        if block.full | block.some == 0 {
+            self.blocks.remove(&(at / 64));
         }
         old
     }
@@ -39,10 +86,15 @@ impl Bits {
     /// The least number of the set that is at least `from` and not in `except`.
     pub(crate) fn next_except(&self, from: u32, except: &Self) -> Option<u32> {
         let (start, _) = split(from);
-        self.words.range(start..).find_map(|(at, word)| {
-            let mask = if *at == start { u64::MAX << (from % 64) } else { u64::MAX };
-            let left = word & !except.word(*at) & mask;
-            (left != 0).then(|| at * 64 + left.trailing_zeros())
+        self.blocks.range(start / 64..).find_map(|(number, block)| {
+            let except = except.blocks.get(number);
+            let first = if *number == start / 64 { start % 64 } else { 0 };
+            (first..64).find_map(|place| {
+                let at = number * 64 + place;
+                let mask = if at == start { u64::MAX << (from % 64) } else { u64::MAX };
+                let left = block.word(place) & !except.map_or(0, |block| block.word(place)) & mask;
+                (left != 0).then(|| at * 64 + left.trailing_zeros())
+            })
         })
     }
 
@@ -68,7 +120,7 @@ impl Bits {
     }
 
     fn word(&self, at: u32) -> u64 {
-        self.words.get(&at).copied().unwrap_or(0)
+        self.blocks.get(&(at / 64)).map_or(0, |block| block.word(at % 64))
     }
 }
 
@@ -119,8 +171,40 @@ mod tests {
         for index in [0, 76_000_000, u32::MAX] {
             assert!(set.insert(index));
         }
-        assert_eq!((set.words.len(), set.next(1), set.next(76_000_001)), (3, Some(76_000_000), Some(u32::MAX)));
+        assert_eq!((set.blocks.len(), set.next(1), set.next(76_000_001)), (3, Some(76_000_000), Some(u32::MAX)));
         assert!(set.remove(0) && set.remove(u32::MAX));
-        assert_eq!(set.words.len(), 1);
+        assert_eq!(set.blocks.len(), 1);
+    }
+
+    /// Whatever is put in and taken out again, in whatever order.
+    #[test]
+    fn blocks_hold_what_a_plain_set_does() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let (mut set, mut plain) = (Bits::default(), std::collections::BTreeSet::new());
+        for _ in 0..2_000 {
+            let first = random.u32(..3 * 4096);
+            let insert = random.bool();
+            for number in first..first + random.u32(1..300) {
+                match insert {
+                    true => assert_eq!(set.insert(number), plain.insert(number)),
+                    false => assert_eq!(set.remove(number), plain.remove(&number)),
+                }
+            }
+            let from = random.u32(..3 * 4096);
+            assert_eq!(set.next(from), plain.range(from..).next().copied());
+            let run = (from..).take_while(|number| plain.contains(number)).count();
+            assert_eq!(set.run_end_except(from, u32::MAX, &Bits::default()) as usize, from as usize + run);
+        }
+        let all = |set: &Bits| std::iter::successors(set.next(0), |last| set.next(last + 1)).collect::<Vec<_>>();
+        assert_eq!(all(&set), plain.iter().copied().collect::<Vec<_>>());
+        let taken = (0..5 * 4096).filter(|number| set.remove(*number)).count();
+        assert!(taken == plain.len() && set.blocks.is_empty());
+    }
+
+    #[test]
+    fn words_that_are_full_cost_nothing() {
+        let mut set = Bits::default();
+        assert!((0..4096).all(|number| set.insert(number)) && set.blocks.len() == 1 && set.blocks[&0].words.is_empty());
+        assert!(set.remove(100) && set.blocks[&0].words.len() == 1);
     }
 }

@@ -1,0 +1,85 @@
+//! What a backlog takes of memory, counted by the allocator: an entry costs a small part of what it is on disk, however
+//! many queues are owed it. A process of its own: everything else would be counted, too.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that are in use.
+struct Counting;
+
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+#[expect(
+    unsafe_code,
+    reason = "an allocator is unsafe to write; this one only counts and leaves the rest to the system's"
+)]
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        USED.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: see above.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        USED.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: see above.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[cfg(test)]
+mod backlog {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    use bytes::Bytes;
+    use weir_journal::{Durability, NewEntry, Options, OsFs, Owed, QueueId, open};
+
+    use super::USED;
+
+    const OPTIONS: Options = Options { segment_bytes: 32 << 20, seed: 7 };
+    const QUEUES: usize = 30;
+    const ENTRIES: usize = 128 << 10;
+
+    /// The memory for each entry and queue that is owed it, in thousandths of a byte. Each queue is owed an entry where
+    /// `owes` says so.
+    fn cost(owes: impl Fn(usize, usize) -> bool) -> usize {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, journal, _) = open(Arc::new(OsFs::open(dir.path()).unwrap()), OPTIONS).unwrap();
+        let queues: Vec<QueueId> = (0..QUEUES).map(|queue| journal.queue(&format!("traces/{queue}"))).collect();
+        let payload = [Bytes::from_static(b"tiny")];
+        let before = USED.load(Ordering::Relaxed);
+        let mut debts = 0;
+        for group in 0..ENTRIES / 1024 {
+            let owed: Vec<Vec<Owed>> = (0..1024)
+                .map(|entry| {
+                    let owes = |queue: &usize| owes(*queue, group * 1024 + entry);
+                    let debtors = (0..QUEUES).filter(owes).map(|queue| queues[queue]);
+                    debtors.map(|queue| Owed { queue, taken: false }).collect()
+                })
+                .collect();
+            debts += owed.iter().map(Vec::len).sum::<usize>();
+            let entries: Vec<_> = owed.iter().map(|owed| NewEntry { payload: &payload, items: 1, owed }).collect();
+            writer.append(&entries, 1, Durability::Written).unwrap();
+        }
+        let took = USED.load(Ordering::Relaxed) - before;
+        let on_disk = journal.stats().disk_bytes;
+        assert!(took as u64 <= on_disk / 20, "{took} bytes of memory for {on_disk} on disk");
+        took * 1000 / debts
+    }
+
+    /// In one test, as there is one allocator.
+    #[test]
+    fn entries_cost_next_to_nothing_however_many_queues_are_owed_them() {
+        let all = cost(|_, _| true);
+        assert!(all < 60, "{all} thousandths of a byte for each debt, where everybody is owed everything");
+        let some = cost(|queue, entry| (entry * 31 + queue * 17) % 7 < 4);
+        assert!(some < 350, "{some} thousandths of a byte for each debt, where everybody is owed half");
+        let few = cost(|queue, entry| entry % 40 == queue || queue == 0);
+        assert!(few < 8_000, "{few} thousandths of a byte for each debt, where hardly anybody is owed anything");
+    }
+}
