@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weir_plan::Signal;
 
+pub(crate) use delivery::MAX_IN_FLIGHT;
 pub(crate) use samples::{MAX_BYTES as MAX_SAMPLES_BYTES, Sample, Samples};
 pub(crate) use standing::{Standing, Stands, State};
 
@@ -50,6 +51,8 @@ pub(crate) struct Limits {
     pub(crate) halves: usize,
     /// What samples of refused requests may take.
     pub(crate) samples: usize,
+    /// Requests that may be unanswered.
+    pub(crate) requests: usize,
 }
 
 /// What a pipeline shows of itself beside its books.

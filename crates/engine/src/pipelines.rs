@@ -16,7 +16,7 @@ use bytes::Bytes;
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use weir_enrich::{Enricher, StaticPods};
-use weir_plan::Plan;
+use weir_plan::{Plan, Protocol};
 
 use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
@@ -24,7 +24,7 @@ use crate::books::Snapshot;
 use crate::budget::{self, Budget};
 use crate::export::{Backend, Exporter, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
-use crate::pipeline::{Common, Limits, Pipeline};
+use crate::pipeline::{Common, Limits, MAX_IN_FLIGHT, Pipeline};
 use crate::rules::{Memory, Rules};
 use crate::settings::{Copies, Division, LAST_WRITES, Settings, State};
 use crate::share::Share;
@@ -255,7 +255,8 @@ impl Pipelines {
         };
         let returns = self.accounts.adopt(id, division.share, planned.backlog);
         let account = returns.unwrap_or_else(|| self.open_account(planned, division));
-        let (pipeline, delivery) = Pipeline::new(planned.exporter_id(), account, backend, self.common.clone());
+        let common = Common { limits: limits_of(planned, division), ..self.common.clone() };
+        let (pipeline, delivery) = Pipeline::new(planned.exporter_id(), account, backend, common);
         let task = self.tasks.spawn(delivery).id();
         let running = Running { plan: planned.clone(), pipeline: Arc::new(pipeline), encode, task, faulty: false };
         self.running.insert(id.to_owned(), running);
@@ -339,7 +340,7 @@ impl Running {
     fn resize(&self, division: Division) {
         self.encode.resize(division.encode);
         self.pipeline.account.share.set_limit(division.share);
-        self.pipeline.adjust(limits(division));
+        self.pipeline.adjust(limits_of(&self.plan, division));
     }
 
     /// If the new backend cannot be set up, the old one stays.
@@ -400,5 +401,14 @@ pub(crate) fn account(
 pub(crate) fn limits(division: Division) -> Limits {
     let Division { batch_bytes, in_flight: in_flight_bytes, read_back: read_back_bytes, .. } = division;
     let Division { pieces, halves, samples, .. } = division;
-    Limits { batch_bytes, in_flight_bytes, read_back_bytes, pieces, halves, samples }
+    let requests = MAX_IN_FLIGHT;
+    Limits { batch_bytes, in_flight_bytes, read_back_bytes, pieces, halves, samples, requests }
+}
+
+/// Over HTTP/1.1 each request needs a connection of its own.
+fn limits_of(planned: &weir_plan::Pipeline, division: Division) -> Limits {
+    match planned.output.protocol {
+        Protocol::Http => Limits { requests: division.links, ..limits(division) },
+        Protocol::Grpc => limits(division),
+    }
 }

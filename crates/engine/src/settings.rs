@@ -8,7 +8,7 @@ use std::{fmt, io};
 use weir_journal::Fs;
 use weir_plan::{Pipeline, Secret, Temporality};
 
-use crate::pipeline::MAX_SAMPLES_BYTES;
+use crate::pipeline::{MAX_IN_FLIGHT, MAX_SAMPLES_BYTES};
 
 /// OTLP/gRPC's registered port.
 pub const GRPC_PORT: u16 = 4317;
@@ -220,6 +220,13 @@ const LEAST_FOR_HALVES: usize = 64 << 10;
 /// More than this is of no use to one pipeline: 16 MiB.
 const MAX_PIECES: usize = 32 * 1024;
 
+/// What a connection to a backend may cost while its answer comes, with another one beside it that waits for a request.
+/// Measured with 640 of them over HTTP/1.1, in the middle of answers with heads as large as they may be: 75 KiB, with TLS
+/// 97 KiB.
+const LINK_BYTES: usize = 160 * 1024;
+/// One part in so many of the memory is set aside for these. Over HTTP/1.1 every request needs one.
+const OF_MEMORY_FOR_LINKS: usize = 32;
+
 /// Samples of what backends refused: one part in so many of the memory is set aside.
 const OF_MEMORY_FOR_SAMPLES: usize = 128;
 
@@ -261,6 +268,8 @@ pub(crate) struct Division {
     pub(crate) halves: usize,
     /// What samples of one pipeline's refused requests may take.
     pub(crate) samples: usize,
+    /// Connections over HTTP/1.1 that one pipeline may use at once; what they cost is set aside.
+    pub(crate) links: usize,
     /// What the conversion of one pipeline's metrics to delta may remember.
     pub(crate) series: usize,
 }
@@ -298,6 +307,7 @@ impl Division {
             None => (settings.memory / OF_MEMORY_FOR_PIECES / pipelines).max(LEAST_FOR_HALVES),
         };
         let samples = (settings.memory / OF_MEMORY_FOR_SAMPLES / pipelines).min(MAX_SAMPLES_BYTES);
+        let links = (settings.memory / OF_MEMORY_FOR_LINKS / LINK_BYTES / pipelines).clamp(1, MAX_IN_FLIGHT);
         let encoders = (settings.memory / OF_MEMORY_FOR_ENCODERS).clamp(LEAST_FOR_ENCODERS, MOST_FOR_ENCODERS);
         let (streams, pages) = (settings.memory / OF_MEMORY_FOR_STREAMS, settings.memory / OF_MEMORY_FOR_PAGES);
         let aside = encode * pipelines
@@ -306,7 +316,7 @@ impl Division {
             + streams
             + pages
             + series * deltas
-            + (pieces * PIECE_BYTES + samples) * pipelines;
+            + (pieces * PIECE_BYTES + samples + links * LINK_BYTES) * pipelines;
         let payloads = settings.memory - aside;
         let share = payloads / 4 * 3 / pipelines;
         // With a journal nothing stays in memory after its client was answered; half of that room reads back instead.
@@ -332,6 +342,7 @@ impl Division {
             pieces,
             halves,
             samples,
+            links,
             series,
         }
     }
@@ -405,7 +416,7 @@ mod tests {
                 let aside = connections
                     + division.encoders
                     + division.series * deltas
-                    + (division.pieces * PIECE_BYTES + division.samples) * pipelines;
+                    + (division.pieces * PIECE_BYTES + division.samples + division.links * LINK_BYTES) * pipelines;
                 assert!(division.payloads + (division.encode + division.read_back) * pipelines + aside <= memory);
                 let shared_out = division.payloads + division.read_back * pipelines;
                 assert!(division.share * pipelines <= shared_out / 4 * 3);

@@ -36,8 +36,8 @@ const MOST_IDLE: usize = 64;
 const IDLE: Duration = Duration::from_secs(90);
 /// What a backend may send without being read: its answers are small.
 const STREAM_WINDOW: u32 = 64 * 1024;
-/// The same for all answers of a connection.
-const CONNECTION_WINDOW: u32 = 256 * 1024;
+/// The same for all answers of a connection. Nobody pays for them until they are read, which is soon.
+const CONNECTION_WINDOW: u32 = 64 * 1024;
 
 type HttpClient = Client<Connector, Chunks>;
 

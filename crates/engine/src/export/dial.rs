@@ -40,6 +40,8 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 const HEAD_START: Duration = Duration::from_millis(500);
 /// Addresses that one connection is tried with.
 const MOST_TRIES: usize = 4;
+/// What TLS collects of a request before it is written: a record.
+const TLS_BUFFER: usize = 16 * 1024;
 /// Addresses that are remembered of a name.
 const MOST_ADDRESSES: usize = 64;
 
@@ -186,6 +188,7 @@ impl Connector {
         let address = self.addresses.all[index].at;
         let line = Line { tcp: self.tcp(address), proxy: self.dial.proxy.clone() };
         let connected = HttpsConnector::from((line, Arc::clone(&self.dial.tls))).call(destination).await;
+        let connected = connected.map(with_little_in_tls);
         self.note(index, connected.is_err());
         let among_others = self.addresses.all.len() > 1;
         let which =
@@ -230,6 +233,14 @@ impl Service<Uri> for Connector {
             connected
         })
     }
+}
+
+/// What waits for the socket waits in [`Coalesced`], which pays for it: TLS itself needs no more than a record.
+fn with_little_in_tls(mut stream: MaybeHttpsStream<Near>) -> MaybeHttpsStream<Near> {
+    if let MaybeHttpsStream::Https(stream) = &mut stream {
+        stream.inner_mut().get_mut().1.set_buffer_limit(Some(TLS_BUFFER));
+    }
+    stream
 }
 
 /// The way to a backend by one address, without its TLS.

@@ -28,8 +28,15 @@ fn converting(runtime: &Runtime) -> Arc<Intake> {
     let _entered = runtime.enter();
     let (budget, clock) = (Budget::new(MEMORY), Clock::simulated(0));
     let account = Arc::new(Account::new("shop".into(), Signal::Metrics, Share::new(MEMORY, Instant::now()), None));
-    let limits =
-        Limits { batch_bytes: MEMORY, in_flight_bytes: MEMORY, read_back_bytes: 0, pieces: 0, halves: 0, samples: 0 };
+    let limits = Limits {
+        batch_bytes: MEMORY,
+        in_flight_bytes: MEMORY,
+        read_back_bytes: 0,
+        pieces: 0,
+        halves: 0,
+        samples: 0,
+        requests: 64,
+    };
     let common = Common { limits, budget: budget.clone(), read_back: Budget::new(0), store: None, clock };
     let (pipeline, delivery) = Pipeline::new("shop".into(), account, Arc::new(Unusable(String::new())), common);
     runtime.spawn(delivery);

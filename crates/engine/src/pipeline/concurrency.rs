@@ -112,9 +112,14 @@ impl Concurrency {
         }
     }
 
+    /// From now on there are never more than `max`.
+    pub(super) fn adjust(&mut self, max: usize) {
+        self.max = max;
+    }
+
     /// Requests that may be under way at once.
     pub(super) fn limit(&self) -> usize {
-        self.limit
+        self.limit.min(self.max)
     }
 
     /// A request of `bytes` was answered. When it was `sent`, so many were `in_flight_when_sent`, itself included.

@@ -41,7 +41,7 @@ use request_size::RequestSize;
 const COMMANDS_PER_TURN: usize = 256;
 
 /// Unanswered requests per backend at most. Enough to fill a backend that takes a second per request with full batches.
-const MAX_IN_FLIGHT: usize = 64;
+pub(crate) const MAX_IN_FLIGHT: usize = 64;
 
 /// Small pieces of the backlog that travel in one request at most.
 const MAX_FETCHED_PIECES: usize = 1024;
@@ -147,7 +147,7 @@ impl Delivery {
             queue: Queue::default(),
             parked: Parked::default(),
             pace: Pace::default(),
-            concurrency: Concurrency::new(MAX_IN_FLIGHT),
+            concurrency: Concurrency::new(parts.limits.requests),
             retries: RetryBudget::new(Instant::now()),
             traffic: Traffic::default(),
             heard: Instant::now(),
@@ -257,6 +257,7 @@ impl Delivery {
         self.parts.read_back.resize(limits.read_back_bytes);
         self.parts.halves.resize(limits.halves);
         self.parts.stats.samples.fit(limits.samples);
+        self.concurrency.adjust(limits.requests);
         self.parts.limits = limits;
     }
 
@@ -270,7 +271,7 @@ impl Delivery {
         self.size = RequestSize::new(self.parts.limits.batch_bytes);
         self.account().takes_anything();
         self.pace = Pace::default();
-        self.concurrency = Concurrency::new(MAX_IN_FLIGHT);
+        self.concurrency = Concurrency::new(self.parts.limits.requests);
         self.retries = RetryBudget::new(now);
         (self.traffic, self.heard) = (Traffic::default(), now);
         self.parked.forget_refusals();

@@ -111,6 +111,7 @@ impl Process {
             pieces: if store.is_some() { PIECES } else { 0 },
             halves: 1 << 20,
             samples: 1 << 20,
+            requests: 64,
         };
         let intake = Arc::new(Intake::new(budget.clone(), SPILL_AFTER, store.clone()));
         let read_back = Budget::new(limits.read_back_bytes * planned.len());

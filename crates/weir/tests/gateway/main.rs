@@ -14,6 +14,8 @@ mod cli;
 #[cfg(test)]
 mod configuration;
 #[cfg(test)]
+mod costly_backends;
+#[cfg(test)]
 mod crowds;
 #[cfg(test)]
 mod delivery;

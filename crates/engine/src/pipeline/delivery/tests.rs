@@ -63,6 +63,7 @@ async fn no_more_pieces_are_on_their_way_than_are_paid_for() {
         pieces: PIECES,
         halves: 0,
         samples: 0,
+        requests: 64,
     };
     let read_back = Budget::new(limits.read_back_bytes);
     let common = Common { limits, budget, read_back, store: None, clock: Clock::simulated(1000) };
@@ -110,8 +111,15 @@ async fn what_is_too_large_alone_is_given_up_whatever_was_taken_meanwhile() {
     const BYTES: usize = 500;
     let share = Share::new(1 << 20, Instant::now());
     let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, None));
-    let limits =
-        Limits { batch_bytes: 1 << 20, in_flight_bytes: 1 << 20, read_back_bytes: 0, pieces: 0, halves: 0, samples: 0 };
+    let limits = Limits {
+        batch_bytes: 1 << 20,
+        in_flight_bytes: 1 << 20,
+        read_back_bytes: 0,
+        pieces: 0,
+        halves: 0,
+        samples: 0,
+        requests: 64,
+    };
     let (budget, read_back) = (Budget::new(1 << 20), Budget::new(0));
     let common = Common { limits, budget, read_back, store: None, clock: Clock::simulated(1000) };
     let backend = Arc::new(Narrow::default());
@@ -147,6 +155,7 @@ fn idle(account: Arc<Account>) -> Delivery {
         pieces: PIECES,
         halves: 0,
         samples: 0,
+        requests: 64,
     };
     let crew = Crew {
         backend: Arc::new(Silent),

@@ -93,6 +93,7 @@ fn run(backend: Arc<dyn Backend>, disk: SimFs) -> Running {
         pieces: PLACES,
         halves: 0,
         samples: 0,
+        requests: 64,
     };
     let (budget, read_back) = (Budget::new(4 << 20), Budget::new(8 << 20));
     let common = Common { limits, budget, read_back, store: Some(store), clock };
