@@ -1,18 +1,23 @@
 //! Who may send: TLS, client certificates and bearer tokens on the OTLP ports. Open to everybody unless asked for.
 
+mod chains;
+mod unheard;
+
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rustls::ServerConfig;
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
+use tokio_util::io::InspectReader;
 use weir_plan::Secret;
 
+use self::chains::ShortChains;
+use self::unheard::{Bounded, Unheard};
 use super::Refusal;
 use crate::settings::{IngestSecurity, IngestTls};
 
@@ -65,12 +70,20 @@ impl Gate {
     }
 
     /// The server's side of the handshake; `None` when it fails, which is the client's business.
-    pub(super) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> Option<TlsStream<S>> {
+    pub(super) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+    ) -> Option<impl AsyncRead + AsyncWrite + Unpin + use<S>> {
         let Tls(acceptor) = self.rules().tls.clone()?;
+        let unheard = Unheard::default();
+        let stream = Bounded::new(stream, unheard.clone());
         let accept = acceptor.accept_with(stream, |session| session.set_buffer_limit(Some(UNSENT_BYTES)));
         let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, accept).await;
         match shaken {
-            Ok(Ok(stream)) => Some(stream),
+            Ok(Ok(mut stream)) => {
+                stream.get_mut().0.is_shaken();
+                Some(InspectReader::new(stream, move |_| unheard.end()))
+            }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a client's TLS handshake failed");
                 None
@@ -122,7 +135,7 @@ fn acceptor(tls: &IngestTls) -> Result<TlsAcceptor, String> {
             let roots = weir_tls::certificates(pem).and_then(weir_tls::roots).map_err(fail)?;
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
             let verifier = verifier.build().map_err(|error| fail(error.to_string()))?;
-            builder.with_client_cert_verifier(verifier)
+            builder.with_client_cert_verifier(Arc::new(ShortChains(verifier)))
         }
     };
     let chain = weir_tls::chain(&tls.cert_pem).map_err(|error| format!("cannot read the certificate: {error}"))?;
@@ -132,6 +145,8 @@ fn acceptor(tls: &IngestTls) -> Result<TlsAcceptor, String> {
         .map_err(|error| format!("cannot use the certificate with the private key: {error}"))?;
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // Sessions that are kept have their clients' certificates. Connections live long: few would be resumed.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 

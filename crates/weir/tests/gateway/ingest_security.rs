@@ -12,7 +12,7 @@ use crate::support::gateway::{Gateway, arrived, output, pipeline, settings, sink
 use crate::support::grpc::{Grpc, OK, UNAUTHENTICATED};
 use crate::support::http::{self, PROTOBUF};
 use crate::support::process::{Weir, command, manifest};
-use crate::support::tls::Authority;
+use crate::support::tls::{Authority, ingest};
 use crate::support::{eventually, payload};
 
 const RENEWED: &str = "certificates and tokens are read again";
@@ -24,11 +24,6 @@ fn with_token(token: &str) -> Vec<Header> {
 
 fn tokens(tokens: &[&str]) -> IngestSecurity {
     IngestSecurity { tls: None, tokens: tokens.iter().map(|token| Secret::new(*token)).collect() }
-}
-
-fn tls(own: &Authority, clients: Option<&Authority>) -> IngestTls {
-    let Identity { cert_pem, key_pem } = own.identity_of("127.0.0.1");
-    IngestTls { cert_pem, key_pem, client_ca_pem: clients.map(Authority::pem) }
 }
 
 /// A gateway with these rules, and what is behind it.
@@ -87,7 +82,7 @@ async fn a_token_is_wanted_on_both_transports() {
 #[tokio::test]
 async fn with_tls_only_clients_that_are_trusted_come_through() {
     let (servers, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
-    let security = IngestSecurity { tls: Some(tls(&servers, Some(&clients))), tokens: Vec::new() };
+    let security = IngestSecurity { tls: Some(ingest(&servers, Some(&clients))), tokens: Vec::new() };
     let (sink, gateway) = guarded(security).await;
     let to = |port: SocketAddr, protocol, identity| {
         let tls = Some(Tls { ca_pem: Some(servers.pem()), identity, ..Tls::default() });
@@ -102,12 +97,12 @@ async fn with_tls_only_clients_that_are_trusted_come_through() {
     assert!(gateway.scrape().await.get("weir_receiver_tls_handshakes_failed_total") >= 3.0);
 
     // Another certificate, as after a renewal by another authority, without a restart.
-    let renewed = IngestSecurity { tls: Some(tls(&strangers, None)), tokens: Vec::new() };
+    let renewed = IngestSecurity { tls: Some(ingest(&strangers, None)), tokens: Vec::new() };
     gateway.engine.secure(&renewed).unwrap();
     let trusting = Tls { ca_pem: Some(strangers.pem()), ..Tls::default() };
     let to = Output { tls: Some(trusting), ..output(gateway.at.grpc, Protocol::Grpc) };
     assert!(comes_through(to, 400, &sink).await);
-    let garbage = IngestTls { cert_pem: "garbage".into(), ..tls(&servers, None) };
+    let garbage = IngestTls { cert_pem: "garbage".into(), ..ingest(&servers, None) };
     gateway.engine.secure(&IngestSecurity { tls: Some(garbage), tokens: Vec::new() }).unwrap_err();
     let trusting = Tls { ca_pem: Some(strangers.pem()), ..Tls::default() };
     let to = Output { tls: Some(trusting), ..output(gateway.at.grpc, Protocol::Grpc) };

@@ -48,6 +48,8 @@ mod signals;
 #[expect(dead_code, reason = "each test binary uses its part")]
 mod support;
 #[cfg(test)]
+mod tls_bounds;
+#[cfg(test)]
 mod trailers;
 #[cfg(test)]
 mod trial;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 pub(crate) const PROTOBUF: &str = "application/x-protobuf";
@@ -63,7 +63,7 @@ pub(crate) async fn exchange(address: SocketAddr, request: &[u8]) -> Answer {
 }
 
 /// Reads one answer.
-pub(crate) async fn read_answer(stream: &mut TcpStream) -> io::Result<Answer> {
+pub(crate) async fn read_answer(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Answer> {
     let mut received = Vec::new();
     let body_at = loop {
         if let Some(at) = received.windows(4).position(|window| window == b"\r\n\r\n") {

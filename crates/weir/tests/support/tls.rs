@@ -4,14 +4,23 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
+use weir_engine::settings::IngestTls;
 use weir_plan::{Identity, Secret};
 
 fn identity((certificate, key): (rcgen::Certificate, KeyPair)) -> Identity {
     Identity { cert_pem: certificate.pem(), key_pem: Secret::new(key.serialize_pem()) }
+}
+
+/// How a gateway serves its clients; with `clients`, those need a certificate of theirs.
+pub(crate) fn ingest(own: &Authority, clients: Option<&Authority>) -> IngestTls {
+    let Identity { cert_pem, key_pem } = own.identity_of("127.0.0.1");
+    IngestTls { cert_pem, key_pem, client_ca_pem: clients.map(Authority::pem) }
 }
 
 /// Whole seconds, as certificates have them.
@@ -68,6 +77,22 @@ impl Authority {
     /// The certificate and key of somebody with this name or address.
     pub(crate) fn identity_of(&self, name: &str) -> Identity {
         identity(self.certify(name))
+    }
+
+    /// A client that trusts it. It has an identity, which it sends with `more` certificates.
+    pub(crate) fn client(
+        &self,
+        provider: CryptoProvider,
+        identity: &Identity,
+        more: &[CertificateDer<'static>],
+    ) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.issuer.der().clone()).unwrap();
+        let mut chain = vec![CertificateDer::from_pem_slice(identity.cert_pem.as_bytes()).unwrap()];
+        chain.extend_from_slice(more);
+        let key = PrivateKeyDer::from_pem_slice(identity.key_pem.reveal().as_bytes()).unwrap();
+        let builder = ClientConfig::builder_with_provider(Arc::new(provider)).with_safe_default_protocol_versions();
+        builder.unwrap().with_root_certificates(roots).with_client_auth_cert(chain, key).unwrap()
     }
 
     /// A server for `127.0.0.1`; with `clients`, one that wants certificates of theirs.

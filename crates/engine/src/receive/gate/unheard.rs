@@ -1,0 +1,99 @@
+//! A bound on what a client sends over TLS without saying anything.
+//!
+//! The TLS library keeps up to 64 KiB of a handshake message that is not complete, which may begin at any time, and all of a
+//! client's certificates as long as the connection lives. So the bytes are counted below TLS since something was heard above
+//! it: the end of the handshake, or what is in a record. Beyond the bound reading fails, which closes the connection. The
+//! largest record, of which nothing is heard before it is complete, is below the bound.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A client's part of a handshake has less with any reasonable chain of certificates, and a record has 18 KiB at most.
+const MOST_UNHEARD_BYTES: usize = 20 * 1024;
+/// What comes in the same read after something that is heard is not counted, so reads are small.
+const READ_BYTES: usize = 4 * 1024;
+
+/// Bytes that were read since something was heard.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Unheard(Arc<AtomicUsize>);
+
+impl Unheard {
+    /// Something was heard.
+    pub(super) fn end(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The stream below TLS.
+#[derive(Debug)]
+pub(super) struct Bounded<S> {
+    inner: S,
+    unheard: Unheard,
+    in_handshake: bool,
+    /// Before the next read it is seen whether the handshake has ended: what comes then is not counted as a part of it.
+    rests: bool,
+}
+
+impl<S> Bounded<S> {
+    pub(super) fn new(inner: S, unheard: Unheard) -> Self {
+        Self { inner, unheard, in_handshake: true, rests: false }
+    }
+
+    /// The handshake has ended.
+    pub(super) fn is_shaken(&mut self) {
+        (self.in_handshake, self.rests) = (false, false);
+        self.unheard.end();
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if std::mem::take(&mut self.rests) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let left = MOST_UNHEARD_BYTES.saturating_sub(self.unheard.0.load(Ordering::Relaxed));
+        if left == 0 {
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
+        let room = into.remaining().min(left).min(READ_BYTES);
+        let mut piece = ReadBuf::new(into.initialize_unfilled_to(room));
+        ready!(Pin::new(&mut self.inner).poll_read(cx, &mut piece))?;
+        let read = piece.filled().len();
+        into.advance(read);
+        self.unheard.0.fetch_add(read, Ordering::Relaxed);
+        self.rests = self.in_handshake;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
