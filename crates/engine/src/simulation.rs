@@ -15,8 +15,10 @@
 //!
 //! That is looked at by id whenever a process has ended. What is nowhere then, neither at its backend nor on the disk, are
 //! no more items than this process gave up, and none that were on the disk right before the end: a sync that was left out
-//! is found however much was given up. Of each process the books balance, and have at least what was acknowledged.
-//! Backends got at least what the books call delivered, and what was rejected is bad.
+//! is found however much was given up. Where nothing may go with the power, a loss of it is also imagined now and then.
+//!
+//! Of each process the books balance, and have at least what was acknowledged. Backends got at least what the books call
+//! delivered, and what was rejected is bad.
 //!
 //! The seeds are always the same, so that a change is what makes the test fail. `WEIR_SIMULATION_SEED=n` begins with
 //! another one, `WEIR_SIMULATION_RUNS=n` runs that many: new worlds are explored by whoever changes something here.
@@ -26,7 +28,6 @@ mod clients;
 mod forced;
 pub(crate) mod payload;
 mod process;
-mod remains;
 mod rules;
 mod sluggish;
 mod totals;

@@ -1,5 +1,7 @@
 //! One world: its disk, backends and clients, and the processes that live in it one after the other.
 
+mod remains;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +18,7 @@ use super::clients::{self, Ledger};
 use super::forced::Forced;
 use super::process::{Disk, Planned, Process, is_nameless, name_of, number_of};
 use super::totals::Totals;
-use super::{payload, remains, rules};
+use super::{payload, rules};
 use crate::books::Snapshot;
 use crate::settings::Fsync;
 use crate::store::Clock;
@@ -125,31 +127,6 @@ impl World {
         self.totals
     }
 
-    /// What the disk has for each pipeline.
-    fn remains(&self) -> Vec<HashSet<u64>> {
-        let pipelines = self.pipelines.len();
-        self.disk.as_ref().map_or_else(|| vec![HashSet::new(); pipelines], |disk| remains::of(&disk.fs, pipelines))
-    }
-
-    /// After the end of a process: what a pipeline is owed has arrived, is on the disk, or is one of as many items as the
-    /// process gave up. What the disk `had` right before the end is none of these.
-    fn miss(&mut self, had: &[HashSet<u64>], end: End) {
-        for (number, has) in self.remains().into_iter().enumerate() {
-            let mut gone = self.missing_at(number, |id| Mark::of(id).is_none_or(|mark| !mark.may_be_rejected()));
-            gone.retain(|id| !has.contains(id));
-            let torn: Vec<u64> = gone.iter().copied().filter(|id| had[number].contains(id)).collect();
-            let (few, count) = (&torn[..torn.len().min(20)], torn.len());
-            assert!(torn.is_empty(), "{end:?} cost pipeline {number} {count} spans that were on its disk: {few:?} ...");
-            let (few, count, given_up) = (&gone[..gone.len().min(20)], gone.len() as u64, self.given_up[number]);
-            assert!(
-                count <= given_up,
-                "{end:?}: pipeline {number} lacks {count} spans, {given_up} given up: {few:?} ..."
-            );
-            self.totals.count("gone", count);
-            self.gone[number].extend(gone);
-        }
-    }
-
     /// What was acknowledged may go with it, as far as `fsync` allows.
     fn lose_power(&mut self) {
         let Some(disk) = &self.disk else { return };
@@ -199,6 +176,7 @@ impl World {
         let ends = Instant::now() + life;
         while Instant::now() < ends {
             tokio::time::sleep(Duration::from_millis(self.dice.u64(1..4_000)).min(ends - Instant::now())).await;
+            self.imagine_power_loss();
             let which = self.dice.usize(..self.pipelines.len());
             self.pipelines[which].backend.change_mood();
             self.change_disk();
