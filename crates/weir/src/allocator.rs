@@ -1,6 +1,11 @@
-//! Where memory comes from, and that it goes back to the system when nothing happens any more (promise P3).
+//! Where memory comes from, and that it goes back to the system: before more is in use or free than was set, and when
+//! nothing happens any more (promise P3).
 
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::ffi::CStr;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tikv_jemallocator::Jemalloc;
@@ -8,10 +13,79 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// Telemetry is many large buffers of changing size; the system's allocator keeps too much of them.
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: Thrifty = Thrifty;
 
 /// All pages that have been free for so long go back at once.
 const LOOKS: Duration = Duration::from_secs(1);
+
+/// A thread looks whether free pages must go back whenever it has allocated so many bytes.
+const STEP: usize = 256 << 10;
+
+/// What is free goes back when more bytes than these are in use, or free and not yet given back.
+static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+thread_local! {
+    /// Bytes that this thread has allocated since it last looked.
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// jemalloc keeps free pages for their time. This does not, when there is no place for them: buffers of growing size fit
+/// nowhere in what was freed of smaller ones, and all are paid for only as long as they live.
+struct Thrifty;
+
+#[expect(unsafe_code, reason = "an allocator is unsafe")]
+// SAFETY: jemalloc does it all.
+unsafe impl GlobalAlloc for Thrifty {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller keeps to the same rules.
+        unsafe { Jemalloc.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as above.
+        unsafe { Jemalloc.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size);
+        // SAFETY: as above.
+        unsafe { Jemalloc.realloc(old, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { Jemalloc.dealloc(old, layout) }
+    }
+}
+
+/// `bytes` are about to be allocated.
+#[inline]
+fn count(bytes: usize) {
+    ALLOCATED.with(|allocated| {
+        let sum = allocated.get().saturating_add(bytes);
+        allocated.set(if sum < STEP { sum } else { 0 });
+        if sum >= STEP {
+            make_place(bytes);
+        }
+    });
+}
+
+/// Gives all free pages back if there is no place for them and `bytes` more.
+#[cold]
+fn make_place(bytes: usize) {
+    let most = MOST.load(Ordering::Relaxed);
+    if most < usize::MAX && held().saturating_add(bytes) > most {
+        act(c"arena.4096.purge");
+    }
+}
+
+/// From now on what is free has no place beyond 15/16 of so many bytes: libraries of C have an allocator of their own, and the
+/// compressors of zstd may have 1/32 in it, 3 MiB at least.
+pub(crate) fn keep_within(memory: usize) {
+    MOST.store(memory - memory / 16, Ordering::Relaxed);
+}
 
 /// Whoever allocates and frees gives free pages back (see `.cargo/config.toml`). This does it where nobody does, for ever.
 pub(crate) async fn tidy() {
@@ -19,24 +93,63 @@ pub(crate) async fn tidy() {
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
-        give_back();
+        act(c"arena.4096.decay");
     }
 }
 
-/// Gives back the pages of all arenas that have been free for their time.
+/// Bytes that are in use, or free and not yet given back.
+fn held() -> usize {
+    refresh();
+    let pages = read(c"stats.arenas.4096.pactive") + read(c"stats.arenas.4096.pdirty");
+    pages * rustix::param::page_size()
+}
+
+/// Has jemalloc do what has a name: for all arenas, whose number is 4096.
 #[expect(unsafe_code, reason = "jemalloc is a library of C, and no crate has a safe name for this")]
-fn give_back() {
-    // SAFETY: the name ends with a zero byte, 4096 stands for all arenas, and this action takes and returns no value, so all
-    // else is null.
+fn act(name: &CStr) {
+    // SAFETY: the name ends with a zero byte, and such an action takes and returns no value, so all else is null.
+    let failed =
+        unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), 0) };
+    debug_assert_eq!(failed, 0, "jemalloc knows {name:?}");
+}
+
+/// Has jemalloc count anew.
+#[expect(unsafe_code, reason = "jemalloc is a library of C, and no crate has a safe name for this")]
+fn refresh() {
+    let mut epoch = 1_u64;
+    // SAFETY: the new value is a number of this length.
     let failed = unsafe {
-        tikv_jemalloc_sys::mallctl(c"arena.4096.decay".as_ptr(), ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), 0)
+        tikv_jemalloc_sys::mallctl(
+            c"epoch".as_ptr(),
+            ptr::null_mut(),
+            ptr::null_mut(),
+            (&raw mut epoch).cast(),
+            size_of::<u64>(),
+        )
     };
     debug_assert_eq!(failed, 0, "jemalloc knows this name");
 }
 
+/// What jemalloc counted.
+#[expect(unsafe_code, reason = "jemalloc is a library of C, and no crate has a safe name for this")]
+fn read(name: &CStr) -> usize {
+    let (mut value, mut length) = (0_usize, size_of::<usize>());
+    // SAFETY: the value has this length.
+    let failed = unsafe {
+        tikv_jemalloc_sys::mallctl(name.as_ptr(), (&raw mut value).cast(), &raw mut length, ptr::null_mut(), 0)
+    };
+    debug_assert_eq!(failed, 0, "jemalloc knows {name:?}");
+    value
+}
+
 #[cfg(test)]
 mod tests {
+    use tokio::sync::Mutex;
+
     use super::*;
+
+    /// The memory of the process is one for all tests.
+    static ALONE: Mutex<()> = Mutex::const_new(());
 
     fn resident() -> usize {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -46,6 +159,7 @@ mod tests {
     /// Every second of these buffers stays: no long row of pages is free.
     #[tokio::test]
     async fn what_is_free_goes_back_though_nothing_is_allocated() {
+        let _alone = ALONE.lock().await;
         let mut buffers: Vec<Vec<u8>> = (0..256).map(|_| vec![1; 1 << 20]).collect();
         let full = resident();
         buffers.iter_mut().step_by(2).for_each(|buffer| *buffer = Vec::new());
@@ -61,5 +175,27 @@ mod tests {
             () = tokio::time::sleep(Duration::from_secs(30)) => {}
         }
         panic!("{} bytes of {full}", resident());
+    }
+
+    /// Half of the buffers stay each time, so that those of the next size fit nowhere in what is free.
+    #[test]
+    fn what_is_free_goes_back_before_more_is_held_than_was_set() {
+        const SET: usize = 128 << 20;
+        let _alone = ALONE.blocking_lock();
+        let before = resident();
+        keep_within(held() + SET);
+        let (mut kept, mut most) = (Vec::new(), 0);
+        for size in [1 << 20, 2 << 20, 4 << 20] {
+            let mut buffers: Vec<Vec<u8>> = (0..(64 << 20) / size).map(|_| vec![1; size]).collect();
+            most = most.max(resident() - before);
+            let mut index = 0;
+            buffers.retain(|_| {
+                index += 1;
+                index % 2 == 0
+            });
+            kept.extend(buffers);
+        }
+        MOST.store(usize::MAX, Ordering::Relaxed);
+        assert!(most <= SET + (8 << 20), "{most} bytes for {SET}");
     }
 }

@@ -144,6 +144,7 @@ impl Gateway {
             settings.state = Some(Arc::new(state));
         }
         let memory = settings.memory;
+        allocator::keep_within(memory);
         let engine = Engine::start_behind(entrance, &plan, settings).await?;
         for pipeline in &plan.pipelines {
             let output = &pipeline.output;
