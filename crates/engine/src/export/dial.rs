@@ -22,6 +22,7 @@ use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tower_service::Service;
 
@@ -38,6 +39,11 @@ const TCP_TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// What an address has before the next one is tried beside it.
 const HEAD_START: Duration = Duration::from_millis(500);
+/// Connections to one backend that are being made at once: as many as requests can be under way. A client goes on with those
+/// that nobody waits for any more, so there could be as many as requests came meanwhile.
+const MOST_DIALLING: usize = 64;
+/// What one waits for its turn while that many are being made. All of them hang then.
+const TURN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Addresses that one connection is tried with.
 const MOST_TRIES: usize = 4;
 /// What TLS collects of a request before it is written: a record.
@@ -62,12 +68,14 @@ pub(super) struct Dial {
     proxy: Option<Proxy>,
     /// Pays for what connections collect before they write it.
     buffers: Option<Budget>,
+    turns: Semaphore,
 }
 
 impl Dial {
     pub(super) fn new(destination: &Uri, resolve: Box<dyn Resolve>, tls: ClientConfig, proxy: Option<Proxy>) -> Self {
         let (host, port) = proxy::host_and_port(proxy.as_ref().map_or(destination, |proxy| &proxy.uri));
-        Self { host: host.to_owned(), port, resolve, tls: Arc::new(tls), proxy, buffers: None }
+        let turns = Semaphore::new(MOST_DIALLING);
+        Self { host: host.to_owned(), port, resolve, tls: Arc::new(tls), proxy, buffers: None, turns }
     }
 
     /// The same, with buffers that `budget` pays for.
@@ -184,6 +192,14 @@ impl Connector {
         Err(failure.unwrap_or_else(|| "there is no address".into()))
     }
 
+    async fn connect_in_turn(self, destination: Uri) -> Result<Stream, BoxError> {
+        let dial = Arc::clone(&self.dial);
+        let hang = |_| format!("{MOST_DIALLING} connections are being made already, and none of them has come about");
+        let _turn = tokio::time::timeout(TURN_TIMEOUT, dial.turns.acquire()).await.map_err(hang)??;
+        let late = |_| format!("no connection within {} s", TIMEOUT.as_secs());
+        tokio::time::timeout(TIMEOUT, self.connect(destination)).await.map_err(late)?
+    }
+
     async fn attempt(self, index: usize, destination: Uri) -> (usize, Result<Stream, BoxError>) {
         let address = self.addresses.all[index].at;
         let line = Line { tcp: self.tcp(address), proxy: self.dial.proxy.clone() };
@@ -224,11 +240,10 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, destination: Uri) -> Self::Future {
         // The client finishes connections in the background when nobody waits for them any more.
-        let connecting = tokio::time::timeout(TIMEOUT, self.clone().connect(destination));
+        let connecting = self.clone().connect_in_turn(destination);
         let addresses = Arc::clone(&self.addresses);
         Box::pin(async move {
-            let late = |_| Err(format!("no connection within {} s", TIMEOUT.as_secs()).into());
-            let connected = connecting.await.unwrap_or_else(late);
+            let connected = connecting.await;
             addresses.exhausted.store(connected.is_err(), Ordering::Relaxed);
             connected
         })
@@ -307,7 +322,33 @@ impl Service<Name> for Only {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::export::tls;
+
+    /// A backend that takes connections and never says a word of TLS.
+    #[tokio::test]
+    async fn not_more_connections_are_being_made_than_requests_can_be_under_way() {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = silent.local_addr().unwrap();
+        let destination: Uri = format!("https://{at}/").parse().unwrap();
+        let resolve = Box::new(resolve::System);
+        let dial = Arc::new(Dial::new(&destination, resolve, tls::client_config(None).unwrap(), None));
+        let connector = Connector { dial, addresses: Arc::new(Addresses::new(vec![at])), first: 0 };
+        let mut connecting = JoinSet::new();
+        for _ in 0..=MOST_DIALLING {
+            connecting.spawn(connector.clone().call(destination.clone()));
+        }
+        let ended = connecting.join_next().await.unwrap().unwrap();
+        assert!(ended.unwrap_err().to_string().starts_with("64 connections are being made"));
+        // The next one after those that are there is this one.
+        let mine = TcpStream::connect(at).await.unwrap().local_addr().unwrap();
+        for _ in 0..MOST_DIALLING {
+            assert_ne!(silent.accept().await.unwrap().1, mine);
+        }
+        assert_eq!((silent.accept().await.unwrap().1, connecting.len()), (mine, MOST_DIALLING));
+    }
 
     #[test]
     fn addresses_of_the_other_family_and_those_that_failed_come_last() {
