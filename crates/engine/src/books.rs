@@ -17,6 +17,13 @@ pub(crate) const PARTIAL_SUCCESS: &str = "partial_success";
 pub(crate) enum Fate {
     /// The backend took them.
     Delivered,
+    /// The backend took them but for some, which it rejected for good (OTLP partial success).
+    DeliveredBut {
+        /// How many it rejected, at most all.
+        rejected: u64,
+        /// In the backend's words.
+        cause: String,
+    },
     /// Weir gave them up.
     Dropped(DropReason),
     /// The backend refused them for good.
@@ -208,19 +215,6 @@ impl Books {
         self.enter(ledger, items, fate);
     }
 
-    /// Of items already entered as delivered, the backend says it rejected some (OTLP partial success).
-    pub(crate) fn correct_partial(&self, rejected: u64, cause: &str) {
-        let mut ledger = self.lock();
-        match ledger.delivered.checked_sub(rejected) {
-            Some(rest) => {
-                ledger.delivered = rest;
-                let fate = Fate::Rejected { code: PARTIAL_SUCCESS.into(), cause: cause.to_owned() };
-                self.enter(ledger, rejected, &fate);
-            }
-            None => ledger.mismatch("a backend rejected more items than it was sent"),
-        }
-    }
-
     /// An obligation vanished without a fate: a bug.
     pub(crate) fn lose_track(&self, what: &str) {
         self.lock().mismatch(what);
@@ -258,13 +252,21 @@ impl Snapshot {
     fn enter(&mut self, items: u64, fate: &Fate) {
         match fate {
             Fate::Delivered => self.delivered += items,
+            Fate::DeliveredBut { rejected, .. } => {
+                self.delivered += items.saturating_sub(*rejected);
+                self.reject(items.min(*rejected), PARTIAL_SUCCESS);
+            }
             Fate::Dropped(reason) => *self.dropped.entry(reason.as_str()).or_default() += items,
-            Fate::Rejected { code, .. } => match self.rejected.get_mut(code) {
-                Some(count) => *count += items,
-                None => {
-                    self.rejected.insert(code.clone(), items);
-                }
-            },
+            Fate::Rejected { code, .. } => self.reject(items, code),
+        }
+    }
+
+    fn reject(&mut self, items: u64, code: &str) {
+        match self.rejected.get_mut(code) {
+            Some(count) => *count += items,
+            None => {
+                self.rejected.insert(code.to_owned(), items);
+            }
         }
     }
 
@@ -287,8 +289,7 @@ mod tests {
         books.finish_waiting(50, &Fate::Delivered);
         books.finish_held(15, &Fate::Dropped(DropReason::MemoryFull));
         books.finish_held(5, &Fate::Rejected { code: "INVALID_ARGUMENT".into(), cause: String::new() });
-        books.finish_withdrawn(10, &Fate::Delivered);
-        books.correct_partial(3, "three are bad");
+        books.finish_withdrawn(10, &Fate::DeliveredBut { rejected: 3, cause: "three are bad".into() });
         books.recover(7);
         books.recover_damaged(2);
         books.finish_held(7, &Fate::Dropped(DropReason::BacklogAge));

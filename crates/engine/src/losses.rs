@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::books::{DropReason, Fate};
+use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
 
 /// Time between two log lines about losses of one kind.
 const EVERY: Duration = Duration::from_secs(30);
@@ -75,10 +75,13 @@ impl Losses {
 
     /// What is to be said at once.
     fn enter(&self, items: u64, fate: &Fate, now: Instant) -> Option<Line> {
-        let (kind, cause) = match fate {
+        let (kind, items, cause) = match fate {
             Fate::Delivered => return None,
-            Fate::Dropped(reason) => (Kind::Dropped(*reason), ""),
-            Fate::Rejected { code, cause } => (Kind::Rejected(code.clone()), cause.as_str()),
+            Fate::DeliveredBut { rejected, cause } => {
+                (Kind::Rejected(PARTIAL_SUCCESS.into()), *rejected, cause.as_str())
+            }
+            Fate::Dropped(reason) => (Kind::Dropped(*reason), items, ""),
+            Fate::Rejected { code, cause } => (Kind::Rejected(code.clone()), items, cause.as_str()),
         };
         if items == 0 {
             return None;

@@ -205,10 +205,11 @@ impl Delivery {
     /// What a backend took, in the books.
     fn enter(&mut self, batch: &Batch, rejected: u64, message: &str) {
         let now = Instant::now();
-        let entered = finish(&batch.pieces, &Fate::Delivered);
         if rejected > 0 {
-            self.account().books.correct_partial(rejected.min(entered), message);
-        } else if !message.is_empty() && self.pace.may_report_loss(now) {
+            return finish_but(&batch.pieces, rejected, message);
+        }
+        finish(&batch.pieces, &Fate::Delivered);
+        if !message.is_empty() && self.pace.may_report_loss(now) {
             let pipeline = &self.account().id;
             tracing::warn!(pipeline, cause = message, "backend took a request with a warning");
         }
@@ -269,7 +270,60 @@ impl Delivery {
     }
 }
 
-/// How many items were entered in the books: not those that had been given up while they were on the wire.
-pub(super) fn finish(pieces: &[Piece], fate: &Fate) -> u64 {
-    pieces.iter().filter(|piece| piece.obligation.finish(fate)).map(|piece| piece.obligation.items()).sum()
+/// The pipeline is done with all of them.
+pub(super) fn finish(pieces: &[Piece], fate: &Fate) {
+    for piece in pieces {
+        piece.obligation.finish(fate);
+    }
+}
+
+/// The backend took them but for so many items. It does not say which, so the first are counted for them, each with its
+/// piece: what is entered as delivered is never taken back. Pieces that had been given up are not in the count.
+fn finish_but(pieces: &[Piece], mut rejected: u64, cause: &str) {
+    for Piece { obligation, .. } in pieces {
+        let here = rejected.min(obligation.items());
+        let fate = match here {
+            0 => Fate::Delivered,
+            _ => Fate::DeliveredBut { rejected: here, cause: cause.to_owned() },
+        };
+        if obligation.finish(&fate) {
+            rejected -= here;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use weir_plan::Signal;
+
+    use super::*;
+    use crate::account::Account;
+    use crate::books::Snapshot;
+    use crate::obligation::{Obligation, Ticket};
+    use crate::share::Share;
+
+    /// Whoever looks at any moment sees no item that is taken back later.
+    #[test]
+    fn what_a_backend_rejects_of_a_request_was_never_entered_as_delivered() {
+        let share = Share::new(100_000, Instant::now());
+        let account = Arc::new(Account::new("traces/backend".into(), Signal::Traces, share, None));
+        let seen: Arc<Mutex<Vec<Snapshot>>> = Arc::default();
+        let piece = |items| {
+            let ticket: Arc<Ticket> = Arc::default();
+            let obligation = Obligation::new(Bytes::from_static(b"abc"), items, &ticket, &account);
+            let (account, seen) = (Arc::clone(&account), Arc::clone(&seen));
+            ticket.when_secured(Box::new(move |_| seen.lock().unwrap().push(account.books.snapshot())));
+            Piece { obligation, since: Instant::now() }
+        };
+        finish_but(&[3, 4, 5].map(piece), 5, "five are bad");
+        let figures = |books: &Snapshot| (books.delivered, books.rejected["partial_success"]);
+        assert_eq!(seen.lock().unwrap().iter().map(figures).collect::<Vec<_>>(), [(0, 3), (2, 5), (7, 5)]);
+
+        finish_but(&[3].map(piece), u64::MAX, "all, and more");
+        let books = account.books.snapshot();
+        assert!(books.balanced(), "{books:?}");
+        assert_eq!((books.accepted, figures(&books)), (15, (7, 8)));
+    }
 }
