@@ -64,8 +64,8 @@ pub(crate) struct Pipelines {
     encoders: Budget,
     /// One for each that runs, and for each that is leaving.
     tasks: JoinSet<()>,
-    /// Tasks of pipelines that are gone from the plan, and their accounts.
-    leaving: HashMap<Id, Arc<Account>>,
+    /// Those that are gone from the plan and have not ended yet.
+    leaving: HashMap<Id, Running>,
     /// The limit on requests that the log told of last.
     said_limit: Option<usize>,
 }
@@ -164,7 +164,7 @@ impl Pipelines {
         self.common.budget.resize(division.payloads);
         self.common.read_back.resize(division.read_back * division.pipelines);
         self.encode.resize(division.encode * division.pipelines);
-        self.running.values().for_each(|running| running.resize(division));
+        self.running.values().chain(self.leaving.values()).for_each(|running| running.resize(division));
         let routes = self.intake.routes();
         routes.deltas().for_each(|delta| delta.resize(division.series));
         let max_request_bytes = self.max_request_bytes(division, routes.copies());
@@ -281,7 +281,7 @@ impl Pipelines {
             let Some(running) = self.running.remove(id) else { continue };
             running.pipeline.drain(Instant::now() + self.settings.drain_timeout);
             running.pipeline.account.orphan(self.common.clock.elapsed());
-            self.leaving.insert(running.task, Arc::clone(&running.pipeline.account));
+            self.leaving.insert(running.task, running);
         }
     }
 
@@ -294,24 +294,12 @@ impl Pipelines {
                 // Nothing runs, so nothing can fail.
                 None => std::future::pending().await,
             };
-            let Some(account) = self.leaving.remove(&ended) else { return };
-            self.left(&account);
+            let Some(left) = self.leaving.remove(&ended) else { return };
+            say_left(&left.pipeline.account);
             // The others have what it used.
             let plan = self.running.values().map(|running| &running.plan);
             self.share_out(Division::new(&self.settings, plan, self.leaving.len()));
         }
-    }
-
-    /// A pipeline that is gone from the plan has ended: its books are closed, unless it has returned.
-    fn left(&self, account: &Account) {
-        if account.orphaned_at().is_none() {
-            return;
-        }
-        let (pipeline, Snapshot { accepted, delivered, dropped, rejected, pending, .. }) =
-            (&account.id, account.books.snapshot());
-        account.books.losses().say_all();
-        let (dropped, rejected): (u64, u64) = (dropped.values().sum(), rejected.values().sum());
-        tracing::info!(pipeline, accepted, delivered, dropped, rejected, pending, "pipeline removed");
     }
 
     /// Tells all pipelines to finish by `deadline`.
@@ -323,8 +311,8 @@ impl Pipelines {
     pub(crate) async fn ended(&mut self) {
         while let Some(ended) = self.tasks.join_next_with_id().await {
             let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
-            if let Some(account) = self.leaving.remove(&id) {
-                self.left(&account);
+            if let Some(left) = self.leaving.remove(&id) {
+                say_left(&left.pipeline.account);
             }
         }
     }
@@ -360,6 +348,18 @@ impl Running {
         self.faulty = faulty;
         self.pipeline.stats.faulty.store(faulty, Ordering::Relaxed);
     }
+}
+
+/// A pipeline that is gone from the plan has ended: its books are closed, unless it has returned.
+fn say_left(account: &Account) {
+    if account.orphaned_at().is_none() {
+        return;
+    }
+    let (pipeline, Snapshot { accepted, delivered, dropped, rejected, pending, .. }) =
+        (&account.id, account.books.snapshot());
+    account.books.losses().say_all();
+    let (dropped, rejected): (u64, u64) = (dropped.values().sum(), rejected.values().sum());
+    tracing::info!(pipeline, accepted, delivered, dropped, rejected, pending, "pipeline removed");
 }
 
 fn remember(state: &dyn State, routes: &Routes, budget: &Budget) {

@@ -200,8 +200,8 @@ impl Delivery {
                         self.land(ended);
                     }
                 }
-                received = self.commands.recv_many(&mut inbox, COMMANDS_PER_TURN) => {
-                    if received == 0 {
+                received = self.commands.recv_many(&mut inbox, COMMANDS_PER_TURN), if self.may_be_told() => {
+                    if received == 0 && self.draining.is_none() {
                         // Every handle is gone without a drain: the engine was dropped.
                         break;
                     }
@@ -533,6 +533,11 @@ impl Delivery {
             None => self.parked.is_empty(),
         };
         deadline <= Instant::now() || (self.queue.is_empty() && self.flights.is_empty() && parked())
+    }
+
+    /// Whether there may be another command. While it drains nobody needs a handle of it any more, and it goes on.
+    fn may_be_told(&self) -> bool {
+        self.draining.is_none() || !self.commands.is_closed() || !self.commands.is_empty()
     }
 
     fn is_idle(&self) -> bool {

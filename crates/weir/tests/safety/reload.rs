@@ -90,6 +90,32 @@ async fn a_pipeline_that_is_leaving_counts_until_it_has_left() {
     assert!(backend.captured().len() > 1, "in pieces, because the old pipeline still encodes");
 }
 
+/// It has the drain timeout: what is on the wire is waited for, and what was refused, if it is nowhere else, tried again.
+#[tokio::test]
+async fn a_pipeline_that_is_removed_has_time_to_deliver_what_it_has() {
+    for with_journal in [false, true] {
+        let (dir, slow, sick) = (DataDir::new(), Backend::holding().await, sink(DOWN).await);
+        let in_memory = Settings { spill_after: Duration::from_millis(5), ..settings() };
+        let settings = if with_journal { hasty(&dir).await } else { in_memory };
+        let both = plan(vec![pipeline("slow", slow.address), pipeline("sick", sick.grpc)]);
+        let mut gateway = Gateway::with(both.pipelines.clone(), settings).await;
+        send_all(gateway.at.grpc, 0..20, 10).await;
+        eventually("all is on the wire", async || slow.ids() == ids(0..20)).await;
+        gateway.engine.reload(&Plan::default());
+        slow.answer();
+        sick.set_faults(faults("{}"));
+        let books = async |name| gateway.scrape().await.books(name);
+        eventually("the slow one has it", async || books("slow").await.delivered == 20 * SPANS).await;
+        if !with_journal {
+            eventually("the sick one has it", async || books("sick").await.delivered == 20 * SPANS).await;
+        }
+        gateway.engine.reload(&both);
+        gateway.settle().await;
+        assert_eq!((slow.ids(), arrived(&sick)), (ids(0..20), ids(0..20)), "once");
+        gateway.stop().await;
+    }
+}
+
 /// What converters remember is divided among them; one that goes on gives some of it up when others come.
 #[tokio::test]
 async fn converters_that_come_leave_less_memory_to_the_one_that_is_there() {
