@@ -244,8 +244,10 @@ impl Delivery {
             }
             Command::Evict => self.evict(),
             Command::Drain(deadline) => {
+                let now = Instant::now();
                 self.draining = Some(deadline);
-                self.parked.hurry(Instant::now());
+                self.parked.hurry(now);
+                self.pace.hurry(now);
             }
             Command::Adjust(limits) => self.adjust(limits),
             Command::SendTo(backend) => self.send_to(backend),
@@ -270,7 +272,7 @@ impl Delivery {
         (self.flying, self.in_flight_bytes) = (0, 0);
         self.size = RequestSize::new(self.parts.limits.batch_bytes);
         self.account().takes_anything();
-        self.pace = Pace::default();
+        self.pace = self.pace.of_another();
         self.concurrency = Concurrency::new(self.parts.limits.requests);
         self.retries = RetryBudget::new(now);
         (self.traffic, self.heard) = (Traffic::default(), now);

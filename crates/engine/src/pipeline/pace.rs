@@ -29,7 +29,7 @@ const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const REACH_MAX: Duration = Duration::from_secs(5);
 
 /// A backend's wish beyond this is cut: a mistake on its side must not stop a pipeline for days.
-pub(super) const HINT_MAX: Duration = Duration::from_secs(600);
+const HINT_MAX: Duration = Duration::from_secs(600);
 
 /// Failures in a row after which a backend counts as down. One that fails seven of ten requests by chance gets there once
 /// in five thousand answers, and then rests for half a second.
@@ -47,6 +47,8 @@ pub(super) struct Pace {
     loss_reported: Seldom,
     /// When the backend last took something.
     taken_at: Option<Instant>,
+    /// The process drains: nothing waits long.
+    hurries: bool,
 }
 
 /// Closed before a backend that cannot be reached or takes nothing: offering it more data would only read the backlog in
@@ -74,6 +76,22 @@ impl Pace {
         self.gate.map(|gate| gate.opens)
     }
 
+    /// There is not much time left: from now on no pause is longer than [`REACH_MAX`], and none is waited out.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        self.hurries = true;
+        self.gate.iter_mut().for_each(|gate| gate.opens = now);
+    }
+
+    /// What there is to start from with another backend.
+    pub(super) fn of_another(&self) -> Self {
+        Self { hurries: self.hurries, ..Self::default() }
+    }
+
+    /// As long as a backend asks for, within reason.
+    pub(super) fn asked(&self, hint: Duration) -> Duration {
+        hint.min(if self.hurries { REACH_MAX } else { HINT_MAX })
+    }
+
     /// The backend could not be reached; returns true when that is news.
     pub(super) fn cannot_reach(&mut self, now: Instant) -> bool {
         let news = !self.gate.is_some_and(|gate| gate.unreachable);
@@ -85,13 +103,13 @@ impl Pace {
     pub(super) fn failed(&mut self, hint: Option<Duration>, now: Instant) {
         self.streak = self.streak.saturating_add(1);
         if self.streak >= DOWN_AFTER {
-            self.close_gate(false, hint.unwrap_or_default().min(HINT_MAX), now);
+            self.close_gate(false, self.asked(hint.unwrap_or_default()), now);
         }
     }
 
     /// The backend does not let us in: more of the same can only annoy it.
     pub(super) fn shut_out(&mut self, hint: Option<Duration>, now: Instant) {
-        self.close_gate(false, hint.unwrap_or_default().min(HINT_MAX), now);
+        self.close_gate(false, self.asked(hint.unwrap_or_default()), now);
     }
 
     /// Whether the backend took nothing since `sent`: what it says of a request of that time, it says of all.
@@ -130,9 +148,10 @@ impl Pace {
     /// Delay before the next attempt of a batch that failed `attempts` times, honouring the backend's own wish. The
     /// longest delays are for a backend that takes nothing: a batch that had bad luck with one that takes others is
     /// tried again within seconds.
-    pub(super) fn retry_delay(&self, attempts: u32, hint: Option<Duration>, draining: bool) -> Duration {
-        let delay = backoff(f64::from(attempts).min(self.steps())).max(hint.unwrap_or_default().min(HINT_MAX));
-        if draining { delay.min(REACH_MAX) } else { delay }
+    pub(super) fn retry_delay(&self, attempts: u32, hint: Option<Duration>) -> Duration {
+        let delay = backoff(f64::from(attempts).min(self.steps()));
+        let delay = if self.hurries { delay.min(REACH_MAX) } else { delay };
+        delay.max(self.asked(hint.unwrap_or_default()))
     }
 
     /// The same for a batch that is refused again and again while others are taken: nothing is to be expected of a hurry.
@@ -188,14 +207,15 @@ mod tests {
         assert!((0..100).all(|_| backoff(1.0) <= BACKOFF_FIRST));
         assert!((0..100).any(|_| backoff(12.0) > Duration::from_secs(5)));
         let pace = Pace::default();
-        assert!(pace.retry_delay(1, Some(Duration::from_secs(60)), false) >= Duration::from_secs(60));
-        assert_eq!(pace.retry_delay(1, Some(Duration::MAX), false), HINT_MAX);
-        assert_eq!(pace.retry_delay(1, Some(Duration::MAX), true), REACH_MAX);
+        assert!(pace.retry_delay(1, Some(Duration::from_secs(60))) >= Duration::from_secs(60));
+        assert_eq!(pace.retry_delay(1, Some(Duration::MAX)), HINT_MAX);
+        let hurries = Pace { hurries: true, ..pace };
+        assert_eq!(hurries.retry_delay(1, Some(Duration::MAX)), REACH_MAX);
     }
 
     /// The longest and the mean of many delays of a batch that failed 20 times.
     fn delays(pace: &Pace) -> (Duration, Duration) {
-        let delays: Vec<Duration> = (0..1000).map(|_| pace.retry_delay(20, None, false)).collect();
+        let delays: Vec<Duration> = (0..1000).map(|_| pace.retry_delay(20, None)).collect();
         (delays.iter().copied().max().unwrap(), delays.iter().sum::<Duration>() / 1000)
     }
 
@@ -227,7 +247,7 @@ mod tests {
     fn a_first_failure_is_tried_again_soon_however_long_the_streak() {
         let mut pace = Pace::default();
         (0..50).for_each(|_| pace.failed(None, Instant::now()));
-        assert!((0..100).all(|_| pace.retry_delay(1, None, false) <= BACKOFF_FIRST));
+        assert!((0..100).all(|_| pace.retry_delay(1, None) <= BACKOFF_FIRST));
     }
 
     #[tokio::test(start_paused = true)]
@@ -265,5 +285,15 @@ mod tests {
         assert!(!pace.allows(0, 64, now) && pace.allows(0, 64, now + hint) && !pace.allows(1, 64, now + hint));
         pace.succeeded(Instant::now());
         assert!(pace.allows(1, 64, now));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_hurries_waits_out_no_hint() {
+        let (mut pace, now, hint) = (Pace::default(), Instant::now(), Some(HINT_MAX));
+        pace.shut_out(hint, now);
+        pace.hurry(now);
+        assert!(pace.allows(0, 64, now) && !pace.allows(1, 64, now), "one finds out");
+        pace.shut_out(hint, now);
+        assert_eq!(pace.opens(), Some(now + REACH_MAX));
     }
 }

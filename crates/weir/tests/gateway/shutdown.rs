@@ -1,5 +1,7 @@
 //! The end of the process: nothing that was acknowledged is lost, everybody else is told, and it does end.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
@@ -9,8 +11,10 @@ use weir_loadtest::ids::IdSet;
 use weir_loadtest::load::{self, LoadReport, SendArgs};
 use weir_loadtest::signal::Signal as Telemetry;
 
+use crate::support::backend::{Backend, Say};
 use crate::support::gateway::{arrived, faults, sink};
 use crate::support::grpc::{Grpc, OK, UNAVAILABLE};
+use crate::support::manifests::{self, plain};
 use crate::support::process::{Weir, manifest};
 use crate::support::{eventually, http, in_time, payload};
 
@@ -85,6 +89,33 @@ async fn what_is_held_is_delivered_before_the_end() {
     sink.set_faults(faults("{}"));
     assert_eq!(weir.wait().await.code(), Some(0));
     assert_eq!(arrived(&sink), (1..=100).collect::<Vec<_>>());
+}
+
+/// However long the backend asked to be left alone: in memory it cannot wait that long.
+#[tokio::test]
+async fn what_the_backend_asked_time_for_is_delivered_before_the_end() {
+    // One refusal that speaks of access is enough, or so many others in a row.
+    for (code, refusals) in [(503, 24), (403, 1)] {
+        let well = Arc::new(AtomicBool::new(false));
+        let is_well = Arc::clone(&well);
+        let backend = Backend::scripted(move |_, _| match is_well.load(Ordering::Relaxed) {
+            true => Say::Ok,
+            false => Say::Code(code, "later", Some(Duration::from_secs(600))),
+        })
+        .await;
+        let to_backend = manifests::pipeline(weir_plan::Signal::Traces, "backend", &plain("http", backend.address));
+        let mut weir = Weir::start(&to_backend, &["--spill-after", "10ms"]).await;
+        let client = Grpc::connect(weir.grpc).await;
+        for number in 0..60 {
+            assert_eq!(client.export(&payload::encoded(1 + number, 1, 10)).await.code, OK);
+        }
+        eventually("it is asked no more", async || backend.captured().len() >= refusals).await;
+        weir.signal(Signal::TERM);
+        eventually("it drains", async || http::get(weir.health, "/").await.status == 503).await;
+        well.store(true, Ordering::Relaxed);
+        assert_eq!(weir.wait().await.code(), Some(0));
+        assert_eq!(backend.taken_ids(), (1..=60).collect::<Vec<_>>(), "{code}");
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use super::super::State;
 use super::super::concurrency::Verdict;
 use super::super::flight::{End, Landed};
 use super::super::isolation::Suspicion;
-use super::super::pace::{self, Pace};
+use super::super::pace::Pace;
 use super::super::parked::Batch;
 use super::super::queue::Piece;
 use super::{Delivery, Flight, Stats};
@@ -220,7 +220,7 @@ impl Delivery {
         let now = Instant::now();
         self.pace.failed(hint, now);
         batch.attempts = batch.attempts.saturating_add(1);
-        batch.not_before = hint.map(|hint| now + hint.min(pace::HINT_MAX));
+        batch.not_before = hint.map(|hint| now + self.pace.asked(hint));
         if hint.is_none() {
             // With a hint it stays with the batch, which waits that long: by way of the backlog it would be sent at once.
             batch.came_back();
@@ -228,8 +228,7 @@ impl Delivery {
         if !batch.still_owed() {
             return;
         }
-        let draining = self.draining.is_some();
-        let is_suspect = batch.suspicion.is_shown(self.pace.usual_streak()) && !draining;
+        let is_suspect = batch.suspicion.is_shown(self.pace.usual_streak()) && self.draining.is_none();
         let due = match kind {
             // What could not be sent at all waits for the gate, not for a backoff of its own.
             RetryKind::Unreachable => now,
@@ -240,7 +239,7 @@ impl Delivery {
                 due
             }
             RetryKind::Silent | RetryKind::Answered | RetryKind::Ours => {
-                now + self.pace.retry_delay(batch.attempts, hint, draining)
+                now + self.pace.retry_delay(batch.attempts, hint)
             }
         };
         self.parked.park(batch, due);

@@ -13,7 +13,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::super::pace::HINT_MAX;
 use super::super::parked::Batch;
 use super::super::queue::Piece;
 use super::Delivery;
@@ -61,7 +60,7 @@ impl Delivery {
         let now = Instant::now();
         let until = self.put_off.until.unwrap_or(now + ROUND);
         self.put_off.entries += 1;
-        self.put_off.until = Some(until.max(now + hint.unwrap_or_default().min(HINT_MAX)));
+        self.put_off.until = Some(until.max(now + self.pace.asked(hint.unwrap_or_default())));
         // Nobody tells of it, and it may be all that the journal has to give.
         self.backlog = true;
         true

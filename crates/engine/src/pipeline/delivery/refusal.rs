@@ -9,7 +9,6 @@ use weir_otlp::Part;
 use super::super::State;
 use super::super::Stats;
 use super::super::isolation::{Evidence, Step};
-use super::super::pace::HINT_MAX;
 use super::super::queue::Piece;
 use super::super::samples::Sample;
 use super::landing::{Answered, finish};
@@ -154,7 +153,7 @@ impl Delivery {
             }
         }
         let second = batch.pieces.split_off(batch.pieces.len().div_ceil(2));
-        let not_before = hint.map(|hint| Instant::now() + hint.min(HINT_MAX));
+        let not_before = hint.map(|hint| Instant::now() + self.pace.asked(hint));
         batch.attempts = 0;
         for mut half in [batch, self.batch(second)] {
             (half.suspicion, half.not_before) = (suspicion, not_before);
