@@ -1,4 +1,4 @@
-//! A backend's answer: read as far as an OTLP answer goes, and no further.
+//! A backend's answer: read as far as an OTLP answer goes, and no further. A token server's is read the same way.
 //!
 //! Only an answer that can be one of OTLP says that data was taken. A page of a login, of a captive portal or of a proxy
 //! is none, whatever its status.
@@ -14,7 +14,7 @@ use crate::codec::{self, Encoding, InflateError, InflateLimits};
 use crate::status::Code;
 
 /// An answer of OTLP holds a status and perhaps a sentence. What is longer is not read, and its connection is closed.
-const MAX_ANSWER_BYTES: usize = 64 * 1024;
+pub(super) const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// So much of an answer is not paid for: with as many requests as may be unanswered that is 256 KiB per pipeline.
 const FREE_BYTES: usize = 4 * 1024;
 /// Frames of an answer: empty ones have no end of their own.
@@ -58,7 +58,7 @@ impl Answer {
                 answer.body = body.freeze();
                 return Ok(answer);
             };
-            match frame.map_err(|error| format!("cannot read the backend's answer: {error}"))?.into_data() {
+            match frame.map_err(|error| format!("cannot read the answer: {error}"))?.into_data() {
                 Ok(data) => {
                     answer.pay(body.len() + data.len(), budget)?;
                     let kept = data.len().min(MAX_ANSWER_BYTES - body.len());
@@ -79,7 +79,7 @@ impl Answer {
     fn pay(&mut self, bytes: usize, budget: &Budget) -> Result<(), String> {
         if bytes > FREE_BYTES && self.room.is_none() {
             self.room = budget.try_take(MAX_ANSWER_BYTES);
-            return self.room.as_ref().map(|_| ()).ok_or_else(|| "no memory to read the backend's answer".to_owned());
+            return self.room.as_ref().map(|_| ()).ok_or_else(|| "no memory to read the answer".to_owned());
         }
         Ok(())
     }

@@ -8,14 +8,16 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, PROXY_AUTHORIZATION};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, Uri};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use weir_plan::{OAuth2, Protocol, Tls};
 
 use super::{Grant, Granting, Issuer};
+use crate::budget::{Budget, OVERHEAD_BYTES};
 use crate::export::MAX_MESSAGE_CHARS;
+use crate::export::answer::{self, MAX_ANSWER_BYTES};
 use crate::export::connections::HTTP1_BUFFER;
 use crate::export::dial::{Connector, Dial};
 use crate::export::proxy::Proxy;
@@ -30,8 +32,8 @@ const SHORTEST_LIFE: Duration = Duration::from_secs(5);
 const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
 /// How long the token server may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Token answers are small.
-const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// Every request repeats the token, and every connection keeps a copy. Few servers take a head that is longer.
+const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
 /// The token server of one backend.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub(super) struct TokenServer {
     uri: Uri,
     proxy_authorization: Option<HeaderValue>,
     settings: OAuth2,
+    /// Pays for one answer at a time. Requests that wait for the token may have all else.
+    room: Budget,
 }
 
 /// The answer of a token server (RFC 6749 5.1).
@@ -61,7 +65,8 @@ impl TokenServer {
         let proxy = Proxy::find(proxy, &uri, Protocol::Http)?;
         let proxy_authorization = proxy.as_ref().and_then(Proxy::request_header).cloned();
         let dial = Arc::new(Dial::new(&uri, Box::new(resolve::System), config, proxy));
-        Ok(Self { dial, uri, proxy_authorization, settings: settings.clone() })
+        let room = Budget::new(MAX_ANSWER_BYTES + OVERHEAD_BYTES);
+        Ok(Self { dial, uri, proxy_authorization, settings: settings.clone(), room })
     }
 
     async fn ask(&self) -> Result<Grant, String> {
@@ -71,19 +76,15 @@ impl TokenServer {
         let mut client = Client::builder(TokioExecutor::new());
         let client = client.pool_max_idle_per_host(0).http1_max_buf_size(HTTP1_BUFFER).build(connector);
         let response = client.request(self.request()?).await.map_err(|error| crate::export::chain(&error))?;
-        let (head, body) = response.into_parts();
-        if !head.status.is_success() {
-            return Err(format!("the token server answered {}", head.status));
+        if !response.status().is_success() {
+            return Err(format!("the token server answered {}", response.status()));
         }
         // What is longer is not read to its end: the connection is closed.
-        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                format!("the answer is longer than {} KiB", MAX_ANSWER_BYTES / 1024)
-            } else {
-                crate::export::chain(error.as_ref())
-            }
-        })?;
-        grant(&head.headers, &body.to_bytes())
+        let answer = answer::Answer::read(response, &self.room).await?;
+        if answer.is_cut {
+            return Err(format!("the answer is longer than {} KiB, or in very many pieces", MAX_ANSWER_BYTES / 1024));
+        }
+        grant(&answer.headers, &answer.body)
     }
 
     fn request(&self) -> Result<Request<Full<Bytes>>, String> {
@@ -127,7 +128,10 @@ fn grant(headers: &HeaderMap, body: &[u8]) -> Result<Grant, String> {
         let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("not given");
         format!("the answer is not a JSON object with access_token (its content type: {content_type})")
     })?;
-    let mut header = HeaderValue::from_str(&format!("Bearer {}", answer.access_token))
+    if answer.access_token.len() > MAX_TOKEN_BYTES {
+        return Err(format!("the token is longer than {} KiB", MAX_TOKEN_BYTES / 1024));
+    }
+    let mut header = HeaderValue::try_from(format!("Bearer {}", answer.access_token))
         .map_err(|_| "the token has characters that HTTP does not allow".to_owned())?;
     header.set_sensitive(true);
     let life = life(&answer.expires_in).unwrap_or(DEFAULT_LIFE).clamp(SHORTEST_LIFE, LONGEST_LIFE);
@@ -170,6 +174,8 @@ fn encode(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     fn granted(body: &str) -> Result<(String, Duration), String> {
@@ -201,20 +207,65 @@ mod tests {
         }
     }
 
-    /// The clock stands still while anything is to be done: what has not happened by the limit never does.
-    #[tokio::test(start_paused = true)]
-    async fn a_server_that_says_nothing_is_given_up() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    fn token_server(address: std::net::SocketAddr) -> TokenServer {
         let secret = || weir_plan::Secret::new("hunter2");
         let oauth2 = OAuth2 {
-            token_url: format!("http://{}/hunter2", listener.local_addr().unwrap()),
+            token_url: format!("http://{address}/hunter2"),
             client_id: secret(),
             client_secret: secret(),
             scopes: Vec::new(),
             params: Vec::new(),
             ca_pem: None,
         };
-        let server = TokenServer::new(&oauth2, &settings::Proxy::default()).unwrap();
+        TokenServer::new(&oauth2, &settings::Proxy::default()).unwrap()
+    }
+
+    /// What a server is understood to say that answers with `said`.
+    async fn heard(said: &str) -> Result<Grant, String> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = token_server(listener.local_addr().unwrap());
+        let says = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            while socket.read_u8().await.unwrap() != b'\n' {}
+            // It may not be read to its end.
+            let _ = socket.write_all(format!("HTTP/1.1 200 OK\r\n{said}").as_bytes()).await;
+            socket
+        };
+        let (granted, _socket) = tokio::join!(server.issue(), says);
+        granted
+    }
+
+    /// Each of them takes some memory, however short it is.
+    #[tokio::test]
+    async fn an_answer_in_very_many_pieces_is_not_read() {
+        let pieces = "1\r\n \r\n".repeat(20_000);
+        let error = heard(&format!("transfer-encoding: chunked\r\n\r\n{pieces}0\r\n\r\n")).await.unwrap_err();
+        let expected = "cannot get a token from 127.0.0.1: the answer is longer than 64 KiB, or in very many pieces";
+        assert_eq!(error, expected);
+    }
+
+    #[tokio::test]
+    async fn tokens_are_not_longer_than_heads_may_be() {
+        let answer = |bytes: usize, rest: usize| {
+            let (token, rest) = ("t".repeat(bytes), "r".repeat(rest));
+            let body = format!(r#"{{"access_token": "{token}", "refresh_token": "{rest}"}}"#);
+            format!("content-length: {}\r\n\r\n{body}", body.len())
+        };
+        let token = heard(&answer(16 * 1024, 40 * 1024)).await.unwrap().header;
+        assert_eq!(token.len(), 16 * 1024 + "Bearer ".len());
+        for (long, error) in [
+            (answer(16 * 1024 + 1, 0), "the token is longer than 16 KiB"),
+            (answer(1, 64 * 1024), "the answer is longer than 64 KiB, or in very many pieces"),
+        ] {
+            assert_eq!(heard(&long).await.unwrap_err(), format!("cannot get a token from 127.0.0.1: {error}"));
+        }
+    }
+
+    /// The clock stands still while anything is to be done: what has not happened by the limit never does.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_says_nothing_is_given_up() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = token_server(listener.local_addr().unwrap());
         let asked = tokio::time::Instant::now();
         let error = server.issue().await.unwrap_err();
         assert_eq!(error, "cannot get a token from 127.0.0.1: no answer within 10 s");
