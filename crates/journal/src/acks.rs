@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use crate::bits::Bits;
 use crate::format::{Extent, FILE_HEAD, FileKind, MAX_NAME, Seal, u16_at, u32_at};
 use crate::fs::File;
 use crate::model::DamageReport;
@@ -48,23 +49,8 @@ impl Run {
     }
 }
 
-/// Appends `run`, joined with the last one where they touch.
-pub(crate) fn push_run(runs: &mut Vec<Run>, run: Run) {
-    if let Some(last) = runs.last_mut() {
-        if last.end() == u64::from(run.first) {
-            last.count += run.count;
-            return;
-        }
-        if run.end() == u64::from(last.first) {
-            *last = Run { first: run.first, count: last.count + run.count };
-            return;
-        }
-    }
-    runs.push(run);
-}
-
 /// Sorted, with touching and overlapping runs joined.
-pub(crate) fn normalized(mut runs: Vec<Run>) -> Vec<Run> {
+fn normalized(mut runs: Vec<Run>) -> Vec<Run> {
     runs.sort_unstable();
     runs.dedup_by(|run, last| {
         let touches = u64::from(run.first) <= last.end();
@@ -83,16 +69,24 @@ pub(crate) fn encode_queue(out: &mut Vec<u8>, seal: Seal, number: u16, name: &st
     encode(out, seal, QUEUE, number, name.len(), |out| out.extend_from_slice(name.as_bytes()));
 }
 
-/// Records of what a queue has completed.
-pub(crate) fn encode_runs(out: &mut Vec<u8>, seal: Seal, number: u16, runs: &[Run]) {
-    for part in runs.chunks(MAX_RUNS) {
-        encode(out, seal, COMPLETED, number, part.len(), |out| {
-            for run in part {
-                out.extend_from_slice(&run.first.to_le_bytes());
-                out.extend_from_slice(&run.count.to_le_bytes());
-            }
-        });
-    }
+/// Records of what a queue has completed, each made when its turn comes: together they may be as large as the segment.
+pub(crate) fn encode_completed(seal: Seal, number: u16, completed: &Bits) -> impl Iterator<Item = Vec<u8>> {
+    let mut runs = completed.runs().map(|run| Run { first: *run.start(), count: run.end() - run.start() + 1 });
+    std::iter::from_fn(move || {
+        let part: Vec<Run> = runs.by_ref().take(MAX_RUNS).collect();
+        let mut record = Vec::new();
+        (!part.is_empty()).then(|| encode_runs(&mut record, seal, number, &part)).map(|()| record)
+    })
+}
+
+/// The record of what a queue has completed; up to [`MAX_RUNS`].
+fn encode_runs(out: &mut Vec<u8>, seal: Seal, number: u16, runs: &[Run]) {
+    encode(out, seal, COMPLETED, number, runs.len(), |out| {
+        for run in runs {
+            out.extend_from_slice(&run.first.to_le_bytes());
+            out.extend_from_slice(&run.count.to_le_bytes());
+        }
+    });
 }
 
 /// The record that everybody has completed everything.

@@ -1,6 +1,7 @@
 //! A set of numbers, less than a bit each where they lie close together.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// The set: words by their place, in blocks. A block is there when one of its numbers is, and takes no more memory than
 /// that number stands for on disk, whatever the numbers are.
@@ -119,6 +120,17 @@ impl Bits {
         end.min(limit)
     }
 
+    /// The runs of consecutive numbers, ascending.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = RangeInclusive<u32>> {
+        let mut from = Some(0);
+        std::iter::from_fn(move || {
+            let first = self.next(from?)?;
+            let last = self.run_end_except(first, u32::MAX, &Self::default()).saturating_sub(1).max(first);
+            from = last.checked_add(1);
+            Some(first..=last)
+        })
+    }
+
     fn word(&self, at: u32) -> u64 {
         self.blocks.get(&(at / 64)).map_or(0, |block| block.word(at % 64))
     }
@@ -162,6 +174,7 @@ mod tests {
         assert_eq!([set.run_end_except(10, 1000, &other), set.run_end_except(128, 1000, &other)], [128, 128]);
         set.insert(u32::MAX);
         assert_eq!(set.run_end_except(u32::MAX, u32::MAX, &other), u32::MAX);
+        assert!(set.runs().eq([10..=199, u32::MAX..=u32::MAX]));
     }
 
     /// A number takes no room for those before it, nor one that was removed.
@@ -195,6 +208,8 @@ mod tests {
             let run = (from..).take_while(|number| plain.contains(number)).count();
             assert_eq!(set.run_end_except(from, u32::MAX, &Bits::default()) as usize, from as usize + run);
         }
+        assert!(set.runs().flatten().eq(plain.iter().copied()));
+        assert!(set.runs().zip(set.runs().skip(1)).all(|(run, next)| run.end() + 1 < *next.start()));
         let all = |set: &Bits| std::iter::successors(set.next(0), |last| set.next(last + 1)).collect::<Vec<_>>();
         assert_eq!(all(&set), plain.iter().copied().collect::<Vec<_>>());
         let taken = (0..5 * 4096).filter(|number| set.remove(*number)).count();

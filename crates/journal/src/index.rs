@@ -7,7 +7,6 @@ mod ledger;
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::acks::{Run, push_run};
 use crate::bits::Bits;
 use crate::format::{FILE_HEAD, MAX_NAME, Seal};
 use crate::model::{Backlog, Damage, DamageReport, Entry, Loss, Position, QueueId};
@@ -53,8 +52,8 @@ pub(crate) struct Segment {
     pub(crate) marks: Vec<Mark>,
     /// How often an entry of it is owed to a queue.
     pub(crate) debts: u64,
-    /// Completions that are not written down yet.
-    pub(crate) pending: BTreeMap<QueueId, Vec<Run>>,
+    /// Completions that are not written down yet. Each takes the place of a debt, and as much memory.
+    pub(crate) pending: BTreeMap<QueueId, Bits>,
     pub(crate) disk_bytes: u64,
     /// Not all of it could be read, but may be later: it stays.
     pub(crate) keep: bool,
@@ -300,7 +299,7 @@ impl Index {
         queue.subtract(settled, untaken);
         let segment = self.segments.get_mut(&segment)?;
         segment.debts -= 1;
-        push_run(segment.pending.entry(id).or_default(), Run { first: index, count: 1 });
+        segment.pending.entry(id).or_default().insert(index);
         Some(settled)
     }
 
@@ -318,7 +317,7 @@ impl Index {
         if let Some(segment) = self.segments.get_mut(&number) {
             segment.debts -= ledger.total().entries;
             let pending = segment.pending.entry(id).or_default();
-            ledger.owed_from(0).for_each(|index| push_run(pending, Run { first: index, count: 1 }));
+            ledger.owed_from(0).for_each(|index| _ = pending.insert(index));
         }
         ledger.total()
     }

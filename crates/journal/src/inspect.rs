@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::acks::Cursor;
 use crate::format::FileKind;
 use crate::fs::Fs;
 use crate::index::{Ledger, Segment};
@@ -134,8 +133,9 @@ impl Export<'_> {
     /// What the queue with this number is owed of a segment, and was owed and is damaged.
     fn hand_out(&mut self, files: &Files, survey: &Survey, number: u16) -> io::Result<()> {
         let ledger = survey.ledgers.get(&number);
-        let mut lost = Cursor::new(survey.lost.get(&number).map_or(&[], |lost| &lost.runs));
-        let mut is_owed = |index| ledger.is_some_and(|ledger| ledger.owes(index)) || lost.contains(index);
+        let lost = survey.lost.get(&number);
+        let is_lost = |index| lost.is_some_and(|lost| lost.entries.contains(index));
+        let is_owed = |index| ledger.is_some_and(|ledger| ledger.owes(index)) || is_lost(index);
         let seal = files.head.seal();
         let mut walk = Walk::new(&*files.file, seal, Place::START, survey.segment.end);
         while let Some(step) = walk.step() {

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ReadError;
-use crate::acks::Run;
+use crate::bits::Bits;
 use crate::format::{FRAME_HEAD, FileKind, FrameHead, Kind, Seal};
 use crate::fs::{File, Fs, read_full};
 use crate::index::Index;
@@ -168,17 +168,20 @@ impl Journal {
     }
 
     /// Completions that are not written down, by segment.
-    pub(crate) fn take_pending(&self) -> Vec<(u64, BTreeMap<QueueId, Vec<Run>>)> {
+    pub(crate) fn take_pending(&self) -> Vec<(u64, BTreeMap<QueueId, Bits>)> {
         let mut index = self.index();
         let with_pending = index.segments.iter_mut().filter(|(_, segment)| !segment.pending.is_empty());
         with_pending.map(|(id, segment)| (*id, std::mem::take(&mut segment.pending))).collect()
     }
 
     /// These could not be written down after all.
-    pub(crate) fn return_pending(&self, id: u64, completed: BTreeMap<QueueId, Vec<Run>>) {
+    pub(crate) fn return_pending(&self, id: u64, completed: BTreeMap<QueueId, Bits>) {
         if let Some(segment) = self.index().segments.get_mut(&id) {
-            for (queue, runs) in completed {
-                segment.pending.entry(queue).or_default().extend(runs);
+            for (queue, entries) in completed {
+                let pending = segment.pending.entry(queue).or_default();
+                // These are many, and those that were completed meanwhile are few.
+                let meanwhile = std::mem::replace(pending, entries);
+                meanwhile.runs().flatten().for_each(|index| _ = pending.insert(index));
             }
         }
     }

@@ -194,10 +194,10 @@ impl Recovered {
         if !has_all {
             self.report(crowded(files.id));
         }
-        for (number, Lost { loss, runs }) in lost {
+        for (number, Lost { loss, entries }) in lost {
             if let Some(id) = ids.get(&number) {
                 self.lose(*id, loss);
-                segment.pending.insert(*id, runs);
+                segment.pending.insert(*id, entries);
             }
         }
         let found = Extent { end: segment.end, items: segment.items, entries: segment.entries };

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-use crate::acks::{self, Acks, Cursor, Run, push_run};
+use crate::acks::{self, Acks, Cursor};
+use crate::bits::Bits;
 use crate::format::{Extent, FILE_HEAD, FileHead, FileKind, FrameHead, HeadFault, MAX_SEGMENT, Seal};
 use crate::fs::{File, Fs, read_full};
 use crate::index::{Ledger, MAX_FOUND, Segment};
@@ -64,7 +65,7 @@ pub(crate) enum End {
 pub(crate) struct Lost {
     pub(crate) loss: Loss,
     /// Which entries.
-    pub(crate) runs: Vec<Run>,
+    pub(crate) entries: Bits,
 }
 
 /// What a segment holds.
@@ -362,7 +363,7 @@ impl Survey {
             } else if matches!(sound, Ok(false)) {
                 let lost = self.lost.entry(*number).or_default();
                 lost.loss.add(Loss::of(entry));
-                push_run(&mut lost.runs, Run { first: entry.position.index, count: 1 });
+                lost.entries.insert(entry.position.index);
             } else {
                 self.ledgers.entry(*number).or_default().enter(entry.position.index, entry, false);
             }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use crate::acks::Run;
+use crate::bits::Bits;
 use crate::format::{FileHead, FileKind, MAX_ID, MAX_SEGMENT, Previous};
 use crate::fs::{Fs, Space};
 use crate::group::{self, Group};
@@ -323,7 +323,7 @@ impl Writer {
         result
     }
 
-    fn write_acks(&mut self, id: u64, completed: &BTreeMap<QueueId, Vec<Run>>) -> io::Result<()> {
+    fn write_acks(&mut self, id: u64, completed: &BTreeMap<QueueId, Bits>) -> io::Result<()> {
         let journal = &self.journal;
         let Some(acks) = self.acks.get_mut(&id) else { return Ok(()) };
         acks.write(&*self.fs, |queue| journal.name(queue), completed)

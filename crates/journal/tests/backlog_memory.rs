@@ -33,8 +33,10 @@ static ALLOCATOR: Counting = Counting;
 
 #[cfg(test)]
 mod backlog {
-    use std::sync::Arc;
+    use std::fs;
+    use std::path::Path;
     use std::sync::atomic::Ordering;
+    use std::sync::{Arc, Mutex};
 
     use bytes::Bytes;
     use weir_journal::{Durability, NewEntry, Options, OsFs, Owed, QueueId, open};
@@ -44,6 +46,8 @@ mod backlog {
     const OPTIONS: Options = Options { segment_bytes: 32 << 20, seed: 7 };
     const QUEUES: usize = 30;
     const ENTRIES: usize = 128 << 10;
+    /// One test at a time, as there is one allocator.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     /// The memory for each entry and queue that is owed it, in thousandths of a byte. Each queue is owed an entry where
     /// `owes` says so.
@@ -72,14 +76,59 @@ mod backlog {
         took * 1000 / debts
     }
 
-    /// In one test, as there is one allocator.
     #[test]
     fn entries_cost_next_to_nothing_however_many_queues_are_owed_them() {
+        let _alone = ALONE.lock().unwrap();
         let all = cost(|_, _| true);
         assert!(all < 60, "{all} thousandths of a byte for each debt, where everybody is owed everything");
         let some = cost(|queue, entry| (entry * 31 + queue * 17) % 7 < 4);
         assert!(some < 350, "{some} thousandths of a byte for each debt, where everybody is owed half");
         let few = cost(|queue, entry| entry % 40 == queue || queue == 0);
         assert!(few < 8_000, "{few} thousandths of a byte for each debt, where hardly anybody is owed anything");
+    }
+
+    /// Makes it impossible to write down what is completed.
+    fn block_completions(dir: &Path) {
+        for file in fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()) {
+            if file.extension().is_some_and(|extension| extension == "ack") {
+                fs::remove_file(&file).unwrap();
+                fs::create_dir(&file).unwrap();
+            }
+        }
+    }
+
+    /// They take the place of what was owed.
+    #[test]
+    fn completions_that_cannot_be_written_down_cost_no_more_than_the_debts_did() {
+        let _alone = ALONE.lock().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, journal, _) = open(Arc::new(OsFs::open(dir.path()).unwrap()), OPTIONS).unwrap();
+        let queues = ["traces/even", "traces/odd"].map(|name| journal.queue(name));
+        let payload = [Bytes::from_static(b"tiny")];
+        let owed = queues.map(|queue| [Owed { queue, taken: false }]);
+        let entry = |number: usize| NewEntry { payload: &payload, items: 1, owed: &owed[number % 2] };
+        let before = USED.load(Ordering::Relaxed);
+        for _ in 0..ENTRIES / 1024 {
+            writer.append(&(0..1024).map(entry).collect::<Vec<_>>(), 1, Durability::Written).unwrap();
+        }
+        let debts = USED.load(Ordering::Relaxed) - before;
+        block_completions(dir.path());
+        // All but the last one of each, so that there is something that cannot be deleted.
+        for number in 0..ENTRIES - 2 {
+            let queue = queues[number % 2];
+            let chunk = journal.take(queue, 1024, &mut |_| false).unwrap();
+            assert!(journal.complete(queue, &chunk.entries[0].0));
+            if number % 1024 == 0 {
+                writer.tidy().unwrap_err();
+            }
+        }
+        let completions = USED.load(Ordering::Relaxed) - before;
+        assert!(completions <= debts + debts / 4 + (16 << 10), "{completions} bytes where debts took {debts}");
+
+        fs::read_dir(dir.path()).unwrap().for_each(|file| _ = fs::remove_dir(file.unwrap().path()));
+        writer.tidy().unwrap();
+        drop((writer, journal));
+        let (_, journal, _) = open(Arc::new(OsFs::open(dir.path()).unwrap()), OPTIONS).unwrap();
+        assert_eq!(queues.map(|queue| journal.backlog(queue).entries), [1, 1], "all of it is written in the end");
     }
 }

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
-use crate::acks::{Run, encode_done, encode_extent, encode_queue, encode_runs, normalized};
+use crate::acks::{encode_completed, encode_done, encode_extent, encode_queue};
+use crate::bits::Bits;
 use crate::format::{Extent, FILE_HEAD, FileHead, FileKind};
 use crate::fs::{File, Fs, write_full};
 use crate::model::QueueId;
 use crate::survey::Files;
+
+/// Records written at once: what is completed may be as large as the segment.
+const AT_ONCE: usize = 64 << 10;
 
 /// What is in the file, and what is not yet.
 #[derive(Debug)]
@@ -106,18 +110,17 @@ impl AckFile {
         &mut self,
         fs: &dyn Fs,
         name_of: impl Fn(QueueId) -> String,
-        completed: &BTreeMap<QueueId, Vec<Run>>,
+        completed: &BTreeMap<QueueId, Bits>,
     ) -> io::Result<()> {
         let seal = self.head.seal();
-        let mut records = Vec::new();
+        let mut names = Vec::new();
         for queue in &self.unnamed {
-            encode_queue(&mut records, seal, self.numbers[queue], &name_of(*queue));
+            encode_queue(&mut names, seal, self.numbers[queue], &name_of(*queue));
         }
-        for (queue, runs) in completed {
-            let Some(number) = self.numbers.get(queue) else { continue };
-            encode_runs(&mut records, seal, *number, &normalized(runs.clone()));
-        }
-        self.append(fs, &records)?;
+        let numbered = completed.iter().filter_map(|(queue, entries)| Some((*self.numbers.get(queue)?, entries)));
+        let numbered: Vec<_> = numbered.collect();
+        let completions = numbered.into_iter().flat_map(|(number, entries)| encode_completed(seal, number, entries));
+        self.append(fs, std::iter::once(names).chain(completions))?;
         self.unnamed.clear();
         Ok(())
     }
@@ -130,7 +133,7 @@ impl AckFile {
         }
         let mut record = Vec::new();
         encode_done(&mut record, self.head.seal());
-        self.append(fs, &record)?;
+        self.append(fs, [record])?;
         fs.open(&FileKind::Acks.name(self.head.id))?.sync()?;
         self.done_is_noted = true;
         Ok(())
@@ -147,7 +150,7 @@ impl AckFile {
         let is_new = !self.exists;
         let mut record = Vec::new();
         encode_extent(&mut record, self.head.seal(), &extent);
-        self.append(fs, &record)?;
+        self.append(fs, [record])?;
         fs.open(&FileKind::Acks.name(self.head.id))?.sync()?;
         if is_new {
             fs.sync_dir()?;
@@ -167,7 +170,8 @@ impl AckFile {
         }
     }
 
-    fn append(&mut self, fs: &dyn Fs, records: &[u8]) -> io::Result<()> {
+    /// All of the records, or none: what was written of them is overwritten by the next ones.
+    fn append(&mut self, fs: &dyn Fs, records: impl IntoIterator<Item = Vec<u8>>) -> io::Result<()> {
         let name = FileKind::Acks.name(self.head.id);
         let file = self.open(fs, &name)?;
         if self.unread {
@@ -184,9 +188,23 @@ impl AckFile {
             self.headless = false;
         }
         self.dirty = true;
-        write_full(&*file, &mut [IoSlice::new(records)], self.end)?;
+        self.end = write_records(&*file, records, self.end)?;
         self.dirty = false;
-        self.end += records.len() as u64;
         Ok(())
     }
+}
+
+/// Where they end.
+fn write_records(file: &dyn File, records: impl IntoIterator<Item = Vec<u8>>, mut end: u64) -> io::Result<u64> {
+    let mut buffer = Vec::new();
+    let mut records = records.into_iter().peekable();
+    while let Some(record) = records.next() {
+        buffer.extend_from_slice(&record);
+        if buffer.len() >= AT_ONCE || records.peek().is_none() {
+            write_full(file, &mut [IoSlice::new(&buffer)], end)?;
+            end += buffer.len() as u64;
+            buffer.clear();
+        }
+    }
+    Ok(end)
 }
