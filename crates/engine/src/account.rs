@@ -129,7 +129,11 @@ impl Account {
 
     /// The pipeline is configured, with these limits.
     pub(crate) fn adopt(&self, share: usize, backlog: weir_plan::Backlog) {
-        *self.orphaned_at.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let orphaned_at = self.orphaned_at.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if orphaned_at.is_some() {
+            // A backend that was not offered anything has not failed to take it.
+            self.share.progressed();
+        }
         self.share.set_limit(share);
         if let Some(queue) = &self.queue {
             queue.set_limits(backlog);

@@ -191,6 +191,20 @@ mod tests {
         assert!(accounts.all().is_empty());
     }
 
+    /// Nothing of it was offered to its backend meanwhile.
+    #[tokio::test(start_paused = true)]
+    async fn who_returned_is_not_stalled() {
+        let share = Share::new(0, Instant::now());
+        let account = Account::new("traces/shop".into(), Signal::Traces, share, None);
+        account.orphan(Duration::ZERO);
+        sleep(Duration::from_secs(60)).await;
+        account.adopt(0, weir_plan::Backlog::default());
+        assert!(!account.share.is_stalled());
+        sleep(Duration::from_secs(60)).await;
+        account.adopt(0, weir_plan::Backlog::default());
+        assert!(account.share.is_stalled(), "its limits change, and it was there all the time");
+    }
+
     #[test]
     fn who_returned_is_no_orphan() {
         let account = Account::new("traces/shop".into(), Signal::Traces, Share::new(0, Instant::now()), None);

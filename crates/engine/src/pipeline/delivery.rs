@@ -272,12 +272,14 @@ impl Delivery {
         (self.flying, self.in_flight_bytes) = (0, 0);
         self.size = RequestSize::new(self.parts.limits.batch_bytes);
         self.account().takes_anything();
+        self.account().share.progressed();
         self.pace = self.pace.of_another();
         self.concurrency = Concurrency::new(self.parts.limits.requests);
         self.retries = RetryBudget::new(now);
         (self.traffic, self.heard) = (Traffic::default(), now);
         self.parked.forget_refusals();
         self.parked.hurry(now);
+        self.end_round();
     }
 
     /// Sends as long as there is a slot and something worth sending.

@@ -93,6 +93,13 @@ impl Delivery {
         }
     }
 
+    /// Another backend may take what was put off.
+    pub(super) fn end_round(&mut self) {
+        self.account().begin_again();
+        self.put_off = PutOff::default();
+        self.backlog = self.account().queue.is_some();
+    }
+
     /// Whether the journal has something that was not put off in this round.
     pub(super) fn has_untried(&self) -> bool {
         self.put_off.entries == 0 || self.account().backlog().untaken_entries > self.put_off.entries

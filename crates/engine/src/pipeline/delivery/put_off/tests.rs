@@ -218,3 +218,53 @@ async fn the_good_pass_though_the_backend_asks_for_time() {
     tasks.shutdown().await;
     drop(pipeline);
 }
+
+/// Takes nothing with an item whose number can be divided by three, and asks for a long time.
+#[derive(Debug)]
+struct Patient;
+
+impl Backend for Patient {
+    fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            if payload::decode(&bodies).iter().any(|id| id % 3 == 0) {
+                let (kind, hint) = (RetryKind::Answered, Some(Duration::from_secs(600)));
+                return Outcome::Retry { kind, hint, message: "busy".into() };
+            }
+            Outcome::Delivered { rejected: 0, message: String::new() }
+        })
+    }
+}
+
+/// Whenever it is: several times are tried, as the backlog goes round.
+#[tokio::test(start_paused = true)]
+async fn another_backend_has_what_was_put_off_at_once() {
+    for round in 1..=4 {
+        let Running { pipeline, account, mut tasks } = run(Arc::new(Patient), disk(200, 1));
+        tokio::time::sleep(Duration::from_secs(round * 7800 + 7)).await;
+        assert!(account.books.snapshot().pending >= 66);
+        let well = Arc::new(Recovering::default());
+        well.is_well.store(true, Ordering::Relaxed);
+        let pipeline = pipeline.sending_to("shop".into(), well);
+        let began = Instant::now();
+        while account.books.snapshot().pending > 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(began.elapsed() < Duration::from_secs(5), "{round}: {:?}", account.backlog());
+        }
+        tasks.shutdown().await;
+        drop(pipeline);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_backend_has_not_failed_before_it_is_offered_anything() {
+    let hostile = || Arc::new(Picky { about: About::Access, is_bad: |_| true, taken: Mutex::default() });
+    let Running { pipeline, account, mut tasks } = run(hostile(), disk(10, 1));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(account.share.is_stalled());
+    let pipeline = pipeline.sending_to("shop".into(), hostile());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(!account.share.is_stalled());
+    tasks.shutdown().await;
+    drop(pipeline);
+}
