@@ -1,13 +1,15 @@
-//! A backend's answer: read as far as an OTLP answer goes, and no further. A token server's is read the same way.
+//! A backend's answer: read as far as an OTLP answer goes, and no further. Of its header fields only those stay that say
+//! something. A token server's is read the same way.
 //!
 //! Only an answer that can be one of OTLP says that data was taken. A page of a login, of a captive portal or of a proxy
 //! is none, whatever its status.
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
+use super::connections::HTTP1_BUFFER;
 use super::{About, Outcome, grpc};
 use crate::budget::{Budget, Permit};
 use crate::codec::{self, Encoding, InflateError, InflateLimits};
@@ -17,6 +19,20 @@ use crate::status::Code;
 pub(super) const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// So much of an answer is not paid for: with as many requests as may be unanswered that is 256 KiB per pipeline.
 const FREE_BYTES: usize = 4 * 1024;
+/// The header fields that are read. What others there are is gone at once: a head of 8 KiB takes 30 KiB.
+const FIELDS: [HeaderName; 7] = [
+    header::CONTENT_TYPE,
+    header::CONTENT_ENCODING,
+    header::RETRY_AFTER,
+    HeaderName::from_static("grpc-encoding"),
+    HeaderName::from_static("grpc-status"),
+    HeaderName::from_static("grpc-message"),
+    HeaderName::from_static("grpc-status-details-bin"),
+];
+/// Of these fields there is no more: heads over HTTP/1.1 are the longest.
+const MAX_FIELD_BYTES: usize = HTTP1_BUFFER;
+/// What a long answer pays for.
+pub(super) const ROOM_BYTES: usize = MAX_ANSWER_BYTES + MAX_FIELD_BYTES;
 /// Frames of an answer: empty ones have no end of their own.
 const MAX_FRAMES: usize = 1024;
 
@@ -33,7 +49,7 @@ pub(super) struct Answer {
     pub(super) body: Bytes,
     /// There was more of it than is read.
     pub(super) is_cut: bool,
-    /// Pays for a long body.
+    /// Pays for a long one.
     room: Option<Permit>,
 }
 
@@ -50,8 +66,12 @@ impl Answer {
     /// Why it cannot be read.
     pub(super) async fn read(response: Response<Incoming>, budget: &Budget) -> Result<Self, String> {
         let (head, mut incoming) = response.into_parts();
-        let (headers, trailers) = (head.headers, HeaderMap::new());
-        let mut answer = Self { status: head.status, headers, trailers, body: Bytes::new(), is_cut: false, room: None };
+        let (status, headers) = (head.status, fields(&head.headers));
+        drop(head.headers);
+        let taken: usize = headers.values().map(HeaderValue::len).sum();
+        let trailers = HeaderMap::new();
+        let mut answer = Self { status, headers, trailers, body: Bytes::new(), is_cut: false, room: None };
+        answer.pay(taken, budget)?;
         let mut body = BytesMut::new();
         for _ in 0..MAX_FRAMES {
             let Some(frame) = incoming.frame().await else {
@@ -60,14 +80,14 @@ impl Answer {
             };
             match frame.map_err(|error| format!("cannot read the answer: {error}"))?.into_data() {
                 Ok(data) => {
-                    answer.pay(body.len() + data.len(), budget)?;
+                    answer.pay(taken + body.len() + data.len(), budget)?;
                     let kept = data.len().min(MAX_ANSWER_BYTES - body.len());
                     body.extend_from_slice(&data[..kept]);
                     if kept < data.len() {
                         break;
                     }
                 }
-                Err(frame) => answer.trailers = frame.into_trailers().unwrap_or_default(),
+                Err(frame) => answer.trailers = fields(&frame.into_trailers().unwrap_or_default()),
             }
         }
         answer.is_cut = true;
@@ -75,10 +95,10 @@ impl Answer {
         Ok(answer)
     }
 
-    /// Sees to it that a body of `bytes` is paid for.
+    /// Sees to it that `bytes` of it are paid for.
     fn pay(&mut self, bytes: usize, budget: &Budget) -> Result<(), String> {
         if bytes > FREE_BYTES && self.room.is_none() {
-            self.room = budget.try_take(MAX_ANSWER_BYTES);
+            self.room = budget.try_take(ROOM_BYTES);
             return self.room.as_ref().map(|_| ()).ok_or_else(|| "no memory to read the answer".to_owned());
         }
         Ok(())
@@ -94,6 +114,12 @@ impl Answer {
         let value = self.headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
         Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
     }
+}
+
+/// Those that are read, in buffers of their own.
+fn fields(all: &HeaderMap) -> HeaderMap {
+    let copy = |name: HeaderName| HeaderValue::from_bytes(all.get(&name)?.as_bytes()).ok().map(|value| (name, value));
+    FIELDS.into_iter().filter_map(copy).collect()
 }
 
 /// `bytes` of an answer as they were before they were compressed, as `encoding` says. `None` when that is not known for

@@ -39,6 +39,10 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 /// The same for all answers of a connection. Nobody pays for them until they are read, which is soon.
 const CONNECTION_WINDOW: u32 = 64 * 1024;
 
+/// Header fields of an answer, as HTTP/2 counts them: 32 bytes for each beside its text. The request of a longer head is
+/// given up, and tried again.
+const MOST_HEAD_BYTES: u32 = 8 * 1024;
+
 type HttpClient = Client<Connector, Chunks>;
 
 /// See the module.
@@ -221,6 +225,7 @@ fn client(protocol: Protocol, connector: Connector, idle: usize) -> HttpClient {
         .http2_keep_alive_timeout(PING_TIMEOUT)
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_max_header_list_size(MOST_HEAD_BYTES)
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE)

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use weir_plan::Signal;
 
@@ -61,7 +61,11 @@ fn manifest(backend: SocketAddr, authority: Option<&Authority>) -> String {
         None => manifests::plain("http", backend),
         Some(authority) => manifests::secured("http", backend, &json!({"ca": {"value": authority.pem()}})),
     };
-    (0..PIPELINES).map(|number| manifests::pipeline(Signal::Traces, &format!("backend-{number}"), &output)).collect()
+    manifest_of(&output)
+}
+
+fn manifest_of(output: &Value) -> String {
+    (0..PIPELINES).map(|number| manifests::pipeline(Signal::Traces, &format!("backend-{number}"), output)).collect()
 }
 
 /// What each connection to backends costs, of which there are as many as `expected`, and no more.
@@ -107,4 +111,108 @@ async fn a_connection_costs_no_more_than_is_set_aside() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn there_are_no_more_connections_than_are_set_aside_for() {
     connections("512MiB", true, PIPELINES * ((512 << 20) / 32 / LINK_BYTES / PIPELINES)).await;
+}
+
+/// What a request may leave of the head of its answer until that ends.
+const HEAD_BYTES: f64 = 12.0 * 1024.0;
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, high, middle, low] = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&[high, middle, low, kind, flags][..], &stream.to_be_bytes(), payload].concat()
+}
+
+/// The beginning of an answer over gRPC with so many fields of two letters beside what it needs.
+fn head(fields: u16) -> Vec<u8> {
+    let needed = [&[0x88, 0, 12][..], b"content-type", &[16], b"application/grpc"].concat();
+    let more = (0..fields).flat_map(|number| {
+        let letter = |number: u16| b'a' + u8::try_from(number % 26).unwrap();
+        [0, 2, letter(number / 26), letter(number), 1, b'v']
+    });
+    needed.into_iter().chain(more).collect()
+}
+
+/// Speaks HTTP/2 to a client, and says `answer` of each stream when all of its request is here.
+async fn converse(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    mut answer: impl FnMut(u32) -> Vec<u8>,
+) -> Option<()> {
+    const DATA: u8 = 0;
+    const SETTINGS: u8 = 4;
+    const END: u8 = 1;
+    stream.write_all(&frame(SETTINGS, 0, 0, &[])).await.ok()?;
+    stream.read_exact(&mut [0; 24]).await.ok()?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await.ok()?;
+        let [high, middle, low, kind, flags, id @ ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, high, middle, low]) as usize];
+        stream.read_exact(&mut payload).await.ok()?;
+        match (kind, flags & END) {
+            (DATA, END) => stream.write_all(&answer(u32::from_be_bytes(id))).await.ok()?,
+            (SETTINGS, 0) => stream.write_all(&frame(SETTINGS, END, 0, &[])).await.ok()?,
+            _ => {}
+        }
+        stream.flush().await.ok()?;
+    }
+}
+
+/// A backend over gRPC that says this of each request.
+fn backend(listener: TcpListener, answer: impl Fn(u32) -> Vec<u8> + Clone + Send + 'static) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            connections.spawn(converse(stream, answer.clone()));
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_head_little_is_kept() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let manifest = manifest_of(&manifests::plain("grpc", listener.local_addr().unwrap()));
+    let weir = Weir::start(&manifest, &["--memory", "8GiB", "--spill-after", "1ms"]).await;
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    let server = backend(listener, move |stream| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        frame(1, 4, stream, &head(220))
+    });
+    let client = Grpc::connect(weir.grpc).await;
+    let export = async || assert_eq!(client.export(&payload::encoded(1, 1, 10)).await.code, OK);
+    // Each pipeline has its connection.
+    export().await;
+    eventually("they are connected", async || count.load(Ordering::SeqCst) >= PIPELINES).await;
+    let used = async || Scrape::of(weir.metrics).await.get("weir_memory_used_bytes");
+    let (before, used_before) = (weir.memory("VmRSS"), used().await);
+    eventually("all requests are under way", async || {
+        export().await;
+        count.load(Ordering::SeqCst) >= PIPELINES * REQUESTS
+    })
+    .await;
+    let (paid, cost) = (used().await - used_before, weir.memory("VmRSS").saturating_sub(before));
+    server.abort();
+    let cost = (cost as f64 - paid) / (PIPELINES * (REQUESTS - 1)) as f64;
+    assert!(cost < HEAD_BYTES, "{cost} bytes");
+}
+
+/// A refusal with more fields than are read is tried again as it was: it is not halved.
+#[tokio::test]
+async fn a_head_that_is_too_long_says_nothing_of_the_data() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let output = manifests::plain("grpc", listener.local_addr().unwrap());
+    let weir = Weir::start(&manifests::pipeline(Signal::Traces, "backend", &output), &[]).await;
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    let status = |code: u8| [&[0, 11][..], b"grpc-status", &[1, code]].concat();
+    let server = backend(listener, move |stream| match counter.fetch_add(1, Ordering::SeqCst) {
+        0 => frame(1, 4 | 1, stream, &[head(255), status(b'3')].concat()),
+        _ => [frame(1, 4, stream, &head(150)), frame(0, 0, stream, &[0; 5]), frame(1, 4 | 1, stream, &status(b'0'))]
+            .concat(),
+    });
+    let client = Grpc::connect(weir.grpc).await;
+    assert_eq!(client.export(&payload::encoded(1, 2, 10)).await.code, OK);
+    let books = Scrape::settled(weir.metrics, "backend").await;
+    assert_eq!((books.delivered, books.rejected, count.load(Ordering::SeqCst)), (2, 0, 2));
+    server.abort();
 }

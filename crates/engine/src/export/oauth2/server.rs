@@ -17,7 +17,7 @@ use weir_plan::{OAuth2, Protocol, Tls};
 use super::{Grant, Granting, Issuer};
 use crate::budget::{Budget, OVERHEAD_BYTES};
 use crate::export::MAX_MESSAGE_CHARS;
-use crate::export::answer::{self, MAX_ANSWER_BYTES};
+use crate::export::answer::{self, MAX_ANSWER_BYTES, ROOM_BYTES};
 use crate::export::connections::HTTP1_BUFFER;
 use crate::export::dial::{Connector, Dial};
 use crate::export::proxy::Proxy;
@@ -65,7 +65,7 @@ impl TokenServer {
         let proxy = Proxy::find(proxy, &uri, Protocol::Http)?;
         let proxy_authorization = proxy.as_ref().and_then(Proxy::request_header).cloned();
         let dial = Arc::new(Dial::new(&uri, Box::new(resolve::System), config, proxy));
-        let room = Budget::new(MAX_ANSWER_BYTES + OVERHEAD_BYTES);
+        let room = Budget::new(ROOM_BYTES + OVERHEAD_BYTES);
         Ok(Self { dial, uri, proxy_authorization, settings: settings.clone(), room })
     }
 
