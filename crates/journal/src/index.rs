@@ -23,8 +23,12 @@ const NOBODY: QueueId = QueueId(u16::MAX);
 
 /// Entries between two marks at most.
 const MARK_ENTRIES: u32 = 64;
-/// Time between two marks at most, so that the age of any entry is known well enough without reading it.
+/// Time between two marks at most, so that the age of any entry is known well enough without reading it; unless there
+/// are too many.
 const MARK_MS: u64 = 1000;
+/// Bytes of the file for each mark that its times ask for, but for the first ones: whatever they are, marks take a fortieth.
+const MARK_BYTES: u32 = 1 << 10;
+const FREE_MARKS: u32 = 64;
 
 /// Everything that readers and the writer share.
 #[derive(Debug, Default)]
@@ -120,8 +124,11 @@ impl Segment {
         self.entries = index.saturating_add(1);
         self.items = items.saturating_add(u64::from(entry.items));
         self.newest_ms = self.newest_ms.max(written_ms);
-        let is_far =
-            |mark: &Mark| index - mark.index >= MARK_ENTRIES || written_ms.abs_diff(mark.written_ms) >= MARK_MS;
+        let is_far = |mark: &Mark| {
+            let is_later = written_ms.abs_diff(mark.written_ms) >= MARK_MS;
+            let has_room = self.marks.len() < (offset / MARK_BYTES + FREE_MARKS) as usize;
+            index - mark.index >= MARK_ENTRIES || is_later && has_room
+        };
         if self.marks.last().is_none_or(is_far) {
             self.marks.push(Mark { index, offset, written_ms, items });
         }
@@ -132,7 +139,8 @@ impl Segment {
         self.marks[..self.marks.partition_point(|mark| mark.index <= index)].last()
     }
 
-    /// When the oldest entry that a queue is owed was written: exact, or at most [`MARK_MS`] too early.
+    /// When the oldest entry that a queue is owed was written: exact, or at most [`MARK_MS`] too early, or as many
+    /// entries as [`MARK_ENTRIES`] where they are small and come seldom.
     pub(crate) fn oldest_of(&self, ledger: &Ledger) -> Option<u64> {
         Some(self.mark(ledger.owed_from(0).next()?)?.written_ms)
     }

@@ -98,7 +98,7 @@ pub struct Backlog {
     pub bytes: u64,
     /// Entries that nobody has taken.
     pub untaken_entries: u64,
-    /// When the oldest was written: exact, or at most a second too early.
+    /// When the oldest was written: exact, or at most a second too early, or 64 entries where they are small and come seldom.
     pub oldest_ms: Option<u64>,
 }
 

@@ -87,6 +87,22 @@ mod backlog {
         assert!(few < 8_000, "{few} thousandths of a byte for each debt, where hardly anybody is owed anything");
     }
 
+    #[test]
+    fn entries_cost_little_however_far_apart_they_were_written() {
+        let _alone = ALONE.lock().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, journal, _) = open(Arc::new(OsFs::open(dir.path()).unwrap()), OPTIONS).unwrap();
+        let owed = [Owed { queue: journal.queue("traces/a"), taken: false }];
+        let entries = [NewEntry { payload: &[Bytes::from_static(b"tiny")], items: 1, owed: &owed }];
+        let before = USED.load(Ordering::Relaxed);
+        for number in 0..16 << 10 {
+            let now = if number % 2 == 0 { number * 1000 } else { 1 };
+            writer.append(&entries, now, Durability::Written).unwrap();
+        }
+        let took = USED.load(Ordering::Relaxed) - before;
+        assert!(took < 4 * (16 << 10), "{} bytes for each of {} entries", took >> 14, 16 << 10);
+    }
+
     /// Makes it impossible to write down what is completed.
     fn block_completions(dir: &Path) {
         for file in fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()) {
