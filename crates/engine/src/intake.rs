@@ -122,9 +122,12 @@ impl Routes {
         Signal::ALL.map(of).into_iter().max_by_key(|copies| copies.sum()).unwrap_or_default()
     }
 
-    /// What converts to delta.
-    pub(crate) fn deltas(&self) -> impl Iterator<Item = &Delta> {
-        self.routes.iter().filter_map(|route| route.rules.as_ref()?.delta.as_ref())
+    /// What converts to delta, and for which account.
+    pub(crate) fn deltas(&self) -> impl Iterator<Item = (&str, &Delta)> {
+        self.routes.iter().filter_map(|route| {
+            let delta = route.rules.as_ref()?.delta.as_ref()?;
+            Some((route.pipeline.account.id.as_str(), delta))
+        })
     }
 
     /// Whether some pipeline wants what others call noise, or has to know whose it is.

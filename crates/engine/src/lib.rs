@@ -153,6 +153,8 @@ pub struct Engine {
     admin_gate: Arc<Gate>,
     reloads: Arc<Reloads>,
     stop: watch::Sender<bool>,
+    /// Until it is open.
+    doors: Option<Doors>,
     servers: Vec<JoinHandle<()>>,
     writer: Option<JoinHandle<()>>,
     endpoints: Vec<JoinHandle<()>>,
@@ -165,11 +167,14 @@ impl Engine {
     /// concerns no other.
     pub async fn start(plan: &Plan, settings: Settings) -> Result<Self, StartError> {
         let entrance = Entrance::open(&settings).await?;
-        Self::start_behind(entrance, plan, settings).await
+        let mut engine = Self::start_behind(entrance, plan, settings)?;
+        engine.open().await;
+        Ok(engine)
     }
 
-    /// Starts every pipeline of the plan behind ports that are bound already, with the same settings.
-    pub async fn start_behind(entrance: Entrance, plan: &Plan, settings: Settings) -> Result<Self, StartError> {
+    /// Starts every pipeline of the plan behind ports that are bound already, with the same settings. Nobody is served
+    /// as yet, and nothing that is on disk was changed so that another process could not begin with it.
+    pub fn start_behind(entrance: Entrance, plan: &Plan, settings: Settings) -> Result<Self, StartError> {
         let Entrance { gate, admin_gate, sockets } = entrance;
         let addresses = sockets.addresses;
         let clock = Clock::start();
@@ -208,13 +213,8 @@ impl Engine {
         });
         let (stop, stopped) = watch::channel(false);
         let server = Server::new(Arc::clone(&receiver), ServerLimits::new(settings, division.connections), stopped);
-        let servers = vec![tokio::spawn(server.clone().serve(sockets.grpc)), tokio::spawn(server.serve(sockets.http))];
-        let serve = |endpoint, listener| tokio::spawn(Desk { endpoint, funds: pages.clone() }.serve(listener));
-        let endpoints = vec![
-            serve(Endpoint::Metrics(metrics), sockets.metrics),
-            serve(Endpoint::Health(Arc::clone(&intake)), sockets.health),
-            serve(Endpoint::Admin(samples), sockets.admin),
-        ];
+        let endpoints = [Endpoint::Metrics(metrics), Endpoint::Health(Arc::clone(&intake)), Endpoint::Admin(samples)];
+        let desks = endpoints.map(|endpoint| Desk { endpoint, funds: pages.clone() });
         let warden = tokio::spawn(accounts.look_after(clock));
         Ok(Self {
             addresses,
@@ -224,11 +224,22 @@ impl Engine {
             admin_gate,
             reloads,
             stop,
-            servers,
+            doors: Some(Doors { sockets, server, desks }),
+            servers: Vec::new(),
             writer,
-            endpoints,
+            endpoints: Vec::new(),
             warden,
         })
+    }
+
+    /// Serves from now on.
+    pub async fn open(&mut self) {
+        let Some(Doors { sockets, server, desks: [metrics, health, admin] }) = self.doors.take() else { return };
+        self.pipelines.begin().await;
+        let Sockets { grpc, http, .. } = sockets;
+        self.servers = vec![tokio::spawn(server.clone().serve(grpc)), tokio::spawn(server.serve(http))];
+        let desks = [(metrics, sockets.metrics), (health, sockets.health), (admin, sockets.admin)];
+        self.endpoints = desks.into_iter().map(|(desk, socket)| tokio::spawn(desk.serve(socket))).collect();
     }
 
     /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up of one of them is logged, and
@@ -359,6 +370,15 @@ fn report(faults: &[SetupError]) {
     for SetupError { pipeline, cause } in faults {
         tracing::error!(pipeline, cause, "cannot set up the pipeline as configured; the others are not concerned");
     }
+}
+
+/// Those who serve, and where.
+#[derive(Debug)]
+struct Doors {
+    sockets: Sockets,
+    server: Server,
+    /// Of metrics, health and administration.
+    desks: [Desk; 3],
 }
 
 /// All listening sockets, bound before anything runs.

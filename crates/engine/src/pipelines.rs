@@ -7,12 +7,12 @@
 //! What cannot be set up concerns nobody else. A pipeline keeps the backend or the rules that it has; one that has no
 //! backend yet takes data, which waits until there is one; one that has no rules yet takes nothing.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
+mod remembered;
 
-use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use weir_enrich::{Enricher, StaticPods};
@@ -21,14 +21,16 @@ use weir_plan::{Plan, Protocol};
 use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
 use crate::books::Snapshot;
-use crate::budget::{self, Budget};
+use crate::budget::Budget;
 use crate::export::{Backend, Exporter, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, MAX_IN_FLIGHT, Pipeline};
 use crate::rules::{Memory, Rules};
-use crate::settings::{Copies, Division, LAST_WRITES, Settings, State};
+use crate::settings::{Copies, Division, Settings};
 use crate::share::Share;
 use crate::store;
+
+use remembered::Remembered;
 
 /// What a plan changed. Names are those of journal queues: `traces/backend`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,6 +68,7 @@ pub(crate) struct Pipelines {
     tasks: JoinSet<()>,
     /// Those that are gone from the plan and have not ended yet.
     leaving: HashMap<Id, Running>,
+    remembered: Remembered,
     /// The limit on requests that the log told of last.
     said_limit: Option<usize>,
 }
@@ -93,7 +96,20 @@ impl Pipelines {
         let (running, tasks, leaving) = (BTreeMap::new(), JoinSet::new(), HashMap::new());
         let division = Division::new(&settings, [], 0);
         let (encode, encoders) = (Budget::for_encoding(division.encode), Budget::for_encoding(division.encoders));
-        Self { settings, common, accounts, intake, running, encode, encoders, tasks, leaving, said_limit: None }
+        let remembered = Remembered::new(settings.state.clone(), common.budget.clone());
+        Self {
+            settings,
+            common,
+            accounts,
+            intake,
+            running,
+            encode,
+            encoders,
+            tasks,
+            leaving,
+            remembered,
+            said_limit: None,
+        }
     }
 
     /// Makes the pipelines what `plan` says, as far as they can be set up.
@@ -166,7 +182,7 @@ impl Pipelines {
         self.encode.resize(division.encode * division.pipelines);
         self.running.values().chain(self.leaving.values()).for_each(|running| running.resize(division));
         let routes = self.intake.routes();
-        routes.deltas().for_each(|delta| delta.resize(division.series));
+        routes.deltas().for_each(|(_, delta)| delta.resize(division.series));
         let max_request_bytes = self.max_request_bytes(division, routes.copies());
         self.intake.set_max_request_bytes(max_request_bytes);
     }
@@ -197,7 +213,7 @@ impl Pipelines {
             }
             let before = route.and_then(|route| route.rules.as_deref());
             let memory = Memory { before: before.and_then(|rules| rules.delta.as_ref()), bytes: division.series };
-            let restore = || self.restore(&id);
+            let restore = || self.remembered.read(&id);
             let rules = Rules::compile(planned, memory, &restore, unix_nanos);
             let fail = |cause| SetupError { pipeline: planned.exporter_id(), cause };
             Ok(rules.map_err(fail)?.map(Arc::new))
@@ -205,34 +221,14 @@ impl Pipelines {
         plan.pipelines.iter().map(compile).collect()
     }
 
-    /// What an earlier process remembered of a pipeline's series.
-    fn restore(&self, id: &str) -> Option<Bytes> {
-        let state = Arc::clone(self.settings.state.as_ref()?);
-        let (budget, name) = (self.common.budget.clone(), state_name(id));
-        let taken = in_time(move || {
-            let mut permit = None;
-            let mut pay = |bytes| {
-                permit = budget.try_take(bytes);
-                permit.is_some()
-            };
-            let taken = state.take(&name, &mut pay)?;
-            Ok(taken.zip(permit).map(|(bytes, permit)| budget::charge(bytes, permit)))
-        });
-        taken.unwrap_or_else(|error| {
-            tracing::warn!(pipeline = id, %error, "cannot read what was remembered of metric series; counting begins anew");
-            None
-        })
+    /// Requests are taken from now on.
+    pub(crate) async fn begin(&mut self) {
+        self.remembered.begin(&self.intake.routes(), self.common.clock.now_ms().saturating_mul(1_000_000)).await;
     }
 
-    /// Writes down what is remembered of metric series; to be called when nothing is converted any more. A disk that
-    /// hangs is not waited for beyond `deadline`.
+    /// Writes down what is remembered of metric series; to be called when nothing is converted any more.
     pub(crate) async fn remember(&self, deadline: Instant) {
-        let Some(state) = self.settings.state.clone() else { return };
-        let (routes, budget) = (self.intake.routes(), self.common.budget.clone());
-        let write = tokio::task::spawn_blocking(move || remember(&*state, &routes, &budget));
-        if tokio::time::timeout_at(deadline, write).await.is_err() {
-            tracing::error!("the disk does not answer; what is remembered of metric series is not written down");
-        }
+        self.remembered.write(self.intake.routes(), deadline).await;
     }
 
     /// An exporter where one is needed.
@@ -360,30 +356,6 @@ fn say_left(account: &Account) {
     account.books.losses().say_all();
     let (dropped, rejected): (u64, u64) = (dropped.values().sum(), rejected.values().sum());
     tracing::info!(pipeline, accepted, delivered, dropped, rejected, pending, "pipeline removed");
-}
-
-fn remember(state: &dyn State, routes: &Routes, budget: &Budget) {
-    for route in &routes.routes {
-        let Some(delta) = route.rules.as_ref().and_then(|rules| rules.delta.as_ref()) else { continue };
-        let id = &route.pipeline.account.id;
-        if let Err(error) = state.put(&state_name(id), &mut |out| delta.write_snapshot(out, budget)) {
-            tracing::warn!(pipeline = id, %error, "cannot write down what is remembered of metric series");
-        }
-    }
-}
-
-/// Reads a file on a thread of its own, which a disk that hangs may keep.
-fn in_time<T: Send + 'static>(read: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    let (done, read_in_time) = mpsc::channel();
-    // Nobody listens to what comes too late.
-    std::thread::Builder::new().name("state".into()).spawn(move || drop(done.send(read())))?;
-    let no_answer = |_| io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer");
-    read_in_time.recv_timeout(LAST_WRITES).map_err(no_answer)?
-}
-
-/// A name that is one path component: names of pipelines have no slash.
-fn state_name(id: &str) -> String {
-    format!("temporality-{}", id.replace('/', "-"))
 }
 
 /// A new account.

@@ -332,6 +332,11 @@ impl Delta {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&counts);
     }
 
+    /// Forgets all series. Nothing was converted as yet.
+    pub(crate) fn begin_anew(&self, unix_nanos: u64) {
+        self.converter.lock().unwrap_or_else(PoisonError::into_inner).begin_anew(unix_nanos);
+    }
+
     /// Whoever has it keeps everybody else from converting.
     #[cfg(test)]
     pub(crate) fn converter(&self) -> std::sync::MutexGuard<'_, Converter> {

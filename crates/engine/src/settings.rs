@@ -64,9 +64,11 @@ pub struct Journal {
 
 /// Small files that outlive the process: what is remembered of metric series.
 pub trait State: Send + Sync + fmt::Debug {
-    /// What was put under this name, which is gone then: it is not to be used twice. Of a file that is so many bytes long
-    /// `pay` is asked before it is read; if there is no room for it, it stays, and that is an error.
-    fn take(&self, name: &str, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<Option<Vec<u8>>>;
+    /// What was put under this name. Of a file that is so many bytes long `pay` is asked before it is read; if there is no
+    /// room for it, that is an error.
+    fn read(&self, name: &str, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<Option<Vec<u8>>>;
+    /// Nothing is under this name from now on, not even after a loss of power: what was there is not to be used twice.
+    fn delete(&self, name: &str) -> io::Result<()>;
     /// Keeps what `write` writes under this name, whole or not at all.
     fn put(&self, name: &str, write: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()>;
 }

@@ -129,6 +129,11 @@ impl Converter {
         forgotten
     }
 
+    /// Knows no series any more, like one that is new.
+    pub fn begin_anew(&mut self, now: u64) {
+        *self = Self::new(self.store.limits, now);
+    }
+
     /// Series remembered.
     pub fn series(&self) -> usize {
         self.store.len()

@@ -40,7 +40,8 @@ async fn run_gateway(args: Arc<RunArgs>) -> anyhow::Result<ExitCode> {
         tracing::info!("stopped before it was ready");
         return Ok(ExitCode::SUCCESS);
     };
-    let gateway = started.context("the start panicked: this is a bug in weir, please report it")??;
+    let mut gateway = started.context("the start panicked: this is a bug in weir, please report it")??;
+    gateway.engine.open().await;
     gateway.say_ready();
     gateway.serve(signals).await
 }
@@ -145,7 +146,7 @@ impl Gateway {
         }
         let memory = settings.memory;
         allocator::keep_within(memory);
-        let engine = Engine::start_behind(entrance, &plan, settings).await?;
+        let engine = Engine::start_behind(entrance, &plan, settings)?;
         for pipeline in &plan.pipelines {
             let output = &pipeline.output;
             tracing::info!(
@@ -158,7 +159,7 @@ impl Gateway {
         Ok(Self { engine, args, watches, log_outputs, memory })
     }
 
-    /// From now on a signal finds a gateway that is to be ended in order.
+    /// By now a signal finds a gateway that is to be ended in order.
     fn say_ready(&self) {
         let (Addresses { grpc, http, metrics, health, admin }, memory) = (self.engine.addresses(), self.memory);
         tracing::info!(%grpc, %http, %metrics, %health, %admin, memory, "ready");

@@ -25,7 +25,7 @@ impl StateFiles {
 }
 
 impl State for StateFiles {
-    fn take(&self, name: &str, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<Option<Vec<u8>>> {
+    fn read(&self, name: &str, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<Option<Vec<u8>>> {
         let path = self.0.join(name);
         let file = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -38,10 +38,15 @@ impl State for StateFiles {
         };
         let mut bytes = Vec::with_capacity(room);
         file.take(length).read_to_end(&mut bytes)?;
-        fs::remove_file(&path)?;
-        // A power loss must not bring it back.
-        File::open(&self.0)?.sync_all()?;
         Ok(Some(bytes))
+    }
+
+    fn delete(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.0.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            // A power loss must not bring it back.
+            removed => removed.and_then(|()| File::open(&self.0)?.sync_all()),
+        }
     }
 
     fn put(&self, name: &str, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
@@ -82,17 +87,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_can_be_taken_once() {
+    fn what_is_put_can_be_read_until_it_is_deleted() {
         let dir = tempfile::TempDir::new().unwrap();
         let state = StateFiles::in_data_dir(dir.path());
-        let take = || state.take("a", &mut |bytes| bytes == 3).unwrap();
-        assert_eq!(take(), None);
+        let read = || state.read("a", &mut |bytes| bytes == 3).unwrap();
+        assert_eq!(read(), None);
+        state.delete("a").unwrap();
         state.put("a", &mut |out| out.write_all(b"one")).unwrap();
         state.put("a", &mut |out| out.write_all(b"two")).unwrap();
         let refused = state.put("a", &mut |out| out.write_all(b"three").and(Err(io::ErrorKind::OutOfMemory.into())));
         assert!(refused.is_err(), "what cannot be written to its end takes nothing's place");
-        assert_eq!(take().as_deref(), Some(&b"two"[..]));
-        assert_eq!(take(), None);
+        assert_eq!([read(), read()], [(); 2].map(|()| Some(b"two".to_vec())));
+        state.delete("a").unwrap();
+        assert_eq!(read(), None);
     }
 
     /// However long a file is, nothing of it is read that nobody pays for.
@@ -103,9 +110,7 @@ mod tests {
         state.put("a", &mut |out| out.write_all(b"one")).unwrap();
         let file = OpenOptions::new().write(true).open(dir.path().join("state/a")).unwrap();
         file.set_len(1 << 40).unwrap();
-        let refused = state.take("a", &mut |bytes| bytes < 1 << 20).unwrap_err();
+        let refused = state.read("a", &mut |bytes| bytes < 1 << 20).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
-        file.set_len(3).unwrap();
-        assert!(state.take("a", &mut |_| true).unwrap().is_some(), "it stays");
     }
 }

@@ -79,7 +79,7 @@ fn whoever_waits_for_a_long_conversion_keeps_no_worker_from_serving_others() {
         let (intake, request) = (Arc::clone(&intake), request(&intake, metrics));
         runtime.spawn(async move { intake.accept(request).await })
     };
-    let converter = routes.deltas().next().unwrap().converter();
+    let converter = routes.deltas().next().unwrap().1.converter();
     let clients = [accept(HEAVY_BYTES / METRIC.len() + 1), accept(1)];
     let (other, served) = mpsc::channel();
     runtime.spawn(async move { other.send(()) });

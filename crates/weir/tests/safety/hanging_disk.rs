@@ -224,8 +224,12 @@ async fn a_read_that_hangs_holds_neither_live_data_nor_a_shutdown() {
 struct HangingState(Gate);
 
 impl State for HangingState {
-    fn take(&self, _: &str, _: &mut dyn FnMut(usize) -> bool) -> io::Result<Option<Vec<u8>>> {
+    fn read(&self, _: &str, _: &mut dyn FnMut(usize) -> bool) -> io::Result<Option<Vec<u8>>> {
         Ok(None)
+    }
+
+    fn delete(&self, _: &str) -> io::Result<()> {
+        Ok(())
     }
 
     fn put(&self, _: &str, _: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()> {

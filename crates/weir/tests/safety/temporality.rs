@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::net::unix::pipe;
+
 use crate::data_dir::DataDir;
 use crate::support::backend::{Backend, Say};
 use crate::support::eventually;
@@ -67,6 +69,42 @@ async fn an_orderly_stop_remembers_every_series_and_a_kill_none() {
     count(&weir, 5, 31).await;
     eventually("counting begins anew", async || arrived() == [5, 7, 1]).await;
     drop(weir);
+}
+
+/// The disk hangs for the last of three pipelines; the first has been read by then.
+#[tokio::test]
+async fn a_start_that_is_given_up_leaves_what_it_has_read() {
+    let (dir, backends) = (DataDir::new(), [Backend::start().await, Backend::start().await, Backend::start().await]);
+    let manifests = ["a", "b", "c"].into_iter().zip(&backends);
+    let manifests = manifests.map(|(name, backend)| converting(backend).replace("backend", name)).collect::<String>();
+    let arguments = ["--data-dir", dir.arg()];
+    let mut weir = Weir::start(&manifests, &arguments).await;
+    count(&weir, 1, 10).await;
+    weir.signal(rustix::process::Signal::TERM);
+    assert!(weir.wait().await.success());
+
+    let state = std::path::Path::new(dir.arg()).join("state");
+    let files = ["b", "c"].map(|name| state.join(format!("temporality-metrics-{name}")));
+    for file in &files {
+        std::fs::rename(file, file.with_extension("kept")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(file).status().unwrap().success());
+    }
+    let output = Weir::give_up(&manifests, &arguments, async || {
+        // It can be opened once somebody wants to read it. Nobody opens the other one.
+        let is_read = async || pipe::OpenOptions::new().open_sender(&files[0]).is_ok();
+        eventually("the second is to be read", is_read).await;
+    })
+    .await;
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && log.contains("stopped before it was ready"), "{log}");
+    for file in &files {
+        std::fs::rename(file.with_extension("kept"), file).unwrap();
+    }
+
+    let weir = Weir::start(&manifests, &arguments).await;
+    assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0, "no other process is to use it");
+    count(&weir, 2, 15).await;
+    eventually("counting went on", async || backends.each_ref().map(arrived) == [[5], [5], [5]]).await;
 }
 
 /// Whichever of two is the duplicate: it is not safe because of one that is not.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::{ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
@@ -79,6 +79,19 @@ impl Weir {
         let mut run = run(directory.path());
         run.args(arguments);
         Self::launch(&[], run, directory).await
+    }
+
+    /// Starts it, and tells it to end once `moment` comes, which is before it is ready; how it ended.
+    pub(crate) async fn give_up(manifests: &str, arguments: &[&str], moment: impl AsyncFnOnce()) -> Output {
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join(MANIFESTS);
+        std::fs::write(&file, manifests).unwrap();
+        let mut run = run(&file);
+        let child = run.args(arguments).spawn().unwrap();
+        moment().await;
+        let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        in_time("end of weir", child.wait_with_output()).await.unwrap()
     }
 
     async fn launch(wrapper: &[&str], mut run: Command, directory: TempDir) -> Self {

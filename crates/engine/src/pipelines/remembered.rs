@@ -1,0 +1,103 @@
+//! What is remembered of metric series from one process to the next.
+//!
+//! What an orderly stop wrote is true until the first request is converted. So it is deleted right before that, and not
+//! when it is read: a start that is given up leaves it for the next one, and no process uses what another one has used.
+
+use std::io;
+use std::sync::{Arc, mpsc};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::budget::{self, Budget};
+use crate::intake::Routes;
+use crate::settings::{LAST_WRITES, State};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Remembered {
+    /// None without a data directory.
+    state: Option<Arc<dyn State>>,
+    /// Pays for what is read and written.
+    budget: Budget,
+    /// Requests are converted: what is read is used at once.
+    serving: bool,
+}
+
+impl Remembered {
+    pub(super) fn new(state: Option<Arc<dyn State>>, budget: Budget) -> Self {
+        Self { state, budget, serving: false }
+    }
+
+    /// What an earlier process remembered of a pipeline's series.
+    pub(super) fn read(&self, id: &str) -> Option<Bytes> {
+        let state = Arc::clone(self.state.as_ref()?);
+        let (budget, name, serving) = (self.budget.clone(), name(id), self.serving);
+        let read = in_time(move || {
+            let mut permit = None;
+            let mut pay = |bytes| {
+                permit = budget.try_take(bytes);
+                permit.is_some()
+            };
+            let read = state.read(&name, &mut pay);
+            if serving {
+                state.delete(&name)?;
+            }
+            Ok(read?.zip(permit).map(|(bytes, permit)| budget::charge(bytes, permit)))
+        });
+        read.unwrap_or_else(|error| {
+            tracing::warn!(pipeline = id, %error, "cannot read what was remembered of metric series; counting begins anew");
+            None
+        })
+    }
+
+    /// Requests are converted from now on. What cannot be deleted is not used, no more than what could not be read.
+    pub(super) async fn begin(&mut self, routes: &Routes, unix_nanos: u64) {
+        self.serving = true;
+        let Some(state) = self.state.clone() else { return };
+        let ids: Vec<String> = routes.deltas().map(|(id, _)| id.to_owned()).collect();
+        let delete = move || ids.iter().map(|id| state.delete(&name(id))).collect::<Vec<_>>();
+        let deleted = tokio::time::timeout(LAST_WRITES, tokio::task::spawn_blocking(delete)).await;
+        let mut deleted = deleted.ok().and_then(Result::ok).unwrap_or_default().into_iter();
+        for (id, delta) in routes.deltas() {
+            if let Err(error) = deleted.next().unwrap_or_else(|| Err(no_answer())) {
+                tracing::warn!(pipeline = id, %error, "cannot delete what was remembered of metric series; counting begins anew");
+                delta.begin_anew(unix_nanos);
+            }
+        }
+    }
+
+    /// Writes it down; to be called when nothing is converted any more. A disk that hangs is not waited for beyond
+    /// `deadline`.
+    pub(super) async fn write(&self, routes: Arc<Routes>, deadline: Instant) {
+        let Some(state) = self.state.clone() else { return };
+        let budget = self.budget.clone();
+        let write = move || {
+            for (id, delta) in routes.deltas() {
+                if let Err(error) = state.put(&name(id), &mut |out| delta.write_snapshot(out, &budget)) {
+                    tracing::warn!(pipeline = id, %error, "cannot write down what is remembered of metric series");
+                }
+            }
+        };
+        if tokio::time::timeout_at(deadline, tokio::task::spawn_blocking(write)).await.is_err() {
+            tracing::error!("the disk does not answer; what is remembered of metric series is not written down");
+        }
+    }
+}
+
+/// Reads a file on a thread of its own, which a disk that hangs may keep.
+fn in_time<T: Send + 'static>(read: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    let (done, read_in_time) = mpsc::channel();
+    // Nobody listens to what comes too late.
+    std::thread::Builder::new().name("state".into()).spawn(move || drop(done.send(read())))?;
+    read_in_time.recv_timeout(LAST_WRITES).map_err(|_| no_answer())?
+}
+
+fn no_answer() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer")
+}
+
+/// A name that is one path component: names of pipelines have no slash.
+fn name(id: &str) -> String {
+    format!("temporality-{}", id.replace('/', "-"))
+}
