@@ -21,6 +21,12 @@ const MAX_DEPTH: usize = 64;
 /// used in many pipelines; far below what an exponential expansion needs to hurt.
 const MAX_ALIAS_WEIGHT: usize = 1 << 20;
 
+/// Bytes of a document for each of its keys, values and collections, but for the first ones. What these take of memory does
+/// not depend on their text: with fewer, a document would take many times as much as others of its length. Real documents,
+/// as compact JSON too, have more.
+const BYTES_PER_NODE: usize = 4;
+const FREE_NODES: usize = 16 * 1024;
+
 /// Syntax errors kept per file; more help nobody.
 const MAX_ERRORS: usize = 1000;
 
@@ -153,6 +159,8 @@ enum FrameKind {
 struct Builder {
     line_offset: usize,
     alias_budget: usize,
+    /// How many more the document may have.
+    nodes: usize,
     anchors: HashMap<usize, Rc<Yaml>>,
     stack: Vec<Frame>,
     documents: Documents,
@@ -160,10 +168,11 @@ struct Builder {
 
 impl Builder {
     fn new(line_offset: usize, alias_budget: usize, documents: Documents) -> Self {
-        Self { line_offset, alias_budget, anchors: HashMap::new(), stack: Vec::new(), documents }
+        Self { line_offset, alias_budget, nodes: FREE_NODES, anchors: HashMap::new(), stack: Vec::new(), documents }
     }
 
     fn read(&mut self, text: &str) -> Result<(), SyntaxError> {
+        self.nodes = FREE_NODES + text.len() / BYTES_PER_NODE;
         let mut parser = Parser::new_from_str(text);
         while let Some(next) = parser.next_event() {
             let (event, span) = next.map_err(|error| self.scan_error(&error))?;
@@ -174,6 +183,10 @@ impl Builder {
 
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), SyntaxError> {
         let at = self.at(span);
+        if matches!(event, Event::Scalar(..) | Event::SequenceStart(..) | Event::MappingStart(..) | Event::Alias(_)) {
+            let message = || format!("too many values: of each, a document has {BYTES_PER_NODE} bytes and more");
+            self.nodes = self.nodes.checked_sub(1).ok_or_else(|| SyntaxError { at, message: message() })?;
+        }
         match event {
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {
                 Ok(())
@@ -300,5 +313,28 @@ impl Builder {
 
     fn scan_error(&self, error: &ScanError) -> SyntaxError {
         SyntaxError { at: self.mark(*error.marker()), message: format!("invalid YAML: {}", error.info()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(text: &str) -> Vec<String> {
+        let errors = each(text, |_| ()).into_iter();
+        errors.map(|SyntaxError { at, message }| format!("{}:{}: {message}", at.line, at.column)).collect()
+    }
+
+    #[test]
+    fn a_document_has_no_more_values_than_its_length_can_explain() {
+        let message = "too many values: of each, a document has 4 bytes and more";
+        for kind in ["[],", "a: ,", "{a: },"] {
+            let (few, many) = (kind.repeat(5_000), kind.repeat(70_000));
+            assert_eq!(errors(&format!("x: [{few}]\n")), Vec::<String>::new(), "{kind}");
+            let error = errors(&format!("fine: 1\n---\nx: [{many}]\n---\nfine: 1\n"));
+            assert!(error.len() == 1 && error[0].starts_with("3:") && error[0].ends_with(message), "{kind} {error:?}");
+        }
+        let pod = r#"{"name":"cart","ready":true,"restartCount":0,"started":true,"f:a":{".":{}}},"#;
+        assert_eq!(errors(&format!("[{}]", pod.repeat(10_000))), Vec::<String>::new());
     }
 }
