@@ -18,6 +18,8 @@ mod tls;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
@@ -154,6 +156,26 @@ impl Backend for Unusable {
     }
 }
 
+/// What of the memory is one backend's.
+#[derive(Debug, Clone)]
+pub(crate) struct Room {
+    /// Pays for what is encoded.
+    encode: Budget,
+    /// How many connections there may be.
+    links: Arc<AtomicUsize>,
+}
+
+impl Room {
+    pub(crate) fn new(encode: Budget, links: usize) -> Self {
+        Self { encode, links: Arc::new(AtomicUsize::new(links)) }
+    }
+
+    pub(crate) fn resize(&self, division: settings::Division) {
+        self.encode.resize(division.encode);
+        self.links.store(division.links, Ordering::Relaxed);
+    }
+}
+
 /// An OTLP backend.
 #[derive(Debug)]
 pub(crate) struct Exporter {
@@ -188,7 +210,7 @@ impl Exporter {
     /// Prepares a backend; connects when there is something to send.
     pub(crate) fn new(
         pipeline: &Pipeline,
-        encode: Budget,
+        room: &Room,
         encoders: Budget,
         proxy: &settings::Proxy,
     ) -> Result<Self, SetupError> {
@@ -202,8 +224,8 @@ impl Exporter {
         if let Some(authorization) = proxy.as_ref().and_then(Proxy::request_header) {
             headers.insert(::http::header::PROXY_AUTHORIZATION, authorization.clone());
         }
-        let connections = connections(output, &uri, proxy, encode.clone()).map_err(fail)?;
-        let (protocol, compression) = (output.protocol, output.compression);
+        let connections = connections(output, &uri, proxy, room).map_err(fail)?;
+        let (protocol, compression, encode) = (output.protocol, output.compression, room.encode.clone());
         Ok(Self { connections, protocol, compression, uri, headers, oauth2, encode, encoders })
     }
 
@@ -322,14 +344,14 @@ impl Backend for Exporter {
     }
 }
 
-fn connections(output: &Output, uri: &Uri, proxy: Option<Proxy>, buffers: Budget) -> Result<Connections, String> {
+fn connections(output: &Output, uri: &Uri, proxy: Option<Proxy>, room: &Room) -> Result<Connections, String> {
     let mut config = tls::client_config(output.tls.as_ref())?;
     config.alpn_protocols = match output.protocol {
         Protocol::Grpc => vec![b"h2".to_vec()],
         Protocol::Http => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
     };
-    let dial = Dial::new(uri, Box::new(resolve::System), config, proxy).paid_by(buffers);
-    Ok(Connections::new(dial, output.protocol))
+    let dial = Dial::new(uri, Box::new(resolve::System), config, proxy).paid_by(room.encode.clone());
+    Ok(Connections::new(dial, output.protocol, Arc::clone(&room.links)))
 }
 
 fn uri(signal: Signal, output: &Output) -> Result<Uri, String> {
@@ -394,7 +416,7 @@ mod tests {
         let output = Output { protocol, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
         let (encode, encoders) = (Budget::for_encoding(1 << 20), Budget::for_encoding(3 << 20));
         let pipeline = Pipeline::new(Signal::Traces, "backend", output);
-        Exporter::new(&pipeline, encode, encoders, &settings::Proxy::default()).unwrap()
+        Exporter::new(&pipeline, &Room::new(encode, 1), encoders, &settings::Proxy::default()).unwrap()
     }
 
     /// Whatever the size of a request is, and whether it can be compressed or not.

@@ -22,7 +22,7 @@ use crate::account::{Account, Queue};
 use crate::accounts::Accounts;
 use crate::books::Snapshot;
 use crate::budget::Budget;
-use crate::export::{Backend, Exporter, SetupError, Unusable};
+use crate::export::{Backend, Exporter, Room, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, MAX_IN_FLIGHT, Pipeline};
 use crate::rules::{Memory, Rules};
@@ -78,15 +78,15 @@ pub(crate) struct Pipelines {
 struct Running {
     plan: weir_plan::Pipeline,
     pipeline: Arc<Pipeline>,
-    /// Pays for what its exporters encode.
-    encode: Budget,
+    /// What its exporters have.
+    room: Room,
     task: Id,
     /// Something of the plan cannot be set up; the next plan tries it again.
     faulty: bool,
 }
 
 /// What has to be made for a pipeline of a plan; nothing if it has what it needs.
-type Made = Option<(Result<Exporter, SetupError>, Budget)>;
+type Made = Option<(Result<Exporter, SetupError>, Room)>;
 
 /// The rules of a pipeline, if it has any; an error when they cannot be compiled.
 type Compiled = Result<Option<Arc<Rules>>, SetupError>;
@@ -237,14 +237,15 @@ impl Pipelines {
         if running.is_some_and(|running| !running.faulty && running.plan.output == planned.output) {
             return None;
         }
-        let encode = running.map_or_else(|| self.encode.within(division.encode), |running| running.encode.clone());
-        Some((Exporter::new(planned, encode.clone(), self.encoders.clone(), &self.settings.proxy), encode))
+        let new = || Room::new(self.encode.within(division.encode), division.links);
+        let room = running.map_or_else(new, |running| running.room.clone());
+        Some((Exporter::new(planned, &room, self.encoders.clone(), &self.settings.proxy), room))
     }
 
     /// A pipeline that is not running. If its backend cannot be set up, its data waits.
     fn add(&mut self, planned: &weir_plan::Pipeline, id: &str, made: Made, division: Division) -> Option<SetupError> {
         // One that is not running has been made.
-        let (exporter, encode) = made?;
+        let (exporter, room) = made?;
         let (backend, fault): (Arc<dyn Backend>, _) = match exporter {
             Ok(exporter) => (Arc::new(exporter), None),
             Err(fault) => (Arc::new(Unusable(fault.to_string())), Some(fault)),
@@ -254,7 +255,7 @@ impl Pipelines {
         let common = Common { limits: limits_of(planned, division), ..self.common.clone() };
         let (pipeline, delivery) = Pipeline::new(planned.exporter_id(), account, backend, common);
         let task = self.tasks.spawn(delivery).id();
-        let running = Running { plan: planned.clone(), pipeline: Arc::new(pipeline), encode, task, faulty: false };
+        let running = Running { plan: planned.clone(), pipeline: Arc::new(pipeline), room, task, faulty: false };
         self.running.insert(id.to_owned(), running);
         fault
     }
@@ -322,7 +323,7 @@ impl Pipelines {
 
 impl Running {
     fn resize(&self, division: Division) {
-        self.encode.resize(division.encode);
+        self.room.resize(division);
         self.pipeline.account.share.set_limit(division.share);
         self.pipeline.adjust(limits_of(&self.plan, division));
     }

@@ -228,7 +228,8 @@ const MAX_PIECES: usize = 32 * 1024;
 /// Measured with 640 of them over HTTP/1.1, in the middle of answers with heads as large as they may be: 75 KiB, with TLS
 /// 97 KiB.
 const LINK_BYTES: usize = 160 * 1024;
-/// One part in so many of the memory is set aside for these. Over HTTP/1.1 every request needs one.
+/// One part in so many of the memory is set aside for these. Over HTTP/1.1 every request needs one; one over HTTP/2, which
+/// has many requests, costs 65 KiB while it waits for them.
 const OF_MEMORY_FOR_LINKS: usize = 32;
 
 /// Samples of what backends refused: one part in so many of the memory is set aside.
@@ -272,7 +273,7 @@ pub(crate) struct Division {
     pub(crate) halves: usize,
     /// What samples of one pipeline's refused requests may take.
     pub(crate) samples: usize,
-    /// Connections over HTTP/1.1 that one pipeline may use at once; what they cost is set aside.
+    /// Connections that one pipeline may use at once; what they cost is set aside.
     pub(crate) links: usize,
     /// What the conversion of one pipeline's metrics to delta may remember.
     pub(crate) series: usize,

@@ -28,10 +28,8 @@ const AGE: Duration = Duration::from_secs(300);
 const AGE_AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// When the name cannot be looked up, it is not looked up again for this long.
 const LOOK_UP_PAUSE: Duration = Duration::from_secs(5);
-/// Lanes of one backend, however many addresses it has.
+/// Lanes of one backend, however many addresses it has and connections it may have.
 const MOST_LANES: usize = 8;
-/// Connections without a request, together: as many as requests can be under way.
-const MOST_IDLE: usize = 64;
 /// A connection without a request is closed after this long.
 const IDLE: Duration = Duration::from_secs(90);
 /// What a backend may send without being read: its answers are small.
@@ -51,6 +49,8 @@ pub(super) struct Connections {
     dial: Arc<Dial>,
     protocol: Protocol,
     age: Duration,
+    /// How many connections there is memory for.
+    links: Arc<AtomicUsize>,
     current: Mutex<Option<Arc<Lanes>>>,
     /// Held while the name is looked up.
     turn: tokio::sync::Mutex<()>,
@@ -86,11 +86,12 @@ pub(super) struct Passage {
 }
 
 impl Connections {
-    pub(super) fn new(dial: Dial, protocol: Protocol) -> Self {
+    pub(super) fn new(dial: Dial, protocol: Protocol, links: Arc<AtomicUsize>) -> Self {
         Self {
             dial: Arc::new(dial),
             protocol,
             age: AGE,
+            links,
             current: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         }
@@ -113,10 +114,14 @@ impl Connections {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn links(&self) -> usize {
+        self.links.load(Ordering::Relaxed)
+    }
+
     /// Those there are, and whether they are due to be replaced.
     fn known(&self) -> Option<(Arc<Lanes>, bool)> {
         let current = self.current();
-        current.as_ref().map(|lanes| (Arc::clone(lanes), lanes.is_due(Instant::now())))
+        current.as_ref().map(|lanes| (Arc::clone(lanes), lanes.is_due(self.links(), Instant::now())))
     }
 
     /// The lanes to use now. One request looks the name up; others wait for it only while there are none.
@@ -152,10 +157,11 @@ impl Connections {
 
     fn open(&self, addresses: Addresses) -> Lanes {
         let addresses = Arc::new(addresses);
-        let count = addresses.preferred().clamp(1, MOST_LANES);
+        let links = self.links();
+        let count = addresses.preferred().min(links).clamp(1, MOST_LANES);
         let lane = |first| {
             let connector = Connector { dial: Arc::clone(&self.dial), addresses: Arc::clone(&addresses), first };
-            let client = client(self.protocol, connector, MOST_IDLE / count);
+            let client = client(self.protocol, connector, links / count);
             Lane { client, under_way: AtomicUsize::new(0), failed: AtomicBool::new(false) }
         };
         let (lanes, since) = ((0..count).map(lane).collect(), Instant::now());
@@ -165,9 +171,9 @@ impl Connections {
 }
 
 impl Lanes {
-    fn is_due(&self, now: Instant) -> bool {
+    fn is_due(&self, links: usize, now: Instant) -> bool {
         let lane_failed = || self.lanes.iter().any(|lane| lane.failed.load(Ordering::Relaxed));
-        let old = now >= self.until;
+        let old = now >= self.until || self.lanes.len() > links.max(1);
         let sick = now >= self.since + AGE_AFTER_FAILURE && (self.addresses.some_failed() || lane_failed());
         let paused = now < *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
         // Connections that are at work are not given up because there cannot be one more.

@@ -136,7 +136,7 @@ fn vacant(near: &Sink) -> SocketAddr {
 fn connections(names: &Names, at: SocketAddr, protocol: Protocol) -> Connections {
     let uri: Uri = format!("http://backend.test:{}/v1/traces", at.port()).parse().unwrap();
     let dial = Dial::new(&uri, Box::new(names.clone()), tls::client_config(None).unwrap(), None);
-    Connections::new(dial, protocol)
+    Connections::new(dial, protocol, Arc::new(AtomicUsize::new(64)))
 }
 
 /// Sends a request and reads its answer to the end.
@@ -182,6 +182,31 @@ async fn there_are_no_more_connections_than_a_backend_may_have() {
         ask(&connections).await.unwrap();
     }
     assert_eq!(sinks.iter().map(Sink::open).sum::<usize>(), MOST_LANES);
+}
+
+/// Waits until there are so many connections.
+async fn are_open(sinks: &[Sink], wanted: usize) {
+    while sinks.iter().map(Sink::open).sum::<usize>() != wanted {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// As soon as there is memory for fewer of them.
+#[tokio::test]
+async fn there_are_no_more_connections_than_memory_is_set_aside_for() {
+    for protocol in PROTOCOLS {
+        let sinks = Sink::each::<6>().await;
+        let names = Names::new(&sinks.each_ref().map(|sink| sink.address));
+        let connections = connections(&names, sinks[0].address, protocol);
+        for links in [4, 1] {
+            connections.links.store(links, Ordering::Relaxed);
+            for _ in 0..20 {
+                ask(&connections).await.unwrap();
+            }
+            let settled = tokio::time::timeout(Duration::from_secs(20), are_open(&sinks, links));
+            settled.await.expect("as many as there is memory for");
+        }
+    }
 }
 
 #[tokio::test]
@@ -283,7 +308,7 @@ async fn connections_of_one_moment_are_replaced_one_after_the_other() {
     for _ in 0..100 {
         made.push(connections(&Names::new(&[address]), address, Protocol::Grpc).lanes().await.unwrap());
     }
-    let (now, due) = (Instant::now(), |at| made.iter().filter(|lanes| lanes.is_due(at)).count());
+    let (now, due) = (Instant::now(), |at| made.iter().filter(|lanes| lanes.is_due(64, at)).count());
     assert!(made.iter().all(|lanes| lanes.since == now));
     assert_eq!((due(now + AGE.mul_f64(0.9) - Duration::from_secs(1)), due(now + AGE.mul_f64(1.1))), (0, 100));
     assert!((1..100).contains(&due(now + AGE)), "{}", due(now + AGE));
@@ -358,7 +383,7 @@ async fn a_connection_that_does_not_come_to_be_is_given_up() {
     let uri: Uri = format!("https://backend.test:{}/", address.port()).parse().unwrap();
     let tls = tls::client_config(Some(&weir_plan::Tls { insecure_skip_verify: true, ..Default::default() })).unwrap();
     let dial = Dial::new(&uri, Box::new(Names::new(&[address])), tls, None);
-    let connections = Connections::new(dial, Protocol::Http);
+    let connections = Connections::new(dial, Protocol::Http, Arc::new(AtomicUsize::new(64)));
     let request = Request::post(uri).body(Chunks::plain(Vec::new())).unwrap();
     let Err(Outcome::Retry { kind: RetryKind::Unreachable, message, .. }) = connections.request(request).await else {
         panic!("nobody says anything there");
