@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -11,6 +12,13 @@ use weir_plan::{Identity, Tls};
 
 /// The client configuration for a plan's TLS settings; for plain text, one that trusts nobody.
 pub(super) fn client_config(tls: Option<&Tls>) -> Result<ClientConfig, String> {
+    let mut config = config(tls)?;
+    // Sessions that are kept have tickets of up to 64 KiB, and certificates. Connections live long: few would be resumed.
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+fn config(tls: Option<&Tls>) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::HandshakeKind;
 use weir_plan::Signal;
 
 use crate::support::grpc::{Grpc, OK};
@@ -16,7 +17,7 @@ use crate::support::manifests;
 use crate::support::metrics::Scrape;
 use crate::support::process::Weir;
 use crate::support::tls::Authority;
-use crate::support::{eventually, payload};
+use crate::support::{eventually, in_time, payload};
 
 const PIPELINES: usize = 40;
 /// As many as are sent at once to a backend of which nothing is known.
@@ -215,4 +216,28 @@ async fn a_head_that_is_too_long_says_nothing_of_the_data() {
     let books = Scrape::settled(weir.metrics, "backend").await;
     assert_eq!((books.delivered, books.rejected, count.load(Ordering::SeqCst)), (2, 0, 2));
     server.abort();
+}
+
+/// A session would be kept with all that a backend put into its tickets.
+#[tokio::test]
+async fn no_sessions_of_tls_are_kept() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let authority = Authority::new();
+    let trusted = json!({"ca": {"value": authority.pem()}});
+    let output = manifests::secured("http", listener.local_addr().unwrap(), &trusted);
+    let weir = Weir::start(&manifests::pipeline(Signal::Traces, "backend", &output), &[]).await;
+    let mut config = authority.server(None).config().as_ref().clone();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let tls = TlsAcceptor::from(Arc::new(config));
+    let client = Grpc::connect(weir.grpc).await;
+    for number in 0..3 {
+        assert_eq!(client.export(&payload::encoded(1 + number, 1, 10)).await.code, OK);
+        let (stream, _) = in_time("connection", listener.accept()).await.unwrap();
+        let mut stream = tls.accept(stream).await.unwrap();
+        assert_eq!(stream.get_ref().1.handshake_kind(), Some(HandshakeKind::Full), "connection {number}");
+        let _ = stream.read(&mut [0; 4096]).await.unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await.unwrap();
+        stream.shutdown().await.unwrap();
+        Scrape::settled(weir.metrics, "backend").await;
+    }
 }
