@@ -13,11 +13,10 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
-use tokio_util::io::InspectReader;
 use weir_plan::Secret;
 
 use self::chains::ShortChains;
-use self::unheard::{Bounded, Unheard};
+use self::unheard::{Bounded, Heard, Unheard};
 use super::Refusal;
 use crate::settings::{IngestSecurity, IngestTls};
 
@@ -82,7 +81,7 @@ impl Gate {
         match shaken {
             Ok(Ok(mut stream)) => {
                 stream.get_mut().0.is_shaken();
-                Some(InspectReader::new(stream, move |_| unheard.end()))
+                Some(Heard::new(stream, unheard))
             }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a client's TLS handshake failed");

@@ -83,13 +83,14 @@ fn unfinished(secrets: ConnectionTrafficSecrets, first: u64) -> Vec<u8> {
     records.collect::<Vec<_>>().concat()
 }
 
+/// So large that it is read in ever larger pieces, of many records each.
 #[tokio::test]
 async fn a_large_request_is_no_large_handshake() {
     let guarded = Guarded::new().await;
     for (suite, first) in [(TLS12, 1), (TLS13, 10_000)] {
         let mut stream = guarded.connect(guarded.client(suite, &[])).await.unwrap();
         for number in 0..3 {
-            let body = payload::encoded(first + 1000 * number, 1000, 4000);
+            let body = payload::encoded(first + 1000 * number, 1000, 14_000);
             assert_eq!(post(&mut stream, &body).await.unwrap(), 200);
         }
     }

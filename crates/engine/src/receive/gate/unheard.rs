@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 /// A client's part of a handshake has less with any reasonable chain of certificates, and a record has 18 KiB at most.
 const MOST_UNHEARD_BYTES: usize = 20 * 1024;
@@ -24,7 +24,7 @@ pub(super) struct Unheard(Arc<AtomicUsize>);
 
 impl Unheard {
     /// Something was heard.
-    pub(super) fn end(&self) {
+    fn end(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
@@ -73,6 +73,57 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+/// The stream above TLS.
+#[derive(Debug)]
+pub(super) struct Heard<S> {
+    inner: S,
+    unheard: Unheard,
+}
+
+impl<S> Heard<S> {
+    pub(super) fn new(inner: S, unheard: Unheard) -> Self {
+        Self { inner, unheard }
+    }
+}
+
+impl<S: AsyncBufRead + Unpin> AsyncRead for Heard<S> {
+    /// Reads from one record at most, however much is wanted: TLS itself would read the next ones before it tells of the first.
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let heard = ready!(Pin::new(&mut self.inner).poll_fill_buf(cx))?;
+        let taken = heard.len().min(into.remaining());
+        into.put_slice(&heard[..taken]);
+        Pin::new(&mut self.inner).consume(taken);
+        self.unheard.end();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(cx, bytes)
     }
