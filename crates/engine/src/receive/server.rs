@@ -31,6 +31,9 @@ const WINDOW_MIN: u32 = 128 * 1024;
 const WINDOW_MAX: u32 = 256 * 1024;
 /// Calls at once on one connection.
 pub(super) const MAX_STREAMS: u32 = 256;
+/// Streams of one connection that end for what is wrong with their frames, a head for example; the connection ends with the
+/// next one. The library keeps something of each of them for a while.
+const MOST_MALFORMED: usize = 4;
 /// All header fields of a request together.
 pub(super) const MAX_HEADER_BYTES: u32 = 16 * 1024;
 /// Read buffer of an HTTP/1.1 connection, and so the largest head of a request. A connection may keep it while it has
@@ -267,6 +270,7 @@ fn builder(window: u32) -> auto::Builder<TokioExecutor> {
         .initial_connection_window_size(window)
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(MAX_HEADER_BYTES)
+        .max_local_error_reset_streams(MOST_MALFORMED)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT);
     builder

@@ -5,14 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, any_value::Value};
 use prost::Message;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use weir_engine::Settings;
 use weir_loadtest::grpc::EXPORT_TRACES;
 use weir_loadtest::sink::Sink;
 
-use crate::support::gateway::{Gateway, arrived, pipeline, settings, sink};
+use crate::support::gateway::{Gateway, arrived, closed_port, pipeline, settings, sink};
 use crate::support::grpc::{DEADLINE_EXCEEDED, Grpc, INVALID_ARGUMENT, OK, RESOURCE_EXHAUSTED, UNIMPLEMENTED, frame};
 use crate::support::http::{self, JSON, PROTOBUF, head};
 use crate::support::{eventually, in_time, payload};
@@ -399,4 +399,30 @@ async fn clients_that_vanish_before_their_answer_change_nothing() {
     gateway.settle().await;
     let books = gateway.books("backend");
     assert_eq!((books.accepted, books.delivered), (20, 20));
+}
+
+/// The library keeps something of each of them for a while, unpaid.
+#[tokio::test]
+async fn a_connection_with_more_than_a_few_malformed_heads_ends() {
+    let gateway = Gateway::start(vec![pipeline("backend", closed_port().await)]).await;
+    for (heads, ends) in [(4, false), (5, true)] {
+        let mut stream = TcpStream::connect(gateway.at.http).await.unwrap();
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+        for number in 0..heads {
+            // HEADERS that end the stream: POST http, and a field that HTTP/2 does not have.
+            let fields = b"\x83\x86\x84\x40\x0aconnection\x01x";
+            let head = [0, 0, u8::try_from(fields.len()).unwrap(), 1, 5, 0, 0, 0, 2 * number + 1];
+            stream.write_all(&[&head[..], fields].concat()).await.unwrap();
+        }
+        // PING, and what answers it.
+        stream.write_all(b"\0\0\x08\x06\0\0\0\0\0whatever").await.unwrap();
+        let mut said = Vec::new();
+        let answered = async {
+            while !said.ends_with(b"\0\0\x08\x06\x01\0\0\0\0whatever") {
+                said.push(stream.read_u8().await?);
+            }
+            std::io::Result::Ok(())
+        };
+        assert_eq!(in_time("an answer or the end", answered).await.is_err(), ends, "{heads} heads");
+    }
 }
