@@ -16,6 +16,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the books of a pipeline that is gone are shown at least: a day more than what it is owed may wait.
 const KEPT: Duration = ORPHANS_WAIT.saturating_mul(2);
 
+/// Of so many pipelines that are gone at most.
+const MOST_KEPT: usize = 1000;
+
 /// All of them. An account that has lost its pipeline is an orphan.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
@@ -31,12 +34,17 @@ impl Accounts {
         self.lock().push(account);
     }
 
-    /// Forgets those that have been without a pipeline since before `time` (of the process) and account for nothing any more.
-    fn forget(&self, time: Duration) {
+    /// Forgets those that have been without a pipeline since before `time` (of the process) and account for nothing any more;
+    /// where there are very many, those without a pipeline for the longest do not have to wait.
+    fn forget(&self, time: Option<Duration>) {
+        let mut gone: Vec<_> = self.orphans().iter().filter_map(|account| account.orphaned_at()).collect();
+        gone.sort_unstable();
+        let too_many = gone.len().checked_sub(MOST_KEPT + 1).map(|index| gone[index]);
         let is_over = |account: &Account| {
             let books = account.books.snapshot();
             let is_empty = books.pending == 0 && books.waiting == 0 && account.backlog().entries == 0;
-            is_empty && account.orphaned_at().is_some_and(|at| at < time)
+            let is_old = |at| time.is_some_and(|time| at < time) || too_many.is_some_and(|time| at <= time);
+            is_empty && account.orphaned_at().is_some_and(is_old)
         };
         self.lock().retain(|account| !is_over(account));
     }
@@ -48,9 +56,7 @@ impl Accounts {
         loop {
             let now = look.tick().await;
             self.all().iter().for_each(|account| account.books.losses().say_due(now));
-            if let Some(time) = clock.elapsed().checked_sub(KEPT) {
-                self.forget(time);
-            }
+            self.forget(clock.elapsed().checked_sub(KEPT));
         }
     }
 
@@ -203,6 +209,23 @@ mod tests {
         sleep(Duration::from_secs(60)).await;
         account.adopt(0, weir_plan::Backlog::default());
         assert!(account.share.is_stalled(), "its limits change, and it was there all the time");
+    }
+
+    #[test]
+    fn of_very_many_that_are_gone_the_last_are_kept() {
+        let accounts = Accounts::default();
+        for number in 0..MOST_KEPT + 10 {
+            let share = Share::new(1 << 20, Instant::now());
+            let account = Account::new(format!("traces/{number}"), Signal::Traces, share, None);
+            account.orphan(Duration::from_secs(number as u64));
+            accounts.add(Arc::new(account));
+        }
+        let first = accounts.find("traces/0").unwrap();
+        first.books.arrive(1);
+        first.books.hold(1);
+        accounts.forget(None);
+        assert_eq!(accounts.all().len(), MOST_KEPT + 1, "one has something pending");
+        assert!(accounts.find("traces/9").is_none() && accounts.find("traces/10").is_some());
     }
 
     #[test]

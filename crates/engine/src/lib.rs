@@ -101,6 +101,14 @@ pub enum StartError {
     /// A certificate or key for the OTLP ports cannot be used.
     #[error("cannot secure the OTLP ports: {0}")]
     Security(String),
+    /// There is not enough memory for that many.
+    #[error("cannot run {pipelines} pipelines with this --memory, but {most}: each needs 1MiB of it")]
+    TooManyPipelines {
+        /// So many are in the plan.
+        pipelines: usize,
+        /// So many there can be.
+        most: usize,
+    },
     /// The journal cannot be opened.
     #[error(transparent)]
     Journal(#[from] weir_journal::OpenError),
@@ -175,6 +183,7 @@ impl Engine {
     /// Starts every pipeline of the plan behind ports that are bound already, with the same settings. Nobody is served
     /// as yet, and nothing that is on disk was changed so that another process could not begin with it.
     pub fn start_behind(entrance: Entrance, plan: &Plan, settings: Settings) -> Result<Self, StartError> {
+        check_number(plan, &settings)?;
         let Entrance { gate, admin_gate, sockets } = entrance;
         let addresses = sockets.addresses;
         let clock = Clock::start();
@@ -242,8 +251,13 @@ impl Engine {
         self.endpoints = desks.into_iter().map(|(desk, socket)| tokio::spawn(desk.serve(socket))).collect();
     }
 
-    /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up of one of them is logged, and
-    /// concerns no other.
+    /// Whether there is enough memory for all pipelines of a plan.
+    pub fn check(&self, plan: &Plan) -> Result<(), StartError> {
+        check_number(plan, &self.pipelines.settings)
+    }
+
+    /// Makes the pipelines what `plan` says, which [`Engine::check`] found right, while requests are served. What cannot be set
+    /// up of one of them is logged, and concerns no other.
     pub fn reload(&mut self, plan: &Plan) -> Changes {
         let changes = self.pipelines.apply(plan);
         if changes.faults.is_empty() {
@@ -360,6 +374,11 @@ impl Entrance {
         let admin_gate = Arc::new(Gate::new(&with_tokens(tokens)).map_err(StartError::Security)?);
         Ok(Self { gate, admin_gate, sockets: Sockets::bind(settings).await? })
     }
+}
+
+fn check_number(plan: &Plan, settings: &Settings) -> Result<(), StartError> {
+    let (pipelines, most) = (plan.pipelines.len(), settings.most_pipelines());
+    if pipelines > most { Err(StartError::TooManyPipelines { pipelines, most }) } else { Ok(()) }
 }
 
 fn with_tokens(tokens: &[Secret]) -> IngestSecurity {

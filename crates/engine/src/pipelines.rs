@@ -115,6 +115,7 @@ impl Pipelines {
     /// Makes the pipelines what `plan` says, as far as they can be set up.
     pub(crate) fn apply(&mut self, plan: &Plan) -> Changes {
         let gone = self.all_but(plan);
+        let alone = Division::new(&self.settings, &plan.pipelines, 0);
         // They use what they have until they have ended.
         let division = Division::new(&self.settings, &plan.pipelines, self.leaving.len() + gone.len());
         let made: Vec<_> = plan.pipelines.iter().map(|pipeline| self.make(pipeline, division)).collect();
@@ -128,7 +129,8 @@ impl Pipelines {
         }
         let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
         let routes = Routes { enricher: Enricher::new(&plan.enrichment, pods), routes };
-        let max_request_bytes = self.max_request_bytes(division, routes.copies());
+        // What does not fit beside those that are leaving may come again when they have ended.
+        let max_request_bytes = self.max_request_bytes(alone, routes.copies());
         self.intake.set_routes(routes, max_request_bytes);
         self.share_out(division);
         self.remove(&gone);
@@ -183,8 +185,6 @@ impl Pipelines {
         self.running.values().chain(self.leaving.values()).for_each(|running| running.resize(division));
         let routes = self.intake.routes();
         routes.deltas().for_each(|(_, delta)| delta.resize(division.series));
-        let max_request_bytes = self.max_request_bytes(division, routes.copies());
-        self.intake.set_max_request_bytes(max_request_bytes);
     }
 
     /// The largest request taken: one for which there can never be room would have to be refused for ever.
@@ -273,10 +273,17 @@ impl Pipelines {
         self.running.keys().filter(|id| !planned.contains(*id)).cloned().collect()
     }
 
+    /// Those that are leaving have their time, unless there are more pipelines than there is memory for.
     fn remove(&mut self, gone: &[String]) {
+        let now = Instant::now();
+        let crowded = self.running.len() + self.leaving.len() > self.settings.most_pipelines();
+        let deadline = if crowded { now } else { now + self.settings.drain_timeout };
+        if crowded {
+            self.leaving.values().for_each(|running| running.pipeline.drain(now));
+        }
         for id in gone {
             let Some(running) = self.running.remove(id) else { continue };
-            running.pipeline.drain(Instant::now() + self.settings.drain_timeout);
+            running.pipeline.drain(deadline);
             running.pipeline.account.orphan(self.common.clock.elapsed());
             self.leaving.insert(running.task, running);
         }

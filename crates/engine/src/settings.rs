@@ -242,6 +242,16 @@ const LEAST_FOR_ENCODERS: usize = 3 << 20;
 /// For one on each of very many processors.
 const MOST_FOR_ENCODERS: usize = 64 << 20;
 
+/// What a pipeline needs of the memory, whatever it has to do: a connection to its backend, places for some pieces, tables.
+const PIPELINE_BYTES: usize = 1 << 20;
+
+impl Settings {
+    /// Pipelines that there can be at once.
+    pub fn most_pipelines(&self) -> usize {
+        self.memory / PIPELINE_BYTES
+    }
+}
+
 /// How the memory budget is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Division {
@@ -285,14 +295,15 @@ const MAX_SERIES_BYTES: usize = 64 << 20;
 impl Division {
     /// What each part gets is in the table of docs/gateway.md; payloads have the rest. Of that, without a journal, three
     /// quarters may be held, so that a quarter is always left for requests on their way to a healthy backend.
-    /// `leaving`: pipelines that are not in the plan any more and still use what they had.
+    /// `leaving`: pipelines that are not in the plan any more and still use what they had. Where these are too many, they are
+    /// about to end.
     pub(crate) fn new<'a>(settings: &Settings, plan: impl IntoIterator<Item = &'a Pipeline>, leaving: usize) -> Self {
         let (mut pipelines, mut deltas) = (leaving, 0);
         for pipeline in plan {
             pipelines += 1;
             deltas += usize::from(pipeline.processing.temporality == Temporality::Delta);
         }
-        Self::among(settings, pipelines.max(1), deltas)
+        Self::among(settings, pipelines.clamp(1, settings.most_pipelines()), deltas)
     }
 
     fn among(settings: &Settings, pipelines: usize, deltas: usize) -> Self {
@@ -409,11 +420,19 @@ mod tests {
 
     #[test]
     fn the_parts_never_exceed_the_whole() {
+        const MOST: usize = usize::MAX;
         for memory in [MEMORY_MIN, 100 << 20, MEMORY, 8 << 30] {
-            for (pipelines, deltas, journal) in
-                [(1, 0, None), (1, 1, journal()), (3, 1, None), (15, 5, journal()), (15, 15, journal())]
-            {
+            for (pipelines, deltas, journal) in [
+                (1, 0, None),
+                (1, 1, journal()),
+                (3, 1, None),
+                (15, 5, journal()),
+                (15, 15, journal()),
+                (MOST, MOST, journal()),
+            ] {
                 let settings = Settings { memory, journal, ..Settings::default() };
+                let (pipelines, deltas) =
+                    (pipelines.min(settings.most_pipelines()), deltas.min(settings.most_pipelines()));
                 let has_journal = settings.journal.is_some();
                 let division = Division::among(&settings, pipelines, deltas);
                 let connections =

@@ -85,7 +85,22 @@ fn make_place(bytes: usize) {
 /// compressors of zstd may have 1/32 in it, 3 MiB at least.
 pub(crate) fn keep_within(memory: usize) {
     MOST.store(memory - memory / 16, Ordering::Relaxed);
+    return_large_ones();
 }
+
+/// The allocator of libraries of C keeps what a compressor had, once for each of many threads, unless it is told that so much
+/// is to go back at once. Otherwise it finds out that such sizes come again.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "mallopt is a function of C, and no crate has a safe name for this")]
+fn return_large_ones() {
+    const LARGE: i32 = 128 << 10;
+    // SAFETY: it takes two numbers and changes nothing but a setting.
+    let done = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+    debug_assert_eq!(done, 1, "the setting is known");
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn return_large_ones() {}
 
 /// Whoever allocates and frees gives free pages back (see `.cargo/config.toml`). This does it where nobody does, for ever.
 pub(crate) async fn tidy() {

@@ -200,6 +200,10 @@ impl Gateway {
     /// Takes up what the files say now. Where they are wrong, everything goes on as it is.
     fn reload(&mut self, loaded: Result<Loaded, Report>) {
         match loaded {
+            Ok(Loaded { plan, .. }) if let Err(error) = self.engine.check(&plan) => {
+                self.engine.reload_failed();
+                tracing::error!(%error, "the new configuration is not used; the last good one goes on");
+            }
             Ok(Loaded { plan, log_outputs, .. }) => {
                 self.log_outputs = log_outputs;
                 let Changes { added, changed, removed, .. } = self.engine.reload(&plan);

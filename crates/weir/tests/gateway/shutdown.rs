@@ -139,7 +139,7 @@ async fn a_drain_says_so_refuses_what_waits_and_ends_in_time() {
         })
         .await;
         eventually("idle connections are told to go away", async || idle.is_closed()).await;
-        assert!(tokio::net::TcpStream::connect(weir.grpc).await.is_err(), "no new connections");
+        eventually("no new connections", async || tokio::net::TcpStream::connect(weir.grpc).await.is_err()).await;
     };
     let (answer, ()) = tokio::join!(waiting, observe);
     assert_eq!(answer.code, UNAVAILABLE, "{answer:?}");

@@ -9,7 +9,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use weir_engine::{Changes, Settings};
+use weir_engine::settings::MEMORY_MIN;
+use weir_engine::{Changes, Engine, Settings, StartError};
 use weir_plan::{
     Backlog, Filter, Header, Overflow, Pipeline, Plan, Processing, Protocol, Secret, Signal, Temporality, Transform,
 };
@@ -76,7 +77,7 @@ async fn a_corrected_endpoint_gets_the_backlog() {
 #[tokio::test]
 async fn a_pipeline_that_is_leaving_counts_until_it_has_left() {
     let (hanging, backend) = (Backend::holding().await, Backend::start().await);
-    let settings = Settings { memory: weir_engine::settings::MEMORY_MIN, ..settings() };
+    let settings = Settings { memory: MEMORY_MIN, ..settings() };
     let mut gateway = Gateway::with(vec![pipeline("old", hanging.address)], settings).await;
     let client = gateway.client().await;
     // Half of an eighth of the memory takes it in one piece, a quarter of that eighth does not.
@@ -139,12 +140,45 @@ async fn converters_that_come_leave_less_memory_to_the_one_that_is_there() {
         count(100 * hundred..100 * hundred + 100).await;
     }
     assert_eq!(gateway.scrape().await.get(REMEMBERED), 6000.0);
-    let many = (0..32).map(|number| converting(&format!("other-{number}"))).chain([converting("first")]).collect();
+    let many = (0..31).map(|number| converting(&format!("other-{number}"))).chain([converting("first")]).collect();
     gateway.engine.reload(&plan(many));
     count(6000..6001).await;
     let left = gateway.scrape().await.get(REMEMBERED);
     assert!(left < 3000.0, "{left}");
     gateway.stop().await;
+}
+
+#[tokio::test]
+async fn no_more_pipelines_are_run_than_there_is_memory_for() {
+    let backend = closed_port().await;
+    let of = |count: usize| plan((0..count).map(|number| pipeline(&number.to_string(), backend)).collect());
+    let settings = Settings { memory: MEMORY_MIN, ..settings() };
+    let error = Engine::start(&of(33), settings.clone()).await.unwrap_err();
+    assert!(matches!(error, StartError::TooManyPipelines { pipelines: 33, most: 32 }), "{error}");
+    let gateway = Gateway::with(of(32).pipelines, settings).await;
+    assert!(gateway.engine.check(&of(32)).is_ok() && gateway.engine.check(&of(33)).is_err());
+}
+
+/// Each has something to deliver to a backend that hangs. As long as there is memory for all of them, they have their time.
+#[tokio::test]
+async fn pipelines_that_leave_do_not_take_more_memory_than_there_is() {
+    let hanging = sink(r#"{"stall": 100}"#).await;
+    let named =
+        |prefix: u64| plan((0..10).map(|number| pipeline(&format!("{prefix}-{number}"), hanging.grpc)).collect());
+    let (spill_after, drain_timeout) = (Duration::from_millis(5), Duration::from_secs(600));
+    let settings = Settings { memory: MEMORY_MIN, spill_after, drain_timeout, ..settings() };
+    let mut gateway = Gateway::with(named(0).pipelines, settings).await;
+    let client = gateway.client().await;
+    for prefix in 1..20 {
+        assert_eq!(client.export(&payload::encoded(prefix, 1, 100)).await.code, OK);
+        gateway.engine.reload(&named(prefix));
+        let scrape = gateway.scrape().await;
+        let budget = scrape.get("weir_memory_budget_bytes");
+        assert!((4e6..MEMORY_MIN as f64).contains(&budget), "{budget} after {prefix}");
+        if prefix == 2 {
+            assert_eq!(scrape.get("weir_pipeline_pending_items{pipeline=\"0-0\",signal=\"traces\"}"), 1.0);
+        }
+    }
 }
 
 /// Its backlog waits on disk, and its books go on where they were.
