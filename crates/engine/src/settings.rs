@@ -450,7 +450,7 @@ mod tests {
                 assert!(pieces * pipelines * PIECE_BYTES <= division.payloads / 16);
                 assert!(largest <= division.payloads / 4);
                 assert_eq!(division.pieces > 0, has_journal);
-                assert!(division.batch_bytes > 64 << 10 && division.batch_bytes <= settings.batch_bytes);
+                assert!(division.batch_bytes >= 64 << 10 && division.batch_bytes <= settings.batch_bytes);
             }
         }
     }
