@@ -215,8 +215,8 @@ async fn the_good_arrive_however_many_are_refused() {
 }
 
 async fn the_good_arrive(code: u16) {
-    /// With so many pipelines each has 50 places.
-    const PIPELINES: usize = 40;
+    /// With so many pipelines each has 64 places.
+    const PIPELINES: usize = 32;
     const SENT: u64 = 400;
     let (dir, away) = (DataDir::new(), Arc::new(AtomicBool::new(true)));
     let is_bad = |id: &u64| id.is_multiple_of(5);
