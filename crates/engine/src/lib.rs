@@ -102,7 +102,9 @@ pub enum StartError {
     #[error("cannot secure the OTLP ports: {0}")]
     Security(String),
     /// There is not enough memory for that many.
-    #[error("cannot run {pipelines} pipelines with this --memory, but {most}: each needs 1MiB of it")]
+    #[error(
+        "cannot run {pipelines} pipelines: --memory is enough for {most}; set it to {pipelines}MiB or more, as each needs 1MiB"
+    )]
     TooManyPipelines {
         /// So many are in the plan.
         pipelines: usize,
