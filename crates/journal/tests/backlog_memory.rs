@@ -1,47 +1,21 @@
 //! What a backlog takes of memory, counted by the allocator: an entry costs a small part of what it is on disk, however
 //! many queues are owed it. A process of its own: everything else would be counted, too.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Bytes that are in use.
-struct Counting;
-
-static USED: AtomicUsize = AtomicUsize::new(0);
-
-#[expect(
-    unsafe_code,
-    reason = "an allocator is unsafe to write; this one only counts and leaves the rest to the system's"
-)]
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        USED.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: see above.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        USED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: see above.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
+use weir_testkit::Counting;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting::new();
 
 #[cfg(test)]
 mod backlog {
     use std::fs;
     use std::path::Path;
-    use std::sync::atomic::Ordering;
     use std::sync::{Arc, Mutex};
 
     use bytes::Bytes;
     use weir_journal::{Durability, NewEntry, Options, OsFs, Owed, QueueId, open};
 
-    use super::USED;
+    use super::ALLOCATOR;
 
     const OPTIONS: Options = Options { segment_bytes: 32 << 20, seed: 7 };
     const QUEUES: usize = 30;
@@ -56,7 +30,7 @@ mod backlog {
         let (mut writer, journal, _) = open(Arc::new(OsFs::open(dir.path()).unwrap()), OPTIONS).unwrap();
         let queues: Vec<QueueId> = (0..QUEUES).map(|queue| journal.queue(&format!("traces/{queue}"))).collect();
         let payload = [Bytes::from_static(b"tiny")];
-        let before = USED.load(Ordering::Relaxed);
+        let before = ALLOCATOR.used();
         let mut debts = 0;
         for group in 0..ENTRIES / 1024 {
             let owed: Vec<Vec<Owed>> = (0..1024)
@@ -70,7 +44,7 @@ mod backlog {
             let entries: Vec<_> = owed.iter().map(|owed| NewEntry { payload: &payload, items: 1, owed }).collect();
             writer.append(&entries, 1, Durability::Written).unwrap();
         }
-        let took = USED.load(Ordering::Relaxed) - before;
+        let took = ALLOCATOR.used() - before;
         let on_disk = journal.stats().disk_bytes;
         assert!(took as u64 <= on_disk / 20, "{took} bytes of memory for {on_disk} on disk");
         took * 1000 / debts
@@ -94,12 +68,12 @@ mod backlog {
         let (mut writer, journal, _) = open(Arc::new(OsFs::open(dir.path()).unwrap()), OPTIONS).unwrap();
         let owed = [Owed { queue: journal.queue("traces/a"), taken: false }];
         let entries = [NewEntry { payload: &[Bytes::from_static(b"tiny")], items: 1, owed: &owed }];
-        let before = USED.load(Ordering::Relaxed);
+        let before = ALLOCATOR.used();
         for number in 0..16 << 10 {
             let now = if number % 2 == 0 { number * 1000 } else { 1 };
             writer.append(&entries, now, Durability::Written).unwrap();
         }
-        let took = USED.load(Ordering::Relaxed) - before;
+        let took = ALLOCATOR.used() - before;
         assert!(took < 4 * (16 << 10), "{} bytes for each of {} entries", took >> 14, 16 << 10);
     }
 
@@ -123,11 +97,11 @@ mod backlog {
         let payload = [Bytes::from_static(b"tiny")];
         let owed = queues.map(|queue| [Owed { queue, taken: false }]);
         let entry = |number: usize| NewEntry { payload: &payload, items: 1, owed: &owed[number % 2] };
-        let before = USED.load(Ordering::Relaxed);
+        let before = ALLOCATOR.used();
         for _ in 0..ENTRIES / 1024 {
             writer.append(&(0..1024).map(entry).collect::<Vec<_>>(), 1, Durability::Written).unwrap();
         }
-        let debts = USED.load(Ordering::Relaxed) - before;
+        let debts = ALLOCATOR.used() - before;
         block_completions(dir.path());
         // All but the last one of each, so that there is something that cannot be deleted.
         for number in 0..ENTRIES - 2 {
@@ -138,7 +112,7 @@ mod backlog {
                 writer.tidy().unwrap_err();
             }
         }
-        let completions = USED.load(Ordering::Relaxed) - before;
+        let completions = ALLOCATOR.used() - before;
         assert!(completions <= debts + debts / 4 + (16 << 10), "{completions} bytes where debts took {debts}");
 
         fs::read_dir(dir.path()).unwrap().for_each(|file| _ = fs::remove_dir(file.unwrap().path()));

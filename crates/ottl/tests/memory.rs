@@ -1,48 +1,19 @@
 //! What functions take on the way to their results, counted by the allocator: a rule takes no more than it may.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Bytes that are in use, and the most there were.
-struct Counting;
-
-static USED: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-#[expect(
-    unsafe_code,
-    reason = "an allocator is unsafe to write; this one only counts and leaves the rest to the system's"
-)]
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(used, Ordering::Relaxed);
-        // SAFETY: see above.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        USED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: see above.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
+use weir_testkit::Counting;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting::new();
 
 #[cfg(test)]
 mod functions {
-    use std::sync::atomic::Ordering;
-
     use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
     use opentelemetry_proto::tonic::common::v1::{AnyValue, any_value};
     use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
     use prost::Message;
     use weir_ottl::{Limits, Options, Signal, Transform};
 
-    use super::{MOST, USED};
+    use super::ALLOCATOR;
 
     const SCRATCH: usize = 4 << 20;
 
@@ -60,10 +31,9 @@ mod functions {
         let transform = Transform::compile(Signal::Logs, &Options::transform(Signal::Logs), &[], &[statement]).unwrap();
         let request = log(body);
         let limits = Limits { now_unix_nano: 0, max_growth: 1 << 24, max_scratch: SCRATCH };
-        let before = USED.load(Ordering::Relaxed);
-        MOST.store(before, Ordering::Relaxed);
+        let before = ALLOCATOR.begin();
         let done = transform.apply(&request, &limits);
-        let most = MOST.load(Ordering::Relaxed) - before;
+        let most = ALLOCATOR.most() - before;
         (most.saturating_sub(done.request.map_or(0, |made| 2 * made.len())), done.statements[0].matched == 1)
     }
 

@@ -1,42 +1,12 @@
 //! What is remembered, counted by the allocator: it takes no more than is said of it, whatever was there before.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Bytes that are in use.
-struct Counting;
-
-static USED: AtomicUsize = AtomicUsize::new(0);
-/// The most that were.
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-#[expect(
-    unsafe_code,
-    reason = "an allocator is unsafe to write; this one only counts and leaves the rest to the system's"
-)]
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(used, Ordering::Relaxed);
-        // SAFETY: see above.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        USED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: see above.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
+use weir_testkit::Counting;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting::new();
 
 #[cfg(test)]
 mod remembered {
-    use std::sync::atomic::Ordering;
-
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
     use opentelemetry_proto::tonic::metrics::v1::{
         AggregationTemporality, Histogram, HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics,
@@ -45,7 +15,7 @@ mod remembered {
     use prost::Message;
     use weir_temporality::{Converter, Limits, Undo};
 
-    use super::{PEAK, USED};
+    use super::ALLOCATOR;
 
     const LIMIT: usize = 4 << 20;
     const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
@@ -90,14 +60,13 @@ mod remembered {
     /// A snapshot takes what is paid for it: of all series that of the largest.
     fn write_snapshot(converter: &Converter) {
         let mut paid = 0;
-        let before = USED.load(Ordering::Relaxed);
-        PEAK.store(before, Ordering::Relaxed);
+        let before = ALLOCATOR.begin();
         let mut pay = |bytes| {
             paid += bytes;
             true
         };
         converter.write_snapshot(&mut std::io::sink(), &mut pay).unwrap();
-        let taken = PEAK.load(Ordering::Relaxed) - before;
+        let taken = ALLOCATOR.most() - before;
         // The hash has a KiB for itself.
         assert!(taken <= paid + 1024 && paid < 20 * BUCKETS * 8, "{taken} bytes, {paid} paid for");
         let refused = converter.write_snapshot(&mut std::io::sink(), &mut |_| false).unwrap_err();
@@ -107,8 +76,8 @@ mod remembered {
     /// In one test, as there is one allocator.
     #[test]
     fn what_is_forgotten_leaves_nothing_behind() {
-        let before = USED.load(Ordering::Relaxed);
-        let used = || USED.load(Ordering::Relaxed) - before;
+        let before = ALLOCATOR.used();
+        let used = || ALLOCATOR.used() - before;
         let mut converter = Converter::new(Limits { max_bytes: LIMIT, ..Limits::default() }, 0);
 
         // As many sums as there is room for, then histograms in their place.
