@@ -179,10 +179,10 @@ impl Delivery {
     /// Runs until told to drain and either nothing is left or the deadline has passed. What is here at its end, whatever
     /// ends it, is given up.
     pub(super) async fn run(mut self) {
-        let mut inbox = Vec::with_capacity(COMMANDS_PER_TURN);
         let account = Arc::clone(self.account());
         self.take_over();
         loop {
+            self.obey_what_waits();
             self.fill_slots(Instant::now());
             self.publish();
             if self.draining.is_some() {
@@ -200,13 +200,12 @@ impl Delivery {
                         self.land(ended);
                     }
                 }
-                received = self.commands.recv_many(&mut inbox, COMMANDS_PER_TURN), if self.may_be_told() => {
-                    if received == 0 && self.draining.is_none() {
-                        // Every handle is gone without a drain: the engine was dropped.
-                        break;
-                    }
-                    inbox.drain(..).for_each(|command| self.obey(command));
-                }
+                command = self.commands.recv(), if self.may_be_told() => match command {
+                    Some(command) => self.obey(command),
+                    // Every handle is gone without a drain: the engine was dropped.
+                    None if self.draining.is_none() => break,
+                    None => {}
+                },
                 // While it drains, another task may have taken over the queue.
                 () = account.queue_filled.notified(), if self.draining.is_none() => {
                     self.backlog = account.backlog().untaken_entries > 0;
@@ -230,6 +229,14 @@ impl Delivery {
             let piece = Piece { obligation: Obligation::left_behind(leftover, self.account()), since: now };
             let batch = self.batch(vec![piece]);
             self.parked.park(batch, now);
+        }
+    }
+
+    /// However fast answers come: live data must not wait until a backend that answers at once has the whole backlog.
+    fn obey_what_waits(&mut self) {
+        for _ in 0..COMMANDS_PER_TURN {
+            let Ok(command) = self.commands.try_recv() else { break };
+            self.obey(command);
         }
     }
 
@@ -382,13 +389,17 @@ impl Delivery {
     }
 
     fn next_from_queue(&mut self, now: Instant) -> Option<Batch> {
-        let oldest = self.queue.oldest().filter(|_| self.may_begin())?;
-        if pace::leaves_at(oldest, self.queue.bytes(), self.flying) > now {
+        if self.queue_leaves_at().is_none_or(|at| at > now) {
             return None;
         }
         let mut batch = self.batch(Vec::new());
         batch.pieces = self.queue.take(self.request_bytes(), self.room());
         Some(batch)
+    }
+
+    fn queue_leaves_at(&self) -> Option<Instant> {
+        let oldest = self.queue.oldest().filter(|_| self.may_begin())?;
+        Some(pace::leaves_at(oldest, self.queue.bytes(), self.request_bytes(), self.flying))
     }
 
     /// Whether anything may be sent that was not sent before. With a journal, what may not goes there unsent, and costs
@@ -506,8 +517,7 @@ impl Delivery {
     }
 
     fn wakes_at(&self, now: Instant) -> Option<Instant> {
-        let oldest = self.queue.oldest().filter(|_| self.may_begin());
-        let leaves = oldest.map(|since| pace::leaves_at(since, self.queue.bytes(), self.flying));
+        let leaves = self.queue_leaves_at();
         let work = [leaves, self.retry_at(now), self.reads_at(now), self.next_round(now)].into_iter().flatten().min();
         // With no slot free, only an answer or the gate can change anything.
         let work = match self.pace.opens() {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::seldom::Seldom;
 
-/// While a request is under way, the next one leaves when at least this much waits for it ...
+/// While a request is under way, the next one leaves when at least this much waits for it, or when it is full ...
 const WORTHWHILE_BYTES: usize = 256 * 1024;
 /// ... or when the oldest has waited this long for each request under way. So small requests merge while the backend
 /// is busy, and a stalled request delays the ones behind it by milliseconds.
@@ -180,9 +180,10 @@ impl Pace {
     }
 }
 
-/// When data that began to wait at `oldest` may leave, with `bytes` waiting and `in_flight` requests under way.
-pub(super) fn leaves_at(oldest: Instant, bytes: usize, in_flight: usize) -> Instant {
-    if in_flight == 0 || bytes >= WORTHWHILE_BYTES {
+/// When data that began to wait at `oldest` may leave, with `bytes` waiting, where requests have at most `request_bytes`,
+/// and with `in_flight` of them under way.
+pub(super) fn leaves_at(oldest: Instant, bytes: usize, request_bytes: usize, in_flight: usize) -> Instant {
+    if in_flight == 0 || bytes >= WORTHWHILE_BYTES.min(request_bytes) {
         return oldest;
     }
     oldest + PATIENCE_PER_REQUEST * u32::try_from(in_flight).unwrap_or(u32::MAX)
@@ -253,9 +254,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn small_data_waits_for_a_busy_backend_but_not_long() {
         let now = Instant::now();
-        assert_eq!(leaves_at(now, 1, 0), now);
-        assert_eq!(leaves_at(now, WORTHWHILE_BYTES, 5), now);
-        assert_eq!(leaves_at(now, 1, 2), now + 2 * PATIENCE_PER_REQUEST);
+        assert_eq!(leaves_at(now, 1, usize::MAX, 0), now);
+        assert_eq!(leaves_at(now, WORTHWHILE_BYTES, usize::MAX, 5), now);
+        assert_eq!(leaves_at(now, 1000, 1000, 5), now, "more would not fit into the request");
+        assert_eq!(leaves_at(now, 1, usize::MAX, 2), now + 2 * PATIENCE_PER_REQUEST);
     }
 
     #[tokio::test(start_paused = true)]
