@@ -15,6 +15,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use weir_plan::Protocol;
 
@@ -61,6 +62,10 @@ pub(super) struct Connections {
 struct Lanes {
     lanes: Vec<Lane>,
     addresses: Arc<Addresses>,
+    /// For each connection that is being made ...
+    turns: Arc<Semaphore>,
+    /// ... of so many that there may be.
+    links: usize,
     /// Ties are broken in turn.
     next: AtomicUsize,
     since: Instant,
@@ -159,14 +164,25 @@ impl Connections {
         let addresses = Arc::new(addresses);
         let links = self.links();
         let count = addresses.preferred().min(links).clamp(1, MOST_LANES);
+        let turns = self.turns(links);
         let lane = |first| {
-            let connector = Connector { dial: Arc::clone(&self.dial), addresses: Arc::clone(&addresses), first };
+            let (dial, addresses, turns) = (Arc::clone(&self.dial), Arc::clone(&addresses), Arc::clone(&turns));
+            let connector = Connector { dial, addresses, first, turns };
             let client = client(self.protocol, connector, links / count);
             Lane { client, under_way: AtomicUsize::new(0), failed: AtomicBool::new(false) }
         };
         let (lanes, since) = ((0..count).map(lane).collect(), Instant::now());
         let until = since + self.age.mul_f64(0.9 + 0.2 * fastrand::f64());
-        Lanes { lanes, addresses, next: AtomicUsize::new(0), since, until, paused_until: Mutex::new(since) }
+        let (next, paused_until) = (AtomicUsize::new(0), Mutex::new(since));
+        Lanes { lanes, addresses, turns, links, next, since, until, paused_until }
+    }
+
+    /// What is still being made for the lanes before takes its turns from those of the next.
+    fn turns(&self, links: usize) -> Arc<Semaphore> {
+        match &*self.current() {
+            Some(lanes) if lanes.links == links => Arc::clone(&lanes.turns),
+            _ => Arc::new(Semaphore::new(links.max(1))),
+        }
     }
 }
 

@@ -39,10 +39,7 @@ const TCP_TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// What an address has before the next one is tried beside it.
 const HEAD_START: Duration = Duration::from_millis(500);
-/// Connections to one backend that are being made at once: as many as requests can be under way. A client goes on with those
-/// that nobody waits for any more, so there could be as many as requests came meanwhile.
-const MOST_DIALLING: usize = 64;
-/// What one waits for its turn while that many are being made. All of them hang then.
+/// What a connection waits for its turn while as many are being made as may be. All of them hang then.
 const TURN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Addresses that one connection is tried with.
 const MOST_TRIES: usize = 4;
@@ -68,14 +65,12 @@ pub(super) struct Dial {
     proxy: Option<Proxy>,
     /// Pays for what connections collect before they write it.
     buffers: Option<Budget>,
-    turns: Semaphore,
 }
 
 impl Dial {
     pub(super) fn new(destination: &Uri, resolve: Box<dyn Resolve>, tls: ClientConfig, proxy: Option<Proxy>) -> Self {
         let (host, port) = proxy::host_and_port(proxy.as_ref().map_or(destination, |proxy| &proxy.uri));
-        let turns = Semaphore::new(MOST_DIALLING);
-        Self { host: host.to_owned(), port, resolve, tls: Arc::new(tls), proxy, buffers: None, turns }
+        Self { host: host.to_owned(), port, resolve, tls: Arc::new(tls), proxy, buffers: None }
     }
 
     /// The same, with buffers that `budget` pays for.
@@ -163,6 +158,9 @@ pub(super) struct Connector {
     pub(super) addresses: Arc<Addresses>,
     /// Which of the preferred addresses.
     pub(super) first: usize,
+    /// For each connection that is being made. The client goes on with those that nobody waits for any more, so that there
+    /// could be as many as requests came meanwhile.
+    pub(super) turns: Arc<Semaphore>,
 }
 
 impl Connector {
@@ -193,9 +191,9 @@ impl Connector {
     }
 
     async fn connect_in_turn(self, destination: Uri) -> Result<Stream, BoxError> {
-        let dial = Arc::clone(&self.dial);
-        let hang = |_| format!("{MOST_DIALLING} connections are being made already, and none of them has come about");
-        let _turn = tokio::time::timeout(TURN_TIMEOUT, dial.turns.acquire()).await.map_err(hang)??;
+        let turns = Arc::clone(&self.turns);
+        let hang = |_| "as many connections as there may be are being made already, and none of them has come about";
+        let _turn = tokio::time::timeout(TURN_TIMEOUT, turns.acquire()).await.map_err(hang)??;
         let late = |_| format!("no connection within {} s", TIMEOUT.as_secs());
         tokio::time::timeout(TIMEOUT, self.connect(destination)).await.map_err(late)?
     }
@@ -329,25 +327,31 @@ mod tests {
 
     /// A backend that takes connections and never says a word of TLS.
     #[tokio::test]
-    async fn not_more_connections_are_being_made_than_requests_can_be_under_way() {
+    async fn not_more_connections_are_being_made_at_once_than_there_may_be() {
+        const MOST: usize = 5;
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = silent.local_addr().unwrap();
         let destination: Uri = format!("https://{at}/").parse().unwrap();
         let resolve = Box::new(resolve::System);
         let dial = Arc::new(Dial::new(&destination, resolve, tls::client_config(None).unwrap(), None));
-        let connector = Connector { dial, addresses: Arc::new(Addresses::new(vec![at])), first: 0 };
+        let connector = Connector {
+            dial,
+            addresses: Arc::new(Addresses::new(vec![at])),
+            first: 0,
+            turns: Arc::new(Semaphore::new(MOST)),
+        };
         let mut connecting = JoinSet::new();
-        for _ in 0..=MOST_DIALLING {
+        for _ in 0..=MOST {
             connecting.spawn(connector.clone().call(destination.clone()));
         }
         let ended = connecting.join_next().await.unwrap().unwrap();
-        assert!(ended.unwrap_err().to_string().starts_with("64 connections are being made"));
+        assert!(ended.unwrap_err().to_string().contains("are being made already"));
         // The next one after those that are there is this one.
         let mine = TcpStream::connect(at).await.unwrap().local_addr().unwrap();
-        for _ in 0..MOST_DIALLING {
+        for _ in 0..MOST {
             assert_ne!(silent.accept().await.unwrap().1, mine);
         }
-        assert_eq!((silent.accept().await.unwrap().1, connecting.len()), (mine, MOST_DIALLING));
+        assert_eq!((silent.accept().await.unwrap().1, connecting.len()), (mine, MOST));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use weir_plan::{OAuth2, Protocol, Tls};
 
 use super::{Grant, Granting, Issuer};
@@ -71,7 +72,8 @@ impl TokenServer {
 
     async fn ask(&self) -> Result<Grant, String> {
         let addresses = Arc::new(self.dial.addresses().await?);
-        let connector = Connector { dial: Arc::clone(&self.dial), addresses, first: 0 };
+        let turns = Arc::new(Semaphore::new(1));
+        let connector = Connector { dial: Arc::clone(&self.dial), addresses, first: 0, turns };
         // Tokens are needed seldom: no connection waits for the next one.
         let mut client = Client::builder(TokioExecutor::new());
         let client = client.pool_max_idle_per_host(0).http1_max_buf_size(HTTP1_BUFFER).build(connector);
