@@ -40,13 +40,12 @@ impl Accounts {
         let mut gone: Vec<_> = self.orphans().iter().filter_map(|account| account.orphaned_at()).collect();
         gone.sort_unstable();
         let too_many = gone.len().checked_sub(MOST_KEPT + 1).map(|index| gone[index]);
-        let is_over = |account: &Account| {
+        let is_old = |at| time.is_some_and(|time| at < time) || too_many.is_some_and(|time| at <= time);
+        let is_empty = |account: &Account| {
             let books = account.books.snapshot();
-            let is_empty = books.pending == 0 && books.waiting == 0 && account.backlog().entries == 0;
-            let is_old = |at| time.is_some_and(|time| at < time) || too_many.is_some_and(|time| at <= time);
-            is_empty && account.orphaned_at().is_some_and(is_old)
+            books.pending == 0 && books.waiting == 0 && account.backlog().entries == 0
         };
-        self.lock().retain(|account| !is_over(account));
+        self.lock().retain(|account| !(account.orphaned_at().is_some_and(is_old) && is_empty(account)));
     }
 
     /// Tells the log of losses, and forgets what is over. For ever.
