@@ -171,13 +171,8 @@ impl Intake {
 
     /// From now on requests of up to `max_request_bytes` go these ways.
     pub(crate) fn set_routes(&self, routes: Routes, max_request_bytes: usize) {
-        self.set_max_request_bytes(max_request_bytes);
+        self.max_request_bytes.store(max_request_bytes, Ordering::Relaxed);
         *self.routes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(routes);
-    }
-
-    /// From now on requests of up to this size are taken.
-    pub(crate) fn set_max_request_bytes(&self, bytes: usize) {
-        self.max_request_bytes.store(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn routes(&self) -> Arc<Routes> {

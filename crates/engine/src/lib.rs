@@ -45,6 +45,7 @@ mod share;
 mod simulation;
 mod status;
 mod store;
+mod writes;
 
 use std::io;
 use std::net::SocketAddr;
@@ -185,7 +186,7 @@ impl Engine {
     /// Starts every pipeline of the plan behind ports that are bound already, with the same settings. Nobody is served
     /// as yet, and nothing that is on disk was changed so that another process could not begin with it.
     pub fn start_behind(entrance: Entrance, plan: &Plan, settings: Settings) -> Result<Self, StartError> {
-        check_number(plan, &settings)?;
+        has_memory_for(plan, &settings)?;
         let Entrance { gate, admin_gate, sockets } = entrance;
         let addresses = sockets.addresses;
         let clock = Clock::start();
@@ -253,14 +254,16 @@ impl Engine {
         self.endpoints = desks.into_iter().map(|(desk, socket)| tokio::spawn(desk.serve(socket))).collect();
     }
 
-    /// Whether there is enough memory for all pipelines of a plan.
-    pub fn check(&self, plan: &Plan) -> Result<(), StartError> {
-        check_number(plan, &self.pipelines.settings)
-    }
-
-    /// Makes the pipelines what `plan` says, which [`Engine::check`] found right, while requests are served. What cannot be set
-    /// up of one of them is logged, and concerns no other.
-    pub fn reload(&mut self, plan: &Plan) -> Changes {
+    /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up of one of them is logged, and
+    /// concerns no other.
+    ///
+    /// # Errors
+    /// When there is not enough memory for all of them; then nothing has changed.
+    pub fn reload(&mut self, plan: &Plan) -> Result<Changes, StartError> {
+        if let Err(error) = has_memory_for(plan, &self.pipelines.settings) {
+            self.reloads.failed();
+            return Err(error);
+        }
         let changes = self.pipelines.apply(plan);
         if changes.faults.is_empty() {
             self.reloads.succeeded();
@@ -268,7 +271,7 @@ impl Engine {
             self.reloads.failed();
         }
         report(&changes.faults);
-        changes
+        Ok(changes)
     }
 
     /// Who may send from now on.
@@ -378,7 +381,7 @@ impl Entrance {
     }
 }
 
-fn check_number(plan: &Plan, settings: &Settings) -> Result<(), StartError> {
+fn has_memory_for(plan: &Plan, settings: &Settings) -> Result<(), StartError> {
     let (pipelines, most) = (plan.pipelines.len(), settings.most_pipelines());
     if pipelines > most { Err(StartError::TooManyPipelines { pipelines, most }) } else { Ok(()) }
 }

@@ -200,15 +200,13 @@ impl Gateway {
     /// Takes up what the files say now. Where they are wrong, everything goes on as it is.
     fn reload(&mut self, loaded: Result<Loaded, Report>) {
         match loaded {
-            Ok(Loaded { plan, .. }) if let Err(error) = self.engine.check(&plan) => {
-                self.engine.reload_failed();
-                tracing::error!(%error, "the new configuration is not used; the last good one goes on");
-            }
-            Ok(Loaded { plan, log_outputs, .. }) => {
-                self.log_outputs = log_outputs;
-                let Changes { added, changed, removed, .. } = self.engine.reload(&plan);
-                tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
-            }
+            Ok(Loaded { plan, log_outputs, .. }) => match self.engine.reload(&plan) {
+                Ok(Changes { added, changed, removed, .. }) => {
+                    self.log_outputs = log_outputs;
+                    tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
+                }
+                Err(error) => tracing::error!(%error, "the new configuration is not used; the last good one goes on"),
+            },
             Err(report) => {
                 check::log(&report.diagnostics);
                 self.engine.reload_failed();

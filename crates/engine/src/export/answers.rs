@@ -7,16 +7,17 @@
 //! to it keeps the whole buffer in which the answer came. No answer has such fields: a connection that has many of them
 //! remembered ends.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::http2::{Fields, Frames, Piece};
+use crate::writes::writes_go_on;
 
 /// A few may be none: what begins with a colon counts as one, as the name of the status does, if it is written in letters.
 const MOST_TARGETS: usize = 4;
@@ -96,31 +97,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Answers<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Answers<T> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
-}
+writes_go_on!(Answers);
 
 impl<T: Connection> Connection for Answers<TokioIo<T>> {
     fn connected(&self) -> Connected {

@@ -10,18 +10,19 @@
 mod costs;
 mod paid;
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 use self::costs::{Partial, ReadBuffer, Trailers};
 pub(super) use self::paid::Kept;
 use crate::budget::{Funds, Permit};
 use crate::http2::{Fields, Frames, Piece, TEXT_BUFFER_BYTES};
+use crate::writes::writes_go_on;
 
 /// Of heads that are read before their requests have their turn.
 const BYTES_AT_ONCE: usize = 4 * 1024;
@@ -190,31 +191,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heads<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Heads<T> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
-}
+writes_go_on!(Heads);
 
 #[cfg(test)]
 mod tests {

@@ -144,7 +144,7 @@ async fn a_signal_that_no_pipeline_takes_is_refused() {
         assert!(answer.text().contains(&reason), "{answer:?}");
         // One that takes it is enough.
         let on = document(signal, "taker", backend.address, "");
-        gateway.engine.reload(&configuration(&(off + &on)));
+        gateway.engine.reload(&configuration(&(off + &on))).unwrap();
         send(&gateway, signal, &request).await;
         gateway.settle().await;
         assert_eq!(arrived(&backend), request);
@@ -563,12 +563,12 @@ async fn a_changed_configuration_applies_to_what_arrives_from_then_on() {
     send(&gateway, Signal::Logs, &encoded(Signal::Logs, &[], 0..4)).await;
     send(&gateway, Signal::Metrics, &counter(1, 10)).await;
     gateway.settle().await;
-    let changes = gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "garden")));
+    let changes = gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "garden"))).unwrap();
     assert_eq!((changes.changed, changes.added, changes.removed), (vec!["logs/a".into()], vec![], vec![]));
     send(&gateway, Signal::Metrics, &counter(2, 15)).await;
     gateway.settle().await;
     assert_eq!(deltas(&arrived(&points)), [(1, 5)]);
-    assert!(gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "park"))).is_empty());
+    assert!(gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "park"))).unwrap().is_empty());
     send(&gateway, Signal::Logs, &encoded(Signal::Logs, &[], 0..4)).await;
     gateway.settle().await;
     let captured = logs.captured();

@@ -49,7 +49,7 @@ async fn without_a_backend_from_the_start() {
         let books = gateway.books("faulty");
         assert_eq!((books.accepted, books.pending), (10 * SPANS, 10 * SPANS), "{books:?}");
         assert_eq!(is_faulty(&gateway).await, (true, true));
-        let changes = gateway.engine.reload(&plan(good()));
+        let changes = gateway.engine.reload(&plan(good())).unwrap();
         assert_eq!(
             (changes.changed.as_slice(), changes.faults.as_slice()),
             (&["traces/faulty".to_owned()][..], &[][..])
@@ -69,7 +69,7 @@ async fn without_a_new_backend() {
     let faulty = plan(vec![unusable(pipeline("faulty", new.grpc)), pipeline("other", other.grpc)]);
     // Again and again, as when files are read once a day.
     for _ in 0..2 {
-        let changes = gateway.engine.reload(&faulty);
+        let changes = gateway.engine.reload(&faulty).unwrap();
         assert_eq!(changes.faults.len(), 1, "{changes:?}");
         assert_eq!(changes.faults[0].pipeline, "otlp_grpc/tracepipeline-faulty");
         assert!(changes.faults[0].cause.contains("do not match"), "{changes:?}");
@@ -79,7 +79,7 @@ async fn without_a_new_backend() {
     assert_eq!((arrived(&old), arrived(&new), arrived(&other)), (ids(0..10), vec![], ids(0..10)));
     assert_eq!(is_faulty(&gateway).await, (true, true));
     let corrected = plan(vec![pipeline("faulty", new.grpc), pipeline("other", other.grpc)]);
-    assert!(gateway.engine.reload(&corrected).faults.is_empty());
+    assert!(gateway.engine.reload(&corrected).unwrap().faults.is_empty());
     send_all(gateway.at.grpc, 10..20, 10).await;
     gateway.settle().await;
     assert_eq!((arrived(&old), arrived(&new), arrived(&other)), (ids(0..10), ids(10..20), ids(0..20)));
@@ -96,17 +96,17 @@ async fn without_rules() {
         vec![pipeline, self::pipeline("well", well.grpc)]
     };
     let mut gateway = Gateway::start(with("no condition")).await;
-    assert_eq!(gateway.engine.reload(&plan(with("no condition"))).faults.len(), 1, "it is tried again");
+    assert_eq!(gateway.engine.reload(&plan(with("no condition"))).unwrap().faults.len(), 1, "it is tried again");
     send_all(gateway.at.grpc, 0..10, 10).await;
     gateway.settle().await;
     assert_eq!((arrived(&first), arrived(&well)), (vec![], ids(0..10)));
     assert_eq!(gateway.books("faulty").accepted, 0);
     assert_eq!(is_faulty(&gateway).await, (true, true));
 
-    assert!(gateway.engine.reload(&plan(with("span.name == \"none has this\""))).faults.is_empty());
+    assert!(gateway.engine.reload(&plan(with("span.name == \"none has this\""))).unwrap().faults.is_empty());
     send_all(gateway.at.grpc, 10..20, 10).await;
     // It goes on with the rules it has.
-    assert_eq!(gateway.engine.reload(&plan(with("no condition"))).faults.len(), 1);
+    assert_eq!(gateway.engine.reload(&plan(with("no condition"))).unwrap().faults.len(), 1);
     send_all(gateway.at.grpc, 20..30, 10).await;
     gateway.settle().await;
     assert_eq!((arrived(&first), arrived(&well)), (ids(10..30), ids(0..30)));

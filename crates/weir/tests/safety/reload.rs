@@ -42,17 +42,17 @@ async fn a_pipeline_that_is_added_gets_what_comes_and_one_that_is_removed_nothin
     let mut gateway = Gateway::to(first.grpc).await;
     send_all(gateway.at.grpc, 0..10, 10).await;
     let both = plan(vec![pipeline("backend", first.grpc), pipeline("other", second.grpc)]);
-    let changes = gateway.engine.reload(&both);
+    let changes = gateway.engine.reload(&both).unwrap();
     assert_eq!(changes, Changes { added: vec!["traces/other".into()], ..Changes::default() });
     send_all(gateway.at.grpc, 10..20, 10).await;
-    let changes = gateway.engine.reload(&plan(vec![pipeline("other", second.grpc)]));
+    let changes = gateway.engine.reload(&plan(vec![pipeline("other", second.grpc)])).unwrap();
     assert_eq!(changes, Changes { removed: vec!["traces/backend".into()], ..Changes::default() });
     send_all(gateway.at.grpc, 20..30, 10).await;
     gateway.settle().await;
     assert_eq!((arrived(&first), arrived(&second)), (ids(0..20), ids(10..30)));
-    assert!(gateway.engine.reload(&plan(vec![pipeline("other", second.grpc)])).is_empty());
+    assert!(gateway.engine.reload(&plan(vec![pipeline("other", second.grpc)])).unwrap().is_empty());
 
-    gateway.engine.reload(&Plan::default());
+    gateway.engine.reload(&Plan::default()).unwrap();
     let answer = gateway.client().await.export(&payload::encoded(1, 1, 0)).await;
     assert_eq!(answer.code, UNIMPLEMENTED, "{answer:?}");
 }
@@ -65,7 +65,7 @@ async fn a_corrected_endpoint_gets_the_backlog() {
         let settings = if with_journal { hasty(&dir).await } else { settings() };
         let mut gateway = Gateway::with(vec![pipeline("backend", closed_port().await)], settings).await;
         send_all(gateway.at.grpc, 0..20, 100).await;
-        let changes = gateway.engine.reload(&plan(vec![pipeline("backend", backend.grpc)]));
+        let changes = gateway.engine.reload(&plan(vec![pipeline("backend", backend.grpc)])).unwrap();
         assert_eq!(changes.changed, ["traces/backend"]);
         gateway.settle().await;
         assert_eq!(arrived(&backend), ids(0..20));
@@ -85,7 +85,7 @@ async fn a_pipeline_that_is_leaving_counts_until_it_has_left() {
     assert!((1 << 20..2 << 20).contains(&large(1).len()));
     assert_eq!(client.export(&large(1)).await.code, OK);
     eventually("the old backend has it", async || hanging.captured().len() == 1).await;
-    gateway.engine.reload(&plan(vec![pipeline("new", backend.address)]));
+    gateway.engine.reload(&plan(vec![pipeline("new", backend.address)])).unwrap();
     assert_eq!(client.export(&large(101)).await.code, OK);
     eventually("the new backend has it", async || backend.ids().len() == 15).await;
     assert!(backend.captured().len() > 1, "in pieces, because the old pipeline still encodes");
@@ -102,7 +102,7 @@ async fn a_pipeline_that_is_removed_has_time_to_deliver_what_it_has() {
         let mut gateway = Gateway::with(both.pipelines.clone(), settings).await;
         send_all(gateway.at.grpc, 0..20, 10).await;
         eventually("all is on the wire", async || slow.ids() == ids(0..20)).await;
-        gateway.engine.reload(&Plan::default());
+        gateway.engine.reload(&Plan::default()).unwrap();
         slow.answer();
         sick.set_faults(faults("{}"));
         let books = async |name| gateway.scrape().await.books(name);
@@ -110,7 +110,7 @@ async fn a_pipeline_that_is_removed_has_time_to_deliver_what_it_has() {
         if !with_journal {
             eventually("the sick one has it", async || books("sick").await.delivered == 20 * SPANS).await;
         }
-        gateway.engine.reload(&both);
+        gateway.engine.reload(&both).unwrap();
         gateway.settle().await;
         assert_eq!((slow.ids(), arrived(&sick)), (ids(0..20), ids(0..20)), "once");
         gateway.stop().await;
@@ -141,7 +141,7 @@ async fn converters_that_come_leave_less_memory_to_the_one_that_is_there() {
     }
     assert_eq!(gateway.scrape().await.get(REMEMBERED), 6000.0);
     let many = (0..31).map(|number| converting(&format!("other-{number}"))).chain([converting("first")]).collect();
-    gateway.engine.reload(&plan(many));
+    gateway.engine.reload(&plan(many)).unwrap();
     count(6000..6001).await;
     let left = gateway.scrape().await.get(REMEMBERED);
     assert!(left < 3000.0, "{left}");
@@ -155,8 +155,9 @@ async fn no_more_pipelines_are_run_than_there_is_memory_for() {
     let settings = Settings { memory: MEMORY_MIN, ..settings() };
     let error = Engine::start(&of(33), settings.clone()).await.unwrap_err();
     assert!(matches!(error, StartError::TooManyPipelines { pipelines: 33, most: 32 }), "{error}");
-    let gateway = Gateway::with(of(32).pipelines, settings).await;
-    assert!(gateway.engine.check(&of(32)).is_ok() && gateway.engine.check(&of(33)).is_err());
+    let mut gateway = Gateway::with(of(32).pipelines, settings).await;
+    assert!(matches!(gateway.engine.reload(&of(33)), Err(StartError::TooManyPipelines { .. })));
+    assert!(gateway.engine.reload(&of(32)).unwrap().is_empty(), "nothing has changed");
 }
 
 /// Each has something to deliver to a backend that hangs. As long as there is memory for all of them, they have their time.
@@ -171,7 +172,7 @@ async fn pipelines_that_leave_do_not_take_more_memory_than_there_is() {
     let client = gateway.client().await;
     for prefix in 1..20 {
         assert_eq!(client.export(&payload::encoded(prefix, 1, 100)).await.code, OK);
-        gateway.engine.reload(&named(prefix));
+        gateway.engine.reload(&named(prefix)).unwrap();
         let scrape = gateway.scrape().await;
         let budget = scrape.get("weir_memory_budget_bytes");
         assert!((4e6..MEMORY_MIN as f64).contains(&budget), "{budget} after {prefix}");
@@ -189,12 +190,12 @@ async fn a_removed_pipeline_finds_its_backlog_when_it_returns() {
     let drain_timeout = Duration::from_millis(50);
     let mut gateway = Gateway::with(both(), Settings { drain_timeout, ..hasty(&dir).await }).await;
     send_all(gateway.at.grpc, 0..20, 100).await;
-    gateway.engine.reload(&plan(vec![pipeline("well", well.grpc)]));
+    gateway.engine.reload(&plan(vec![pipeline("well", well.grpc)])).unwrap();
     send_all(gateway.at.grpc, 20..40, 100).await;
     let orphaned = "weir_journal_orphaned_items{queue=\"traces/sick\"}";
     assert_eq!(gateway.scrape().await.get(orphaned), (20 * SPANS) as f64);
     sick.set_faults(faults("{}"));
-    gateway.engine.reload(&plan(both()));
+    gateway.engine.reload(&plan(both())).unwrap();
     gateway.settle().await;
     assert_eq!((arrived(&sick), arrived(&well)), (ids(0..20), ids(0..40)));
     let books = gateway.books("sick");
@@ -330,12 +331,12 @@ async fn a_thousand_reloads_under_load_lose_nothing() {
     }
     for _ in 0..RELOADS {
         let before = load.next.load(Ordering::Relaxed);
-        gateway.engine.reload(&places.some_plan(&mut random));
+        gateway.engine.reload(&places.some_plan(&mut random)).unwrap();
         eventually("clients go on", async || load.next.load(Ordering::Relaxed) > before).await;
     }
     load.ends.store(true, Ordering::Relaxed);
     let counted: i64 = clients.join_all().await.into_iter().sum();
-    gateway.engine.reload(&plan(places.pipelines()));
+    gateway.engine.reload(&plan(places.pipelines())).unwrap();
     [&constant, &flaky, &down].into_iter().for_each(|sink| sink.set_faults(faults("{}")));
     gateway.settle().await;
     for signal in Signal::ALL {
@@ -451,7 +452,7 @@ async fn a_pipeline_that_has_ended_leaves_its_memory_to_the_others() {
     let all = alone.scrape().await.sum(capacity, "tracepipeline-well");
     let mut gateway = Gateway::with(vec![pipeline("sick", sick.grpc), pipeline("well", well.grpc)], settings).await;
     send_all(gateway.at.grpc, 0..5, 10).await;
-    gateway.engine.reload(&plan(vec![pipeline("well", well.grpc)]));
+    gateway.engine.reload(&plan(vec![pipeline("well", well.grpc)])).unwrap();
     assert!(
         gateway.scrape().await.sum(capacity, "tracepipeline-well") < all,
         "the other uses its part until it has ended"
