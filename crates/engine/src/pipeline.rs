@@ -109,8 +109,8 @@ impl Stats {
 enum Command {
     /// Deliver this.
     Take(Arc<Obligation>),
-    /// The share is over its limit: drop the oldest held data until it is not.
-    Evict,
+    /// So many bytes more are held than the share has room for: the oldest make room.
+    Evict(usize),
     /// Deliver what is here until the deadline, then give the rest up and end.
     Drain(Instant),
     /// Work within other limits.
@@ -220,10 +220,10 @@ impl Pipeline {
         }
     }
 
-    /// Asks for room in the share.
-    pub(crate) fn evict(&self) {
+    /// Asks for the room in the share that new data took.
+    pub(crate) fn evict(&self, bytes: usize) {
         // A task that has ended holds nothing.
-        let _ = self.inbox.send(Command::Evict);
+        let _ = self.inbox.send(Command::Evict(bytes));
     }
 
     /// Asks the task to finish by `deadline`.

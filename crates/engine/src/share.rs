@@ -67,11 +67,6 @@ impl Share {
         self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
     }
 
-    /// Whether its own oldest must go.
-    pub(crate) fn is_over(&self) -> bool {
-        self.held() > self.limit()
-    }
-
     /// Little is held: the pipeline could do with more.
     pub(crate) fn is_well(&self) -> bool {
         self.held() <= self.limit() / 8

@@ -299,6 +299,8 @@ impl Signals {
     fn new() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         let (terminate, interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+        // A file that must not grow is a disk that is full. Unheard, this signal would end the process before the error is seen.
+        drop(listen(SignalKind::from_raw(libc::SIGXFSZ))?);
         Ok(Self { terminate, interrupt, heard: None })
     }
 

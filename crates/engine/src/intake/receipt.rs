@@ -381,7 +381,7 @@ impl<'a> Place<'a> {
             share.remove(self.open - held);
         }
         if !self.reserved {
-            self.offer.pipeline.evict();
+            self.offer.pipeline.evict(held);
         }
     }
 }

@@ -249,7 +249,7 @@ impl Delivery {
                 }
                 self.queue.push(obligation, Instant::now());
             }
-            Command::Evict => self.evict(),
+            Command::Evict(bytes) => self.evict(bytes),
             Command::Drain(deadline) => {
                 let now = Instant::now();
                 self.draining = Some(deadline);
@@ -506,11 +506,15 @@ impl Delivery {
         }
     }
 
-    /// Drops the oldest held data until the share is within its limit.
-    fn evict(&mut self) {
+    /// Drops the oldest held data to make room for `bytes` that came: until the share is within its limit or, if that is
+    /// lower than it was, as much as came. While memory is short, that is not enough.
+    fn evict(&mut self, bytes: usize) {
         let fate = Fate::Dropped(DropReason::MemoryFull);
         let share = &self.parts.crew.account.share;
-        let over = self.parked.held().chain(self.queue.held()).take_while(|_| share.is_over());
+        let short = self.parts.budget.used() > self.parts.budget.capacity() / 4 * 3;
+        let before = if short { 0 } else { share.held().saturating_sub(bytes) };
+        let most = share.limit().max(before);
+        let over = self.parked.held().chain(self.queue.held()).take_while(|_| share.held() > most);
         over.for_each(|obligation| _ = obligation.finish(&fate));
         self.parked.trim();
         self.queue.trim();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use weir_engine::{Settings, settings::MEMORY_MIN};
+use weir_plan::Plan;
 
 use crate::support::gateway::{Gateway, arrived, closed_port, faults, pipeline, settings, sink};
 use crate::support::grpc::{self, OK, UNAVAILABLE};
@@ -83,6 +84,38 @@ async fn a_full_pipeline_keeps_the_newest() {
     let newest = ids.iter().filter(|id| **id > dropped).count();
     assert!(newest * 10 >= ids.len() * 8, "{} ids, {newest} of them the newest", ids.len());
     assert_eq!(arrived(&healthy).len() as u64, 60 * SPANS);
+}
+
+/// What it holds was acknowledged, and nobody is short of memory: its smaller part concerns what comes.
+#[tokio::test]
+async fn more_pipelines_cost_a_full_one_no_more_than_what_comes() {
+    let (sick, healthy) = (sink(r#"{"outage": ["0s..1000s"]}"#).await, sink("{}").await);
+    let pipelines = |count: usize| {
+        let mut pipelines = vec![pipeline("sick", sick.grpc)];
+        pipelines.extend((1..count).map(|number| pipeline(&format!("healthy-{number}"), healthy.grpc)));
+        pipelines
+    };
+    let mut gateway = Gateway::with(pipelines(2), Settings { memory: 4 * MEMORY_MIN, ..settings() }).await;
+    let client = gateway.client().await;
+    let mut number = 0;
+    while gateway.books("sick").dropped.is_empty() {
+        assert_eq!(client.export(&large(number)).await.code, OK);
+        number += 1;
+    }
+    let before = gateway.books("sick");
+    gateway.engine.reload(&Plan { pipelines: pipelines(8), ..Plan::default() }).unwrap();
+    for more in 1..=2 {
+        assert_eq!(client.export(&large(number)).await.code, OK);
+        number += 1;
+        eventually("there is room for it", async || {
+            let books = gateway.books("sick");
+            books.dropped["memory_full"] > before.dropped["memory_full"] + (more - 1) * SPANS
+        })
+        .await;
+    }
+    // A request is as large as the one before within some bytes, so that two may make room for one.
+    let books = gateway.books("sick");
+    assert!(books.pending + 2 * SPANS >= before.pending, "{before:?} {books:?}");
 }
 
 /// With nobody to take the data, clients keep it; what was acknowledged is not given up for it.

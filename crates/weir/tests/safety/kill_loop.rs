@@ -16,7 +16,7 @@ use crate::data_dir::DataDir;
 use crate::support::gateway::{DOWN, arrived, faults, sink};
 use crate::support::grpc::{Grpc, OK};
 use crate::support::metrics::Scrape;
-use crate::support::process::{DEAF, Weir, manifest, run};
+use crate::support::process::{Weir, manifest, run};
 use crate::support::{eventually, in_time};
 
 /// A backend of the kind that makes data go to the disk, and sometimes takes it.
@@ -72,7 +72,7 @@ impl Loop {
     async fn start(&mut self) -> Weir {
         let fsync = ["always", "always", "interval", "never"][self.random.usize(..4)];
         let arguments = ["--data-dir", self.dir.arg(), "--spill-after", "5ms", "--fsync", fsync];
-        Weir::start_under(&DEAF, &self.manifests(), &arguments).await
+        Weir::start(&self.manifests(), &arguments).await
     }
 
     /// One life: it ends when clients have got a random number of answers.

@@ -9,7 +9,7 @@ use crate::data_dir::DataDir;
 use crate::support::backend::{Backend, Say};
 use crate::support::eventually;
 use crate::support::grpc::{Answer, Grpc, OK, UNAVAILABLE, frame};
-use crate::support::process::{DEAF, Weir, manifest};
+use crate::support::process::{Weir, manifest};
 use crate::support::signals::{counter, counter_of, deltas};
 
 async fn count(weir: &Weir, second: u64, value: i64) {
@@ -112,7 +112,7 @@ async fn a_start_that_is_given_up_leaves_what_it_has_read() {
 async fn a_repeated_point_is_refused_with_the_first_and_taken_when_it_is_sent_again() {
     let (dir, (backend, well)) = (DataDir::new(), sick().await);
     let arguments = ["--data-dir", dir.arg(), "--spill-after", "500ms"];
-    let weir = Weir::start_under(&DEAF, &converting(&backend), &arguments).await;
+    let weir = Weir::start(&converting(&backend), &arguments).await;
     count(&weir, 1, 10).await;
 
     let client = Grpc::connect(weir.grpc).await;

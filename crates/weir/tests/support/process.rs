@@ -31,9 +31,6 @@ pub(crate) struct Weir {
 /// The file with the manifests.
 const MANIFESTS: &str = "pipelines.yaml";
 
-/// A wrapper for a program that may exceed a limit on the size of files: the system ends it, unless it ignores a signal.
-pub(crate) const DEAF: [&str; 3] = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
-
 /// The program with arguments; output is captured.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
@@ -170,8 +167,7 @@ impl Weir {
         .await;
     }
 
-    /// No file that it writes may become larger than `bytes` from now on; `None` lifts the limit. To be started with
-    /// [`DEAF`].
+    /// No file that it writes may become larger than `bytes` from now on; `None` lifts the limit.
     pub(crate) fn limit_files(&self, bytes: Option<u64>) {
         prlimit(Some(self.pid()), Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
     }
