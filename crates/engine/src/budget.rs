@@ -20,8 +20,8 @@ pub(crate) use purse::{Purse, Shortage};
 /// flood of tiny requests would hold many times the bytes that the ledger sees.
 pub(crate) const OVERHEAD_BYTES: usize = 1024;
 
-/// Requests that may wait for room at once. Each may have one HTTP/2 stream window of bytes in the connection's
-/// buffers which the ledger does not see yet, so this bounds what is outside the ledger.
+/// Requests that may wait for room at once. What was read for them before they wait is in the connection's buffers, which
+/// the ledger does not see: this bounds it.
 const MAX_WAITING: u32 = 16;
 
 /// The ledger. Cheap to clone.

@@ -161,7 +161,7 @@ impl Receiver {
         Box::pin(async move {
             let signal = call.as_ref().map(|call| call.signal).ok();
             let result = match call {
-                Ok(call) => receiver.take(transport, call, body).await,
+                Ok(call) => receiver.take(transport, call, body, &stream).await,
                 Err(refusal) => Err(refusal),
             };
             if let Err(refusal) = &result {
@@ -186,11 +186,14 @@ impl Receiver {
     }
 
     /// From the head of a request to the verdict about its data.
-    async fn take(&self, transport: Transport, call: Call, body: Incoming) -> Result<Signal, Refusal> {
-        let paid = self.budget.take(REQUEST_BYTES, ADMIT_PATIENCE).await;
+    async fn take(&self, transport: Transport, call: Call, body: Incoming, stream: &Stream) -> Result<Signal, Refusal> {
+        let paid = match self.budget.try_take(REQUEST_BYTES) {
+            Some(paid) => Some(paid),
+            None => stream.unread_while(self.budget.take(REQUEST_BYTES, ADMIT_PATIENCE)).await,
+        };
         let paid = paid.ok_or_else(Refusal::no_memory)?;
         // What is kept on the rest of the way is a part of that: none of it is there before.
-        Box::pin(self.take_in(transport, call, body, paid)).await
+        Box::pin(self.take_in(transport, call, body, stream, paid)).await
     }
 
     async fn take_in(
@@ -198,10 +201,11 @@ impl Receiver {
         transport: Transport,
         call: Call,
         body: Incoming,
+        stream: &Stream,
         mut request: Permit,
     ) -> Result<Signal, Refusal> {
         let permit = request.part(0).ok_or_else(Refusal::no_memory)?;
-        let body = BodyReader::new(body, self.body_timeout, permit);
+        let body = BodyReader::new(body, stream, self.body_timeout, permit);
         let received = match transport {
             Transport::Grpc => grpc::read(self, call, body).await?,
             Transport::Http => http::read(self, call, body).await?,

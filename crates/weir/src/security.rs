@@ -1,6 +1,7 @@
 //! Who may use the ports: certificate, key and token files of the command line.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -59,9 +60,10 @@ fn tokens(file: Option<&Path>, flag: &str) -> anyhow::Result<Vec<Secret>> {
 
 fn text(file: &Path, flag: &str) -> anyhow::Result<String> {
     let cannot = || format!("cannot read {} ({flag})", file.display());
-    let bytes = fs::metadata(file).with_context(cannot)?.len();
-    if bytes > MAX_FILE_BYTES {
+    let mut text = String::new();
+    File::open(file).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)).with_context(cannot)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
         bail!("{}: it is larger than {} KiB", cannot(), MAX_FILE_BYTES >> 10);
     }
-    fs::read_to_string(file).with_context(cannot)
+    Ok(text)
 }

@@ -56,7 +56,7 @@ impl<T> Answers<T> {
                     self.fields.end(0);
                     self.heads += 1;
                 }
-                Piece::Other | Piece::Begins { .. } => {}
+                Piece::Other | Piece::Data { .. } | Piece::Begins { .. } => {}
             }
             if self.fields.targets() > MOST_TARGETS {
                 return Err(io::Error::other("answers have header fields that only requests have"));

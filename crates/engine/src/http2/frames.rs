@@ -4,9 +4,11 @@
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// What is before the payload of a frame.
 const FRAME_HEAD_BYTES: usize = 9;
-/// Types of frames, and flags (RFC 9113 6.2, 6.10).
+/// Types of frames, and flags (RFC 9113 6.1, 6.2, 6.10).
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 0x20;
@@ -26,6 +28,8 @@ pub(crate) struct Frames {
 pub(crate) enum Piece<'a> {
     /// Nothing of a head.
     Other,
+    /// A frame of a body begins, with so many bytes. The last one ends it.
+    Data { length: usize, is_last: bool },
     /// A frame of a head begins, of this stream. The last one ends it.
     Begins { stream: u32, is_last: bool },
     /// So many bytes of such a frame, and those of them that are fields.
@@ -125,7 +129,8 @@ impl Frames {
         self.length = u32::from_be_bytes([0, high, middle, low]) as usize;
         if kind != HEADERS && kind != CONTINUATION {
             self.place = payload(self.length);
-            return Piece::Other;
+            let data = Piece::Data { length: self.length, is_last: flags & END_STREAM != 0 };
+            return if kind == DATA { data } else { Piece::Other };
         }
         let has = |flag| kind == HEADERS && flags & flag != 0;
         let skipped = if has(PRIORITY) { PRIORITY_BYTES } else { 0 };

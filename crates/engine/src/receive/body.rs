@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Frame, Incoming};
 use tokio::time::Instant;
 
+use super::streams::Stream;
 use super::{ADMIT_PATIENCE, Refusal};
 use crate::budget::Permit;
 use crate::buffer;
@@ -58,8 +59,9 @@ fn room_for(arrived: usize, length: usize, growth: usize) -> usize {
 ///
 /// What is only declared takes no memory: room is paid for as bytes arrive. Many half-read bodies cannot wait for each
 /// other for ever: few may wait, not for long, and whoever is refused gives back what it has.
-pub(super) struct BodyReader {
+pub(super) struct BodyReader<'a> {
     incoming: Incoming,
+    stream: &'a Stream,
     /// Received and not yet read.
     rest: Bytes,
     /// When the next bytes must be here; moves with what arrives, and is never further away than `timeout`.
@@ -73,12 +75,13 @@ pub(super) struct BodyReader {
     patience: Duration,
 }
 
-impl BodyReader {
+impl<'a> BodyReader<'a> {
     /// `permit` is for the body alone, and stands for nothing as yet.
-    pub(super) fn new(incoming: Incoming, timeout: Duration, permit: Permit) -> Self {
+    pub(super) fn new(incoming: Incoming, stream: &'a Stream, timeout: Duration, permit: Permit) -> Self {
         let started = Instant::now();
         let (deadline, stalls_at) = (started + timeout, started + STALL);
-        Self { incoming, rest: Bytes::new(), deadline, stalls_at, timeout, started, permit, patience: ADMIT_PATIENCE }
+        let (rest, patience) = (Bytes::new(), ADMIT_PATIENCE);
+        Self { incoming, stream, rest, deadline, stalls_at, timeout, started, permit, patience }
     }
 
     /// Fills `buffer`; false when the body ends first.
@@ -140,7 +143,7 @@ impl BodyReader {
     async fn enlarge(&mut self, filled: &mut Filled, front: usize, room: usize) -> Result<(), Refusal> {
         if !self.permit.grow(room) {
             let asked = Instant::now();
-            let paid = self.permit.grow_within(room, self.patience).await;
+            let paid = self.stream.unread_while(self.permit.grow_within(room, self.patience)).await;
             let waited = asked.elapsed();
             self.patience = self.patience.saturating_sub(waited);
             // The client is not to blame for it.

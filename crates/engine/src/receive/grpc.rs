@@ -36,7 +36,7 @@ pub(super) fn call(receiver: &Receiver, head: &Parts, peer: IpAddr) -> Result<Ca
 }
 
 /// Reads the message of a call.
-pub(super) async fn read(receiver: &Receiver, mut call: Call, mut body: BodyReader) -> Result<Received, Refusal> {
+pub(super) async fn read(receiver: &Receiver, mut call: Call, mut body: BodyReader<'_>) -> Result<Received, Refusal> {
     let mut prefix = [0; 5];
     if !body.read_exact(&mut prefix).await? {
         return Err(Refusal::malformed("the call ended before its message"));

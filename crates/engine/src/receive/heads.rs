@@ -20,14 +20,19 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use self::costs::{Partial, ReadBuffer, Trailers};
 pub(super) use self::paid::Kept;
+use super::streams::Streams;
 use crate::budget::{Funds, Permit};
 use crate::http2::{Fields, Frames, Piece, TEXT_BUFFER_BYTES};
 use crate::writes::writes_go_on;
 
-/// Of heads that are read before their requests have their turn.
+/// Of heads, and of what is counted as they are, that is read before requests have their turn.
 const BYTES_AT_ONCE: usize = 4 * 1024;
 /// A head counts as so many bytes at least: that makes sixteen of them.
 const HEAD_BYTES: usize = 256;
+/// A frame of a body that is smaller, and not its last, counts as so many: the library keeps 300 bytes for each frame that
+/// its request has not taken, and the room for as many as there ever were until the connection ends.
+const SMALL_DATA: usize = 1024;
+const SMALL_DATA_BYTES: usize = 128;
 
 /// The library reads into a buffer of this size, or into a larger one after larger frames.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
@@ -42,6 +47,8 @@ pub(super) struct Heads<T> {
     frames: Frames,
     /// Bytes of heads since requests had their turn.
     taken: usize,
+    /// Nothing is read while one of them waits for room.
+    streams: Arc<Streams>,
     /// What was read with them, for after that.
     rest: Option<Rest>,
     /// The head that has begun.
@@ -62,10 +69,11 @@ struct Rest {
 }
 
 impl<T> Heads<T> {
-    pub(super) fn new(inner: T, funds: Funds) -> Self {
+    pub(super) fn new(inner: T, funds: Funds, streams: Arc<Streams>) -> Self {
         Self {
             inner,
             funds,
+            streams,
             frames: Frames::of_client(),
             taken: 0,
             rest: None,
@@ -90,7 +98,13 @@ impl<T> Heads<T> {
         let mut bytes = said;
         while let Some(piece) = self.frames.next(&mut bytes) {
             match piece {
-                Piece::Other => {}
+                Piece::Data { length, is_last: false } if length < SMALL_DATA => {
+                    self.taken += SMALL_DATA_BYTES;
+                    if self.taken >= BYTES_AT_ONCE {
+                        break;
+                    }
+                }
+                Piece::Other | Piece::Data { .. } => {}
                 Piece::Begins { stream, is_last } => self.begin(stream, is_last)?,
                 Piece::Head { length, fields } => {
                     self.taken += length;
@@ -177,6 +191,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heads<T> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
+        ready!(self.streams.poll_may_read(cx));
         let read = match self.rest.take() {
             Some(rest) => Poll::Ready(self.hand_out(rest, into)?),
             None => self.poll_fresh(cx, into)?,
@@ -228,9 +243,14 @@ mod tests {
         Ok(())
     }
 
+    fn over<T>(inner: T, budget: Budget) -> Heads<T> {
+        let funds = Funds([Budget::new(0), budget]);
+        Heads::new(inner, funds.clone(), Streams::new(funds))
+    }
+
     fn heads(room: usize) -> (Heads<()>, Budget) {
         let budget = Budget::new(room);
-        (Heads::new((), Funds([Budget::new(0), budget.clone()])), budget)
+        (over((), budget.clone()), budget)
     }
 
     /// However what was said is cut into reads: a few bytes cost little, and more when they are there.
@@ -303,7 +323,7 @@ mod tests {
     async fn a_head_that_has_begun_ends_soon() {
         for more in [&[0][..], &[]] {
             let (near, mut far) = duplex(1 << 20);
-            let mut near = Heads::new(near, heads(1 << 20).0.funds);
+            let mut near = over(near, Budget::new(1 << 20));
             far.write_all(&[PREFACE, &frame(HEADERS, 0, 300)[..]].concat()).await.unwrap();
             let client = tokio::spawn(send_on(far, more));
             let mut said = Vec::new();
@@ -323,13 +343,26 @@ mod tests {
 
     #[tokio::test]
     async fn after_some_heads_others_have_their_turn() {
+        have_their_turn_after(16, &frame(HEADERS, END_HEADERS, 10), |head, number| {
+            head[5..9].copy_from_slice(&(2 * number + 1).to_be_bytes());
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn after_some_small_frames_of_a_body_others_have_their_turn() {
+        have_their_turn_after(32, &frame(0, 0, 100), |_, _| {}).await;
+    }
+
+    async fn have_their_turn_after(most: usize, frame: &[u8], change: fn(&mut [u8], u32)) {
         let (near, mut far) = duplex(1 << 20);
-        let (budget, mut head) = (Budget::new(100_000), frame(HEADERS, END_HEADERS, 10));
-        let mut near = Heads::new(near, Funds([Budget::new(0), budget.clone()]));
+        let budget = Budget::new(200_000);
+        let mut near = over(near, budget.clone());
         let mut said = PREFACE.to_vec();
-        for stream in 0..1000_u32 {
-            head[5..9].copy_from_slice(&(2 * stream + 1).to_be_bytes());
-            said.extend_from_slice(&head);
+        for number in 0..1000 {
+            let mut frame = frame.to_vec();
+            change(&mut frame, number);
+            said.extend_from_slice(&frame);
         }
         far.write_all(&said).await.unwrap();
         let (mut received, mut in_a_row) = (Vec::new(), 0);
@@ -344,9 +377,26 @@ mod tests {
                     received.extend_from_slice(&piece[..read]);
                 }
             }
-            assert!(in_a_row <= PREFACE.len() + 16 * head.len(), "{in_a_row} bytes");
+            assert!(in_a_row <= PREFACE.len() + most * frame.len(), "{in_a_row} bytes");
         }
         assert!(received == said);
         assert_eq!(budget.used(), 0, "what was kept for later was paid for, and is handed out");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_while_a_request_waits_for_room() {
+        let (near, mut far) = duplex(1 << 20);
+        let mut near = over(near, Budget::new(100_000));
+        let stream = near.streams.open().unwrap();
+        let (room, wait) = tokio::sync::oneshot::channel();
+        let mut wait = std::pin::pin!(stream.unread_while(wait));
+        assert!(poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx))).await.is_pending());
+        far.write_all(PREFACE).await.unwrap();
+        let mut piece = [0; 100];
+        let mut read = std::pin::pin!(near.read(&mut piece));
+        assert!(poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await.is_pending());
+        room.send(()).unwrap();
+        let (read, _) = tokio::join!(read, wait);
+        assert_eq!(read.unwrap(), PREFACE.len());
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn call(receiver: &Receiver, head: &Parts, format: Option<Format>, pe
 }
 
 /// Reads the body of a request.
-pub(super) async fn read(receiver: &Receiver, call: Call, mut body: BodyReader) -> Result<Received, Refusal> {
+pub(super) async fn read(receiver: &Receiver, call: Call, mut body: BodyReader<'_>) -> Result<Received, Refusal> {
     let filled = match call.declared {
         Some(declared) => body.read(declared, call.stays()).await?,
         None => Some(body.read_to_end(receiver.max_request_bytes()).await?),

@@ -187,7 +187,7 @@ impl Server {
                 }
             })
         };
-        let stream = Heads::new(stream, self.receiver.funds.clone());
+        let stream = Heads::new(stream, self.receiver.funds.clone(), Arc::clone(&streams));
         let kept = stream.kept();
         let builder = builder(self.limits.window);
         let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), service));

@@ -1,10 +1,14 @@
-//! What pays for the streams of a connection.
+//! The streams of a connection: what pays for them, and for which of them nothing is read.
 //!
 //! The HTTP/2 library keeps a stream until the last frame of its answer was sent, which is when its client likes, and the
 //! room for as many streams as there ever were until the connection ends. So that is what a connection pays for: the most
 //! streams that it had at once, answers that nobody reads included. Refusing a request takes nothing more.
+//!
+//! While a request waits for room in the budget, nothing is read from its connection. The library would keep what comes,
+//! and of each frame of a body the whole buffer that it was read into, which may be a thousand times as much.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Notify;
 
@@ -33,11 +37,15 @@ struct State {
     /// Streams that are paid for.
     paid: usize,
     permits: Vec<Permit>,
+    /// Requests that wait for room.
+    waiting: usize,
+    /// Who reads when none does any more.
+    reader: Option<Waker>,
 }
 
 impl Streams {
     pub(super) fn new(funds: Funds) -> Arc<Self> {
-        let state = State { open: 0, ended: 0, paid: SET_ASIDE, permits: Vec::new() };
+        let state = State { open: 0, ended: 0, paid: SET_ASIDE, permits: Vec::new(), waiting: 0, reader: None };
         Arc::new(Self { funds, state: Mutex::new(state), overdrawn: Notify::new() })
     }
 
@@ -74,6 +82,16 @@ impl Streams {
         state.open == 0 && !state.permits.is_empty()
     }
 
+    /// Ready when the connection may be read.
+    pub(super) fn poll_may_read(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        if state.waiting == 0 {
+            return Poll::Ready(());
+        }
+        state.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,6 +100,29 @@ impl Streams {
 /// A stream that is open, and the right to be it.
 #[derive(Debug)]
 pub(super) struct Stream(Arc<Streams>);
+
+impl Stream {
+    /// Waits for room; nothing is read from the connection meanwhile.
+    pub(super) async fn unread_while<T>(&self, wait: impl Future<Output = T>) -> T {
+        self.0.state().waiting += 1;
+        let _waiting = Waiting(&self.0);
+        wait.await
+    }
+}
+
+struct Waiting<'a>(&'a Streams);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.waiting -= 1;
+        if state.waiting == 0
+            && let Some(reader) = state.reader.take()
+        {
+            reader.wake();
+        }
+    }
+}
 
 impl Drop for Stream {
     fn drop(&mut self) {
