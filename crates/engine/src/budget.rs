@@ -172,6 +172,14 @@ impl Budget {
         Some(Permit { taken, budget: self.clone() })
     }
 
+    /// Takes `bytes` (and their overhead) when its turn has come, however long that takes. Who asks later waits, also for
+    /// less.
+    pub(crate) async fn take_in_turn(self, bytes: usize) -> Option<Permit> {
+        let want = u32::try_from(bytes.saturating_add(OVERHEAD_BYTES)).ok()?;
+        let own = Arc::clone(&self.room).acquire_many_owned(want).await.ok()?;
+        Some(Permit { taken: Taken { own, pool: None }, budget: self })
+    }
+
     async fn wait_for(&self, bytes: usize, patience: Duration) -> Option<Taken> {
         let _waiting = Waiting::enter(&self.waiting, self.max_waiting)?;
         let want = u32::try_from(bytes).ok().filter(|_| bytes <= self.capacity())?;
@@ -242,9 +250,10 @@ impl Permit {
     }
 
     /// Makes it stand for `bytes` (and their overhead) if it does not; false when there is no room. Whoever has all bytes
-    /// there are has enough: what was written with more memory than there is now could not be read otherwise.
+    /// there are, not only all of a part, has enough: what was written with more memory than there is now could not be read
+    /// otherwise.
     pub(crate) fn cover(&mut self, bytes: usize) -> bool {
-        let all = self.budget.capacity();
+        let all = if self.budget.pool.is_some() { usize::MAX } else { self.budget.capacity() };
         let more = bytes.saturating_add(OVERHEAD_BYTES).min(all).saturating_sub(self.bytes());
         more == 0 || self.grow(more)
     }

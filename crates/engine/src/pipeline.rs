@@ -164,7 +164,7 @@ impl Pipeline {
             limits,
             halves: budget.within(limits.halves),
             budget,
-            read_back: read_back.within(limits.read_back_bytes),
+            read_back: delivery::ReadBack::new(read_back, limits.read_back_bytes),
             stats: Arc::clone(&stats),
             clock,
             store,

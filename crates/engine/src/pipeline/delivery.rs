@@ -6,6 +6,7 @@
 
 mod landing;
 mod put_off;
+mod read_back;
 mod refusal;
 mod request_size;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use crate::export::Backend;
 use crate::obligation::{Obligation, Source};
 use crate::store::{Clock, Store};
 use put_off::PutOff;
+pub(super) use read_back::ReadBack;
 use request_size::RequestSize;
 
 /// Commands taken in before looking at the slots again.
@@ -67,7 +69,7 @@ pub(super) struct Parts {
     /// Pays, without a journal, for what halves of pieces cost that are no copies.
     pub(super) halves: Budget,
     /// Pays for what is read back from the journal.
-    pub(super) read_back: Budget,
+    pub(super) read_back: ReadBack,
     pub(super) stats: Arc<Stats>,
     pub(super) clock: Clock,
     /// Writes parts of the backlog again. None without a journal.
@@ -322,15 +324,16 @@ impl Delivery {
     /// Live data, whose clients wait, and the backlog take turns: data stays fresh, and the backlog shrinks however much
     /// arrives.
     fn next_fresh(&mut self, now: Instant) -> Option<Departure> {
-        let permit = self.backlog_permit(now);
-        let live = if permit.is_some() && self.backlog_next { None } else { self.next_from_queue(now) };
-        let departure = match (live, permit) {
-            (Some(batch), _) => Departure::Batch(batch, None),
-            (None, Some(permit)) => Departure::Backlog(permit),
-            (None, None) => return None,
-        };
-        self.backlog_next = matches!(departure, Departure::Batch(..));
-        Some(departure)
+        let live = self.queue_leaves_at().is_some_and(|at| at <= now);
+        if (self.backlog_next || !live)
+            && let Some(permit) = self.backlog_permit(now)
+        {
+            self.backlog_next = false;
+            return Some(Departure::Backlog(permit));
+        }
+        let batch = self.next_from_queue(now)?;
+        self.backlog_next = true;
+        Some(Departure::Batch(batch, None))
     }
 
     /// How large the next request may be.
@@ -352,7 +355,7 @@ impl Delivery {
         let stored_bytes = batch.stored_bytes();
         let permit = match stored_bytes {
             0 => None,
-            bytes => match self.read_back_permit(bytes) {
+            bytes => match self.parts.read_back.take(bytes, now) {
                 Some(permit) => Some(permit),
                 None => {
                     // A flight that ends makes room, and the backlog must not take it.
@@ -422,20 +425,14 @@ impl Delivery {
     }
 
     /// Room to read a request's worth of the backlog back, if there is a backlog to read.
-    fn backlog_permit(&self, now: Instant) -> Option<Permit> {
+    fn backlog_permit(&mut self, now: Instant) -> Option<Permit> {
         let readable = self.reads_again.is_none_or(|at| at <= now);
         let retry_first = self.retry_starves.is_some_and(|until| until > now);
         let wanted = self.backlog && readable && !retry_first && self.draining.is_none() && self.has_untried();
         // One read at a time: two would read the same.
         let free = !self.parts.crew.reading.load(Ordering::Acquire);
         let bytes = room_for(self.size.bytes().max(self.next_entry_bytes));
-        (wanted && free && self.may_begin()).then(|| self.read_back_permit(bytes)).flatten()
-    }
-
-    fn read_back_permit(&self, bytes: usize) -> Option<Permit> {
-        let budget = &self.parts.read_back;
-        // An entry that was written with more memory than there is now gets all there is.
-        budget.try_take(bytes.min(budget.capacity().saturating_sub(crate::budget::OVERHEAD_BYTES)))
+        if wanted && free && self.may_begin() { self.parts.read_back.take(bytes, now) } else { None }
     }
 
     fn batch(&mut self, pieces: Vec<Piece>) -> Batch {
@@ -520,7 +517,7 @@ impl Delivery {
         self.queue.trim();
     }
 
-    fn wakes_at(&self, now: Instant) -> Option<Instant> {
+    fn wakes_at(&mut self, now: Instant) -> Option<Instant> {
         let leaves = self.queue_leaves_at();
         let work = [leaves, self.retry_at(now), self.reads_at(now), self.next_round(now)].into_iter().flatten().min();
         // With no slot free, only an answer or the gate can change anything.
@@ -530,7 +527,8 @@ impl Delivery {
         };
         // What is withdrawn or written elsewhere leaves without a word.
         let drain = self.draining.map(|deadline| deadline.min(now + ROOM_CHECK));
-        [work, drain, self.silent_at()].into_iter().flatten().min()
+        let turn = self.parts.read_back.waits(now).then(|| now + ROOM_CHECK);
+        [work, drain, turn, self.silent_at()].into_iter().flatten().min()
     }
 
     /// When to look at the backlog again, which could not be read just now.

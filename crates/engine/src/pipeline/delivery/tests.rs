@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use bytes::Bytes;
 use weir_journal::{Durability, Entry, Fs, NewEntry, Options, Owed};
@@ -36,19 +36,23 @@ impl Backend for Silent {
 
 /// An account with a backlog of small entries, each of one item.
 fn with_backlog() -> Arc<Account> {
+    with_entries(ENTRIES, Bytes::from_static(b"a small one"))
+}
+
+fn with_entries(entries: u64, payload: Bytes) -> Arc<Account> {
     let fs: Arc<dyn Fs> = Arc::new(SimFs::new(1));
     let (mut writer, journal, _) = weir_journal::open(fs, Options { segment_bytes: 1 << 20, seed: 1 }).unwrap();
     let queue = journal.queue("traces/shop");
     let owed = [Owed { queue, taken: false }];
-    let payload = [Bytes::from_static(b"a small one")];
-    for _ in 0..ENTRIES {
+    let payload = [payload];
+    for _ in 0..entries {
         let entry = NewEntry { payload: &payload, items: 1, owed: &owed };
         writer.append(&[entry], 1000, Durability::Written).unwrap();
     }
     let queue = account::Queue::new(journal, queue, weir_plan::Backlog::default());
     let share = Share::new(1 << 20, Instant::now());
     let account = Account::new("traces/shop".into(), Signal::Traces, share, Some(queue));
-    account.books.recover(ENTRIES);
+    account.books.recover(entries);
     Arc::new(account)
 }
 
@@ -146,6 +150,66 @@ async fn what_is_too_large_alone_is_given_up_whatever_was_taken_meanwhile() {
     tasks.shutdown().await;
 }
 
+/// Takes its time, and knows how much it was sent at once.
+#[derive(Debug, Default)]
+struct Slow {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Backend for Slow {
+    fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        Box::pin(async move {
+            let bytes: usize = bodies.iter().map(Bytes::len).sum();
+            let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            self.most.fetch_max(now, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.now.fetch_sub(bytes, Ordering::Relaxed);
+            Outcome::Delivered { rejected: 0, message: String::new() }
+        })
+    }
+}
+
+/// Entries that were written when there were fewer pipelines, or more memory.
+#[tokio::test(start_paused = true)]
+async fn what_is_larger_than_the_part_of_a_pipeline_is_paid_for_by_the_parts_of_all() {
+    const PIPELINES: usize = 6;
+    const PART: usize = 1 << 20;
+    let limits = Limits {
+        batch_bytes: 1 << 16,
+        in_flight_bytes: 16 << 20,
+        read_back_bytes: PART,
+        pieces: PIECES,
+        halves: 0,
+        samples: 0,
+        requests: 64,
+    };
+    for entry in [PART / 8, PART / 2 * 3, PIPELINES * PART] {
+        let (budget, read_back) = (Budget::new(64 << 20), Budget::new(PIPELINES * PART));
+        let common =
+            Common { limits, budget, read_back: read_back.clone(), store: None, clock: Clock::simulated(1000) };
+        let (backend, mut tasks) = (Arc::new(Slow::default()), JoinSet::new());
+        let accounts: Vec<_> = (0..PIPELINES).map(|_| with_entries(5, Bytes::from(vec![b'a'; entry]))).collect();
+        let mut pipelines = Vec::new();
+        for account in &accounts {
+            let sends_to = Arc::<Slow>::clone(&backend);
+            let (pipeline, delivery) = Pipeline::new("shop".into(), Arc::clone(account), sends_to, common.clone());
+            tasks.spawn(delivery);
+            pipelines.push(pipeline);
+        }
+        let all = async || {
+            while accounts.iter().any(|account| account.books.snapshot().pending > 0) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(120), all()).await.unwrap();
+        let sent = backend.most.load(Ordering::Relaxed);
+        assert!(sent <= PIPELINES * PART, "{sent} bytes at once, in entries of {entry}");
+        assert_eq!(read_back.used(), 0);
+        tasks.shutdown().await;
+    }
+}
+
 /// A pipeline's state, before its task runs.
 fn idle(account: Arc<Account>) -> Delivery {
     let limits = Limits {
@@ -167,6 +231,7 @@ fn idle(account: Arc<Account>) -> Delivery {
     let (stats, clock) = (Arc::new(Stats::new(Instant::now())), Clock::simulated(1000));
     let (budget, read_back) = (Budget::new(1 << 20), Budget::new(8 << 20));
     let halves = budget.within(HALVES);
+    let read_back = ReadBack::new(read_back, limits.read_back_bytes);
     let parts = Parts { crew, limits, budget, halves, read_back, stats, clock, store: None };
     Delivery::new(parts, mpsc::unbounded_channel().1)
 }

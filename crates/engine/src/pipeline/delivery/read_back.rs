@@ -1,0 +1,69 @@
+//! Room to read back what is in the journal.
+//!
+//! A pipeline has its part of it. What is larger, because there are many pipelines or because it was written with more
+//! memory than there is now, is paid for from the parts of all of them. It waits there for its turn, first come, first
+//! served: small reads of others cannot keep it out for ever. One that is larger than all parts together has all of them.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::budget::{Budget, OVERHEAD_BYTES, Permit};
+
+/// A turn that nobody asked for as long as this is not needed any more.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(in crate::pipeline) struct ReadBack {
+    own: Budget,
+    all: Budget,
+    /// What is too large for its own part waits for this.
+    turn: Option<Turn>,
+}
+
+struct Turn {
+    bytes: usize,
+    asked: Instant,
+    permit: Pin<Box<dyn Future<Output = Option<Permit>> + Send>>,
+}
+
+impl ReadBack {
+    /// A part of what all pipelines have.
+    pub(in crate::pipeline) fn new(all: Budget, part: usize) -> Self {
+        Self { own: all.within(part), all, turn: None }
+    }
+
+    pub(super) fn resize(&self, part: usize) {
+        self.own.resize(part);
+    }
+
+    /// Room for so many bytes, or for as many as there ever are. `None` when there is none now.
+    pub(super) fn take(&mut self, bytes: usize, now: Instant) -> Option<Permit> {
+        if bytes.saturating_add(OVERHEAD_BYTES) <= self.own.capacity() {
+            return self.own.try_take(bytes);
+        }
+        let most = self.all.capacity();
+        let bytes = bytes.min(most.saturating_sub(OVERHEAD_BYTES));
+        let mut turn = match self.turn.take() {
+            Some(turn) if (bytes..=most).contains(&turn.bytes) => turn,
+            _ => Turn { bytes, asked: now, permit: Box::pin(self.all.clone().take_in_turn(bytes)) },
+        };
+        turn.asked = now;
+        // Whoever asks looks again soon.
+        match turn.permit.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(permit) => permit,
+            Poll::Pending => {
+                self.turn = Some(turn);
+                None
+            }
+        }
+    }
+
+    /// Whether a turn is waited for. One that is not needed any more is given up: it would keep others waiting.
+    pub(super) fn waits(&mut self, now: Instant) -> bool {
+        self.turn.take_if(|turn| now.duration_since(turn.asked) > FORGOTTEN_AFTER);
+        self.turn.is_some()
+    }
+}
