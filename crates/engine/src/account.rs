@@ -26,7 +26,7 @@ pub(crate) struct Account {
     pub(crate) books: Books,
     pub(crate) share: Share,
     /// `None` when data is held in memory only.
-    pub(crate) queue: Option<Queue>,
+    pub(crate) queue: Option<JournalQueue>,
     /// Told when the queue may have something to take, and when a read of it is over.
     pub(crate) queue_filled: Notify,
     /// Bytes on their way into the queue: they count for its limit as if they were there.
@@ -43,7 +43,7 @@ pub(crate) struct Account {
 
 /// A pipeline's queue in the journal.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct JournalQueue {
     pub(crate) journal: Arc<Journal>,
     pub(crate) id: QueueId,
     limits: Mutex<weir_plan::Backlog>,
@@ -66,7 +66,7 @@ impl Drop for Room<'_> {
     }
 }
 
-impl Queue {
+impl JournalQueue {
     pub(crate) fn new(journal: Arc<Journal>, id: QueueId, limits: weir_plan::Backlog) -> Self {
         Self { journal, id, limits: Mutex::new(limits) }
     }
@@ -97,7 +97,7 @@ impl Queue {
 }
 
 impl Account {
-    pub(crate) fn new(id: String, signal: Signal, share: Share, queue: Option<Queue>) -> Self {
+    pub(crate) fn new(id: String, signal: Signal, share: Share, queue: Option<JournalQueue>) -> Self {
         let (books, queue_filled) = (Books::new(&id), Notify::new());
         Self {
             id,
@@ -188,7 +188,7 @@ impl Account {
 
     /// What the pipeline is owed on disk.
     pub(crate) fn backlog(&self) -> Backlog {
-        self.queue.as_ref().map(Queue::backlog).unwrap_or_default()
+        self.queue.as_ref().map(JournalQueue::backlog).unwrap_or_default()
     }
 
     /// Age of the oldest data in the backlog.

@@ -54,22 +54,22 @@ impl Funds {
 /// Bytes taken from a [`Budget`]; given back on drop.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    taken: Taken,
+    taken: Permits,
     budget: Budget,
 }
 
 /// Some bytes of a [`Permit`], which never change; given back on drop.
 #[derive(Debug)]
-pub(crate) struct Paid(#[expect(dead_code, reason = "held, not looked at")] Taken);
+pub(crate) struct Paid(#[expect(dead_code, reason = "held, not looked at")] Permits);
 
 /// The same bytes of a ledger, and of the pool that it is within.
 #[derive(Debug)]
-struct Taken {
+struct Permits {
     own: OwnedSemaphorePermit,
     pool: Option<OwnedSemaphorePermit>,
 }
 
-impl Taken {
+impl Permits {
     fn merge(&mut self, other: Self) {
         self.own.merge(other.own);
         if let (Some(pool), Some(other)) = (&mut self.pool, other.pool) {
@@ -145,7 +145,7 @@ impl Budget {
         Some(Permit { taken, budget: self.clone() })
     }
 
-    fn try_acquire(&self, bytes: usize) -> Option<Taken> {
+    fn try_acquire(&self, bytes: usize) -> Option<Permits> {
         let want = u32::try_from(bytes).ok()?;
         let acquire = |from: &Arc<Semaphore>| Arc::clone(from).try_acquire_many_owned(want).ok();
         let own = acquire(&self.room)?;
@@ -153,7 +153,7 @@ impl Budget {
             Some(pool) => Some(acquire(pool)?),
             None => None,
         };
-        Some(Taken { own, pool })
+        Some(Permits { own, pool })
     }
 
     /// Makes a part of a request, paid for before. Of a slice, whose bytes the request has paid for, that is what it costs
@@ -177,10 +177,10 @@ impl Budget {
     pub(crate) async fn take_in_turn(self, bytes: usize) -> Option<Permit> {
         let want = u32::try_from(bytes.saturating_add(OVERHEAD_BYTES)).ok()?;
         let own = Arc::clone(&self.room).acquire_many_owned(want).await.ok()?;
-        Some(Permit { taken: Taken { own, pool: None }, budget: self })
+        Some(Permit { taken: Permits { own, pool: None }, budget: self })
     }
 
-    async fn wait_for(&self, bytes: usize, patience: Duration) -> Option<Taken> {
+    async fn wait_for(&self, bytes: usize, patience: Duration) -> Option<Permits> {
         let _waiting = Waiting::enter(&self.waiting, self.max_waiting)?;
         let want = u32::try_from(bytes).ok().filter(|_| bytes <= self.capacity())?;
         let acquire = async {
@@ -190,7 +190,7 @@ impl Budget {
                 Some(pool) => Some(Arc::clone(pool).acquire_many_owned(want).await.ok()?),
                 None => None,
             };
-            Some(Taken { own, pool })
+            Some(Permits { own, pool })
         };
         tokio::time::timeout(patience, acquire).await.ok()?
     }
@@ -217,7 +217,7 @@ impl Permit {
         self.extend(extra)
     }
 
-    fn extend(&mut self, extra: Option<Taken>) -> bool {
+    fn extend(&mut self, extra: Option<Permits>) -> bool {
         let is_there = extra.is_some();
         extra.into_iter().for_each(|extra| self.taken.merge(extra));
         is_there

@@ -25,7 +25,7 @@ use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse, Shortage};
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::receive::BySignal;
-use crate::rules::{Delta, Processed, Removed, Rules, Taken};
+use crate::rules::{Conversion, Delta, Processed, Removed, Rules};
 use crate::settings::{Copies, LAST_ANSWERS, PIECE_BYTES};
 use crate::store::Store;
 use receipt::{Offer, Receipt, retry_after};
@@ -292,12 +292,12 @@ impl Intake {
     fn offer(&self, prepared: Vec<Prepared>, mut paid: Option<Permit>) -> Receipt<'_> {
         let ticket = Arc::new(Ticket::default());
         let offer = |prepared: Prepared| {
-            let Prepared { pipeline, pieces, removed, taken } = prepared;
+            let Prepared { pipeline, pieces, removed, conversion } = prepared;
             let mut pay = || paid.as_mut().and_then(|paid| paid.pay(PIECE_BYTES));
             let for_itself = if pieces.is_empty() { pay() } else { None };
             let claim = |piece| Obligation::paid(piece, pay(), &ticket, &pipeline.account);
             let claims = pieces.into_iter().map(claim).collect();
-            Offer { pipeline, claims, removed, taken, reliance: None, _paid: for_itself }
+            Offer { pipeline, claims, removed, conversion, reliance: None, _paid: for_itself }
         };
         let offers: Vec<_> = prepared.into_iter().map(offer).collect();
         // Only now: a pipeline must not finish the first claim while the ticket does not know of the last.
@@ -319,15 +319,15 @@ struct Prepared {
     pipeline: Arc<Pipeline>,
     pieces: Vec<(Bytes, u64)>,
     removed: Vec<Removed>,
-    taken: Option<Taken>,
+    conversion: Option<Conversion>,
 }
 
 impl Prepared {
     fn new(route: &Route, processed: Processed, cuts: &mut Cuts<'_>) -> Result<Self, Unprepared> {
-        let Processed { body, items, removed, taken } = processed;
-        cuts.purse = cuts.purse.holding(taken.as_ref().map_or(0, Taken::bytes));
+        let Processed { body, items, removed, conversion } = processed;
+        cuts.purse = cuts.purse.holding(conversion.as_ref().map_or(0, Conversion::bytes));
         let pieces = if items > 0 { cuts.pieces(body, items)? } else { Vec::new() };
-        Ok(Self { pipeline: Arc::clone(&route.pipeline), pieces, removed, taken })
+        Ok(Self { pipeline: Arc::clone(&route.pipeline), pieces, removed, conversion })
     }
 }
 

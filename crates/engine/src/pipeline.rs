@@ -106,7 +106,7 @@ impl Stats {
 
 /// What a pipeline's task can be told.
 #[derive(Debug)]
-enum Command {
+enum Instruction {
     /// Deliver this.
     Take(Arc<Obligation>),
     /// So many bytes more are held than the share has room for: the oldest make room.
@@ -128,7 +128,7 @@ pub(crate) struct Pipeline {
     pub(crate) stats: Arc<Stats>,
     batch_bytes: Arc<AtomicUsize>,
     clock: Clock,
-    inbox: mpsc::UnboundedSender<Command>,
+    inbox: mpsc::UnboundedSender<Instruction>,
 }
 
 /// What pipelines have in common.
@@ -177,7 +177,7 @@ impl Pipeline {
     /// The same pipeline with another backend.
     pub(crate) fn sending_to(&self, exporter_id: String, backend: Arc<dyn Backend>) -> Self {
         // A task that has ended sends nothing.
-        let _ = self.inbox.send(Command::SendTo(backend));
+        let _ = self.inbox.send(Instruction::SendTo(backend));
         Self {
             exporter_id,
             account: Arc::clone(&self.account),
@@ -192,7 +192,7 @@ impl Pipeline {
     pub(crate) fn adjust(&self, limits: Limits) {
         self.batch_bytes.store(limits.batch_bytes, Ordering::Relaxed);
         // As above.
-        let _ = self.inbox.send(Command::Adjust(limits));
+        let _ = self.inbox.send(Instruction::Adjust(limits));
     }
 
     /// The largest piece it takes.
@@ -212,8 +212,8 @@ impl Pipeline {
 
     /// Gives the pipeline something to deliver.
     pub(crate) fn take(&self, obligation: Arc<Obligation>) {
-        if let Err(lost) = self.inbox.send(Command::Take(obligation))
-            && let Command::Take(obligation) = lost.0
+        if let Err(lost) = self.inbox.send(Instruction::Take(obligation))
+            && let Instruction::Take(obligation) = lost.0
         {
             // The task is gone, which only happens at the end of a shutdown: the client must keep the data.
             obligation.withdraw();
@@ -223,12 +223,12 @@ impl Pipeline {
     /// Asks for the room in the share that new data took.
     pub(crate) fn evict(&self, bytes: usize) {
         // A task that has ended holds nothing.
-        let _ = self.inbox.send(Command::Evict(bytes));
+        let _ = self.inbox.send(Instruction::Evict(bytes));
     }
 
     /// Asks the task to finish by `deadline`.
     pub(crate) fn drain(&self, deadline: Instant) {
-        let _ = self.inbox.send(Command::Drain(deadline));
+        let _ = self.inbox.send(Instruction::Drain(deadline));
     }
 
     /// Age of the oldest item not finished, in memory or on disk.

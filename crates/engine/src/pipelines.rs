@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use weir_enrich::{Enricher, StaticPods};
 use weir_plan::{Plan, Protocol};
 
-use crate::account::{Account, Queue};
+use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
 use crate::books::Snapshot;
 use crate::budget::Budget;
@@ -374,7 +374,7 @@ pub(crate) fn account(
     epoch: Instant,
 ) -> Arc<Account> {
     let id = store::queue_name(planned);
-    let queue = journal.map(|journal| Queue::new(Arc::clone(journal), journal.queue(&id), planned.backlog));
+    let queue = journal.map(|journal| JournalQueue::new(Arc::clone(journal), journal.queue(&id), planned.backlog));
     Arc::new(Account::new(id, planned.signal, Share::new(division.share, epoch), queue))
 }
 

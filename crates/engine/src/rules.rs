@@ -82,9 +82,9 @@ pub(crate) struct Memory<'a> {
     pub(crate) bytes: usize,
 }
 
-/// A conversion. It is taken back unless somebody [keeps](Taken::keep) it: then the client will send the request again.
+/// A conversion. It is taken back unless somebody [keeps](Conversion::keep) it: then the client will send the request again.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Conversion {
     converter: Arc<Mutex<Converter>>,
     undo: Option<Undo>,
     reliance: Option<Reliance>,
@@ -102,7 +102,7 @@ pub(crate) struct Processed {
     pub(crate) items: u64,
     pub(crate) removed: Vec<Removed>,
     /// To be kept once the request is accepted.
-    pub(crate) taken: Option<Taken>,
+    pub(crate) conversion: Option<Conversion>,
 }
 
 /// Items that were removed from a request on the user's request.
@@ -165,12 +165,12 @@ impl Rules {
         let mut work = Work { body, made: None, items, removed: Vec::new(), permit, purse };
         self.transform(&mut work, most, limits)?;
         self.filter(&mut work, &Limits { max_growth: 0, ..limits })?;
-        let taken = match &self.delta {
+        let conversion = match &self.delta {
             Some(delta) => delta.convert(&mut work, unix_nanos)?,
             None => None,
         };
         let Work { body, made, items, removed, permit, purse: _ } = work;
-        Ok(Processed { body: paid(body, made, permit), items, removed, taken })
+        Ok(Processed { body: paid(body, made, permit), items, removed, conversion })
     }
 
     /// Memory for what conditions and statements calculate, given back when they are done.
@@ -371,7 +371,7 @@ impl Delta {
         self.series.load(Ordering::Relaxed)
     }
 
-    fn convert(&self, work: &mut Work<'_>, unix_nanos: u64) -> Result<Option<Taken>, Shortage> {
+    fn convert(&self, work: &mut Work<'_>, unix_nanos: u64) -> Result<Option<Conversion>, Shortage> {
         let purse = work.purse.holding(work.permit.bytes());
         let mut permit = purse.take(0)?;
         let mut shortage = Shortage::Passing;
@@ -390,11 +390,11 @@ impl Delta {
         permit.shrink_to(undo.bytes());
         work.remove(Removed::new("temporality", counts.dropped.total()));
         let (converter, total) = (Arc::clone(&self.converter), Arc::clone(&self.counts));
-        Ok(Some(Taken { converter, undo: Some(undo), reliance, permit, converted: counts, counts: total }))
+        Ok(Some(Conversion { converter, undo: Some(undo), reliance, permit, converted: counts, counts: total }))
     }
 }
 
-impl Taken {
+impl Conversion {
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> usize {
         self.permit.bytes()
@@ -408,7 +408,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Conversion {
     fn drop(&mut self) {
         let Some(undo) = self.undo.take() else { return };
         let undone = self.converter.lock().unwrap_or_else(PoisonError::into_inner).undo(undo);

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use weir_journal::{DamageReport, Durability, Fs, Journal, Options, Recovery};
 use weir_plan::Signal;
 
-use crate::account::{Account, Queue};
+use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
 use crate::histogram::Histogram;
 use crate::obligation::Deposit;
@@ -185,12 +185,12 @@ pub(crate) struct Store {
     pub(crate) recovered: Recovered,
     /// Everybody who is owed something, pipelines that are not configured included.
     pub(crate) accounts: Arc<Accounts>,
-    inbox: mpsc::UnboundedSender<Command>,
+    inbox: mpsc::UnboundedSender<Job>,
 }
 
 /// What the writer can be told.
 #[derive(Debug)]
-enum Command {
+enum Job {
     /// Put these pieces of one request on disk.
     Put(Vec<Deposit>),
     /// Write down what is known, and end.
@@ -257,8 +257,8 @@ impl Store {
         self.stats.inside.fetch_add(bytes, Ordering::AcqRel);
         let inside = Arc::new(Inside { stats: Arc::clone(&self.stats), bytes });
         deposits.iter_mut().for_each(|deposit| deposit.inside = Some(Arc::clone(&inside)));
-        if let Err(lost) = self.inbox.send(Command::Put(deposits))
-            && let Command::Put(deposits) = lost.0
+        if let Err(lost) = self.inbox.send(Job::Put(deposits))
+            && let Job::Put(deposits) = lost.0
         {
             // The writer is gone, which only happens at the end of a shutdown: the clients must keep the data.
             deposits.iter().for_each(|deposit| deposit.obligation.withdraw());
@@ -268,7 +268,7 @@ impl Store {
     /// Ends the writer once it has done what it was told before.
     pub(crate) fn close(&self) {
         // One that has ended by itself was reported.
-        let _ = self.inbox.send(Command::Close);
+        let _ = self.inbox.send(Job::Close);
     }
 
     /// Whether the disk took what it was given last, or may be tried again.
@@ -354,7 +354,7 @@ fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &Accounts
                  a day, in case the pipeline returns"
             );
         }
-        let queue = Queue::of_orphan(Arc::clone(journal), id);
+        let queue = JournalQueue::of_orphan(Arc::clone(journal), id);
         // Another kind of queue is of another version of Weir; nothing of it is sent, so its signal does not matter.
         let of = |signal: &Signal| name.strip_prefix(signal.name()).is_some_and(|rest| rest.starts_with('/'));
         let signal = Signal::ALL.into_iter().find(of).unwrap_or(Signal::Traces);

@@ -11,7 +11,7 @@ use crate::Converted;
 use crate::counts::Counts;
 use crate::identity::Common;
 use crate::point::{self, Kind, Point};
-use crate::series::{Observation, Store, Traces};
+use crate::series::{Observation, SeriesTable, Traces};
 use crate::undo::{Step, Undo};
 
 const AGGREGATION_TEMPORALITY: u32 = 2;
@@ -31,38 +31,38 @@ const SCRATCH: usize = 8;
 const LEAST_SCRATCH: usize = 16 << 10;
 
 pub(crate) fn convert<'a>(
-    store: &mut Store,
+    table: &mut SeriesTable,
     request: &'a [u8],
     now: u64,
     room: Room<'_>,
 ) -> Result<Converted<'a>, NoRoom> {
-    store.set_now(now);
-    store.conversion += 1;
+    table.set_now(now);
+    table.conversion += 1;
     let rewriter = Rewriter::new(request);
     let (counts, traces) = (Counts::default(), Traces::default());
-    let mut pass = Pass { request, store, room, scratch: 0, rewriter, counts, traces };
+    let mut pass = Pass { request, table, room, scratch: 0, rewriter, counts, traces };
     let done = pass.request();
-    let Pass { store, mut room, rewriter, counts, traces: Traces { steps, relies_until }, .. } = pass;
+    let Pass { table, mut room, rewriter, counts, traces: Traces { steps, relies_until }, .. } = pass;
     let made = done.and_then(|()| match rewriter.is_changed() {
         true => rewriter.finish(&mut room).map(Cow::Owned),
         false => Ok(Cow::Borrowed(request)),
     });
     match made {
         Ok(request) => {
-            let reliance = (relies_until > 0).then(|| store.conversions.rely_on(relies_until));
-            let undo = Undo { steps, open: store.conversions.open(store.conversion) };
+            let reliance = (relies_until > 0).then(|| table.conversions.rely_on(relies_until));
+            let undo = Undo { steps, open: table.conversions.open(table.conversion) };
             Ok(Converted { request, counts, undo, reliance })
         }
         Err(no_room) => {
-            store.undo(steps);
+            table.undo(steps);
             Err(no_room)
         }
     }
 }
 
-struct Pass<'a, 'store, 'room> {
+struct Pass<'a, 'table, 'room> {
     request: &'a [u8],
-    store: &'store mut Store,
+    table: &'table mut SeriesTable,
     room: Room<'room>,
     /// Bytes taken for what is calculated.
     scratch: usize,
@@ -191,13 +191,13 @@ impl<'a> Pass<'a, '_, '_> {
         }
         let id = common.series(&point, &value);
         // Without a time, the order in which points come has to do.
-        let time = if point.time == 0 { self.store.now } else { point.time };
+        let time = if point.time == 0 { self.table.now } else { point.time };
         let observation = Observation { start: point.start, time, value };
         let steps = self.traces.steps.len();
         // Two at most: the point, and what its series was owed.
         self.room.reserve(&mut self.traces.steps, 2)?;
-        let delta = self.store.advance(id, observation, &mut self.counts, &mut self.traces);
-        self.store.forget(&mut self.counts.forgotten);
+        let delta = self.table.advance(id, observation, &mut self.counts, &mut self.traces);
+        self.table.forget(&mut self.counts.forgotten);
         self.room.take(self.traces.steps[steps..].iter().map(Step::heap_bytes).sum())?;
         let Some((start, delta)) = delta else { return Ok(false) };
         // What comes behind it in the data has its place already, but this may be longer than what it was.

@@ -43,7 +43,7 @@ pub use snapshot::SnapshotError;
 pub use undo::{Undo, Undone};
 use weir_otlp::{NoRoom, Room};
 
-use crate::series::Store;
+use crate::series::SeriesTable;
 
 /// What a converter may remember.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Default for Limits {
 /// The last point of every series, and what to make of the next one.
 #[derive(Debug)]
 pub struct Converter {
-    store: Store,
+    table: SeriesTable,
 }
 
 /// A request after conversion.
@@ -85,7 +85,7 @@ impl Converter {
     /// A converter that knows no series. `now` is in nanoseconds since the Unix epoch, like all times here: a series
     /// that started later is a new one, and its first point is a delta already.
     pub fn new(limits: Limits, now: u64) -> Self {
-        Self { store: Store::new(limits, now) }
+        Self { table: SeriesTable::new(limits, now) }
     }
 
     /// Converts the cumulative sums and histograms of a valid request to delta temporality, with as much memory as there
@@ -108,7 +108,7 @@ impl Converter {
         now: u64,
         pay: &mut dyn FnMut(usize) -> bool,
     ) -> Result<Converted<'a>, NoRoom> {
-        convert::convert(&mut self.store, request, now, Room::new(pay))
+        convert::convert(&mut self.table, request, now, Room::new(pay))
     }
 
     /// Takes back the conversion of a request that was refused in the end, so that the client can send it again
@@ -116,37 +116,37 @@ impl Converter {
     /// delta is owed, and added to its next one.
     pub fn undo(&mut self, undo: Undo) -> Undone {
         let Undo { steps, open } = undo;
-        let undone = self.store.undo(steps);
+        let undone = self.table.undo(steps);
         open.take_back();
         undone
     }
 
     /// From now on, what is remembered takes at most `bytes`; what had to be forgotten for that.
     pub fn set_max_bytes(&mut self, bytes: usize) -> Forgotten {
-        self.store.limits.max_bytes = bytes;
+        self.table.limits.max_bytes = bytes;
         let mut forgotten = Forgotten::default();
-        self.store.forget(&mut forgotten);
+        self.table.forget(&mut forgotten);
         forgotten
     }
 
     /// Knows no series any more, like one that is new.
     pub fn begin_anew(&mut self, now: u64) {
-        *self = Self::new(self.store.limits, now);
+        *self = Self::new(self.table.limits, now);
     }
 
     /// Series remembered.
     pub fn series(&self) -> usize {
-        self.store.len()
+        self.table.len()
     }
 
     /// Bytes that they take, after a conversion at most `Limits::max_bytes` (DELTA-3).
     pub fn bytes(&self) -> usize {
-        self.store.bytes()
+        self.table.bytes()
     }
 
     /// Whether every conversion stands or was taken back.
     pub fn is_decided(&self) -> bool {
-        !self.store.conversions.any_open(u64::MAX)
+        !self.table.conversions.any_open(u64::MAX)
     }
 
     /// All that is remembered, for [`Converter::restore`] in the next process. To be taken when everything
@@ -163,7 +163,7 @@ impl Converter {
     /// # Errors
     /// What `out` says, or [`io::ErrorKind::OutOfMemory`] when `pay` has no room.
     pub fn write_snapshot(&self, out: &mut dyn io::Write, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<()> {
-        snapshot::write(&self.store, out, pay)
+        snapshot::write(&self.table, out, pay)
     }
 
     /// A converter that goes on where `snapshot` was taken; series not seen for longer than `Limits::max_staleness` are
@@ -173,6 +173,6 @@ impl Converter {
     /// # Errors
     /// [`SnapshotError`] when the bytes are damaged or not a snapshot of this version.
     pub fn restore(snapshot: &[u8], limits: Limits, now: u64) -> Result<Self, SnapshotError> {
-        Ok(Self { store: snapshot::decode(snapshot, limits, now)? })
+        Ok(Self { table: snapshot::decode(snapshot, limits, now)? })
     }
 }

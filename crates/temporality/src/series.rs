@@ -86,7 +86,7 @@ pub(crate) struct Observation {
 
 /// All series, the least recently seen one first.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct SeriesTable {
     pub(crate) limits: Limits,
     pub(crate) series: LinkedHashMap<SeriesId, Series, BuildIdHasher>,
     /// Deltas that were not delivered, of series that are in `series`.
@@ -104,7 +104,7 @@ pub(crate) struct Store {
     pub(crate) conversions: Conversions,
 }
 
-impl Store {
+impl SeriesTable {
     pub(crate) fn new(limits: Limits, now: u64) -> Self {
         Self {
             limits,

@@ -22,7 +22,7 @@ use crate::counts::Forgotten;
 use crate::exponential::Exponential;
 use crate::histogram::Histogram;
 use crate::identity::SeriesId;
-use crate::series::{Series, Store};
+use crate::series::{Series, SeriesTable};
 use crate::value::Value;
 
 const MAGIC: &[u8] = b"WTMP";
@@ -50,35 +50,35 @@ const SERIES_BYTES: usize = 512;
 const BUCKET_BYTES: usize = 8;
 
 /// Writes one series after the other, so that no more than one is in memory a second time. `pay` gives that.
-pub(crate) fn write(store: &Store, out: &mut dyn Write, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<()> {
-    let largest = store.series.iter().map(|(id, series)| most_bytes(store, *id, series)).max();
+pub(crate) fn write(table: &SeriesTable, out: &mut dyn Write, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<()> {
+    let largest = table.series.iter().map(|(id, series)| most_bytes(table, *id, series)).max();
     if !pay(largest.unwrap_or(SERIES_BYTES)) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
     // The checksum stands before what it is of.
     let mut hash = XxHash3_128::new();
-    write_body(store, &mut |piece| {
+    write_body(table, &mut |piece| {
         hash.write(piece);
         Ok(())
     })?;
     out.write_all(MAGIC)?;
     out.write_all(&[VERSION])?;
     out.write_all(&hash.finish_128().to_le_bytes())?;
-    write_body(store, &mut |piece| out.write_all(piece))
+    write_body(table, &mut |piece| out.write_all(piece))
 }
 
 /// What a series takes at most when it is written.
-fn most_bytes(store: &Store, id: SeriesId, series: &Series) -> usize {
-    let owed = store.owed.get(&id).map_or(0, Value::heap_bytes);
+fn most_bytes(table: &SeriesTable, id: SeriesId, series: &Series) -> usize {
+    let owed = table.owed.get(&id).map_or(0, Value::heap_bytes);
     SERIES_BYTES + BUCKET_BYTES * (series.value.heap_bytes() + owed)
 }
 
-fn write_body(store: &Store, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+fn write_body(table: &SeriesTable, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let mut known_from = Encoder::default();
-    known_from.fixed64(1, store.known_from);
+    known_from.fixed64(1, table.known_from);
     out(&known_from.into_bytes())?;
-    for (id, series) in &store.series {
-        let mut piece = Encoder::with_capacity(most_bytes(store, *id, series));
+    for (id, series) in &table.series {
+        let mut piece = Encoder::with_capacity(most_bytes(table, *id, series));
         let open = piece.open(2, 64);
         let [low, high] = halves(id.0);
         piece.fixed64(1, low);
@@ -86,7 +86,7 @@ fn write_body(store: &Store, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io
         piece.fixed64(3, series.time);
         piece.fixed64(4, series.seen);
         encode_value(5, &series.value, &mut piece);
-        if let Some(owed) = store.owed.get(id) {
+        if let Some(owed) = table.owed.get(id) {
             encode_value(6, owed, &mut piece);
         }
         piece.close(open);
@@ -95,7 +95,7 @@ fn write_body(store: &Store, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io
     Ok(())
 }
 
-pub(crate) fn decode(snapshot: &[u8], limits: Limits, now: u64) -> Result<Store, SnapshotError> {
+pub(crate) fn decode(snapshot: &[u8], limits: Limits, now: u64) -> Result<SeriesTable, SnapshotError> {
     let rest = snapshot.strip_prefix(MAGIC).ok_or(SnapshotError::Magic)?;
     let (version, rest) = rest.split_first().ok_or(SnapshotError::Checksum)?;
     if *version != VERSION {
@@ -106,18 +106,18 @@ pub(crate) fn decode(snapshot: &[u8], limits: Limits, now: u64) -> Result<Store,
         return Err(SnapshotError::Checksum);
     }
     let body = Message::request(body);
-    let mut store = Store::new(limits, now);
-    store.known_from = body.fixed64(1);
+    let mut table = SeriesTable::new(limits, now);
+    table.known_from = body.fixed64(1);
     for message in body.messages(2) {
         let id = SeriesId(u128::from(message.fixed64(2)) << 64 | u128::from(message.fixed64(1)));
         // Seen later than now is seen by a clock that has been set back since.
         let seen = message.fixed64(4).min(now);
         let value = message.message(5).map_or(Value::Zero, decode_value);
         let series = Series { time: message.fixed64(3), value, seen, conversion: 0 };
-        store.put_back(id, series, message.message(6).map(decode_value));
-        store.forget(&mut Forgotten::default());
+        table.put_back(id, series, message.message(6).map(decode_value));
+        table.forget(&mut Forgotten::default());
     }
-    Ok(store)
+    Ok(table)
 }
 
 fn halves(id: u128) -> [u64; 2] {

@@ -11,11 +11,11 @@ mod data_dir;
 mod journal;
 mod limits;
 mod logging;
+mod preview;
 mod proxy;
 mod run;
 mod security;
 mod state;
-mod trial;
 mod watch;
 
 use std::io::{self, Write};
@@ -48,7 +48,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::check(&args),
         Command::Convert(args) => convert::convert(&args),
-        Command::Try(args) => trial::run(&args),
+        Command::Try(args) => preview::run(&args),
         Command::Journal(args) => journal::run(&args),
         Command::Sink(args) => {
             limits::raise_file_limit();

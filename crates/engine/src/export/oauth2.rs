@@ -45,14 +45,14 @@ trait Issuer: Send + Sync + fmt::Debug {
 /// The tokens of one backend.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    store: Arc<Store>,
+    store: Arc<TokenCache>,
     /// At most one at a time; it ends with the value.
     early: Mutex<JoinSet<()>>,
 }
 
 /// What refreshes and requests share.
 #[derive(Debug)]
-struct Store {
+struct TokenCache {
     /// Named in the log.
     pipeline: String,
     issuer: Box<dyn Issuer>,
@@ -84,7 +84,7 @@ impl Tokens {
     }
 
     fn from(pipeline: String, issuer: Box<dyn Issuer>) -> Self {
-        let store = Store { pipeline, issuer, state: Mutex::default(), turn: tokio::sync::Mutex::default() };
+        let store = TokenCache { pipeline, issuer, state: Mutex::default(), turn: tokio::sync::Mutex::default() };
         Self { store: Arc::new(store), early: Mutex::default() }
     }
 
@@ -119,7 +119,7 @@ impl Tokens {
     }
 }
 
-impl Store {
+impl TokenCache {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

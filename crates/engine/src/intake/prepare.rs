@@ -138,7 +138,7 @@ impl Enriched {
         let purse = if self.has(&body) { purse } else { purse.holding(body.len()) };
         let mut processed = match rules {
             Some(rules) if items > 0 => rules.apply(body, items, purse, self.unix_nanos)?,
-            _ => Processed { body, items, removed: Vec::new(), taken: None },
+            _ => Processed { body, items, removed: Vec::new(), conversion: None },
         };
         if noise > 0 {
             processed.removed.push(Removed::new("istio_noise", noise));

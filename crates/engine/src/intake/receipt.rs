@@ -13,7 +13,7 @@ use super::{Intake, Obstacle, Verdict};
 use crate::budget::Paid;
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
-use crate::rules::{Removed, Taken};
+use crate::rules::{Conversion, Removed};
 use crate::store::Store;
 
 /// What refused clients are asked to wait at least; as much again is added at random so that they do not return at once.
@@ -43,7 +43,7 @@ pub(super) struct Offer {
     /// What its rules removed.
     pub(super) removed: Vec<Removed>,
     /// What its rules remember of the request.
-    pub(super) taken: Option<Taken>,
+    pub(super) conversion: Option<Conversion>,
     /// What else has to be accepted first, since points were left out because of it.
     pub(super) reliance: Option<Reliance>,
     /// For the offer itself where there are no claims.
@@ -52,16 +52,16 @@ pub(super) struct Offer {
 
 impl Offer {
     fn is_unsettled(&self) -> bool {
-        self.taken.is_some() || !self.removed.is_empty()
+        self.conversion.is_some() || !self.removed.is_empty()
     }
 
     /// It is known what becomes of the claims. Of a request that is refused, what was delivered here all the same must not
     /// be converted again when it returns.
     fn decide(&mut self) {
-        if let Some(taken) = self.taken.take()
+        if let Some(conversion) = self.conversion.take()
             && !self.claims.iter().any(|claim| claim.was_withdrawn())
         {
-            self.reliance = taken.keep();
+            self.reliance = conversion.keep();
         }
     }
 

@@ -82,7 +82,7 @@ impl Stored {
 
     /// Whether the queue still remembers it: an entry is given up with all of its parts.
     pub(super) fn is_owed(&self, account: &Account) -> bool {
-        let owed = |queue: &crate::account::Queue| queue.journal.is_owed(queue.id, &self.lease.entry);
+        let owed = |queue: &crate::account::JournalQueue| queue.journal.is_owed(queue.id, &self.lease.entry);
         account.queue.as_ref().is_some_and(owed)
     }
 

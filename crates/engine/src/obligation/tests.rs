@@ -4,7 +4,7 @@ use weir_journal::{Durability, Fs, Journal, NewEntry, Options, Owed, Writer};
 use weir_testkit::SimFs;
 
 use super::*;
-use crate::account::Queue;
+use crate::account::JournalQueue;
 use crate::books::DropReason;
 use crate::share::Share;
 
@@ -19,7 +19,7 @@ fn on_disk() -> (Arc<Ticket>, Arc<Account>, Writer) {
     let fs: Arc<dyn Fs> = Arc::new(SimFs::new(1));
     let (writer, journal, _) = weir_journal::open(fs, Options { segment_bytes: 1 << 20, seed: 1 }).unwrap();
     let id = journal.queue("traces/backend");
-    let queue = Queue::new(journal, id, weir_plan::Backlog::default());
+    let queue = JournalQueue::new(journal, id, weir_plan::Backlog::default());
     let share = Share::new(100_000, tokio::time::Instant::now());
     (Arc::default(), Arc::new(Account::new("backend".into(), Signal::Traces, share, Some(queue))), writer)
 }

@@ -46,7 +46,7 @@ const LOOK_AGAIN: u32 = 2;
 
 /// What a backend made of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Feedback {
     /// Taken, or refused for good: it was worked on.
     Taken,
     /// It asked to try again.
@@ -80,13 +80,13 @@ enum Phase {
     SlowStart,
     Steady,
     /// The limit was cut, to see whether that helps.
-    Trial(Trial),
+    Experiment(Experiment),
     /// A quarter of the limit is tried, to see what the backend shows without much load.
-    Look(Trial),
+    Look(Experiment),
 }
 
 #[derive(Debug)]
-struct Trial {
+struct Experiment {
     /// Requests that were under way before the cut ...
     from: usize,
     /// ... and how many times as much as in calm each of them cost.
@@ -127,11 +127,11 @@ impl Concurrency {
         &mut self,
         sent: Instant,
         now: Instant,
-        verdict: Verdict,
+        feedback: Feedback,
         in_flight_when_sent: usize,
         bytes: usize,
     ) {
-        if verdict == Verdict::Taken {
+        if feedback == Feedback::Taken {
             self.failures = 0;
             self.taken_at = Some(now);
         } else {
@@ -144,7 +144,7 @@ impl Concurrency {
             return;
         }
         let latency = now.saturating_duration_since(sent);
-        self.window.add(latency, verdict, in_flight_when_sent, bytes);
+        self.window.add(latency, feedback, in_flight_when_sent, bytes);
         if self.window.answers >= self.answers_wanted() && self.has_seen_the_slow(now) {
             self.judge();
             self.opened = Some(now);
@@ -192,9 +192,9 @@ impl Concurrency {
         // One answer that came very late is not waited for for long.
         self.round_trip = window.longest.max(self.round_trip / 2);
         match std::mem::replace(&mut self.phase, Phase::Steady) {
-            Phase::Look(trial) => self.look(trial, window),
-            Phase::Trial(trial) => self.compare(trial, &window),
-            Phase::SlowStart | Phase::Steady if window.is_congested(&self.calm) => self.begin_trial(&window),
+            Phase::Look(experiment) => self.look(experiment, window),
+            Phase::Experiment(experiment) => self.compare(experiment, &window),
+            Phase::SlowStart | Phase::Steady if window.is_congested(&self.calm) => self.begin_experiment(&window),
             phase => {
                 self.calm.learn(&window);
                 if window.used >= self.limit {
@@ -210,7 +210,7 @@ impl Concurrency {
             self.phase = Phase::SlowStart;
             self.limit = (self.limit * 2).min(self.max);
         } else if self.look_in == 0 && self.limit > 1 {
-            self.phase = Phase::Look(Trial::new(self.limit, window.cost(&self.calm)));
+            self.phase = Phase::Look(Experiment::new(self.limit, window.cost(&self.calm)));
             self.limit = (self.limit / 4).max(1);
         } else {
             self.limit = (self.limit + 1).min(self.max);
@@ -218,48 +218,48 @@ impl Concurrency {
     }
 
     /// What the window at a quarter of the limit says.
-    fn look(&mut self, trial: Trial, window: Window) {
-        let helped = trial.helped(&window, &self.calm, self.limit);
+    fn look(&mut self, experiment: Experiment, window: Window) {
+        let helped = experiment.helped(&window, &self.calm, self.limit);
         self.look_in = if helped { LOOK_AGAIN } else { LOOK_EVERY };
-        self.limit = if helped { cut(trial.from) } else { trial.from };
+        self.limit = if helped { cut(experiment.from) } else { experiment.from };
         // Fewer taken with less load: that is not calm but a change, and the next window will show it.
         if !window.has_fewer(&self.calm) {
             self.calm.update(window);
         }
     }
 
-    fn begin_trial(&mut self, window: &Window) {
+    fn begin_experiment(&mut self, window: &Window) {
         let from = window.used.clamp(1, self.limit);
         self.limit = cut(from);
         // Of a backend of which nothing is known the answer is wanted at once.
         while self.calm.is_unknown() && ratio(from, self.limit) < DEEP && self.limit > 1 {
             self.limit = cut(self.limit);
         }
-        self.phase = Phase::Trial(Trial::new(from, window.cost(&self.calm)));
+        self.phase = Phase::Experiment(Experiment::new(from, window.cost(&self.calm)));
     }
 
     /// What the window after a cut says about its cause.
-    fn compare(&mut self, mut trial: Trial, window: &Window) {
-        trial.since.pool(window);
+    fn compare(&mut self, mut experiment: Experiment, window: &Window) {
+        experiment.since.pool(window);
         // More than all of the cost cannot go away.
-        let helped = trial.helped(window, &self.calm, self.limit) || window.cost(&self.calm) < NO_COST;
+        let helped = experiment.helped(window, &self.calm, self.limit) || window.cost(&self.calm) < NO_COST;
         if helped && !window.is_congested(&self.calm) {
             self.calm.learn(window);
-        } else if ratio(trial.from, self.limit) < DEEP && self.limit > 1 {
+        } else if ratio(experiment.from, self.limit) < DEEP && self.limit > 1 {
             self.limit = cut(self.limit);
-            self.phase = Phase::Trial(trial);
+            self.phase = Phase::Experiment(experiment);
         } else if helped {
-            self.begin_trial(window);
+            self.begin_experiment(window);
         } else {
-            self.calm.replace(trial.since);
-            self.limit = trial.from;
+            self.calm.replace(experiment.since);
+            self.limit = experiment.from;
             self.phase = Phase::SlowStart;
             self.look_in = LOOK_AGAIN;
         }
     }
 }
 
-impl Trial {
+impl Experiment {
     fn new(from: usize, cost: f64) -> Self {
         Self { from, cost, since: Window::default() }
     }

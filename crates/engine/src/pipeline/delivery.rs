@@ -26,9 +26,9 @@ use super::flight::{Crew, Landed, room_for};
 use super::isolation::{Suspicion, Traffic};
 use super::pace::{self, Pace};
 use super::parked::{Batch, Parked};
-use super::queue::{Piece, Queue};
+use super::queue::{Piece, SendQueue};
 use super::retry_budget::RetryBudget;
-use super::{Command, Limits, State, Stats};
+use super::{Instruction, Limits, State, Stats};
 use crate::account::Account;
 use crate::books::{DropReason, Fate};
 use crate::budget::{Budget, Permit};
@@ -80,7 +80,7 @@ pub(super) struct Parts {
 pub(super) struct Delivery {
     parts: Parts,
     size: RequestSize,
-    queue: Queue,
+    queue: SendQueue,
     parked: Parked,
     pace: Pace,
     concurrency: Concurrency,
@@ -116,7 +116,7 @@ pub(super) struct Delivery {
     /// The backlog's turn is next, if there is live data as well.
     backlog_next: bool,
     draining: Option<Instant>,
-    commands: mpsc::UnboundedReceiver<Command>,
+    commands: mpsc::UnboundedReceiver<Instruction>,
 }
 
 struct Flight {
@@ -142,11 +142,11 @@ enum Departure {
 }
 
 impl Delivery {
-    pub(super) fn new(parts: Parts, commands: mpsc::UnboundedReceiver<Command>) -> Self {
+    pub(super) fn new(parts: Parts, commands: mpsc::UnboundedReceiver<Instruction>) -> Self {
         let size = RequestSize::new(parts.limits.batch_bytes);
         Self {
             size,
-            queue: Queue::default(),
+            queue: SendQueue::default(),
             parked: Parked::default(),
             pace: Pace::default(),
             concurrency: Concurrency::new(parts.limits.requests),
@@ -242,24 +242,24 @@ impl Delivery {
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn obey(&mut self, command: Instruction) {
         match command {
-            Command::Take(obligation) => {
+            Instruction::Take(obligation) => {
                 if self.is_idle() {
                     // A backend that was not offered anything has not failed to take it.
                     self.account().share.progressed();
                 }
                 self.queue.push(obligation, Instant::now());
             }
-            Command::Evict(bytes) => self.evict(bytes),
-            Command::Drain(deadline) => {
+            Instruction::Evict(bytes) => self.evict(bytes),
+            Instruction::Drain(deadline) => {
                 let now = Instant::now();
                 self.draining = Some(deadline);
                 self.parked.hurry(now);
                 self.pace.hurry(now);
             }
-            Command::Adjust(limits) => self.adjust(limits),
-            Command::SendTo(backend) => self.send_to(backend),
+            Instruction::Adjust(limits) => self.adjust(limits),
+            Instruction::SendTo(backend) => self.send_to(backend),
         }
     }
 
@@ -520,9 +520,9 @@ impl Delivery {
     fn wakes_at(&mut self, now: Instant) -> Option<Instant> {
         let leaves = self.queue_leaves_at();
         let work = [leaves, self.retry_at(now), self.reads_at(now), self.next_round(now)].into_iter().flatten().min();
-        // With no slot free, only an answer or the gate can change anything.
-        let work = match self.pace.opens() {
-            Some(opens) => work.filter(|_| self.flying == 0).map(|at| at.max(opens)),
+        // With no slot free, only an answer or the time of a probe can change anything.
+        let work = match self.pace.probe_at() {
+            Some(probe_at) => work.filter(|_| self.flying == 0).map(|at| at.max(probe_at)),
             None => work.filter(|_| self.may_send(now)),
         };
         // What is withdrawn or written elsewhere leaves without a word.

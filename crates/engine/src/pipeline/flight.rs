@@ -82,7 +82,7 @@ impl Drop for Turn {
 }
 
 /// A stretch of the backlog. When nobody is there any more to send it, the queue has it back.
-struct Taken {
+struct ReadBack {
     fetched: Vec<Piece>,
     /// Where each piece is in the buffer.
     ranges: Vec<Range<usize>>,
@@ -98,7 +98,12 @@ pub(super) fn room_for(bytes: usize) -> usize {
 
 /// Takes up to `bytes` of the backlog in up to `pieces`, which `permit` pays for; `None` without a journal. An entry that
 /// is larger is paid for before it is read.
-fn take(account: &Arc<Account>, bytes: usize, pieces: usize, permit: &mut Permit) -> Option<Result<Taken, ReadError>> {
+fn take(
+    account: &Arc<Account>,
+    bytes: usize,
+    pieces: usize,
+    permit: &mut Permit,
+) -> Option<Result<ReadBack, ReadError>> {
     let queue = account.queue.as_ref()?;
     let mut chunk = match queue.journal.take(queue.id, bytes, &mut |wanted| permit.cover(room_for(wanted))) {
         Ok(chunk) => chunk,
@@ -116,7 +121,7 @@ fn take(account: &Arc<Account>, bytes: usize, pieces: usize, permit: &mut Permit
     let since = Instant::now();
     let piece = |entry| Piece { obligation: Obligation::stored(entry, account), since };
     let (fetched, ranges) = chunk.entries.into_iter().map(|(entry, range)| (piece(entry), range)).unzip();
-    Some(Ok(Taken { fetched, ranges, buffer: chunk.buffer, too_large: chunk.too_large }))
+    Some(Ok(ReadBack { fetched, ranges, buffer: chunk.buffer, too_large: chunk.too_large }))
 }
 
 impl Crew {
@@ -173,7 +178,7 @@ impl Crew {
             Ok(None) => return Landed::grounded(End::NothingToTake),
             Err(unread) => return Landed::grounded(End::Unread(unread.to_string())),
         };
-        let Taken { fetched, ranges, buffer, too_large } = taken;
+        let ReadBack { fetched, ranges, buffer, too_large } = taken;
         if fetched.is_empty() {
             return Landed::grounded(too_large.map_or(End::NothingToTake, End::NoRoom));
         }
@@ -200,7 +205,7 @@ mod tests {
     use weir_testkit::SimFs;
 
     use super::*;
-    use crate::account::Queue;
+    use crate::account::JournalQueue;
     use crate::budget::Budget;
     use crate::share::Share;
 
@@ -214,7 +219,7 @@ mod tests {
         let id = journal.queue("traces/backend");
         let (payload, owed) = ([Bytes::from(vec![7; ENTRY])], [Owed { queue: id, taken: false }]);
         writer.append(&[NewEntry { payload: &payload, items: 3, owed: &owed }], 1, Durability::Synced).unwrap();
-        let queue = Queue::new(journal, id, weir_plan::Backlog::default());
+        let queue = JournalQueue::new(journal, id, weir_plan::Backlog::default());
         let share = Share::new(100_000, Instant::now());
         Arc::new(Account::new("traces/backend".into(), Signal::Traces, share, Some(queue)))
     }

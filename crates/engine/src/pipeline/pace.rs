@@ -1,4 +1,4 @@
-//! When to send: natural batching, backoff, and the gate before a backend that cannot be reached or takes nothing.
+//! When to send: natural batching, backoff, and probes of a backend that cannot be reached or takes nothing.
 //!
 //! Pure arithmetic over times it is handed; it owns no batch.
 
@@ -38,7 +38,7 @@ const DOWN_AFTER: u32 = 24;
 /// State of one backend's pacing.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    gate: Option<Gate>,
+    outage: Option<Outage>,
     /// Failures of any batch since the backend last took one.
     streak: u32,
     /// Failures before a success, on average: what a streak has to exceed to say something.
@@ -51,12 +51,12 @@ pub(super) struct Pace {
     hurries: bool,
 }
 
-/// Closed before a backend that cannot be reached or takes nothing: offering it more data would only read the backlog in
+/// A backend cannot be reached, or takes nothing: offering it more data would only read the backlog in
 /// vain.
 #[derive(Debug, Clone, Copy)]
-struct Gate {
+struct Outage {
     failures: u32,
-    opens: Instant,
+    probe_at: Instant,
     /// There is no connection; otherwise the backend is there and takes nothing.
     unreachable: bool,
 }
@@ -64,22 +64,22 @@ struct Gate {
 impl Pace {
     /// Whether one more request may be under way beside `in_flight` others, of `limit` in all.
     pub(super) fn allows(&self, in_flight: usize, limit: usize, now: Instant) -> bool {
-        match self.gate {
+        match self.outage {
             // One probe at a time finds out whether the backend is back.
-            Some(gate) => in_flight == 0 && gate.opens <= now,
+            Some(outage) => in_flight == 0 && outage.probe_at <= now,
             None => in_flight < limit,
         }
     }
 
-    /// When the gate opens next; none while there is no gate.
-    pub(super) fn opens(&self) -> Option<Instant> {
-        self.gate.map(|gate| gate.opens)
+    /// When the backend is probed next; `None` while there is no outage.
+    pub(super) fn probe_at(&self) -> Option<Instant> {
+        self.outage.map(|outage| outage.probe_at)
     }
 
     /// There is not much time left: from now on no pause is longer than [`REACH_MAX`], and none is waited out.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.hurries = true;
-        self.gate.iter_mut().for_each(|gate| gate.opens = now);
+        self.outage.iter_mut().for_each(|outage| outage.probe_at = now);
     }
 
     /// What there is to start from with another backend.
@@ -94,7 +94,7 @@ impl Pace {
 
     /// The backend could not be reached; returns true when that is news.
     pub(super) fn cannot_reach(&mut self, now: Instant) -> bool {
-        let news = !self.gate.is_some_and(|gate| gate.unreachable);
+        let news = !self.outage.is_some_and(|outage| outage.unreachable);
         self.close_gate(true, Duration::ZERO, now);
         news
     }
@@ -119,7 +119,7 @@ impl Pace {
 
     /// Whether one request at a time finds out if the backend is well again.
     pub(super) fn is_probing(&self) -> bool {
-        self.gate.is_some()
+        self.outage.is_some()
     }
 
     /// Failures before a success, on average.
@@ -129,12 +129,12 @@ impl Pace {
 
     fn close_gate(&mut self, unreachable: bool, pause: Duration, now: Instant) {
         // Requests that were under way together fail together: that is one failure.
-        if self.gate.is_some_and(|gate| now < gate.opens) {
+        if self.outage.is_some_and(|outage| now < outage.probe_at) {
             return;
         }
-        let failures = self.gate.map_or(1, |gate| gate.failures.saturating_add(1));
-        let opens = now + backoff(f64::from(failures)).min(REACH_MAX).max(pause);
-        self.gate = Some(Gate { failures, opens, unreachable });
+        let failures = self.outage.map_or(1, |outage| outage.failures.saturating_add(1));
+        let probe_at = now + backoff(f64::from(failures)).min(REACH_MAX).max(pause);
+        self.outage = Some(Outage { failures, probe_at, unreachable });
     }
 
     /// The backend took a request.
@@ -142,7 +142,7 @@ impl Pace {
         self.taken_at = Some(now);
         self.usual_streak += (f64::from(self.streak.min(DOWN_AFTER)) - self.usual_streak) / USUAL_OVER;
         self.streak = 0;
-        self.gate = self.gate.filter(|gate| gate.unreachable);
+        self.outage = self.outage.filter(|outage| outage.unreachable);
     }
 
     /// Delay before the next attempt of a batch that failed `attempts` times, honouring the backend's own wish. The
@@ -176,7 +176,7 @@ impl Pace {
 
     /// The backend answered; returns true when it had been out of reach.
     pub(super) fn reached(&mut self) -> bool {
-        self.gate.take_if(|gate| gate.unreachable).is_some()
+        self.outage.take_if(|outage| outage.unreachable).is_some()
     }
 }
 
@@ -266,10 +266,10 @@ mod tests {
         let now = Instant::now();
         assert!(pace.allows(63, 64, now) && !pace.allows(64, 64, now));
         assert!(pace.cannot_reach(now), "the first failure is news");
-        let opens = pace.opens().unwrap();
+        let probe_at = pace.probe_at().unwrap();
         assert!(!pace.cannot_reach(now), "the second is not");
-        assert_eq!(pace.opens(), Some(opens), "nor does it make the pause longer");
-        assert!(!pace.allows(0, 64, now) && pace.allows(0, 64, opens) && !pace.allows(1, 64, opens));
+        assert_eq!(pace.probe_at(), Some(probe_at), "nor does it make the pause longer");
+        assert!(!pace.allows(0, 64, now) && pace.allows(0, 64, probe_at) && !pace.allows(1, 64, probe_at));
         assert!(pace.reached() && pace.allows(1, 64, now));
     }
 
@@ -278,10 +278,10 @@ mod tests {
         let mut pace = Pace::default();
         let now = Instant::now();
         (1..DOWN_AFTER).for_each(|_| pace.failed(None, now));
-        assert!(pace.opens().is_none(), "it may be chance");
+        assert!(pace.probe_at().is_none(), "it may be chance");
         let hint = Duration::from_secs(60);
         pace.failed(Some(hint), now);
-        assert_eq!(pace.opens(), Some(now + hint));
+        assert_eq!(pace.probe_at(), Some(now + hint));
         pace.failed(None, now);
         assert!(!pace.reached(), "it was there all the time");
         assert!(!pace.allows(0, 64, now) && pace.allows(0, 64, now + hint) && !pace.allows(1, 64, now + hint));
@@ -296,6 +296,6 @@ mod tests {
         pace.hurry(now);
         assert!(pace.allows(0, 64, now) && !pace.allows(1, 64, now), "one finds out");
         pace.shut_out(hint, now);
-        assert_eq!(pace.opens(), Some(now + REACH_MAX));
+        assert_eq!(pace.probe_at(), Some(now + REACH_MAX));
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Piece {
 
 /// First in, first out, by bytes.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct SendQueue {
     pieces: VecDeque<Piece>,
     bytes: usize,
     swept: Swept,
@@ -44,7 +44,7 @@ const EMPTY_PLACES: usize = 1024;
 /// ... nor so many bytes of them: what the metrics say of the queue is not far from what is in it.
 pub(super) const EMPTY_BYTES: usize = 1 << 20;
 
-impl Queue {
+impl SendQueue {
     pub(super) fn push(&mut self, obligation: Arc<Obligation>, since: Instant) {
         if self.swept.is_due(self.pieces.len(), self.bytes) {
             self.sweep();
@@ -133,7 +133,7 @@ mod tests {
         let account = Arc::new(account);
         let body = Bytes::from(vec![0; 64 << 10]);
         let obligation = || Obligation::new(body.clone(), 1, &Arc::default(), &account);
-        let mut queue = Queue::default();
+        let mut queue = SendQueue::default();
         let front = obligation();
         queue.push(Arc::clone(&front), Instant::now());
         for _ in 0..1000 {

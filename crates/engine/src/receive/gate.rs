@@ -29,11 +29,11 @@ const UNSENT_BYTES: usize = 16 * 1024;
 /// The rules as they are now; they can be replaced while connections are served.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    rules: RwLock<Arc<Rules>>,
+    rules: RwLock<Arc<Admission>>,
 }
 
 #[derive(Debug)]
-struct Rules {
+struct Admission {
     tls: Option<Tls>,
     tokens: Vec<Secret>,
 }
@@ -59,7 +59,7 @@ impl Gate {
         Ok(())
     }
 
-    fn rules(&self) -> Arc<Rules> {
+    fn rules(&self) -> Arc<Admission> {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -117,9 +117,9 @@ fn same(expected: &[u8], given: &[u8]) -> bool {
     expected.len() == given.len() && std::hint::black_box(difference) == 0
 }
 
-fn rules(security: &IngestSecurity) -> Result<Rules, String> {
+fn rules(security: &IngestSecurity) -> Result<Admission, String> {
     let tls = security.tls.as_ref().map(acceptor).transpose()?.map(Tls);
-    Ok(Rules { tls, tokens: security.tokens.clone() })
+    Ok(Admission { tls, tokens: security.tokens.clone() })
 }
 
 fn acceptor(tls: &IngestTls) -> Result<TlsAcceptor, String> {

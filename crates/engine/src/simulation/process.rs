@@ -15,7 +15,7 @@ use super::backend::Scripted;
 use super::forced::{self, Forced};
 use super::rules;
 use super::sluggish::Sluggish;
-use crate::account::{Account, Queue};
+use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
 use crate::budget::Budget;
 use crate::export::Backend;
@@ -89,9 +89,9 @@ impl Process {
         let configured: Vec<usize> = (0..planned.len()).filter(|number| Some(*number) != missing).collect();
         let account = |number: &usize| {
             let (name, planned) = (name_of(*number), &planned[*number]);
-            let queue = opened
-                .as_ref()
-                .map(|opened| Queue::new(Arc::clone(&opened.journal), opened.journal.queue(&name), planned.backlog));
+            let queue = opened.as_ref().map(|opened| {
+                JournalQueue::new(Arc::clone(&opened.journal), opened.journal.queue(&name), planned.backlog)
+            });
             Arc::new(Account::new(name, Signal::Traces, Share::new(planned.share, clock.started), queue))
         };
         let accounts = Arc::new(Accounts::new(configured.iter().map(account).collect()));

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use weir_journal::{AppendError, Durability, Entry, NewEntry, Owed, QueueId};
 
-use super::{Busy, Clock, Command, ORPHANS_WAIT, REWRITE_AGAIN, StoreStats, TRY_AGAIN};
+use super::{Busy, Clock, Job, ORPHANS_WAIT, REWRITE_AGAIN, StoreStats, TRY_AGAIN};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::books::DropReason;
@@ -54,7 +54,7 @@ pub(super) struct Parts {
 /// See the module.
 pub(crate) struct Writer {
     journal: weir_journal::Writer,
-    commands: mpsc::UnboundedReceiver<Command>,
+    commands: mpsc::UnboundedReceiver<Job>,
     parts: Parts,
     /// Written since the last sync (`fsync: interval`).
     unsynced: bool,
@@ -76,7 +76,7 @@ struct Draft {
 }
 
 impl Writer {
-    pub(super) fn new(journal: weir_journal::Writer, commands: mpsc::UnboundedReceiver<Command>, parts: Parts) -> Self {
+    pub(super) fn new(journal: weir_journal::Writer, commands: mpsc::UnboundedReceiver<Job>, parts: Parts) -> Self {
         Self {
             journal,
             commands,
@@ -107,8 +107,8 @@ impl Writer {
                     self.sync();
                 }
                 _ = self.commands.recv_many(&mut inbox, REQUESTS_PER_GROUP) => {
-                    let closes = inbox.is_empty() || inbox.iter().any(|command| matches!(command, Command::Close));
-                    self.commit(inbox.drain(..).flat_map(Command::deposits));
+                    let closes = inbox.is_empty() || inbox.iter().any(|command| matches!(command, Job::Close));
+                    self.commit(inbox.drain(..).flat_map(Job::deposits));
                     if closes {
                         break;
                     }
@@ -368,7 +368,7 @@ fn merge(drafts: Vec<Draft>) -> Vec<Draft> {
     merged
 }
 
-impl Command {
+impl Job {
     fn deposits(self) -> impl Iterator<Item = Deposit> {
         let deposits = if let Self::Put(deposits) = self { deposits } else { Vec::new() };
         deposits.into_iter()

@@ -130,7 +130,7 @@ impl Serialize for Delay {
 
 /// What happens to a request's data and answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Reaction {
     /// Recorded and answered OK.
     Accept,
     /// The second half is recorded, the first is rejected by a partial success.
@@ -146,7 +146,7 @@ pub(crate) enum Verdict {
 /// Everything decided about one request, before its body is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fate {
-    pub(crate) verdict: Verdict,
+    pub(crate) reaction: Reaction,
     pub(crate) delay: Duration,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) slow_read: Option<u64>,
@@ -189,7 +189,7 @@ impl Dice {
         let State { faults, rng, since: _ } = &mut *state;
         let delay = faults.delay.filter(|delay| hits(rng, delay.share)).map_or(Duration::ZERO, |delay| delay.by.0);
         Fate {
-            verdict: faults.verdict(rng),
+            reaction: faults.reaction(rng),
             delay,
             retry_after: faults.retry_after.map(|interval| interval.0),
             slow_read: faults.slow_read,
@@ -238,21 +238,21 @@ impl State {
 }
 
 impl Faults {
-    fn verdict(&self, rng: &mut fastrand::Rng) -> Verdict {
+    fn reaction(&self, rng: &mut fastrand::Rng) -> Reaction {
         if hits(rng, self.reset) {
-            return Verdict::Reset;
+            return Reaction::Reset;
         }
         if hits(rng, self.stall) {
-            return Verdict::Stall;
+            return Reaction::Stall;
         }
         let mut draw = rng.f64();
         for refusal in &self.fault {
             draw -= refusal.share.fraction();
             if draw < 0.0 {
-                return Verdict::Refuse(refusal.code);
+                return Reaction::Refuse(refusal.code);
             }
         }
-        if hits(rng, self.partial) { Verdict::Partial } else { Verdict::Accept }
+        if hits(rng, self.partial) { Reaction::Partial } else { Reaction::Accept }
     }
 }
 
@@ -284,14 +284,14 @@ mod tests {
         let json = r#"{"fault": ["503:50", "429:20"], "seed": 42}"#;
         let draw = || {
             let dice = Dice::new(faults(json));
-            (0..10_000).map(|_| dice.draw().verdict).collect::<Vec<_>>()
+            (0..10_000).map(|_| dice.draw().reaction).collect::<Vec<_>>()
         };
-        let verdicts = draw();
-        let count = |wanted| verdicts.iter().filter(|&&verdict| verdict == wanted).count();
-        assert!((4800..5200).contains(&count(Verdict::Refuse(Code::Http(503)))));
-        assert!((1850..2150).contains(&count(Verdict::Refuse(Code::Http(429)))));
-        assert!((2800..3200).contains(&count(Verdict::Accept)));
-        assert_eq!(verdicts, draw());
+        let reactions = draw();
+        let count = |wanted| reactions.iter().filter(|&&reaction| reaction == wanted).count();
+        assert!((4800..5200).contains(&count(Reaction::Refuse(Code::Http(503)))));
+        assert!((1850..2150).contains(&count(Reaction::Refuse(Code::Http(429)))));
+        assert!((2800..3200).contains(&count(Reaction::Accept)));
+        assert_eq!(reactions, draw());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use hyper::body::{Body, Frame, Incoming};
 use prost::Message;
 
 use super::Shared;
-use super::faults::{Fate, Verdict};
+use super::faults::{Fate, Reaction};
 use super::ledger::Envelope;
 use crate::chunks::{self, Chunks};
 use crate::codec::{self, INFLATED_LIMIT_BYTES};
@@ -81,21 +81,21 @@ pub(crate) async fn export(
     if !fate.delay.is_zero() {
         tokio::time::sleep(fate.delay).await;
     }
-    match fate.verdict {
-        Verdict::Reset => {
+    match fate.reaction {
+        Reaction::Reset => {
             shared.ledger.refuse("reset");
             Err(Reset)
         }
-        Verdict::Stall => {
+        Reaction::Stall => {
             shared.ledger.refuse("stall");
             std::future::pending().await
         }
-        Verdict::Refuse(code) => {
+        Reaction::Refuse(code) => {
             shared.ledger.refuse(&code.to_string());
             let rejection = Rejection { reason: String::new(), code, message: format!("injected fault {code}") };
             Ok(refusal(transport, &rejection, fate.retry_after))
         }
-        Verdict::Accept | Verdict::Partial => {
+        Reaction::Accept | Reaction::Partial => {
             let received = Received { transport, signal, headers: &parts.headers, body };
             Ok(accept(&shared, &fate, received))
         }
@@ -125,7 +125,7 @@ fn check_route<B>(transport: Transport, request: &Request<B>) -> Result<Signal, 
 
 /// Reads the whole body; one that will not be recorded is read and dropped, as a proxy in front of a backend does.
 async fn read_body(mut body: Incoming, fate: &Fate, transport: Transport) -> Result<Chunks, Rejection> {
-    let keep = matches!(fate.verdict, Verdict::Accept | Verdict::Partial);
+    let keep = matches!(fate.reaction, Reaction::Accept | Reaction::Partial);
     let limit = fate.max_request_bytes.unwrap_or(INFLATED_LIMIT_BYTES).min(INFLATED_LIMIT_BYTES);
     let mut chunks = Chunks::default();
     let mut length = 0_u64;
@@ -170,7 +170,7 @@ fn accept(shared: &Shared, fate: &Fate, received: Received<'_>) -> Response<Repl
     let Received { transport, signal, .. } = received;
     match decode(fate, received, shared.expected_text.as_deref()) {
         Ok(Decoded { mut scan, bytes, lacks_text }) => {
-            let rejected = if fate.verdict == Verdict::Partial { scan.items / 2 } else { 0 };
+            let rejected = if fate.reaction == Reaction::Partial { scan.items / 2 } else { 0 };
             scan.reject_first(rejected);
             let envelope = Envelope { bytes, wire_bytes, partial_rejected: rejected, lacks_text };
             shared.ledger.record(signal, &scan, envelope);

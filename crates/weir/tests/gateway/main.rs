@@ -36,6 +36,8 @@ mod odd_values;
 #[cfg(test)]
 mod overload;
 #[cfg(test)]
+mod preview;
+#[cfg(test)]
 mod processing;
 #[cfg(test)]
 mod proxy;
@@ -51,7 +53,5 @@ mod support;
 mod tls_bounds;
 #[cfg(test)]
 mod trailers;
-#[cfg(test)]
-mod trial;
 #[cfg(test)]
 mod wrong_types;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{BETTER, Verdict, ratio};
+use super::{BETTER, Feedback, ratio};
 
 /// Requests taken without which nothing is said about latency.
 const MIN_TAKEN: u32 = 8;
@@ -59,13 +59,13 @@ impl Latency {
 
 impl Window {
     /// One more answer.
-    pub(super) fn add(&mut self, latency: Duration, verdict: Verdict, in_flight_when_sent: usize, bytes: usize) {
+    pub(super) fn add(&mut self, latency: Duration, feedback: Feedback, in_flight_when_sent: usize, bytes: usize) {
         self.used = self.used.max(in_flight_when_sent);
         self.answers += 1;
-        if verdict != Verdict::Silent {
+        if feedback != Feedback::Silent {
             self.longest = self.longest.max(latency);
         }
-        if verdict == Verdict::Taken {
+        if feedback == Feedback::Taken {
             self.taken += 1;
             let class = (0..CLASSES - 1).find(|class| bytes <= (16 * 1024) << (2 * class));
             self.latency[class.unwrap_or(CLASSES - 1)].add(Latency { count: 1, sum: latency.as_secs_f64().max(SHORT) });

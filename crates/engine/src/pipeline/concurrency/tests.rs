@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const SEEDS: u64 = 8;
 
 /// What a backend answers to a request: how long it takes, and what it says.
-type Answer = (Duration, Verdict);
+type Answer = (Duration, Feedback);
 
 /// A backend decides when a request arrives.
 trait Model {
@@ -33,7 +33,7 @@ fn workers(count: usize, service: Duration) -> impl Model {
         let Reverse(idle_since) = free.pop().unwrap();
         let done = idle_since.max(now) + service.mul_f64(0.5 + random.f64());
         free.push(Reverse(done));
-        (done - now, Verdict::Taken)
+        (done - now, Feedback::Taken)
     }
 }
 
@@ -41,7 +41,7 @@ fn workers(count: usize, service: Duration) -> impl Model {
 fn moody(refused: f64, delayed: f64) -> impl Model {
     move |_: Duration, random: &mut fastrand::Rng| {
         let delay = if random.f64() < delayed { SECOND } else { MILLISECOND };
-        (delay, if random.f64() < refused { Verdict::Refused } else { Verdict::Taken })
+        (delay, if random.f64() < refused { Feedback::Refused } else { Feedback::Taken })
     }
 }
 
@@ -51,10 +51,10 @@ fn refuses_beyond(most: usize, refusal: Duration) -> impl Model {
     move |now: Duration, _: &mut fastrand::Rng| {
         there.retain(|leaves| *leaves > now);
         if there.len() >= most {
-            return (refusal, Verdict::Refused);
+            return (refusal, Feedback::Refused);
         }
         there.push(now + 100 * MILLISECOND);
-        (100 * MILLISECOND, Verdict::Taken)
+        (100 * MILLISECOND, Feedback::Taken)
     }
 }
 
@@ -122,8 +122,8 @@ impl<'a> Run<'a> {
             // Nothing happens in no time.
             let sent = self.now + Duration::from_micros(1);
             let beside = self.under_way.len() + 1;
-            let (latency, verdict) = self.model.answer(sent, &mut self.random);
-            let (taken, silent) = (verdict == Verdict::Taken, verdict == Verdict::Silent);
+            let (latency, feedback) = self.model.answer(sent, &mut self.random);
+            let (taken, silent) = (feedback == Feedback::Taken, feedback == Feedback::Silent);
             let bytes = self.sizes[self.random.usize(..self.sizes.len())];
             let latency = latency.mul_f64(bytes as f64 / f64::from(1 << 20));
             self.under_way.push(Reverse(Flight { answered: sent + latency, sent, taken, silent, beside, bytes }));
@@ -155,13 +155,13 @@ impl<'a> Run<'a> {
     }
 
     fn land(&mut self, flight: &Flight) {
-        let verdict = match flight {
-            Flight { taken: true, .. } => Verdict::Taken,
-            Flight { silent: true, .. } => Verdict::Silent,
-            Flight { .. } => Verdict::Refused,
+        let feedback = match flight {
+            Flight { taken: true, .. } => Feedback::Taken,
+            Flight { silent: true, .. } => Feedback::Silent,
+            Flight { .. } => Feedback::Refused,
         };
         let (sent, answered) = (self.start + flight.sent, self.start + flight.answered);
-        self.concurrency.answered(sent, answered, verdict, flight.beside, flight.bytes);
+        self.concurrency.answered(sent, answered, feedback, flight.beside, flight.bytes);
     }
 }
 
@@ -229,7 +229,7 @@ fn a_backend_that_refuses_by_load_is_given_what_it_takes() {
 
 #[test]
 fn a_backend_that_was_gone_is_met_with_one_request_then_two_then_four() {
-    let mut run = Run::new(1, |_: Duration, _: &mut fastrand::Rng| (100 * MILLISECOND, Verdict::Taken));
+    let mut run = Run::new(1, |_: Duration, _: &mut fastrand::Rng| (100 * MILLISECOND, Feedback::Taken));
     run.until(10 * SECOND);
     run.concurrency.unreachable();
     run.concurrency.unreachable();
@@ -244,7 +244,7 @@ fn a_backend_that_was_gone_is_met_with_one_request_then_two_then_four() {
 
 #[test]
 fn a_backend_that_takes_nothing_sees_little_until_it_takes_something() {
-    let refuses = |_: Duration, _: &mut fastrand::Rng| (50 * MILLISECOND, Verdict::Refused);
+    let refuses = |_: Duration, _: &mut fastrand::Rng| (50 * MILLISECOND, Feedback::Refused);
     for seed in 0..SEEDS {
         let down = then(refuses, 60 * SECOND, workers(32, 100 * MILLISECOND));
         let mut run = Run::new(seed, then(workers(32, 100 * MILLISECOND), 20 * SECOND, down));
@@ -258,7 +258,7 @@ fn a_backend_that_takes_nothing_sees_little_until_it_takes_something() {
 
 #[test]
 fn a_backend_that_does_not_answer_is_offered_one_request_at_a_time() {
-    let silent = |_: Duration, _: &mut fastrand::Rng| (30 * SECOND, Verdict::Silent);
+    let silent = |_: Duration, _: &mut fastrand::Rng| (30 * SECOND, Feedback::Silent);
     let mut run = Run::new(1, then(workers(64, 100 * MILLISECOND), 20 * SECOND, silent));
     // Two timeouts, because the first may have met a look.
     run.until(82 * SECOND);
@@ -267,8 +267,8 @@ fn a_backend_that_does_not_answer_is_offered_one_request_at_a_time() {
 
 #[test]
 fn latency_that_has_nothing_to_do_with_load_costs_a_moment() {
-    let far = |_: Duration, random: &mut fastrand::Rng| (SECOND.mul_f64(0.5 + random.f64() * 0.2), Verdict::Taken);
-    let near = |_: Duration, random: &mut fastrand::Rng| (SECOND.mul_f64(0.05 + random.f64() * 0.02), Verdict::Taken);
+    let far = |_: Duration, random: &mut fastrand::Rng| (SECOND.mul_f64(0.5 + random.f64() * 0.2), Feedback::Taken);
+    let near = |_: Duration, random: &mut fastrand::Rng| (SECOND.mul_f64(0.05 + random.f64() * 0.02), Feedback::Taken);
     for seed in 0..SEEDS {
         let mut run = Run::new(seed, then(near, 30 * SECOND, then(far, 90 * SECOND, near)));
         for (end, latency) in [(30, 0.06), (90, 0.6), (150, 0.06)] {
@@ -297,7 +297,7 @@ fn a_backend_that_loses_its_workers_and_gets_them_back_is_followed() {
 fn large_requests_may_take_longer_than_small_ones() {
     for seed in 0..SEEDS {
         let mut run = Run::new(seed, |_: Duration, random: &mut fastrand::Rng| {
-            (SECOND.mul_f64(0.5 + random.f64()), Verdict::Taken)
+            (SECOND.mul_f64(0.5 + random.f64()), Feedback::Taken)
         });
         run.sizes = vec![64 << 10, 4 << 20];
         run.until(60 * SECOND);
@@ -327,7 +327,7 @@ fn what_was_sent_before_the_cut_says_nothing_about_it() {
     let seen = |concurrency: &Concurrency| (concurrency.limit(), concurrency.window.answers);
     let before = seen(&run.concurrency);
     for _ in stale {
-        run.concurrency.answered(sent, now, Verdict::Taken, 64, 1 << 20);
+        run.concurrency.answered(sent, now, Feedback::Taken, 64, 1 << 20);
     }
     assert_eq!(seen(&run.concurrency), before);
 }
@@ -342,10 +342,10 @@ fn whatever_is_answered_the_limit_stays_between_one_and_the_most() {
         for at in 0..2000 {
             let now = start + MILLISECOND * at;
             let sent = start + MILLISECOND * random.u32(..=2 * at);
-            let verdict = [Verdict::Taken, Verdict::Refused, Verdict::Silent][random.usize(..3)];
+            let feedback = [Feedback::Taken, Feedback::Refused, Feedback::Silent][random.usize(..3)];
             match random.u32(..500) {
                 0 => concurrency.unreachable(),
-                _ => concurrency.answered(sent, now, verdict, random.usize(..200), random.usize(..8 << 20)),
+                _ => concurrency.answered(sent, now, feedback, random.usize(..200), random.usize(..8 << 20)),
             }
             assert!((1..=max).contains(&concurrency.limit()), "seed {seed}");
         }

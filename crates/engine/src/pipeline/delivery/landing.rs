@@ -7,7 +7,7 @@ use tokio::task::{Id, JoinError};
 use tokio::time::Instant;
 
 use super::super::State;
-use super::super::concurrency::Verdict;
+use super::super::concurrency::Feedback;
 use super::super::flight::{End, Landed};
 use super::super::isolation::Suspicion;
 use super::super::pace::Pace;
@@ -135,18 +135,18 @@ impl Delivery {
     fn observe(&mut self, outcome: &Outcome, sent: Instant, beside: usize, bytes: usize) {
         let now = Instant::now();
         self.parts.stats.latency.observe(now.duration_since(sent));
-        let verdict = match outcome {
+        let feedback = match outcome {
             Outcome::Retry { kind: RetryKind::Unreachable, .. } => return self.concurrency.unreachable(),
             Outcome::Retry { kind: RetryKind::Ours, .. } => return,
-            Outcome::Retry { kind: RetryKind::Silent, .. } => Verdict::Silent,
-            Outcome::Retry { kind: RetryKind::Answered, .. } => Verdict::Refused,
-            Outcome::Refused(Refusal { about: About::Unclear | About::Access, .. }) => Verdict::Refused,
+            Outcome::Retry { kind: RetryKind::Silent, .. } => Feedback::Silent,
+            Outcome::Retry { kind: RetryKind::Answered, .. } => Feedback::Refused,
+            Outcome::Refused(Refusal { about: About::Unclear | About::Access, .. }) => Feedback::Refused,
             Outcome::Refused(Refusal { about: About::Data | About::Size, .. }) | Outcome::Delivered { .. } => {
-                Verdict::Taken
+                Feedback::Taken
             }
         };
-        self.concurrency.answered(sent, now, verdict, beside, bytes);
-        if verdict == Verdict::Silent {
+        self.concurrency.answered(sent, now, feedback, beside, bytes);
+        if feedback == Feedback::Silent {
             return;
         }
         self.heard = now;
@@ -230,7 +230,7 @@ impl Delivery {
         }
         let is_suspect = batch.suspicion.is_shown(self.pace.usual_streak()) && self.draining.is_none();
         let due = match kind {
-            // What could not be sent at all waits for the gate, not for a backoff of its own.
+            // What could not be sent at all waits for the next probe, not for a backoff of its own.
             RetryKind::Unreachable => now,
             // Alone in its misfortune, and nothing is gained by a hurry.
             _ if is_suspect => {

@@ -49,7 +49,7 @@ fn with_entries(entries: u64, payload: Bytes) -> Arc<Account> {
         let entry = NewEntry { payload: &payload, items: 1, owed: &owed };
         writer.append(&[entry], 1000, Durability::Written).unwrap();
     }
-    let queue = account::Queue::new(journal, queue, weir_plan::Backlog::default());
+    let queue = account::JournalQueue::new(journal, queue, weir_plan::Backlog::default());
     let share = Share::new(1 << 20, Instant::now());
     let account = Account::new("traces/shop".into(), Signal::Traces, share, Some(queue));
     account.books.recover(entries);

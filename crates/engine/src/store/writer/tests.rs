@@ -6,7 +6,7 @@ use weir_testkit::{Operation, SimFs};
 
 use super::super::{FAILURE_COUNTS, Io, Opened, Store};
 use super::*;
-use crate::account::Queue;
+use crate::account::JournalQueue;
 use crate::obligation::Obligation;
 use crate::share::Share;
 
@@ -147,7 +147,7 @@ fn small_pieces_become_one_entry_as_long_as_the_backend_takes_it() {
     let options = Options { segment_bytes: 1 << 20, seed: 1 };
     let (_, journal, _) = weir_journal::open(Arc::new(SimFs::new(1)), options).unwrap();
     let id = journal.queue("a");
-    let queue = Queue::new(journal, id, weir_plan::Backlog::default());
+    let queue = JournalQueue::new(journal, id, weir_plan::Backlog::default());
     let account = Arc::new(Account::new("a".into(), Signal::Traces, Share::new(100_000, Instant::now()), Some(queue)));
     let ticket = Arc::default();
     let entries = |count: usize| {
@@ -174,7 +174,7 @@ async fn a_part_that_is_written_again_survives_a_loss_of_power_as_the_whole_did(
         let (store, mut writer) = start(&disk, Fsync::Interval(SECOND));
         let entry = write(&mut writer, NOW_MS);
         writer.sync();
-        let queue = Queue::new(Arc::clone(&store.journal), entry_queue(&store), weir_plan::Backlog::default());
+        let queue = JournalQueue::new(Arc::clone(&store.journal), entry_queue(&store), weir_plan::Backlog::default());
         let share = Share::new(100_000, Instant::now());
         let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, Some(queue)));
         account.books.recover(7);

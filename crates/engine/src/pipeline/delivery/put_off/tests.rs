@@ -12,7 +12,7 @@ use weir_testkit::SimFs;
 
 use super::super::super::{Common, Limits, Pipeline};
 use super::*;
-use crate::account::{Account, Queue};
+use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
 use crate::budget::Budget;
 use crate::export::{About, Backend, Outcome, RetryKind};
@@ -80,8 +80,11 @@ struct Running {
 fn run(backend: Arc<dyn Backend>, disk: SimFs) -> Running {
     let (clock, fs): (_, Arc<dyn Fs>) = (Clock::simulated(1000), Arc::new(disk));
     let opened = Opened::open(fs, clock).unwrap();
-    let queue =
-        Queue::new(Arc::clone(&opened.journal), opened.journal.queue("traces/shop"), weir_plan::Backlog::default());
+    let queue = JournalQueue::new(
+        Arc::clone(&opened.journal),
+        opened.journal.queue("traces/shop"),
+        weir_plan::Backlog::default(),
+    );
     let share = Share::new(1 << 20, clock.started);
     let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, Some(queue)));
     let accounts = Arc::new(Accounts::new(vec![Arc::clone(&account)]));
