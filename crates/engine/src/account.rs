@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use weir_journal::{Backlog, Entry, Journal, QueueId};
-use weir_plan::{Overflow, Signal};
+use weir_plan::{Overflow, PipelineId};
 
 use crate::books::{Books, DropReason, Fate};
 use crate::obligation::Leftover;
@@ -20,9 +20,7 @@ const FULL_PRESSURE: f64 = 0.5;
 /// What the parts of the engine share of one pipeline.
 #[derive(Debug)]
 pub(crate) struct Account {
-    /// Signal and name of the pipeline, for example `traces/backend`: what its queue in the journal is called.
-    pub(crate) id: String,
-    pub(crate) signal: Signal,
+    pub(crate) id: PipelineId,
     pub(crate) books: Books,
     pub(crate) share: Share,
     /// `None` when data is held in memory only.
@@ -97,11 +95,10 @@ impl JournalQueue {
 }
 
 impl Account {
-    pub(crate) fn new(id: String, signal: Signal, share: Share, queue: Option<JournalQueue>) -> Self {
+    pub(crate) fn new(id: PipelineId, share: Share, queue: Option<JournalQueue>) -> Self {
         let (books, queue_filled) = (Books::new(&id), Notify::new());
         Self {
             id,
-            signal,
             books,
             share,
             queue,
@@ -112,11 +109,6 @@ impl Account {
             leftovers: Mutex::default(),
             orphaned_at: Mutex::default(),
         }
-    }
-
-    /// The name of the pipeline's resource, which is unique for its signal.
-    pub(crate) fn name(&self) -> &str {
-        self.id.split_once('/').map_or(&self.id, |(_, name)| name)
     }
 
     /// The pipeline is not configured any more, from `at` on (time since the start of the process).

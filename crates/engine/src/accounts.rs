@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
+use weir_plan::PipelineId;
+
 use crate::account::Account;
 use crate::store::{Clock, ORPHANS_WAIT};
 
@@ -65,15 +67,15 @@ impl Accounts {
     }
 
     /// The account of a pipeline that returns, with its limits of now. What is adopted is not forgotten.
-    pub(crate) fn adopt(&self, id: &str, share: usize, backlog: weir_plan::Backlog) -> Option<Arc<Account>> {
+    pub(crate) fn adopt(&self, id: &PipelineId, share: usize, backlog: weir_plan::Backlog) -> Option<Arc<Account>> {
         let list = self.lock();
-        let account = list.iter().find(|account| account.id == id)?;
+        let account = list.iter().find(|account| account.id == *id)?;
         account.adopt(share, backlog);
         Some(Arc::clone(account))
     }
 
-    pub(crate) fn find(&self, id: &str) -> Option<Arc<Account>> {
-        self.lock().iter().find(|account| account.id == id).cloned()
+    pub(crate) fn find(&self, id: &PipelineId) -> Option<Arc<Account>> {
+        self.lock().iter().find(|account| account.id == *id).cloned()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Account>> {
@@ -104,7 +106,7 @@ mod tests {
     /// One account, which is looked after.
     fn looked_after() -> (Arc<Accounts>, Arc<Account>) {
         let share = Share::new(1 << 20, Instant::now());
-        let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, None));
+        let account = Arc::new(Account::new(PipelineId::new(Signal::Traces, "shop"), share, None));
         let accounts = Arc::new(Accounts::new(vec![Arc::clone(&account)]));
         tokio::spawn(Arc::clone(&accounts).look_after(Clock::simulated(0)));
         (accounts, account)
@@ -200,7 +202,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_returned_is_not_stalled() {
         let share = Share::new(0, Instant::now());
-        let account = Account::new("traces/shop".into(), Signal::Traces, share, None);
+        let account = Account::new(PipelineId::new(Signal::Traces, "shop"), share, None);
         account.orphan(Duration::ZERO);
         sleep(Duration::from_secs(60)).await;
         account.adopt(0, weir_plan::Backlog::default());
@@ -215,21 +217,24 @@ mod tests {
         let accounts = Accounts::default();
         for number in 0..MOST_KEPT + 10 {
             let share = Share::new(1 << 20, Instant::now());
-            let account = Account::new(format!("traces/{number}"), Signal::Traces, share, None);
+            let account = Account::new(PipelineId::new(Signal::Traces, number.to_string()), share, None);
             account.orphan(Duration::from_secs(number as u64));
             accounts.add(Arc::new(account));
         }
-        let first = accounts.find("traces/0").unwrap();
+        let first = accounts.find(&PipelineId::new(Signal::Traces, "0")).unwrap();
         first.books.arrive(1);
         first.books.hold(1);
         accounts.forget(None);
         assert_eq!(accounts.all().len(), MOST_KEPT + 1, "one has something pending");
-        assert!(accounts.find("traces/9").is_none() && accounts.find("traces/10").is_some());
+        assert!(
+            accounts.find(&PipelineId::new(Signal::Traces, "9")).is_none()
+                && accounts.find(&PipelineId::new(Signal::Traces, "10")).is_some()
+        );
     }
 
     #[test]
     fn who_returned_is_no_orphan() {
-        let account = Account::new("traces/shop".into(), Signal::Traces, Share::new(0, Instant::now()), None);
+        let account = Account::new(PipelineId::new(Signal::Traces, "shop"), Share::new(0, Instant::now()), None);
         let gives_up = |time| {
             let mut gives_up = false;
             account.if_orphan_since(time, || gives_up = true);

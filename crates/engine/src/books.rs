@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use weir_plan::PipelineId;
+
 use crate::losses::Losses;
 
 /// How items are counted that a backend rejected of a request that it took.
@@ -123,7 +125,7 @@ impl Snapshot {
 }
 
 /// The books of one pipeline.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Books {
     ledger: Mutex<Snapshot>,
     losses: Losses,
@@ -131,8 +133,8 @@ pub(crate) struct Books {
 
 impl Books {
     /// Of a pipeline.
-    pub(crate) fn new(pipeline: &str) -> Self {
-        Self { ledger: Mutex::default(), losses: Losses::new(pipeline) }
+    pub(crate) fn new(pipeline: &PipelineId) -> Self {
+        Self { ledger: Mutex::default(), losses: Losses::new(pipeline.clone()) }
     }
 
     /// For the log.
@@ -278,11 +280,13 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
+    use weir_plan::Signal;
+
     use super::*;
 
     #[test]
     fn every_way_through_the_books_balances() {
-        let books = Books::default();
+        let books = Books::new(&PipelineId::new(Signal::Traces, "shop"));
         books.arrive(100);
         books.hold(40);
         books.withdraw(10);
@@ -302,7 +306,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_does_not_add_up_is_counted() {
-        let books = Books::default();
+        let books = Books::new(&PipelineId::new(Signal::Traces, "shop"));
         books.arrive(1);
         books.hold(2);
         assert!(!books.snapshot().balanced());

@@ -24,10 +24,10 @@ use std::time::Duration;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use bytes::Bytes;
-use weir_plan::{Compression, Endpoint, Output, Pipeline, Protocol, Signal};
+use weir_plan::{Compression, Endpoint, Output, Pipeline, PipelineId, Protocol, Signal};
 
 use crate::budget::{Budget, Permit};
-use crate::{codec, legible, settings, store};
+use crate::{codec, legible, settings};
 use answer::Answer;
 use body::Chunks;
 use connections::Connections;
@@ -140,8 +140,8 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot set up pipeline {pipeline}: {cause}")]
 pub struct SetupError {
-    /// Exporter id of the pipeline.
-    pub pipeline: String,
+    /// Which pipeline.
+    pub pipeline: PipelineId,
     /// What is wrong.
     pub cause: String,
 }
@@ -215,10 +215,10 @@ impl Exporter {
         proxy: &settings::Proxy,
     ) -> Result<Self, SetupError> {
         let output = &pipeline.output;
-        let fail = |cause: String| SetupError { pipeline: pipeline.exporter_id(), cause };
-        let uri = uri(pipeline.signal, output).map_err(fail)?;
+        let fail = |cause: String| SetupError { pipeline: pipeline.id.clone(), cause };
+        let uri = uri(pipeline.id.signal, output).map_err(fail)?;
         let mut headers = headers(output).map_err(fail)?;
-        let tokens = |settings| oauth2::Tokens::new(store::queue_name(pipeline), settings, proxy);
+        let tokens = |settings| oauth2::Tokens::new(pipeline.id.clone(), settings, proxy);
         let oauth2 = output.oauth2.as_ref().map(tokens).transpose().map_err(fail)?;
         let proxy = Proxy::find(proxy, &uri, output.protocol).map_err(fail)?;
         if let Some(authorization) = proxy.as_ref().and_then(Proxy::request_header) {

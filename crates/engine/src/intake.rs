@@ -18,7 +18,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 use weir_enrich::{Enricher, StaticPods};
 use weir_otlp::Part;
-use weir_plan::Signal;
+use weir_plan::{PipelineId, Signal};
 
 use crate::books::Snapshot;
 use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse, Shortage};
@@ -104,8 +104,8 @@ impl Routes {
     }
 
     /// The way to the pipeline of an account.
-    pub(crate) fn to(&self, account: &str) -> Option<&Route> {
-        self.routes.iter().find(|route| route.pipeline.account.id == account)
+    pub(crate) fn to(&self, pipeline: &PipelineId) -> Option<&Route> {
+        self.routes.iter().find(|route| route.pipeline.account.id == *pipeline)
     }
 
     fn of(&self, signal: Signal) -> impl Iterator<Item = &Route> {
@@ -123,10 +123,10 @@ impl Routes {
     }
 
     /// What converts to delta, and for which account.
-    pub(crate) fn deltas(&self) -> impl Iterator<Item = (&str, &Delta)> {
+    pub(crate) fn deltas(&self) -> impl Iterator<Item = (&PipelineId, &Delta)> {
         self.routes.iter().filter_map(|route| {
             let delta = route.rules.as_ref()?.delta.as_ref()?;
-            Some((route.pipeline.account.id.as_str(), delta))
+            Some((&route.pipeline.account.id, delta))
         })
     }
 
@@ -192,11 +192,11 @@ impl Intake {
         self.routes().routes.iter().map(|route| Arc::clone(&route.pipeline)).collect()
     }
 
-    /// The books of every pipeline, by exporter id.
-    pub(crate) fn books(&self) -> Vec<(String, Snapshot)> {
+    /// The books of every pipeline.
+    pub(crate) fn books(&self) -> Vec<(PipelineId, Snapshot)> {
         self.pipelines()
             .iter()
-            .map(|pipeline| (pipeline.exporter_id.clone(), pipeline.account.books.snapshot()))
+            .map(|pipeline| (pipeline.account.id.clone(), pipeline.account.books.snapshot()))
             .collect()
     }
 

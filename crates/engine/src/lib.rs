@@ -55,7 +55,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use weir_plan::{Plan, Secret};
+use weir_plan::{PipelineId, Plan, Secret};
 
 pub use books::Snapshot;
 pub use export::SetupError;
@@ -148,8 +148,8 @@ pub struct Addresses {
 /// How an engine ended.
 #[derive(Debug)]
 pub struct Stopped {
-    /// The final books of every pipeline, by exporter id.
-    pub books: Vec<(String, Snapshot)>,
+    /// The final books of every pipeline.
+    pub books: Vec<(PipelineId, Snapshot)>,
     /// Whether everything under way was finished, or given its time.
     pub in_order: bool,
 }
@@ -304,7 +304,7 @@ impl Engine {
     }
 
     /// The books of every pipeline, by exporter id.
-    pub fn books(&self) -> Vec<(String, Snapshot)> {
+    pub fn books(&self) -> Vec<(PipelineId, Snapshot)> {
         self.intake.books()
     }
 
@@ -392,7 +392,7 @@ fn with_tokens(tokens: &[Secret]) -> IngestSecurity {
 
 fn report(faults: &[SetupError]) {
     for SetupError { pipeline, cause } in faults {
-        tracing::error!(pipeline, cause, "cannot set up the pipeline as configured; the others are not concerned");
+        tracing::error!(%pipeline, cause, "cannot set up the pipeline as configured; the others are not concerned");
     }
 }
 

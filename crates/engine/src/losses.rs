@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use weir_plan::PipelineId;
 
 use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
 
@@ -16,9 +17,9 @@ use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
 const EVERY: Duration = Duration::from_secs(30);
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Losses {
-    pipeline: String,
+    pipeline: PipelineId,
     kinds: Mutex<BTreeMap<Kind, Tally>>,
 }
 
@@ -52,8 +53,8 @@ struct Line {
 
 impl Losses {
     /// Of a pipeline.
-    pub(crate) fn new(pipeline: &str) -> Self {
-        Self { pipeline: pipeline.to_owned(), kinds: Mutex::default() }
+    pub(crate) fn new(pipeline: PipelineId) -> Self {
+        Self { pipeline, kinds: Mutex::default() }
     }
 
     /// Items met their fate.
@@ -120,14 +121,14 @@ impl Losses {
             Kind::Dropped(reason) => {
                 let (reason, why) = (reason.as_str(), reason.explanation());
                 if line.kind.is_of_the_users_making() {
-                    tracing::warn!(pipeline, reason, items, seconds, "gave up data: {why}");
+                    tracing::warn!(%pipeline, reason, items, seconds, "gave up data: {why}");
                 } else {
-                    tracing::error!(pipeline, reason, items, seconds, "gave up data: {why}");
+                    tracing::error!(%pipeline, reason, items, seconds, "gave up data: {why}");
                 }
             }
             Kind::Rejected(code) => {
                 let cause = &line.cause;
-                tracing::warn!(pipeline, code, cause, items, seconds, "backend refused data for good");
+                tracing::warn!(%pipeline, code, cause, items, seconds, "backend refused data for good");
             }
         }
     }
@@ -152,6 +153,8 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
+    use weir_plan::Signal;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -162,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_first_is_said_at_once_and_the_rest_is_summed_up() {
-        let (losses, start) = (Losses::new("traces/shop"), Instant::now());
+        let (losses, start) = (Losses::new(PipelineId::new(Signal::Traces, "shop")), Instant::now());
         let full = Fate::Dropped(DropReason::MemoryFull);
         let first = losses.enter(20, &full, start).unwrap();
         assert_eq!((first.items, first.over), (20, Duration::ZERO));
@@ -181,7 +184,7 @@ mod tests {
     /// One kind does not hide another, and what was not looked at in time is not said in two lines.
     #[test]
     fn kinds_are_told_apart() {
-        let (losses, start) = (Losses::new("traces/shop"), Instant::now());
+        let (losses, start) = (Losses::new(PipelineId::new(Signal::Traces, "shop")), Instant::now());
         assert!(losses.enter(1, &Fate::Dropped(DropReason::MemoryFull), start).is_some());
         assert_eq!(losses.enter(1, &rejected("bad"), start).unwrap().cause, "bad");
         assert!(losses.enter(1, &rejected("worse"), start + SECOND).is_none());

@@ -273,7 +273,7 @@ fn pipeline_labels(pipeline: &Pipeline) -> Labels {
 }
 
 fn account_labels(account: &Account) -> Labels {
-    vec![("pipeline", account.name().to_owned()), ("signal", account.signal.name().to_owned())]
+    vec![("pipeline", account.id.name.clone()), ("signal", account.id.signal.name().to_owned())]
 }
 
 fn labels_with(labels: &Labels, name: &'static str, value: &str) -> Labels {
@@ -295,11 +295,11 @@ fn backend_states(pipeline: &Pipeline) -> impl Iterator<Item = (Labels, f64)> {
 }
 
 fn exporter_labels(pipeline: &Pipeline) -> Labels {
-    vec![("exporter", pipeline.exporter_id.clone())]
+    vec![("exporter", pipeline.exporter_label.clone())]
 }
 
 fn queue_labels(pipeline: &Pipeline) -> Labels {
-    vec![("exporter", pipeline.exporter_id.clone()), ("data_type", pipeline.signal().name().to_owned())]
+    vec![("exporter", pipeline.exporter_label.clone()), ("data_type", pipeline.signal().name().to_owned())]
 }
 
 /// Writes metric families.

@@ -185,7 +185,7 @@ impl Obligation {
 
     /// What kind of items it holds.
     pub(crate) fn signal(&self) -> Signal {
-        self.account.signal
+        self.account.id.signal
     }
 
     /// Items in the piece.

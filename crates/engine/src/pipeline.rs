@@ -122,8 +122,8 @@ enum Instruction {
 /// The side of a pipeline that requests see.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    /// Its exporter label, for example `otlp_grpc/tracepipeline-backend`.
-    pub(crate) exporter_id: String,
+    /// What the metrics of exporters call it.
+    pub(crate) exporter_label: String,
     pub(crate) account: Arc<Account>,
     pub(crate) stats: Arc<Stats>,
     batch_bytes: Arc<AtomicUsize>,
@@ -147,7 +147,7 @@ pub(crate) struct Common {
 impl Pipeline {
     /// A pipeline and its task, to be spawned by the owner; it ends after [`Pipeline::drain`].
     pub(crate) fn new(
-        exporter_id: String,
+        exporter_label: String,
         account: Arc<Account>,
         backend: Arc<dyn Backend>,
         common: Common,
@@ -171,15 +171,15 @@ impl Pipeline {
         };
         let task = delivery::Delivery::new(parts, commands).run();
         let batch_bytes = Arc::new(AtomicUsize::new(limits.batch_bytes));
-        (Self { exporter_id, account, stats, batch_bytes, clock, inbox }, task)
+        (Self { exporter_label, account, stats, batch_bytes, clock, inbox }, task)
     }
 
     /// The same pipeline with another backend.
-    pub(crate) fn sending_to(&self, exporter_id: String, backend: Arc<dyn Backend>) -> Self {
+    pub(crate) fn sending_to(&self, exporter_label: String, backend: Arc<dyn Backend>) -> Self {
         // A task that has ended sends nothing.
         let _ = self.inbox.send(Instruction::SendTo(backend));
         Self {
-            exporter_id,
+            exporter_label,
             account: Arc::clone(&self.account),
             stats: Arc::clone(&self.stats),
             batch_bytes: Arc::clone(&self.batch_bytes),
@@ -202,12 +202,12 @@ impl Pipeline {
 
     /// The signal it takes.
     pub(crate) fn signal(&self) -> Signal {
-        self.account.signal
+        self.account.id.signal
     }
 
     /// The name of its resource, which is unique for its signal.
     pub(crate) fn name(&self) -> &str {
-        self.account.name()
+        &self.account.id.name
     }
 
     /// Gives the pipeline something to deliver.

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use weir_enrich::{Enricher, StaticPods};
-use weir_plan::{Plan, Protocol};
+use weir_plan::{PipelineId, Plan, Protocol};
 
 use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
@@ -28,7 +28,6 @@ use crate::pipeline::{Common, Limits, MAX_IN_FLIGHT, Pipeline};
 use crate::rules::{Memory, Rules};
 use crate::settings::{Copies, Division, Settings};
 use crate::share::Share;
-use crate::store;
 
 use remembered::Remembered;
 
@@ -36,11 +35,11 @@ use remembered::Remembered;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Pipelines that were not there before.
-    pub added: Vec<String>,
+    pub added: Vec<PipelineId>,
     /// Pipelines that differ from before.
-    pub changed: Vec<String>,
+    pub changed: Vec<PipelineId>,
     /// Pipelines that are gone.
-    pub removed: Vec<String>,
+    pub removed: Vec<PipelineId>,
     /// What cannot be set up as planned.
     pub faults: Vec<SetupError>,
 }
@@ -59,7 +58,7 @@ pub(crate) struct Pipelines {
     pub(crate) common: Common,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) intake: Arc<Intake>,
-    running: BTreeMap<String, Running>,
+    running: BTreeMap<PipelineId, Running>,
     /// Pays for what the exporters of all of them encode.
     encode: Budget,
     /// Pays for the compressors of all of them.
@@ -147,7 +146,7 @@ impl Pipelines {
         before: &Routes,
         changes: &mut Changes,
     ) -> Option<Route> {
-        let (id, faults) = (store::queue_name(planned), changes.faults.len());
+        let (id, faults) = (planned.id.clone(), changes.faults.len());
         match self.running.get_mut(&id) {
             Some(running) => {
                 if running.plan != *planned {
@@ -156,7 +155,7 @@ impl Pipelines {
                 changes.faults.extend(running.change(planned, made, division));
             }
             None => {
-                changes.faults.extend(self.add(planned, &id, made, division));
+                changes.faults.extend(self.add(planned, made, division));
                 changes.added.push(id.clone());
             }
         }
@@ -205,7 +204,7 @@ impl Pipelines {
     fn compile(&self, plan: &Plan, division: Division) -> Vec<Compiled> {
         let (before, unix_nanos) = (self.intake.routes(), self.common.clock.now_ms().saturating_mul(1_000_000));
         let compile = |planned: &weir_plan::Pipeline| {
-            let id = store::queue_name(planned);
+            let id = planned.id.clone();
             let route = before.to(&id);
             let unchanged = |running: &Running| !running.faulty && running.plan.processing == planned.processing;
             if let Some(route) = route.filter(|_| self.running.get(&id).is_some_and(unchanged)) {
@@ -215,7 +214,7 @@ impl Pipelines {
             let memory = Memory { before: before.and_then(|rules| rules.delta.as_ref()), bytes: division.series };
             let restore = || self.remembered.read(&id);
             let rules = Rules::compile(planned, memory, &restore, unix_nanos);
-            let fail = |cause| SetupError { pipeline: planned.exporter_id(), cause };
+            let fail = |cause| SetupError { pipeline: planned.id.clone(), cause };
             Ok(rules.map_err(fail)?.map(Arc::new))
         };
         plan.pipelines.iter().map(compile).collect()
@@ -233,7 +232,7 @@ impl Pipelines {
 
     /// An exporter where one is needed.
     fn make(&self, planned: &weir_plan::Pipeline, division: Division) -> Made {
-        let running = self.running.get(&store::queue_name(planned));
+        let running = self.running.get(&planned.id);
         if running.is_some_and(|running| !running.faulty && running.plan.output == planned.output) {
             return None;
         }
@@ -243,20 +242,20 @@ impl Pipelines {
     }
 
     /// A pipeline that is not running. If its backend cannot be set up, its data waits.
-    fn add(&mut self, planned: &weir_plan::Pipeline, id: &str, made: Made, division: Division) -> Option<SetupError> {
+    fn add(&mut self, planned: &weir_plan::Pipeline, made: Made, division: Division) -> Option<SetupError> {
         // One that is not running has been made.
         let (exporter, room) = made?;
         let (backend, fault): (Arc<dyn Backend>, _) = match exporter {
             Ok(exporter) => (Arc::new(exporter), None),
             Err(fault) => (Arc::new(Unusable(fault.to_string())), Some(fault)),
         };
-        let returns = self.accounts.adopt(id, division.share, planned.backlog);
+        let returns = self.accounts.adopt(&planned.id, division.share, planned.backlog);
         let account = returns.unwrap_or_else(|| self.open_account(planned, division));
         let common = Common { limits: limits_of(planned, division), ..self.common.clone() };
-        let (pipeline, delivery) = Pipeline::new(planned.exporter_id(), account, backend, common);
+        let (pipeline, delivery) = Pipeline::new(planned.exporter_label(), account, backend, common);
         let task = self.tasks.spawn(delivery).id();
         let running = Running { plan: planned.clone(), pipeline: Arc::new(pipeline), room, task, faulty: false };
-        self.running.insert(id.to_owned(), running);
+        self.running.insert(planned.id.clone(), running);
         fault
     }
 
@@ -268,13 +267,13 @@ impl Pipelines {
     }
 
     /// Those that run and are not in the plan.
-    fn all_but(&self, plan: &Plan) -> Vec<String> {
-        let planned: HashSet<String> = plan.pipelines.iter().map(store::queue_name).collect();
-        self.running.keys().filter(|id| !planned.contains(*id)).cloned().collect()
+    fn all_but(&self, plan: &Plan) -> Vec<PipelineId> {
+        let planned: HashSet<&PipelineId> = plan.pipelines.iter().map(|pipeline| &pipeline.id).collect();
+        self.running.keys().filter(|id| !planned.contains(id)).cloned().collect()
     }
 
     /// Those that are leaving have their time, unless there are more pipelines than there is memory for.
-    fn remove(&mut self, gone: &[String]) {
+    fn remove(&mut self, gone: &[PipelineId]) {
         let now = Instant::now();
         let crowded = self.running.len() + self.leaving.len() > self.settings.most_pipelines();
         let deadline = if crowded { now } else { now + self.settings.drain_timeout };
@@ -341,7 +340,7 @@ impl Running {
         self.plan = planned.clone();
         match made?.0 {
             Ok(exporter) => {
-                self.pipeline = Arc::new(self.pipeline.sending_to(planned.exporter_id(), Arc::new(exporter)));
+                self.pipeline = Arc::new(self.pipeline.sending_to(planned.exporter_label(), Arc::new(exporter)));
                 None
             }
             Err(fault) => Some(fault),
@@ -363,7 +362,7 @@ fn say_left(account: &Account) {
         (&account.id, account.books.snapshot());
     account.books.losses().say_all();
     let (dropped, rejected): (u64, u64) = (dropped.values().sum(), rejected.values().sum());
-    tracing::info!(pipeline, accepted, delivered, dropped, rejected, pending, "pipeline removed");
+    tracing::info!(%pipeline, accepted, delivered, dropped, rejected, pending, "pipeline removed");
 }
 
 /// A new account.
@@ -373,9 +372,10 @@ pub(crate) fn account(
     journal: Option<&Arc<weir_journal::Journal>>,
     epoch: Instant,
 ) -> Arc<Account> {
-    let id = store::queue_name(planned);
-    let queue = journal.map(|journal| JournalQueue::new(Arc::clone(journal), journal.queue(&id), planned.backlog));
-    Arc::new(Account::new(id, planned.signal, Share::new(division.share, epoch), queue))
+    let id = planned.id.clone();
+    let queue =
+        journal.map(|journal| JournalQueue::new(Arc::clone(journal), journal.queue(&id.to_string()), planned.backlog));
+    Arc::new(Account::new(id, Share::new(division.share, epoch), queue))
 }
 
 pub(crate) fn limits(division: Division) -> Limits {

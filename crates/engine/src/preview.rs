@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use weir_enrich::{Enricher, StaticPods};
-use weir_plan::{Pipeline, Plan, Processing, Signal};
+use weir_plan::{Pipeline, PipelineId, Plan, Processing, Signal};
 
 use crate::budget::{Budget, Purse};
 use crate::buffer::Buffer;
@@ -20,7 +20,7 @@ const MEMORY: usize = 1 << 30;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
     /// Kind and name, for example `tracepipeline/backend`.
-    pub pipeline: String,
+    pub pipeline: PipelineId,
     /// The request as its backend would get it; empty when nothing is left of it, `None` when the pipeline takes
     /// nothing of it.
     pub request: Option<Bytes>,
@@ -75,15 +75,13 @@ pub fn preview(plan: &Plan, signal: Signal, request: Bytes, peer: Option<IpAddr>
     let enricher = Enricher::new(&plan.enrichment, pods);
     let enriched = Enriched::new(arrived, &enricher, true, &budget).map_err(explain)?;
     let purse = Purse::new(&budget, 0);
-    let pipelines = plan.pipelines.iter().filter(|pipeline| pipeline.signal == signal);
+    let pipelines = plan.pipelines.iter().filter(|pipeline| pipeline.id.signal == signal);
     pipelines.map(|pipeline| one(pipeline, &enriched, purse)).collect()
 }
 
 fn one(pipeline: &Pipeline, enriched: &Enriched, purse: Purse<'_>) -> Result<Preview, String> {
-    let id = pipeline.exporter_id();
-    let name = id.split_once('/').map_or(id.as_str(), |(_, rest)| rest).replacen('-', "/", 1);
     let mut preview = Preview {
-        pipeline: name,
+        pipeline: pipeline.id.clone(),
         request: None,
         items: 0,
         filtered: BTreeMap::new(),

@@ -13,12 +13,12 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use weir_otlp::NoRoom;
 use weir_ottl::{Filter, Limits, Options, Tally, Transform};
-use weir_plan::{Pipeline, Processing, Signal, Temporality};
+use weir_plan::{Pipeline, PipelineId, Processing, Signal, Temporality};
 use weir_temporality::{Converter, Reliance, Undo};
 
 use crate::budget::{self, Budget, Permit, Purse, Shortage};
+use crate::legible;
 use crate::seldom::Seldom;
-use crate::{legible, store};
 
 /// Statements may make a request twice as large, and small ones a little larger than that.
 const LEAST_GROWTH: usize = 64 << 10;
@@ -37,7 +37,7 @@ const MAX_CAUSE_CHARS: usize = 200;
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// Whose they are, for the log.
-    pipeline: String,
+    pipeline: PipelineId,
     signal: Signal,
     pub(crate) transforms: Vec<Counted<Transform>>,
     pub(crate) filters: Vec<Counted<Filter>>,
@@ -126,11 +126,11 @@ impl Rules {
         restore: &dyn Fn() -> Option<Bytes>,
         unix_nanos: u64,
     ) -> Result<Option<Self>, String> {
-        let (signal, processing) = (pipeline.signal, &pipeline.processing);
+        let (signal, processing) = (pipeline.id.signal, &pipeline.processing);
         if *processing == Processing::default() {
             return Ok(None);
         }
-        let pipeline = store::queue_name(pipeline);
+        let pipeline = pipeline.id.clone();
         let transform = |rule: &weir_plan::Transform| {
             let options = Options::transform(signal);
             let transform = Transform::compile(signal, &options, &rule.conditions, &rule.statements);
@@ -221,7 +221,7 @@ impl Rules {
             if self.reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {
                 let (pipeline, errors) = (&self.pipeline, tally.errors);
                 tracing::warn!(
-                    pipeline,
+                    %pipeline,
                     kind,
                     number,
                     index,

@@ -16,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weir_journal::{DamageReport, Durability, Fs, Journal, Options, Recovery};
-use weir_plan::Signal;
+use weir_plan::{PipelineId, Signal};
 
 use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
@@ -197,11 +197,6 @@ enum Job {
     Close,
 }
 
-/// What a pipeline's queue is called in the journal.
-pub(crate) fn queue_name(pipeline: &weir_plan::Pipeline) -> String {
-    format!("{}/{}", pipeline.signal.name(), pipeline.name)
-}
-
 /// A journal that was opened, before there are pipelines.
 pub(crate) struct Opened {
     pub(crate) journal: Arc<Journal>,
@@ -341,7 +336,9 @@ fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &Accounts
     for (id, name) in journal.queues() {
         let backlog = journal.backlog(id);
         let has_lost = recovery.lost.iter().any(|(queue, _)| *queue == id);
-        if (backlog.entries == 0 && !has_lost) || accounts.find(&name).is_some() {
+        // Another kind of queue is of another version of Weir; nothing of it is sent, so its signal does not matter.
+        let pipeline = name.parse().unwrap_or_else(|_| PipelineId::new(Signal::Traces, name.as_str()));
+        if (backlog.entries == 0 && !has_lost) || accounts.find(&pipeline).is_some() {
             continue;
         }
         if backlog.entries > 0 {
@@ -355,10 +352,7 @@ fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &Accounts
             );
         }
         let queue = JournalQueue::of_orphan(Arc::clone(journal), id);
-        // Another kind of queue is of another version of Weir; nothing of it is sent, so its signal does not matter.
-        let of = |signal: &Signal| name.strip_prefix(signal.name()).is_some_and(|rest| rest.starts_with('/'));
-        let signal = Signal::ALL.into_iter().find(of).unwrap_or(Signal::Traces);
-        let account = Account::new(name, signal, Share::new(0, Instant::now()), Some(queue));
+        let account = Account::new(pipeline, Share::new(0, Instant::now()), Some(queue));
         account.orphan(Duration::ZERO);
         accounts.add(Arc::new(account));
     }

@@ -10,11 +10,13 @@ use std::fmt;
 use std::time::Duration;
 
 mod enrichment;
+mod id;
 mod input;
 mod intervals;
 mod processing;
 
 pub use enrichment::{Cluster, Enrichment, Metadata, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
+pub use id::{NotAPipeline, PipelineId};
 pub use input::{Input, Namespaces};
 pub use intervals::CollectionIntervals;
 pub use processing::{Filter, Processing, Temporality, Transform};
@@ -36,10 +38,8 @@ pub struct Plan {
 /// One pipeline: what it takes and where that goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pipeline {
-    /// The signal it takes.
-    pub signal: Signal,
-    /// `metadata.name` of the resource it came from.
-    pub name: String,
+    /// The signal it takes, and its name.
+    pub id: PipelineId,
     /// Which telemetry it takes.
     pub input: Input,
     /// What happens to it on the way.
@@ -87,21 +87,21 @@ impl Pipeline {
     /// A pipeline that takes everything of its signal and sends it on as it is.
     pub fn new(signal: Signal, name: impl Into<String>, output: Output) -> Self {
         let (input, processing, backlog) = (Input::default(), Processing::default(), Backlog::default());
-        Self { signal, name: name.into(), input, processing, output, backlog }
+        Self { id: PipelineId::new(signal, name), input, processing, output, backlog }
     }
 
-    /// The exporter label of its metrics, for example `otlp_grpc/tracepipeline-backend`.
-    pub fn exporter_id(&self) -> String {
+    /// What the metrics of exporters call it, as dashboards of the field expect: `otlp_grpc/tracepipeline-backend`.
+    pub fn exporter_label(&self) -> String {
         let transport = match self.output.protocol {
             Protocol::Grpc => "otlp_grpc",
             Protocol::Http => "otlp_http",
         };
-        let kind = match self.signal {
+        let kind = match self.id.signal {
             Signal::Traces => "tracepipeline",
             Signal::Metrics => "metricpipeline",
             Signal::Logs => "logpipeline",
         };
-        format!("{transport}/{kind}-{}", self.name)
+        format!("{transport}/{kind}-{}", self.id.name)
     }
 }
 

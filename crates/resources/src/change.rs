@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use weir_plan::Signal;
+use weir_plan::{PipelineId, Signal};
 
-use crate::diagnostic::{Diagnostic, PipelineRef, Place, Report, sorted};
+use crate::diagnostic::{Diagnostic, Place, Report, sorted};
 
 /// Whether each `LogPipeline` of a configuration has an OTLP output: the one thing that must stay as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,7 +24,7 @@ impl LogOutputs {
         let message =
             "Switching to or away from OTLP output is not supported. Please re-create the LogPipeline instead";
         let mut switched = Diagnostic::error(place, message);
-        switched.pipeline = Some(PipelineRef { signal: Signal::Logs, name: name.to_owned() });
+        switched.pipeline = Some(PipelineId { signal: Signal::Logs, name: name.to_owned() });
         self.by_name.insert(name.to_owned(), LogOutput { otlp, switched });
     }
 

@@ -10,9 +10,11 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
+use weir_plan::PipelineId;
+
 use crate::yaml::{At, SyntaxError};
 
-pub use condition::{PipelineRef, Reason};
+pub use condition::Reason;
 
 /// Diagnostics kept per load: a file that is wrong everywhere must not cost memory without end.
 const MAX_DIAGNOSTICS: usize = 1000;
@@ -59,7 +61,7 @@ pub struct Diagnostic {
     /// Error or warning.
     pub severity: Severity,
     /// The pipeline it belongs to; nothing for what is wrong with a file, or with another kind of document.
-    pub pipeline: Option<PipelineRef>,
+    pub pipeline: Option<PipelineId>,
     /// The reason a condition `ConfigurationGenerated` would give for it; nothing for what an API server would refuse.
     pub reason: Option<Reason>,
     width: usize,
@@ -284,7 +286,7 @@ impl Findings {
     }
 
     /// Says of all findings since a mark which pipeline they belong to.
-    pub(crate) fn attribute(&self, mark: usize, pipeline: &PipelineRef) {
+    pub(crate) fn attribute(&self, mark: usize, pipeline: &PipelineId) {
         for diagnostic in self.kept.borrow_mut().iter_mut().skip(mark) {
             diagnostic.pipeline = Some(pipeline.clone());
         }

@@ -51,7 +51,7 @@ mod yaml;
 
 pub use change::LogOutputs;
 pub use convert::{ConversionError, convert, is_convertible};
-pub use diagnostic::{Diagnostic, PipelineRef, Reason, Report, Severity};
+pub use diagnostic::{Diagnostic, Reason, Report, Severity};
 pub use json::documents;
 pub use load::{Foreign, Loaded, Version, errors, load, load_with};
 pub use source::{MAX_BYTES, Source, Stamp, read, stamp};

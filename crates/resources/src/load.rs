@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use weir_plan::{Enrichment, Plan, Signal};
+use weir_plan::{Enrichment, PipelineId, Plan, Signal};
 
 use crate::change::LogOutputs;
 use crate::cluster::{self, Objects};
-use crate::diagnostic::{Diagnostic, Findings, PipelineRef, Place, Reason, Report, Severity, quoted, sorted};
+use crate::diagnostic::{Diagnostic, Findings, Place, Reason, Report, Severity, quoted, sorted};
 use crate::kind;
 use crate::node::{Fields, Located, Node};
 use crate::pipeline::Pipeline;
@@ -22,6 +22,10 @@ use crate::yaml;
 /// Kinds of pipelines.
 const PIPELINES: &[(&str, Signal)] =
     &[("TracePipeline", Signal::Traces), ("MetricPipeline", Signal::Metrics), ("LogPipeline", Signal::Logs)];
+
+fn kind_of(signal: Signal) -> &'static str {
+    PIPELINES.iter().find(|(_, of)| *of == signal).map_or("", |(kind, _)| kind)
+}
 
 const PIPELINE_VERSIONS: &[(&str, Version)] = &[
     ("telemetry.kyma-project.io/v1beta1", Version::V1Beta1),
@@ -239,7 +243,7 @@ impl<'a> Loader<'a> {
     fn pipeline(&mut self, fields: Fields<'_>, signal: Signal, version: Version) {
         let mark = self.findings.mark();
         let Some(pipeline) = Pipeline::decode(fields, signal, version) else { return };
-        self.findings.attribute(mark, &pipeline.reference());
+        self.findings.attribute(mark, &pipeline.id());
         self.pipelines.push(pipeline);
     }
 
@@ -272,22 +276,22 @@ impl<'a> Loader<'a> {
 
     /// Names are unique per kind.
     fn check_names(&self) {
-        let mut seen: HashMap<PipelineRef, &Place> = HashMap::new();
+        let mut seen: HashMap<PipelineId, &Place> = HashMap::new();
         for pipeline in &self.pipelines {
-            let reference = pipeline.reference();
+            let id = pipeline.id();
+            let kind = kind_of(id.signal);
             let mark = self.findings.mark();
             let Located { value: name, place } = &pipeline.metadata.name;
             if let Some(namespace) = &pipeline.metadata.namespace {
-                let message = format!("the namespace has no effect: {} is cluster-scoped", reference.kind());
+                let message = format!("the namespace has no effect: {kind} is cluster-scoped");
                 self.findings.push(Diagnostic::warning(&namespace.place, message).value(&namespace.value));
             }
-            if let Some(first) = seen.get(&reference) {
-                let kind = reference.kind();
+            if let Some(first) = seen.get(&id) {
                 let message = format!("{kind} {} is defined twice, first at {}", quoted(name), first.position());
                 self.findings.push(Diagnostic::error(place, message).value(name).expected("a unique name"));
             }
-            self.findings.attribute(mark, &reference);
-            seen.entry(reference).or_insert(place);
+            self.findings.attribute(mark, &id);
+            seen.entry(id).or_insert(place);
         }
     }
 
@@ -298,7 +302,7 @@ impl<'a> Loader<'a> {
             let mark = self.findings.mark();
             let compiled = pipeline.compile(resolver);
             pipeline.warn_of_removed(service, self.findings);
-            self.findings.attribute(mark, &pipeline.reference());
+            self.findings.attribute(mark, &pipeline.id());
             compiled
         };
         self.pipelines.iter().filter_map(compile).collect()

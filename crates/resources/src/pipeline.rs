@@ -3,11 +3,11 @@
 //! The kinds differ in the fields of their `spec`, which are read in `trace_pipeline`, `metric_pipeline` and
 //! `log_pipeline`; all else is here.
 
-use weir_plan::{Backlog, Input, Processing, ServiceEnrichment, Signal};
+use weir_plan::{Backlog, Input, PipelineId, Processing, ServiceEnrichment, Signal};
 
 use crate::Version;
 use crate::backlog;
-use crate::diagnostic::{Diagnostic, Findings, PipelineRef, Place};
+use crate::diagnostic::{Diagnostic, Findings, Place};
 use crate::fluent_bit::FluentBit;
 use crate::node::{Fields, Node};
 use crate::object::{self, Metadata};
@@ -78,8 +78,8 @@ impl Pipeline {
         Some(Self { signal, metadata: metadata?, spec, backlog, oauth2_ca })
     }
 
-    pub(crate) fn reference(&self) -> PipelineRef {
-        PipelineRef { signal: self.signal, name: self.metadata.name.value.clone() }
+    pub(crate) fn id(&self) -> PipelineId {
+        PipelineId { signal: self.signal, name: self.metadata.name.value.clone() }
     }
 
     /// Whether its output is OTLP, and where that stands; nothing when it was reported.
@@ -107,8 +107,7 @@ impl Pipeline {
         };
         self.trust_token_server(&mut output, resolver);
         Some(weir_plan::Pipeline {
-            signal: self.signal,
-            name: self.metadata.name.value.clone(),
+            id: self.id(),
             input: input.clone(),
             processing: processing.clone(),
             output,

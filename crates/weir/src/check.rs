@@ -9,8 +9,8 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use weir_loadtest::output::printed;
-use weir_plan::Plan;
-use weir_resources::{Diagnostic, Foreign, Loaded, LogOutputs, PipelineRef, Reason, Report, Severity, Source};
+use weir_plan::{PipelineId, Plan};
+use weir_resources::{Diagnostic, Foreign, Loaded, LogOutputs, Reason, Report, Severity, Source};
 
 use crate::cli::{CheckArgs, CheckFormat};
 
@@ -65,7 +65,7 @@ fn summarise(checked: &Checked) -> io::Result<()> {
     for pipeline in checked.plan.iter().flat_map(|plan| &plan.pipelines) {
         let output = &pipeline.output;
         let tls = if output.tls.is_some() { "TLS" } else { "plain text" };
-        let (id, host, port) = (pipeline.exporter_id(), &output.endpoint.host, output.endpoint.port);
+        let (id, host, port) = (&pipeline.id, &output.endpoint.host, output.endpoint.port);
         writeln!(out, "ok: {id} -> {host}:{port}{} ({tls})", output.endpoint.path)?;
     }
     Ok(())
@@ -76,8 +76,8 @@ fn document(checked: &Checked, ok: bool) -> Value {
     let pipelines = checked.plan.iter().flat_map(|plan| &plan.pipelines).map(|pipeline| {
         let output = &pipeline.output;
         json!({
-            "pipeline": format!("{}/{}", pipeline.signal.name(), pipeline.name),
-            "exporter": pipeline.exporter_id(),
+            "pipeline": pipeline.id.to_string(),
+            "exporter": pipeline.exporter_label(),
             "host": output.endpoint.host,
             "port": output.endpoint.port,
             "path": output.endpoint.path,
@@ -102,7 +102,7 @@ fn finding(finding: &Diagnostic) -> Value {
         "value": value,
         "message": message,
         "expected": given(expected),
-        "pipeline": pipeline.as_ref().map(name),
+        "pipeline": pipeline.as_ref().map(PipelineId::to_string),
         "reason": reason.map(Reason::name),
     })
 }
@@ -114,10 +114,6 @@ fn place(number: usize) -> Option<usize> {
 
 fn given(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
-}
-
-fn name(pipeline: &PipelineRef) -> String {
-    format!("{}/{}", pipeline.signal.name(), pipeline.name)
 }
 
 /// Loads a configuration for a gateway, beside the one that runs so far. Warnings are logged.
@@ -146,7 +142,7 @@ pub(crate) fn log(diagnostics: &[Diagnostic]) {
         let Diagnostic { file, line, column, field, message, expected, severity, pipeline, reason, .. } = diagnostic;
         let [field, expected] = [field, expected].map(|text| given(text));
         let [line, column] = [*line, *column].map(place);
-        let pipeline = pipeline.as_ref().map(name);
+        let pipeline = pipeline.as_ref().map(PipelineId::to_string);
         let reason = reason.map(Reason::name);
         match severity {
             Severity::Error => tracing::error!(file, line, column, field, expected, pipeline, reason, "{message}"),

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
     }
     let Some(mut plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
     if let Some(name) = &args.pipeline {
-        plan.pipelines.retain(|pipeline| pipeline.name == *name);
+        plan.pipelines.retain(|pipeline| pipeline.id.is_called(name));
         if plan.pipelines.is_empty() {
             bail!("cannot find a pipeline named {name:?} in the configuration");
         }
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
     let mut failed = false;
     let colours = io::stdout().is_terminal();
     for (signal, request) in read(&args.input)? {
-        if !plan.pipelines.iter().any(|pipeline| pipeline.signal == signal) {
+        if !plan.pipelines.iter().any(|pipeline| pipeline.id.signal == signal) {
             tracing::warn!(signal = signal.name(), "the configuration has no pipeline for this part of the sample");
         }
         let previews = preview(&plan, signal, request.clone(), args.peer).map_err(anyhow::Error::msg)?;
@@ -193,7 +193,7 @@ fn as_json(signal: Signal, before: &Value, preview: &Preview) -> anyhow::Result<
     };
     let steps = preview.steps.iter().map(step).collect::<Result<Vec<_>, _>>()?;
     Ok(json!({
-        "pipeline": preview.pipeline, "items": preview.items, "filtered": filtered, "rules": rules,
+        "pipeline": preview.pipeline.to_string(), "items": preview.items, "filtered": filtered, "rules": rules,
         "before": before, "steps": steps, "after": after,
     }))
 }

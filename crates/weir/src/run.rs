@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use weir_engine::settings::Admin;
 use weir_engine::{Addresses, Changes, Engine, Entrance, Settings, Snapshot, settings};
+use weir_plan::PipelineId;
 use weir_resources::{Loaded, LogOutputs, Report};
 
 use crate::allocator;
@@ -150,7 +151,7 @@ impl Gateway {
         for pipeline in &plan.pipelines {
             let output = &pipeline.output;
             tracing::info!(
-                pipeline = format!("{}/{}", pipeline.signal.name(), pipeline.name),
+                pipeline = %pipeline.id,
                 host = output.endpoint.host,
                 port = output.endpoint.port,
                 "pipeline started"
@@ -203,6 +204,8 @@ impl Gateway {
             Ok(Loaded { plan, log_outputs, .. }) => match self.engine.reload(&plan) {
                 Ok(Changes { added, changed, removed, .. }) => {
                     self.log_outputs = log_outputs;
+                    let names = |ids: Vec<PipelineId>| ids.iter().map(PipelineId::to_string).collect::<Vec<_>>();
+                    let (added, changed, removed) = (names(added), names(changed), names(removed));
                     tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
                 }
                 Err(error) => tracing::error!(%error, "the new configuration is not used; the last good one goes on"),
@@ -275,13 +278,13 @@ impl<T: Send + 'static> Reading<T> {
     }
 }
 
-fn report((exporter, books): &(String, Snapshot)) {
+fn report((pipeline, books): &(PipelineId, Snapshot)) {
     let dropped: u64 = books.dropped.values().sum();
     let rejected: u64 = books.rejected.values().sum();
     let filtered: u64 = books.filtered.values().sum();
     let Snapshot { accepted, recovered, delivered, pending, .. } = books;
     let balanced = books.balanced();
-    tracing::info!(exporter, accepted, recovered, delivered, filtered, dropped, rejected, pending, balanced, "stopped");
+    tracing::info!(%pipeline, accepted, recovered, delivered, filtered, dropped, rejected, pending, balanced, "stopped");
 }
 
 /// What comes this soon after a signal is the same wish: terminals, supervisors and timeout(1) signal a process and then

@@ -16,7 +16,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use weir_plan::OAuth2;
+use weir_plan::{OAuth2, PipelineId};
 
 use crate::seldom::Seldom;
 use crate::settings;
@@ -54,7 +54,7 @@ pub(super) struct Tokens {
 #[derive(Debug)]
 struct TokenCache {
     /// Named in the log.
-    pipeline: String,
+    pipeline: PipelineId,
     issuer: Box<dyn Issuer>,
     state: Mutex<State>,
     /// Held while a token is fetched: the others want the same one.
@@ -79,11 +79,11 @@ struct Token {
 
 impl Tokens {
     /// Those of `pipeline`, as the log calls it.
-    pub(super) fn new(pipeline: String, settings: &OAuth2, proxy: &settings::Proxy) -> Result<Self, String> {
+    pub(super) fn new(pipeline: PipelineId, settings: &OAuth2, proxy: &settings::Proxy) -> Result<Self, String> {
         Ok(Self::from(pipeline, Box::new(TokenServer::new(settings, proxy)?)))
     }
 
-    fn from(pipeline: String, issuer: Box<dyn Issuer>) -> Self {
+    fn from(pipeline: PipelineId, issuer: Box<dyn Issuer>) -> Self {
         let store = TokenCache { pipeline, issuer, state: Mutex::default(), turn: tokio::sync::Mutex::default() };
         Self { store: Arc::new(store), early: Mutex::default() }
     }
@@ -138,7 +138,7 @@ impl TokenCache {
     fn report(&self, cause: &str) {
         if self.state().reported.is_due(Instant::now()) {
             let pipeline = &self.pipeline;
-            tracing::warn!(pipeline, cause, "the OAuth2 token is not replaced yet; it is used until it expires");
+            tracing::warn!(%pipeline, cause, "the OAuth2 token is not replaced yet; it is used until it expires");
         }
     }
 }

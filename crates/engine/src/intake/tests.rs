@@ -27,7 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 fn converting(runtime: &Runtime) -> Arc<Intake> {
     let _entered = runtime.enter();
     let (budget, clock) = (Budget::new(MEMORY), Clock::simulated(0));
-    let account = Arc::new(Account::new("shop".into(), Signal::Metrics, Share::new(MEMORY, Instant::now()), None));
+    let account =
+        Arc::new(Account::new(PipelineId::new(Signal::Metrics, "shop"), Share::new(MEMORY, Instant::now()), None));
     let limits = Limits {
         batch_bytes: MEMORY,
         in_flight_bytes: MEMORY,

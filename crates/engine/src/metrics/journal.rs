@@ -30,12 +30,12 @@ fn backlogs(writer: &mut Writer<'_>, store: &Store, rows: &[Row<'_>]) -> fmt::Re
     let help = "Age of the oldest data in the backlog";
     writer.gauges("weir_pipeline_backlog_oldest_age_seconds", help, gauge(&age))?;
     let orphans = store.accounts.orphans();
-    let orphaned = orphans.iter().map(|orphan| (vec![("queue", orphan.id.clone())], orphan.backlog().items as f64));
+    let orphaned = orphans.iter().map(|orphan| (vec![("queue", orphan.id.to_string())], orphan.backlog().items as f64));
     let help = "Items in the journal whose pipeline is not configured";
     writer.gauges("weir_journal_orphaned_items", help, orphaned)?;
     let dropped = orphans
         .iter()
-        .map(|orphan| (vec![("queue", orphan.id.clone())], orphan.books.snapshot().dropped.values().sum::<u64>()));
+        .map(|orphan| (vec![("queue", orphan.id.to_string())], orphan.books.snapshot().dropped.values().sum::<u64>()));
     writer.counters("weir_journal_orphaned_dropped_items", "Of these, items that were given up", dropped)
 }
 

@@ -152,7 +152,7 @@ impl Stored {
             ReadError::Gone { .. } if self.is_owed(account) => LoadError::Damaged,
             ReadError::Gone { .. } => LoadError::Gone,
         })?;
-        self.part_of(account.signal, bytes.into())
+        self.part_of(account.id.signal, bytes.into())
     }
 
     fn part_of(&self, signal: Signal, mut bytes: Bytes) -> Result<Bytes, LoadError> {

@@ -1,6 +1,7 @@
 //! Every way that an obligation can go, in memory and with a journal.
 
 use weir_journal::{Durability, Fs, Journal, NewEntry, Options, Owed, Writer};
+use weir_plan::PipelineId;
 use weir_testkit::SimFs;
 
 use super::*;
@@ -12,7 +13,7 @@ const NOW_MS: u64 = 1_000;
 
 fn in_memory() -> (Arc<Ticket>, Arc<Account>) {
     let share = Share::new(100_000, tokio::time::Instant::now());
-    (Arc::default(), Arc::new(Account::new("backend".into(), Signal::Traces, share, None)))
+    (Arc::default(), Arc::new(Account::new(PipelineId::new(Signal::Traces, "backend"), share, None)))
 }
 
 fn on_disk() -> (Arc<Ticket>, Arc<Account>, Writer) {
@@ -21,7 +22,7 @@ fn on_disk() -> (Arc<Ticket>, Arc<Account>, Writer) {
     let id = journal.queue("traces/backend");
     let queue = JournalQueue::new(journal, id, weir_plan::Backlog::default());
     let share = Share::new(100_000, tokio::time::Instant::now());
-    (Arc::default(), Arc::new(Account::new("backend".into(), Signal::Traces, share, Some(queue))), writer)
+    (Arc::default(), Arc::new(Account::new(PipelineId::new(Signal::Traces, "backend"), share, Some(queue))), writer)
 }
 
 fn journal(account: &Account) -> &Journal {

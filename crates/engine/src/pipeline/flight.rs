@@ -201,7 +201,7 @@ impl Crew {
 #[cfg(test)]
 mod tests {
     use weir_journal::{Durability, NewEntry, Options, Owed};
-    use weir_plan::Signal;
+    use weir_plan::{PipelineId, Signal};
     use weir_testkit::SimFs;
 
     use super::*;
@@ -221,7 +221,7 @@ mod tests {
         writer.append(&[NewEntry { payload: &payload, items: 3, owed: &owed }], 1, Durability::Synced).unwrap();
         let queue = JournalQueue::new(journal, id, weir_plan::Backlog::default());
         let share = Share::new(100_000, Instant::now());
-        Arc::new(Account::new("traces/backend".into(), Signal::Traces, share, Some(queue)))
+        Arc::new(Account::new(PipelineId::new(Signal::Traces, "backend"), share, Some(queue)))
     }
 
     #[test]

@@ -203,7 +203,7 @@ mod tests {
     use std::time::Duration;
 
     use bytes::Bytes;
-    use weir_plan::Signal;
+    use weir_plan::{PipelineId, Signal};
 
     use super::super::queue::EMPTY_BYTES;
     use super::*;
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn what_has_ended_counts_for_little() {
         let now = Instant::now();
-        let account = Account::new("traces/shop".into(), Signal::Traces, Share::new(usize::MAX, now), None);
+        let account = Account::new(PipelineId::new(Signal::Traces, "shop"), Share::new(usize::MAX, now), None);
         let account = Arc::new(account);
         let body = Bytes::from(vec![0; 64 << 10]);
         let (mut parked, due) = (Parked::default(), now + Duration::from_secs(60));

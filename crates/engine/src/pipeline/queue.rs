@@ -120,7 +120,7 @@ impl SendQueue {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use weir_plan::Signal;
+    use weir_plan::{PipelineId, Signal};
 
     use super::*;
     use crate::account::Account;
@@ -129,7 +129,8 @@ mod tests {
     /// Clients that give up behind a front that does not move.
     #[test]
     fn what_has_ended_counts_for_little() {
-        let account = Account::new("traces/shop".into(), Signal::Traces, Share::new(usize::MAX, Instant::now()), None);
+        let account =
+            Account::new(PipelineId::new(Signal::Traces, "shop"), Share::new(usize::MAX, Instant::now()), None);
         let account = Arc::new(account);
         let body = Bytes::from(vec![0; 64 << 10]);
         let obligation = || Obligation::new(body.clone(), 1, &Arc::default(), &account);

@@ -8,6 +8,7 @@ use std::sync::{Arc, mpsc};
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use weir_plan::PipelineId;
 
 use crate::budget::{self, Budget};
 use crate::intake::Routes;
@@ -30,7 +31,7 @@ impl Remembered {
     }
 
     /// What an earlier process remembered of a pipeline's series.
-    pub(super) fn read(&self, id: &str) -> Option<Bytes> {
+    pub(super) fn read(&self, id: &PipelineId) -> Option<Bytes> {
         let state = Arc::clone(self.state.as_ref()?);
         let (budget, name, serving) = (self.budget.clone(), name(id), self.serving);
         let read = in_time(move || {
@@ -46,7 +47,7 @@ impl Remembered {
             Ok(read?.zip(permit).map(|(bytes, permit)| budget::charge(bytes, permit)))
         });
         read.unwrap_or_else(|error| {
-            tracing::warn!(pipeline = id, %error, "cannot read what was remembered of metric series; counting begins anew");
+            tracing::warn!(pipeline = %id, %error, "cannot read what was remembered of metric series; counting begins anew");
             None
         })
     }
@@ -55,13 +56,13 @@ impl Remembered {
     pub(super) async fn begin(&mut self, routes: &Routes, unix_nanos: u64) {
         self.serving = true;
         let Some(state) = self.state.clone() else { return };
-        let ids: Vec<String> = routes.deltas().map(|(id, _)| id.to_owned()).collect();
+        let ids: Vec<PipelineId> = routes.deltas().map(|(id, _)| id.clone()).collect();
         let delete = move || ids.iter().map(|id| state.delete(&name(id))).collect::<Vec<_>>();
         let deleted = tokio::time::timeout(LAST_WRITES, tokio::task::spawn_blocking(delete)).await;
         let mut deleted = deleted.ok().and_then(Result::ok).unwrap_or_default().into_iter();
         for (id, delta) in routes.deltas() {
             if let Err(error) = deleted.next().unwrap_or_else(|| Err(no_answer())) {
-                tracing::warn!(pipeline = id, %error, "cannot delete what was remembered of metric series; counting begins anew");
+                tracing::warn!(pipeline = %id, %error, "cannot delete what was remembered of metric series; counting begins anew");
                 delta.begin_anew(unix_nanos);
             }
         }
@@ -75,7 +76,7 @@ impl Remembered {
         let write = move || {
             for (id, delta) in routes.deltas() {
                 if let Err(error) = state.put(&name(id), &mut |out| delta.write_snapshot(out, &budget)) {
-                    tracing::warn!(pipeline = id, %error, "cannot write down what is remembered of metric series");
+                    tracing::warn!(pipeline = %id, %error, "cannot write down what is remembered of metric series");
                 }
             }
         };
@@ -98,6 +99,6 @@ fn no_answer() -> io::Error {
 }
 
 /// A name that is one path component: names of pipelines have no slash.
-fn name(id: &str) -> String {
-    format!("temporality-{}", id.replace('/', "-"))
+fn name(id: &PipelineId) -> String {
+    format!("temporality-{}-{}", id.signal.name(), id.name)
 }

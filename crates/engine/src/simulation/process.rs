@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use weir_enrich::{Enricher, StaticPods};
 use weir_journal::Fs;
-use weir_plan::Signal;
+use weir_plan::{PipelineId, Signal};
 use weir_testkit::SimFs;
 
 use super::backend::Scripted;
@@ -54,17 +54,17 @@ pub(super) struct Disk {
     pub(super) forced: Arc<Forced>,
 }
 
-pub(super) fn name_of(number: usize) -> String {
-    format!("pipeline-{number}")
+pub(super) fn id_of(number: usize) -> PipelineId {
+    PipelineId::new(Signal::Traces, format!("pipeline-{number}"))
 }
 
-pub(super) fn number_of(name: &str) -> usize {
-    name.rsplit('-').next().unwrap().parse().unwrap()
+pub(super) fn number_of(pipeline: &PipelineId) -> usize {
+    pipeline.name.rsplit('-').next().unwrap().parse().unwrap()
 }
 
 /// What waits in the journal may lose its name with the power; then it is nobody's.
-pub(super) fn is_nameless(queue: &str) -> bool {
-    queue.starts_with("?/")
+pub(super) fn is_nameless(pipeline: &PipelineId) -> bool {
+    pipeline.name.starts_with("?/")
 }
 
 /// See the module.
@@ -88,11 +88,11 @@ impl Process {
         });
         let configured: Vec<usize> = (0..planned.len()).filter(|number| Some(*number) != missing).collect();
         let account = |number: &usize| {
-            let (name, planned) = (name_of(*number), &planned[*number]);
+            let (id, planned) = (id_of(*number), &planned[*number]);
             let queue = opened.as_ref().map(|opened| {
-                JournalQueue::new(Arc::clone(&opened.journal), opened.journal.queue(&name), planned.backlog)
+                JournalQueue::new(Arc::clone(&opened.journal), opened.journal.queue(&id.to_string()), planned.backlog)
             });
-            Arc::new(Account::new(name, Signal::Traces, Share::new(planned.share, clock.started), queue))
+            Arc::new(Account::new(id, Share::new(planned.share, clock.started), queue))
         };
         let accounts = Arc::new(Accounts::new(configured.iter().map(account).collect()));
         let (mut writer, mut store) = (JoinSet::new(), None);
@@ -129,18 +129,18 @@ impl Process {
     }
 
     fn pipeline(&self, number: usize) -> Option<Arc<Pipeline>> {
-        self.intake.routes().to(&name_of(number)).map(|route| Arc::clone(&route.pipeline))
+        self.intake.routes().to(&id_of(number)).map(|route| Arc::clone(&route.pipeline))
     }
 
     /// A reload brings a pipeline (back).
     pub(super) fn add(&mut self, number: usize, planned: &Planned) {
-        let name = name_of(number);
-        let account = self.accounts.find(&name).unwrap();
+        let id = id_of(number);
+        let account = self.accounts.find(&id).unwrap();
         account.adopt(planned.share, planned.backlog);
         let backend: Arc<dyn Backend> = Arc::new(planned.backend.moved());
-        let (pipeline, delivery) = Pipeline::new(name.clone(), account, backend, self.common.clone());
+        let (pipeline, delivery) = Pipeline::new(id.to_string(), account, backend, self.common.clone());
         self.deliveries.spawn(delivery);
-        let rules = planned.has_rules.then(|| rules::compile(&name));
+        let rules = planned.has_rules.then(|| rules::compile(&id));
         let selection = Selection::new(&weir_plan::Input::default());
         self.route(|routes| routes.push(Route { pipeline: Arc::new(pipeline), selection, rules }));
     }
@@ -169,7 +169,7 @@ impl Process {
     /// A reload gives a pipeline another backend.
     pub(super) fn move_backend(&self, number: usize, planned: &Planned) {
         let Some(pipeline) = self.pipeline(number) else { return };
-        let moved = Arc::new(pipeline.sending_to(name_of(number), Arc::new(planned.backend.moved())));
+        let moved = Arc::new(pipeline.sending_to(id_of(number).to_string(), Arc::new(planned.backend.moved())));
         let same = |route: &&mut Route| Arc::ptr_eq(&route.pipeline, &pipeline);
         self.route(|routes| routes.iter_mut().filter(same).for_each(|route| route.pipeline = Arc::clone(&moved)));
     }

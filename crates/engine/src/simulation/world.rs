@@ -16,7 +16,7 @@ use weir_testkit::{Faults, SimFs};
 use super::backend::{Mark, Scripted};
 use super::clients::{self, Ledger};
 use super::forced::Forced;
-use super::process::{Disk, Planned, Process, is_nameless, name_of, number_of};
+use super::process::{Disk, Planned, Process, id_of, is_nameless, number_of};
 use super::totals::Totals;
 use super::{payload, rules};
 use crate::books::Snapshot;
@@ -204,7 +204,7 @@ impl World {
     fn reload(&mut self, process: &mut Process, number: usize) {
         let (deadline, planned) = (Instant::now() + self.patience(), &self.pipelines[number]);
         let what = match (self.dice.u8(..16), process.has(number)) {
-            (0..12, false) if process.accounts.find(&name_of(number)).is_some() => {
+            (0..12, false) if process.accounts.find(&id_of(number)).is_some() => {
                 process.add(number, planned);
                 "added"
             }
@@ -336,8 +336,8 @@ impl World {
     /// Whether everything that is not marked has arrived, and nothing is pending that could be anything else.
     fn lacks_only_what_is_marked(&self, process: &Process) -> bool {
         let kept = Mark::kept_among(self.ledger.drawn());
-        process.intake.books().iter().all(|(name, books)| {
-            let number = number_of(name);
+        process.intake.books().iter().all(|(id, books)| {
+            let number = number_of(id);
             let missing = self.missing_at(number, |id| Mark::of(id).is_none()).len() as u64;
             books.pending <= kept && missing <= given_up(books)
         })

@@ -1,36 +1,6 @@
 //! What a diagnostic means for the status of a pipeline: which pipeline, and the reason of its condition
 //! `ConfigurationGenerated`.
 
-use std::fmt;
-
-use weir_plan::Signal;
-
-/// A pipeline by its kind and its name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct PipelineRef {
-    /// What it takes; the kind of its resource follows from that.
-    pub signal: Signal,
-    /// `metadata.name`
-    pub name: String,
-}
-
-impl PipelineRef {
-    /// `TracePipeline`, `MetricPipeline` or `LogPipeline`.
-    pub fn kind(&self) -> &'static str {
-        match self.signal {
-            Signal::Traces => "TracePipeline",
-            Signal::Metrics => "MetricPipeline",
-            Signal::Logs => "LogPipeline",
-        }
-    }
-}
-
-impl fmt::Display for PipelineRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind(), self.name)
-    }
-}
-
 /// Why a pipeline cannot run as it is written, or soon cannot: the published names of the pipeline API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {

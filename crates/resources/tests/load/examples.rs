@@ -24,7 +24,7 @@ fn every_example_loads_without_warnings() {
 #[test]
 fn pipelines_for_fluent_bit_are_warned_of_and_left_out() {
     let loaded = load(&read(&[examples().join("fluent-bit.yaml")]).unwrap(), now()).unwrap();
-    let names: Vec<_> = loaded.plan.pipelines.iter().map(|pipeline| pipeline.name.as_str()).collect();
+    let names: Vec<_> = loaded.plan.pipelines.iter().map(|pipeline| pipeline.id.name.as_str()).collect();
     assert_eq!(names, ["otlp"]);
     let inactive = loaded.warnings.iter().filter(|warning| warning.message.starts_with("not active yet: "));
     let fields: Vec<_> = inactive.map(|warning| warning.field.as_str()).collect();

@@ -149,7 +149,7 @@ fn pipelines_keep_the_order_of_their_documents_over_files() {
         Source { name: name.to_owned(), text: pipelines.iter().map(document).collect() }
     };
     let loaded = load(&[file("b.yaml", &["z", "b"]), file("a.yaml", &["y", "a"])], now()).unwrap();
-    let names: Vec<_> = loaded.plan.pipelines.iter().map(|pipeline| pipeline.name.as_str()).collect();
+    let names: Vec<_> = loaded.plan.pipelines.iter().map(|pipeline| pipeline.id.name.as_str()).collect();
     assert_eq!(names, ["z", "b", "y", "a"]);
 }
 

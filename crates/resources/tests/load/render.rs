@@ -142,7 +142,7 @@ spec:
     let plain = error.to_string();
     let finding = plain.strip_prefix(place).unwrap();
     assert!(finding.starts_with("spec.output.otlp.tls.ca.value: TLS configuration invalid: "), "{finding}");
-    assert_eq!(format!("{error:#}"), format!("{place}MetricPipeline x: TLSConfigurationInvalid: {finding}"));
+    assert_eq!(format!("{error:#}"), format!("{place}metrics/x: TLSConfigurationInvalid: {finding}"));
     let rendered = error.render(text, false);
-    assert!(rendered.ends_with("  = condition TLSConfigurationInvalid of MetricPipeline x\n"), "{rendered}");
+    assert!(rendered.ends_with("  = condition TLSConfigurationInvalid of metrics/x\n"), "{rendered}");
 }

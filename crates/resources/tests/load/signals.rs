@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use weir_plan::{
-    Backlog, Cluster, Compression, Endpoint, Enrichment, Filter, Input, Namespaces, Output, Pipeline, Plan, PodLabels,
-    Processing, Protocol, ServiceEnrichment, Signal, Temporality, Tls, Transform,
+    Backlog, Cluster, Compression, Endpoint, Enrichment, Filter, Input, Namespaces, Output, Pipeline, PipelineId, Plan,
+    PodLabels, Processing, Protocol, ServiceEnrichment, Signal, Temporality, Tls, Transform,
 };
-use weir_resources::{Loaded, PipelineRef, Reason, Report, Severity, Source, load};
+use weir_resources::{Loaded, Reason, Report, Severity, Source, load};
 
 use crate::{now, plan, with_pipeline};
 
@@ -41,7 +41,7 @@ fn every_kind_takes_its_signal_and_all_of_it_by_default() {
         for version in ["v1beta1", "v1alpha1"] {
             let pipeline = pipeline(kind, version, "");
             assert_eq!(pipeline, Pipeline::new(signal, "x", pipeline.output.clone()));
-            assert_eq!(pipeline.exporter_id(), id);
+            assert_eq!(pipeline.exporter_label(), id);
         }
     }
 }
@@ -200,9 +200,9 @@ metadata: {name: new}
 spec: {output: {otlp: {endpoint: {value: 'b:1'}}}, input: {runtime: {enabled: false}}}
 ";
     let Loaded { plan, warnings, .. } = try_load(text).unwrap();
-    let names: Vec<_> = plan.pipelines.iter().map(|pipeline| pipeline.name.as_str()).collect();
+    let names: Vec<_> = plan.pipelines.iter().map(|pipeline| pipeline.id.name.as_str()).collect();
     assert_eq!(names, ["new"]);
-    let old = Some(PipelineRef { signal: Signal::Logs, name: "old".to_owned() });
+    let old = Some(PipelineId::new(Signal::Logs, "old"));
     assert!(warnings.len() == 2 && warnings.iter().all(|warning| warning.pipeline == old), "{warnings:?}");
 }
 
@@ -261,16 +261,18 @@ fn findings_know_their_pipeline_and_their_reason() {
         text += &format!(
             "---\napiVersion: telemetry.kyma-project.io/v1beta1\nkind: {kind}\nmetadata: {{name: p{number}}}\nspec: {spec}\n"
         );
-        let pipeline = format!("{kind} p{number}");
+        let signal = match *kind {
+            "TracePipeline" => Signal::Traces,
+            "MetricPipeline" => Signal::Metrics,
+            _ => Signal::Logs,
+        };
+        let pipeline = PipelineId::new(signal, format!("p{number}"));
         expected.extend(findings.iter().map(|(reason, severity)| (Some(pipeline.clone()), *reason, *severity)));
     }
     text += "---\napiVersion: nothing\n---\n";
     expected.push((None, None, Severity::Error));
     let report = try_load(&(text + include_str!("../certificates.yaml"))).unwrap_err();
-    let found: Vec<_> = report
-        .iter()
-        .map(|found| (found.pipeline.as_ref().map(ToString::to_string), found.reason, found.severity))
-        .collect();
+    let found: Vec<_> = report.iter().map(|found| (found.pipeline.clone(), found.reason, found.severity)).collect();
     assert_eq!(found, expected);
 }
 
@@ -397,7 +399,7 @@ fn a_log_pipeline_is_not_switched_to_or_from_otlp() {
         assert_eq!(outputs(&allowed).check_after(&before), Ok(()), "{allowed:?}");
     }
     let report = outputs(&[pipeline("b", otlp), pipeline("a", custom)]).check_after(&before).unwrap_err();
-    let of = |name: &str| Some(PipelineRef { signal: Signal::Logs, name: name.to_owned() });
+    let of = |name: &str| Some(PipelineId::new(Signal::Logs, name));
     let found: Vec<_> = report.iter().map(|found| (found.to_string(), found.pipeline.clone())).collect();
     let text = "Switching to or away from OTLP output is not supported. Please re-create the LogPipeline instead";
     assert_eq!(

@@ -74,7 +74,7 @@ async fn check_accepts_what_is_right() {
     for target in [path.as_path(), directory.path()] {
         let ended = weir(&["check", target.to_str().unwrap()]).await;
         assert_eq!(ended.code, Some(0), "{}", ended.err);
-        assert!(ended.out.contains("otlp_grpc/tracepipeline-backend -> 127.0.0.1:4317"), "{}", ended.out);
+        assert!(ended.out.contains("traces/backend -> 127.0.0.1:4317"), "{}", ended.out);
     }
 }
 
@@ -149,7 +149,7 @@ async fn a_directory_of_json_and_the_standard_input_are_read() {
     std::fs::write(directory.path().join("pipeline.json"), json.replace("---", "")).unwrap();
     let ended = weir(&["check", directory.path().to_str().unwrap()]).await;
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    assert!(ended.out.contains("tracepipeline-json"), "{}", ended.out);
+    assert!(ended.out.contains("traces/json"), "{}", ended.out);
 
     for (arguments, text, code) in [
         (&["check", "-"][..], good(), 0),
@@ -549,7 +549,7 @@ async fn the_example_of_all_signals_has_a_pipeline_for_each() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/all-signals.yaml");
     let ended = weir(&["check", example]).await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
-    for exporter in ["tracepipeline-backend", "metricpipeline-backend", "logpipeline-backend"] {
-        assert!(ended.out.contains(&format!("otlp_grpc/{exporter} -> 127.0.0.1:14317")), "{}", ended.out);
+    for pipeline in ["traces/backend", "metrics/backend", "logs/backend"] {
+        assert!(ended.out.contains(&format!("ok: {pipeline} -> 127.0.0.1:14317")), "{}", ended.out);
     }
 }

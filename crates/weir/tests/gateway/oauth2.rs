@@ -174,9 +174,9 @@ async fn suffer(illness: Say) {
         eventually("those without a token server have theirs", async || has_it()).await;
     }
     eventually("all others have asked for a token", async || tokens.backend.captured().len() >= 6).await;
-    for (exporter, books) in gateway.engine.books().into_iter().filter(|(exporter, _)| exporter.contains("guarded")) {
+    for (pipeline, books) in gateway.engine.books().into_iter().filter(|(id, _)| id.name.contains("guarded")) {
         let (lost, rejected) = (books.dropped.len(), books.rejected.len());
-        assert_eq!((books.pending, lost, rejected), (books.accepted, 0, 0), "{illness:?}: {exporter}: {books:?}");
+        assert_eq!((books.pending, lost, rejected), (books.accepted, 0, 0), "{illness:?}: {pipeline}: {books:?}");
     }
     assert!(guarded.captured().is_empty(), "{illness:?}");
 

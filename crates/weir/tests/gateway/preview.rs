@@ -210,7 +210,7 @@ async fn traces_from_a_file() {
     let (code, out, log) = try_file(SPANS, &[]).await;
     assert_eq!(code, Some(0), "{log}");
     for line in [
-        "tracepipeline/spans: 1 of 4 spans left",
+        "traces/spans: 1 of 4 spans left",
         "  3 removed: filter",
         "  transform[0].statements[0]: 1 matched, 0 failed: set(span.name, \"renamed\") where span.kind == SPAN_KIND_SERVER",
         "  filter[0].conditions[0]: 1 matched, 2 removed, 0 failed: resource.attributes[\"service.name\"] == \"noise\"",
@@ -254,7 +254,7 @@ async fn a_file_of_several_signals_goes_to_the_pipelines_of_each() {
     let (code, out, log) = try_file(&lines, &[]).await;
     assert_eq!(code, Some(0), "{log}");
     for summary in [
-        "tracepipeline/spans: 1 of 4 spans left",
+        "traces/spans: 1 of 4 spans left",
         "metricpipeline/points: 2 of 4 data points left",
         "logpipeline/shop: 0 of 1 log records left",
     ] {

@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, any_value::Value};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 use weir_engine::{Settings, settings::MEMORY_MIN};
-use weir_plan::Signal;
+use weir_plan::{PipelineId, Signal};
 
 use crate::support::backend::Backend;
 use crate::support::eventually;
@@ -278,7 +278,7 @@ async fn transforms_come_first_and_filters_see_what_they_made() {
         assert_eq!(left, total - removed, "{signal:?}");
         assert_eq!(text(&resources(signal, &arrived(&ruled))[0].attributes, "seen"), Some("yes"));
         let books = gateway.engine.books();
-        let (_, books) = books.iter().find(|(exporter, _)| exporter.ends_with("-ruled")).unwrap();
+        let (_, books) = books.iter().find(|(id, _)| id.name == "ruled").unwrap();
         assert_eq!((books.accepted, books.delivered, books.filtered["filter"]), (total, left, removed), "{books:?}");
         let page = gateway.scrape().await;
         let figure = |name: &str, kind: &str, line: u8| {
@@ -541,7 +541,7 @@ async fn cumulative_becomes_delta_for_the_pipeline_that_asks() {
     assert_eq!(deltas(&arrived(&delta)), [(1, 5), (1, 0), (1, 25)], "the first is where counting begins");
     assert_eq!(deltas(&arrived(&cumulative)), [(2, 10), (2, 15), (2, 15), (2, 15), (2, 40)]);
     let books = gateway.engine.books();
-    let (_, books) = books.iter().find(|(exporter, _)| exporter.ends_with("-delta")).unwrap();
+    let (_, books) = books.iter().find(|(id, _)| id.name == "delta").unwrap();
     assert_eq!((books.accepted, books.delivered, books.filtered["temporality"]), (5, 3, 2), "{books:?}");
     let page = gateway.scrape().await;
     let duplicates =
@@ -564,7 +564,10 @@ async fn a_changed_configuration_applies_to_what_arrives_from_then_on() {
     send(&gateway, Signal::Metrics, &counter(1, 10)).await;
     gateway.settle().await;
     let changes = gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "garden"))).unwrap();
-    assert_eq!((changes.changed, changes.added, changes.removed), (vec!["logs/a".into()], vec![], vec![]));
+    assert_eq!(
+        (changes.changed, changes.added, changes.removed),
+        (vec![PipelineId::new(Signal::Logs, "a")], vec![], vec![])
+    );
     send(&gateway, Signal::Metrics, &counter(2, 15)).await;
     gateway.settle().await;
     assert_eq!(deltas(&arrived(&points)), [(1, 5)]);

@@ -8,7 +8,7 @@ use crate::clients::{SPANS, ids, send_all};
 use crate::data_dir::DataDir;
 use crate::support::backend::Backend;
 use crate::support::eventually;
-use crate::support::gateway::{Gateway, arrived, pipeline, sink};
+use crate::support::gateway::{Gateway, arrived, pipeline, sink, traces};
 use crate::support::manifests::{self, secured};
 use crate::support::process::{Weir, manifest};
 use crate::support::tls::Authority;
@@ -50,10 +50,7 @@ async fn without_a_backend_from_the_start() {
         assert_eq!((books.accepted, books.pending), (10 * SPANS, 10 * SPANS), "{books:?}");
         assert_eq!(is_faulty(&gateway).await, (true, true));
         let changes = gateway.engine.reload(&plan(good())).unwrap();
-        assert_eq!(
-            (changes.changed.as_slice(), changes.faults.as_slice()),
-            (&["traces/faulty".to_owned()][..], &[][..])
-        );
+        assert_eq!((changes.changed.as_slice(), changes.faults.as_slice()), (&[traces("faulty")][..], &[][..]));
         gateway.settle().await;
         assert_eq!(arrived(&first), ids(0..10));
         assert_eq!(is_faulty(&gateway).await, (false, false));
@@ -71,7 +68,7 @@ async fn without_a_new_backend() {
     for _ in 0..2 {
         let changes = gateway.engine.reload(&faulty).unwrap();
         assert_eq!(changes.faults.len(), 1, "{changes:?}");
-        assert_eq!(changes.faults[0].pipeline, "otlp_grpc/tracepipeline-faulty");
+        assert_eq!(changes.faults[0].pipeline, traces("faulty"));
         assert!(changes.faults[0].cause.contains("do not match"), "{changes:?}");
     }
     send_all(gateway.at.grpc, 0..10, 10).await;

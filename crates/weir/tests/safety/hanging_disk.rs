@@ -245,7 +245,7 @@ async fn a_shutdown_does_not_wait_for_what_is_remembered_of_series() {
     let drain_timeout = Duration::from_millis(100);
     let settings = Settings { drain_timeout, state, ..crate::support::gateway::settings() };
     let mut counting = pipeline("backend", sink.grpc);
-    counting.signal = Signal::Metrics;
+    counting.id.signal = Signal::Metrics;
     counting.processing.temporality = Temporality::Delta;
     let gateway = Gateway::with(vec![counting], settings).await;
     gate.hang(true);

@@ -19,7 +19,7 @@ use crate::clients::{SPANS, ids, send_all};
 use crate::data_dir::DataDir;
 use crate::support::backend::{Backend, Say};
 use crate::support::gateway::{
-    DOWN, Gateway, arrived, arrived_of, closed_port, faults, output, pipeline, settings, sink,
+    DOWN, Gateway, arrived, arrived_of, closed_port, faults, output, pipeline, settings, sink, traces,
 };
 use crate::support::grpc::{Grpc, OK, UNIMPLEMENTED, frame};
 use crate::support::manifests::{self, plain, with};
@@ -43,10 +43,10 @@ async fn a_pipeline_that_is_added_gets_what_comes_and_one_that_is_removed_nothin
     send_all(gateway.at.grpc, 0..10, 10).await;
     let both = plan(vec![pipeline("backend", first.grpc), pipeline("other", second.grpc)]);
     let changes = gateway.engine.reload(&both).unwrap();
-    assert_eq!(changes, Changes { added: vec!["traces/other".into()], ..Changes::default() });
+    assert_eq!(changes, Changes { added: vec![traces("other")], ..Changes::default() });
     send_all(gateway.at.grpc, 10..20, 10).await;
     let changes = gateway.engine.reload(&plan(vec![pipeline("other", second.grpc)])).unwrap();
-    assert_eq!(changes, Changes { removed: vec!["traces/backend".into()], ..Changes::default() });
+    assert_eq!(changes, Changes { removed: vec![traces("backend")], ..Changes::default() });
     send_all(gateway.at.grpc, 20..30, 10).await;
     gateway.settle().await;
     assert_eq!((arrived(&first), arrived(&second)), (ids(0..20), ids(10..30)));
@@ -66,7 +66,7 @@ async fn a_corrected_endpoint_gets_the_backlog() {
         let mut gateway = Gateway::with(vec![pipeline("backend", closed_port().await)], settings).await;
         send_all(gateway.at.grpc, 0..20, 100).await;
         let changes = gateway.engine.reload(&plan(vec![pipeline("backend", backend.grpc)])).unwrap();
-        assert_eq!(changes.changed, ["traces/backend"]);
+        assert_eq!(changes.changed, [traces("backend")]);
         gateway.settle().await;
         assert_eq!(arrived(&backend), ids(0..20));
         gateway.stop().await;
@@ -124,7 +124,7 @@ async fn converters_that_come_leave_less_memory_to_the_one_that_is_there() {
     let backend = Backend::start().await;
     let converting = |name: &str| {
         let mut pipeline = pipeline(name, backend.address);
-        pipeline.signal = Signal::Metrics;
+        pipeline.id.signal = Signal::Metrics;
         pipeline.processing.temporality = Temporality::Delta;
         pipeline
     };
@@ -286,7 +286,7 @@ impl Places {
     /// One of many configurations.
     fn some_plan(&self, random: &mut fastrand::Rng) -> Plan {
         let mut pipelines = self.pipelines();
-        pipelines.retain(|pipeline| ["constant", "delta"].contains(&pipeline.name.as_str()) || random.bool());
+        pipelines.retain(|pipeline| ["constant", "delta"].contains(&pipeline.id.name.as_str()) || random.bool());
         pipelines.iter_mut().for_each(|pipeline| vary(pipeline, random));
         plan(pipelines)
     }
@@ -296,10 +296,10 @@ impl Places {
 fn vary(pipeline: &mut Pipeline, random: &mut fastrand::Rng) {
     if random.bool() {
         let temporality = pipeline.processing.temporality;
-        pipeline.processing = Processing { temporality, ..rules(pipeline.signal) };
+        pipeline.processing = Processing { temporality, ..rules(pipeline.id.signal) };
     }
     // There is nothing but gauges in what is judged here, and these have no temporality.
-    if pipeline.signal == Signal::Metrics && pipeline.name == "constant" && random.bool() {
+    if pipeline.id.signal == Signal::Metrics && pipeline.id.name == "constant" && random.bool() {
         pipeline.processing.temporality = Temporality::Delta;
     }
     if random.bool() {

@@ -8,7 +8,7 @@ use weir_engine::{Addresses, Engine, Settings, Snapshot};
 use weir_loadtest::signal::Signal as Telemetry;
 use weir_loadtest::sink::faults::Faults;
 use weir_loadtest::sink::{Sink, SinkArgs};
-use weir_plan::{Compression, Endpoint, Output, Pipeline, Plan, Protocol, Signal};
+use weir_plan::{Compression, Endpoint, Output, Pipeline, PipelineId, Plan, Protocol, Signal};
 use weir_resources::{Source, load};
 
 use super::grpc::{self, Grpc};
@@ -36,6 +36,11 @@ pub(crate) fn settings() -> Settings {
 /// An uncompressed gRPC pipeline to a local backend.
 pub(crate) fn pipeline(name: &str, backend: SocketAddr) -> Pipeline {
     Pipeline::new(Signal::Traces, name, output(backend, Protocol::Grpc))
+}
+
+/// The pipeline for traces of this name.
+pub(crate) fn traces(name: &str) -> PipelineId {
+    PipelineId::new(Signal::Traces, name)
 }
 
 /// An uncompressed output to a local backend.
@@ -83,7 +88,7 @@ impl Gateway {
     }
 
     /// Stops it in order.
-    pub(crate) async fn stop(self) -> Vec<(String, Snapshot)> {
+    pub(crate) async fn stop(self) -> Vec<(PipelineId, Snapshot)> {
         in_time("shutdown", self.engine.shutdown(std::future::pending())).await.books
     }
 
@@ -93,9 +98,8 @@ impl Gateway {
 
     /// The books of a pipeline; they balance.
     pub(crate) fn books(&self, pipeline: &str) -> Snapshot {
-        let suffix = format!("tracepipeline-{pipeline}");
         let books = self.engine.books();
-        let (_, snapshot) = books.into_iter().find(|(exporter, _)| exporter.ends_with(&suffix)).unwrap();
+        let (_, snapshot) = books.into_iter().find(|(id, _)| *id == traces(pipeline)).unwrap();
         assert!(snapshot.balanced(), "{snapshot:?}");
         snapshot
     }
@@ -106,8 +110,8 @@ impl Gateway {
             self.engine.books().iter().all(|(_, books)| books.pending == 0 && books.waiting == 0)
         })
         .await;
-        for (exporter, books) in self.engine.books() {
-            assert!(books.balanced(), "{exporter}: {books:?}");
+        for (pipeline, books) in self.engine.books() {
+            assert!(books.balanced(), "{pipeline}: {books:?}");
         }
         eventually("all memory is given back", async || self.scrape().await.get("weir_memory_used_bytes") == 0.0).await;
     }

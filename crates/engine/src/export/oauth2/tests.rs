@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use weir_plan::Signal;
+
 use super::*;
 
 /// What a token server does.
@@ -55,7 +57,7 @@ impl Desk {
     fn new(acts: &[Do]) -> Self {
         let asked = Arc::default();
         let script = Script { acts: acts.to_vec(), asked: Arc::clone(&asked) };
-        Self { tokens: Tokens::from("traces/backend".into(), Box::new(script)), asked }
+        Self { tokens: Tokens::from(PipelineId::new(Signal::Traces, "backend"), Box::new(script)), asked }
     }
 
     fn asked(&self) -> usize {

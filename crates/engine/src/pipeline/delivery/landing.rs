@@ -36,7 +36,7 @@ impl Delivery {
             Ok((id, landed)) => (id, Some(landed)),
             Err(error) => {
                 let pipeline = &self.account().id;
-                tracing::error!(pipeline, %error, "a send task panicked: this is a bug in weir");
+                tracing::error!(%pipeline, %error, "a send task panicked: this is a bug in weir");
                 (error.id(), None)
             }
         };
@@ -96,7 +96,7 @@ impl Delivery {
     fn unread(&mut self, mut batch: Batch, cause: &str) {
         let now = Instant::now();
         if self.pace.may_complain(now) {
-            tracing::error!(pipeline = self.account().id, cause, "cannot read the backlog; it is tried again");
+            tracing::error!(pipeline = %self.account().id, cause, "cannot read the backlog; it is tried again");
         }
         if batch.pieces.is_empty() {
             self.reads_again = Some(now + READ_PAUSE);
@@ -151,7 +151,7 @@ impl Delivery {
         }
         self.heard = now;
         if self.pace.reached() {
-            tracing::info!(pipeline = self.account().id, "backend can be reached again");
+            tracing::info!(pipeline = %self.account().id, "backend can be reached again");
             self.complained = false;
         }
     }
@@ -160,22 +160,22 @@ impl Delivery {
     pub(super) fn stands(&mut self, state: State, code: &str, message: &str, now: Instant) {
         let (before, lasted) = self.parts.stats.backend.becomes(state, code, message, now);
         let is_news = before != state;
-        let pipeline = self.parts.crew.account.id.as_str();
+        let pipeline = &self.parts.crew.account.id;
         match state {
             State::Ok if self.complained && is_news => {
                 let after_s = lasted.as_secs();
-                tracing::info!(pipeline, after_s, "backend takes data again");
+                tracing::info!(%pipeline, after_s, "backend takes data again");
                 self.complained = false;
             }
             State::Silent if is_news => {
-                tracing::warn!(pipeline, cause = message, "backend does not answer; data is kept and tried again");
+                tracing::warn!(%pipeline, cause = message, "backend does not answer; data is kept and tried again");
                 self.complained = true;
             }
             // Asked first, so that what is news now is not told again at once.
             State::Refused if self.pace.may_complain(now) || is_news => {
                 let cause = message;
                 tracing::warn!(
-                    pipeline,
+                    %pipeline,
                     code,
                     cause,
                     "backend refuses everything; data is kept, small requests are tried"
@@ -211,7 +211,7 @@ impl Delivery {
         finish(&batch.pieces, &Fate::Delivered);
         if !message.is_empty() && self.pace.may_report_loss(now) {
             let pipeline = &self.account().id;
-            tracing::warn!(pipeline, cause = message, "backend took a request with a warning");
+            tracing::warn!(%pipeline, cause = message, "backend took a request with a warning");
         }
     }
 
@@ -247,11 +247,11 @@ impl Delivery {
 
     pub(super) fn complain(&mut self, kind: RetryKind, cause: &str, sent: Instant) {
         let now = Instant::now();
-        let pipeline = self.parts.crew.account.id.as_str();
+        let pipeline = &self.parts.crew.account.id;
         let state = match kind {
             RetryKind::Unreachable => {
                 if self.pace.cannot_reach(now) {
-                    tracing::warn!(pipeline, cause, "backend cannot be reached; data is kept and tried again");
+                    tracing::warn!(%pipeline, cause, "backend cannot be reached; data is kept and tried again");
                 }
                 return self.stands(State::Unreachable, "", cause, now);
             }
@@ -260,7 +260,7 @@ impl Delivery {
         };
         if self.pace.may_complain(now) {
             let parked = self.parked.len() + 1;
-            tracing::warn!(pipeline, cause, parked, "backend does not take data now; it is kept and tried again");
+            tracing::warn!(%pipeline, cause, parked, "backend does not take data now; it is kept and tried again");
             self.complained = true;
         }
         if self.pace.took_nothing_since(sent) {
@@ -295,7 +295,7 @@ fn finish_but(pieces: &[Piece], mut rejected: u64, cause: &str) {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use weir_plan::Signal;
+    use weir_plan::{PipelineId, Signal};
 
     use super::*;
     use crate::account::Account;
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn what_a_backend_rejects_of_a_request_was_never_entered_as_delivered() {
         let share = Share::new(100_000, Instant::now());
-        let account = Arc::new(Account::new("traces/backend".into(), Signal::Traces, share, None));
+        let account = Arc::new(Account::new(PipelineId::new(Signal::Traces, "backend"), share, None));
         let seen: Arc<Mutex<Vec<Snapshot>>> = Arc::default();
         let piece = |items| {
             let ticket: Arc<Ticket> = Arc::default();

@@ -130,7 +130,7 @@ impl Delivery {
         if self.size.refused(bytes, now) {
             let (pipeline, learned) = (&self.account().id, self.size.bytes());
             let cause = message;
-            tracing::warn!(pipeline, bytes, learned, cause, "backend found a request too large; sending less at once");
+            tracing::warn!(%pipeline, bytes, learned, cause, "backend found a request too large; sending less at once");
             self.account().takes_at_most(learned);
         }
     }

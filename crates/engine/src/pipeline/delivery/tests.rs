@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use bytes::Bytes;
 use weir_journal::{Durability, Entry, Fs, NewEntry, Options, Owed};
-use weir_plan::Signal;
+use weir_plan::{PipelineId, Signal};
 use weir_testkit::SimFs;
 
 use super::super::{Common, Pipeline};
@@ -51,7 +51,7 @@ fn with_entries(entries: u64, payload: Bytes) -> Arc<Account> {
     }
     let queue = account::JournalQueue::new(journal, queue, weir_plan::Backlog::default());
     let share = Share::new(1 << 20, Instant::now());
-    let account = Account::new("traces/shop".into(), Signal::Traces, share, Some(queue));
+    let account = Account::new(PipelineId::new(Signal::Traces, "shop"), share, Some(queue));
     account.books.recover(entries);
     Arc::new(account)
 }
@@ -114,7 +114,7 @@ impl Backend for Narrow {
 async fn what_is_too_large_alone_is_given_up_whatever_was_taken_meanwhile() {
     const BYTES: usize = 500;
     let share = Share::new(1 << 20, Instant::now());
-    let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, None));
+    let account = Arc::new(Account::new(PipelineId::new(Signal::Traces, "shop"), share, None));
     let limits = Limits {
         batch_bytes: 1 << 20,
         in_flight_bytes: 1 << 20,
@@ -264,7 +264,7 @@ async fn a_probe_that_is_cut_off_a_batch_begins_without_its_proofs() {
 #[tokio::test(start_paused = true)]
 async fn what_is_taken_apart_in_memory_is_paid_for() {
     let (ids, now): (Vec<u64>, _) = ((0..1000).collect(), Instant::now());
-    let account = Account::new("traces/shop".into(), Signal::Traces, Share::new(1 << 20, now), None);
+    let account = Account::new(PipelineId::new(Signal::Traces, "shop"), Share::new(1 << 20, now), None);
     let delivery = idle(Arc::new(account));
     // Each of a resource of its own.
     let body: Vec<u8> = ids.iter().flat_map(|id| payload::encode(&[*id], 0)).collect();

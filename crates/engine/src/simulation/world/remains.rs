@@ -8,7 +8,7 @@ use weir_testkit::SimFs;
 
 use super::super::backend::Mark;
 use super::super::payload;
-use super::super::process::{is_nameless, number_of};
+use super::super::process::number_of;
 use super::{End, World};
 use crate::settings::Fsync;
 
@@ -70,14 +70,16 @@ fn of(disk: &SimFs, pipelines: usize) -> Vec<HashSet<u64>> {
     let (_writer, journal, recovery) =
         weir_journal::open(Arc::new(copy), Options { segment_bytes: 1 << 20, seed: 0 }).unwrap();
     let mut owed = vec![HashSet::new(); pipelines];
-    for (queue, name, _) in recovery.queues.into_iter().filter(|(_, name, _)| !is_nameless(name)) {
+    for (queue, name, _) in recovery.queues {
+        // Without its name it is nobody's.
+        let Ok(pipeline) = name.parse() else { continue };
         loop {
             let chunk = journal.take(queue, 1 << 20, &mut |_| true).unwrap();
             if chunk.entries.is_empty() && chunk.damaged.entries == 0 {
                 break;
             }
             for (_, place) in chunk.entries {
-                owed[number_of(&name)].extend(payload::decode(&[chunk.buffer[place].to_vec().into()]));
+                owed[number_of(&pipeline)].extend(payload::decode(&[chunk.buffer[place].to_vec().into()]));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The writer on a simulated disk, in virtual time.
 
 use weir_journal::{Fs, Options};
-use weir_plan::Signal;
+use weir_plan::{PipelineId, Signal};
 use weir_testkit::{Operation, SimFs};
 
 use super::super::{FAILURE_COUNTS, Io, Opened, Store};
@@ -148,7 +148,8 @@ fn small_pieces_become_one_entry_as_long_as_the_backend_takes_it() {
     let (_, journal, _) = weir_journal::open(Arc::new(SimFs::new(1)), options).unwrap();
     let id = journal.queue("a");
     let queue = JournalQueue::new(journal, id, weir_plan::Backlog::default());
-    let account = Arc::new(Account::new("a".into(), Signal::Traces, Share::new(100_000, Instant::now()), Some(queue)));
+    let account =
+        Arc::new(Account::new(PipelineId::new(Signal::Traces, "a"), Share::new(100_000, Instant::now()), Some(queue)));
     let ticket = Arc::default();
     let entries = |count: usize| {
         let body = || Bytes::from(vec![0; 20_000]);
@@ -176,7 +177,7 @@ async fn a_part_that_is_written_again_survives_a_loss_of_power_as_the_whole_did(
         writer.sync();
         let queue = JournalQueue::new(Arc::clone(&store.journal), entry_queue(&store), weir_plan::Backlog::default());
         let share = Share::new(100_000, Instant::now());
-        let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, Some(queue)));
+        let account = Arc::new(Account::new(PipelineId::new(Signal::Traces, "shop"), share, Some(queue)));
         account.books.recover(7);
         let halves = [(Bytes::from_static(b"sp"), 3), (Bytes::from_static(b"ans"), 4)];
         for part in Obligation::stored(entry, &account).split(halves) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::task::JoinSet;
 use weir_journal::{Durability, Fs, NewEntry, Options, Owed};
-use weir_plan::Signal;
+use weir_plan::{PipelineId, Signal};
 use weir_testkit::SimFs;
 
 use super::super::super::{Common, Limits, Pipeline};
@@ -86,7 +86,7 @@ fn run(backend: Arc<dyn Backend>, disk: SimFs) -> Running {
         weir_plan::Backlog::default(),
     );
     let share = Share::new(1 << 20, clock.started);
-    let account = Arc::new(Account::new("traces/shop".into(), Signal::Traces, share, Some(queue)));
+    let account = Arc::new(Account::new(PipelineId::new(Signal::Traces, "shop"), share, Some(queue)));
     let accounts = Arc::new(Accounts::new(vec![Arc::clone(&account)]));
     let (store, writer) = Store::new(opened, accounts, Io::InPlace, clock, Fsync::Always);
     let limits = Limits {
