@@ -166,10 +166,10 @@ mod tests {
         assert_eq!(
             lines.lines().map(str::trim_start).collect::<Vec<_>>(),
             [
-                format!("{full} pipeline=\"traces/shop\" reason=\"memory_full\" items=10 seconds=0"),
-                format!("{refused} pipeline=\"traces/shop\" code=\"400\" cause=\"no such field\" items=1 seconds=0"),
-                format!("{full} pipeline=\"traces/shop\" reason=\"memory_full\" items=40 seconds=30"),
-                format!("{refused} pipeline=\"traces/shop\" code=\"400\" cause=\"no such field\" items=4 seconds=30"),
+                format!("{full} pipeline=traces/shop reason=\"memory_full\" items=10 seconds=0"),
+                format!("{refused} pipeline=traces/shop code=\"400\" cause=\"no such field\" items=1 seconds=0"),
+                format!("{full} pipeline=traces/shop reason=\"memory_full\" items=40 seconds=30"),
+                format!("{refused} pipeline=traces/shop code=\"400\" cause=\"no such field\" items=4 seconds=30"),
             ]
         );
     }
