@@ -11,7 +11,7 @@ use crate::support::grpc::{Grpc, OK, frame};
 use crate::support::metrics::{Scrape, whole};
 use crate::support::process::{Weir, command};
 use crate::support::signals::{document, encoded, items};
-use crate::support::{eventually, in_time, manifests};
+use crate::support::{eventually, in_time};
 
 /// What is wrong with a text, for an item like `span`.
 type Bad = (&'static str, fn(&str) -> String, &'static str);
@@ -83,7 +83,7 @@ async fn check_refuses_every_bad_rule() {
         assert_eq!(output.status.code(), Some(1), "{signal:?}");
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(text.lines().all(|line| line.len() < 1_000), "no line repeats a text that long: {text}");
-        let pipeline = format!(": error: {} a: OTTLSpecInvalid: ", manifests::kind(signal));
+        let pipeline = format!(": error: {}/a: OTTLSpecInvalid: ", signal.name());
         let errors = text.lines().filter_map(|line| line.split_once(&pipeline)?.1.split_once(": "));
         let findings: Vec<_> = errors.map(|(field, message)| (field.to_owned(), message.to_owned())).collect();
         assert_eq!(missing(&findings), [""; 0], "{signal:?}: {text}");

@@ -10,7 +10,7 @@ use weir_plan::Signal;
 
 use crate::support::gateway::{closed_port, sink};
 use crate::support::in_time;
-use crate::support::manifests::{self, from_secret, kind, plain, secured, with};
+use crate::support::manifests::{self, from_secret, plain, secured, with};
 use crate::support::process::{Weir, command, manifest, run};
 use crate::support::signals::document;
 use crate::support::tls::Authority;
@@ -319,7 +319,7 @@ async fn check_says(signal: Signal, spec: &Value, reason: Option<&str>, code: i3
     match reason {
         None => assert_eq!(ended.err, ""),
         Some(reason) => {
-            let said = format!(": {} shop: {reason}: spec.", kind(signal));
+            let said = format!(": {}/shop: {reason}: spec.", signal.name());
             assert!(ended.err.contains(&said), "{said:?} is not in\n{}", ended.err);
         }
     }

@@ -255,7 +255,7 @@ async fn large_requests_that_arrive_together_are_taken_or_refused() {
         let (framed, mut start) = (framed.clone(), go.subscribe());
         calls.spawn(async move {
             let send = async {
-                // Less than an eighth first: all of them are there before one needs more.
+                // Less than an eighth first: many of them are there before one needs more.
                 let (first, rest) = framed.split_at(framed.len() / 9);
                 bytes.send(Bytes::copy_from_slice(first)).await.unwrap();
                 start.recv().await.unwrap();
@@ -268,7 +268,8 @@ async fn large_requests_that_arrive_together_are_taken_or_refused() {
         });
     }
     let used = async || gateway.scrape().await.get("weir_memory_used_bytes");
-    eventually("all have begun", async || used().await > 40e6).await;
+    // More than half of the memory: then bodies that do not go on for a second make place for others.
+    eventually("many have begun", async || used().await > 22e6).await;
     go.send(()).unwrap();
     let mut tally = Tally::default();
     while let Some(answer) = in_time("an answer", calls.join_next()).await {

@@ -112,7 +112,7 @@ async fn what_changes_is_shown() {
     let (code, out, log) = try_it(&two, &[]).await;
     assert_eq!(code, Some(0), "{log}");
     for line in [
-        "logpipeline/shop: 2 of 3 log records left",
+        "logs/shop: 2 of 3 log records left",
         "  1 removed: filter",
         "  transform[0].statements[0]: 3 matched, 0 failed: set(log.attributes[\"team\"], \"red\")",
         "  filter[0].conditions[0]: 1 matched, 1 removed, 0 failed: IsMatch(log.body, \"healthz\")",
@@ -197,7 +197,7 @@ async fn programs_get_json() {
     let (code, out, log) = try_it(&sample(9, &["GET /healthz", "GET /orders"]), &["--format", "json"]).await;
     assert_eq!(code, Some(0), "{log}");
     let shown: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&shown["pipeline"], &shown["items"]), (&"logpipeline/shop".into(), &1.into()));
+    assert_eq!((&shown["pipeline"], &shown["items"]), (&"logs/shop".into(), &1.into()));
     assert_eq!(shown["filtered"]["filter"], 1);
     let record = &shown["after"]["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0];
     assert_eq!(record["attributes"][0]["value"]["stringValue"], "red");
@@ -231,7 +231,7 @@ async fn metrics_from_a_file_become_deltas() {
     let (code, out, log) = try_file(POINTS, &["--format", "json"]).await;
     assert_eq!(code, Some(0), "{log}");
     let shown: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&shown["pipeline"], &shown["items"]), (&"metricpipeline/points".into(), &2.into()));
+    assert_eq!((&shown["pipeline"], &shown["items"]), (&"metrics/points".into(), &2.into()));
     assert_eq!(shown["filtered"], serde_json::json!({"filter": 2}));
     let condition = shown["rules"].as_array().unwrap().iter().find(|rule| rule["field"] == "filter[0].conditions[0]");
     let condition = condition.unwrap();
@@ -255,8 +255,8 @@ async fn a_file_of_several_signals_goes_to_the_pipelines_of_each() {
     assert_eq!(code, Some(0), "{log}");
     for summary in [
         "traces/spans: 1 of 4 spans left",
-        "metricpipeline/points: 2 of 4 data points left",
-        "logpipeline/shop: 0 of 1 log records left",
+        "metrics/points: 2 of 4 data points left",
+        "logs/shop: 0 of 1 log records left",
     ] {
         assert!(out.lines().any(|found| found == summary), "{summary}: {out}");
     }
