@@ -1,26 +1,125 @@
-//! What a pipeline takes: the cheapest decision there is, made before anything is copied or processed for it.
+//! What a pipeline takes: telemetry that clients push, and what is collected for it.
 
-/// Which of the telemetry that clients push a pipeline takes.
+/// What a pipeline takes. An input that is turned off, or that its kind does not have, is `None`.
+///
+/// What only Fluent Bit does with container logs is not here: such a pipeline has no part in a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
-    /// Whether it takes pushed telemetry at all.
-    pub otlp: bool,
-    /// Of that, from which namespaces. Telemetry without a namespace is always taken.
-    pub namespaces: Namespaces,
+    /// Telemetry that clients push.
+    pub otlp: Option<OtlpInput>,
+    /// Metrics of nodes and workloads. Not active yet, like all that follow.
+    pub runtime: Option<RuntimeInput>,
+    /// Metrics of annotated pods and services.
+    pub prometheus: Option<PrometheusInput>,
+    /// Metrics of Istio's proxies.
+    pub istio: Option<IstioInput>,
+    /// What containers print: the input `runtime` of a `LogPipeline`.
+    pub container_logs: Option<ContainerLogs>,
     /// Whether the traffic that telemetry itself causes in a service mesh is left out.
     pub drop_istio_noise: bool,
 }
 
 impl Default for Input {
-    /// Everything but noise.
+    /// Everything that clients push but noise.
     fn default() -> Self {
-        Self { otlp: true, namespaces: Namespaces::All, drop_istio_noise: true }
+        Self {
+            otlp: Some(OtlpInput::default()),
+            runtime: None,
+            prometheus: None,
+            istio: None,
+            container_logs: None,
+            drop_istio_noise: true,
+        }
     }
 }
 
-/// Kubernetes namespaces, compared with `k8s.namespace.name`.
+/// Telemetry that clients push.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Namespaces {
+pub struct OtlpInput {
+    /// By `k8s.namespace.name`. Telemetry without a namespace is always taken.
+    pub namespaces: Selector,
+}
+
+/// Metrics of nodes and workloads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeInput {
+    /// From where.
+    pub namespaces: Selector,
+    /// What is reported on, in the order of [`RuntimeResource::ALL`].
+    pub resources: Vec<RuntimeResource>,
+    /// Names of metrics that are wanted as well, also where their resource is not.
+    pub additional_metrics: Vec<String>,
+}
+
+/// What the runtime input reports on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuntimeResource {
+    /// Pods.
+    Pod,
+    /// Containers.
+    Container,
+    /// Nodes.
+    Node,
+    /// Volumes of pods.
+    Volume,
+    /// DaemonSets.
+    DaemonSet,
+    /// Deployments.
+    Deployment,
+    /// StatefulSets.
+    StatefulSet,
+    /// Jobs.
+    Job,
+}
+
+impl RuntimeResource {
+    /// All there are, which is what is reported on unless a pipeline says otherwise.
+    pub const ALL: [Self; 8] = [
+        Self::Pod,
+        Self::Container,
+        Self::Node,
+        Self::Volume,
+        Self::DaemonSet,
+        Self::Deployment,
+        Self::StatefulSet,
+        Self::Job,
+    ];
+}
+
+/// Metrics of annotated pods and services.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrometheusInput {
+    /// From where.
+    pub namespaces: Selector,
+    /// Whether `up` and `scrape_*` are kept.
+    pub diagnostic_metrics: bool,
+}
+
+/// Metrics of Istio's proxies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IstioInput {
+    /// From where.
+    pub namespaces: Selector,
+    /// Whether `up` and `scrape_*` are kept.
+    pub diagnostic_metrics: bool,
+    /// Whether `envoy_*` are kept.
+    pub envoy_metrics: bool,
+}
+
+/// What containers print.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerLogs {
+    /// From where.
+    pub namespaces: Selector,
+    /// From which containers, by their names.
+    pub containers: Selector,
+    /// Whether a line that is JSON is kept beside what is read from it.
+    pub keep_original_body: bool,
+}
+
+/// Namespaces or containers, by their names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Selector {
     /// All, the system's included.
     #[default]
     All,
@@ -28,4 +127,14 @@ pub enum Namespaces {
     Only(Vec<String>),
     /// All but these.
     Except(Vec<String>),
+}
+
+impl Selector {
+    /// Namespaces of the system itself, from which nothing is collected unless a pipeline asks for it.
+    pub const SYSTEM: [&str; 3] = ["kyma-system", "kube-system", "istio-system"];
+
+    /// All namespaces but those of the system.
+    pub fn without_system() -> Self {
+        Self::Except(Self::SYSTEM.map(str::to_owned).to_vec())
+    }
 }

@@ -17,7 +17,9 @@ mod processing;
 
 pub use enrichment::{Cluster, Enrichment, Metadata, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
 pub use id::{NotAPipeline, PipelineId};
-pub use input::{Input, Namespaces};
+pub use input::{
+    ContainerLogs, Input, IstioInput, OtlpInput, PrometheusInput, RuntimeInput, RuntimeResource, Selector,
+};
 pub use intervals::CollectionIntervals;
 pub use processing::{Filter, Processing, Temporality, Transform};
 pub use weir_otlp::Signal;

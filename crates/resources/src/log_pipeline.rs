@@ -1,8 +1,8 @@
 //! `LogPipeline`: the fields of its `spec`, and which of them go together.
 //!
-//! The input `runtime`, and everything that needs Fluent Bit, is checked here and does nothing yet.
+//! The input `runtime` is part of the plan and does nothing yet. Everything that needs Fluent Bit is only checked.
 
-use weir_plan::{Input, Processing, Signal};
+use weir_plan::{ContainerLogs, Input, OtlpInput, Processing, Selector, Signal};
 
 use crate::Version;
 use crate::diagnostic::{Diagnostic, Place};
@@ -28,9 +28,18 @@ struct Legacy<'a> {
 /// `input` as written.
 #[derive(Default)]
 struct LogInput<'a> {
-    /// Where container logs are asked for or turned off.
-    runtime: Option<(Node<'a>, bool)>,
-    otlp: Option<(Node<'a>, Input)>,
+    /// Where container logs are asked for, or turned off.
+    runtime: Option<(Node<'a>, Option<ContainerLogs>)>,
+    otlp: Option<(Node<'a>, Option<OtlpInput>)>,
+}
+
+impl LogInput<'_> {
+    /// Container logs are collected unless the document says that they are not.
+    fn compile(self) -> Input {
+        let container_logs = self.runtime.map_or_else(|| Some(container_logs()), |(_, logs)| logs);
+        let otlp = self.otlp.map_or_else(|| Some(OtlpInput::default()), |(_, otlp)| otlp);
+        Input { otlp, container_logs, ..Input::default() }
+    }
 }
 
 /// `output` as written.
@@ -75,7 +84,7 @@ pub(crate) fn decode(spec: &Node<'_>, version: Version, name: &str) -> Option<Sp
         let http = outputs.http.and_then(|http| fluent_bit::Http::decode(&http, version));
         Some(Output::FluentBit(Box::new(FluentBit { values, http })))
     };
-    let input = input.otlp.map(|(_, otlp)| otlp).unwrap_or_default();
+    let input = input.compile();
     Some(Spec { input, processing, output: output?, output_place: outputs.place, asked_in_vain })
 }
 
@@ -108,8 +117,8 @@ fn decode_input<'a>(input: &Node<'a>, version: Version, legacy: &mut Vec<Legacy<
         Version::V1Alpha1 => "application",
     };
     let runtime = fields.optional(key).map(|node| {
-        let enabled = decode_runtime(&node, version, legacy);
-        (node, enabled)
+        let logs = decode_runtime(&node, version, legacy);
+        (node, logs)
     });
     let otlp = fields.optional("otlp").map(|node| {
         let otlp = input::otlp(&node, version);
@@ -119,20 +128,16 @@ fn decode_input<'a>(input: &Node<'a>, version: Version, legacy: &mut Vec<Legacy<
     Some(LogInput { runtime, otlp })
 }
 
-/// Whether the input is enabled.
-fn decode_runtime<'a>(runtime: &Node<'a>, version: Version, legacy: &mut Vec<Legacy<'a>>) -> bool {
-    let Some(mut fields) = runtime.fields() else { return true };
-    let enabled = fields.optional("enabled").and_then(|node| node.boolean()).unwrap_or(true);
-    if let Some(namespaces) = fields.optional("namespaces") {
-        match version {
-            Version::V1Beta1 => drop(selector::namespaces(&namespaces)),
-            Version::V1Alpha1 => selector::check_namespaces_with_system(&namespaces),
-        }
-    }
-    if let Some(containers) = fields.optional("containers") {
-        selector::check_containers(&containers);
-    }
-    fields.optional("keepOriginalBody").map(|node| node.boolean());
+/// Nothing when the input is turned off.
+fn decode_runtime<'a>(runtime: &Node<'a>, version: Version, legacy: &mut Vec<Legacy<'a>>) -> Option<ContainerLogs> {
+    let Some(mut fields) = runtime.fields() else { return Some(container_logs()) };
+    let mut switch = |key| fields.optional(key).and_then(|node| node.boolean()).unwrap_or(true);
+    let (enabled, keep_original_body) = (switch("enabled"), switch("keepOriginalBody"));
+    let namespaces = match version {
+        Version::V1Beta1 => selector::take_collected(&mut fields),
+        Version::V1Alpha1 => selector::take_collected_v1alpha1(&mut fields),
+    };
+    let containers = fields.optional("containers").map(|node| selector::containers(&node)).unwrap_or_default();
     let [labels, annotations] = match version {
         Version::V1Beta1 => [
             ("input.runtime.dropLabels", "input.runtime.dropLabels is not supported with otlp output"),
@@ -152,7 +157,12 @@ fn decode_runtime<'a>(runtime: &Node<'a>, version: Version, legacy: &mut Vec<Leg
         legacy.push(Legacy { node, attribute, rule: Some(rule), inactive: None });
     }
     fields.finish();
-    enabled
+    enabled.then_some(ContainerLogs { namespaces, containers, keep_original_body })
+}
+
+/// Those of a pipeline that says nothing of them.
+fn container_logs() -> ContainerLogs {
+    ContainerLogs { namespaces: Selector::without_system(), containers: Selector::All, keep_original_body: true }
 }
 
 /// With an OTLP output: nothing of Fluent Bit.
@@ -194,8 +204,8 @@ fn warn_runtime(spec: &Node<'_>, input: &LogInput<'_>, version: Version) {
         Version::V1Alpha1 => "input.application",
     };
     match &input.runtime {
-        Some((_, false)) => {}
-        Some((node, true)) => node.warn_not_active(&format!("{name}: no container logs are collected")),
+        Some((_, None)) => {}
+        Some((node, Some(_))) => node.warn_not_active(&format!("{name}: no container logs are collected")),
         None => spec.warn_not_active(&format!("{name}, which is on by default: no container logs are collected")),
     }
 }

@@ -1,8 +1,10 @@
 //! `MetricPipeline`: the fields of its `spec`.
 //!
-//! The inputs that fetch metrics themselves (`prometheus`, `runtime`, `istio`) are checked here and do nothing yet.
+//! The inputs that fetch metrics themselves (`prometheus`, `runtime`, `istio`) are part of the plan and do nothing yet.
 
-use weir_plan::{Input, Processing, Signal, Temporality};
+use weir_plan::{
+    Input, IstioInput, Processing, PrometheusInput, RuntimeInput, RuntimeResource, Selector, Signal, Temporality,
+};
 
 use crate::Version;
 use crate::diagnostic::{Diagnostic, Reason};
@@ -22,7 +24,16 @@ const SEE_LIST: &str = "For the list of valid runtime additional metrics, check 
                         docs/configuration.md#metrics-of-the-runtime-input";
 
 /// What the runtime input reports on.
-const RESOURCES: &[&str] = &["pod", "container", "node", "volume", "daemonset", "deployment", "statefulset", "job"];
+const RESOURCES: [(&str, RuntimeResource); 8] = [
+    ("pod", RuntimeResource::Pod),
+    ("container", RuntimeResource::Container),
+    ("node", RuntimeResource::Node),
+    ("volume", RuntimeResource::Volume),
+    ("daemonset", RuntimeResource::DaemonSet),
+    ("deployment", RuntimeResource::Deployment),
+    ("statefulset", RuntimeResource::StatefulSet),
+    ("job", RuntimeResource::Job),
+];
 
 /// Reads `spec`. Nothing when it, or its output, was reported.
 pub(crate) fn decode(spec: &Node<'_>, version: Version) -> Option<Spec> {
@@ -51,56 +62,67 @@ fn decode_output(otlp: &Node<'_>, version: Version) -> Option<(OtlpOutput, Tempo
 
 fn decode_input(input: &Node<'_>, version: Version) -> Option<Input> {
     let mut fields = input.fields()?;
-    if let Some(node) = fields.optional("prometheus") {
-        pull(&node, "input.prometheus: nothing is scraped", |fields, _| {
-            take_switch(fields, "diagnosticMetrics");
-        });
-    }
-    if let Some(node) = fields.optional("istio") {
-        pull(&node, "input.istio: no proxy is scraped", |fields, _| {
-            take_switch(fields, "diagnosticMetrics");
-            take_switch(fields, "envoyMetrics");
-        });
-    }
-    if let Some(node) = fields.optional("runtime") {
-        pull(&node, "input.runtime: no metrics of nodes and workloads are collected", take_runtime);
-    }
-    let otlp = fields.optional("otlp").map(|node| input::otlp(&node, version));
+    let prometheus = fields.optional("prometheus").and_then(|node| {
+        pull(&node, "input.prometheus: nothing is scraped", |fields, namespaces, _| {
+            let diagnostic_metrics = take_switch(fields, "diagnosticMetrics", false);
+            PrometheusInput { namespaces, diagnostic_metrics }
+        })
+    });
+    let istio = fields.optional("istio").and_then(|node| {
+        pull(&node, "input.istio: no proxy is scraped", |fields, namespaces, _| {
+            let diagnostic_metrics = take_switch(fields, "diagnosticMetrics", false);
+            IstioInput { namespaces, diagnostic_metrics, envoy_metrics: take_switch(fields, "envoyMetrics", false) }
+        })
+    });
+    let runtime = fields
+        .optional("runtime")
+        .and_then(|node| pull(&node, "input.runtime: no metrics of nodes and workloads are collected", take_runtime));
+    let otlp = match fields.optional("otlp") {
+        Some(node) => input::otlp(&node, version),
+        None => Input::default().otlp,
+    };
     fields.finish();
-    otlp
+    Some(Input { otlp, runtime, prometheus, istio, ..Input::default() })
 }
 
-/// Reads an input that fetches metrics: what all have, and `more`, which is told whether the input is enabled.
-fn pull(node: &Node<'_>, inactive: &str, more: impl FnOnce(&mut Fields<'_>, bool)) {
-    let Some(mut fields) = node.fields() else { return };
+/// Reads an input that fetches metrics: what all have, and of `rest`, which is told where from and whether the input is
+/// enabled. Nothing when it is not.
+fn pull<T>(node: &Node<'_>, inactive: &str, rest: impl FnOnce(&mut Fields<'_>, Selector, bool) -> T) -> Option<T> {
+    let mut fields = node.fields()?;
     let enabled = fields.optional("enabled").and_then(|node| node.boolean()).unwrap_or(false);
-    if let Some(namespaces) = fields.optional("namespaces") {
-        selector::namespaces(&namespaces);
-    }
-    more(&mut fields, enabled);
+    let namespaces = selector::take_collected(&mut fields);
+    let input = rest(&mut fields, namespaces, enabled);
     fields.finish();
     if enabled {
         node.warn_not_active(inactive);
     }
+    enabled.then_some(input)
 }
 
 /// Takes a mapping whose only field is `enabled`.
-fn take_switch(fields: &mut Fields<'_>, key: &'static str) {
-    let Some(mut fields) = fields.optional(key).and_then(|node| node.fields()) else { return };
-    fields.optional("enabled").map(|node| node.boolean());
+fn take_switch(fields: &mut Fields<'_>, key: &'static str, default: bool) -> bool {
+    let Some(mut fields) = fields.optional(key).and_then(|node| node.fields()) else { return default };
+    let enabled = fields.optional("enabled").and_then(|node| node.boolean());
     fields.finish();
+    enabled.unwrap_or(default)
 }
 
-fn take_runtime(fields: &mut Fields<'_>, enabled: bool) {
-    if let Some(mut resources) = fields.optional("resources").and_then(|node| node.fields()) {
-        RESOURCES.iter().for_each(|resource| take_switch(&mut resources, resource));
-        resources.finish();
+fn take_runtime(fields: &mut Fields<'_>, namespaces: Selector, enabled: bool) -> RuntimeInput {
+    let mut resources = RuntimeResource::ALL.to_vec();
+    if let Some(mut fields) = fields.optional("resources").and_then(|node| node.fields()) {
+        let wanted = RESOURCES.into_iter().filter(|(key, _)| take_switch(&mut fields, key, true));
+        resources = wanted.map(|(_, resource)| resource).collect();
+        fields.finish();
     }
-    let Some(node) = fields.optional("additionalMetrics") else { return };
-    let names = node.strings();
-    if enabled {
-        names.iter().for_each(|name| check_additional(&node, name));
+    let mut additional_metrics = Vec::new();
+    if let Some(node) = fields.optional("additionalMetrics") {
+        let names = node.strings();
+        if enabled {
+            names.iter().for_each(|name| check_additional(&node, name));
+        }
+        additional_metrics.extend(names.into_iter().map(|name| name.value));
     }
+    RuntimeInput { namespaces, resources, additional_metrics }
 }
 
 fn check_additional(node: &Node<'_>, Located { value: name, place }: &Located<String>) {

@@ -1,50 +1,62 @@
 //! Selectors with `include` and `exclude`: of namespaces and of containers.
 
-use weir_plan::Namespaces;
+use weir_plan::Selector;
 
 use crate::diagnostic::Diagnostic;
 use crate::node::{Fields, Located, Node};
 use crate::object;
 
 /// Reads a selector of namespaces; empty lists, like none, select all.
-pub(crate) fn namespaces(node: &Node<'_>) -> Namespaces {
-    let Some(mut fields) = node.fields() else { return Namespaces::All };
-    let include = take(&mut fields, "include", namespace);
-    let exclude = take(&mut fields, "exclude", namespace);
-    fields.finish();
-    check_exclusive(node, include.is_some() && exclude.is_some());
-    match (include.unwrap_or_default(), exclude.unwrap_or_default()) {
-        (include, _) if !include.is_empty() => Namespaces::Only(include),
-        (_, exclude) if !exclude.is_empty() => Namespaces::Except(exclude),
-        _ => Namespaces::All,
-    }
+pub(crate) fn namespaces(node: &Node<'_>) -> Selector {
+    either(node, namespace)
 }
 
-/// Checks a selector of namespaces as the older version has it for container logs, with `system`.
-pub(crate) fn check_namespaces_with_system(node: &Node<'_>) {
-    let Some(mut fields) = node.fields() else { return };
-    let include = take(&mut fields, "include", namespace).is_some();
-    let exclude = take(&mut fields, "exclude", namespace).is_some();
-    let system = fields.optional("system").map(|node| node.boolean()).is_some();
+/// Takes the namespaces of an input that collects: all but the system's where nothing is said.
+pub(crate) fn take_collected(fields: &mut Fields<'_>) -> Selector {
+    fields.optional("namespaces").map_or_else(Selector::without_system, |node| namespaces(&node))
+}
+
+/// Takes the same as the older version has it for container logs: empty lists leave out the system, too, and `system`
+/// asks for it.
+pub(crate) fn take_collected_v1alpha1(fields: &mut Fields<'_>) -> Selector {
+    let Some(node) = fields.optional("namespaces") else { return Selector::without_system() };
+    let Some(mut fields) = node.fields() else { return Selector::without_system() };
+    let include = take(&mut fields, "include", namespace);
+    let exclude = take(&mut fields, "exclude", namespace);
+    let system = fields.optional("system").map(|node| node.boolean());
     fields.finish();
-    if u8::from(include) + u8::from(exclude) + u8::from(system) > 1 {
+    if u8::from(include.is_some()) + u8::from(exclude.is_some()) + u8::from(system.is_some()) > 1 {
         let message = "Only one of 'include', 'exclude' or 'system' can be defined";
         node.findings().push(node.error(message));
     }
+    match selector(include, exclude) {
+        Selector::All if system.flatten() != Some(true) => Selector::without_system(),
+        selector => selector,
+    }
 }
 
-/// Checks a selector of containers.
-pub(crate) fn check_containers(node: &Node<'_>) {
-    let Some(mut fields) = node.fields() else { return };
-    let include = take(&mut fields, "include", Node::string);
-    let exclude = take(&mut fields, "exclude", Node::string);
+/// Reads a selector of containers.
+pub(crate) fn containers(node: &Node<'_>) -> Selector {
+    either(node, Node::string)
+}
+
+/// Reads `include` or `exclude`.
+fn either<'a>(node: &Node<'a>, name: fn(&Node<'a>) -> Option<Located<String>>) -> Selector {
+    let Some(mut fields) = node.fields() else { return Selector::All };
+    let include = take(&mut fields, "include", name);
+    let exclude = take(&mut fields, "exclude", name);
     fields.finish();
-    check_exclusive(node, include.is_some() && exclude.is_some());
+    if include.is_some() && exclude.is_some() {
+        node.findings().push(node.error("Only one of 'include' or 'exclude' can be defined"));
+    }
+    selector(include, exclude)
 }
 
-fn check_exclusive(node: &Node<'_>, both: bool) {
-    if both {
-        node.findings().push(node.error("Only one of 'include' or 'exclude' can be defined"));
+fn selector(include: Option<Vec<String>>, exclude: Option<Vec<String>>) -> Selector {
+    match (include.unwrap_or_default(), exclude.unwrap_or_default()) {
+        (include, _) if !include.is_empty() => Selector::Only(include),
+        (_, exclude) if !exclude.is_empty() => Selector::Except(exclude),
+        _ => Selector::All,
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use weir_otlp::common::{AnyValue, Message, Resource};
 use weir_otlp::{Signal, count};
-use weir_plan::{Input, Namespaces};
+use weir_plan::{Input, OtlpInput, Selector};
 
 /// Compiled from a plan's input.
 #[derive(Debug, Clone)]
@@ -44,13 +44,14 @@ pub(crate) struct Part {
 
 impl Selection {
     pub(crate) fn new(input: &Input) -> Self {
+        let Some(OtlpInput { namespaces }) = &input.otlp else { return Self::nothing() };
         let set = |names: &Vec<String>| names.iter().cloned().collect();
-        let namespaces = match &input.namespaces {
-            Namespaces::All => Wanted::All,
-            Namespaces::Only(names) => Wanted::Only(set(names)),
-            Namespaces::Except(names) => Wanted::Except(set(names)),
+        let namespaces = match namespaces {
+            Selector::All => Wanted::All,
+            Selector::Only(names) => Wanted::Only(set(names)),
+            Selector::Except(names) => Wanted::Except(set(names)),
         };
-        Self { otlp: input.otlp, drop_noise: input.drop_istio_noise, namespaces }
+        Self { otlp: true, drop_noise: input.drop_istio_noise, namespaces }
     }
 
     /// Of a pipeline that takes no requests.

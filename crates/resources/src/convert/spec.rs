@@ -2,14 +2,12 @@
 //! version has no words for is left out.
 
 use serde_json::{Map, Value, json};
+use weir_plan::Selector;
 
 use super::Kind;
 use crate::Version;
 
 type Object = Map<String, Value>;
-
-/// Namespaces that the older version leaves out of container logs unless it is told otherwise.
-const SYSTEM_NAMESPACES: [&str; 3] = ["kyma-system", "kube-system", "istio-system"];
 
 /// Fields of `output.http.tls`, in the older version and in the newer.
 const HTTP_TLS: [(&str, &str); 2] = [("disabled", "insecure"), ("skipCertificateValidation", "insecureSkipVerify")];
@@ -126,7 +124,7 @@ fn selector_up(runtime: &mut Object) {
         namespaces.remove("system");
     }
     if is_open(namespaces) {
-        *namespaces = if system { json!({}) } else { json!({"exclude": SYSTEM_NAMESPACES}) };
+        *namespaces = if system { json!({}) } else { json!({"exclude": Selector::SYSTEM}) };
     }
 }
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use weir_plan::{
-    Backlog, Cluster, Compression, Endpoint, Enrichment, Filter, Input, Namespaces, Output, Pipeline, PipelineId, Plan,
-    PodLabels, Processing, Protocol, ServiceEnrichment, Signal, Temporality, Tls, Transform,
+    Backlog, Cluster, Compression, ContainerLogs, Endpoint, Enrichment, Filter, Input, IstioInput, OtlpInput, Output,
+    Pipeline, PipelineId, Plan, PodLabels, Processing, PrometheusInput, Protocol, RuntimeInput, RuntimeResource,
+    Selector, ServiceEnrichment, Signal, Temporality, Tls, Transform,
 };
 use weir_resources::{Loaded, Reason, Report, Severity, Source, load};
 
@@ -23,12 +24,12 @@ fn pipeline(kind: &str, version: &str, spec: &str) -> Pipeline {
     plan(&text).pipelines.pop().expect("the text has a pipeline")
 }
 
-fn only(names: &[&str]) -> Namespaces {
-    Namespaces::Only(names.iter().map(|name| (*name).to_owned()).collect())
+fn only(names: &[&str]) -> Selector {
+    Selector::Only(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
-fn except(names: &[&str]) -> Namespaces {
-    Namespaces::Except(names.iter().map(|name| (*name).to_owned()).collect())
+fn except(names: &[&str]) -> Selector {
+    Selector::Except(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
 #[test]
@@ -40,7 +41,9 @@ fn every_kind_takes_its_signal_and_all_of_it_by_default() {
     ] {
         for version in ["v1beta1", "v1alpha1"] {
             let pipeline = pipeline(kind, version, "");
-            assert_eq!(pipeline, Pipeline::new(signal, "x", pipeline.output.clone()));
+            let mut expected = Pipeline::new(signal, "x", pipeline.output.clone());
+            expected.input.container_logs = (signal == Signal::Logs).then(container_logs);
+            assert_eq!(pipeline, expected);
             assert_eq!(pipeline.exporter_label(), id);
         }
     }
@@ -59,22 +62,102 @@ fn http_paths_follow_the_signal() {
     }
 }
 
+/// Container logs as they are collected by default.
+fn container_logs() -> ContainerLogs {
+    ContainerLogs { namespaces: without_system(), containers: Selector::All, keep_original_body: true }
+}
+
+fn without_system() -> Selector {
+    except(&["kyma-system", "kube-system", "istio-system"])
+}
+
 #[test]
 fn otlp_input_selects() {
     for kind in ["MetricPipeline", "LogPipeline"] {
-        let beta = |otlp: &str| pipeline(kind, "v1beta1", &format!("  input: {{otlp: {otlp}}}\n")).input;
-        let alpha = |otlp: &str| pipeline(kind, "v1alpha1", &format!("  input: {{otlp: {otlp}}}\n")).input;
-        let off = Input { otlp: false, ..Input::default() };
-        assert_eq!(beta("{enabled: false}"), off);
-        assert_eq!(alpha("{disabled: true}"), off);
-        assert_eq!(beta("{enabled: true}"), Input::default());
-        assert_eq!(alpha("{disabled: false}"), Input::default());
-        assert_eq!(beta("{namespaces: {include: [b, a]}}").namespaces, only(&["b", "a"]));
-        assert_eq!(alpha("{namespaces: {exclude: [a]}}").namespaces, except(&["a"]));
+        let beta = |otlp: &str| pipeline(kind, "v1beta1", &format!("  input: {{otlp: {otlp}}}\n")).input.otlp;
+        let alpha = |otlp: &str| pipeline(kind, "v1alpha1", &format!("  input: {{otlp: {otlp}}}\n")).input.otlp;
+        let of = |namespaces| Some(OtlpInput { namespaces });
+        assert_eq!(beta("{enabled: false, namespaces: {include: [a]}}"), None);
+        assert_eq!(alpha("{disabled: true}"), None);
+        assert_eq!(beta("{enabled: true}"), of(Selector::All));
+        assert_eq!(alpha("{disabled: false}"), of(Selector::All));
+        assert_eq!(beta("{namespaces: {include: [b, a]}}"), of(only(&["b", "a"])));
+        assert_eq!(alpha("{namespaces: {exclude: [a]}}"), of(except(&["a"])));
         for all in ["{namespaces: {}}", "{namespaces: {include: []}}", "{namespaces: {exclude: []}}", "{}"] {
-            assert_eq!(beta(all).namespaces, Namespaces::All, "{all}");
+            assert_eq!(beta(all), of(Selector::All), "{all}");
         }
     }
+}
+
+#[test]
+fn inputs_that_fetch_metrics_are_in_the_plan_with_their_defaults() {
+    for version in ["v1beta1", "v1alpha1"] {
+        let input = |inputs: &str| pipeline("MetricPipeline", version, &format!("  input: {{{inputs}}}\n")).input;
+        assert_eq!(input("runtime: {}, prometheus: {}, istio: {enabled: false, envoyMetrics: {}}"), Input::default());
+        let all = "runtime: {enabled: true}, prometheus: {enabled: true}, istio: {enabled: true}";
+        let expected = Input {
+            runtime: Some(RuntimeInput {
+                namespaces: without_system(),
+                resources: RuntimeResource::ALL.to_vec(),
+                additional_metrics: Vec::new(),
+            }),
+            prometheus: Some(PrometheusInput { namespaces: without_system(), diagnostic_metrics: false }),
+            istio: Some(IstioInput { namespaces: without_system(), diagnostic_metrics: false, envoy_metrics: false }),
+            ..Input::default()
+        };
+        assert_eq!(input(all), expected);
+        assert_eq!(input("runtime: {enabled: true, namespaces: {}}").runtime.unwrap().namespaces, Selector::All);
+    }
+}
+
+#[test]
+fn inputs_that_fetch_metrics_are_in_the_plan_as_they_are_asked_for() {
+    let input = "  input:
+    otlp: {enabled: false}
+    runtime:
+      enabled: true
+      namespaces: {include: [shop]}
+      resources: {job: {enabled: true}, volume: {enabled: false}, node: {enabled: false}, pod: {}}
+      additionalMetrics: [k8s.pod.uptime, k8s.node.uptime]
+    prometheus: {enabled: true, namespaces: {exclude: [a]}, diagnosticMetrics: {enabled: true}}
+    istio: {enabled: true, diagnosticMetrics: {enabled: true}, envoyMetrics: {enabled: true}}
+";
+    use RuntimeResource::{Container, DaemonSet, Deployment, Job, Pod, StatefulSet};
+    let expected = Input {
+        otlp: None,
+        runtime: Some(RuntimeInput {
+            namespaces: only(&["shop"]),
+            resources: vec![Pod, Container, DaemonSet, Deployment, StatefulSet, Job],
+            additional_metrics: texts(["k8s.pod.uptime", "k8s.node.uptime"]),
+        }),
+        prometheus: Some(PrometheusInput { namespaces: except(&["a"]), diagnostic_metrics: true }),
+        istio: Some(IstioInput { namespaces: without_system(), diagnostic_metrics: true, envoy_metrics: true }),
+        ..Input::default()
+    };
+    assert_eq!(pipeline("MetricPipeline", "v1beta1", input).input, expected);
+}
+
+#[test]
+fn container_logs_are_in_the_plan() {
+    let logs = |version, runtime: &str| pipeline("LogPipeline", version, &format!("  input: {{{runtime}}}\n")).input;
+    let beta = |runtime: &str| logs("v1beta1", &format!("runtime: {{{runtime}}}")).container_logs;
+    let alpha = |runtime: &str| logs("v1alpha1", &format!("application: {{{runtime}}}")).container_logs;
+    let of = |namespaces| Some(ContainerLogs { namespaces, ..container_logs() });
+
+    assert_eq!(logs("v1beta1", "otlp: {}").container_logs, of(without_system()));
+    for default in ["", "enabled: true", "containers: {}"] {
+        assert_eq!((beta(default), alpha(default)), (of(without_system()), of(without_system())), "{default}");
+    }
+    let off = "enabled: false, namespaces: {include: [a]}";
+    assert_eq!((beta(off), alpha(off)), (None, None));
+    let some = "namespaces: {include: [a]}, containers: {exclude: [c]}, keepOriginalBody: false";
+    let (namespaces, containers) = (only(&["a"]), except(&["c"]));
+    let expected = Some(ContainerLogs { namespaces, containers, keep_original_body: false });
+    assert_eq!((beta(some), alpha(some)), (expected.clone(), expected));
+    // The versions differ in what asks for all.
+    assert_eq!((beta("namespaces: {}"), alpha("namespaces: {}")), (of(Selector::All), of(without_system())));
+    assert_eq!(alpha("namespaces: {system: true}"), of(Selector::All));
+    assert_eq!(alpha("namespaces: {system: false}"), of(without_system()));
 }
 
 /// What is blamed is the word in the document, if the text stands there as it is.
@@ -333,7 +416,7 @@ fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
 #[test]
 fn the_example_for_metrics() {
     let pipeline = Pipeline {
-        input: Input { namespaces: except(&["sandbox"]), ..Input::default() },
+        input: Input { otlp: Some(OtlpInput { namespaces: except(&["sandbox"]) }), ..Input::default() },
         processing: Processing {
             transforms: vec![Transform {
                 conditions: texts(["IsMatch(metric.name, \"^http_.*\")"]),
@@ -362,7 +445,7 @@ fn the_example_for_metrics() {
 #[test]
 fn the_example_for_logs() {
     let pipeline = Pipeline {
-        input: Input { namespaces: only(&["shop", "payment"]), ..Input::default() },
+        input: Input { otlp: Some(OtlpInput { namespaces: only(&["shop", "payment"]) }), ..Input::default() },
         processing: Processing {
             transforms: vec![Transform {
                 conditions: Vec::new(),

@@ -229,7 +229,7 @@ async fn the_good_arrive(code: u16) {
         });
     let backend = backend.await;
     let idle = |number| {
-        let input = Input { otlp: false, ..Input::default() };
+        let input = Input { otlp: None, ..Input::default() };
         Pipeline { input, ..pipeline(&format!("idle-{number}"), backend.address) }
     };
     let mut pipelines: Vec<_> = (1..PIPELINES).map(idle).collect();
