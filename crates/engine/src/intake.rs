@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
-use weir_enrich::{Enricher, StaticPods};
+use weir_enrich::{Enricher, PodList};
 use weir_otlp::Part;
 use weir_plan::{PipelineId, Signal};
 
@@ -99,7 +99,7 @@ pub(crate) struct Routes {
 impl Routes {
     /// No pipelines, and nothing to add.
     fn empty() -> Self {
-        let enricher = Enricher::new(&weir_plan::Enrichment::default(), Arc::new(StaticPods::default()));
+        let enricher = Enricher::new(weir_plan::Enrichment::default(), Arc::new(PodList::default()));
         Self { enricher, routes: Vec::new() }
     }
 

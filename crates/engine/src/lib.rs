@@ -55,6 +55,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use weir_enrich::Pods;
 use weir_plan::{PipelineId, Plan, Secret};
 
 pub use books::Snapshot;
@@ -175,17 +176,22 @@ pub struct Engine {
 
 impl Engine {
     /// Binds all ports and starts every pipeline of the plan. What cannot be set up of one of them is logged, and
-    /// concerns no other.
-    pub async fn start(plan: &Plan, settings: Settings) -> Result<Self, StartError> {
+    /// concerns no other. What is known of the cluster comes from `pods`, as it is when a request arrives.
+    pub async fn start(plan: &Plan, pods: Arc<dyn Pods>, settings: Settings) -> Result<Self, StartError> {
         let entrance = Entrance::open(&settings).await?;
-        let mut engine = Self::start_behind(entrance, plan, settings)?;
+        let mut engine = Self::start_behind(entrance, plan, pods, settings)?;
         engine.open().await;
         Ok(engine)
     }
 
     /// Starts every pipeline of the plan behind ports that are bound already, with the same settings. Nobody is served
     /// as yet, and nothing that is on disk was changed so that another process could not begin with it.
-    pub fn start_behind(entrance: Entrance, plan: &Plan, settings: Settings) -> Result<Self, StartError> {
+    pub fn start_behind(
+        entrance: Entrance,
+        plan: &Plan,
+        pods: Arc<dyn Pods>,
+        settings: Settings,
+    ) -> Result<Self, StartError> {
         has_memory_for(plan, &settings)?;
         let Entrance { gate, admin_gate, sockets } = entrance;
         let addresses = sockets.addresses;
@@ -198,7 +204,7 @@ impl Engine {
         let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone()));
         let read_back = Budget::new(division.read_back * division.pipelines);
         let common = Common { limits: pipelines::limits(division), budget: budget.clone(), read_back, store, clock };
-        let mut pipelines = Pipelines::new(settings, common, Arc::clone(&accounts), Arc::clone(&intake));
+        let mut pipelines = Pipelines::new(settings, common, Arc::clone(&accounts), Arc::clone(&intake), pods);
         let Changes { faults, .. } = pipelines.apply(plan);
         let receivers = Arc::new(ReceiverStats::default());
         let reloads = Arc::new(Reloads::starting(faults.is_empty()));

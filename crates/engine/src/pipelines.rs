@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
-use weir_enrich::{Enricher, StaticPods};
+use weir_enrich::{Enricher, Pods};
 use weir_plan::{PipelineId, Plan, Protocol};
 
 use crate::account::{Account, JournalQueue};
@@ -58,6 +58,8 @@ pub(crate) struct Pipelines {
     pub(crate) common: Common,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) intake: Arc<Intake>,
+    /// What is known of the cluster changes without a plan.
+    pods: Arc<dyn Pods>,
     running: BTreeMap<PipelineId, Running>,
     /// Pays for what the exporters of all of them encode.
     encode: Budget,
@@ -91,7 +93,13 @@ type Made = Option<(Result<Exporter, SetupError>, Room)>;
 type Compiled = Result<Option<Arc<Rules>>, SetupError>;
 
 impl Pipelines {
-    pub(crate) fn new(settings: Settings, common: Common, accounts: Arc<Accounts>, intake: Arc<Intake>) -> Self {
+    pub(crate) fn new(
+        settings: Settings,
+        common: Common,
+        accounts: Arc<Accounts>,
+        intake: Arc<Intake>,
+        pods: Arc<dyn Pods>,
+    ) -> Self {
         let (running, tasks, leaving) = (BTreeMap::new(), JoinSet::new(), HashMap::new());
         let division = Division::new(&settings, [], 0);
         let (encode, encoders) = (Budget::for_encoding(division.encode), Budget::for_encoding(division.encoders));
@@ -101,6 +109,7 @@ impl Pipelines {
             common,
             accounts,
             intake,
+            pods,
             running,
             encode,
             encoders,
@@ -126,8 +135,8 @@ impl Pipelines {
         for ((planned, made), rules) in plan.pipelines.iter().zip(made).zip(rules) {
             routes.extend(self.take_up(planned, (made, rules), division, &before, &mut changes));
         }
-        let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
-        let routes = Routes { enricher: Enricher::new(&plan.enrichment, pods), routes };
+        let enricher = Enricher::new(plan.enrichment.clone(), Arc::clone(&self.pods));
+        let routes = Routes { enricher, routes };
         // What does not fit beside those that are leaving may come again when they have ended.
         let max_request_bytes = self.max_request_bytes(alone, routes.copies());
         self.intake.set_routes(routes, max_request_bytes);

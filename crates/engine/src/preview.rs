@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
-use weir_enrich::{Enricher, StaticPods};
+use weir_enrich::{Enricher, Pods};
 use weir_plan::{Pipeline, PipelineId, Plan, Processing, Signal};
 
 use crate::budget::{Budget, Purse};
@@ -62,17 +62,22 @@ pub struct RuleReport {
     pub cause: Option<String>,
 }
 
-/// Applies the plan to a valid request of one signal that came from `peer`.
+/// Applies the plan to a valid request of one signal that came from `peer`, with what is known of the cluster.
 ///
 /// # Errors
 /// A rule that cannot be compiled, or a request that grows beyond reason.
-pub fn preview(plan: &Plan, signal: Signal, request: Bytes, peer: Option<IpAddr>) -> Result<Vec<Preview>, String> {
+pub fn preview(
+    plan: &Plan,
+    pods: &Arc<dyn Pods>,
+    signal: Signal,
+    request: Bytes,
+    peer: Option<IpAddr>,
+) -> Result<Vec<Preview>, String> {
     let items = u64::from(weir_otlp::count(signal, &request));
     let budget = Budget::new(MEMORY);
     let permit = budget.try_take(request.len()).ok_or("the sample is too large")?;
     let arrived = Arrived::now(signal, Buffer::new(request.into(), 0, permit), items, peer);
-    let pods = Arc::new(StaticPods::new(&plan.metadata, &plan.enrichment));
-    let enricher = Enricher::new(&plan.enrichment, pods);
+    let enricher = Enricher::new(plan.enrichment.clone(), Arc::clone(pods));
     let enriched = Enriched::new(arrived, &enricher, true, &budget).map_err(explain)?;
     let purse = Purse::new(&budget, 0);
     let pipelines = plan.pipelines.iter().filter(|pipeline| pipeline.id.signal == signal);

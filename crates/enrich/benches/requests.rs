@@ -9,11 +9,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_enrich::{Arrival, Enricher, Noise, StaticPods};
+use weir_enrich::{Enricher, Noise, PodList};
 use weir_otlp::build::Encoder;
 use weir_otlp::splice::splice;
 use weir_otlp::{Limits, Signal, validate};
-use weir_plan::{Cluster, Enrichment, Metadata, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
+use weir_plan::{Cluster, ClusterFacts, Enrichment, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
 
 const ROUND: Duration = Duration::from_millis(100);
 const ROUNDS: usize = 7;
@@ -35,12 +35,12 @@ fn main() -> io::Result<()> {
         for (mode, service) in [("legacy", ServiceEnrichment::KymaLegacy), ("otel", ServiceEnrichment::Otel)] {
             let enricher = enricher(service);
             for (what, noise) in [("keep noise", Noise::Keep), ("drop noise", Noise::Drop)] {
-                let arrival = Arrival::new(Some(PEER), 1);
+                let arrival = enricher.arrival(Some(PEER), 1);
                 let nanos =
                     best(|| drop(black_box(enricher.edits(*signal, black_box(request), &arrival, noise, ROOM))));
                 writeln!(out, "  {mode:6}, {what}   {nanos:9}")?;
             }
-            let arrival = Arrival::new(Some(PEER), 1);
+            let arrival = enricher.arrival(Some(PEER), 1);
             let edits = enricher.edits(*signal, request, &arrival, Noise::Drop, ROOM).map_err(io::Error::other)?.edits;
             let nanos = best(|| drop(black_box(splice(*signal, black_box(request), edits.clone()))));
             writeln!(out, "  {mode:6}, splice       {nanos:9}")?;
@@ -64,8 +64,9 @@ fn best(mut run: impl FnMut()) -> u128 {
 }
 
 fn enricher(service: ServiceEnrichment) -> Enricher {
-    let cluster = Cluster { name: Some("prod".into()), uid: Some("c-1".into()), cloud_provider: Some("aws".into()) };
-    let enrichment = Enrichment { service, cluster, pod_labels: vec![PodLabels::Prefix("app".into())] };
+    let cluster = Cluster { uid: Some("c-1".into()), cloud_provider: Some("aws".into()) };
+    let pod_labels = vec![PodLabels::Prefix("app".into())];
+    let enrichment = Enrichment { service, cluster_name: Some("prod".into()), pod_labels };
     let text = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
     let pod = Pod {
         name: "cart-7d8b49557f-x2x4z".into(),
@@ -84,8 +85,8 @@ fn enricher(service: ServiceEnrichment) -> Enricher {
         containers: vec![("cart".into(), "registry:5000/shop/cart:1.4.2".into())],
         ..Pod::default()
     };
-    let pods = StaticPods::new(&Metadata { pods: vec![pod] }, &enrichment);
-    Enricher::new(&enrichment, Arc::new(pods))
+    let pods = PodList::new(ClusterFacts { cluster, pods: vec![pod] });
+    Enricher::new(enrichment, Arc::new(pods))
 }
 
 fn request(items: usize, item: impl Fn(&mut Encoder)) -> Vec<u8> {

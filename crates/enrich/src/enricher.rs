@@ -13,24 +13,24 @@ use crate::attributes::{OF_RESOURCE, texts};
 use crate::changes::{Changes, Left, NoRoom};
 use crate::facts::PodFacts;
 use crate::istio;
-use crate::pods::Pods;
+use crate::pods::{PodIndex, Pods};
 use crate::resource::{self, Sender};
 
 /// Knows what to add to requests.
 #[derive(Debug)]
 pub struct Enricher {
-    service: ServiceEnrichment,
+    enrichment: Arc<Enrichment>,
     pods: Arc<dyn Pods>,
-    /// About senders of which nothing is known.
-    unknown: Arc<PodFacts>,
 }
 
 /// How a request came in.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Arrival {
     peer: Option<IpAddr>,
     /// When, as the field of a log record.
     observed: [u8; 9],
+    /// What was known then. However often the request is walked over, the same becomes of it.
+    pods: Arc<PodIndex>,
 }
 
 /// What happens to the spans and log records of Istio's proxies that record traffic of telemetry itself.
@@ -42,19 +42,17 @@ pub enum Noise {
     Drop,
 }
 
-impl Arrival {
+impl Enricher {
+    /// Adds what `enrichment` says of what `pods` know.
+    pub fn new(enrichment: Enrichment, pods: Arc<dyn Pods>) -> Self {
+        Self { enrichment: Arc::new(enrichment), pods }
+    }
+
     /// A request from this address, if there is one, at this time, in nanoseconds since the Unix epoch.
-    pub fn new(peer: Option<IpAddr>, unix_nanos: u64) -> Self {
+    pub fn arrival(&self, peer: Option<IpAddr>, unix_nanos: u64) -> Arrival {
         let mut observed = [0x59; 9];
         observed[1..].copy_from_slice(&unix_nanos.to_le_bytes());
-        Self { peer: peer.map(|peer| peer.to_canonical()), observed }
-    }
-}
-
-impl Enricher {
-    /// Adds what `enrichment` says. The facts of `pods` must have been made with the same enrichment.
-    pub fn new(enrichment: &Enrichment, pods: Arc<dyn Pods>) -> Self {
-        Self { service: enrichment.service, pods, unknown: Arc::new(PodFacts::unknown(enrichment)) }
+        Arrival { peer: peer.map(|peer| peer.to_canonical()), observed, pods: self.pods.now() }
     }
 
     /// What changes in a valid request: enrichment and, if wanted, the removal of noise, which is decided on what the
@@ -83,15 +81,16 @@ impl Enricher {
 
     /// What is known of the sender of a resource. The first of address, uid and peer that is given decides, also when
     /// no pod is known by it: whoever forwards a resource is not the one it comes from.
-    fn facts(&self, resource: Option<Resource<'_>>, peer: Option<IpAddr>) -> Arc<PodFacts> {
+    fn facts(&self, resource: Option<Resource<'_>>, arrival: &Arrival) -> Arc<PodFacts> {
         const KEYS: [&str; 3] = ["k8s.pod.ip", "k8s.pod.uid", "k8s.node.name"];
         let [ip, uid, node] = resource.map_or([""; 3], |resource| texts(resource.0, OF_RESOURCE, KEYS));
+        let Arrival { peer, pods, .. } = arrival;
         let pod = match (ip, uid) {
-            ("", "") => peer.and_then(|ip| self.pods.by_ip(ip)),
-            ("", uid) => self.pods.by_uid(uid),
-            (ip, _) => ip.parse::<IpAddr>().ok().and_then(|ip| self.pods.by_ip(ip.to_canonical())),
+            ("", "") => peer.and_then(|ip| pods.by_ip(ip)),
+            ("", uid) => pods.by_uid(uid),
+            (ip, _) => ip.parse::<IpAddr>().ok().and_then(|ip| pods.by_ip(ip.to_canonical())),
         };
-        pod.or_else(|| self.pods.by_node(node)).unwrap_or_else(|| Arc::clone(&self.unknown))
+        pod.or_else(|| pods.by_node(node)).unwrap_or_else(|| pods.unknown()).facts(&self.enrichment)
     }
 }
 
@@ -110,12 +109,12 @@ struct Walk<'e, 'a> {
 impl<'a> Walk<'_, 'a> {
     fn resource(&self, changes: &mut Changes<'a>, holder: Message<'a>) -> Result<(), NoRoom> {
         let resource = holder.message(1).map(Resource);
-        let facts = self.enricher.facts(resource, self.arrival.peer);
+        let facts = self.enricher.facts(resource, self.arrival);
         let sender = Sender { request: self.request, resource, facts: &facts };
         let left = changes.inside(Message::request(self.request), holder, |changes| {
             let (mut proxied, since) = (false, changes.edits.len());
             let left = self.scopes(changes, holder, &sender, &mut proxied)?;
-            let (own, mode) = (resource.map(|resource| resource.0), self.enricher.service);
+            let (own, mode) = (resource.map(|resource| resource.0), self.enricher.enrichment.service);
             let enriched =
                 resource::enriched(&sender, mode, self.drops_service(proxied), |bytes| changes.check(bytes))?;
             if let Some(field) = enriched {
@@ -128,7 +127,7 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn drops_service(&self, proxied: bool) -> bool {
-        proxied && self.enricher.service == ServiceEnrichment::Otel
+        proxied && self.enricher.enrichment.service == ServiceEnrichment::Otel
     }
 
     /// Looks at items, as far as there is a rule for them.
@@ -154,7 +153,8 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn has_rules_for_items(&self, holder: Message<'_>) -> bool {
-        let looks_for_proxies = self.noise == Noise::Drop || self.enricher.service == ServiceEnrichment::Otel;
+        let looks_for_proxies =
+            self.noise == Noise::Drop || self.enricher.enrichment.service == ServiceEnrichment::Otel;
         match self.signal {
             Signal::Traces => looks_for_proxies && istio::may_have_proxy_spans(&self.request[holder.range()]),
             Signal::Logs => true,

@@ -1,12 +1,12 @@
 //! What is known of a pod, made once and encoded once: the attributes that its telemetry gets.
 //!
-//! Only here is it read what a [`Pod`] of the plan says. The attributes and their sources are those of the Collector's
+//! Only here is it read what a [`Pod`] says. The attributes and their sources are those of the Collector's
 //! `k8s_attributes` processor as the Kyma Telemetry module configures it.
 
 use std::collections::BTreeMap;
 
 use weir_otlp::build::Encoder;
-use weir_plan::{Enrichment, Pod, PodLabels, ServiceEnrichment, WorkloadKind};
+use weir_plan::{Cluster, Enrichment, Pod, PodLabels, ServiceEnrichment, WorkloadKind};
 
 use crate::attributes;
 use crate::resource::is_internal;
@@ -34,7 +34,7 @@ const ANNOTATION_PREFIX: &str = "resource.opentelemetry.io/";
 
 /// What is known of whoever sent telemetry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PodFacts {
+pub(crate) struct PodFacts {
     /// In the order of their keys, which are unique.
     attributes: Vec<Attribute>,
     containers: Vec<Container>,
@@ -68,10 +68,10 @@ impl Attribute {
 }
 
 impl PodFacts {
-    /// What telemetry of this pod gets.
-    pub fn new(pod: &Pod, enrichment: &Enrichment) -> Self {
+    /// What telemetry of this pod of a cluster gets.
+    pub(crate) fn new(pod: &Pod, cluster: &Cluster, enrichment: &Enrichment) -> Self {
         let mut facts = Draft::default();
-        facts.cluster(enrichment);
+        facts.cluster(cluster, enrichment);
         facts.node(&pod.node_labels);
         facts.pod(pod);
         facts.labels(pod, &enrichment.pod_labels);
@@ -83,21 +83,6 @@ impl PodFacts {
         let containers = if otel { facts.containers(pod) } else { Vec::new() };
         let app = ["app.kubernetes.io/name", "app"].iter().find_map(|key| label(pod, key));
         Self { attributes: facts.encoded(), containers, app: app.map(str::to_owned) }
-    }
-
-    /// What telemetry gets that comes from no known pod but names its node.
-    pub fn of_node(labels: &BTreeMap<String, String>, enrichment: &Enrichment) -> Self {
-        let mut facts = Draft::default();
-        facts.cluster(enrichment);
-        facts.node(labels);
-        Self { attributes: facts.encoded(), ..Self::default() }
-    }
-
-    /// What telemetry gets of whose sender nothing is known.
-    pub fn unknown(enrichment: &Enrichment) -> Self {
-        let mut facts = Draft::default();
-        facts.cluster(enrichment);
-        Self { attributes: facts.encoded(), ..Self::default() }
     }
 
     /// In the order of their keys.
@@ -138,9 +123,8 @@ impl Draft {
         }
     }
 
-    fn cluster(&mut self, enrichment: &Enrichment) {
-        let cluster = &enrichment.cluster;
-        self.set("k8s.cluster.name", cluster.name.as_deref().unwrap_or_default());
+    fn cluster(&mut self, cluster: &Cluster, enrichment: &Enrichment) {
+        self.set("k8s.cluster.name", enrichment.cluster_name.as_deref().unwrap_or_default());
         self.set("k8s.cluster.uid", cluster.uid.as_deref().unwrap_or_default());
         self.set("cloud.provider", cluster.cloud_provider.as_deref().unwrap_or_default());
     }

@@ -3,7 +3,8 @@
 //! access logs.
 //!
 //! Bytes in, edits out: [`Enricher::edits`] looks at a validated request and says what changes, in one pass, for
-//! [`weir_otlp::splice::splice`]. What is known of pods comes through the trait [`Pods`].
+//! [`weir_otlp::splice::splice`]. What is known of the cluster and its pods comes through the trait [`Pods`], and may
+//! change between one request and the next.
 //!
 //! This crate must not know async code, sockets, files, the clock, Kubernetes clients, or pipelines.
 //!
@@ -22,6 +23,7 @@ mod changes;
 mod enricher;
 mod facts;
 mod istio;
+mod known;
 mod metric_noise;
 mod pods;
 mod resource;
@@ -30,6 +32,5 @@ mod workloads;
 
 pub use changes::{Changes, NoRoom};
 pub use enricher::{Arrival, Enricher, Noise};
-pub use facts::PodFacts;
 pub use metric_noise::metric_noise;
-pub use pods::{Pods, StaticPods};
+pub use pods::{PodIndex, PodList, Pods};

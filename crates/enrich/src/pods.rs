@@ -1,65 +1,94 @@
-//! Where facts about pods come from.
+//! Where facts about the cluster and its pods come from, and by what they are found.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::mem;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use weir_plan::{Enrichment, Metadata};
+use weir_plan::{ClusterFacts, Pod};
 
-use crate::facts::PodFacts;
+use crate::known::Known;
 
-/// A source of facts about pods. It is asked for every resource of every request, so it answers from memory.
+/// A source of facts about a cluster and its pods. They may change at any time.
 pub trait Pods: Send + Sync + Debug {
-    /// The pod with this address, an IPv4 address never in IPv6 clothes.
-    fn by_ip(&self, ip: IpAddr) -> Option<Arc<PodFacts>>;
-
-    /// The pod with this `metadata.uid`.
-    fn by_uid(&self, uid: &str) -> Option<Arc<PodFacts>>;
-
-    /// What is known of a node ([`PodFacts::of_node`]).
-    fn by_node(&self, name: &str) -> Option<Arc<PodFacts>>;
+    /// What is known now. It is asked for every request, so it answers from memory. What it gave stays as it is: a
+    /// request sees one state of the cluster.
+    fn now(&self) -> Arc<PodIndex>;
 }
 
-/// Pods that do not change: those of a plan.
+/// One state of a cluster, by what telemetry says of its sender.
 #[derive(Debug, Default)]
-pub struct StaticPods {
-    by_ip: HashMap<IpAddr, Arc<PodFacts>>,
-    by_uid: HashMap<String, Arc<PodFacts>>,
-    by_node: HashMap<String, Arc<PodFacts>>,
+pub struct PodIndex {
+    by_ip: HashMap<IpAddr, Arc<Known>>,
+    by_uid: HashMap<String, Arc<Known>>,
+    by_node: HashMap<String, Known>,
+    /// Of senders of which nothing is known but the cluster.
+    unknown: Known,
 }
 
-impl StaticPods {
-    /// The facts about all pods in `metadata` and their nodes. Of pods with the same address or uid the last one counts.
-    pub fn new(metadata: &Metadata, enrichment: &Enrichment) -> Self {
-        let mut pods = Self::default();
-        for pod in &metadata.pods {
-            let facts = Arc::new(PodFacts::new(pod, enrichment));
-            for ip in &pod.ips {
-                pods.by_ip.insert(ip.to_canonical(), Arc::clone(&facts));
-            }
+impl PodIndex {
+    /// Of pods with the same address or uid the last one counts.
+    pub fn new(facts: ClusterFacts) -> Self {
+        let cluster = Arc::new(facts.cluster);
+        let mut index = Self { unknown: Known::new(&cluster, Pod::default()), ..Self::default() };
+        for mut pod in facts.pods {
+            let (ips, uid) = (mem::take(&mut pod.ips), mem::take(&mut pod.uid));
             if let Some(node) = &pod.node {
-                let facts = || Arc::new(PodFacts::of_node(&pod.node_labels, enrichment));
-                pods.by_node.entry(node.clone()).or_insert_with(facts);
+                let of_node = || Pod { node_labels: pod.node_labels.clone(), ..Pod::default() };
+                index.by_node.entry(node.clone()).or_insert_with(|| Known::new(&cluster, of_node()));
             }
-            if !pod.uid.is_empty() {
-                pods.by_uid.insert(pod.uid.clone(), facts);
+            let known = Arc::new(Known::new(&cluster, pod));
+            index.by_ip.extend(ips.iter().map(|ip| (ip.to_canonical(), Arc::clone(&known))));
+            if !uid.is_empty() {
+                index.by_uid.insert(uid, known);
             }
         }
-        pods
+        index
+    }
+
+    /// The pod with this address, an IPv4 address never in IPv6 clothes.
+    pub(crate) fn by_ip(&self, ip: IpAddr) -> Option<&Known> {
+        self.by_ip.get(&ip).map(Arc::as_ref)
+    }
+
+    /// The pod with this `metadata.uid`.
+    pub(crate) fn by_uid(&self, uid: &str) -> Option<&Known> {
+        self.by_uid.get(uid).map(Arc::as_ref)
+    }
+
+    /// The node with this name.
+    pub(crate) fn by_node(&self, name: &str) -> Option<&Known> {
+        self.by_node.get(name)
+    }
+
+    /// What holds for the whole cluster.
+    pub(crate) fn unknown(&self) -> &Known {
+        &self.unknown
     }
 }
 
-impl Pods for StaticPods {
-    fn by_ip(&self, ip: IpAddr) -> Option<Arc<PodFacts>> {
-        self.by_ip.get(&ip).cloned()
+/// Pods that somebody lists, until another list takes the place of theirs.
+#[derive(Debug, Default)]
+pub struct PodList(RwLock<Arc<PodIndex>>);
+
+impl PodList {
+    /// With these facts.
+    pub fn new(facts: ClusterFacts) -> Self {
+        Self(RwLock::new(Arc::new(PodIndex::new(facts))))
     }
 
-    fn by_uid(&self, uid: &str) -> Option<Arc<PodFacts>> {
-        self.by_uid.get(uid).cloned()
+    /// From now on requests are enriched with these facts.
+    pub fn replace(&self, facts: ClusterFacts) {
+        let index = Arc::new(PodIndex::new(facts));
+        let before = mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), index);
+        // Only now, when nobody waits for it: what was known of many pods takes a while to be given back.
+        drop(before);
     }
+}
 
-    fn by_node(&self, name: &str) -> Option<Arc<PodFacts>> {
-        self.by_node.get(name).cloned()
+impl Pods for PodList {
+    fn now(&self) -> Arc<PodIndex> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }

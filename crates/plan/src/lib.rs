@@ -3,19 +3,23 @@
 //! It stands between configuration and engine so that neither knows the other: `weir-resources` compiles documents
 //! to a [`Plan`], `weir-engine` runs one. It must not know YAML, custom resources, sockets or the file system. Every
 //! value in a plan is final; defaults are known here only of what every pipeline has.
+//!
+//! Facts about a cluster ([`ClusterFacts`]) are plain data as well, and no part of a plan.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 use std::time::Duration;
 
+mod cluster;
 mod enrichment;
 mod id;
 mod input;
 mod intervals;
 mod processing;
 
-pub use enrichment::{Cluster, Enrichment, Metadata, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
+pub use cluster::{Cluster, ClusterFacts, Pod, Workload, WorkloadKind};
+pub use enrichment::{Enrichment, PodLabels, ServiceEnrichment};
 pub use id::{NotAPipeline, PipelineId};
 pub use input::{
     ContainerLogs, Input, IstioInput, OtlpInput, PrometheusInput, RuntimeInput, RuntimeResource, Selector,
@@ -31,8 +35,6 @@ pub struct Plan {
     pub pipelines: Vec<Pipeline>,
     /// What is added to every request before pipelines see it.
     pub enrichment: Enrichment,
-    /// What is known of the cluster's pods, when that does not come from the cluster itself.
-    pub metadata: Metadata,
     /// How often metrics are fetched.
     pub intervals: CollectionIntervals,
 }

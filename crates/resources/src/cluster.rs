@@ -8,7 +8,7 @@ mod pod;
 
 use std::collections::{BTreeMap, HashMap};
 
-use weir_plan::{Cluster, Metadata, Workload, WorkloadKind};
+use weir_plan::{Cluster, ClusterFacts, Workload, WorkloadKind};
 
 use crate::diagnostic::{Diagnostic, Place};
 use crate::node::{Fields, Located, Node};
@@ -52,7 +52,6 @@ pub(crate) struct Objects {
     node_labels: HashMap<String, BTreeMap<String, String>>,
     /// What stands behind a ReplicaSet or a Job.
     owners: HashMap<Key, Workload>,
-    /// Of the cluster; its name is given elsewhere.
     cluster: Cluster,
 }
 
@@ -113,11 +112,11 @@ impl Objects {
         }
     }
 
-    /// What is known of pods, and of the cluster.
-    pub(crate) fn compile(self) -> (Metadata, Cluster) {
+    /// What is known of the cluster and its pods.
+    pub(crate) fn compile(self) -> ClusterFacts {
         let Self { pods, node_labels, owners, cluster, .. } = self;
         let pods = pods.into_iter().map(|pod| pod.compile(&node_labels, &owners)).collect();
-        (Metadata { pods }, cluster)
+        ClusterFacts { cluster, pods }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Configuration: Kubernetes documents (pipelines, `Telemetry`, `Secret`, and objects of a cluster) to a
-//! [`weir_plan::Plan`], or everything that is wrong with them.
+//! [`weir_plan::Plan`] and what is known of the cluster, or everything that is wrong with them.
 //!
 //! A text passes three stages: a tree with positions (`yaml`), checked documents (`pipeline`, `telemetry`, `secret`,
 //! `cluster`), and the plan. It must not know a Kubernetes client, the engine, sockets or the clock; the only I/O is

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use weir_plan::{Enrichment, PipelineId, Plan, Signal};
+use weir_plan::{ClusterFacts, Enrichment, PipelineId, Plan, Signal};
 
 use crate::change::LogOutputs;
 use crate::cluster::{self, Objects};
@@ -68,6 +68,8 @@ pub enum Foreign {
 pub struct Loaded {
     /// What to run.
     pub plan: Plan,
+    /// What is known of the cluster.
+    pub cluster: ClusterFacts,
     /// What deserves attention, by file, line and column.
     pub warnings: Vec<Diagnostic>,
     /// What the next configuration must not change.
@@ -104,16 +106,20 @@ pub fn load(sources: &[Source], now: SystemTime) -> Result<Loaded, Report> {
 /// As [`load`].
 pub fn load_with(sources: &[Source], now: SystemTime, foreign: Foreign) -> Result<Loaded, Report> {
     let findings = Findings::default();
-    let (plan, log_outputs, idle) = Loader::new(&findings, foreign).load(sources, now);
+    let mut loaded = Loader::new(&findings, foreign).load(sources, now);
     let failed = findings.has_errors();
     let diagnostics = findings.into_sorted();
-    if failed { Err(Report { diagnostics }) } else { Ok(Loaded { plan, warnings: diagnostics, log_outputs, idle }) }
+    if failed {
+        return Err(Report { diagnostics });
+    }
+    loaded.warnings = diagnostics;
+    Ok(loaded)
 }
 
 /// The errors of a text whatever stands in others: not those about Secrets that it refers to and does not define.
 pub fn errors(source: &Source, now: SystemTime) -> Vec<Diagnostic> {
     let findings = Findings::default();
-    let (.., idle) = Loader::new(&findings, Foreign::Skip).load(std::slice::from_ref(source), now);
+    let Loaded { idle, .. } = Loader::new(&findings, Foreign::Skip).load(std::slice::from_ref(source), now);
     let elsewhere = |finding: &Diagnostic| {
         finding.reason == Some(Reason::ReferencedSecretMissing) || idle.as_ref() == Some(finding)
     };
@@ -153,7 +159,8 @@ impl<'a> Loader<'a> {
         Self { findings, secrets, pipelines, telemetry, objects, foreign, skipped, found: false }
     }
 
-    fn load(mut self, sources: &[Source], now: SystemTime) -> (Plan, LogOutputs, Option<Diagnostic>) {
+    /// All but what deserves attention.
+    fn load(mut self, sources: &[Source], now: SystemTime) -> Loaded {
         for source in sources {
             self.read(source);
         }
@@ -162,12 +169,12 @@ impl<'a> Loader<'a> {
         let idle = (pipelines.is_empty() && !self.findings.has_errors()).then(|| self.idle(sources));
         self.findings.extend(idle.clone());
         let log_outputs = self.log_outputs();
-        let (metadata, mut cluster) = self.objects.compile();
+        let cluster = self.objects.compile();
         let (service, spec) = self.telemetry.map(|Telemetry { service, spec, .. }| (service, spec)).unwrap_or_default();
         let telemetry::Spec { enrichments, intervals } = spec;
-        cluster.name = enrichments.cluster_name;
-        let enrichment = Enrichment { service, cluster, pod_labels: enrichments.pod_labels };
-        (Plan { pipelines, enrichment, metadata, intervals }, log_outputs, idle)
+        let telemetry::Enrichments { cluster_name, pod_labels } = enrichments;
+        let plan = Plan { pipelines, enrichment: Enrichment { service, cluster_name, pod_labels }, intervals };
+        Loaded { plan, cluster, warnings: Vec::new(), log_outputs, idle }
     }
 
     /// There is nothing to run: a mistake only if there is nothing at all.

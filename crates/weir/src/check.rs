@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use weir_loadtest::output::printed;
-use weir_plan::{PipelineId, Plan};
+use weir_plan::{Pipeline, PipelineId};
 use weir_resources::{Diagnostic, Foreign, Loaded, LogOutputs, Reason, Report, Severity, Source};
 
 use crate::cli::{CheckArgs, CheckFormat};
@@ -20,7 +20,7 @@ struct Checked {
     sources: Vec<Source>,
     findings: Vec<Diagnostic>,
     /// Nothing when findings forbid it.
-    plan: Option<Plan>,
+    loaded: Option<Loaded>,
 }
 
 /// Prints findings and a summary.
@@ -28,7 +28,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let checked = examine(&args.paths, |sources| compile(sources, foreign(args.strict)));
     // It may run, and it will not work.
     let expired = checked.findings.iter().any(|finding| finding.reason == Some(Reason::TlsCertificateExpired));
-    let ok = checked.plan.is_some() && !expired;
+    let ok = checked.loaded.is_some() && !expired;
     printed(match args.format {
         CheckFormat::Text => summarise(&checked),
         CheckFormat::Json => writeln!(io::stdout(), "{}", document(&checked, ok)),
@@ -36,11 +36,11 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Loads a plan for a command that ends; `None` when findings, which are printed, forbid it.
-pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Option<Plan>> {
+/// Loads a configuration for a command that ends; `None` when findings, which are printed, forbid it.
+pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Option<Loaded>> {
     let checked = examine(paths, |sources| compile(sources, Foreign::Skip)?.runnable());
     print(&checked.findings, &checked.sources)?;
-    Ok(checked.plan)
+    Ok(checked.loaded)
 }
 
 /// What `--strict` says.
@@ -54,15 +54,21 @@ fn examine(paths: &[PathBuf], compile: impl FnOnce(&[Source]) -> Result<Loaded, 
         Err(report) => return Checked { findings: report.diagnostics, ..Checked::default() },
     };
     match compile(&sources) {
-        Ok(Loaded { plan, warnings, .. }) => Checked { sources, findings: warnings, plan: Some(plan) },
-        Err(report) => Checked { sources, findings: report.diagnostics, plan: None },
+        Ok(loaded) => Checked { sources, findings: loaded.warnings.clone(), loaded: Some(loaded) },
+        Err(report) => Checked { sources, findings: report.diagnostics, loaded: None },
+    }
+}
+
+impl Checked {
+    fn pipelines(&self) -> impl Iterator<Item = &Pipeline> {
+        self.loaded.iter().flat_map(|loaded| &loaded.plan.pipelines)
     }
 }
 
 fn summarise(checked: &Checked) -> io::Result<()> {
     print(&checked.findings, &checked.sources)?;
     let mut out = io::stdout().lock();
-    for pipeline in checked.plan.iter().flat_map(|plan| &plan.pipelines) {
+    for pipeline in checked.pipelines() {
         let output = &pipeline.output;
         let tls = if output.tls.is_some() { "TLS" } else { "plain text" };
         let (id, host, port) = (&pipeline.id, &output.endpoint.host, output.endpoint.port);
@@ -73,7 +79,7 @@ fn summarise(checked: &Checked) -> io::Result<()> {
 
 /// For programs: whether it can work, what it does, and every finding.
 fn document(checked: &Checked, ok: bool) -> Value {
-    let pipelines = checked.plan.iter().flat_map(|plan| &plan.pipelines).map(|pipeline| {
+    let pipelines = checked.pipelines().map(|pipeline| {
         let output = &pipeline.output;
         json!({
             "pipeline": pipeline.id.to_string(),
@@ -126,8 +132,8 @@ pub(crate) fn take_up(paths: &[PathBuf], foreign: Foreign, running: &LogOutputs)
 
 fn compile(sources: &[Source], foreign: Foreign) -> Result<Loaded, Report> {
     let mut loaded = weir_resources::load_with(sources, SystemTime::now(), foreign)?;
-    let cluster = &mut loaded.plan.enrichment.cluster;
-    cluster.name = cluster.name.take().or_else(api_server);
+    let name = &mut loaded.plan.enrichment.cluster_name;
+    *name = name.take().or_else(api_server);
     Ok(loaded)
 }
 

@@ -4,14 +4,17 @@ use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use serde_json::{Deserializer, Value, json};
 use similar::{ChangeTag, TextDiff};
 use weir_engine::{Preview, RuleReport, Step, preview};
+use weir_enrich::{PodList, Pods};
 use weir_loadtest::output::printed;
 use weir_otlp::{Limits, Signal};
+use weir_resources::Loaded;
 
 use crate::check;
 use crate::cli::{TryArgs, TryFormat};
@@ -26,7 +29,8 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
     if args.input == Path::new("-") && args.paths.iter().any(|path| path == Path::new("-")) {
         bail!("cannot read both the configuration and the sample from the standard input: name a file for one of them");
     }
-    let Some(mut plan) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
+    let Some(Loaded { mut plan, cluster, .. }) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
+    let pods: Arc<dyn Pods> = Arc::new(PodList::new(cluster));
     if let Some(name) = &args.pipeline {
         plan.pipelines.retain(|pipeline| pipeline.id.is_called(name));
         if plan.pipelines.is_empty() {
@@ -39,7 +43,7 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
         if !plan.pipelines.iter().any(|pipeline| pipeline.id.signal == signal) {
             tracing::warn!(signal = signal.name(), "the configuration has no pipeline for this part of the sample");
         }
-        let previews = preview(&plan, signal, request.clone(), args.peer).map_err(anyhow::Error::msg)?;
+        let previews = preview(&plan, &pods, signal, request.clone(), args.peer).map_err(anyhow::Error::msg)?;
         for preview in &previews {
             failed |= preview.rules.iter().any(|rule| rule.errors > 0);
             let mut output = Output { out: Vec::new(), colours, format: args.format };

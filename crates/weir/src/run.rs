@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use weir_engine::settings::Admin;
 use weir_engine::{Addresses, Changes, Engine, Entrance, Settings, Snapshot, settings};
+use weir_enrich::{PodList, Pods};
 use weir_plan::PipelineId;
 use weir_resources::{Loaded, LogOutputs, Report};
 
@@ -125,6 +126,8 @@ impl Watches {
 /// A gateway that is ready, and the files it is made of.
 struct Gateway {
     engine: Engine,
+    /// What the engine asks about the cluster.
+    pods: Arc<PodList>,
     args: Arc<RunArgs>,
     watches: Watches,
     log_outputs: LogOutputs,
@@ -137,7 +140,7 @@ impl Gateway {
     /// is touched.
     async fn start(args: Arc<RunArgs>) -> anyhow::Result<Self> {
         let watches = Watches::new(&args)?;
-        let Loaded { plan, log_outputs, .. } = configuration(&args)?;
+        let Loaded { plan, cluster, log_outputs, .. } = configuration(&args)?;
         let mut settings = settings(&args)?;
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;
@@ -147,7 +150,8 @@ impl Gateway {
         }
         let memory = settings.memory;
         allocator::keep_within(memory);
-        let engine = Engine::start_behind(entrance, &plan, settings)?;
+        let pods = Arc::new(PodList::new(cluster));
+        let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
         for pipeline in &plan.pipelines {
             let output = &pipeline.output;
             tracing::info!(
@@ -157,7 +161,7 @@ impl Gateway {
                 "pipeline started"
             );
         }
-        Ok(Self { engine, args, watches, log_outputs, memory })
+        Ok(Self { engine, pods, args, watches, log_outputs, memory })
     }
 
     /// By now a signal finds a gateway that is to be ended in order.
@@ -201,8 +205,9 @@ impl Gateway {
     /// Takes up what the files say now. Where they are wrong, everything goes on as it is.
     fn reload(&mut self, loaded: Result<Loaded, Report>) {
         match loaded {
-            Ok(Loaded { plan, log_outputs, .. }) => match self.engine.reload(&plan) {
+            Ok(Loaded { plan, cluster, log_outputs, .. }) => match self.engine.reload(&plan) {
                 Ok(Changes { added, changed, removed, .. }) => {
+                    self.pods.replace(cluster);
                     self.log_outputs = log_outputs;
                     let names = |ids: Vec<PipelineId>| ids.iter().map(PipelineId::to_string).collect::<Vec<_>>();
                     let (added, changed, removed) = (names(added), names(changed), names(removed));

@@ -86,9 +86,12 @@ impl Enriched {
         budget: &Budget,
     ) -> Result<Self, Unprepared> {
         let purse = Purse::new(budget, arrived.body.len());
-        let (made, noise) = enrich(&arrived, enricher, Noise::Drop, purse)?;
+        // One for both: what is known of the sender may change meanwhile.
+        let arrival = enricher.arrival(arrived.peer, arrived.unix_nanos);
+        let enrich = |noise, purse| enrich(&arrived, &arrival, enricher, noise, purse);
+        let (made, noise) = enrich(Noise::Drop, purse)?;
         let keep = match noise > 0 && keeps_noise {
-            true => Some(enrich(&arrived, enricher, Noise::Keep, purse.holding(made.bytes()))?.0),
+            true => Some(enrich(Noise::Keep, purse.holding(made.bytes()))?.0),
             false => None,
         };
         let Arrived { signal, body, items, unix_nanos, peer: _ } = arrived;
@@ -219,16 +222,22 @@ impl Made {
 }
 
 /// What enrichment makes of a request, and how many items were removed as noise.
-fn enrich(arrived: &Arrived, enricher: &Enricher, noise: Noise, purse: Purse<'_>) -> Result<(Made, u64), Unprepared> {
+fn enrich(
+    arrived: &Arrived,
+    arrival: &Arrival,
+    enricher: &Enricher,
+    noise: Noise,
+    purse: Purse<'_>,
+) -> Result<(Made, u64), Unprepared> {
     let bytes = arrived.body.len();
-    let mut enriched = enrich_within(bytes / 2 + LEAST_ROOM, arrived, enricher, noise, purse);
+    let mut enriched = enrich_within(bytes / 2 + LEAST_ROOM, arrived, arrival, enricher, noise, purse);
     for factor in ROOM_FACTORS {
         let room = bytes * factor + LEAST_ROOM;
         // There will never be more than a part of the memory for one request.
         if !matches!(enriched, Err(Unprepared::TooLarge(_))) || room > purse.capacity() / 4 {
             break;
         }
-        enriched = enrich_within(room, arrived, enricher, noise, purse);
+        enriched = enrich_within(room, arrived, arrival, enricher, noise, purse);
     }
     enriched
 }
@@ -237,15 +246,15 @@ fn enrich(arrived: &Arrived, enricher: &Enricher, noise: Noise, purse: Purse<'_>
 fn enrich_within(
     room: usize,
     arrived: &Arrived,
+    arrival: &Arrival,
     enricher: &Enricher,
     noise: Noise,
     purse: Purse<'_>,
 ) -> Result<(Made, u64), Unprepared> {
-    let Arrived { signal, body, peer, unix_nanos, .. } = arrived;
-    let arrival = Arrival::new(*peer, *unix_nanos);
+    let Arrived { signal, body, .. } = arrived;
     let too_large = |error: &dyn std::fmt::Display| Unprepared::TooLarge(error.to_string());
     let mut permit = purse.take(room)?;
-    let changes = enricher.edits(*signal, body, &arrival, noise, room).map_err(|error| too_large(&error))?;
+    let changes = enricher.edits(*signal, body, arrival, noise, room).map_err(|error| too_large(&error))?;
     let removed = u64::from(changes.noise);
     if changes.edits.is_empty() {
         return Ok((Made::Nothing, 0));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use weir_enrich::{Enricher, StaticPods};
+use weir_enrich::{Enricher, PodList};
 use weir_journal::Fs;
 use weir_plan::{PipelineId, Signal};
 use weir_testkit::SimFs;
@@ -233,7 +233,7 @@ impl Process {
 }
 
 fn enricher() -> Enricher {
-    let pods = Arc::new(StaticPods::default());
-    let cluster = weir_plan::Cluster { name: Some("simulated".into()), ..weir_plan::Cluster::default() };
-    Enricher::new(&weir_plan::Enrichment { cluster, ..weir_plan::Enrichment::default() }, pods)
+    let cluster_name = Some("simulated".into());
+    let enrichment = weir_plan::Enrichment { cluster_name, ..weir_plan::Enrichment::default() };
+    Enricher::new(enrichment, Arc::new(PodList::default()))
 }

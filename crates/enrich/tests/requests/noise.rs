@@ -4,11 +4,11 @@ use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span};
 use prost::Message as _;
-use weir_enrich::{Arrival, Enricher, NoRoom, Noise};
+use weir_enrich::{Enricher, NoRoom, Noise};
 use weir_otlp::Signal;
 use weir_otlp::build::Encoder;
 use weir_otlp::splice::splice;
-use weir_plan::{Cluster, Enrichment, Pod, WorkloadKind};
+use weir_plan::{Enrichment, Pod, WorkloadKind};
 
 use crate::support::{
     NOW, Pairs, ROOM, attributes, cart, enrich, enricher, legacy, logs, resource, resource_pairs, traces, workload,
@@ -348,10 +348,9 @@ fn edits_are_held_to_their_room() {
         request.resource_spans = vec![request.resource_spans[0].clone(); count];
         request.encode_to_vec()
     };
-    let arrival = Arrival::new(None, NOW);
     // What is added to a resource is larger than the edit that adds it.
-    let cluster = Cluster { name: Some("prod".repeat(50)), ..Cluster::default() };
-    let enricher = enricher(&Enrichment { cluster, ..legacy() }, &[]);
+    let enricher = enricher(&Enrichment { cluster_name: Some("prod".repeat(50)), ..legacy() }, &[]);
+    let arrival = enricher.arrival(None, NOW);
     let request = holders(100);
     let changes =
         |room| enricher.edits(Signal::Traces, &request, &arrival, Noise::Drop, room).map(|changes| changes.edits);

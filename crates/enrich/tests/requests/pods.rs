@@ -1,8 +1,18 @@
 //! What telemetry gets from the cluster and the pod it comes from.
 
+use std::sync::Arc;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message as _;
+use weir_enrich::{Arrival, Enricher, Noise, PodList, Pods};
+use weir_otlp::Signal;
+use weir_otlp::splice::splice;
 use weir_plan::{Enrichment, Pod, PodLabels, ServiceEnrichment, WorkloadKind};
 
-use crate::support::{Pairs, cart, enriched_resource, full_enrichment, legacy, strings, workload};
+use crate::support::{
+    NOW, Pairs, ROOM, cart, enrich, enriched_resource, facts, full_enrichment, legacy, resource_pairs, strings, traces,
+    workload,
+};
 
 const LEGACY: ServiceEnrichment = ServiceEnrichment::KymaLegacy;
 
@@ -189,4 +199,51 @@ fn a_pod_of_which_little_is_known_gives_little() {
     let pod = Pod { name: "p".into(), ips: vec!["10.0.0.1".parse().unwrap()], ..Pod::default() };
     let expected: Pairs<'_> = &[("k8s.pod.name", "p"), ("service.name", "p")];
     assert_eq!(gets(&legacy(), &pod), strings::<Vec<_>>(expected));
+}
+
+/// What changes is seen by the next request, and not by one that is under way.
+#[test]
+fn facts_change_between_requests() {
+    let enrichment = full_enrichment(LEGACY);
+    let moved = Pod { node: Some("node-2".into()), ..cart() };
+    let pods = Arc::new(PodList::new(facts(&enrichment, &[cart()])));
+    let enricher = Enricher::new(enrichment.clone(), Arc::clone(&pods) as Arc<dyn Pods>);
+    let request = traces(&[], &[&[]]).encode_to_vec();
+    let node = |arrival: &Arrival| {
+        let changes = enricher.edits(Signal::Traces, &request, arrival, Noise::Drop, ROOM).unwrap();
+        let enriched = splice(Signal::Traces, &request, changes.edits).unwrap();
+        let enriched = ExportTraceServiceRequest::decode(&enriched[..]).unwrap();
+        let pairs = resource_pairs(enriched.resource_spans[0].resource.as_ref());
+        pairs.into_iter().find(|(key, _)| key == "k8s.node.name").map(|(_, node)| node)
+    };
+    let arrival = || enricher.arrival(Some("10.0.0.1".parse().unwrap()), NOW);
+    let before = arrival();
+    pods.replace(facts(&enrichment, &[moved]));
+    assert_eq!([node(&before), node(&arrival())].map(Option::unwrap), ["node-1", "node-2"]);
+    pods.replace(facts(&enrichment, &[]));
+    assert_eq!(node(&arrival()), None);
+}
+
+/// Plans change what is added, and pods stay: each gets what it asks for, whoever asked before.
+#[test]
+fn the_same_pods_serve_different_plans() {
+    let pods: Arc<dyn Pods> = Arc::new(PodList::new(facts(&full_enrichment(LEGACY), &[cart()])));
+    let request = traces(&[], &[&[]]).encode_to_vec();
+    let label = |key: &str| {
+        let enrichment = Enrichment { pod_labels: vec![PodLabels::Key(key.into())], ..legacy() };
+        let (bytes, _) = enrich(
+            &Enricher::new(enrichment, Arc::clone(&pods)),
+            Signal::Traces,
+            &request,
+            Some("10.0.0.1"),
+            Noise::Drop,
+        );
+        let enriched = ExportTraceServiceRequest::decode(&bytes[..]).unwrap();
+        let pairs = resource_pairs(enriched.resource_spans[0].resource.as_ref());
+        pairs.into_iter().filter(|(key, _)| key.starts_with("k8s.pod.label.")).collect::<Vec<_>>()
+    };
+    for _ in 0..2 {
+        assert_eq!(label("team"), strings::<Vec<_>>(&[("k8s.pod.label.team", "blue")]));
+        assert_eq!(label("quiet"), strings::<Vec<_>>(&[("k8s.pod.label.quiet", "no")]));
+    }
 }

@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use proptest::prelude::*;
 use prost::Message as _;
-use weir_enrich::{Arrival, Enricher, Noise};
+use weir_enrich::{Enricher, Noise};
 use weir_otlp::Signal;
 use weir_otlp::splice::splice;
 use weir_plan::ServiceEnrichment;
@@ -101,7 +101,7 @@ proptest! {
         let enricher = known(mode);
         let once = enrich(&enricher, Signal::Traces, &traces.encode_to_vec(), Some("10.0.0.1"), Noise::Drop);
         let (kept, _) = enrich(&enricher, Signal::Traces, &traces.encode_to_vec(), Some("10.0.0.1"), Noise::Keep);
-        let arrival = Arrival::new(Some("10.0.0.1".parse().unwrap()), NOW);
+        let arrival = enricher.arrival(Some("10.0.0.1".parse().unwrap()), NOW);
         let changes = enricher.edits(Signal::Traces, &kept, &arrival, Noise::Drop, ROOM).unwrap();
         let gone = changes.noise;
         prop_assert_eq!((splice(Signal::Traces, &kept, changes.edits).unwrap(), gone), once);
@@ -155,7 +155,8 @@ proptest! {
             let length = bytes.len();
             bytes.get_mut(at % length.max(1)).into_iter().for_each(|old| *old = byte);
         }
-        let (enricher, arrival) = (known(mode), Arrival::new(None, NOW));
+        let enricher = known(mode);
+        let arrival = enricher.arrival(None, NOW);
         for signal in Signal::ALL {
             if let Ok(changes) = enricher.edits(signal, &bytes, &arrival, noise, ROOM) {
                 drop(splice(signal, &bytes, changes.edits));

@@ -11,10 +11,10 @@ use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message as _;
-use weir_enrich::{Arrival, Enricher, Noise, StaticPods};
+use weir_enrich::{Enricher, Noise, PodList};
 use weir_otlp::splice::splice;
 use weir_otlp::{Limits, Signal, validate};
-use weir_plan::{Cluster, Enrichment, Metadata, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
+use weir_plan::{Cluster, ClusterFacts, Enrichment, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
 
 pub(crate) const NOW: u64 = 1_700_000_000_000_000_000;
 pub(crate) const ROOM: usize = 1 << 20;
@@ -32,13 +32,13 @@ pub(crate) fn enrich(
     noise: Noise,
 ) -> (Vec<u8>, u32) {
     let peer = peer.map(|peer| peer.parse::<IpAddr>().unwrap());
-    let arrival = Arrival::new(peer, NOW);
+    let arrival = enricher.arrival(peer, NOW);
     let changes = enricher.edits(signal, request, &arrival, noise, ROOM).unwrap();
     let gone = changes.noise;
     let enriched = splice(signal, request, changes.edits).unwrap();
     validate(signal, &enriched, &Limits::default()).unwrap();
 
-    let later = Arrival::new(peer, NOW + 1);
+    let later = enricher.arrival(peer, NOW + 1);
     let again = enricher.edits(signal, &enriched, &later, noise, ROOM).unwrap();
     assert!(again.edits.is_empty(), "enriched twice: {:?}", again.edits);
     (enriched, gone)
@@ -59,8 +59,14 @@ pub(crate) fn enriched_resource(
 }
 
 pub(crate) fn enricher(enrichment: &Enrichment, pods: &[Pod]) -> Enricher {
-    let pods = StaticPods::new(&Metadata { pods: pods.to_vec() }, enrichment);
-    Enricher::new(enrichment, Arc::new(pods))
+    Enricher::new(enrichment.clone(), Arc::new(PodList::new(facts(enrichment, pods))))
+}
+
+/// These pods. Of a cluster with a name more is known.
+pub(crate) fn facts(enrichment: &Enrichment, pods: &[Pod]) -> ClusterFacts {
+    let cluster = Cluster { uid: Some("uid-of-kube-system".into()), cloud_provider: Some("sap".into()) };
+    let cluster = enrichment.cluster_name.is_some().then_some(cluster);
+    ClusterFacts { cluster: cluster.unwrap_or_default(), pods: pods.to_vec() }
 }
 
 /// Nothing to add but the name of a service that has none.
@@ -73,12 +79,8 @@ pub(crate) fn mode(service: ServiceEnrichment) -> Enrichment {
 }
 
 pub(crate) fn full_enrichment(service: ServiceEnrichment) -> Enrichment {
-    let cluster = Cluster {
-        name: Some("prod".into()),
-        uid: Some("uid-of-kube-system".into()),
-        cloud_provider: Some("sap".into()),
-    };
-    Enrichment { service, cluster, pod_labels: vec![PodLabels::Key("team".into()), PodLabels::Prefix("a.b".into())] }
+    let pod_labels = vec![PodLabels::Key("team".into()), PodLabels::Prefix("a.b".into())];
+    Enrichment { service, cluster_name: Some("prod".into()), pod_labels }
 }
 
 /// A pod of a deployment with everything there is to know.

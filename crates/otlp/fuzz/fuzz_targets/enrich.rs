@@ -6,11 +6,11 @@
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use weir_enrich::{Arrival, Enricher, Noise, StaticPods};
+use weir_enrich::{Enricher, Noise, PodList};
 use weir_otlp::splice::splice;
 use weir_otlp::{Limits, validate};
 use weir_otlp_fuzz::signal;
-use weir_plan::{Cluster, Enrichment, Metadata, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
+use weir_plan::{Cluster, ClusterFacts, Enrichment, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
 
 const ROOM: usize = 10_000;
 const PEER: [u8; 4] = [10, 0, 0, 1];
@@ -25,7 +25,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     let [mode, keeps_noise, known] = [3, 6, 12].map(|step| choice / step % 2 == 1);
     let enricher = &ENRICHERS[usize::from(mode)];
     let noise = if keeps_noise { Noise::Keep } else { Noise::Drop };
-    let arrival = Arrival::new(known.then(|| PEER.into()), 1_700_000_000_000_000_000);
+    let arrival = enricher.arrival(known.then(|| PEER.into()), 1_700_000_000_000_000_000);
     let Ok(changes) = enricher.edits(signal, bytes, &arrival, noise, ROOM) else { return };
     let gone = changes.noise;
     let enriched = splice(signal, bytes, changes.edits);
@@ -41,12 +41,9 @@ fuzz_target!(|input: (u8, &[u8])| {
 });
 
 fn enricher(service: ServiceEnrichment) -> Enricher {
-    let cluster = Cluster {
-        name: Some("garden".to_owned()),
-        uid: Some("cluster-1".to_owned()),
-        cloud_provider: Some("aws".to_owned()),
-    };
-    let enrichment = Enrichment { service, cluster, pod_labels: vec![PodLabels::Prefix(String::new())] };
+    let cluster = Cluster { uid: Some("cluster-1".to_owned()), cloud_provider: Some("aws".to_owned()) };
+    let pod_labels = vec![PodLabels::Prefix(String::new())];
+    let enrichment = Enrichment { service, cluster_name: Some("garden".to_owned()), pod_labels };
     let texts = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
     let pod = Pod {
         name: "orders-7d9f-abcde".to_owned(),
@@ -60,6 +57,6 @@ fn enricher(service: ServiceEnrichment) -> Enricher {
         workloads: vec![Workload { kind: WorkloadKind::Deployment, name: "orders".to_owned() }],
         containers: vec![("main".to_owned(), "orders:1.2".to_owned())],
     };
-    let pods = StaticPods::new(&Metadata { pods: vec![pod] }, &enrichment);
-    Enricher::new(&enrichment, Arc::new(pods))
+    let pods = PodList::new(ClusterFacts { cluster, pods: vec![pod] });
+    Enricher::new(enrichment, Arc::new(pods))
 }

@@ -1,14 +1,14 @@
-//! What `Telemetry` and objects of a cluster become in the plan.
+//! What `Telemetry` becomes in the plan, and objects of a cluster beside it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_plan::{
-    Cluster, CollectionIntervals, Enrichment, Plan, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind,
+    Cluster, ClusterFacts, CollectionIntervals, Enrichment, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind,
 };
-use weir_resources::{Source, load};
+use weir_resources::{Loaded, Source, load};
 
-use crate::{now, plan, with_pipeline};
+use crate::{loaded, now, plan, with_pipeline};
 
 #[test]
 fn telemetry_says_how_to_enrich() {
@@ -30,7 +30,7 @@ fn telemetry_says_how_to_enrich() {
     let spec = "{enrichments: {cluster: {name: prod}, extractPodLabels: [{key: team}, {keyPrefix: app/}]}}";
     let expected = Enrichment {
         service: ServiceEnrichment::Otel,
-        cluster: Cluster { name: Some("prod".to_owned()), ..Cluster::default() },
+        cluster_name: Some("prod".to_owned()),
         pod_labels: vec![PodLabels::Key("team".to_owned()), PodLabels::Prefix("app/".to_owned())],
     };
     assert_eq!(enrichment(&annotated("otel"), spec), expected);
@@ -69,14 +69,13 @@ fn workload(kind: WorkloadKind, name: &str) -> Workload {
 const OBJECTS: &str = include_str!("../cluster.yaml");
 
 #[test]
-fn objects_of_a_cluster_become_metadata() {
-    let plan = plan(&with_pipeline(OBJECTS));
-    let cluster = Cluster {
-        name: None,
+fn objects_of_a_cluster_are_known_beside_the_plan() {
+    let ClusterFacts { cluster, pods } = loaded(&with_pipeline(OBJECTS)).cluster;
+    let expected = Cluster {
         uid: Some("5f2a8c0e-7d1b-4f3a-9a6e-1c2d3e4f5a6b".to_owned()),
         cloud_provider: Some("sap".to_owned()),
     };
-    assert_eq!(plan.enrichment.cluster, cluster);
+    assert_eq!(cluster, expected);
 
     let node_labels = map(&[
         ("kubernetes.io/arch", "amd64"),
@@ -98,7 +97,6 @@ fn objects_of_a_cluster_become_metadata() {
             .map(|(name, image)| (name.to_owned(), image.to_owned()))
             .to_vec(),
     };
-    let pods = plan.metadata.pods;
     assert_eq!(pods[0], cart);
     let workloads: Vec<_> = pods.iter().map(|pod| (pod.name.as_str(), pod.workloads.as_slice())).collect();
     use WorkloadKind::{CronJob, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet};
@@ -125,16 +123,16 @@ fn objects_may_come_from_files_of_their_own() {
     let (pipelines, pods) = (with_pipeline(""), OBJECTS);
     let sources = [file("pods.yaml", pods), file("pipelines.yaml", &pipelines)];
     let loaded = load(&sources, now()).unwrap();
-    assert_eq!(loaded.plan.metadata.pods.len(), 7);
+    assert_eq!(loaded.cluster.pods.len(), 7);
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
 }
 
 #[test]
 fn the_example_for_pods() {
-    let Plan { pipelines, enrichment, metadata, .. } = plan(include_str!("../../../../examples/pods.yaml"));
-    assert_eq!(pipelines.len(), 1);
-    assert_eq!(enrichment.cluster.cloud_provider.as_deref(), Some("aws"));
-    let pod = &metadata.pods[0];
+    let Loaded { plan, cluster, .. } = loaded(include_str!("../../../../examples/pods.yaml"));
+    assert_eq!(plan.pipelines.len(), 1);
+    assert_eq!(cluster.cluster.cloud_provider.as_deref(), Some("aws"));
+    let pod = &cluster.pods[0];
     assert_eq!(pod.workloads, [workload(WorkloadKind::Deployment, "cart")]);
     assert_eq!((pod.node_labels.len(), pod.labels.len(), pod.annotations.len()), (4, 2, 1));
 }

@@ -12,7 +12,7 @@ mod signals;
 use std::time::{Duration, SystemTime};
 
 use weir_plan::Plan;
-use weir_resources::{Source, load};
+use weir_resources::{Loaded, Source, load};
 
 /// 2026-06-01, the day on which certificates are judged.
 fn now() -> SystemTime {
@@ -21,8 +21,13 @@ fn now() -> SystemTime {
 
 /// The plan of a configuration in one file.
 fn plan(text: &str) -> Plan {
+    loaded(text).plan
+}
+
+/// All that comes of it.
+fn loaded(text: &str) -> Loaded {
     let source = Source { name: "x.yaml".to_owned(), text: text.to_owned() };
-    load(&[source], now()).unwrap_or_else(|report| panic!("{report}\n{text}")).plan
+    load(&[source], now()).unwrap_or_else(|report| panic!("{report}\n{text}"))
 }
 
 /// A pipeline and this document.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use weir_plan::{
-    Backlog, Cluster, Compression, ContainerLogs, Endpoint, Enrichment, Filter, Input, IstioInput, OtlpInput, Output,
-    Pipeline, PipelineId, Plan, PodLabels, Processing, PrometheusInput, Protocol, RuntimeInput, RuntimeResource,
-    Selector, ServiceEnrichment, Signal, Temporality, Tls, Transform,
+    Backlog, Compression, ContainerLogs, Endpoint, Enrichment, Filter, Input, IstioInput, OtlpInput, Output, Pipeline,
+    PipelineId, Plan, PodLabels, Processing, PrometheusInput, Protocol, RuntimeInput, RuntimeResource, Selector,
+    ServiceEnrichment, Signal, Temporality, Tls, Transform,
 };
 use weir_resources::{Loaded, Reason, Report, Severity, Source, load};
 
@@ -435,7 +435,7 @@ fn the_example_for_metrics() {
     };
     let enrichment = Enrichment {
         service: ServiceEnrichment::Otel,
-        cluster: Cluster { name: Some("production".to_owned()), ..Cluster::default() },
+        cluster_name: Some("production".to_owned()),
         pod_labels: vec![PodLabels::Key("team".to_owned()), PodLabels::Prefix("app.kubernetes.io/".to_owned())],
     };
     let expected = Plan { pipelines: vec![pipeline], enrichment, ..Plan::default() };

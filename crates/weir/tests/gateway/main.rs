@@ -22,6 +22,8 @@ mod delivery;
 #[cfg(test)]
 mod encodings;
 #[cfg(test)]
+mod facts;
+#[cfg(test)]
 mod ingest_security;
 #[cfg(test)]
 mod isolation;

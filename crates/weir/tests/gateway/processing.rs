@@ -20,13 +20,13 @@ use crate::support::metrics::whole;
 use crate::support::payload::{self, attribute};
 use crate::support::signals::{counter, deltas, document, encoded, items, logs, resources, text};
 
-async fn send(gateway: &Gateway, signal: Signal, request: &[u8]) {
+pub(crate) async fn send(gateway: &Gateway, signal: Signal, request: &[u8]) {
     let answer = gateway.client().await.call(signal.grpc_method(), None, frame(request, false)).await;
     assert_eq!(answer.code, OK, "{signal:?}: {answer:?}");
 }
 
 /// All requests that arrived, one after the other, which is one request.
-fn arrived(backend: &Backend) -> Vec<u8> {
+pub(crate) fn arrived(backend: &Backend) -> Vec<u8> {
     backend.captured().iter().flat_map(|request| request.plain.to_vec()).collect()
 }
 
@@ -144,7 +144,7 @@ async fn a_signal_that_no_pipeline_takes_is_refused() {
         assert!(answer.text().contains(&reason), "{answer:?}");
         // One that takes it is enough.
         let on = document(signal, "taker", backend.address, "");
-        gateway.engine.reload(&configuration(&(off + &on))).unwrap();
+        gateway.engine.reload(&configuration(&(off + &on)).plan).unwrap();
         send(&gateway, signal, &request).await;
         gateway.settle().await;
         assert_eq!(arrived(&backend), request);
@@ -312,7 +312,7 @@ async fn a_statement_that_fails_is_counted_and_changes_nothing() {
     assert_eq!(whole(page.get(errors)), 4);
 }
 
-const POD: &str = r#"
+pub(crate) const POD: &str = r#"
 apiVersion: v1
 kind: Pod
 metadata:
@@ -488,7 +488,7 @@ async fn rules_do_not_see_internal_attributes() {
 }
 
 /// A span that Istio's proxy made of a request to the gateway itself, and one of the application.
-fn with_noise() -> Vec<u8> {
+pub(crate) fn with_noise() -> Vec<u8> {
     let mut request = payload::request(1, 4, 0);
     let noise = [
         ("component", "proxy"),
@@ -563,7 +563,7 @@ async fn a_changed_configuration_applies_to_what_arrives_from_then_on() {
     send(&gateway, Signal::Logs, &encoded(Signal::Logs, &[], 0..4)).await;
     send(&gateway, Signal::Metrics, &counter(1, 10)).await;
     gateway.settle().await;
-    let changes = gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "garden"))).unwrap();
+    let changes = gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "garden")).plan).unwrap();
     assert_eq!(
         (changes.changed, changes.added, changes.removed),
         (vec![PipelineId::new(Signal::Logs, "a")], vec![], vec![])
@@ -571,7 +571,7 @@ async fn a_changed_configuration_applies_to_what_arrives_from_then_on() {
     send(&gateway, Signal::Metrics, &counter(2, 15)).await;
     gateway.settle().await;
     assert_eq!(deltas(&arrived(&points)), [(1, 5)]);
-    assert!(gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "park"))).unwrap().is_empty());
+    assert!(gateway.engine.reload(&configuration(&yaml("log.severity_number > 1", "park")).plan).unwrap().is_empty());
     send(&gateway, Signal::Logs, &encoded(Signal::Logs, &[], 0..4)).await;
     gateway.settle().await;
     let captured = logs.captured();

@@ -19,7 +19,7 @@ use crate::clients::{SPANS, ids, send_all};
 use crate::data_dir::DataDir;
 use crate::support::backend::{Backend, Say};
 use crate::support::gateway::{
-    DOWN, Gateway, arrived, arrived_of, closed_port, faults, output, pipeline, settings, sink, traces,
+    DOWN, Gateway, arrived, arrived_of, closed_port, faults, no_pods, output, pipeline, settings, sink, traces,
 };
 use crate::support::grpc::{Grpc, OK, UNIMPLEMENTED, frame};
 use crate::support::manifests::{self, plain, with};
@@ -153,7 +153,7 @@ async fn no_more_pipelines_are_run_than_there_is_memory_for() {
     let backend = closed_port().await;
     let of = |count: usize| plan((0..count).map(|number| pipeline(&number.to_string(), backend)).collect());
     let settings = Settings { memory: MEMORY_MIN, ..settings() };
-    let error = Engine::start(&of(33), settings.clone()).await.unwrap_err();
+    let error = Engine::start(&of(33), no_pods(), settings.clone()).await.unwrap_err();
     assert!(matches!(error, StartError::TooManyPipelines { pipelines: 33, most: 32 }), "{error}");
     let mut gateway = Gateway::with(of(32).pipelines, settings).await;
     assert!(matches!(gateway.engine.reload(&of(33)), Err(StartError::TooManyPipelines { .. })));

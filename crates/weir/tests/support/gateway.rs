@@ -1,15 +1,17 @@
 //! Engines in this process, the plans they run, and the sinks behind them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use weir_engine::settings::Admin;
 use weir_engine::{Addresses, Engine, Settings, Snapshot};
+use weir_enrich::{PodList, Pods};
 use weir_loadtest::signal::Signal as Telemetry;
 use weir_loadtest::sink::faults::Faults;
 use weir_loadtest::sink::{Sink, SinkArgs};
 use weir_plan::{Compression, Endpoint, Output, Pipeline, PipelineId, Plan, Protocol, Signal};
-use weir_resources::{Source, load};
+use weir_resources::{Loaded, Source, load};
 
 use super::grpc::{self, Grpc};
 use super::metrics::Scrape;
@@ -18,13 +20,20 @@ use super::{eventually, in_time, payload};
 /// A running engine.
 pub(crate) struct Gateway {
     pub(crate) engine: Engine,
+    /// What is known of the cluster.
+    pub(crate) pods: Arc<PodList>,
     pub(crate) at: Addresses,
 }
 
-/// The plan of a configuration.
-pub(crate) fn configuration(yaml: &str) -> Plan {
+/// What becomes of a configuration.
+pub(crate) fn configuration(yaml: &str) -> Loaded {
     let source = Source { name: "test.yaml".into(), text: yaml.into() };
-    load(&[source], SystemTime::now()).unwrap_or_else(|report| panic!("{report}")).plan
+    load(&[source], SystemTime::now()).unwrap_or_else(|report| panic!("{report}"))
+}
+
+/// Nothing is known of any cluster.
+pub(crate) fn no_pods() -> Arc<PodList> {
+    Arc::default()
 }
 
 /// Settings for tests: free ports, everything else as it comes.
@@ -65,17 +74,19 @@ impl Gateway {
     }
 
     pub(crate) async fn with(pipelines: Vec<Pipeline>, settings: Settings) -> Self {
-        let engine = Engine::start(&Plan { pipelines, ..Plan::default() }, settings).await.unwrap();
+        Self::running(&Plan { pipelines, ..Plan::default() }, no_pods(), settings).await
+    }
+
+    async fn running(plan: &Plan, pods: Arc<PodList>, settings: Settings) -> Self {
+        let engine = Engine::start(plan, Arc::clone(&pods) as Arc<dyn Pods>, settings).await.unwrap();
         let at = engine.addresses();
-        Self { engine, at }
+        Self { engine, pods, at }
     }
 
     /// A gateway that runs a plan as a configuration makes it.
     pub(crate) async fn configured(yaml: &str, settings: Settings) -> Self {
-        let plan = configuration(yaml);
-        let engine = Engine::start(&plan, settings).await.unwrap();
-        let at = engine.addresses();
-        Self { engine, at }
+        let Loaded { plan, cluster, .. } = configuration(yaml);
+        Self::running(&plan, Arc::new(PodList::new(cluster)), settings).await
     }
 
     /// A gateway with one pipeline to `backend`.

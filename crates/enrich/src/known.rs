@@ -1,0 +1,42 @@
+//! A sender of which something is known: what that is, and what its telemetry gets of it.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use weir_plan::{Cluster, Enrichment, Pod};
+
+use crate::facts::PodFacts;
+
+/// A pod, or what is known without one: a node, or the cluster alone.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    cluster: Arc<Cluster>,
+    pod: Pod,
+    /// What was made last, when it was first asked for. Until a plan changes what is added, that is all.
+    made: RwLock<Option<Made>>,
+}
+
+/// Facts, and what was to be added when they were made.
+#[derive(Debug)]
+struct Made {
+    enrichment: Arc<Enrichment>,
+    facts: Arc<PodFacts>,
+}
+
+impl Known {
+    pub(crate) fn new(cluster: &Arc<Cluster>, pod: Pod) -> Self {
+        Self { cluster: Arc::clone(cluster), pod, made: RwLock::default() }
+    }
+
+    /// What telemetry gets of this.
+    pub(crate) fn facts(&self, enrichment: &Arc<Enrichment>) -> Arc<PodFacts> {
+        let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = made.as_ref().filter(|made| Arc::ptr_eq(&made.enrichment, enrichment)) {
+            return Arc::clone(&made.facts);
+        }
+        drop(made);
+        let facts = Arc::new(PodFacts::new(&self.pod, &self.cluster, enrichment));
+        let made = Made { enrichment: Arc::clone(enrichment), facts: Arc::clone(&facts) };
+        *self.made.write().unwrap_or_else(PoisonError::into_inner) = Some(made);
+        facts
+    }
+}

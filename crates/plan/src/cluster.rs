@@ -1,0 +1,75 @@
+//! What is known of a cluster. No part of a plan: it changes with the cluster, and not with what somebody asks for.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// All that is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClusterFacts {
+    /// Of the cluster itself.
+    pub cluster: Cluster,
+    /// Of pods with the same address or uid the last one counts.
+    pub pods: Vec<Pod>,
+}
+
+/// What holds for all telemetry of a cluster; `None` adds nothing. Its name is somebody's choice, see
+/// [`Enrichment`](crate::Enrichment).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cluster {
+    /// `k8s.cluster.uid`
+    pub uid: Option<String>,
+    /// `cloud.provider`
+    pub cloud_provider: Option<String>,
+}
+
+/// A pod, and of its node, owners and namespace what telemetry may want to know.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pod {
+    /// `metadata.name`
+    pub name: String,
+    /// `metadata.namespace`
+    pub namespace: String,
+    /// `metadata.uid`
+    pub uid: String,
+    /// `status.podIPs`; empty where the address says nothing about the pod: in the host's network, and once it has
+    /// ended.
+    pub ips: Vec<IpAddr>,
+    /// `metadata.labels`
+    pub labels: BTreeMap<String, String>,
+    /// `metadata.annotations` that say something about the service (`resource.opentelemetry.io/...`).
+    pub annotations: BTreeMap<String, String>,
+    /// `spec.nodeName`
+    pub node: Option<String>,
+    /// Labels of the node that become attributes (region, zone, type and architecture).
+    pub node_labels: BTreeMap<String, String>,
+    /// Its owners, the nearest first (a ReplicaSet is left out for the Deployment behind it).
+    pub workloads: Vec<Workload>,
+    /// Names of its containers, and the images they run; init containers last.
+    pub containers: Vec<(String, String)>,
+}
+
+/// An owner of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// What it is.
+    pub kind: WorkloadKind,
+    /// Its name.
+    pub name: String,
+}
+
+/// Kinds of owners that have an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WorkloadKind {
+    /// `k8s.deployment.name`
+    Deployment,
+    /// `k8s.replicaset.name`
+    ReplicaSet,
+    /// `k8s.statefulset.name`
+    StatefulSet,
+    /// `k8s.daemonset.name`
+    DaemonSet,
+    /// `k8s.job.name`
+    Job,
+    /// `k8s.cronjob.name`
+    CronJob,
+}
