@@ -35,7 +35,7 @@ mod node;
 mod object;
 mod otlp_output;
 mod pipeline;
-mod quantity;
+pub mod quantity;
 mod removed;
 mod rules;
 mod runtime_metrics;

@@ -48,7 +48,7 @@ const DURATION_UNITS: &[(&str, u128)] = &[
 
 /// A text that is not the quantity asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wrong {
+pub enum Wrong {
     /// It is none.
     Form,
     /// It is one, beyond what can be represented.
@@ -56,7 +56,10 @@ pub(crate) enum Wrong {
 }
 
 /// Reads a size such as `10Gi`, `1.5GiB`, `500MB`, `2e9` or `1073741824`, in bytes, rounded up as Kubernetes does.
-pub(crate) fn size(text: &str) -> Result<u64, Wrong> {
+///
+/// # Errors
+/// When it is none, or too large for 64 bits.
+pub fn size(text: &str) -> Result<u64, Wrong> {
     let (number, unit) = Decimal::take(text.trim())?;
     let unit = unit.trim_start();
     // A thousandth to Kubernetes, a million to everybody else.
@@ -71,7 +74,10 @@ pub(crate) fn size(text: &str) -> Result<u64, Wrong> {
 }
 
 /// Reads a duration such as `24h`, `90m`, `1h30m` or `1.5d`.
-pub(crate) fn duration(text: &str) -> Result<Duration, Wrong> {
+///
+/// # Errors
+/// When it is none, or too long for 64 bits of nanoseconds.
+pub fn duration(text: &str) -> Result<Duration, Wrong> {
     let mut rest = text.trim();
     let mut nanos: u128 = 0;
     loop {

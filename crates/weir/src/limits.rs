@@ -1,55 +1,24 @@
-//! Sizes and durations as users write them, and the limits that the system sets for this process.
+//! What the command line accepts as a size or a duration, and the limits that the system sets for this process.
 
 use std::fs;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use weir_resources::quantity;
 
-/// Units of size, longest first so that `MiB` is not read as `B`.
-const SIZE_UNITS: [(&str, u64); 11] = [
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("KB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("Ki", 1 << 10),
-    ("Mi", 1 << 20),
-    ("Gi", 1 << 30),
-    ("B", 1),
-    ("", 1),
-];
-
-const DURATION_UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-
-/// Reads a size such as `512MiB`, `1Gi` or `1000000`, in bytes.
+/// Reads a size above nothing, such as `512MiB`, `1.5Gi` or `1000000`, in bytes.
 pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
-    let (number, unit) = split(text);
-    let factor = SIZE_UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor);
-    let bytes = factor.zip(number.parse::<u64>().ok()).and_then(|(factor, number)| number.checked_mul(factor));
-    let bytes = bytes.filter(|bytes| *bytes > 0).and_then(|bytes| usize::try_from(bytes).ok());
-    bytes.ok_or_else(|| format!("{text:?} is not a size; write for example 512MiB, 1GiB or 1000000"))
+    let bytes = quantity::size(text).ok().filter(|bytes| *bytes > 0).and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| format!("{text:?} is not a size; write for example 512MiB, 1.5GiB or 1000000"))
 }
 
 /// No setting makes sense beyond this, and sums of times must not overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Reads a duration such as `250ms`, `20s` or `10m`.
+/// Reads a duration such as `250ms`, `20s` or `1h30m`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let (number, unit) = split(text);
-    let factor = DURATION_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
-    let seconds = factor.zip(number.parse::<f64>().ok()).map(|(factor, number)| number * factor);
-    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    duration
-        .filter(|duration| *duration <= LONGEST)
-        .ok_or_else(|| format!("{text:?} is not a duration; write for example 250ms, 20s or 10m"))
-}
-
-fn split(text: &str) -> (&str, &str) {
-    let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    (number, unit.trim())
+    let duration = quantity::duration(text).ok().filter(|duration| *duration <= LONGEST);
+    duration.ok_or_else(|| format!("{text:?} is not a duration; write for example 250ms, 20s or 1h30m"))
 }
 
 /// The memory limit of this process's cgroup (version 2 or 1), if there is one.
@@ -91,8 +60,9 @@ mod tests {
         assert_eq!(parse_size("512MiB"), Ok(512 << 20));
         assert_eq!(parse_size("1Gi"), Ok(1 << 30));
         assert_eq!(parse_size("2 kb"), Ok(2_000));
+        assert_eq!(parse_size("1.5GiB"), Ok(3 << 29));
         assert_eq!(parse_size("77"), Ok(77));
-        for wrong in ["", "MiB", "0", "1.5GiB", "-1", "1TiBs", "99999999999999999999"] {
+        for wrong in ["", "MiB", "0", "0.0Gi", "-1", "1TiBs", "99999999999999999999"] {
             assert!(parse_size(wrong).is_err(), "{wrong:?}");
         }
     }
@@ -101,7 +71,9 @@ mod tests {
     fn durations() {
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
-        for wrong in ["", "s", "10", "1d", "-1s", "1e999s", "9000h"] {
+        assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse_duration("1d"), Ok(Duration::from_secs(86_400)));
+        for wrong in ["", "s", "10", "-1s", "1e999s", "9000h"] {
             assert!(parse_duration(wrong).is_err(), "{wrong:?}");
         }
     }
