@@ -12,8 +12,6 @@ use std::rc::Rc;
 
 use weir_plan::PipelineId;
 
-use crate::yaml::{At, SyntaxError};
-
 pub use condition::Reason;
 
 /// Diagnostics kept per load: a file that is wrong everywhere must not cost memory without end.
@@ -75,13 +73,6 @@ impl Diagnostic {
 
     pub(crate) fn warning(place: &Place, message: impl Into<String>) -> Self {
         Self::new(place, Severity::Warning, message.into())
-    }
-
-    /// What is wrong with the text itself.
-    pub(crate) fn syntax(file: &Rc<str>, SyntaxError { at, message }: SyntaxError) -> Self {
-        let At { line, column, width, .. } = at;
-        let place = Place { file: file.clone(), line, column, width, field: String::new(), excerpt: Excerpt::Key };
-        Self::error(&place, message)
     }
 
     fn new(place: &Place, severity: Severity, message: String) -> Self {

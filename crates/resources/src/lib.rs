@@ -1,9 +1,9 @@
 //! Configuration: Kubernetes documents (pipelines, `Telemetry`, `Secret`, and objects of a cluster) to a
 //! [`weir_plan::Plan`] and what is known of the cluster, or everything that is wrong with them.
 //!
-//! A text passes three stages: a tree with positions (`yaml`), checked documents (`pipeline`, `telemetry`, `secret`,
-//! `cluster`), and the plan. It must not know a Kubernetes client, the engine, sockets or the clock; the only I/O is
-//! [`read`].
+//! A text passes three stages: a tree with positions (`document`, which knows no kind), checked objects (`kinds`, which
+//! know no YAML), and the plan (`load`, which takes files through all of it). It must not know a Kubernetes client, the
+//! engine, sockets or the clock; the only I/O is [`Files::read`] and [`stamp`].
 //!
 //! Invariants:
 //! - **R1** All errors are reported at once; a document that is wrong does not hide what is wrong in another.
@@ -17,41 +17,12 @@
 
 #![forbid(unsafe_code)]
 
-mod backlog;
-mod certificate;
-mod change;
-mod cluster;
-mod convert;
 mod diagnostic;
-mod endpoint;
-mod fluent_bit;
-mod input;
-mod json;
-mod kind;
+mod document;
+mod kinds;
 mod load;
-mod log_pipeline;
-mod metric_pipeline;
-mod node;
-mod object;
-mod otlp_output;
-mod pipeline;
-pub mod quantity;
-mod removed;
-mod rules;
-mod runtime_metrics;
-mod secret;
-mod selector;
-mod source;
-mod suggest;
-mod telemetry;
-mod tls;
-mod trace_pipeline;
-mod value;
-mod yaml;
 
-pub use change::LogOutputs;
-pub use convert::{ConversionError, convert, is_convertible};
 pub use diagnostic::{Diagnostic, Reason, Report, Severity};
-pub use json::documents;
-pub use load::{Foreign, Loaded, Version, errors, load, load_with};
-pub use source::{MAX_BYTES, Source, Stamp, read, stamp};
+pub use document::quantity;
+pub use kinds::{ConversionError, LogOutputs, Version, convert, is_convertible};
+pub use load::{Files, Foreign, Loaded, MAX_BYTES, Options, Source, Stamp, errors, load, stamp};

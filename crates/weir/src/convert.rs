@@ -2,15 +2,14 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 use weir_loadtest::output::printed;
-use weir_resources::{Source, Version};
+use weir_resources::{Files, Source, Version};
 
-use crate::check;
 use crate::cli::{ApiVersion, ConvertArgs};
+use crate::{configuration, findings};
 
 /// What findings about the output call it.
 const OUTPUT: &str = "output";
@@ -22,31 +21,26 @@ pub(crate) fn convert(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         ApiVersion::V1alpha1 => Version::V1Alpha1,
         ApiVersion::V1beta1 => Version::V1Beta1,
     };
-    let sources = match weir_resources::read(&args.paths) {
-        Ok(sources) => sources,
+    let files = Files::read(&args.paths);
+    let documents = match files.documents() {
+        Ok(documents) => documents,
         Err(report) => {
-            check::print(&report.diagnostics, &[])?;
+            findings::print(&report.diagnostics, &files.sources)?;
             return Ok(ExitCode::FAILURE);
         }
     };
     let mut converted = Vec::new();
-    for source in &sources {
-        match weir_resources::documents(source) {
-            Ok(documents) => converted.extend(convert_all(source, documents, to)?),
-            Err(report) => {
-                check::print(&report.diagnostics, &sources)?;
-                return Ok(ExitCode::FAILURE);
-            }
-        }
+    for (source, documents) in documents {
+        converted.extend(convert_all(source, documents, to)?);
     }
     let text = converted.iter().map(|document| format!("---\n{document:#}\n")).collect();
     let output = Source { name: OUTPUT.to_owned(), text };
     printed(io::stdout().write_all(output.text.as_bytes()))?;
-    let errors = weir_resources::errors(&output, SystemTime::now());
+    let errors = weir_resources::errors(&output, &configuration::options(false));
     if errors.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    check::print(&errors, &[output])?;
+    findings::print(&errors, &[output])?;
     bail!("`weir check` refuses the output as it is; the lines named are those of the output")
 }
 

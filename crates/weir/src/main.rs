@@ -6,8 +6,10 @@
 mod allocator;
 mod check;
 mod cli;
+mod configuration;
 mod convert;
 mod data_dir;
+mod findings;
 mod journal;
 mod limits;
 mod logging;

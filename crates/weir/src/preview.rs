@@ -16,8 +16,8 @@ use weir_loadtest::output::printed;
 use weir_otlp::{Limits, Signal};
 use weir_resources::Loaded;
 
-use crate::check;
 use crate::cli::{TryArgs, TryFormat};
+use crate::configuration;
 
 /// Largest sample; it is held in memory several times.
 const MAX_SAMPLE_BYTES: u64 = 16 << 20;
@@ -29,7 +29,9 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
     if args.input == Path::new("-") && args.paths.iter().any(|path| path == Path::new("-")) {
         bail!("cannot read both the configuration and the sample from the standard input: name a file for one of them");
     }
-    let Some(Loaded { mut plan, cluster, .. }) = check::load(&args.paths)? else { return Ok(ExitCode::FAILURE) };
+    let Some(Loaded { mut plan, cluster, .. }) = configuration::for_command(&args.paths)? else {
+        return Ok(ExitCode::FAILURE);
+    };
     let pods: Arc<dyn Pods> = Arc::new(PodList::new(cluster));
     if let Some(name) = &args.pipeline {
         plan.pipelines.retain(|pipeline| pipeline.id.is_called(name));

@@ -16,9 +16,10 @@ use weir_plan::PipelineId;
 use weir_resources::{Loaded, LogOutputs, Report};
 
 use crate::allocator;
-use crate::check;
 use crate::cli::RunArgs;
+use crate::configuration;
 use crate::data_dir;
+use crate::findings;
 use crate::limits;
 use crate::proxy;
 use crate::security::{self, Security};
@@ -183,7 +184,7 @@ impl Gateway {
                 }
                 () = self.watches.configuration.changed(), if loading.is_idle() => {
                     let (args, running) = (Arc::clone(&self.args), self.log_outputs.clone());
-                    loading.begin(move || check::take_up(&args.paths, check::foreign(args.strict), &running));
+                    loading.begin(move || configuration::for_gateway(&args.paths, args.strict, &running));
                 }
                 loaded = loading.done() => self.reload(loaded),
                 () = self.watches.security.changed(), if self.watches.has_security() && securing.is_idle() => {
@@ -216,7 +217,7 @@ impl Gateway {
                 Err(error) => tracing::error!(%error, "the new configuration is not used; the last good one goes on"),
             },
             Err(report) => {
-                check::log(&report.diagnostics);
+                findings::log(&report.diagnostics);
                 self.engine.reload_failed();
                 let findings = report.diagnostics.len();
                 tracing::error!(findings, "the new configuration is not used; the last good one goes on");
@@ -241,8 +242,8 @@ impl Gateway {
 }
 
 fn configuration(args: &RunArgs) -> anyhow::Result<Loaded> {
-    check::take_up(&args.paths, check::foreign(args.strict), &LogOutputs::default()).map_err(|report| {
-        check::log(&report.diagnostics);
+    configuration::for_gateway(&args.paths, args.strict, &LogOutputs::default()).map_err(|report| {
+        findings::log(&report.diagnostics);
         // Not even with those pipelines that are right: data for the others would be acknowledged and not kept.
         anyhow!(
             "cannot use the configuration, nothing is started: correct it, or take out the pipelines that are \

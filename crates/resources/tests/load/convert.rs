@@ -6,7 +6,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use weir_resources::{ConversionError, Source, Version, convert, is_convertible, load};
+use weir_resources::{ConversionError, Options, Source, Version, convert, is_convertible, load};
 
 const DATA: &str = "telemetry.kyma-project.io/conversion-data";
 
@@ -429,7 +429,7 @@ fn plan(document: &Value) -> weir_plan::Plan {
         "spec": {"output": {"otlp": {"endpoint": {"value": "c:3"}}}},
     });
     let source = Source { name: "x.yaml".to_owned(), text: format!("{document}\n---\n{secret}\n---\n{other}\n") };
-    load(&[source], SystemTime::UNIX_EPOCH).unwrap_or_else(|report| panic!("{report}\n{document:#}")).plan
+    load(&[source], &Options::at(SystemTime::UNIX_EPOCH)).unwrap_or_else(|report| panic!("{report}\n{document:#}")).plan
 }
 
 proptest! {

@@ -8,7 +8,7 @@ use weir_plan::{
 };
 use weir_resources::{Loaded, Source, load};
 
-use crate::{loaded, now, plan, with_pipeline};
+use crate::{loaded, options, plan, with_pipeline};
 
 #[test]
 fn telemetry_says_how_to_enrich() {
@@ -122,7 +122,7 @@ fn objects_may_come_from_files_of_their_own() {
     let file = |name: &str, text: &str| Source { name: name.to_owned(), text: text.to_owned() };
     let (pipelines, pods) = (with_pipeline(""), OBJECTS);
     let sources = [file("pods.yaml", pods), file("pipelines.yaml", &pipelines)];
-    let loaded = load(&sources, now()).unwrap();
+    let loaded = load(&sources, &options()).unwrap();
     assert_eq!(loaded.cluster.pods.len(), 7);
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
 }

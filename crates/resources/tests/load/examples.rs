@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use weir_resources::{load, read};
+use weir_resources::{Files, load};
 
-use crate::now;
+use crate::options;
 
 fn examples() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples")
@@ -12,18 +12,18 @@ fn examples() -> PathBuf {
 
 #[test]
 fn every_example_loads_without_warnings() {
-    let sources = read(&[examples()]).unwrap();
+    let sources = Files::read(&[examples()]).sources;
     assert!(sources.len() >= 7, "examples are missing");
     for source in sources {
         let name = source.name.clone();
-        let loaded = load(&[source], now()).unwrap_or_else(|report| panic!("{name}:\n{report}"));
+        let loaded = load(&[source], &options()).unwrap_or_else(|report| panic!("{name}:\n{report}"));
         assert!(loaded.warnings.is_empty() || name.ends_with("fluent-bit.yaml"), "{name}: {:?}", loaded.warnings);
     }
 }
 
 #[test]
 fn pipelines_for_fluent_bit_are_warned_of_and_left_out() {
-    let loaded = load(&read(&[examples().join("fluent-bit.yaml")]).unwrap(), now()).unwrap();
+    let loaded = Files::read(&[examples().join("fluent-bit.yaml")]).load(&options()).unwrap();
     let names: Vec<_> = loaded.plan.pipelines.iter().map(|pipeline| pipeline.id.name.as_str()).collect();
     assert_eq!(names, ["otlp"]);
     let inactive = loaded.warnings.iter().filter(|warning| warning.message.starts_with("not active yet: "));

@@ -12,11 +12,11 @@ mod signals;
 use std::time::{Duration, SystemTime};
 
 use weir_plan::Plan;
-use weir_resources::{Loaded, Source, load};
+use weir_resources::{Loaded, Options, Source, load};
 
-/// 2026-06-01, the day on which certificates are judged.
-fn now() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_272_000)
+/// Outside of a cluster, on 2026-06-01, the day on which certificates are judged.
+fn options() -> Options {
+    Options::at(SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_272_000))
 }
 
 /// The plan of a configuration in one file.
@@ -27,7 +27,7 @@ fn plan(text: &str) -> Plan {
 /// All that comes of it.
 fn loaded(text: &str) -> Loaded {
     let source = Source { name: "x.yaml".to_owned(), text: text.to_owned() };
-    load(&[source], now()).unwrap_or_else(|report| panic!("{report}\n{text}"))
+    load(&[source], &options()).unwrap_or_else(|report| panic!("{report}\n{text}"))
 }
 
 /// A pipeline and this document.

@@ -8,7 +8,7 @@ use weir_plan::{
 };
 use weir_resources::{Source, load};
 
-use crate::{now, plan};
+use crate::{options, plan};
 
 const CA: &str = "-----BEGIN CERTIFICATE-----
 MIIBKTCB3KADAgECAhQvtmsdvzdVEjY/LRdXiDzWhoI2kDAFBgMrZXAwGjEYMBYG
@@ -148,7 +148,7 @@ fn pipelines_keep_the_order_of_their_documents_over_files() {
         };
         Source { name: name.to_owned(), text: pipelines.iter().map(document).collect() }
     };
-    let loaded = load(&[file("b.yaml", &["z", "b"]), file("a.yaml", &["y", "a"])], now()).unwrap();
+    let loaded = load(&[file("b.yaml", &["z", "b"]), file("a.yaml", &["y", "a"])], &options()).unwrap();
     let names: Vec<_> = loaded.plan.pipelines.iter().map(|pipeline| pipeline.id.name.as_str()).collect();
     assert_eq!(names, ["z", "b", "y", "a"]);
 }

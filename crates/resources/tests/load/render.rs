@@ -2,11 +2,11 @@
 
 use weir_resources::{Source, load};
 
-use crate::now;
+use crate::options;
 
 fn render(text: &str, color: bool) -> String {
-    let report =
-        load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }], now()).expect_err("the text has mistakes");
+    let report = load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }], &options())
+        .expect_err("the text has mistakes");
     report.iter().map(|diagnostic| diagnostic.render(text, color)).collect::<Vec<_>>().join("\n")
 }
 
@@ -108,7 +108,7 @@ fn control_characters_do_not_reach_the_terminal() {
 
 #[test]
 fn another_text_than_the_one_loaded_does_no_harm() {
-    let report = load(&[Source { name: "x.yaml".to_owned(), text: TEXT.to_owned() }], now()).unwrap_err();
+    let report = load(&[Source { name: "x.yaml".to_owned(), text: TEXT.to_owned() }], &options()).unwrap_err();
     for text in ["", "\n", "short\n".repeat(20).as_str()] {
         for diagnostic in &report {
             assert!(diagnostic.render(text, false).contains("x.yaml:"));
@@ -119,7 +119,7 @@ fn another_text_than_the_one_loaded_does_no_harm() {
 #[test]
 fn endless_mistakes_are_counted_not_listed() {
     let many: String = (0..2500).map(|i| format!("field{i}: a\n")).collect();
-    let report = load(&[Source { name: "x.yaml".to_owned(), text: format!("{TEXT}{many}") }], now()).unwrap_err();
+    let report = load(&[Source { name: "x.yaml".to_owned(), text: format!("{TEXT}{many}") }], &options()).unwrap_err();
     assert_eq!(report.diagnostics.len(), 1001);
     assert_eq!(report.diagnostics[1000].message, "1506 more problems are not shown");
 }
@@ -136,7 +136,7 @@ spec:
       tls:
         ca: {value: garbage}
 ";
-    let report = load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }], now()).unwrap_err();
+    let report = load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }], &options()).unwrap_err();
     let [error] = report.diagnostics.as_slice() else { panic!("{report}") };
     let place = "x.yaml:9:21: error: ";
     let plain = error.to_string();

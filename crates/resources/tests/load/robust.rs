@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use weir_resources::{Loaded, Report, Source, load, read};
+use weir_resources::{Files, Loaded, Report, Source, load};
 
-use crate::now;
+use crate::options;
 
 /// A configuration with this password wherever a secret can stand, in block style, flow style and block scalars.
 const SECRETS: &str = include_str!("../secrets.yaml");
@@ -19,7 +19,7 @@ const FULL: [&str; 5] = [
 ];
 
 fn load_text(text: &str) -> Result<Loaded, Report> {
-    load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }], now())
+    load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }], &options())
 }
 
 /// Loads, checks what every diagnostic must be, and gives all that is shown of it.
@@ -169,13 +169,36 @@ fn files_that_cannot_be_read_are_all_named() {
     std::fs::write(path("empty").join("notes.txt"), "a").unwrap();
 
     let names = ["missing.yaml", "binary.yaml", "large.yaml", "empty"];
-    let report = read(&names.map(path)).unwrap_err();
+    let report = Files::read(&names.map(path)).load(&options()).unwrap_err();
     let prefix = format!("{}/", directory.path().display());
     let expected = "binary.yaml:2:5: error: cannot read file: it is not UTF-8; expected YAML text in UTF-8
 empty: error: cannot find configuration: the directory has no YAML or JSON file; expected at least one *.yaml, *.yml or *.json file
 large.yaml: error: cannot read file: with it the configuration is larger than 32 MiB
 missing.yaml: error: cannot read file: No such file or directory (os error 2)";
     assert_eq!(report.to_string().replace(&prefix, ""), expected);
+}
+
+/// What it would have said may be all that is missing elsewhere.
+#[test]
+fn a_file_that_cannot_be_read_hides_nothing_of_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let output = "{endpoint: {valueFrom: {secretKeyRef: {name: a, namespace: b, key: c}}}, protocol: grcp}";
+    let text = format!(
+        "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: TracePipeline\nmetadata: {{name: x}}\nspec:\n  \
+         output: {{otlp: {output}}}\n"
+    );
+    std::fs::write(path("a.yaml"), text).unwrap();
+    std::fs::write(path("b.yaml"), "a: [\n").unwrap();
+    std::fs::write(path("secrets.yaml"), b"\xFF").unwrap();
+    let files = Files::read(&[directory.path().to_owned()]);
+    let fields = |report: Report| {
+        report.iter().map(|found| format!("{}: {}", &found.message[..12], found.field)).collect::<Vec<_>>()
+    };
+    let unread = ["invalid YAML: ", "cannot read : "];
+    let report = files.load(&options()).unwrap_err();
+    assert_eq!(fields(report)[..], ["\"grcp\" is no: spec.output.otlp.protocol", unread[0], unread[1]]);
+    assert_eq!(fields(files.documents().unwrap_err())[..], unread);
 }
 
 #[test]
@@ -185,10 +208,11 @@ fn files_that_are_too_large_together_are_refused() {
     let files = ["a.yaml", "b.yaml", "c.yaml"].map(|name| directory.path().join(name));
     files[..2].iter().for_each(|file| std::fs::write(file, &half).unwrap());
     std::fs::write(&files[2], "").unwrap();
-    assert_eq!(read(&files).unwrap().len(), 3);
+    assert_eq!(Files::read(&files).sources.len(), 3);
+    Files::read(&files).documents().unwrap();
     std::fs::write(&files[2], "#").unwrap();
     let expected = "c.yaml: error: cannot read file: with it the configuration is larger than 32 MiB";
-    assert!(read(&files).unwrap_err().to_string().ends_with(expected));
+    assert!(Files::read(&files).documents().unwrap_err().to_string().ends_with(expected));
 }
 
 #[test]
@@ -199,7 +223,7 @@ fn directories_give_their_yaml_files_in_order() {
     }
     std::fs::create_dir(directory.path().join("d.yaml")).unwrap();
     let file = directory.path().join("c.txt");
-    let sources = read(&[directory.path().to_owned(), file]).unwrap();
+    let sources = Files::read(&[directory.path().to_owned(), file]).sources;
     let texts: Vec<_> = sources.iter().map(|source| source.text.as_str()).collect();
     assert_eq!(texts, ["a.yml", "b.yaml", "c.txt"]);
     assert!(sources.iter().all(|source| source.name.ends_with(&source.text)));

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use weir_resources::{Source, load};
 
-use crate::now;
+use crate::options;
 
 const SECRET: &str = "---
 apiVersion: v1
@@ -112,7 +112,7 @@ fn with_references(mut document: String) -> String {
 }
 
 fn reported(text: String) -> Vec<String> {
-    let diagnostics = match load(&[Source { name: "x.yaml".to_owned(), text }], now()) {
+    let diagnostics = match load(&[Source { name: "x.yaml".to_owned(), text }], &options()) {
         Ok(loaded) => loaded.warnings,
         Err(report) => report.diagnostics,
     };

@@ -7,12 +7,12 @@ use weir_plan::{
     PipelineId, Plan, PodLabels, Processing, PrometheusInput, Protocol, RuntimeInput, RuntimeResource, Selector,
     ServiceEnrichment, Signal, Temporality, Tls, Transform,
 };
-use weir_resources::{Loaded, Reason, Report, Severity, Source, load};
+use weir_resources::{Loaded, Options, Reason, Report, Severity, Source, load};
 
-use crate::{now, plan, with_pipeline};
+use crate::{options, plan, with_pipeline};
 
 fn try_load(text: &str) -> Result<Loaded, Report> {
-    load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }], now())
+    load(&[Source { name: "x.yaml".to_owned(), text: text.to_owned() }], &options())
 }
 
 /// A pipeline of this kind with the fields of its `spec` in braces, its output left out.
@@ -385,14 +385,14 @@ fn certificates_are_judged_at_the_time_given() {
     ) + "---\n" + include_str!("../certificates.yaml");
     let source = [Source { name: "x.yaml".to_owned(), text }];
     // Valid until 2026-06-10 00:00:00.
-    let end = now() + Duration::from_secs(9 * 24 * 60 * 60);
+    let end = options().now + Duration::from_secs(9 * 24 * 60 * 60);
     let two_weeks = Duration::from_secs(14 * 24 * 60 * 60);
     let second = Duration::from_secs(1);
-    let warnings = |at| load(&source, at).unwrap().warnings.len();
+    let warnings = |at| load(&source, &Options::at(at)).unwrap().warnings.len();
     assert_eq!(warnings(end - two_weeks - second), 0);
     assert_eq!(warnings(end - two_weeks), 1);
     assert_eq!(warnings(end), 1);
-    let expired = load(&source, end + second).unwrap();
+    let expired = load(&source, &Options::at(end + second)).unwrap();
     assert_eq!(expired.warnings[0].reason, Some(Reason::TlsCertificateExpired));
     assert_eq!(expired.plan.pipelines.len(), 1, "it stays, and its data waits");
 }

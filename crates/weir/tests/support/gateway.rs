@@ -11,7 +11,7 @@ use weir_loadtest::signal::Signal as Telemetry;
 use weir_loadtest::sink::faults::Faults;
 use weir_loadtest::sink::{Sink, SinkArgs};
 use weir_plan::{Compression, Endpoint, Output, Pipeline, PipelineId, Plan, Protocol, Signal};
-use weir_resources::{Loaded, Source, load};
+use weir_resources::{Loaded, Options, Source, load};
 
 use super::grpc::{self, Grpc};
 use super::metrics::Scrape;
@@ -28,7 +28,7 @@ pub(crate) struct Gateway {
 /// What becomes of a configuration.
 pub(crate) fn configuration(yaml: &str) -> Loaded {
     let source = Source { name: "test.yaml".into(), text: yaml.into() };
-    load(&[source], SystemTime::now()).unwrap_or_else(|report| panic!("{report}"))
+    load(&[source], &Options::at(SystemTime::now())).unwrap_or_else(|report| panic!("{report}"))
 }
 
 /// Nothing is known of any cluster.

@@ -3,8 +3,38 @@
 //! Files hold what belongs together: a Deployment beside its pipeline. What is somebody else's is told from what is
 //! misspelt: a group of ours has no other kinds, and one letter more or less does not make a kind of Kubernetes.
 
-use crate::cluster;
-use crate::suggest;
+pub(crate) mod cluster;
+mod convert;
+mod object;
+mod output;
+pub(crate) mod pipeline;
+pub(crate) mod secret;
+pub(crate) mod telemetry;
+pub(crate) mod value;
+
+use crate::document::suggest;
+
+pub use convert::{ConversionError, convert, is_convertible};
+pub use pipeline::LogOutputs;
+
+/// Version of an API a document is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// Deprecated.
+    V1Alpha1,
+    /// Current.
+    V1Beta1,
+}
+
+impl Version {
+    /// `v1alpha1` or `v1beta1`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1Alpha1 => "v1alpha1",
+            Self::V1Beta1 => "v1beta1",
+        }
+    }
+}
 
 /// The group of the pipelines; all of it is ours.
 const PIPELINES: &str = "telemetry.kyma-project.io";

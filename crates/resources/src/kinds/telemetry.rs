@@ -8,9 +8,9 @@ use std::time::Duration;
 use weir_plan::{CollectionIntervals, PodLabels, ServiceEnrichment};
 
 use crate::diagnostic::Diagnostic;
-use crate::node::{Fields, Node};
-use crate::object::{self, Metadata};
-use crate::quantity;
+use crate::document::quantity;
+use crate::document::{Fields, Node};
+use crate::kinds::object::{self, Metadata};
 
 /// The only one that counts.
 const NAME: &str = "default";

@@ -4,15 +4,15 @@
 
 use weir_plan::{ContainerLogs, Input, OtlpInput, Processing, Selector, Signal};
 
+use super::fluent_bit::{self, FluentBit};
+use super::input;
+use super::rules::{self, Rules};
+use super::selector;
+use super::{Output, Spec};
 use crate::Version;
 use crate::diagnostic::{Diagnostic, Place};
-use crate::fluent_bit::{self, FluentBit};
-use crate::input;
-use crate::node::Node;
-use crate::otlp_output::OtlpOutput;
-use crate::pipeline::{Output, Spec};
-use crate::rules::{self, Rules};
-use crate::selector;
+use crate::document::Node;
+use crate::kinds::output::OtlpOutput;
 
 /// A field that only Fluent Bit understands.
 struct Legacy<'a> {

@@ -7,7 +7,7 @@ use weir_plan::{Workload, WorkloadKind};
 
 use super::{Key, ObjectMeta, owners, strings, text};
 use crate::diagnostic::Diagnostic;
-use crate::node::{Fields, Node};
+use crate::document::{Fields, Node};
 
 /// Annotations with which a pod says how its telemetry is to be named.
 const RESOURCE_ANNOTATIONS: &str = "resource.opentelemetry.io/";

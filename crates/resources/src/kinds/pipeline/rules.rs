@@ -5,9 +5,9 @@
 use weir_ottl::{self as ottl, Options, Origin};
 use weir_plan::{Filter, Signal, Transform};
 
+use super::removed::Removed;
 use crate::diagnostic::{Diagnostic, Place, Reason};
-use crate::node::{Fields, Located, Node};
-use crate::removed::Removed;
+use crate::document::{Fields, Located, Node};
 
 /// How the published text ends, after what is wrong.
 const FIX: &str = "Fix the syntax error indicated by the message or see troubleshooting: names are case-sensitive, and functions, paths, enums and kinds of arguments are checked before anything runs (docs/ottl.md)";

@@ -5,8 +5,8 @@ use std::time::Duration;
 use weir_plan::{Backlog, Overflow};
 
 use crate::diagnostic::Diagnostic;
-use crate::node::{Fields, Node};
-use crate::quantity::{self, Wrong};
+use crate::document::quantity::{self, Wrong};
+use crate::document::{Fields, Node};
 
 /// Below this a backlog does not even hold one request of a busy client.
 const LEAST_BYTES: u64 = 1 << 20;

@@ -8,9 +8,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
 use crate::diagnostic::{Diagnostic, Findings, Place, Reason};
-use crate::node::{Fields, Located, Node};
-use crate::object;
-use crate::suggest;
+use crate::document::suggest;
+use crate::document::{Fields, Located, Node};
+use crate::kinds::object;
 
 /// The namespace of a Secret that names none, as for `kubectl apply`.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -19,8 +19,9 @@ const DEFAULT_NAMESPACE: &str = "default";
 const REFERENCE: [&str; 3] = ["name", "namespace", "key"];
 
 /// All Secrets of a configuration. It has no `Debug`: everything in it is secret.
-#[derive(Default)]
 pub(crate) struct Secrets {
+    /// Others may be where nobody can look: one that is missing is no error.
+    partial: bool,
     by_name: BTreeMap<(String, String), Entry>,
 }
 
@@ -39,6 +40,10 @@ pub(crate) struct SecretKeyRef {
 }
 
 impl Secrets {
+    pub(crate) fn new(partial: bool) -> Self {
+        Self { partial, by_name: BTreeMap::new() }
+    }
+
     /// Reads a document of kind `Secret`.
     pub(crate) fn add(&mut self, mut document: Fields<'_>) {
         let metadata = object::metadata(&mut document, |_| {});
@@ -66,10 +71,13 @@ impl Secrets {
     }
 
     /// The value a reference names. `None` has been reported: at the reference when there is no such Secret or key,
-    /// at the value when it cannot be decoded.
+    /// at the value when it cannot be decoded. A Secret that may be elsewhere is none, and not reported.
     pub(crate) fn get(&self, reference: &SecretKeyRef, findings: &Findings) -> Option<&[u8]> {
         let SecretKeyRef { namespace, name, key, place } = reference;
         let Some(secret) = self.by_name.get(&(namespace.clone(), name.clone())) else {
+            if self.partial {
+                return None;
+            }
             let message =
                 format!("One or more referenced Secrets are missing: Secret '{name}' of Namespace '{namespace}'");
             let diagnostic = Diagnostic::error(place, message).reason(Reason::ReferencedSecretMissing);

@@ -3,8 +3,8 @@
 use weir_plan::Selector;
 
 use crate::diagnostic::Diagnostic;
-use crate::node::{Fields, Located, Node};
-use crate::object;
+use crate::document::{Fields, Located, Node};
+use crate::kinds::object;
 
 /// Reads a selector of namespaces; empty lists, like none, select all.
 pub(crate) fn namespaces(node: &Node<'_>) -> Selector {

@@ -6,16 +6,16 @@ use weir_plan::{
     Input, IstioInput, Processing, PrometheusInput, RuntimeInput, RuntimeResource, Selector, Signal, Temporality,
 };
 
+use super::input;
+use super::rules::{self, Rules};
+use super::runtime_metrics;
+use super::selector;
+use super::{Output, Spec};
 use crate::Version;
 use crate::diagnostic::{Diagnostic, Reason};
-use crate::input;
-use crate::node::{Fields, Located, Node};
-use crate::otlp_output::OtlpOutput;
-use crate::pipeline::{Output, Spec};
-use crate::rules::{self, Rules};
-use crate::runtime_metrics;
-use crate::selector;
-use crate::suggest;
+use crate::document::suggest;
+use crate::document::{Fields, Located, Node};
+use crate::kinds::output::OtlpOutput;
 
 const TEMPORALITIES: &[(&str, Temporality)] = &[("preserve", Temporality::Preserve), ("delta", Temporality::Delta)];
 

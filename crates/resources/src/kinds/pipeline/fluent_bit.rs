@@ -6,10 +6,10 @@ use std::collections::HashSet;
 
 use crate::Version;
 use crate::diagnostic::{Diagnostic, Reason};
-use crate::node::{Located, Node};
-use crate::secret;
-use crate::tls::{self, Tls};
-use crate::value::{Resolved, Resolver, Value};
+use crate::document::{Located, Node};
+use crate::kinds::output::tls::{self, Tls};
+use crate::kinds::secret;
+use crate::kinds::value::{Resolved, Resolver, Value};
 
 /// Plugins that the pipeline itself depends on.
 const FORBIDDEN_FILTERS: &[&str] = &["kubernetes", "rewrite_tag"];

@@ -5,10 +5,10 @@ use base64::prelude::BASE64_STANDARD;
 use http::Uri;
 use weir_plan::{Endpoint, Output, Protocol, Secret};
 
+use super::endpoint::{self, Address, Scheme};
 use super::{Basic, OAuth2, OtlpOutput, headers};
 use crate::diagnostic::{Diagnostic, Place, Reason};
-use crate::endpoint::{self, Address, Scheme};
-use crate::value::{Resolved, Resolver, Value};
+use crate::kinds::value::{Resolved, Resolver, Value};
 
 /// Compiles an output. `signal_path` is what OTLP/HTTP appends to the endpoint (`/v1/traces`). `None` has been
 /// reported.

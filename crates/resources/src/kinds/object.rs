@@ -4,7 +4,7 @@
 //! nothing of what the kinds contain.
 
 use crate::diagnostic::Diagnostic;
-use crate::node::{Fields, Located, Node};
+use crate::document::{Fields, Located, Node};
 
 /// Longest object name (RFC 1123 subdomain), in bytes.
 const MAX_NAME_BYTES: usize = 253;

@@ -1,26 +1,17 @@
 //! Documents as plain JSON, for what does not care where in a text things stand.
 
+use std::rc::Rc;
+
 use serde_json::{Map, Number, Value};
 
-use crate::diagnostic::{Diagnostic, Findings, Report};
-use crate::source::Source;
-use crate::yaml::{self, Content, Yaml};
+use super::yaml::{self, Content, Yaml};
+use crate::diagnostic::Findings;
 
-/// The documents of a source as JSON. Of numbers, those that JSON can write stay numbers; others become text.
-///
-/// # Errors
-/// All syntax errors.
-pub fn documents(source: &Source) -> Result<Vec<Value>, Report> {
-    let documents = yaml::parse(&source.text);
-    let findings = Findings::default();
-    let file = source.name.as_str().into();
-    for error in documents.errors {
-        findings.push(Diagnostic::syntax(&file, error));
-    }
-    if findings.has_errors() {
-        return Err(Report { diagnostics: findings.into_sorted() });
-    }
-    Ok(documents.roots.iter().map(|root| value(root)).collect())
+/// The documents of a text as JSON. Of numbers, those that JSON can write stay numbers; others become text.
+pub(crate) fn json(text: &str, file: &Rc<str>, findings: &Findings) -> Vec<Value> {
+    let documents = yaml::parse(text);
+    findings.extend(documents.errors.into_iter().map(|error| error.diagnostic(file)));
+    documents.roots.iter().map(|root| value(root)).collect()
 }
 
 /// Nesting has a limit, and so has what aliases expand to: both have been checked.

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 
 use crate::diagnostic::{Diagnostic, Excerpt, Findings, Place, quoted, quoted_key};
-use crate::suggest;
-use crate::yaml::{At, Content, Entry, Yaml};
+use crate::document::suggest;
+use crate::document::yaml::{At, Content, Entry, Yaml};
 
 /// Longest key that is written into a field path as it is, in bytes.
 const MAX_PLAIN_KEY: usize = 63;

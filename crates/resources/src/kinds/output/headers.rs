@@ -7,8 +7,8 @@ use weir_plan::Secret;
 
 use crate::Version;
 use crate::diagnostic::{Diagnostic, Place, quoted};
-use crate::node::{Located, Node};
-use crate::value::{Resolver, Value};
+use crate::document::{Located, Node};
+use crate::kinds::value::{Resolver, Value};
 
 /// Headers that the transport sets itself; a second value would break requests.
 const RESERVED: &[&str] = &[

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use crate::Version;
 use crate::diagnostic::{Diagnostic, Findings, Place};
-use crate::node::{Fields, Located, Node};
-use crate::secret::{self, SecretKeyRef, Secrets};
+use crate::document::{Fields, Located, Node};
+use crate::kinds::secret::{self, SecretKeyRef, Secrets};
 
 /// A value before its reference is followed.
 #[derive(Clone)]

@@ -2,9 +2,9 @@
 
 use weir_plan::OtlpInput;
 
+use super::selector;
 use crate::Version;
-use crate::node::Node;
-use crate::selector;
+use crate::document::Node;
 
 /// Reads `input.otlp`: nothing when it is turned off. What is wrong has been reported.
 pub(crate) fn otlp(node: &Node<'_>, version: Version) -> Option<OtlpInput> {

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::diagnostic::{Diagnostic, Findings, Place, Report};
+use crate::diagnostic::{Diagnostic, Findings, Place};
 
 /// All files of a configuration together, in bytes: enough for the pods of a large cluster. They are in memory at once.
 pub const MAX_BYTES: u64 = 32 << 20;
@@ -35,28 +35,39 @@ const STDIN: &str = "-";
 /// How files of a directory end that are configuration.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Reads files, `-` (the standard input, once for the process), and the `*.yaml`, `*.yml` and `*.json` files of directories
-/// in the order of their names (not those of their subdirectories, and no hidden files).
-///
-/// # Errors
-/// One diagnostic for each path that is missing, cannot be read, is not UTF-8, is larger than what those before it leave of
-/// [`MAX_BYTES`], or is a directory without such a file, and for a `-` too many.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, Report> {
-    let findings = Findings::default();
-    let (mut sources, mut left) = (Vec::new(), MAX_BYTES);
-    for (number, path) in paths.iter().enumerate() {
-        if path == Path::new(STDIN) && paths[..number].contains(path) {
-            let message = "cannot read the standard input twice";
-            findings.push(Diagnostic::error(&Place::whole(STDIN), message).expected("- once"));
-            continue;
+/// The files of a configuration, as far as they can be read.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// What could be read.
+    pub sources: Vec<Source>,
+    /// What could not.
+    pub(super) unreadable: Vec<Diagnostic>,
+}
+
+impl Files {
+    /// Reads files, `-` (the standard input, once for the process), and the `*.yaml`, `*.yml` and `*.json` files of
+    /// directories in the order of their names (not those of their subdirectories, and no hidden files).
+    ///
+    /// There is one diagnostic for each path that is missing, cannot be read, is not UTF-8, is larger than what those
+    /// before it leave of [`MAX_BYTES`], or is a directory without such a file, and for a `-` too many. They are told
+    /// with everything else that is wrong.
+    pub fn read(paths: &[PathBuf]) -> Self {
+        let findings = Findings::default();
+        let (mut sources, mut left) = (Vec::new(), MAX_BYTES);
+        for (number, path) in paths.iter().enumerate() {
+            if path == Path::new(STDIN) && paths[..number].contains(path) {
+                let message = "cannot read the standard input twice";
+                findings.push(Diagnostic::error(&Place::whole(STDIN), message).expected("- once"));
+                continue;
+            }
+            for file in files_of(path, &findings) {
+                let source = read_file(&file, left, &findings);
+                left -= source.as_ref().map_or(0, |source| source.text.len() as u64);
+                sources.extend(source);
+            }
         }
-        for file in files_of(path, &findings) {
-            let source = read_file(&file, left, &findings);
-            left -= source.as_ref().map_or(0, |source| source.text.len() as u64);
-            sources.extend(source);
-        }
+        Self { sources, unreadable: findings.into_sorted() }
     }
-    if findings.has_errors() { Err(Report { diagnostics: findings.into_sorted() }) } else { Ok(sources) }
 }
 
 /// What says whether [`read`] would read the same again.
@@ -66,7 +77,7 @@ pub struct Stamp(Vec<(PathBuf, Option<FileStamp>)>);
 /// Device, inode, size, and the times of the last change of content and of anything else.
 type FileStamp = (u64, u64, u64, [i64; 4]);
 
-/// Looks at the same files as [`read`], without reading them. Links are followed: a mounted `ConfigMap` changes by
+/// Looks at the same files as [`Files::read`], without reading them. Links are followed: a mounted `ConfigMap` changes by
 /// another target of a link.
 pub fn stamp(paths: &[PathBuf]) -> Stamp {
     let files = paths.iter().flat_map(|path| {

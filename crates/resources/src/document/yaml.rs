@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use saphyr_parser::{Event, Marker, Parser, ScanError, Span, Tag};
 
-use crate::diagnostic::quoted_key;
+use crate::diagnostic::{Diagnostic, Excerpt, Place, quoted_key};
 
 /// Nesting that no real document reaches.
 const MAX_DEPTH: usize = 64;
@@ -80,6 +80,14 @@ pub(crate) struct At {
 pub(crate) struct SyntaxError {
     pub(crate) at: At,
     pub(crate) message: String,
+}
+
+impl SyntaxError {
+    pub(crate) fn diagnostic(self, file: &Rc<str>) -> Diagnostic {
+        let At { line, column, width, .. } = self.at;
+        let place = Place { file: file.clone(), line, column, width, field: String::new(), excerpt: Excerpt::Key };
+        Diagnostic::error(&place, self.message)
+    }
 }
 
 /// The documents of one file, empty ones left out, and the syntax errors in it.

@@ -2,12 +2,12 @@
 
 use weir_plan::{Identity, Secret};
 
+use super::certificate::{self, Problem};
+use super::endpoint::Scheme;
 use crate::Version;
-use crate::certificate::{self, Problem};
 use crate::diagnostic::{Diagnostic, Place, Reason};
-use crate::endpoint::Scheme;
-use crate::node::Node;
-use crate::value::{Resolver, Value};
+use crate::document::Node;
+use crate::kinds::value::{Resolver, Value};
 
 /// How the two switches are called: plain text, and no verification.
 pub(crate) type Names = [&'static str; 2];

@@ -3,18 +3,21 @@
 //! Here a document becomes checked fields: types, names, and the rules that need no Secret. [`compile`] follows
 //! references and makes the plan's output.
 
+mod certificate;
 mod compile;
+mod endpoint;
 mod headers;
+pub(crate) mod tls;
 
 use weir_plan::{Compression, Protocol};
 
 use crate::Version;
 use crate::diagnostic::{Diagnostic, Place};
-use crate::node::{Fields, Located, Node};
-use crate::tls::{self, Tls};
-use crate::value::Value;
+use crate::document::{Fields, Located, Node};
+use crate::kinds::value::Value;
 
 pub(crate) use compile::compile;
+use tls::Tls;
 
 const PROTOCOLS: &[(&str, Protocol)] = &[("grpc", Protocol::Grpc), ("http", Protocol::Http)];
 

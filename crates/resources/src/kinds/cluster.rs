@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use weir_plan::{Cluster, ClusterFacts, Workload, WorkloadKind};
 
 use crate::diagnostic::{Diagnostic, Place};
-use crate::node::{Fields, Located, Node};
+use crate::document::{Fields, Located, Node};
 use pod::Pod;
 
 /// Kinds that are read here, and the versions of their APIs.

@@ -123,7 +123,7 @@ mod tests {
     /// Messages send their readers there.
     #[test]
     fn all_are_in_the_documentation() {
-        let documentation = include_str!("../../../docs/configuration.md");
+        let documentation = include_str!("../../../../../docs/configuration.md");
         let (_, section) = documentation.split_once("### Metrics of the runtime input\n").unwrap();
         let list = section.split("```").nth(1).unwrap().trim_start_matches("text");
         assert_eq!(list.split_whitespace().collect::<Vec<_>>(), NAMES);

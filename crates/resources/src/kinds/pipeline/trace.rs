@@ -2,11 +2,11 @@
 
 use weir_plan::{Input, Processing, Signal};
 
+use super::rules::{self, Rules};
+use super::{Output, Spec};
 use crate::Version;
-use crate::node::Node;
-use crate::otlp_output::OtlpOutput;
-use crate::pipeline::{Output, Spec};
-use crate::rules::{self, Rules};
+use crate::document::Node;
+use crate::kinds::output::OtlpOutput;
 
 /// Reads `spec`. Nothing when it, or its output, was reported.
 pub(crate) fn decode(spec: &Node<'_>, version: Version) -> Option<Spec> {

@@ -1,22 +1,32 @@
 //! A pipeline of any kind: its document once it is read, and its part of the plan.
 //!
-//! The kinds differ in the fields of their `spec`, which are read in `trace_pipeline`, `metric_pipeline` and
-//! `log_pipeline`; all else is here.
+//! The kinds differ in the fields of their `spec`, which are read in `trace`, `metric` and `log`; all else is here.
+
+mod backlog;
+mod change;
+mod fluent_bit;
+mod input;
+mod log;
+mod metric;
+mod removed;
+mod rules;
+mod runtime_metrics;
+mod selector;
+mod trace;
 
 use weir_plan::{Backlog, Input, PipelineId, Processing, ServiceEnrichment, Signal};
 
 use crate::Version;
-use crate::backlog;
 use crate::diagnostic::{Diagnostic, Findings, Place};
-use crate::fluent_bit::FluentBit;
-use crate::node::{Fields, Node};
-use crate::object::{self, Metadata};
-use crate::otlp_output::{self, OtlpOutput};
-use crate::removed::Removed;
-use crate::secret::SecretKeyRef;
-use crate::tls;
-use crate::value::{Resolver, Value};
-use crate::{log_pipeline, metric_pipeline, trace_pipeline};
+use crate::document::{Fields, Node};
+use crate::kinds::object::{self, Metadata};
+use crate::kinds::output::{self, OtlpOutput, tls};
+use crate::kinds::secret::SecretKeyRef;
+use crate::kinds::value::{Resolver, Value};
+
+pub use change::LogOutputs;
+use fluent_bit::FluentBit;
+use removed::Removed;
 
 /// Whether what telemetry itself causes in a service mesh is left out.
 const NOISE_FILTER: &[(&str, bool)] = &[("enabled", true), ("disabled", false)];
@@ -65,9 +75,9 @@ impl Pipeline {
         let metadata = object::metadata(&mut document, |found| annotations = decode_annotations(found, signal));
         let name = metadata.as_ref().map_or("", |metadata| &metadata.name.value);
         let mut spec = document.required("spec").and_then(|spec| match signal {
-            Signal::Traces => trace_pipeline::decode(&spec, version),
-            Signal::Metrics => metric_pipeline::decode(&spec, version),
-            Signal::Logs => log_pipeline::decode(&spec, version, name),
+            Signal::Traces => trace::decode(&spec, version),
+            Signal::Metrics => metric::decode(&spec, version),
+            Signal::Logs => log::decode(&spec, version, name),
         });
         document.ignore(&["status"]);
         document.finish();
@@ -99,7 +109,7 @@ impl Pipeline {
     pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<weir_plan::Pipeline> {
         let Spec { input, processing, output, .. } = self.spec.as_ref()?;
         let mut output = match output {
-            Output::Otlp(output) => otlp_output::compile(output, &format!("/v1/{}", self.signal.name()), resolver)?,
+            Output::Otlp(output) => output::compile(output, &format!("/v1/{}", self.signal.name()), resolver)?,
             Output::FluentBit(output) => {
                 output.check_references(resolver);
                 return None;

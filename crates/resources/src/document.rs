@@ -1,0 +1,13 @@
+//! Documents: texts as trees with positions, and what can be said of any tree: wrong types, missing and unknown fields,
+//! names that are nearly right, quantities.
+//!
+//! It knows no kind and no field by name.
+
+mod json;
+mod node;
+pub mod quantity;
+pub(crate) mod suggest;
+pub(crate) mod yaml;
+
+pub(crate) use json::json;
+pub(crate) use node::{Fields, Located, Node};
