@@ -7,7 +7,9 @@ mod json;
 mod node;
 pub mod quantity;
 pub(crate) mod suggest;
+pub mod table;
 pub(crate) mod yaml;
 
 pub(crate) use json::json;
 pub(crate) use node::{Fields, Located, Node};
+pub use table::Version;

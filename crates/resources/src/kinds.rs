@@ -1,10 +1,11 @@
-//! Which documents concern telemetry, by group and kind, and which are somebody else's.
+//! Kinds: which documents concern telemetry, and which are somebody else's. What each of them means is in the modules below.
 //!
 //! Files hold what belongs together: a Deployment beside its pipeline. What is somebody else's is told from what is
 //! misspelt: a group of ours has no other kinds, and one letter more or less does not make a kind of Kubernetes.
 
 pub(crate) mod cluster;
 mod convert;
+mod fields;
 mod object;
 mod output;
 pub(crate) mod pipeline;
@@ -12,58 +13,102 @@ pub(crate) mod secret;
 pub(crate) mod telemetry;
 pub(crate) mod value;
 
+use weir_plan::Signal;
+
 use crate::document::suggest;
+use crate::document::table::{Object, Version};
 
 pub use convert::{ConversionError, convert, is_convertible};
 pub use pipeline::LogOutputs;
 
-/// Version of an API a document is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
-    /// Deprecated.
-    V1Alpha1,
-    /// Current.
-    V1Beta1,
+/// A kind that means something here.
+pub struct Kind {
+    /// `kind`.
+    pub name: &'static str,
+    /// As `apiVersion` names them, the current one first.
+    pub versions: &'static [(&'static str, Version)],
+    /// What it is for.
+    pub role: Role,
+    /// What may be written; nothing for the objects of a cluster, of which little is read.
+    pub fields: Option<&'static Object>,
 }
 
-impl Version {
-    /// `v1alpha1` or `v1beta1`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V1Alpha1 => "v1alpha1",
-            Self::V1Beta1 => "v1beta1",
-        }
-    }
+/// What a kind is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Takes telemetry of a signal to a backend.
+    Pipeline(Signal),
+    /// Says what is added to all telemetry.
+    Telemetry,
+    /// Holds values that others refer to.
+    Secret,
+    /// An object of a cluster.
+    Cluster,
+    /// More documents.
+    List,
 }
 
 /// The group of the pipelines; all of it is ours.
 const PIPELINES: &str = "telemetry.kyma-project.io";
 
-/// The kinds of pipelines.
-const PIPELINE_KINDS: [&str; 3] = ["TracePipeline", "MetricPipeline", "LogPipeline"];
+const PIPELINE: &[(&str, Version)] = &[
+    ("telemetry.kyma-project.io/v1beta1", Version::V1Beta1),
+    ("telemetry.kyma-project.io/v1alpha1", Version::V1Alpha1),
+];
+const TELEMETRY: &[(&str, Version)] =
+    &[("operator.kyma-project.io/v1beta1", Version::V1Beta1), ("operator.kyma-project.io/v1alpha1", Version::V1Alpha1)];
+const CORE: &[(&str, Version)] = &[("v1", Version::V1Beta1)];
+const APPS: &[(&str, Version)] = &[("apps/v1", Version::V1Beta1)];
+const BATCH: &[(&str, Version)] = &[("batch/v1", Version::V1Beta1)];
 
-/// Other kinds that mean something, and their groups.
-const OTHERS: [(&str, &str); 3] = [("Telemetry", "operator.kyma-project.io"), ("Secret", ""), ("List", "")];
+/// All of them.
+pub const KINDS: &[Kind] = &[
+    Kind::new("TracePipeline", PIPELINE, Role::Pipeline(Signal::Traces), Some(&fields::TRACE_PIPELINE)),
+    Kind::new("MetricPipeline", PIPELINE, Role::Pipeline(Signal::Metrics), Some(&fields::METRIC_PIPELINE)),
+    Kind::new("LogPipeline", PIPELINE, Role::Pipeline(Signal::Logs), Some(&fields::LOG_PIPELINE)),
+    Kind::new("Telemetry", TELEMETRY, Role::Telemetry, Some(&fields::TELEMETRY)),
+    Kind::new("Secret", CORE, Role::Secret, Some(&fields::SECRET)),
+    Kind::new("Pod", CORE, Role::Cluster, None),
+    Kind::new("Node", CORE, Role::Cluster, None),
+    Kind::new("Namespace", CORE, Role::Cluster, None),
+    Kind::new("ConfigMap", CORE, Role::Cluster, None),
+    Kind::new("ReplicaSet", APPS, Role::Cluster, None),
+    Kind::new("Job", BATCH, Role::Cluster, None),
+    Kind::new("List", CORE, Role::List, Some(&fields::LIST)),
+];
 
-/// All kinds that mean something.
-pub(crate) fn known(lists: bool) -> Vec<&'static str> {
-    let others = ["Telemetry", "Secret"].into_iter().chain(cluster::KINDS.iter().map(|(kind, _)| *kind));
-    PIPELINE_KINDS.into_iter().chain(others).chain(lists.then_some("List")).collect()
+impl Kind {
+    const fn new(
+        name: &'static str,
+        versions: &'static [(&'static str, Version)],
+        role: Role,
+        fields: Option<&'static Object>,
+    ) -> Self {
+        Self { name, versions, role, fields }
+    }
+
+    /// The kind of this name.
+    pub(crate) fn of(name: &str) -> Option<&'static Self> {
+        KINDS.iter().find(|kind| kind.name == name)
+    }
+
+    pub(crate) fn group(&self) -> &'static str {
+        self.versions.first().map_or("", |(api_version, _)| group(api_version))
+    }
 }
 
 /// Whether a document of this version and kind is somebody else's, and not a mistake.
 pub(crate) fn is_foreign(api_version: &str, kind: &str) -> bool {
     let group = group(api_version);
-    if group == PIPELINES || PIPELINE_KINDS.contains(&kind) {
+    let known = Kind::of(kind);
+    if group == PIPELINES || known.is_some_and(|known| known.group() == PIPELINES) {
         return false;
     }
-    let with_groups =
-        || OTHERS.into_iter().chain(cluster::KINDS.iter().map(|(kind, version)| (*kind, self::group(version))));
-    if let Some((_, ours)) = with_groups().find(|(known, _)| *known == kind) {
+    if let Some(known) = known {
         // Groups with a dot belong to whoever owns the domain, and may have kinds of the same name.
-        return group != ours && group.contains('.') && !suggest::is_misspelt(ours, group);
+        return group != known.group() && group.contains('.') && !suggest::is_misspelt(known.group(), group);
     }
-    !with_groups().any(|(known, ours)| ours == group && suggest::is_misspelt(known, kind))
+    !KINDS.iter().any(|known| known.group() == group && suggest::is_misspelt(known.name, kind))
 }
 
 /// `apps` of `apps/v1`; the core of Kubernetes has none.

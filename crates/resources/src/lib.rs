@@ -23,6 +23,6 @@ mod kinds;
 mod load;
 
 pub use diagnostic::{Diagnostic, Reason, Report, Severity};
-pub use document::quantity;
-pub use kinds::{ConversionError, LogOutputs, Version, convert, is_convertible};
+pub use document::{Version, quantity, table};
+pub use kinds::{ConversionError, KINDS, Kind, LogOutputs, Role, convert, is_convertible};
 pub use load::{Files, Foreign, Loaded, MAX_BYTES, Options, Source, Stamp, errors, load, stamp};

@@ -1,13 +1,15 @@
 //! Decoding helpers: a YAML node with its field path, and a mapping whose fields are taken one by one.
 //!
 //! Everything that can be said about any document is said here (wrong type, missing field, unknown field with "did
-//! you mean"), so that the modules of the kinds are lists of their fields. It knows no kind and no field by name.
+//! you mean"), by the table that a node is given: in debug builds, whoever reads something else than the table says
+//! panics. A node without a table gives what it is asked for. It knows no kind and no field by name.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
 
 use crate::diagnostic::{Diagnostic, Excerpt, Findings, Place, quoted, quoted_key};
 use crate::document::suggest;
+use crate::document::table::{Api, Field, Object, Older, Type, Version};
 use crate::document::yaml::{At, Content, Entry, Yaml};
 
 /// Longest key that is written into a field path as it is, in bytes.
@@ -26,6 +28,13 @@ pub(crate) struct Node<'a> {
     yaml: &'a Yaml,
     place: Place,
     secret: bool,
+    /// What it should be.
+    of: Type,
+    /// A boolean that says the opposite of what the table means.
+    opposite: bool,
+    /// Whether it does something.
+    active: bool,
+    api: Api,
     findings: &'a Findings,
 }
 
@@ -33,7 +42,23 @@ impl<'a> Node<'a> {
     /// The root of a document.
     pub(crate) fn root(file: Rc<str>, yaml: &'a Yaml, findings: &'a Findings) -> Self {
         let place = place_at(file, yaml.at, String::new(), Excerpt::Key);
-        Self { yaml, place, secret: false, findings }
+        let api = Api { group: "", version: Version::V1Beta1 };
+        Self { yaml, place, secret: false, of: Type::Any, opposite: false, active: true, api, findings }
+    }
+
+    /// The same node, read by a table.
+    pub(crate) fn of(&self, object: &'static Object, api: Api) -> Self {
+        Self { of: Type::Object(object), api, ..self.clone() }
+    }
+
+    /// The version of its document.
+    pub(crate) fn version(&self) -> Version {
+        self.api.version
+    }
+
+    /// Whoever reads it and the table that checks it have to agree.
+    fn expect(&self, expected: bool) {
+        debug_assert!(expected || matches!(self.of, Type::Any), "the table says otherwise of {}", self.place.field);
     }
 
     /// The same node: from here on, no value is shown in any message.
@@ -70,10 +95,12 @@ impl<'a> Node<'a> {
 
     /// Warns of a part that is read and checked, and does nothing yet.
     pub(crate) fn warn_not_active(&self, what: &str) {
+        self.expect(!self.active);
         self.findings.push(Diagnostic::warning(&self.place(), format!("not active yet: {what}")));
     }
 
     pub(crate) fn string(&self) -> Option<Located<String>> {
+        self.expect(matches!(self.of, Type::Text(_) | Type::OneOf(..)));
         match &self.yaml.content {
             Content::Text(text) => Some(Located { value: text.clone(), place: self.place() }),
             Content::Number(_) | Content::Bool(_) => self.wrong_scalar("a string: put the value in quotes"),
@@ -94,24 +121,32 @@ impl<'a> Node<'a> {
         matches!(&self.yaml.content, Content::Text(text) if text.is_empty())
     }
 
-    /// A string that is one of `choices`, a `what` ("protocol").
-    pub(crate) fn choice<T: Copy>(&self, what: &str, choices: &[(&str, T)]) -> Option<T> {
+    /// A string that is one of the names of the table, which are these.
+    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+        let Type::OneOf(what, names) = self.of else { return None };
+        self.expect(choices.iter().map(|(name, _)| name).eq(names));
+        let chosen = self.one_of(what, names)?;
+        choices.get(chosen).map(|(_, value)| *value)
+    }
+
+    /// Which of these names of a `what` ("protocol") it is.
+    pub(crate) fn one_of(&self, what: &str, names: &[&str]) -> Option<usize> {
         let text = self.string()?;
-        let found = choices.iter().find(|(name, _)| *name == text.value);
+        let found = names.iter().position(|name| *name == text.value);
         if found.is_none() {
-            let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
             self.findings.push(
                 self.error(format!("{} is not a {what}", text.place.shown(&text.value)))
                     .value(&text.value)
-                    .expected(suggest::one_of(&names, &text.value)),
+                    .expected(suggest::one_of(names, &text.value)),
             );
         }
-        found.map(|(_, value)| *value)
+        found
     }
 
     pub(crate) fn boolean(&self) -> Option<bool> {
+        self.expect(matches!(self.of, Type::Boolean));
         match &self.yaml.content {
-            Content::Bool(value) => Some(*value),
+            Content::Bool(value) => Some(*value != self.opposite),
             Content::Text(_) | Content::Number(_) => self.wrong_scalar("true or false"),
             _ => self.wrong_type("true or false"),
         }
@@ -120,6 +155,7 @@ impl<'a> Node<'a> {
     /// A whole number from 1.
     pub(crate) fn positive_integer(&self) -> Option<u32> {
         const EXPECTED: &str = "a whole number, at least 1";
+        self.expect(matches!(self.of, Type::Count));
         match &self.yaml.content {
             Content::Number(text) => {
                 let number = text.parse().ok().filter(|number| *number > 0);
@@ -135,9 +171,11 @@ impl<'a> Node<'a> {
             self.wrong_type::<()>("a list");
             return Vec::new();
         };
+        self.expect(matches!(self.of, Type::List(_)));
+        let of = if let Type::List(of) = self.of { *of } else { Type::Any };
         let item = |(index, yaml): (usize, &'a Rc<Yaml>)| {
             let field = format!("{}[{index}]", self.place.field);
-            Node { yaml, place: place_at(self.place.file.clone(), yaml.at, field, Excerpt::Key), ..self.clone() }
+            Node { yaml, place: place_at(self.place.file.clone(), yaml.at, field, Excerpt::Key), of, ..self.clone() }
         };
         items.iter().enumerate().map(item).collect()
     }
@@ -154,14 +192,31 @@ impl<'a> Node<'a> {
 
     /// Of a mapping with keys of the user's choice, those that are wanted.
     pub(crate) fn map_of(&self, wanted: impl Fn(&str) -> bool) -> Vec<(&'a str, Node<'a>)> {
+        self.expect(matches!(self.of, Type::Map(_)));
+        let of = if let Type::Map(of) = self.of { *of } else { Type::Any };
         let entries = self.entries().unwrap_or_default().iter().filter(|entry| wanted(&entry.key));
-        entries.map(|entry| (entry.key.as_str(), self.child(entry))).collect()
+        entries.map(|entry| (entry.key.as_str(), self.child(entry, of))).collect()
     }
 
     /// A mapping with known fields.
     pub(crate) fn fields(&self) -> Option<Fields<'a>> {
+        self.expect(matches!(self.of, Type::Object(_)));
         let entries = self.entries()?;
-        Some(Fields { node: self.clone(), entries, known: Vec::new() })
+        Some(Fields { node: self.clone(), entries, taken: Vec::new() })
+    }
+
+    /// Checks what nobody reads: it is as the table says, all the way down.
+    pub(crate) fn check(&self) {
+        match self.of {
+            Type::Any => {}
+            Type::Text(_) => drop(self.string()),
+            Type::Boolean => drop(self.boolean()),
+            Type::Count => drop(self.positive_integer()),
+            Type::OneOf(what, names) => drop(self.one_of(what, names)),
+            Type::List(_) => self.list().iter().for_each(Node::check),
+            Type::Map(_) => self.map().iter().for_each(|(_, node)| node.check()),
+            Type::Object(_) => self.fields().into_iter().for_each(Fields::finish),
+        }
     }
 
     fn entries(&self) -> Option<&'a [Entry]> {
@@ -171,12 +226,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn child(&self, entry: &'a Entry) -> Node<'a> {
+    fn child(&self, entry: &'a Entry, of: Type) -> Node<'a> {
         let field = child_field(&self.place.field, &entry.key);
         // Nothing has no place of its own.
         let at = if matches!(entry.value.content, Content::Null) { entry.key_at } else { entry.value.at };
         let place = place_at(self.place.file.clone(), at, field, Excerpt::Key);
-        Node { yaml: &entry.value, place, ..self.clone() }
+        Node { yaml: &entry.value, place, of, ..self.clone() }
     }
 
     /// Reports a scalar of the wrong type, which is shown unless it is secret.
@@ -213,34 +268,32 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A mapping whose fields are asked for by name. [`finish`](Self::finish) reports those nobody asked for.
+/// A mapping whose fields are asked for by name. [`finish`](Self::finish) checks those nobody asked for.
 pub(crate) struct Fields<'a> {
     node: Node<'a>,
     entries: &'a [Entry],
-    known: Vec<&'static str>,
+    taken: Vec<&'static str>,
 }
 
 impl<'a> Fields<'a> {
-    /// The field's node; nothing when it is absent or null.
-    pub(crate) fn optional(&mut self, key: &'static str) -> Option<Node<'a>> {
-        self.known.push(key);
-        let entry = self.entries.iter().find(|entry| entry.key == key)?;
-        (!matches!(entry.value.content, Content::Null)).then(|| self.node.child(entry))
+    /// The field's node; nothing when it is absent or null, or the version of the document has no such field.
+    pub(crate) fn optional(&mut self, name: &'static str) -> Option<Node<'a>> {
+        self.taken.push(name);
+        let Type::Object(_) = self.node.of else { return self.child(name, Type::Any) };
+        self.node.expect(self.table().any(|field| field.name == name));
+        let field = self.table().find(|field| field.name == name)?;
+        self.given(field, field.key(self.node.api.version)?)
     }
 
     /// The field's node; reports it when it is absent or null.
-    pub(crate) fn required(&mut self, key: &'static str) -> Option<Node<'a>> {
-        let found = self.optional(key);
+    pub(crate) fn required(&mut self, name: &'static str) -> Option<Node<'a>> {
+        let found = self.optional(name);
+        let field = self.table().find(|field| field.name == name);
+        self.node.expect(field.is_some_and(|field| field.required));
         if found.is_none() {
-            let place = Place { field: child_field(&self.node.place.field, key), ..self.node.place().hidden() };
-            self.node.findings.push(Diagnostic::error(&place, "is required"));
+            self.report_missing(field.and_then(|field| field.key(self.node.api.version)).unwrap_or(name));
         }
         found
-    }
-
-    /// Takes fields that may be there and mean nothing here.
-    pub(crate) fn ignore(&mut self, keys: &[&'static str]) {
-        self.known.extend(keys);
     }
 
     /// The mapping itself.
@@ -248,9 +301,12 @@ impl<'a> Fields<'a> {
         &self.node
     }
 
-    /// Reports every field that is not known.
+    /// Reports every field that is not known, and checks those that nobody asked for.
     pub(crate) fn finish(self) {
         self.unknown(|_| true).for_each(|entry| self.report_unknown(entry, "unknown field"));
+        let is_checked =
+            |field: &&Field| !self.taken.contains(&field.name) || field.key(self.node.api.version).is_none();
+        self.table().filter(is_checked).for_each(|field| self.check(field));
     }
 
     /// For a mapping that others write to as well: reports what starts with `ours` and is not known. What belongs to
@@ -258,19 +314,65 @@ impl<'a> Fields<'a> {
     pub(crate) fn finish_ours(self, ours: &str) {
         self.unknown(|key| key.starts_with(ours)).for_each(|entry| self.report_unknown(entry, "unknown annotation"));
         for entry in self.unknown(|key| !key.starts_with(ours)) {
-            self.node.child(entry).string();
+            self.node.child(entry, Type::Any).string();
+        }
+    }
+
+    fn table(&self) -> impl Iterator<Item = &'static Field> + use<> {
+        let object = if let Type::Object(object) = self.node.of { Some(object) } else { None };
+        object.into_iter().flat_map(Object::fields)
+    }
+
+    fn given(&self, field: &Field, key: &str) -> Option<Node<'a>> {
+        let node = self.child(key, field.of)?;
+        let secret = field.secret.unwrap_or(node.secret);
+        let opposite = field.is_opposite(self.node.api.version);
+        Some(Node { secret, opposite, active: field.active, ..node })
+    }
+
+    fn child(&self, key: &str, of: Type) -> Option<Node<'a>> {
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        (!matches!(entry.value.content, Content::Null)).then(|| self.node.child(entry, of))
+    }
+
+    fn check(&self, field: &Field) {
+        let Some(key) = field.key(self.node.api.version) else {
+            if let (Older::Missing, Some(node)) = (field.older, self.given(field, field.name)) {
+                let Api { group, version } = self.node.api;
+                let diagnostic = node.error(format!("{} is not available in {}", field.name, version.name()));
+                let expected = format!("apiVersion {group}/{}", Version::V1Beta1.name());
+                self.node.findings.push(diagnostic.expected(expected));
+            }
+            return;
+        };
+        match self.given(field, key) {
+            Some(node) => node.check(),
+            None if field.required => self.report_missing(key),
+            None => {}
         }
     }
 
     fn unknown(&self, of: impl Fn(&str) -> bool) -> impl Iterator<Item = &'a Entry> {
-        self.entries.iter().filter(move |entry| of(&entry.key) && !self.known.contains(&entry.key.as_str()))
+        let is_known = |entry: &Entry| {
+            self.table().any(|field| {
+                let missing = matches!(field.older, Older::Missing) && field.name == entry.key;
+                missing || field.key(self.node.api.version).is_some_and(|key| key == entry.key)
+            })
+        };
+        self.entries.iter().filter(move |entry| of(&entry.key) && !is_known(entry))
+    }
+
+    fn report_missing(&self, key: &str) {
+        let place = Place { field: child_field(&self.node.place.field, key), ..self.node.place().hidden() };
+        self.node.findings.push(Diagnostic::error(&place, "is required"));
     }
 
     fn report_unknown(&self, entry: &Entry, message: &str) {
         let field = child_field(&self.node.place.field, &entry.key);
         let place = place_at(self.node.place.file.clone(), entry.key_at, field, Excerpt::Key);
-        let nothing_to_say = self.node.findings.is_full() || self.known.is_empty();
-        let expected = if nothing_to_say { String::new() } else { suggest::one_of(&self.known, &entry.key) };
+        let known: Vec<_> = self.table().filter_map(|field| field.key(self.node.api.version)).collect();
+        let nothing_to_say = self.node.findings.is_full() || known.is_empty();
+        let expected = if nothing_to_say { String::new() } else { suggest::one_of(&known, &entry.key) };
         self.node.findings.push(Diagnostic::error(&place, message).expected(expected));
     }
 }

@@ -14,16 +14,6 @@ use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Fields, Located, Node};
 use pod::Pod;
 
-/// Kinds that are read here, and the versions of their APIs.
-pub(crate) const KINDS: &[(&str, &str)] = &[
-    ("Pod", "v1"),
-    ("Node", "v1"),
-    ("Namespace", "v1"),
-    ("ConfigMap", "v1"),
-    ("ReplicaSet", "apps/v1"),
-    ("Job", "batch/v1"),
-];
-
 /// The namespace of an object that names none, as for `kubectl apply`.
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -63,7 +53,7 @@ struct ObjectMeta<'a> {
 }
 
 impl Objects {
-    /// Reads a document of one of [`KINDS`].
+    /// Reads a document of one of these kinds.
     pub(crate) fn add(&mut self, kind: &str, document: &Node<'_>) {
         let Some(mut document) = document.clone().secret().fields() else { return };
         let Some(mut meta) = object_meta(&mut document) else { return };

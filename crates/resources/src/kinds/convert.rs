@@ -11,7 +11,8 @@ mod spec;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use crate::Version;
+use crate::document::Version;
+use crate::kinds::Kind;
 
 /// The annotation: `apiVersion`, `kind` and `spec` in the version that can say all of it, as JSON. Other
 /// implementations of the API write the same, with more fields.
@@ -34,24 +35,6 @@ pub enum ConversionError {
     /// The annotation with what was kept cannot be read. Its content is not shown.
     #[error("cannot convert the document: its annotation {CONVERSION_DATA} is not JSON")]
     Data,
-}
-
-/// A kind that has two versions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    TracePipeline,
-    MetricPipeline,
-    LogPipeline,
-    Telemetry,
-}
-
-impl Kind {
-    const ALL: [(Self, &'static str, &'static str); 4] = [
-        (Self::TracePipeline, "TracePipeline", "telemetry.kyma-project.io"),
-        (Self::MetricPipeline, "MetricPipeline", "telemetry.kyma-project.io"),
-        (Self::LogPipeline, "LogPipeline", "telemetry.kyma-project.io"),
-        (Self::Telemetry, "Telemetry", "operator.kyma-project.io"),
-    ];
 }
 
 /// What is kept of a document in the version it does not have.
@@ -96,26 +79,25 @@ pub fn convert(mut document: Value, to: Version) -> Result<Value, ConversionErro
 }
 
 /// The kind of a document, its group and its version.
-fn resource(document: &Value) -> Result<(Kind, &'static str, Version), ConversionError> {
+fn resource(document: &Value) -> Result<(&'static Kind, &'static str, Version), ConversionError> {
     let text = |key| document.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let found = Kind::ALL.into_iter().find(|(_, name, _)| *name == kind).and_then(|(kind, _, group)| {
-        let version = api_version.strip_prefix(group)?.strip_prefix('/')?;
-        let version = [Version::V1Alpha1, Version::V1Beta1].into_iter().find(|known| known.name() == version)?;
-        Some((kind, group, version))
+    let found = Kind::of(kind).filter(|kind| kind.versions.len() > 1).and_then(|kind| {
+        let (_, version) = kind.versions.iter().find(|(name, _)| *name == api_version)?;
+        Some((kind, kind.group(), *version))
     });
     found.ok_or_else(|| ConversionError::Unknown { api_version: api_version.to_owned(), kind: kind.to_owned() })
 }
 
 /// The `spec` in the version `to`: what was kept of it when it still says the same as `source`, which is in the version
 /// `from`, and else `source` with what an edit of it cannot have meant.
-fn restored(kind: Kind, source: &Value, kept: Value, from: Version, to: Version) -> Value {
+fn restored(kind: &Kind, source: &Value, kept: Value, from: Version, to: Version) -> Value {
     if spec::convert(kind, kept.clone(), from) == *source {
         return kept;
     }
     let mut target = spec::convert(kind, source.clone(), to);
     if to == Version::V1Beta1 {
-        spec::restore_compression(&mut target, &kept);
+        spec::restore_missing(kind, &mut target, &kept);
     }
     target
 }

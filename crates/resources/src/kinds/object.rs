@@ -1,7 +1,6 @@
 //! What every Kubernetes object has: `apiVersion`, `kind` and `metadata`.
 //!
-//! It knows the rules of Kubernetes for names, which metadata the API server adds and which annotations are ours, and
-//! nothing of what the kinds contain.
+//! It knows the rules of Kubernetes for names and which annotations are ours, and nothing of what the kinds contain.
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Fields, Located, Node};
@@ -11,21 +10,6 @@ const MAX_NAME_BYTES: usize = 253;
 
 /// Longest name of a namespace (RFC 1123 label), in bytes.
 const MAX_LABEL_BYTES: usize = 63;
-
-/// Metadata that `kubectl get -o yaml` prints and that configures nothing here.
-const SERVER_METADATA: &[&str] = &[
-    "generateName",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "finalizers",
-    "managedFields",
-    "ownerReferences",
-    "selfLink",
-];
 
 /// What our annotations start with. All others belong to somebody else.
 const OUR_ANNOTATIONS: &str = "weir.dev/";
@@ -39,18 +23,13 @@ pub(crate) struct Metadata {
 
 /// Takes `metadata` from a document. `annotated` takes the annotations that mean something for its kind.
 pub(crate) fn metadata(document: &mut Fields<'_>, annotated: impl FnOnce(&mut Fields<'_>)) -> Option<Metadata> {
-    // An annotation may hold a copy of the whole object, secrets included.
-    let mut fields = document.required("metadata")?.secret().fields()?;
-    let name = fields.required("name").and_then(|node| name(&node.public()));
-    let namespace = fields.optional("namespace").and_then(|node| self::name(&node.public()));
-    for (_, value) in fields.optional("labels").map(|node| node.map()).unwrap_or_default() {
-        value.string();
-    }
+    let mut fields = document.required("metadata")?.fields()?;
+    let name = fields.required("name").and_then(|node| name(&node));
+    let namespace = fields.optional("namespace").and_then(|node| self::name(&node));
     if let Some(mut annotations) = fields.optional("annotations").and_then(|node| node.fields()) {
         annotated(&mut annotations);
         annotations.finish_ours(OUR_ANNOTATIONS);
     }
-    fields.ignore(SERVER_METADATA);
     fields.finish();
     Some(Metadata { name: name?, namespace })
 }

@@ -11,17 +11,16 @@ pub(crate) mod tls;
 
 use weir_plan::{Compression, Protocol};
 
-use crate::Version;
 use crate::diagnostic::{Diagnostic, Place};
-use crate::document::{Fields, Located, Node};
+use crate::document::{Fields, Located, Node, Version};
 use crate::kinds::value::Value;
 
 pub(crate) use compile::compile;
 use tls::Tls;
 
-const PROTOCOLS: &[(&str, Protocol)] = &[("grpc", Protocol::Grpc), ("http", Protocol::Http)];
+pub(crate) const PROTOCOLS: [(&str, Protocol); 2] = [("grpc", Protocol::Grpc), ("http", Protocol::Http)];
 
-const COMPRESSIONS: &[(&str, Compression)] = &[
+pub(crate) const COMPRESSIONS: [(&str, Compression); 4] = [
     ("none", Compression::None),
     ("gzip", Compression::Gzip),
     ("snappy", Compression::Snappy),
@@ -58,39 +57,31 @@ struct OAuth2 {
 
 impl OtlpOutput {
     /// Reads `output.otlp`.
-    pub(crate) fn decode(node: &Node<'_>, version: Version) -> Option<Self> {
+    pub(crate) fn decode(node: &Node<'_>) -> Option<Self> {
         let mut fields = node.fields()?;
-        let output = Self::take(&mut fields, version);
+        let output = Self::take(&mut fields);
         fields.finish();
         Some(output)
     }
 
     /// Takes the fields of an output from a mapping that may have more of them.
-    pub(crate) fn take(fields: &mut Fields<'_>, version: Version) -> Self {
+    pub(crate) fn take(fields: &mut Fields<'_>) -> Self {
         let endpoint = match fields.required("endpoint") {
-            Some(node) => decode_endpoint(&node, version),
+            Some(node) => decode_endpoint(&node),
             None => Value::Invalid,
         };
         let protocol = match fields.optional("protocol") {
-            Some(node) => node.choice("protocol", PROTOCOLS),
+            Some(node) => node.choice(&PROTOCOLS),
             None => Some(Protocol::Grpc),
         };
         let path = fields.optional("path").and_then(|node| node.string()).filter(|path| !path.value.is_empty());
-        let compression = match (fields.optional("compression"), version) {
-            (Some(node), Version::V1Beta1) => node.choice("compression", COMPRESSIONS).unwrap_or(Compression::Gzip),
-            (Some(node), Version::V1Alpha1) => {
-                let message = "compression is not available in v1alpha1";
-                node.findings().push(node.error(message).expected("apiVersion telemetry.kyma-project.io/v1beta1"));
-                Compression::Gzip
-            }
-            (None, _) => Compression::Gzip,
-        };
-        let headers = fields.optional("headers").map(|node| headers::decode(&node.secret(), version));
-        let authentication =
-            fields.optional("authentication").map(|node| decode_authentication(&node.secret(), version));
+        let compression = fields.optional("compression").and_then(|node| node.choice(&COMPRESSIONS));
+        let headers = fields.optional("headers").map(|node| headers::decode(&node));
+        let authentication = fields.optional("authentication").map(|node| decode_authentication(&node));
         let (basic, oauth2) = authentication.unwrap_or_default();
-        let tls = fields.optional("tls").map(|node| Tls::decode(&node, tls::NAMES, version)).unwrap_or_default();
+        let tls = fields.optional("tls").map(|node| Tls::decode(&node)).unwrap_or_default();
         let headers = headers.unwrap_or_default();
+        let compression = compression.unwrap_or(Compression::Gzip);
         let output = Self { endpoint, protocol, path, compression, headers, basic, oauth2, tls };
         output.check_together(fields.node());
         output
@@ -114,9 +105,9 @@ impl OtlpOutput {
     }
 }
 
-fn decode_endpoint(node: &Node<'_>, version: Version) -> Value {
-    let endpoint = Value::decode(node, version);
-    let rule = match version {
+fn decode_endpoint(node: &Node<'_>) -> Value {
+    let endpoint = Value::decode(node);
+    let rule = match node.version() {
         Version::V1Beta1 => "'endpoint' must have 'value' or 'valueFrom' set",
         Version::V1Alpha1 => "failed to resolve value",
     };
@@ -124,7 +115,7 @@ fn decode_endpoint(node: &Node<'_>, version: Version) -> Value {
     endpoint
 }
 
-fn decode_authentication(node: &Node<'_>, version: Version) -> (Option<Basic>, Option<OAuth2>) {
+fn decode_authentication(node: &Node<'_>) -> (Option<Basic>, Option<OAuth2>) {
     let Some(mut fields) = node.fields() else { return (None, None) };
     let basic = fields.optional("basic");
     let oauth2 = fields.optional("oauth2");
@@ -132,15 +123,15 @@ fn decode_authentication(node: &Node<'_>, version: Version) -> (Option<Basic>, O
         node.findings().push(node.error("Only one authentication method can be specified"));
     }
     fields.finish();
-    (basic.and_then(|node| decode_basic(&node, version)), oauth2.and_then(|node| decode_oauth2(&node, version)))
+    (basic.and_then(|node| decode_basic(&node)), oauth2.and_then(|node| decode_oauth2(&node)))
 }
 
-fn decode_basic(node: &Node<'_>, version: Version) -> Option<Basic> {
+fn decode_basic(node: &Node<'_>) -> Option<Basic> {
     let mut fields = node.fields()?;
     let mut part = |key, rule| {
         let Some(node) = fields.required(key) else { return Value::Invalid };
-        let value = Value::decode(&node, version);
-        if version == Version::V1Beta1 {
+        let value = Value::decode(&node);
+        if node.version() == Version::V1Beta1 {
             value.check_set(&node, rule);
         }
         value
@@ -149,7 +140,7 @@ fn decode_basic(node: &Node<'_>, version: Version) -> Option<Basic> {
     let password = part("password", "'password' must have 'value' or 'valueFrom' set");
     fields.finish();
     // The older version accepts a half-written login and then sends none.
-    if version == Version::V1Alpha1 && (user.is_unset() || password.is_unset()) {
+    if node.version() == Version::V1Alpha1 && (user.is_unset() || password.is_unset()) {
         let message = "basic authentication is not used: 'user' and 'password' must have 'value' or 'valueFrom' set";
         node.findings().push(Diagnostic::warning(&node.place(), message));
         return None;
@@ -157,19 +148,18 @@ fn decode_basic(node: &Node<'_>, version: Version) -> Option<Basic> {
     Some(Basic { user, password, place: node.place() })
 }
 
-fn decode_oauth2(node: &Node<'_>, version: Version) -> Option<OAuth2> {
+fn decode_oauth2(node: &Node<'_>) -> Option<OAuth2> {
     let mut fields = node.fields()?;
-    let mut part = |key, public: bool, rule| {
+    let mut part = |key, rule| {
         let Some(node) = fields.required(key) else { return Value::Invalid };
-        let node = if public { node.public() } else { node };
-        let value = Value::decode(&node, version);
+        let value = Value::decode(&node);
         value.check_set(&node, rule);
         value
     };
-    let token_url = part("tokenURL", true, "'tokenURL' must have 'value' or 'valueFrom' set");
-    let client_id = part("clientID", false, "'clientID' must have 'value' or 'valueFrom' set");
-    let client_secret = part("clientSecret", false, "'clientSecret' must have 'value' or 'valueFrom' set");
-    let scopes = fields.optional("scopes").map(|node| node.public().strings()).unwrap_or_default();
+    let token_url = part("tokenURL", "'tokenURL' must have 'value' or 'valueFrom' set");
+    let client_id = part("clientID", "'clientID' must have 'value' or 'valueFrom' set");
+    let client_secret = part("clientSecret", "'clientSecret' must have 'value' or 'valueFrom' set");
+    let scopes = fields.optional("scopes").map(|node| node.strings()).unwrap_or_default();
     let params = fields.optional("params").map(|node| node.map()).unwrap_or_default();
     fields.finish();
     Some(OAuth2 {

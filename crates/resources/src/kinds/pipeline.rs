@@ -16,20 +16,22 @@ mod trace;
 
 use weir_plan::{Backlog, Input, PipelineId, Processing, ServiceEnrichment, Signal};
 
-use crate::Version;
 use crate::diagnostic::{Diagnostic, Findings, Place};
 use crate::document::{Fields, Node};
 use crate::kinds::object::{self, Metadata};
 use crate::kinds::output::{self, OtlpOutput, tls};
 use crate::kinds::secret::SecretKeyRef;
 use crate::kinds::value::{Resolver, Value};
+use crate::kinds::{KINDS, Role};
 
+pub(crate) use backlog::OVERFLOWS;
 pub use change::LogOutputs;
 use fluent_bit::FluentBit;
+pub(crate) use metric::TEMPORALITIES;
 use removed::Removed;
 
 /// Whether what telemetry itself causes in a service mesh is left out.
-const NOISE_FILTER: &[(&str, bool)] = &[("enabled", true), ("disabled", false)];
+pub(crate) const NOISE_FILTER: [(&str, bool); 2] = [("enabled", true), ("disabled", false)];
 
 /// A checked document.
 pub(crate) struct Pipeline {
@@ -70,22 +72,27 @@ struct Annotations {
 
 impl Pipeline {
     /// Reads a document. Nothing comes back only for one without a valid name, which is reported.
-    pub(crate) fn decode(mut document: Fields<'_>, signal: Signal, version: Version) -> Option<Self> {
+    pub(crate) fn decode(mut document: Fields<'_>, signal: Signal) -> Option<Self> {
         let mut annotations = Annotations { backlog: Backlog::default(), drop_istio_noise: true, oauth2_ca: None };
         let metadata = object::metadata(&mut document, |found| annotations = decode_annotations(found, signal));
         let name = metadata.as_ref().map_or("", |metadata| &metadata.name.value);
         let mut spec = document.required("spec").and_then(|spec| match signal {
-            Signal::Traces => trace::decode(&spec, version),
-            Signal::Metrics => metric::decode(&spec, version),
-            Signal::Logs => log::decode(&spec, version, name),
+            Signal::Traces => trace::decode(&spec),
+            Signal::Metrics => metric::decode(&spec),
+            Signal::Logs => log::decode(&spec, name),
         });
-        document.ignore(&["status"]);
         document.finish();
         if let Some(spec) = &mut spec {
             spec.input.drop_istio_noise = annotations.drop_istio_noise;
         }
         let Annotations { backlog, oauth2_ca, .. } = annotations;
         Some(Self { signal, metadata: metadata?, spec, backlog, oauth2_ca })
+    }
+
+    /// The name of its kind.
+    pub(crate) fn kind(&self) -> &'static str {
+        let kind = KINDS.iter().find(|kind| kind.role == Role::Pipeline(self.signal));
+        kind.map_or("", |kind| kind.name)
     }
 
     pub(crate) fn id(&self) -> PipelineId {
@@ -144,8 +151,8 @@ impl Pipeline {
 
 fn decode_annotations(annotations: &mut Fields<'_>, signal: Signal) -> Annotations {
     let noise_filter = annotations.optional("weir.dev/istio-noise-filter");
-    let drop_istio_noise = noise_filter.and_then(|node| decode_noise_filter(&node.public(), signal));
-    let oauth2_ca = annotations.optional("weir.dev/oauth2-ca").and_then(|node| decode_reference(&node.public()));
+    let drop_istio_noise = noise_filter.and_then(|node| decode_noise_filter(&node, signal));
+    let oauth2_ca = annotations.optional("weir.dev/oauth2-ca").and_then(|node| decode_reference(&node));
     let drop_istio_noise = drop_istio_noise.unwrap_or(true);
     Annotations { backlog: backlog::decode(annotations), drop_istio_noise, oauth2_ca }
 }
@@ -166,7 +173,7 @@ fn decode_reference(node: &Node<'_>) -> Option<SecretKeyRef> {
 }
 
 fn decode_noise_filter(node: &Node<'_>, signal: Signal) -> Option<bool> {
-    let state = node.choice("state of the noise filter", NOISE_FILTER)?;
+    let state = node.choice(&NOISE_FILTER)?;
     if signal == Signal::Metrics {
         let message = "the annotation has no effect on a MetricPipeline: metrics that clients push are never left out";
         node.findings().push(Diagnostic::warning(&node.place(), message));

@@ -55,7 +55,6 @@ impl Secrets {
         for (key, value) in entries(&mut document, "stringData") {
             data.insert(key.to_owned(), value.string().map(|text| text.value.into_bytes()));
         }
-        document.ignore(&["type", "immutable"]);
         let findings = document.node().findings();
         document.finish();
 
@@ -101,7 +100,7 @@ impl Secrets {
 }
 
 fn entries<'a>(document: &mut Fields<'a>, key: &'static str) -> Vec<(&'a str, Node<'a>)> {
-    document.optional(key).map(|node| node.secret().map()).unwrap_or_default()
+    document.optional(key).map(|node| node.map()).unwrap_or_default()
 }
 
 fn decoded(value: &Node<'_>) -> Option<Vec<u8>> {
@@ -118,7 +117,7 @@ fn decoded(value: &Node<'_>) -> Option<Vec<u8>> {
 
 /// Takes `secretKeyRef` from a `valueFrom` node.
 pub(crate) fn secret_key_ref(value_from: &Node<'_>) -> Option<SecretKeyRef> {
-    let mut fields = value_from.clone().public().fields()?;
+    let mut fields = value_from.fields()?;
     let reference = fields.required("secretKeyRef").and_then(|node| {
         let mut fields = node.fields()?;
         let [name, namespace, key] = REFERENCE.map(|field| fields.optional(field).filter(|node| !node.is_empty()));

@@ -15,8 +15,8 @@ use crate::kinds::object::{self, Metadata};
 /// The only one that counts.
 const NAME: &str = "default";
 
-const SERVICE_ENRICHMENTS: &[(&str, ServiceEnrichment)] =
-    &[("otel", ServiceEnrichment::Otel), ("kyma-legacy", ServiceEnrichment::KymaLegacy)];
+pub(crate) const SERVICE_ENRICHMENTS: [(&str, ServiceEnrichment); 2] =
+    [("otel", ServiceEnrichment::Otel), ("kyma-legacy", ServiceEnrichment::KymaLegacy)];
 
 /// A checked document.
 pub(crate) struct Telemetry {
@@ -45,12 +45,9 @@ pub(crate) fn decode(mut document: Fields<'_>) -> Option<Telemetry> {
     let mut service = ServiceEnrichment::KymaLegacy;
     let metadata = object::metadata(&mut document, |annotations| {
         let node = annotations.optional("telemetry.kyma-project.io/service-enrichment");
-        service = node
-            .and_then(|node| node.public().choice("way to enrich services", SERVICE_ENRICHMENTS))
-            .unwrap_or(ServiceEnrichment::KymaLegacy);
+        service = node.and_then(|node| node.choice(&SERVICE_ENRICHMENTS)).unwrap_or(ServiceEnrichment::KymaLegacy);
     });
     let spec = document.optional("spec").and_then(|spec| decode_spec(&spec));
-    document.ignore(&["status"]);
     let findings = document.node().findings();
     document.finish();
 
@@ -82,19 +79,9 @@ fn take_gateway(fields: &mut Fields<'_>) {
     if let Some(node) = gateway.optional("scaling") {
         let message = "is deprecated and has no effect";
         node.findings().push(Diagnostic::warning(&node.place(), message));
-        check_scaling(&node);
+        node.check();
     }
     gateway.finish();
-}
-
-fn check_scaling(node: &Node<'_>) {
-    let Some(mut fields) = node.fields() else { return };
-    fields.optional("type").map(|node| node.choice("type of scaling", &[("Static", ())]));
-    if let Some(mut fields) = fields.optional("static").and_then(|node| node.fields()) {
-        fields.optional("replicas").map(|node| node.positive_integer());
-        fields.finish();
-    }
-    fields.finish();
 }
 
 /// The interval of each input: its own, or that of all, or the default.

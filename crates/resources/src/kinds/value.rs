@@ -4,9 +4,8 @@
 
 use std::time::SystemTime;
 
-use crate::Version;
 use crate::diagnostic::{Diagnostic, Findings, Place};
-use crate::document::{Fields, Located, Node};
+use crate::document::{Fields, Located, Node, Version};
 use crate::kinds::secret::{self, SecretKeyRef, Secrets};
 
 /// A value before its reference is followed.
@@ -32,22 +31,22 @@ pub(crate) struct Resolved {
 
 impl Value {
     /// Reads a mapping with nothing but a value.
-    pub(crate) fn decode(node: &Node<'_>, version: Version) -> Self {
+    pub(crate) fn decode(node: &Node<'_>) -> Self {
         let Some(mut fields) = node.fields() else { return Self::Invalid };
-        let value = Self::take(&mut fields, version);
+        let value = Self::take(&mut fields);
         fields.finish();
         value
     }
 
     /// Takes `value` and `valueFrom` from a mapping that may have more fields.
-    pub(crate) fn take(fields: &mut Fields<'_>, version: Version) -> Self {
+    pub(crate) fn take(fields: &mut Fields<'_>) -> Self {
         let value = fields.optional("value");
         let value_from = fields.optional("valueFrom");
         let inline = value.as_ref().and_then(Node::string);
         let reference = value_from.as_ref().and_then(secret::secret_key_ref);
 
         let empty = inline.as_ref().is_some_and(|text| text.value.is_empty());
-        let tolerated = empty && version == Version::V1Alpha1;
+        let tolerated = empty && fields.node().version() == Version::V1Alpha1;
         if value.is_some() && value_from.is_some() && !tolerated {
             fields.node().findings().push(fields.node().error("Only one of 'value' or 'valueFrom' can be set"));
             return Self::Invalid;

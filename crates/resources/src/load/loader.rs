@@ -7,29 +7,14 @@ use weir_plan::{Enrichment, PipelineId, Plan, Signal};
 
 use super::{Foreign, Loaded, Options, Source};
 use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
+use crate::document::table::{Api, Version};
 use crate::document::{Fields, Located, Node, suggest, yaml};
-use crate::kinds::cluster::{self, Objects};
+use crate::kinds::cluster::Objects;
 use crate::kinds::pipeline::Pipeline;
 use crate::kinds::secret::Secrets;
 use crate::kinds::telemetry::{self, Telemetry};
 use crate::kinds::value::Resolver;
-use crate::kinds::{self, LogOutputs, Version};
-
-/// Kinds of pipelines.
-const PIPELINES: &[(&str, Signal)] =
-    &[("TracePipeline", Signal::Traces), ("MetricPipeline", Signal::Metrics), ("LogPipeline", Signal::Logs)];
-
-fn kind_of(signal: Signal) -> &'static str {
-    PIPELINES.iter().find(|(_, of)| *of == signal).map_or("", |(kind, _)| kind)
-}
-
-const PIPELINE_VERSIONS: &[(&str, Version)] = &[
-    ("telemetry.kyma-project.io/v1beta1", Version::V1Beta1),
-    ("telemetry.kyma-project.io/v1alpha1", Version::V1Alpha1),
-];
-
-const TELEMETRY_VERSIONS: &[(&str, Version)] =
-    &[("operator.kyma-project.io/v1beta1", Version::V1Beta1), ("operator.kyma-project.io/v1alpha1", Version::V1Alpha1)];
+use crate::kinds::{self, KINDS, Kind, LogOutputs, Role};
 
 pub(super) struct Loader<'a> {
     findings: &'a Findings,
@@ -133,31 +118,24 @@ impl<'a> Loader<'a> {
             return;
         }
         self.found = true;
-        if let Some((_, signal)) = PIPELINES.iter().find(|(kind, _)| *kind == name) {
-            if let Some(version) = version(api_version, &name, PIPELINE_VERSIONS) {
-                self.pipeline(fields, *signal, version);
-            }
-            return;
-        }
-        if let Some((_, group)) = cluster::KINDS.iter().find(|(kind, _)| *kind == name) {
-            if is_version(api_version, &name, group) {
-                self.objects.add(&name, node);
-            }
-            return;
-        }
-        match name.as_str() {
-            "Telemetry" if version(api_version, &name, TELEMETRY_VERSIONS).is_some() => self.telemetry(fields),
-            "Secret" if is_version(api_version, &name, "v1") => self.secrets.add(fields),
-            "List" if lists && is_version(api_version, &name, "v1") => self.list(fields),
-            "Telemetry" | "Secret" => {}
-            "List" if lists => {}
-            _ => self.refuse(&kind, &name, lists),
+        let Some(known) = Kind::of(&name).filter(|kind| lists || kind.role != Role::List) else {
+            return self.refuse(&kind, &name, lists);
+        };
+        let Some(api) = api_version.and_then(|node| api(node, known)) else { return };
+        let Some(table) = known.fields else { return self.objects.add(&name, node) };
+        let Some(fields) = node.of(table, api).fields() else { return };
+        match known.role {
+            Role::Pipeline(signal) => self.pipeline(fields, signal),
+            Role::Telemetry => self.telemetry(fields),
+            Role::Secret => self.secrets.add(fields),
+            Role::List => self.list(fields),
+            Role::Cluster => {}
         }
     }
 
-    fn pipeline(&mut self, fields: Fields<'_>, signal: Signal, version: Version) {
+    fn pipeline(&mut self, fields: Fields<'_>, signal: Signal) {
         let mark = self.findings.mark();
-        let Some(pipeline) = Pipeline::decode(fields, signal, version) else { return };
+        let Some(pipeline) = Pipeline::decode(fields, signal) else { return };
         self.findings.attribute(mark, &pipeline.id());
         self.pipelines.push(pipeline);
     }
@@ -176,7 +154,6 @@ impl<'a> Loader<'a> {
 
     fn list(&mut self, mut fields: Fields<'_>) {
         let items = fields.required("items");
-        fields.ignore(&["metadata"]);
         fields.finish();
         for item in items.map(|items| items.list()).unwrap_or_default() {
             self.document(&item, false);
@@ -184,7 +161,8 @@ impl<'a> Loader<'a> {
     }
 
     fn refuse(&self, kind: &Node<'_>, name: &str, lists: bool) {
-        let known = kinds::known(lists);
+        let known =
+            KINDS.iter().filter(|kind| lists || kind.role != Role::List).map(|kind| kind.name).collect::<Vec<_>>();
         let message = format!("{} is not a supported kind", kind.place().shown(name));
         self.findings.push(kind.error(message).value(name).expected(suggest::one_of(&known, name)));
     }
@@ -194,7 +172,7 @@ impl<'a> Loader<'a> {
         let mut seen: HashMap<PipelineId, &Place> = HashMap::new();
         for pipeline in &self.pipelines {
             let id = pipeline.id();
-            let kind = kind_of(id.signal);
+            let kind = pipeline.kind();
             let mark = self.findings.mark();
             let Located { value: name, place } = &pipeline.metadata.name;
             if let Some(namespace) = &pipeline.metadata.namespace {
@@ -247,20 +225,14 @@ impl Skipped {
     }
 }
 
-/// The version a document is written in; reports an unknown one, and a deprecated one as a warning.
-fn version(api_version: Option<&Node<'_>>, kind: &str, versions: &[(&str, Version)]) -> Option<Version> {
-    let node = api_version?;
-    let version = node.choice(&format!("version of {kind}"), versions)?;
+/// The API a document is written for; reports an unknown version, and a deprecated one as a warning.
+fn api(node: &Node<'_>, kind: &Kind) -> Option<Api> {
+    let names: Vec<_> = kind.versions.iter().map(|(name, _)| *name).collect();
+    let (name, version) = *kind.versions.get(node.one_of(&format!("version of {}", kind.name), &names)?)?;
     if version == Version::V1Alpha1 {
-        let group = node.string()?.value;
-        let current = group.replace("v1alpha1", "v1beta1");
-        let diagnostic = Diagnostic::warning(&node.place(), format!("{group} is deprecated")).expected(current);
+        let current = names.first().copied().unwrap_or_default();
+        let diagnostic = Diagnostic::warning(&node.place(), format!("{name} is deprecated")).expected(current);
         node.findings().push(diagnostic);
     }
-    Some(version)
-}
-
-/// Whether a document is of the only version its kind has; reports it when it is not.
-fn is_version(api_version: Option<&Node<'_>>, kind: &str, version: &str) -> bool {
-    api_version.and_then(|node| node.choice(&format!("version of {kind}"), &[(version, ())])).is_some()
+    Some(Api { group: kind.group(), version })
 }

@@ -6,7 +6,7 @@ use weir_resources::{Files, load};
 
 use crate::options;
 
-fn examples() -> PathBuf {
+pub(crate) fn examples() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
 

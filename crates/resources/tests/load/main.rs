@@ -4,6 +4,7 @@ mod convert;
 mod enrichment;
 mod examples;
 mod plan;
+mod reference;
 mod render;
 mod robust;
 mod rules;

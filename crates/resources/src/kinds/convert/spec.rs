@@ -1,93 +1,94 @@
-//! The `spec` of a kind, from one version to the other: fields are renamed and turned around, and what the other
-//! version has no words for is left out.
+//! The `spec` of a kind, from one version to the other: fields are renamed, turned around and left out as the table says
+//! ([`crate::kinds::fields`]). Two rules are about values and stand here: empty ones, and namespaces of container logs.
 
 use serde_json::{Map, Value, json};
-use weir_plan::Selector;
+use weir_plan::{Selector, Signal};
 
-use super::Kind;
-use crate::Version;
-
-type Object = Map<String, Value>;
-
-/// Fields of `output.http.tls`, in the older version and in the newer.
-const HTTP_TLS: [(&str, &str); 2] = [("disabled", "insecure"), ("skipCertificateValidation", "insecureSkipVerify")];
+use crate::document::Version;
+use crate::document::table::{Field, Object, Older, Type};
+use crate::kinds::{Kind, Role};
 
 /// Converts a `spec` to the version `to` from the other one.
-pub(super) fn convert(kind: Kind, mut spec: Value, to: Version) -> Value {
+pub(super) fn convert(kind: &Kind, mut spec: Value, to: Version) -> Value {
+    let of = of_spec(kind);
     match to {
-        Version::V1Beta1 => up(kind, &mut spec),
-        Version::V1Alpha1 => down(kind, &mut spec),
+        Version::V1Beta1 => {
+            spec.get_mut("output").into_iter().for_each(drop_empty_values);
+            walk(of, &mut spec, to);
+            container_logs(kind, &mut spec).into_iter().for_each(selector_up);
+        }
+        Version::V1Alpha1 => {
+            container_logs(kind, &mut spec).into_iter().for_each(selector_down);
+            walk(of, &mut spec, to);
+        }
     }
     spec
 }
 
-/// Takes the compression over from what was kept: the older version has no field for it, so nobody can have edited it.
-pub(super) fn restore_compression(spec: &mut Value, kept: &Value) {
-    let compression = kept.pointer("/output/otlp/compression");
-    if let (Some(compression), Some(otlp)) = (compression, object_at(spec, "/output/otlp")) {
-        otlp.entry("compression").or_insert_with(|| compression.clone());
+/// Takes over from what was kept what the older version has no fields for: nobody can have edited it there.
+pub(super) fn restore_missing(kind: &Kind, spec: &mut Value, kept: &Value) {
+    restore(of_spec(kind), spec, kept);
+}
+
+fn of_spec(kind: &Kind) -> Type {
+    let mut fields = kind.fields.into_iter().flat_map(Object::fields);
+    fields.find(|field| field.name == "spec").map_or(Type::Any, |field| field.of)
+}
+
+/// The input of container logs, in the current version.
+fn container_logs<'a>(kind: &Kind, spec: &'a mut Value) -> Option<&'a mut Map<String, Value>> {
+    let spec = (kind.role == Role::Pipeline(Signal::Logs)).then_some(spec)?;
+    spec.pointer_mut("/input/runtime")?.as_object_mut()
+}
+
+fn walk(of: Type, value: &mut Value, to: Version) {
+    match (of, value) {
+        (Type::Object(object), Value::Object(map)) => {
+            for field in object.fields() {
+                convert_field(field, map, to);
+                let inner = field.key(to).and_then(|key| map.get_mut(key));
+                inner.into_iter().for_each(|inner| walk(field.of, inner, to));
+            }
+        }
+        (Type::List(of), Value::Array(items)) => items.iter_mut().for_each(|item| walk(*of, item, to)),
+        _ => {}
     }
 }
 
-fn up(kind: Kind, spec: &mut Value) {
-    if kind == Kind::Telemetry {
-        return;
-    }
-    if let Some(output) = spec.get_mut("output") {
-        drop_empty_values(output);
-    }
-    if let Some(otlp) = object_at(spec, "/input/otlp").filter(|_| kind != Kind::TracePipeline) {
-        // Given in any case, so that the newer version need not know the default of the older.
-        let disabled = otlp.remove("disabled") == Some(Value::Bool(true));
-        otlp.insert("enabled".to_owned(), (!disabled).into());
-    }
-    if kind != Kind::LogPipeline {
-        return;
-    }
-    if let Some(input) = object_at(spec, "/input") {
-        rename(input, "application", "runtime");
-    }
-    if let Some(runtime) = object_at(spec, "/input/runtime") {
-        selector_up(runtime);
-    }
-    if let Some(tls) = object_at(spec, "/output/http/tls") {
-        HTTP_TLS.into_iter().for_each(|(older, newer)| rename(tls, older, newer));
+fn convert_field(field: &Field, map: &mut Map<String, Value>, to: Version) {
+    match (field.older, to) {
+        (Older::Missing, Version::V1Alpha1) => drop(map.remove(field.name)),
+        (Older::Named(older), Version::V1Beta1) => rename(map, older, field.name),
+        (Older::Named(older), Version::V1Alpha1) => rename(map, field.name, older),
+        (Older::Opposite(older), Version::V1Beta1) => {
+            // Given in any case, so that the newer version need not know the default of the older.
+            let opposite = map.remove(older) == Some(Value::Bool(true));
+            map.insert(field.name.to_owned(), (!opposite).into());
+        }
+        (Older::Opposite(older), Version::V1Alpha1) => {
+            if map.remove(field.name) == Some(Value::Bool(false)) {
+                map.insert(older.to_owned(), true.into());
+            }
+        }
+        (Older::Same | Older::Only, _) | (Older::Missing, Version::V1Beta1) => {}
     }
 }
 
-fn down(kind: Kind, spec: &mut Value) {
-    if kind == Kind::Telemetry {
-        return;
-    }
-    if let Some(otlp) = object_at(spec, "/output/otlp") {
-        otlp.remove("compression");
-    }
-    if let Some(otlp) = object_at(spec, "/input/otlp").filter(|_| kind != Kind::TracePipeline)
-        && otlp.remove("enabled") == Some(Value::Bool(false))
-    {
-        otlp.insert("disabled".to_owned(), true.into());
-    }
-    if kind != Kind::LogPipeline {
-        return;
-    }
-    if let Some(runtime) = object_at(spec, "/input/runtime") {
-        selector_down(runtime);
-    }
-    if let Some(input) = object_at(spec, "/input") {
-        rename(input, "runtime", "application");
-    }
-    if let Some(tls) = object_at(spec, "/output/http/tls") {
-        HTTP_TLS.into_iter().for_each(|(older, newer)| rename(tls, newer, older));
+fn rename(map: &mut Map<String, Value>, from: &str, to: &str) {
+    if let Some(value) = map.remove(from) {
+        map.insert(to.to_owned(), value);
     }
 }
 
-fn object_at<'a>(value: &'a mut Value, pointer: &str) -> Option<&'a mut Object> {
-    value.pointer_mut(pointer)?.as_object_mut()
-}
-
-fn rename(object: &mut Object, from: &str, to: &str) {
-    if let Some(value) = object.remove(from) {
-        object.insert(to.to_owned(), value);
+fn restore(of: Type, value: &mut Value, kept: &Value) {
+    let (Type::Object(object), Value::Object(map)) = (of, value) else { return };
+    for field in object.fields() {
+        let Some(kept) = kept.get(field.name) else { continue };
+        if matches!(field.older, Older::Missing) {
+            map.entry(field.name).or_insert_with(|| kept.clone());
+        } else if let Some(inner) = map.get_mut(field.name) {
+            restore(field.of, inner, kept);
+        }
     }
 }
 
@@ -117,7 +118,7 @@ fn is_open(namespaces: &Value) -> bool {
     names_nothing("include") && names_nothing("exclude")
 }
 
-fn selector_up(runtime: &mut Object) {
+fn selector_up(runtime: &mut Map<String, Value>) {
     let namespaces = runtime.entry("namespaces").or_insert(Value::Null);
     let system = namespaces.get("system") == Some(&Value::Bool(true));
     if let Some(namespaces) = namespaces.as_object_mut() {
@@ -128,7 +129,7 @@ fn selector_up(runtime: &mut Object) {
     }
 }
 
-fn selector_down(runtime: &mut Object) {
+fn selector_down(runtime: &mut Map<String, Value>) {
     let open = runtime.get("namespaces").is_some_and(|namespaces| !namespaces.is_null() && is_open(namespaces));
     if open {
         runtime.insert("namespaces".to_owned(), json!({"system": true}));

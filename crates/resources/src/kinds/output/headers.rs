@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use http::HeaderName;
 use weir_plan::Secret;
 
-use crate::Version;
 use crate::diagnostic::{Diagnostic, Place, quoted};
-use crate::document::{Located, Node};
+use crate::document::{Located, Node, Version};
 use crate::kinds::value::{Resolver, Value};
 
 /// Headers that the transport sets itself; a second value would break requests.
@@ -32,8 +31,8 @@ pub(super) struct Header {
     value: Value,
 }
 
-pub(super) fn decode(node: &Node<'_>, version: Version) -> Vec<Header> {
-    let headers: Vec<Header> = node.list().iter().filter_map(|node| decode_header(node, version)).collect();
+pub(super) fn decode(node: &Node<'_>) -> Vec<Header> {
+    let headers: Vec<Header> = node.list().iter().filter_map(|node| decode_header(node)).collect();
     let mut seen: HashMap<&str, &Place> = HashMap::new();
     for Header { name, .. } in &headers {
         if let Some(first) = seen.insert(&name.value, &name.place) {
@@ -45,12 +44,12 @@ pub(super) fn decode(node: &Node<'_>, version: Version) -> Vec<Header> {
     headers
 }
 
-fn decode_header(node: &Node<'_>, version: Version) -> Option<Header> {
+fn decode_header(node: &Node<'_>) -> Option<Header> {
     let mut fields = node.fields()?;
-    let name = fields.required("name").and_then(|node| decode_name(&node.public()));
+    let name = fields.required("name").and_then(|node| decode_name(&node));
     let prefix = fields.optional("prefix").and_then(|node| node.string());
-    let value = Value::take(&mut fields, version);
-    let rule = match version {
+    let value = Value::take(&mut fields);
+    let rule = match node.version() {
         Version::V1Beta1 => "Header must have 'value' or 'valueFrom' set",
         Version::V1Alpha1 => "failed to resolve value",
     };

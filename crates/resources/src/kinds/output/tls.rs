@@ -4,19 +4,9 @@ use weir_plan::{Identity, Secret};
 
 use super::certificate::{self, Problem};
 use super::endpoint::Scheme;
-use crate::Version;
 use crate::diagnostic::{Diagnostic, Place, Reason};
 use crate::document::Node;
 use crate::kinds::value::{Resolver, Value};
-
-/// How the two switches are called: plain text, and no verification.
-pub(crate) type Names = [&'static str; 2];
-
-/// Their names everywhere.
-pub(crate) const NAMES: Names = ["insecure", "insecureSkipVerify"];
-
-/// Their names in `output.http` of the older version.
-pub(crate) const HTTP_NAMES_V1ALPHA1: Names = ["disabled", "skipCertificateValidation"];
 
 /// `tls` as written.
 #[derive(Default)]
@@ -37,11 +27,11 @@ struct Pem<T> {
 }
 
 impl Tls {
-    pub(crate) fn decode(node: &Node<'_>, [insecure, skip_verify]: Names, version: Version) -> Self {
+    pub(crate) fn decode(node: &Node<'_>) -> Self {
         let Some(mut fields) = node.fields() else { return Self::default() };
-        let insecure = fields.optional(insecure).filter(|node| node.boolean() == Some(true)).map(|node| node.place());
-        let insecure_skip_verify = fields.optional(skip_verify).and_then(|node| node.boolean());
-        let mut value = |key| fields.optional(key).map(|node| Value::decode(&node.secret(), version));
+        let insecure = fields.optional("insecure").filter(|node| node.boolean() == Some(true)).map(|node| node.place());
+        let insecure_skip_verify = fields.optional("insecureSkipVerify").and_then(|node| node.boolean());
+        let mut value = |key| fields.optional(key).map(|node| Value::decode(&node));
         let (ca, cert, key) = (value("ca"), value("cert"), value("key"));
         fields.finish();
 

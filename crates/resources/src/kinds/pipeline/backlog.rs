@@ -20,7 +20,8 @@ const LEAST_AGE: Duration = Duration::from_secs(1);
 /// For ever, in the life of a gateway; sums of times cannot overflow.
 const MOST_AGE: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 
-const OVERFLOWS: &[(&str, Overflow)] = &[("drop_oldest", Overflow::DropOldest), ("refuse", Overflow::Refuse)];
+pub(crate) const OVERFLOWS: [(&str, Overflow); 2] =
+    [("drop_oldest", Overflow::DropOldest), ("refuse", Overflow::Refuse)];
 
 /// Takes the annotations about the backlog. What is wrong has been reported.
 pub(crate) fn decode(annotations: &mut Fields<'_>) -> Backlog {
@@ -29,11 +30,9 @@ pub(crate) fn decode(annotations: &mut Fields<'_>) -> Backlog {
     let max_age = annotations.optional("weir.dev/backlog-max-age");
     let overflow = annotations.optional("weir.dev/backlog-overflow");
     Backlog {
-        max_bytes: max_bytes.and_then(|node| bytes(&node.public())).unwrap_or(default.max_bytes),
-        max_age: max_age.and_then(|node| age(&node.public())).unwrap_or(default.max_age),
-        overflow: overflow
-            .and_then(|node| node.public().choice("policy for overflow", OVERFLOWS))
-            .unwrap_or(default.overflow),
+        max_bytes: max_bytes.and_then(|node| bytes(&node)).unwrap_or(default.max_bytes),
+        max_age: max_age.and_then(|node| age(&node)).unwrap_or(default.max_age),
+        overflow: overflow.and_then(|node| node.choice(&OVERFLOWS)).unwrap_or(default.overflow),
     }
 }
 

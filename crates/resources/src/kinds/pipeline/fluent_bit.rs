@@ -4,10 +4,9 @@
 
 use std::collections::HashSet;
 
-use crate::Version;
 use crate::diagnostic::{Diagnostic, Reason};
-use crate::document::{Located, Node};
-use crate::kinds::output::tls::{self, Tls};
+use crate::document::{Located, Node, Version};
+use crate::kinds::output::tls::Tls;
 use crate::kinds::secret;
 use crate::kinds::value::{Resolved, Resolver, Value};
 
@@ -48,15 +47,15 @@ impl FluentBit {
 
 impl Http {
     /// Reads `output.http`.
-    pub(crate) fn decode(node: &Node<'_>, version: Version) -> Option<Self> {
+    pub(crate) fn decode(node: &Node<'_>) -> Option<Self> {
         let mut fields = node.fields()?;
-        let host = fields.required("host").map_or(Value::Invalid, |node| Value::decode(&node, version));
-        let rule = match version {
+        let host = fields.required("host").map_or(Value::Invalid, |node| Value::decode(&node));
+        let rule = match node.version() {
             Version::V1Beta1 => "'host' must have 'value' or 'valueFrom' set",
             Version::V1Alpha1 => "failed to resolve value",
         };
         host.check_set(node, rule);
-        let mut credential = |key| fields.optional(key).map(|node| Value::decode(&node.secret(), version));
+        let mut credential = |key| fields.optional(key).map(|node| Value::decode(&node));
         let set = |value: Option<Value>| value.filter(|value| !value.is_unset());
         let (user, password) = (set(credential("user")), set(credential("password")));
         if let Some(uri) = fields.optional("uri").and_then(|node| node.string())
@@ -65,15 +64,7 @@ impl Http {
             let message = format!("{} should match '^/.*$'", uri.place.shown(&uri.value));
             node.findings().push(Diagnostic::error(&uri.place, message).value(&uri.value).expected("a path: /..."));
         }
-        for key in ["port", "compress", "format"] {
-            fields.optional(key).map(|node| node.string());
-        }
-        fields.optional("dedot").map(|node| node.boolean());
-        let names = match version {
-            Version::V1Beta1 => tls::NAMES,
-            Version::V1Alpha1 => tls::HTTP_NAMES_V1ALPHA1,
-        };
-        let tls = fields.optional("tls").map(|node| Tls::decode(&node, names, version));
+        let tls = fields.optional("tls").map(|node| Tls::decode(&node));
         fields.finish();
         Some(Self { host, user, password, tls })
     }
@@ -107,7 +98,7 @@ pub(crate) fn take(key: &str, node: &Node<'_>) -> Vec<Value> {
 
 fn check_filter(node: &Node<'_>) {
     let Some(mut fields) = node.fields() else { return };
-    if let Some(custom) = fields.optional("custom").map(|node| node.secret()) {
+    if let Some(custom) = fields.optional("custom") {
         let section = section(&custom);
         let plugin = section.iter().flatten().find(|(key, _)| key == "name").map(|(_, value)| value);
         let forbidden =
@@ -123,9 +114,8 @@ fn check_filter(node: &Node<'_>) {
 
 /// Checks `output.custom`.
 pub(crate) fn check_output(custom: &Node<'_>) {
-    let custom = custom.clone().secret();
-    let section = section(&custom);
-    check_section(&custom, section, "custom output", &["match", "storage.total_limit_size"]);
+    let section = section(custom);
+    check_section(custom, section, "custom output", &["match", "storage.total_limit_size"]);
 }
 
 /// The keys, in lower case, and values of a section; nothing when it was reported.
@@ -163,7 +153,7 @@ fn check_files(node: &Node<'_>) {
     for node in node.list() {
         let Some(mut fields) = node.fields() else { continue };
         let name = fields.required("name").and_then(|node| filled(&node));
-        fields.required("content").and_then(|node| filled(&node.secret()));
+        fields.required("content").and_then(|node| filled(&node));
         fields.finish();
         let Some(Located { value, place }) = name else { continue };
         if !names.insert(value.clone()) {

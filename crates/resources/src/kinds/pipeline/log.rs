@@ -9,9 +9,8 @@ use super::input;
 use super::rules::{self, Rules};
 use super::selector;
 use super::{Output, Spec};
-use crate::Version;
 use crate::diagnostic::{Diagnostic, Place};
-use crate::document::Node;
+use crate::document::{Node, Version};
 use crate::kinds::output::OtlpOutput;
 
 /// A field that only Fluent Bit understands.
@@ -51,11 +50,11 @@ struct Outputs<'a> {
 }
 
 /// Reads `spec` of the pipeline with this name. Nothing when it, or its output, was reported.
-pub(crate) fn decode(spec: &Node<'_>, version: Version, name: &str) -> Option<Spec> {
+pub(crate) fn decode(spec: &Node<'_>, name: &str) -> Option<Spec> {
     let mut fields = spec.fields()?;
     let mut legacy = Vec::new();
     let mut values = Vec::new();
-    let input = fields.optional("input").and_then(|node| decode_input(&node, version, &mut legacy)).unwrap_or_default();
+    let input = fields.optional("input").and_then(|node| decode_input(&node, &mut legacy)).unwrap_or_default();
     for (attribute, rule) in [
         ("filters", "filters are not supported with otlp output"),
         ("files", "files not supported with otlp output"),
@@ -73,15 +72,15 @@ pub(crate) fn decode(spec: &Node<'_>, version: Version, name: &str) -> Option<Sp
     let outputs = outputs?;
     let output = if let Some(otlp) = &outputs.otlp {
         refuse_legacy(&legacy);
-        warn_runtime(spec, &input, version);
-        OtlpOutput::decode(otlp, version).map(|otlp| Output::Otlp(Box::new(otlp)))
+        warn_runtime(spec, &input);
+        OtlpOutput::decode(otlp).map(|otlp| Output::Otlp(Box::new(otlp)))
     } else {
         refuse_without_otlp(&input, &given);
         warn_legacy(&legacy, name);
         if let Some(custom) = &outputs.custom {
             fluent_bit::check_output(custom);
         }
-        let http = outputs.http.and_then(|http| fluent_bit::Http::decode(&http, version));
+        let http = outputs.http.and_then(|http| fluent_bit::Http::decode(&http));
         Some(Output::FluentBit(Box::new(FluentBit { values, http })))
     };
     let input = input.compile();
@@ -110,18 +109,14 @@ fn decode_outputs<'a>(output: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option
     None
 }
 
-fn decode_input<'a>(input: &Node<'a>, version: Version, legacy: &mut Vec<Legacy<'a>>) -> Option<LogInput<'a>> {
+fn decode_input<'a>(input: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option<LogInput<'a>> {
     let mut fields = input.fields()?;
-    let key = match version {
-        Version::V1Beta1 => "runtime",
-        Version::V1Alpha1 => "application",
-    };
-    let runtime = fields.optional(key).map(|node| {
-        let logs = decode_runtime(&node, version, legacy);
+    let runtime = fields.optional("runtime").map(|node| {
+        let logs = decode_runtime(&node, legacy);
         (node, logs)
     });
     let otlp = fields.optional("otlp").map(|node| {
-        let otlp = input::otlp(&node, version);
+        let otlp = input::otlp(&node);
         (node, otlp)
     });
     fields.finish();
@@ -129,16 +124,13 @@ fn decode_input<'a>(input: &Node<'a>, version: Version, legacy: &mut Vec<Legacy<
 }
 
 /// Nothing when the input is turned off.
-fn decode_runtime<'a>(runtime: &Node<'a>, version: Version, legacy: &mut Vec<Legacy<'a>>) -> Option<ContainerLogs> {
+fn decode_runtime<'a>(runtime: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option<ContainerLogs> {
     let Some(mut fields) = runtime.fields() else { return Some(container_logs()) };
     let mut switch = |key| fields.optional(key).and_then(|node| node.boolean()).unwrap_or(true);
     let (enabled, keep_original_body) = (switch("enabled"), switch("keepOriginalBody"));
-    let namespaces = match version {
-        Version::V1Beta1 => selector::take_collected(&mut fields),
-        Version::V1Alpha1 => selector::take_collected_v1alpha1(&mut fields),
-    };
+    let namespaces = selector::take_of_logs(&mut fields);
     let containers = fields.optional("containers").map(|node| selector::containers(&node)).unwrap_or_default();
-    let [labels, annotations] = match version {
+    let [labels, annotations] = match runtime.version() {
         Version::V1Beta1 => [
             ("input.runtime.dropLabels", "input.runtime.dropLabels is not supported with otlp output"),
             ("input.runtime.keepAnnotations", "input.runtime.keepAnnotations is not supported with otlp output"),
@@ -198,14 +190,17 @@ fn warn_legacy(legacy: &[Legacy<'_>], name: &str) {
 }
 
 /// Container logs are wanted unless the document says that they are not.
-fn warn_runtime(spec: &Node<'_>, input: &LogInput<'_>, version: Version) {
-    let name = match version {
+fn warn_runtime(spec: &Node<'_>, input: &LogInput<'_>) {
+    let name = match spec.version() {
         Version::V1Beta1 => "input.runtime",
         Version::V1Alpha1 => "input.application",
     };
     match &input.runtime {
         Some((_, None)) => {}
         Some((node, Some(_))) => node.warn_not_active(&format!("{name}: no container logs are collected")),
-        None => spec.warn_not_active(&format!("{name}, which is on by default: no container logs are collected")),
+        None => {
+            let message = format!("not active yet: {name}, which is on by default: no container logs are collected");
+            spec.findings().push(Diagnostic::warning(&spec.place(), message));
+        }
     }
 }

@@ -11,13 +11,13 @@ use super::rules::{self, Rules};
 use super::runtime_metrics;
 use super::selector;
 use super::{Output, Spec};
-use crate::Version;
 use crate::diagnostic::{Diagnostic, Reason};
 use crate::document::suggest;
 use crate::document::{Fields, Located, Node};
 use crate::kinds::output::OtlpOutput;
 
-const TEMPORALITIES: &[(&str, Temporality)] = &[("preserve", Temporality::Preserve), ("delta", Temporality::Delta)];
+pub(crate) const TEMPORALITIES: [(&str, Temporality); 2] =
+    [("preserve", Temporality::Preserve), ("delta", Temporality::Delta)];
 
 /// Where the names of `additionalMetrics` are told.
 const SEE_LIST: &str = "For the list of valid runtime additional metrics, check documentation: \
@@ -36,12 +36,12 @@ const RESOURCES: [(&str, RuntimeResource); 8] = [
 ];
 
 /// Reads `spec`. Nothing when it, or its output, was reported.
-pub(crate) fn decode(spec: &Node<'_>, version: Version) -> Option<Spec> {
+pub(crate) fn decode(spec: &Node<'_>) -> Option<Spec> {
     let mut fields = spec.fields()?;
-    let input = fields.optional("input").and_then(|input| decode_input(&input, version)).unwrap_or_default();
+    let input = fields.optional("input").and_then(|input| decode_input(&input)).unwrap_or_default();
     let output = fields.required("output").and_then(|output| {
         let mut fields = output.fields()?;
-        let otlp = fields.required("otlp").and_then(|otlp| decode_output(&otlp, version));
+        let otlp = fields.required("otlp").and_then(|otlp| decode_output(&otlp));
         fields.finish();
         Some((otlp?, output.place()))
     });
@@ -52,15 +52,15 @@ pub(crate) fn decode(spec: &Node<'_>, version: Version) -> Option<Spec> {
     Some(Spec { input, processing, output: Output::Otlp(Box::new(output)), output_place, asked_in_vain })
 }
 
-fn decode_output(otlp: &Node<'_>, version: Version) -> Option<(OtlpOutput, Temporality)> {
+fn decode_output(otlp: &Node<'_>) -> Option<(OtlpOutput, Temporality)> {
     let mut fields = otlp.fields()?;
-    let output = OtlpOutput::take(&mut fields, version);
-    let temporality = fields.optional("temporality").and_then(|node| node.choice("temporality", TEMPORALITIES));
+    let output = OtlpOutput::take(&mut fields);
+    let temporality = fields.optional("temporality").and_then(|node| node.choice(&TEMPORALITIES));
     fields.finish();
     Some((output, temporality.unwrap_or_default()))
 }
 
-fn decode_input(input: &Node<'_>, version: Version) -> Option<Input> {
+fn decode_input(input: &Node<'_>) -> Option<Input> {
     let mut fields = input.fields()?;
     let prometheus = fields.optional("prometheus").and_then(|node| {
         pull(&node, "input.prometheus: nothing is scraped", |fields, namespaces, _| {
@@ -78,7 +78,7 @@ fn decode_input(input: &Node<'_>, version: Version) -> Option<Input> {
         .optional("runtime")
         .and_then(|node| pull(&node, "input.runtime: no metrics of nodes and workloads are collected", take_runtime));
     let otlp = match fields.optional("otlp") {
-        Some(node) => input::otlp(&node, version),
+        Some(node) => input::otlp(&node),
         None => Input::default().otlp,
     };
     fields.finish();

@@ -3,7 +3,7 @@
 use weir_plan::Selector;
 
 use crate::diagnostic::Diagnostic;
-use crate::document::{Fields, Located, Node};
+use crate::document::{Fields, Located, Node, Version};
 use crate::kinds::object;
 
 /// Reads a selector of namespaces; empty lists, like none, select all.
@@ -16,9 +16,11 @@ pub(crate) fn take_collected(fields: &mut Fields<'_>) -> Selector {
     fields.optional("namespaces").map_or_else(Selector::without_system, |node| namespaces(&node))
 }
 
-/// Takes the same as the older version has it for container logs: empty lists leave out the system, too, and `system`
-/// asks for it.
-pub(crate) fn take_collected_v1alpha1(fields: &mut Fields<'_>) -> Selector {
+/// Takes those of container logs. In the older version, empty lists leave out the system, too, and `system` asks for it.
+pub(crate) fn take_of_logs(fields: &mut Fields<'_>) -> Selector {
+    if fields.node().version() == Version::V1Beta1 {
+        return take_collected(fields);
+    }
     let Some(node) = fields.optional("namespaces") else { return Selector::without_system() };
     let Some(mut fields) = node.fields() else { return Selector::without_system() };
     let include = take(&mut fields, "include", namespace);

@@ -4,16 +4,15 @@ use weir_plan::{Input, Processing, Signal};
 
 use super::rules::{self, Rules};
 use super::{Output, Spec};
-use crate::Version;
 use crate::document::Node;
 use crate::kinds::output::OtlpOutput;
 
 /// Reads `spec`. Nothing when it, or its output, was reported.
-pub(crate) fn decode(spec: &Node<'_>, version: Version) -> Option<Spec> {
+pub(crate) fn decode(spec: &Node<'_>) -> Option<Spec> {
     let mut fields = spec.fields()?;
     let output = fields.required("output").and_then(|output| {
         let mut fields = output.fields()?;
-        let otlp = fields.required("otlp").and_then(|otlp| OtlpOutput::decode(&otlp, version));
+        let otlp = fields.required("otlp").and_then(|otlp| OtlpOutput::decode(&otlp));
         fields.finish();
         Some((otlp?, output.place()))
     });

@@ -1,0 +1,303 @@
+//! Fields of pipelines.
+
+use super::output::{HTTP, OTLP, OTLP_FIELDS, VALUE_FROM};
+use super::{API_VERSION, KIND, LABELS, NAME, SERVER, STATUS, STRING};
+use super::{annotations, metadata, namespace, plain};
+use crate::document::table::Type::{Boolean, List, OneOf, Text};
+use crate::document::table::{Field, Object, Older, Type, names};
+use crate::kinds::pipeline::{NOISE_FILTER, OVERFLOWS, TEMPORALITIES};
+
+pub(crate) const TRACE_PIPELINE: Object =
+    plain(&[&[API_VERSION, KIND, metadata(&METADATA), spec(&TRACE_SPEC), STATUS]]);
+pub(crate) const METRIC_PIPELINE: Object =
+    plain(&[&[API_VERSION, KIND, metadata(&METADATA), spec(&METRIC_SPEC), STATUS]]);
+pub(crate) const LOG_PIPELINE: Object = plain(&[&[API_VERSION, KIND, metadata(&METADATA), spec(&LOG_SPEC), STATUS]]);
+
+const METADATA: Object = plain(&[
+    &[NAME, namespace("Without effect, with a warning: pipelines have none."), LABELS, annotations(&ANNOTATIONS)],
+    SERVER,
+]);
+
+const fn spec(object: &'static Object) -> Field {
+    Field::new("spec", Type::Object(object), "").required()
+}
+
+const fn switch(name: &'static str, default: &'static str, about: &'static str) -> Field {
+    Field::new(name, Boolean, about).default(default)
+}
+
+pub(super) const ANNOTATIONS: Object = Object {
+    name: "[annotations](#annotations)",
+    fields: &[&[
+        Field::new(
+            "weir.dev/istio-noise-filter",
+            OneOf("state of the noise filter", &names(&NOISE_FILTER)),
+            "Whether what telemetry itself causes in a service mesh is [left out](#noise-of-a-service-mesh).",
+        )
+        .default("`enabled`")
+        .public(),
+        Field::new(
+            "weir.dev/oauth2-ca",
+            Text("`NAMESPACE/NAME/KEY`"),
+            "A key of a Secret with the PEM certificates that the server of `tokenURL` is verified against. They are \
+             checked like [`tls.ca`](#tls).",
+        )
+        .default("the system's roots")
+        .public(),
+        Field::new(
+            "weir.dev/backlog-max-bytes",
+            Text("[size](#sizes-and-durations), `1Mi` to `1Ei`"),
+            "Most payload bytes that may wait for this backend. What waits for several backends lies on the disk once and \
+             counts for each of them.",
+        )
+        .default("`10Gi`")
+        .public(),
+        Field::new(
+            "weir.dev/backlog-max-age",
+            Text("[duration](#sizes-and-durations), `1s` to `3650d`"),
+            "What has waited longer is dropped and counted.",
+        )
+        .default("`24h`")
+        .public(),
+        Field::new(
+            "weir.dev/backlog-overflow",
+            OneOf("policy for overflow", &names(&OVERFLOWS)),
+            "What happens at the limit in bytes. `drop_oldest`: the oldest data of this pipeline makes room and is counted \
+             as dropped, unless this pipeline makes progress and all others are behind, too \
+             ([when](gateway.md#when-a-client-gets-ok)). `refuse`: nothing is dropped, and clients are asked to send again \
+             later, which all pipelines notice; an empty backlog takes any request.",
+        )
+        .default("`drop_oldest`")
+        .public(),
+    ]],
+};
+
+const TRACE_SPEC: Object = plain(&[&[Field::new("output", Type::Object(&TRACE_OUTPUT), "").required()], RULES]);
+const TRACE_OUTPUT: Object = plain(&[&[Field::new("otlp", Type::Object(&OTLP), "The backend.").required()]]);
+
+const METRIC_SPEC: Object = plain(&[
+    &[
+        Field::new("input", Type::Object(&METRIC_INPUT), ""),
+        Field::new("output", Type::Object(&METRIC_OUTPUT), "").required(),
+    ],
+    RULES,
+]);
+const METRIC_OUTPUT: Object =
+    plain(&[&[Field::new("otlp", Type::Object(&OTLP_OF_METRICS), "The backend.").required()]]);
+/// Of a MetricPipeline.
+pub(super) const OTLP_OF_METRICS: Object = Object {
+    name: OTLP.name,
+    fields: &[
+        OTLP_FIELDS,
+        &[Field::new(
+            "temporality",
+            OneOf("temporality", &names(&TEMPORALITIES)),
+            "Only in a MetricPipeline: `delta` turns cumulative sums and histograms into deltas.",
+        )
+        .default("`preserve`")],
+    ],
+};
+
+const RULES: &[Field] = &[
+    Field::new(
+        "transform",
+        List(&Type::Object(&TRANSFORM)),
+        "Changes what passes. In a LogPipeline only with `output.otlp`.",
+    ),
+    Field::new(
+        "filter",
+        List(&Type::Object(&FILTER)),
+        "Drops some of what passes. In a LogPipeline only with `output.otlp`.",
+    ),
+];
+pub(super) const TRANSFORM: Object = Object {
+    name: "[transform](#transform-and-filter)",
+    fields: &[&[
+        Field::new(
+            "conditions",
+            List(&Text("OTTL condition")),
+            "For which items the statements run: one of them holds.",
+        )
+        .default("always"),
+        Field::new("statements", List(&Text("OTTL statement")), "Run in this order."),
+    ]],
+};
+pub(super) const FILTER: Object = Object {
+    name: "[filter](#transform-and-filter)",
+    fields: &[&[Field::new(
+        "conditions",
+        List(&Text("OTTL condition")),
+        "An item for which one of them holds is dropped.",
+    )]],
+};
+
+const OTLP_INPUT_FIELD: Field = Field::new(
+    "otlp",
+    Type::Object(&OTLP_INPUT),
+    "Which of the telemetry that clients push. A TracePipeline takes all of it, a LogPipeline can say it only with `output.otlp`.",
+)
+.default("everything");
+pub(super) const OTLP_INPUT: Object = Object {
+    name: "[OTLP input](#specinputotlp)",
+    fields: &[&[
+        switch(
+            "enabled",
+            "`true`",
+            "`false` takes nothing that is pushed. If that is so in all pipelines of a signal, clients that send it [are \
+             refused](gateway.md#limits-and-what-exceeding-them-is-answered); the Kyma Telemetry module accepts what they \
+             send and drops it.",
+        )
+        .older(Older::Opposite("disabled")),
+        Field::new("namespaces", Type::Object(&NAMESPACES), "Telemetry of these, by `k8s.namespace.name`.").default("all"),
+    ]],
+};
+
+/// Who selects namespaces.
+pub(super) const NAMESPACES: Object = Object { name: "[namespaces](#namespaces)", fields: &[NAMESPACE_FIELDS] };
+const NAMESPACE_FIELDS: &[Field] = &[
+    Field::new("include", List(&Text("namespace")), "Only these."),
+    Field::new("exclude", List(&Text("namespace")), "All but these. Not beside `include`."),
+];
+
+const METRIC_INPUT: Object = plain(&[&[
+    Field::new("prometheus", Type::Object(&PROMETHEUS), "Scrapes annotated pods and services.")
+        .default("off")
+        .inactive(),
+    Field::new("istio", Type::Object(&ISTIO), "Scrapes Istio's proxies.").default("off").inactive(),
+    Field::new("runtime", Type::Object(&RUNTIME_METRICS), "Collects metrics of nodes and workloads.")
+        .default("off")
+        .inactive(),
+    OTLP_INPUT_FIELD,
+]]);
+const METRICS_ARE_PULLED: &str = "[input](#inputs-of-a-metricpipeline)";
+const PULLED: &[Field] = &[
+    switch("enabled", "`false`", "Whether it is on."),
+    Field::new("namespaces", Type::Object(&NAMESPACES), "From where.").default("all but the system's"),
+];
+const DIAGNOSTIC_METRICS: Field = Field::new("diagnosticMetrics", Type::Object(&DIAGNOSTIC), "");
+const DIAGNOSTIC: Object = plain(&[&[switch("enabled", "`false`", "Metrics about the scrape itself.")]]);
+pub(super) const PROMETHEUS: Object = Object { name: METRICS_ARE_PULLED, fields: &[PULLED, &[DIAGNOSTIC_METRICS]] };
+pub(super) const ISTIO: Object = Object {
+    name: METRICS_ARE_PULLED,
+    fields: &[PULLED, &[DIAGNOSTIC_METRICS, Field::new("envoyMetrics", Type::Object(&ENVOY), "")]],
+};
+const ENVOY: Object = plain(&[&[switch("enabled", "`false`", "Metrics whose names start with `envoy_`.")]]);
+pub(super) const RUNTIME_METRICS: Object = Object {
+    name: METRICS_ARE_PULLED,
+    fields: &[
+        PULLED,
+        &[
+            Field::new("resources", Type::Object(&RESOURCES), ""),
+            Field::new(
+                "additionalMetrics",
+                List(&Text("[metric name](#metrics-of-the-runtime-input)")),
+                "More metrics, by name. Checked when `runtime` is enabled.",
+            ),
+        ],
+    ],
+};
+const RESOURCES: Object = plain(&[&[
+    Field::new("pod", Type::Object(&RESOURCE), ""),
+    Field::new("container", Type::Object(&RESOURCE), ""),
+    Field::new("node", Type::Object(&RESOURCE), ""),
+    Field::new("volume", Type::Object(&RESOURCE), ""),
+    Field::new("daemonset", Type::Object(&RESOURCE), ""),
+    Field::new("deployment", Type::Object(&RESOURCE), ""),
+    Field::new("statefulset", Type::Object(&RESOURCE), ""),
+    Field::new("job", Type::Object(&RESOURCE), ""),
+]]);
+const RESOURCE: Object = plain(&[&[switch("enabled", "`true`", "Whether it is reported on.")]]);
+
+const LOG_SPEC: Object = plain(&[
+    &[
+        Field::new("input", Type::Object(&LOG_INPUT), ""),
+        Field::new(
+            "filters",
+            List(&Type::Object(&FLUENT_BIT_FILTER)),
+            "Filter sections. Only without `output.otlp`. Deprecated.",
+        )
+        .inactive(),
+        Field::new(
+            "files",
+            List(&Type::Object(&FILE)),
+            "Files for filters and outputs. Only without `output.otlp`. Deprecated.",
+        )
+        .inactive(),
+        Field::new(
+            "variables",
+            List(&Type::Object(&VARIABLE)),
+            "Variables from Secrets. Only without `output.otlp`. Deprecated.",
+        )
+        .inactive(),
+        Field::new("output", Type::Object(&LOG_OUTPUT), "").required(),
+    ],
+    RULES,
+]);
+/// Of the outputs of a LogPipeline.
+const ONE_OF_THREE: &str = "exactly one of the three";
+
+const LOG_OUTPUT: Object = plain(&[&[
+    Field::new(
+        "custom",
+        STRING,
+        "An output section with a `name`, without `match` and `storage.total_limit_size`. Deprecated.",
+    )
+    .default(ONE_OF_THREE)
+    .inactive()
+    .secret(),
+    Field::new("http", Type::Object(&HTTP), "A server. Deprecated.").default(ONE_OF_THREE).inactive(),
+    Field::new("otlp", Type::Object(&OTLP), "The backend.").default(ONE_OF_THREE),
+]]);
+const FLUENT_BIT_FILTER: Object = Object {
+    name: "[filter section](#fluent-bit)",
+    fields: &[&[Field::new(
+        "custom",
+        STRING,
+        "A section with a `name` that is neither `kubernetes` nor `rewrite_tag`, without `match`.",
+    )
+    .secret()]],
+};
+const FILE: Object = Object {
+    name: "[file](#fluent-bit)",
+    fields: &[&[
+        Field::new("name", STRING, "Unique.").required(),
+        Field::new("content", STRING, "What is in it.").required().secret(),
+    ]],
+};
+const VARIABLE: Object = Object {
+    name: "[variable](#fluent-bit)",
+    fields: &[&[
+        Field::new("name", STRING, "Its name.").required(),
+        Field::new("valueFrom", Type::Object(&VALUE_FROM), "Where its value is kept.").required(),
+    ]],
+};
+
+const LOG_INPUT: Object = plain(&[&[
+    Field::new("runtime", Type::Object(&CONTAINER_LOGS), "Collects what containers print.")
+        .default("on")
+        .older(Older::Named("application"))
+        .inactive(),
+    OTLP_INPUT_FIELD,
+]]);
+pub(super) const CONTAINER_LOGS: Object = Object {
+    name: "[input](#inputs-of-a-logpipeline)",
+    fields: &[&[
+        switch("enabled", "`true`", "Whether it is on."),
+        Field::new("namespaces", Type::Object(&NAMESPACES_OF_LOGS), "From where.").default("all but the system's"),
+        Field::new("containers", Type::Object(&CONTAINERS), ""),
+        switch("keepOriginalBody", "`true`", "Whether a line that is JSON is kept beside what is read from it."),
+        switch("dropLabels", "`false`", "Only without `output.otlp`. Deprecated."),
+        switch("keepAnnotations", "`false`", "Only without `output.otlp`. Deprecated."),
+    ]],
+};
+const NAMESPACES_OF_LOGS: Object = Object {
+    name: NAMESPACES.name,
+    fields: &[
+        NAMESPACE_FIELDS,
+        &[Field::new("system", Boolean, "All namespaces, those of the system included.").older(Older::Only)],
+    ],
+};
+const CONTAINERS: Object = plain(&[&[
+    Field::new("include", List(&Text("name")), "Only these containers."),
+    Field::new("exclude", List(&Text("name")), "All but these. Not beside `include`."),
+]]);
