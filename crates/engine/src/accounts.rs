@@ -44,7 +44,7 @@ impl Accounts {
         let too_many = gone.len().checked_sub(MOST_KEPT + 1).map(|index| gone[index]);
         let is_old = |at| time.is_some_and(|time| at < time) || too_many.is_some_and(|time| at <= time);
         let is_empty = |account: &Account| {
-            let books = account.books.snapshot();
+            let books = account.books.figures();
             books.pending == 0 && books.waiting == 0 && account.backlog().entries == 0
         };
         self.lock().retain(|account| !(account.orphaned_at().is_some_and(is_old) && is_empty(account)));

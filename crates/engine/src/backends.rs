@@ -36,7 +36,7 @@ pub(crate) fn render(intake: &Intake, budget: &Budget) -> Option<Bytes> {
         code: &standing.code,
         message: &standing.message,
         seconds: standing.since.elapsed().as_secs(),
-        pending_items: pipeline.account.books.snapshot().pending,
+        pending_items: pipeline.account.books.figures().pending,
         pending_bytes: pipeline.pending_bytes(),
     });
     let mut document = Text::new(budget)?;

@@ -83,7 +83,7 @@ impl DropReason {
 
 /// A consistent copy of the books. All figures are items since the start, except `waiting` and `pending`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct BookFigures {
     /// Taken over: the client was, or is about to be, told OK.
     pub accepted: u64,
     /// Accepted by an earlier process and found in the journal at the start.
@@ -106,7 +106,7 @@ pub struct Snapshot {
     pub mismatches: u64,
 }
 
-impl Snapshot {
+impl BookFigures {
     /// Whether the equation of P4 holds and no entry was amiss.
     pub fn balanced(&self) -> bool {
         self.mismatches == 0 && self.adds_up()
@@ -127,7 +127,7 @@ impl Snapshot {
 /// The books of one pipeline.
 #[derive(Debug)]
 pub(crate) struct Books {
-    ledger: Mutex<Snapshot>,
+    ledger: Mutex<BookFigures>,
     losses: Losses,
 }
 
@@ -223,7 +223,7 @@ impl Books {
     }
 
     /// A consistent copy; checks the equation and logs when it does not hold.
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn figures(&self) -> BookFigures {
         let mut ledger = self.lock();
         if !ledger.adds_up() {
             ledger.mismatch("accepted and recovered are not the sum of their parts");
@@ -232,18 +232,18 @@ impl Books {
     }
 
     /// The end of some items, in the books and, if they are lost, in the log.
-    fn enter(&self, mut ledger: MutexGuard<'_, Snapshot>, items: u64, fate: &Fate) {
+    fn enter(&self, mut ledger: MutexGuard<'_, BookFigures>, items: u64, fate: &Fate) {
         ledger.enter(items, fate);
         drop(ledger);
         self.losses.note(items, fate);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Snapshot> {
+    fn lock(&self) -> MutexGuard<'_, BookFigures> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Snapshot {
+impl BookFigures {
     fn leave_waiting(&mut self, items: u64) {
         match self.waiting.checked_sub(items) {
             Some(rest) => self.waiting = rest,
@@ -297,11 +297,11 @@ mod tests {
         books.recover(7);
         books.recover_damaged(2);
         books.finish_held(7, &Fate::Dropped(DropReason::BacklogAge));
-        let snapshot = books.snapshot();
-        assert!(snapshot.balanced(), "{snapshot:?}");
-        assert_eq!((snapshot.accepted, snapshot.delivered, snapshot.pending), (100, 57, 20));
-        assert_eq!((snapshot.waiting, snapshot.withdrawn), (0, 10));
-        assert_eq!(snapshot.rejected["partial_success"], 3);
+        let figures = books.figures();
+        assert!(figures.balanced(), "{figures:?}");
+        assert_eq!((figures.accepted, figures.delivered, figures.pending), (100, 57, 20));
+        assert_eq!((figures.waiting, figures.withdrawn), (0, 10));
+        assert_eq!(figures.rejected["partial_success"], 3);
     }
 
     #[test]
@@ -309,6 +309,6 @@ mod tests {
         let books = Books::new(&PipelineId::new(Signal::Traces, "shop"));
         books.arrive(1);
         books.hold(2);
-        assert!(!books.snapshot().balanced());
+        assert!(!books.figures().balanced());
     }
 }

@@ -20,7 +20,7 @@ use weir_enrich::{Enricher, PodList};
 use weir_otlp::Part;
 use weir_plan::{PipelineId, Signal};
 
-use crate::books::Snapshot;
+use crate::books::BookFigures;
 use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse, Shortage};
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
@@ -193,10 +193,10 @@ impl Intake {
     }
 
     /// The books of every pipeline.
-    pub(crate) fn books(&self) -> Vec<(PipelineId, Snapshot)> {
+    pub(crate) fn books(&self) -> Vec<(PipelineId, BookFigures)> {
         self.pipelines()
             .iter()
-            .map(|pipeline| (pipeline.account.id.clone(), pipeline.account.books.snapshot()))
+            .map(|pipeline| (pipeline.account.id.clone(), pipeline.account.books.figures()))
             .collect()
     }
 

@@ -58,7 +58,7 @@ use tokio::time::Instant;
 use weir_enrich::Pods;
 use weir_plan::{PipelineId, Plan, Secret};
 
-pub use books::Snapshot;
+pub use books::BookFigures;
 pub use export::SetupError;
 pub use pipelines::Changes;
 pub use preview::{Preview, RuleReport, Step, preview};
@@ -150,7 +150,7 @@ pub struct Addresses {
 #[derive(Debug)]
 pub struct Stopped {
     /// The final books of every pipeline.
-    pub books: Vec<(PipelineId, Snapshot)>,
+    pub books: Vec<(PipelineId, BookFigures)>,
     /// Whether everything under way was finished, or given its time.
     pub in_order: bool,
 }
@@ -310,7 +310,7 @@ impl Engine {
     }
 
     /// The books of every pipeline, by exporter id.
-    pub fn books(&self) -> Vec<(PipelineId, Snapshot)> {
+    pub fn books(&self) -> Vec<(PipelineId, BookFigures)> {
         self.intake.books()
     }
 

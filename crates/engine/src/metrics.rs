@@ -18,7 +18,7 @@ use weir_plan::Signal;
 
 use crate::account::Account;
 use crate::accounts::Accounts;
-use crate::books::Snapshot;
+use crate::books::BookFigures;
 use crate::budget::{Budget, Text};
 use crate::histogram::Histogram;
 use crate::intake::Intake;
@@ -56,17 +56,17 @@ const PENDING_BYTES: &str =
 type Labels = Vec<(&'static str, String)>;
 
 /// A pipeline and a copy of its books.
-type Row<'a> = (&'a Pipeline, Snapshot);
+type Row<'a> = (&'a Pipeline, BookFigures);
 
 /// The labels of a pipeline that there is or was, and a copy of its books.
-type Books = (Labels, Snapshot);
+type Books = (Labels, BookFigures);
 
 impl Collector for Metrics {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut writer = Writer { encoder };
         let pipelines = self.intake.pipelines();
         let rows: Vec<Row<'_>> =
-            pipelines.iter().map(|pipeline| (&**pipeline, pipeline.account.books.snapshot())).collect();
+            pipelines.iter().map(|pipeline| (&**pipeline, pipeline.account.books.figures())).collect();
         self.receivers(&mut writer)?;
         exporters(&mut writer, &rows)?;
         let books = self.books(&rows);
@@ -88,7 +88,7 @@ impl Metrics {
         let running = rows.iter().map(|(pipeline, books)| (pipeline_labels(pipeline), books.clone()));
         let is_gone = |account: &Arc<Account>| !rows.iter().any(|(pipeline, _)| pipeline.account.id == account.id);
         let gone = self.accounts.orphans().into_iter().filter(is_gone);
-        running.chain(gone.map(|account| (account_labels(&account), account.books.snapshot()))).collect()
+        running.chain(gone.map(|account| (account_labels(&account), account.books.figures()))).collect()
     }
 
     fn receivers(&self, writer: &mut Writer<'_>) -> fmt::Result {
@@ -201,7 +201,7 @@ impl Metrics {
 fn exporters(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
     for signal in Signal::ALL {
         let items = items(signal);
-        let of = |read: fn(&Snapshot) -> u64| {
+        let of = |read: fn(&BookFigures) -> u64| {
             let rows = rows.iter().filter(|(pipeline, _)| pipeline.signal() == signal);
             rows.map(|(pipeline, books)| (exporter_labels(pipeline), read(books))).collect::<Vec<_>>()
         };
@@ -224,7 +224,7 @@ fn exporters(writer: &mut Writer<'_>, rows: &[Row<'_>]) -> fmt::Result {
 
 /// The books of P4. `accepted + recovered = delivered + filtered + dropped + rejected + pending` within one scrape.
 fn books(writer: &mut Writer<'_>, rows: &[Books]) -> fmt::Result {
-    let of = |read: fn(&Snapshot) -> u64| rows.iter().map(move |(labels, books)| (labels.clone(), read(books)));
+    let of = |read: fn(&BookFigures) -> u64| rows.iter().map(move |(labels, books)| (labels.clone(), read(books)));
     writer.counters("weir_pipeline_accepted_items", "Items taken over from clients", of(|books| books.accepted))?;
     writer.counters("weir_pipeline_delivered_items", "Items the backend took", of(|books| books.delivered))?;
     let filtered = rows.iter().flat_map(|(labels, books)| {
@@ -245,7 +245,7 @@ fn books(writer: &mut Writer<'_>, rows: &[Books]) -> fmt::Result {
         of(|books| books.withdrawn),
     )?;
     let gauge =
-        |read: fn(&Snapshot) -> u64| rows.iter().map(move |(labels, books)| (labels.clone(), read(books) as f64));
+        |read: fn(&BookFigures) -> u64| rows.iter().map(move |(labels, books)| (labels.clone(), read(books) as f64));
     writer.gauges("weir_pipeline_pending_items", "Items accepted and not finished", gauge(|books| books.pending))?;
     writer.gauges(
         "weir_pipeline_waiting_items",

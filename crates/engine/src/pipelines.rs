@@ -20,7 +20,7 @@ use weir_plan::{PipelineId, Plan, Protocol};
 
 use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
-use crate::books::Snapshot;
+use crate::books::BookFigures;
 use crate::budget::Budget;
 use crate::export::{Backend, Exporter, Room, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
@@ -367,8 +367,8 @@ fn say_left(account: &Account) {
     if account.orphaned_at().is_none() {
         return;
     }
-    let (pipeline, Snapshot { accepted, delivered, dropped, rejected, pending, .. }) =
-        (&account.id, account.books.snapshot());
+    let (pipeline, BookFigures { accepted, delivered, dropped, rejected, pending, .. }) =
+        (&account.id, account.books.figures());
     account.books.losses().say_all();
     let (dropped, rejected): (u64, u64) = (dropped.values().sum(), rejected.values().sum());
     tracing::info!(%pipeline, accepted, delivered, dropped, rejected, pending, "pipeline removed");

@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use weir_engine::settings::Admin;
-use weir_engine::{Addresses, Changes, Engine, Entrance, Settings, Snapshot, settings};
+use weir_engine::{Addresses, BookFigures, Changes, Engine, Entrance, Settings, settings};
 use weir_enrich::{PodList, Pods};
 use weir_plan::PipelineId;
 use weir_resources::{Loaded, LogOutputs, Report};
@@ -284,11 +284,11 @@ impl<T: Send + 'static> Reading<T> {
     }
 }
 
-fn report((pipeline, books): &(PipelineId, Snapshot)) {
+fn report((pipeline, books): &(PipelineId, BookFigures)) {
     let dropped: u64 = books.dropped.values().sum();
     let rejected: u64 = books.rejected.values().sum();
     let filtered: u64 = books.filtered.values().sum();
-    let Snapshot { accepted, recovered, delivered, pending, .. } = books;
+    let BookFigures { accepted, recovered, delivered, pending, .. } = books;
     let balanced = books.balanced();
     tracing::info!(%pipeline, accepted, recovered, delivered, filtered, dropped, rejected, pending, balanced, "stopped");
 }

@@ -35,7 +35,7 @@ fn backlogs(writer: &mut Writer<'_>, store: &Store, rows: &[Row<'_>]) -> fmt::Re
     writer.gauges("weir_journal_orphaned_items", help, orphaned)?;
     let dropped = orphans
         .iter()
-        .map(|orphan| (vec![("queue", orphan.id.to_string())], orphan.books.snapshot().dropped.values().sum::<u64>()));
+        .map(|orphan| (vec![("queue", orphan.id.to_string())], orphan.books.figures().dropped.values().sum::<u64>()));
     writer.counters("weir_journal_orphaned_dropped_items", "Of these, items that were given up", dropped)
 }
 

@@ -51,7 +51,7 @@ fn delivery_answers_the_ticket_and_hold_keeps_the_bytes() {
     assert_eq!(account.share.held(), 4 + OVERHEAD_BYTES);
     second.finish(&Fate::Dropped(DropReason::MemoryFull));
     assert_eq!(account.share.held(), 0);
-    assert!(account.books.snapshot().balanced());
+    assert!(account.books.figures().balanced());
 }
 
 #[test]
@@ -67,15 +67,15 @@ fn split_keeps_phase_books_and_share() {
     for part in smaller.iter().chain(&parts[1..]) {
         part.finish(&Fate::Delivered);
     }
-    let snapshot = account.books.snapshot();
-    assert!(snapshot.balanced() && snapshot.delivered == 6 && account.share.held() == 0, "{snapshot:?}");
+    let figures = account.books.figures();
+    assert!(figures.balanced() && figures.delivered == 6 && account.share.held() == 0, "{figures:?}");
 }
 
 #[test]
 fn a_forgotten_obligation_is_a_mismatch() {
     let (ticket, account) = in_memory();
     drop(Obligation::new(Bytes::new(), 1, &ticket, &account));
-    assert_eq!(account.books.snapshot().mismatches, 1);
+    assert_eq!(account.books.figures().mismatches, 1);
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn withdrawn_data_that_arrives_all_the_same_is_accounted() {
     piece.withdraw();
     assert!(!piece.is_owed());
     piece.finish(&Fate::Delivered);
-    let snapshot = account.books.snapshot();
-    assert!(snapshot.balanced() && snapshot.delivered == 3 && snapshot.withdrawn == 3);
+    let figures = account.books.figures();
+    assert!(figures.balanced() && figures.delivered == 3 && figures.withdrawn == 3);
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn what_nobody_is_sending_belongs_to_the_queue_once_it_is_on_disk() {
     assert_eq!(chunk.entries.len(), 1);
     let again = Obligation::stored(chunk.entries[0].0, &account);
     again.finish(&Fate::Delivered);
-    let snapshot = account.books.snapshot();
-    assert!(snapshot.balanced() && snapshot.delivered == 3 && snapshot.pending == 0, "{snapshot:?}");
+    let figures = account.books.figures();
+    assert!(figures.balanced() && figures.delivered == 3 && figures.pending == 0, "{figures:?}");
     assert_eq!(account.backlog().entries, 0);
 }
 
@@ -125,7 +125,7 @@ fn what_is_on_the_wire_stays_one_debt_while_it_is_written() {
     let queue = account.queue.as_ref().unwrap();
     assert!(queue.journal.take(queue.id, 1000, &mut |_| true).unwrap().entries.is_empty(), "nobody else sends it");
     piece.finish(&Fate::Delivered);
-    assert!(account.backlog().entries == 0 && account.books.snapshot().balanced());
+    assert!(account.backlog().entries == 0 && account.books.figures().balanced());
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn what_arrives_while_it_is_written_is_owed_no_more() {
     let entry = append(&mut writer, &account, &deposits[0].body, 3);
     piece.secure(entry);
     assert_eq!(account.backlog().entries, 0);
-    assert!(ticket.is_secured() && account.books.snapshot().balanced());
+    assert!(ticket.is_secured() && account.books.figures().balanced());
 }
 
 #[test]
@@ -152,10 +152,10 @@ fn an_entry_is_done_when_its_last_part_is() {
     let quarters = parts[1].split([(bytes("d"), 1), (bytes("ef"), 2)]);
     parts[0].finish(&Fate::Delivered);
     quarters[0].finish(&Fate::Rejected { code: "400".into(), cause: String::new() });
-    assert_eq!((account.backlog().entries, account.backlog().items, account.books.snapshot().pending), (1, 2, 2));
+    assert_eq!((account.backlog().entries, account.backlog().items, account.books.figures().pending), (1, 2, 2));
     quarters[1].finish(&Fate::Delivered);
-    let snapshot = account.books.snapshot();
-    assert!(snapshot.balanced() && snapshot.delivered == 5 && snapshot.pending == 0, "{snapshot:?}");
+    let figures = account.books.figures();
+    assert!(figures.balanced() && figures.delivered == 5 && figures.pending == 0, "{figures:?}");
     assert_eq!(account.backlog().entries, 0);
 }
 
@@ -172,9 +172,9 @@ fn an_entry_that_is_given_up_counts_for_the_parts_that_are_left() {
     assert!(!quarters[0].finish(&Fate::Delivered), "one was under way");
     drop((parts, quarters));
     assert!(account.take_leftovers().is_empty(), "nor takes them over");
-    let snapshot = account.books.snapshot();
-    assert!(snapshot.balanced() && snapshot.delivered == 3 && snapshot.pending == 0, "{snapshot:?}");
-    assert_eq!((snapshot.dropped["backlog_full"], account.backlog().entries), (3, 0));
+    let figures = account.books.figures();
+    assert!(figures.balanced() && figures.delivered == 3 && figures.pending == 0, "{figures:?}");
+    assert_eq!((figures.dropped["backlog_full"], account.backlog().entries), (3, 0));
 }
 
 #[test]
@@ -186,8 +186,8 @@ fn what_was_given_up_is_in_the_books_once() {
     assert_eq!(account.evict_backlog(0, 0, DropReason::BacklogFull), 6);
     assert!(!piece.is_owed() && piece.split([(bytes("abc"), 3), (bytes("def"), 3)]).is_empty());
     piece.finish(&Fate::Delivered);
-    let snapshot = account.books.snapshot();
-    assert!(snapshot.balanced() && snapshot.dropped["backlog_full"] == 6, "{snapshot:?}");
+    let figures = account.books.figures();
+    assert!(figures.balanced() && figures.dropped["backlog_full"] == 6, "{figures:?}");
 }
 
 #[test]
@@ -197,5 +197,5 @@ fn data_that_could_not_be_written_goes_back_to_the_client() {
     piece.deposit(&mut Vec::new());
     piece.withdraw();
     assert!(ticket.is_secured() && ticket.was_withdrawn());
-    assert!(account.books.snapshot().balanced());
+    assert!(account.books.figures().balanced());
 }

@@ -196,7 +196,7 @@ impl Process {
     /// other. No memory is taken.
     pub(super) fn assert_nothing_is_left(&self) {
         for account in self.accounts.all() {
-            let (books, backlog) = (account.books.snapshot(), account.backlog());
+            let (books, backlog) = (account.books.figures(), account.backlog());
             assert_eq!(books.pending, backlog.items, "{}: {books:?} {backlog:?}", account.id);
             assert_eq!((books.waiting, account.share.held()), (0, 0), "{}: {books:?}", account.id);
         }

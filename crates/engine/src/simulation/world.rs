@@ -19,7 +19,7 @@ use super::forced::Forced;
 use super::process::{Disk, Planned, Process, id_of, is_nameless, number_of};
 use super::totals::Totals;
 use super::{payload, rules};
-use crate::books::Snapshot;
+use crate::books::BookFigures;
 use crate::settings::Fsync;
 use crate::store::Clock;
 
@@ -249,7 +249,7 @@ impl World {
     /// that may not be.
     fn account(&mut self, process: &Process, end: End, before: usize) {
         for account in process.accounts.all() {
-            let books = account.books.snapshot();
+            let books = account.books.figures();
             assert!(books.balanced(), "{}: {books:?}", account.id);
             if is_nameless(&account.id) {
                 self.totals.count("nameless", books.recovered);
@@ -289,7 +289,7 @@ impl World {
         }
     }
 
-    fn enter(&mut self, number: usize, books: &Snapshot) {
+    fn enter(&mut self, number: usize, books: &BookFigures) {
         self.given_up[number] += given_up(books);
         self.delivered[number] += books.delivered;
         self.totals.count("recovered", books.recovered);
@@ -302,7 +302,7 @@ impl World {
         let before = self.ledger.acknowledged();
         self.wait(&process, |world, process| world.lacks_only_what_is_marked(process)).await;
         self.pipelines.iter().for_each(|planned| planned.backend.relent());
-        let is_done = |books: &Snapshot| books.pending + books.waiting == 0;
+        let is_done = |books: &BookFigures| books.pending + books.waiting == 0;
         // What a disk that hung still has to write will be pending once more.
         let is_idle = |process: &Process| process.intake.store().is_none_or(|store| store.has_room(1));
         let is_over =
@@ -364,7 +364,7 @@ impl World {
 }
 
 /// Items that a pipeline lost as it may. What is damaged has gone with the power, and is known by its ids.
-fn given_up(books: &Snapshot) -> u64 {
+fn given_up(books: &BookFigures) -> u64 {
     books.dropped.iter().filter(|(reason, _)| **reason != "journal_damaged").map(|(_, items)| items).sum()
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use weir_engine::settings::Admin;
-use weir_engine::{Addresses, Engine, Settings, Snapshot};
+use weir_engine::{Addresses, BookFigures, Engine, Settings};
 use weir_enrich::{PodList, Pods};
 use weir_loadtest::signal::Signal as Telemetry;
 use weir_loadtest::sink::faults::Faults;
@@ -99,7 +99,7 @@ impl Gateway {
     }
 
     /// Stops it in order.
-    pub(crate) async fn stop(self) -> Vec<(PipelineId, Snapshot)> {
+    pub(crate) async fn stop(self) -> Vec<(PipelineId, BookFigures)> {
         in_time("shutdown", self.engine.shutdown(std::future::pending())).await.books
     }
 
@@ -108,11 +108,11 @@ impl Gateway {
     }
 
     /// The books of a pipeline; they balance.
-    pub(crate) fn books(&self, pipeline: &str) -> Snapshot {
+    pub(crate) fn books(&self, pipeline: &str) -> BookFigures {
         let books = self.engine.books();
-        let (_, snapshot) = books.into_iter().find(|(id, _)| *id == traces(pipeline)).unwrap();
-        assert!(snapshot.balanced(), "{snapshot:?}");
-        snapshot
+        let (_, figures) = books.into_iter().find(|(id, _)| *id == traces(pipeline)).unwrap();
+        assert!(figures.balanced(), "{figures:?}");
+        figures
     }
 
     /// Waits until every pipeline is done with everything, and all memory is given back; books balance.

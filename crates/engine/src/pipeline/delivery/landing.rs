@@ -299,7 +299,7 @@ mod tests {
 
     use super::*;
     use crate::account::Account;
-    use crate::books::Snapshot;
+    use crate::books::BookFigures;
     use crate::obligation::{Obligation, Ticket};
     use crate::share::Share;
 
@@ -308,20 +308,20 @@ mod tests {
     fn what_a_backend_rejects_of_a_request_was_never_entered_as_delivered() {
         let share = Share::new(100_000, Instant::now());
         let account = Arc::new(Account::new(PipelineId::new(Signal::Traces, "backend"), share, None));
-        let seen: Arc<Mutex<Vec<Snapshot>>> = Arc::default();
+        let seen: Arc<Mutex<Vec<BookFigures>>> = Arc::default();
         let piece = |items| {
             let ticket: Arc<Ticket> = Arc::default();
             let obligation = Obligation::new(Bytes::from_static(b"abc"), items, &ticket, &account);
             let (account, seen) = (Arc::clone(&account), Arc::clone(&seen));
-            ticket.when_secured(Box::new(move |_| seen.lock().unwrap().push(account.books.snapshot())));
+            ticket.when_secured(Box::new(move |_| seen.lock().unwrap().push(account.books.figures())));
             Piece { obligation, since: Instant::now() }
         };
         finish_but(&[3, 4, 5].map(piece), 5, "five are bad");
-        let figures = |books: &Snapshot| (books.delivered, books.rejected["partial_success"]);
+        let figures = |books: &BookFigures| (books.delivered, books.rejected["partial_success"]);
         assert_eq!(seen.lock().unwrap().iter().map(figures).collect::<Vec<_>>(), [(0, 3), (2, 5), (7, 5)]);
 
         finish_but(&[3].map(piece), u64::MAX, "all, and more");
-        let books = account.books.snapshot();
+        let books = account.books.figures();
         assert!(books.balanced(), "{books:?}");
         assert_eq!((books.accepted, figures(&books)), (15, (7, 8)));
     }

@@ -82,7 +82,7 @@ async fn no_more_pieces_are_on_their_way_than_are_paid_for() {
     tasks.shutdown().await;
     drop(pipeline);
     assert_eq!(account.backlog().untaken_entries, ENTRIES, "whoever comes next has it all");
-    let books = account.books.snapshot();
+    let books = account.books.figures();
     assert!(books.balanced() && books.pending == ENTRIES, "{books:?}");
 }
 
@@ -135,7 +135,7 @@ async fn what_is_too_large_alone_is_given_up_whatever_was_taken_meanwhile() {
         let body = Bytes::from(vec![first; bytes]);
         pipeline.take(Obligation::new(body, 1, &Arc::default(), &account));
     };
-    let is_over = || account.books.snapshot().rejected.contains_key("too_large");
+    let is_over = || account.books.figures().rejected.contains_key("too_large");
     take(OVERSIZED, BYTES);
     for round in 0..50 {
         while backend.refused.load(Ordering::Relaxed) <= round && !is_over() {
@@ -146,7 +146,7 @@ async fn what_is_too_large_alone_is_given_up_whatever_was_taken_meanwhile() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
-    assert!(is_over(), "{:?}", account.books.snapshot());
+    assert!(is_over(), "{:?}", account.books.figures());
     tasks.shutdown().await;
 }
 

@@ -43,7 +43,7 @@ fn abandoned() -> SimFs {
 fn orphaned(store: &Store) -> (u64, u64) {
     let orphans = store.accounts.orphans();
     let [orphan] = &*orphans else { panic!("{orphans:?}") };
-    (orphan.backlog().items, orphan.books.snapshot().dropped.values().sum())
+    (orphan.backlog().items, orphan.books.figures().dropped.values().sum())
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +64,7 @@ async fn an_orphan_waits_until_this_process_has_run_for_a_day() {
     assert_eq!(store.journal.stats().segments, 0, "nothing is left of it");
     let orphans = store.accounts.orphans();
     let [orphan] = &*orphans else { panic!("{orphans:?}") };
-    assert!(orphan.books.snapshot().balanced());
+    assert!(orphan.books.figures().balanced());
 }
 
 /// Damage that the start finds is in somebody's books, though nothing waits for him.
@@ -85,7 +85,7 @@ async fn what_an_orphan_has_lost_is_told_though_nothing_is_left() {
 
     let (store, _writer) = start(&disk, Fsync::Always);
     assert_eq!(orphaned(&store), (0, 7));
-    let books = store.accounts.orphans()[0].books.snapshot();
+    let books = store.accounts.orphans()[0].books.figures();
     assert!(books.balanced() && books.recovered == 7 && books.dropped["journal_damaged"] == 7, "{books:?}");
 }
 
@@ -210,14 +210,14 @@ async fn a_part_that_is_written_again_costs_no_other_data_on_a_full_disk() {
     let halves = [(Bytes::from_static(b"sp"), 3), (Bytes::from_static(b"ans"), 4)];
     let [first, _second] = &*Obligation::stored(entry, &account).split(halves) else { panic!("two") };
     writer.commit(first.rewrite(Bytes::from_static(b"part")).into_iter());
-    assert_eq!((account.backlog().items, account.books.snapshot().dropped.len()), (14, 0), "nothing has gone");
+    assert_eq!((account.backlog().items, account.books.figures().dropped.len()), (14, 0), "nothing has gone");
     assert!(first.is_owed() && !store.may_rewrite() && !store.has_failed());
 
     let (client, mut deposits) = (Arc::default(), Vec::new());
     Obligation::new(Bytes::from_static(b"new spans"), 2, &client, &account).deposit(&mut deposits);
     writer.commit(deposits.into_iter());
     assert!(client.is_secured() && !client.was_withdrawn(), "what is new has its place");
-    assert!(account.books.snapshot().dropped.contains_key("disk_full"), "at the price of what is old");
+    assert!(account.books.figures().dropped.contains_key("disk_full"), "at the price of what is old");
     tokio::time::advance(REWRITE_AGAIN).await;
     assert!(store.may_rewrite());
 }

@@ -119,18 +119,18 @@ async fn the_good_pass(about: About, is_bad: fn(u64) -> bool, items_per_entry: u
         tokio::time::sleep(Duration::from_secs(1)).await;
         most = most.max(pipeline.stats.parked.load(Ordering::Relaxed));
         let (taken, wanted) = (backend.taken.lock().unwrap().len(), good.len());
-        let (books, backlog) = (account.books.snapshot(), account.backlog());
+        let (books, backlog) = (account.books.figures(), account.backlog());
         assert!(began.elapsed() < PATIENCE, "{about:?}: {taken} of {wanted}: {books:?} {backlog:?}");
         assert!(books.balanced() && books.dropped.is_empty(), "{books:?}");
     }
     assert!(most <= 2 * PLACES as u64, "{most} batches wait");
     assert_eq!(*backend.taken.lock().unwrap(), good);
-    let books = account.books.snapshot();
+    let books = account.books.figures();
     assert_eq!(books.delivered, good.len() as u64, "{books:?}");
     assert_eq!(books.rejected.values().sum::<u64>() + books.pending, ITEMS - good.len() as u64, "{books:?}");
     assert!(about != About::Access || books.rejected.is_empty(), "{books:?}");
     tasks.shutdown().await;
-    assert_eq!(account.books.snapshot().pending, account.backlog().items);
+    assert_eq!(account.books.figures().pending, account.backlog().items);
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,7 +179,7 @@ async fn what_was_put_off_is_delivered_once_the_backend_takes_it() {
         tokio::time::sleep(Duration::from_secs(1000)).await;
         backend.is_well.store(true, Ordering::Relaxed);
         tokio::time::sleep(4 * ROUND).await;
-        let (books, backlog) = (account.books.snapshot(), account.backlog());
+        let (books, backlog) = (account.books.figures(), account.backlog());
         assert_eq!((books.delivered, books.pending), (items, 0), "{books:?} {backlog:?}");
         tasks.shutdown().await;
         drop(pipeline);
@@ -214,9 +214,9 @@ async fn the_good_pass_though_the_backend_asks_for_time() {
     let (began, bad) = (Instant::now(), ITEMS / 2 / 50);
     while (backend.taken.lock().unwrap().len() as u64) < ITEMS - bad {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(began.elapsed() < PATIENCE, "{:?}", account.books.snapshot());
+        assert!(began.elapsed() < PATIENCE, "{:?}", account.books.figures());
     }
-    let books = account.books.snapshot();
+    let books = account.books.figures();
     assert!(books.balanced() && books.pending == bad && books.rejected.is_empty(), "{books:?}");
     tasks.shutdown().await;
     drop(pipeline);
@@ -245,12 +245,12 @@ async fn another_backend_has_what_was_put_off_at_once() {
     for round in 1..=4 {
         let Running { pipeline, account, mut tasks } = run(Arc::new(Patient), disk(200, 1));
         tokio::time::sleep(Duration::from_secs(round * 7800 + 7)).await;
-        assert!(account.books.snapshot().pending >= 66);
+        assert!(account.books.figures().pending >= 66);
         let well = Arc::new(Recovering::default());
         well.is_well.store(true, Ordering::Relaxed);
         let pipeline = pipeline.sending_to("shop".into(), well);
         let began = Instant::now();
-        while account.books.snapshot().pending > 0 {
+        while account.books.figures().pending > 0 {
             tokio::time::sleep(Duration::from_millis(100)).await;
             assert!(began.elapsed() < Duration::from_secs(5), "{round}: {:?}", account.backlog());
         }
