@@ -1,16 +1,17 @@
-//! The endpoints for those who run the gateway: metrics, health, how backends stand, and what they refused.
+//! The ports for those who run the gateway: metrics, health, and administration.
 //!
-//! Each has its own connections: nobody who holds those of one keeps another from being answered. A connection is for one
-//! request, and not for long; when there are too many, the oldest makes place, so that the next one, a probe perhaps, is
-//! answered.
+//! What a port serves is a list of routes; pages of this engine and of others are served in the same way. Each port has its
+//! own connections: nobody who holds those of one keeps another from being answered. A connection is for one request, and
+//! not for long; when there are too many, the oldest makes place, so that the next one, a probe perhaps, is answered.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -19,14 +20,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::backends;
-use crate::budget::Funds;
-use crate::intake::Intake;
-use crate::metrics::{self, Metrics};
+use crate::budget::{Funds, Text};
 use crate::receive::Gate;
-use crate::rejected;
+use crate::view::{Health, View};
 
-/// Connections at once to each endpoint.
+/// Connections at once to each port.
 const MAX_CONNECTIONS: usize = 32;
 /// What is kept of a request, and of an answer that is not read.
 const BUFFER_BYTES: usize = 8 * 1024;
@@ -35,28 +33,72 @@ const CONVERSATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Accepting rests this long after a failure.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-type Page = Response<Full<Bytes>>;
-
-/// How backends stand and what they refused, for those who may see it.
+/// Where a page is, and what shows it.
 #[derive(Debug, Clone)]
-pub(crate) struct Samples {
-    pub(crate) intake: Arc<Intake>,
-    pub(crate) gate: Arc<Gate>,
+pub struct Route {
+    /// The path: `/backends`. One that ends in `/` stands for every path that begins with it.
+    pub path: &'static str,
+    /// What answers.
+    pub page: Arc<dyn Page>,
 }
 
-/// An endpoint, and what pays for its pages until they are read.
+/// Something that is shown at a path, by GET and HEAD, to those who may see it.
+pub trait Page: fmt::Debug + Send + Sync {
+    /// Writes the page to `body`, which pays for it. `None` when there is no room for the page: then that is answered.
+    /// It may be asked once more, with memory from elsewhere.
+    ///
+    /// Everything else waits meanwhile, so a page asks nobody but the view.
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown>;
+}
+
+/// What a page is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The whole path, as the client wrote it.
+    pub path: &'a str,
+    /// What follows it after `?`.
+    pub query: Option<&'a str>,
+    /// The engine's figures.
+    pub view: &'a View,
+}
+
+/// What is said of a page beside its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// The answer's status.
+    pub status: StatusCode,
+    /// The media type of the body.
+    pub content_type: &'static str,
+}
+
+impl Shown {
+    /// What was asked for, as JSON.
+    pub const JSON: Self = Self { status: StatusCode::OK, content_type: "application/json" };
+}
+
+/// What serves one port.
 #[derive(Debug, Clone)]
 pub(crate) struct Desk {
-    pub(crate) endpoint: Endpoint,
+    /// The first that stands for a path answers.
+    pub(crate) routes: Arc<[Route]>,
+    /// Who may see the pages; `None` if everybody.
+    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) view: View,
+    /// What pays for pages until they are read.
     pub(crate) funds: Funds,
 }
 
-/// One of the endpoints.
-#[derive(Debug, Clone)]
-pub(crate) enum Endpoint {
-    Metrics(Arc<Metrics>),
-    Health(Arc<Intake>),
-    Admin(Samples),
+type Answer = Response<Full<Bytes>>;
+
+impl Route {
+    /// A page at a path.
+    pub fn new(path: &'static str, page: impl Page + 'static) -> Self {
+        Self { path, page: Arc::new(page) }
+    }
+
+    fn leads_to(&self, path: &str) -> bool {
+        path == self.path || (self.path.ends_with('/') && path.starts_with(self.path))
+    }
 }
 
 impl Desk {
@@ -82,8 +124,8 @@ impl Desk {
 
     async fn converse(self, stream: TcpStream) {
         let service = service_fn(move |request: Request<Incoming>| {
-            let page = self.page(request.method(), request.uri().path(), request.headers());
-            async move { Ok::<_, Infallible>(page) }
+            let answer = self.answer(request.method(), request.uri(), request.headers());
+            async move { Ok::<_, Infallible>(answer) }
         });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).keep_alive(false).max_buf_size(BUFFER_BYTES);
@@ -92,66 +134,59 @@ impl Desk {
         let _ = tokio::time::timeout(CONVERSATION_TIMEOUT, conversation).await;
     }
 
-    fn page(&self, method: &Method, path: &str, headers: &HeaderMap) -> Page {
+    fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Answer {
+        if let Some(Err(refusal)) = self.gate.as_ref().map(|gate| gate.check(headers)) {
+            let text = format!("{}\n", refusal.message);
+            return with(text_answer(StatusCode::UNAUTHORIZED, text), WWW_AUTHENTICATE, "Bearer");
+        }
+        let Some(route) = self.routes.iter().find(|route| route.leads_to(uri.path())) else {
+            let paths: Vec<_> = self.routes.iter().map(|route| route.path).collect();
+            return text_answer(
+                StatusCode::NOT_FOUND,
+                format!("nothing is at this path; look at {}\n", paths.join(", ")),
+            );
+        };
         if method != Method::GET && method != Method::HEAD {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
+            let answer = text_answer(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
+            return with(answer, ALLOW, "GET, HEAD");
         }
-        match &self.endpoint {
-            Endpoint::Metrics(metrics) if path == "/metrics" => {
-                paid(metrics::CONTENT_TYPE, self.funds.find(|budget| metrics::render(metrics, budget)))
-            }
-            Endpoint::Metrics(_) => text(StatusCode::NOT_FOUND, "metrics are at /metrics\n"),
-            Endpoint::Health(intake) => health_page(intake),
-            Endpoint::Admin(Samples { intake, gate }) => match gate.check(headers) {
-                Ok(()) if path == "/rejected" => {
-                    paid("application/json", self.funds.find(|budget| rejected::render(intake, budget)))
-                }
-                Ok(()) if path == "/backends" => {
-                    paid("application/json", self.funds.find(|budget| backends::render(intake, budget)))
-                }
-                Ok(()) => text(
-                    StatusCode::NOT_FOUND,
-                    "how backends stand is at /backends, samples of what they refused at /rejected\n",
-                ),
-                Err(refusal) => {
-                    let mut page = text(StatusCode::UNAUTHORIZED, &format!("{}\n", refusal.message));
-                    page.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-                    page
-                }
-            },
-        }
+        let asked = Asked { path: uri.path(), query: uri.query(), view: &self.view };
+        let page = self.funds.find(|budget| {
+            let mut body = Text::new(budget)?;
+            let Shown { status, content_type } = route.page.show(&asked, &mut body)?;
+            Some(answer(status, content_type, body.share()))
+        });
+        page.unwrap_or_else(|| {
+            let text = "the memory budget is used up; try again\n";
+            with(text_answer(StatusCode::SERVICE_UNAVAILABLE, text), RETRY_AFTER, "1")
+        })
     }
-}
-
-/// A page for which there may have been no room.
-fn paid(content_type: &'static str, body: Option<Bytes>) -> Page {
-    if let Some(body) = body {
-        return page(StatusCode::OK, content_type, body);
-    }
-    let mut page = text(StatusCode::SERVICE_UNAVAILABLE, "the memory budget is used up; try again\n");
-    page.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    page
 }
 
 /// Ready only when a request would be accepted.
-fn health_page(intake: &Intake) -> Page {
-    let (status, word) = if intake.is_draining() {
-        (StatusCode::SERVICE_UNAVAILABLE, "draining")
-    } else if intake.can_accept() {
-        (StatusCode::OK, "ready")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "refusing")
-    };
-    page(status, "application/json", format!("{{\"status\":\"{word}\"}}\n"))
+#[derive(Debug)]
+pub(crate) struct HealthPage;
+
+impl Page for HealthPage {
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        let health = asked.view.health();
+        let status = if health == Health::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        fmt::Write::write_fmt(body, format_args!("{{\"status\":\"{}\"}}\n", health.as_str())).ok()?;
+        Some(Shown { status, ..Shown::JSON })
+    }
 }
 
-fn text(status: StatusCode, body: &str) -> Page {
-    page(status, "text/plain; charset=utf-8", body.to_owned())
+fn text_answer(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    answer(status, "text/plain; charset=utf-8", body.into())
 }
 
-fn page(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Page {
-    let mut response = Response::new(Full::new(body.into()));
+fn answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
+    let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
+    with(response, CONTENT_TYPE, content_type)
+}
+
+fn with(mut answer: Answer, name: http::HeaderName, value: &'static str) -> Answer {
+    answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    answer
 }

@@ -2,16 +2,20 @@
 
 use std::io::Write;
 
-use bytes::Bytes;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::budget::{Budget, Text};
-use crate::intake::Intake;
-use crate::pipeline::{Pipeline, Standing};
+use crate::admin::{Asked, Page, Shown};
+use crate::budget::Text;
+use crate::view::PipelineFigures;
+
+/// `/backends`.
+#[derive(Debug)]
+pub(crate) struct Backends;
 
 #[derive(Debug, Serialize)]
 struct Backend<'a> {
-    pipeline: &'a str,
+    /// As it is called everywhere: `traces/backend`.
+    pipeline: String,
     signal: &'static str,
     /// `ok`, `failing`, `silent`, `unreachable` or `refused`.
     state: &'static str,
@@ -24,23 +28,25 @@ struct Backend<'a> {
     pending_bytes: u64,
 }
 
-/// One JSON document, paid for. `None` when there is no room for it.
-pub(crate) fn render(intake: &Intake, budget: &Budget) -> Option<Bytes> {
-    let pipelines = intake.pipelines();
-    let standings: Vec<(&Pipeline, Standing)> =
-        pipelines.iter().map(|pipeline| (&**pipeline, pipeline.stats.backend.read())).collect();
-    let backends = standings.iter().map(|(pipeline, standing)| Backend {
-        pipeline: pipeline.name(),
-        signal: pipeline.signal().name(),
-        state: standing.state.as_str(),
-        code: &standing.code,
-        message: &standing.message,
-        seconds: standing.since.elapsed().as_secs(),
-        pending_items: pipeline.account.books.figures().pending,
-        pending_bytes: pipeline.pending_bytes(),
-    });
-    let mut document = Text::new(budget)?;
-    serde_json::to_writer_pretty(&mut document, &backends.collect::<Vec<_>>()).ok()?;
-    document.write_all(b"\n").ok()?;
-    Some(document.share())
+impl Page for Backends {
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        let snapshot = asked.view.snapshot()?;
+        let mut json = serde_json::Serializer::pretty(&mut *body);
+        json.collect_seq(snapshot.pipelines.iter().map(backend)).ok()?;
+        body.write_all(b"\n").ok()?;
+        Some(Shown::JSON)
+    }
+}
+
+fn backend(pipeline: &PipelineFigures) -> Backend<'_> {
+    Backend {
+        pipeline: pipeline.id.to_string(),
+        signal: pipeline.id.signal.name(),
+        state: pipeline.backend.state.as_str(),
+        code: &pipeline.backend.code,
+        message: &pipeline.backend.message,
+        seconds: pipeline.backend.lasts.as_secs(),
+        pending_items: pipeline.books.pending,
+        pending_bytes: pipeline.pending_bytes,
+    }
 }

@@ -310,8 +310,9 @@ pub(crate) fn share(buffer: Vec<u8>, start: usize, permit: Permit) -> Bytes {
     Bytes::from_owner(Charged { buffer, start, _permit: permit })
 }
 
-/// A text that is paid for as it is written.
-pub(crate) struct Text {
+/// A text that is paid for as it is written. Writing fails when there is no room for more.
+#[derive(Debug)]
+pub struct Text {
     bytes: Vec<u8>,
     permit: Permit,
 }
@@ -326,17 +327,27 @@ impl Text {
         charge(self.bytes, self.permit)
     }
 
-    /// False when there is no room, and then nothing changed.
-    fn push(&mut self, more: &[u8]) -> bool {
-        let (before, length) = (self.bytes.capacity(), self.bytes.len() + more.len());
+    /// There will be so many bytes more, as far as is known. False when there is no room, and then nothing changed.
+    pub fn reserve(&mut self, more: usize) -> bool {
+        let (before, length) = (self.bytes.capacity(), self.bytes.len() + more);
         if length > before {
-            let room = length.max(2 * before).max(1024);
             // Both are there while one is copied.
-            if !self.permit.grow(room) {
+            if !self.permit.grow(length) {
                 return false;
             }
-            self.bytes.reserve_exact(room - self.bytes.len());
+            self.bytes.reserve_exact(more);
             self.permit.give_back(before);
+        }
+        true
+    }
+
+    /// False when there is no room, and then nothing changed.
+    fn push(&mut self, more: &[u8]) -> bool {
+        let free = self.bytes.capacity() - self.bytes.len();
+        // Twice as long as it was, so that it is not copied too often.
+        let ahead = more.len().max(2 * self.bytes.capacity() - self.bytes.len()).max(1024);
+        if more.len() > free && !self.reserve(ahead) {
+            return false;
         }
         self.bytes.extend_from_slice(more);
         true

@@ -6,6 +6,15 @@ use std::time::Duration;
 /// Upper bounds of the buckets in seconds; one more bucket takes the rest.
 pub(crate) const BOUNDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
+/// A copy of a histogram.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HistogramFigures {
+    /// Sum of all that was observed, in seconds.
+    pub sum: f64,
+    /// Upper bound in seconds of each bucket, the last one infinite, and how many observations are in it alone.
+    pub buckets: [(f64, u64); BOUNDS.len() + 1],
+}
+
 /// Counts per bucket and the sum of what was observed.
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
@@ -22,10 +31,12 @@ impl Histogram {
         self.sum_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Sum in seconds, and (upper bound, count) per bucket, the last bound being infinite.
-    pub(crate) fn read(&self) -> (f64, Vec<(f64, u64)>) {
-        let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
-        let bounds = BOUNDS.iter().copied().chain([f64::INFINITY]);
-        (Duration::from_micros(self.sum_micros.load(Ordering::Relaxed)).as_secs_f64(), bounds.zip(counts).collect())
+    pub(crate) fn figures(&self) -> HistogramFigures {
+        let bounds = |bucket: usize| BOUNDS.get(bucket).copied().unwrap_or(f64::INFINITY);
+        let count = |bucket: usize| self.buckets[bucket].load(Ordering::Relaxed);
+        HistogramFigures {
+            sum: Duration::from_micros(self.sum_micros.load(Ordering::Relaxed)).as_secs_f64(),
+            buckets: std::array::from_fn(|bucket| (bounds(bucket), count(bucket))),
+        }
     }
 }

@@ -220,14 +220,14 @@ impl Intake {
         let memory = self.budget.used() < self.budget.capacity() - self.budget.capacity() / 64;
         !self.is_draining()
             && memory
-            && self.pipelines().iter().any(|pipeline| pipeline.account.share.has_room_for(READY_BYTES))
+            && self.routes().routes.iter().any(|route| route.pipeline.account.share.has_room_for(READY_BYTES))
             && !self.needs_broken_store()
     }
 
     /// Nothing can be written, and every pipeline lags: no request would be delivered in time.
     fn needs_broken_store(&self) -> bool {
         self.store.as_ref().is_some_and(Store::has_failed_lately)
-            && self.pipelines().iter().all(|pipeline| pipeline.account.lags(self.spill_after))
+            && self.routes().routes.iter().all(|route| route.pipeline.account.lags(self.spill_after))
     }
 
     /// Whether there is a pipeline that takes this signal from clients.

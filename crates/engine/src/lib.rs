@@ -16,7 +16,7 @@
 
 mod account;
 mod accounts;
-mod admin;
+pub mod admin;
 mod backends;
 mod books;
 mod budget;
@@ -45,6 +45,7 @@ mod share;
 mod simulation;
 mod status;
 mod store;
+pub mod view;
 mod writes;
 
 use std::io;
@@ -59,6 +60,7 @@ use weir_enrich::Pods;
 use weir_plan::{PipelineId, Plan, Secret};
 
 pub use books::BookFigures;
+pub use budget::Text;
 pub use export::SetupError;
 pub use pipelines::Changes;
 pub use preview::{Preview, RuleReport, Step, preview};
@@ -66,15 +68,19 @@ pub use settings::Settings;
 
 use account::Account;
 use accounts::Accounts;
-use admin::{Desk, Endpoint};
+use admin::{Desk, HealthPage, Route};
+use backends::Backends;
 use budget::{Budget, Funds};
 use intake::Intake;
+use metrics::Metrics;
 use pipeline::Common;
 use pipelines::Pipelines;
 use receive::{Gate, Receiver, ReceiverStats, Server, ServerLimits};
+use rejected::Rejected;
 use reloads::Reloads;
-use settings::{Admin, Division, IngestSecurity, LAST_ANSWERS, LAST_WRITES};
+use settings::{Admin, Division, IngestSecurity, LAST_ANSWERS, LAST_WRITES, PAGES, STREAMS};
 use store::{Clock, Io, Opened, Store};
+use view::{Owners, View};
 
 /// Why an engine did not start.
 #[derive(Debug, thiserror::Error)]
@@ -164,6 +170,7 @@ pub struct Engine {
     receiver: Arc<Receiver>,
     admin_gate: Arc<Gate>,
     reloads: Arc<Reloads>,
+    view: View,
     stop: watch::Sender<bool>,
     /// Until it is open.
     doors: Option<Doors>,
@@ -207,19 +214,20 @@ impl Engine {
         let mut pipelines = Pipelines::new(settings, common, Arc::clone(&accounts), Arc::clone(&intake), pods);
         let Changes { faults, .. } = pipelines.apply(plan);
         let receivers = Arc::new(ReceiverStats::default());
-        let reloads = Arc::new(Reloads::starting(faults.is_empty()));
+        let reloads = Arc::new(Reloads::starting(faults.first().map(ToString::to_string)));
         report(&faults);
-        let metrics = Arc::new(metrics::Metrics {
+        let (pages, streams) = (Budget::new(division.pages), Budget::new(division.streams));
+        let view = View::new(Owners {
             intake: Arc::clone(&intake),
             accounts: Arc::clone(&accounts),
-            budget: budget.clone(),
             receivers: Arc::clone(&receivers),
             reloads: Arc::clone(&reloads),
-            epoch: clock.started,
+            ledgers: pipelines.ledgers([(STREAMS, streams.clone()), (PAGES, pages.clone())]),
+            clock,
+            funds: Funds([pages.clone(), budget.clone()]),
         });
-        let samples = admin::Samples { intake: Arc::clone(&intake), gate: Arc::clone(&admin_gate) };
-        let pages = Funds([Budget::new(division.pages), budget.clone()]);
-        let streams = Funds([budget.clone(), Budget::new(division.streams)]);
+        let desks = desks(&pipelines.settings.admin.routes, &admin_gate, &view, &Funds([pages, budget.clone()]));
+        let streams = Funds([budget.clone(), streams]);
         let settings = &pipelines.settings;
         let receiver = Arc::new(Receiver {
             intake: Arc::clone(&intake),
@@ -231,8 +239,6 @@ impl Engine {
         });
         let (stop, stopped) = watch::channel(false);
         let server = Server::new(Arc::clone(&receiver), ServerLimits::new(settings, division.connections), stopped);
-        let endpoints = [Endpoint::Metrics(metrics), Endpoint::Health(Arc::clone(&intake)), Endpoint::Admin(samples)];
-        let desks = endpoints.map(|endpoint| Desk { endpoint, funds: pages.clone() });
         let warden = tokio::spawn(accounts.look_after(clock));
         Ok(Self {
             addresses,
@@ -241,6 +247,7 @@ impl Engine {
             receiver,
             admin_gate,
             reloads,
+            view,
             stop,
             doors: Some(Doors { sockets, server, desks }),
             servers: Vec::new(),
@@ -267,14 +274,13 @@ impl Engine {
     /// When there is not enough memory for all of them; then nothing has changed.
     pub fn reload(&mut self, plan: &Plan) -> Result<Changes, StartError> {
         if let Err(error) = has_memory_for(plan, &self.pipelines.settings) {
-            self.reloads.failed();
+            self.reloads.failed(&error.to_string());
             return Err(error);
         }
         let changes = self.pipelines.apply(plan);
-        if changes.faults.is_empty() {
-            self.reloads.succeeded();
-        } else {
-            self.reloads.failed();
+        match changes.faults.first() {
+            None => self.reloads.succeeded(),
+            Some(fault) => self.reloads.failed(&fault.to_string()),
         }
         report(&changes.faults);
         Ok(changes)
@@ -299,9 +305,14 @@ impl Engine {
         self.admin_gate.replace(&with_tokens(tokens))
     }
 
-    /// A new configuration was there and could not be used: whoever watches the metrics learns of it.
-    pub fn reload_failed(&self) {
-        self.reloads.failed();
+    /// A new configuration was there and could not be used: whoever watches learns of it, and of what is wrong.
+    pub fn reload_failed(&self, error: &str) {
+        self.reloads.failed(error);
+    }
+
+    /// What there is to see of it; usable without the engine at hand.
+    pub fn view(&self) -> View {
+        self.view.clone()
     }
 
     /// Where it listens.
@@ -377,7 +388,7 @@ pub struct Entrance {
 impl Entrance {
     /// Takes up certificates and tokens, and binds all ports.
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
-        let Admin { listen, port, tokens } = &settings.admin;
+        let Admin { listen, port, tokens, .. } = &settings.admin;
         if !settings.admin.may_have(tokens) {
             return Err(StartError::OpenAdmin { address: SocketAddr::new(*listen, *port) });
         }
@@ -409,6 +420,19 @@ struct Doors {
     server: Server,
     /// Of metrics, health and administration.
     desks: [Desk; 3],
+}
+
+/// Those of metrics, health and administration.
+fn desks(routes: &[Route], admin_gate: &Arc<Gate>, view: &View, funds: &Funds) -> [Desk; 3] {
+    let desk =
+        |routes: Vec<Route>, gate| Desk { routes: routes.into(), gate, view: view.clone(), funds: funds.clone() };
+    let mut admin = vec![Route::new("/backends", Backends), Route::new("/rejected", Rejected)];
+    admin.extend_from_slice(routes);
+    [
+        desk(vec![Route::new("/metrics", Metrics)], None),
+        desk(vec![Route::new("/", HealthPage)], None),
+        desk(admin, Some(Arc::clone(admin_gate))),
+    ]
 }
 
 /// All listening sockets, bound before anything runs.

@@ -24,8 +24,10 @@ use tokio::time::Instant;
 use weir_plan::Signal;
 
 pub(crate) use delivery::MAX_IN_FLIGHT;
-pub(crate) use samples::{MAX_BYTES as MAX_SAMPLES_BYTES, Sample, Samples};
-pub(crate) use standing::{Standing, Stands, State};
+pub use samples::Sample;
+pub(crate) use samples::{MAX_BYTES as MAX_SAMPLES_BYTES, Samples};
+pub(crate) use standing::Stands;
+pub use standing::{BackendFigures, BackendState};
 
 use crate::account::Account;
 use crate::budget::Budget;
@@ -203,11 +205,6 @@ impl Pipeline {
     /// The signal it takes.
     pub(crate) fn signal(&self) -> Signal {
         self.account.id.signal
-    }
-
-    /// The name of its resource, which is unique for its signal.
-    pub(crate) fn name(&self) -> &str {
-        &self.account.id.name
     }
 
     /// Gives the pipeline something to deliver.

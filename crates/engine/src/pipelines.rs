@@ -10,8 +10,8 @@
 mod remembered;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
@@ -26,8 +26,9 @@ use crate::export::{Backend, Exporter, Room, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, MAX_IN_FLIGHT, Pipeline};
 use crate::rules::{Memory, Rules};
-use crate::settings::{Copies, Division, Settings};
+use crate::settings::{COMPRESSORS, Copies, Division, PAYLOADS, READ_BACK, REQUESTS, Settings};
 use crate::share::Share;
+use crate::view::Ledgers;
 
 use remembered::Remembered;
 
@@ -70,6 +71,8 @@ pub(crate) struct Pipelines {
     /// Those that are gone from the plan and have not ended yet.
     leaving: HashMap<Id, Running>,
     remembered: Remembered,
+    /// How the memory is divided now, to be shown.
+    divided: Arc<Mutex<Division>>,
     /// The limit on requests that the log told of last.
     said_limit: Option<usize>,
 }
@@ -104,6 +107,7 @@ impl Pipelines {
         let division = Division::new(&settings, [], 0);
         let (encode, encoders) = (Budget::for_encoding(division.encode), Budget::for_encoding(division.encoders));
         let remembered = Remembered::new(settings.state.clone(), common.budget.clone());
+        let divided = Arc::new(Mutex::new(division));
         Self {
             settings,
             common,
@@ -116,8 +120,18 @@ impl Pipelines {
             tasks,
             leaving,
             remembered,
+            divided,
             said_limit: None,
         }
+    }
+
+    /// What there is to see of the memory: with these ledgers beside those of the pipelines.
+    pub(crate) fn ledgers(&self, others: [(&'static str, Budget); 2]) -> Ledgers {
+        let Common { budget, read_back, .. } = &self.common;
+        let own = [(PAYLOADS, budget), (READ_BACK, read_back), (REQUESTS, &self.encode), (COMPRESSORS, &self.encoders)];
+        let own = own.map(|(holder, ledger)| (holder, ledger.clone()));
+        let ledgers = own.into_iter().chain(others).collect();
+        Ledgers { total: self.settings.memory, division: Arc::clone(&self.divided), ledgers }
     }
 
     /// Makes the pipelines what `plan` says, as far as they can be set up.
@@ -186,6 +200,7 @@ impl Pipelines {
 
     /// Each gets its part of the memory.
     fn share_out(&mut self, division: Division) {
+        *self.divided.lock().unwrap_or_else(PoisonError::into_inner) = division;
         self.common.limits = limits(division);
         self.common.budget.resize(division.payloads);
         self.common.read_back.resize(division.read_back * division.pipelines);

@@ -2,18 +2,23 @@
 
 use rustix::param::{clock_ticks_per_second, page_size};
 
-/// Use of resources since the start, or now.
+/// What the process uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Usage {
-    pub(crate) cpu_seconds: f64,
-    pub(crate) rss_bytes: u64,
+pub struct ProcessFigures {
+    /// CPU time since the start.
+    pub cpu_seconds: f64,
+    /// Resident memory now.
+    pub rss_bytes: u64,
 }
 
 /// Reads `/proc/self`; zeros where there is none.
-pub(crate) fn usage() -> Usage {
+pub(crate) fn figures() -> ProcessFigures {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    Usage { cpu_seconds: cpu_seconds(&stat).unwrap_or_default(), rss_bytes: rss_bytes(&statm).unwrap_or_default() }
+    ProcessFigures {
+        cpu_seconds: cpu_seconds(&stat).unwrap_or_default(),
+        rss_bytes: rss_bytes(&statm).unwrap_or_default(),
+    }
 }
 
 /// utime and stime are fields 14 and 15 (proc_pid_stat(5)); the name in field 2 may hold spaces.
@@ -34,7 +39,7 @@ mod tests {
 
     #[test]
     fn this_process_uses_memory() {
-        assert!(usage().rss_bytes > 1 << 20);
+        assert!(figures().rss_bytes > 1 << 20);
     }
 
     #[test]

@@ -1,18 +1,26 @@
 //! What backends refused for good, for the user to look at: the last samples of every pipeline as JSON.
 
+use std::io::Write;
 use std::sync::Arc;
 
-use base64::Engine as _;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use serde::Serialize;
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
+use weir_plan::PipelineId;
 
-use crate::budget::{self, Budget};
-use crate::intake::Intake;
-use crate::pipeline::{Pipeline, Sample};
+use crate::admin::{Asked, Page, Shown};
+use crate::budget::Text;
+use crate::view::Sample;
+
+/// `/rejected`: the newest first within each pipeline.
+#[derive(Debug)]
+pub(crate) struct Rejected;
 
 #[derive(Debug, Serialize)]
-struct Rejected<'a> {
+struct Entry<'a> {
+    /// As it is called everywhere: `traces/backend`.
     pipeline: &'a str,
     signal: &'static str,
     /// Milliseconds since the Unix epoch.
@@ -21,45 +29,54 @@ struct Rejected<'a> {
     message: &'a str,
     items: u64,
     /// The refused request, OTLP protobuf in base64.
-    otlp: String,
+    #[serde(serialize_with = "base64")]
+    otlp: &'a Bytes,
     /// Whether the request was longer than what is kept of it.
     truncated: bool,
 }
 
-/// One JSON document, paid for: the newest first within each pipeline. `None` when there is no room for it.
-pub(crate) fn render(intake: &Intake, budget: &Budget) -> Option<Bytes> {
-    let pipelines = intake.pipelines();
-    let samples: Vec<(&Pipeline, Vec<Arc<Sample>>)> =
-        pipelines.iter().map(|pipeline| (&**pipeline, pipeline.stats.samples.list())).collect();
-    let samples = || samples.iter().flat_map(|(pipeline, samples)| samples.iter().map(|sample| (*pipeline, &**sample)));
-    let room = samples().map(|(pipeline, sample)| most_bytes(pipeline, sample)).sum::<usize>() + BRACKETS;
-    // Once in base64, and once more in the document.
-    let permit = budget.try_take(2 * room)?;
-    let mut document = Vec::with_capacity(room);
-    let rejected: Vec<_> = samples().map(|(pipeline, sample)| entry(pipeline, sample)).collect();
-    serde_json::to_writer_pretty(&mut document, &rejected).ok()?;
-    document.push(b'\n');
-    Some(budget::charge(document, permit))
+impl Page for Rejected {
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        let most = asked.view.refused().map(|(id, samples)| most_bytes(&id, &samples)).sum::<usize>();
+        body.reserve(BRACKETS + most).then_some(())?;
+        let mut json = serde_json::Serializer::pretty(&mut *body);
+        let mut entries = json.serialize_seq(None).ok()?;
+        for (id, samples) in asked.view.refused() {
+            let pipeline = id.to_string();
+            let shown = samples.iter().map(|sample| entry(&id, &pipeline, sample));
+            shown.into_iter().try_for_each(|entry| entries.serialize_element(&entry)).ok()?;
+        }
+        entries.end().ok()?;
+        body.write_all(b"\n").ok()?;
+        Some(Shown::JSON)
+    }
 }
 
 /// Around all entries.
 const BRACKETS: usize = 16;
 
-/// The most that an entry can become: names and numbers, and text of which every byte has to be escaped.
-fn most_bytes(pipeline: &Pipeline, sample: &Sample) -> usize {
-    let text = pipeline.name().len() + sample.code.len() + sample.message.len();
-    512 + 6 * text + 4 * sample.body.len().div_ceil(3)
+/// The most that the entries of a pipeline can become: names and numbers, and text of which every byte has to be escaped.
+fn most_bytes(id: &PipelineId, samples: &[Arc<Sample>]) -> usize {
+    let most = |sample: &Arc<Sample>| {
+        let text = id.name.len() + sample.code.len() + sample.message.len();
+        512 + 6 * text + 4 * sample.body.len().div_ceil(3)
+    };
+    samples.iter().map(most).sum()
 }
 
-fn entry<'a>(pipeline: &'a Pipeline, sample: &'a Sample) -> Rejected<'a> {
-    Rejected {
-        pipeline: pipeline.name(),
-        signal: pipeline.signal().name(),
+fn entry<'a>(id: &PipelineId, pipeline: &'a str, sample: &'a Sample) -> Entry<'a> {
+    Entry {
+        pipeline,
+        signal: id.signal.name(),
         unix_ms: sample.at_ms,
         code: &sample.code,
         message: &sample.message,
         items: sample.items,
-        otlp: STANDARD.encode(&sample.body),
+        otlp: &sample.body,
         truncated: sample.is_cut,
     }
+}
+
+fn base64<S: Serializer>(body: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&Base64Display::new(body, &STANDARD))
 }

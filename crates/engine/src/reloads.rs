@@ -1,39 +1,65 @@
-//! How taking up new configurations went, for the metrics.
+//! How taking up new configurations went.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Counts since the start; starting is the first success.
+use crate::legible;
+
+/// What is kept of an error, in characters.
+const MAX_ERROR: usize = 1000;
+
+/// Configurations that were taken up, and those that were not. Starting is the first success.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReloadFigures {
+    /// Taken up whole.
+    pub successes: u64,
+    /// Not taken up, or not whole: some pipeline cannot be set up.
+    pub failures: u64,
+    /// When the configuration that runs was taken up, in seconds since the Unix epoch.
+    pub last_success: u64,
+    /// What is wrong with the last configuration; `None` when it is the one that runs, whole.
+    pub error: Option<String>,
+}
+
+/// Counts since the start.
 #[derive(Debug)]
 pub(crate) struct Reloads {
-    pub(crate) successes: AtomicU64,
-    pub(crate) failures: AtomicU64,
-    last_failed: AtomicBool,
-    /// Seconds since the Unix epoch.
-    pub(crate) last_success: AtomicU64,
+    successes: AtomicU64,
+    failures: AtomicU64,
+    last_success: AtomicU64,
+    error: Mutex<Option<String>>,
 }
 
 impl Reloads {
-    /// `whole`: everything could be set up.
-    pub(crate) fn starting(whole: bool) -> Self {
-        let (successes, failures, last_failed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(!whole));
-        Self { successes, failures, last_failed, last_success: AtomicU64::new(now()) }
+    /// `error`: something could not be set up.
+    pub(crate) fn starting(error: Option<String>) -> Self {
+        let (successes, failures) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { successes, failures, last_success: AtomicU64::new(now()), error: Mutex::new(error) }
     }
 
     pub(crate) fn succeeded(&self) {
         self.successes.fetch_add(1, Ordering::Relaxed);
         self.last_success.store(now(), Ordering::Relaxed);
-        self.last_failed.store(false, Ordering::Relaxed);
+        *self.error() = None;
     }
 
-    pub(crate) fn failed(&self) {
+    pub(crate) fn failed(&self, error: &str) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        self.last_failed.store(true, Ordering::Relaxed);
+        *self.error() = Some(legible::line(error, MAX_ERROR));
     }
 
-    /// Whether what runs is what the files said last.
-    pub(crate) fn is_current(&self) -> bool {
-        !self.last_failed.load(Ordering::Relaxed)
+    pub(crate) fn figures(&self) -> ReloadFigures {
+        ReloadFigures {
+            successes: self.successes.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+            last_success: self.last_success.load(Ordering::Relaxed),
+            error: self.error().clone(),
+        }
+    }
+
+    fn error(&self) -> MutexGuard<'_, Option<String>> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,6 +8,7 @@ use std::{fmt, io};
 use weir_journal::Fs;
 use weir_plan::{Pipeline, Secret, Temporality};
 
+use crate::admin::Route;
 use crate::pipeline::{MAX_IN_FLIGHT, MAX_SAMPLES_BYTES};
 
 /// OTLP/gRPC's registered port.
@@ -102,11 +103,13 @@ pub struct Admin {
     pub port: u16,
     /// Bearer tokens, one of which every request must carry. Only on a loopback address there may be none.
     pub tokens: Vec<Secret>,
+    /// Pages beside those of the engine. Where both have a path, the engine's page is shown.
+    pub routes: Vec<Route>,
 }
 
 impl Default for Admin {
     fn default() -> Self {
-        Self { listen: IpAddr::V4(Ipv4Addr::LOCALHOST), port: ADMIN_PORT, tokens: Vec::new() }
+        Self { listen: IpAddr::V4(Ipv4Addr::LOCALHOST), port: ADMIN_PORT, tokens: Vec::new(), routes: Vec::new() }
     }
 }
 
@@ -265,6 +268,8 @@ pub(crate) struct Division {
     pub(crate) read_back: usize,
     /// Client connections at once; what they cost is set aside.
     pub(crate) connections: usize,
+    /// What one of them may cost.
+    connection_bytes: usize,
     /// What pays for streams of these connections when nothing else does.
     pub(crate) streams: usize,
     /// What pays for pages of metrics and administration before anything else does.
@@ -287,6 +292,8 @@ pub(crate) struct Division {
     pub(crate) links: usize,
     /// What the conversion of one pipeline's metrics to delta may remember.
     pub(crate) series: usize,
+    /// How many pipelines convert to delta.
+    deltas: usize,
 }
 
 /// A 32nd of the memory for each pipeline that converts to delta, and no more than this: 550,000 sums.
@@ -311,8 +318,8 @@ impl Division {
         // With very many of them, they have a quarter of the memory together.
         let series = series.min(settings.memory / 4 / deltas.max(1));
         let encode = settings.memory / 8 / pipelines;
-        let connection = connection_bytes(settings);
-        let connections = (settings.memory / 8 / connection).min(MAX_CONNECTIONS);
+        let connection_bytes = connection_bytes(settings);
+        let connections = (settings.memory / 8 / connection_bytes).min(MAX_CONNECTIONS);
         let pieces = match settings.journal {
             Some(_) => (settings.memory / OF_MEMORY_FOR_PIECES / PIECE_BYTES / pipelines).clamp(1, MAX_PIECES),
             // Each is paid for beside its bytes when it arrives.
@@ -326,43 +333,78 @@ impl Division {
         let links = (settings.memory / OF_MEMORY_FOR_LINKS / LINK_BYTES / pipelines).clamp(1, MAX_IN_FLIGHT);
         let encoders = (settings.memory / OF_MEMORY_FOR_ENCODERS).clamp(LEAST_FOR_ENCODERS, MOST_FOR_ENCODERS);
         let (streams, pages) = (settings.memory / OF_MEMORY_FOR_STREAMS, settings.memory / OF_MEMORY_FOR_PAGES);
-        let aside = encode * pipelines
-            + encoders
-            + connections * connection
-            + streams
-            + pages
-            + series * deltas
-            + (pieces * PIECE_BYTES + samples + links * LINK_BYTES) * pipelines;
-        let payloads = settings.memory - aside;
-        let share = payloads / 4 * 3 / pipelines;
-        // With a journal nothing stays in memory after its client was answered; half of that room reads back instead.
-        let read_back = if settings.journal.is_some() { share / 2 } else { 0 };
-        let payloads = payloads - read_back * pipelines;
         // Half of the encoding room per request: one can be compressed while another is on the wire.
         let batch_bytes = settings.batch_bytes.min(encode / 2);
-        // A backend that takes its time must not have all the memory that requests arrive in.
-        let in_flight = if settings.journal.is_some() { payloads / 2 / pipelines } else { share / 4 * 3 };
-        let in_flight = in_flight.max(batch_bytes);
-        Self {
+        let aside = Self {
             pipelines,
-            payloads,
-            share,
-            read_back,
+            payloads: 0,
+            share: 0,
+            read_back: 0,
             connections,
+            connection_bytes,
             streams,
             pages,
             encode,
             encoders,
             batch_bytes,
-            in_flight,
+            in_flight: 0,
             pieces,
             halves,
             samples,
             links,
             series,
-        }
+            deltas,
+        };
+        aside.and_payloads(settings)
+    }
+
+    /// Payloads have what is not set aside.
+    fn and_payloads(self, settings: &Settings) -> Self {
+        let aside: usize = self.parts().iter().map(|(_, bytes)| bytes).sum();
+        let payloads = settings.memory - aside;
+        let share = payloads / 4 * 3 / self.pipelines;
+        // With a journal nothing stays in memory after its client was answered; half of that room reads back instead.
+        let read_back = if settings.journal.is_some() { share / 2 } else { 0 };
+        let payloads = payloads - read_back * self.pipelines;
+        // A backend that takes its time must not have all the memory that requests arrive in.
+        let in_flight = if settings.journal.is_some() { payloads / 2 / self.pipelines } else { share / 4 * 3 };
+        Self { payloads, share, read_back, in_flight: in_flight.max(self.batch_bytes), ..self }
+    }
+
+    /// How many parts there are.
+    pub(crate) const PARTS: usize = 11;
+
+    /// Every part of the memory and its bytes, for all pipelines together, by what it is for.
+    pub(crate) fn parts(&self) -> [(&'static str, usize); Self::PARTS] {
+        let each = self.pipelines;
+        [
+            (PAYLOADS, self.payloads),
+            (READ_BACK, self.read_back * each),
+            (REQUESTS, self.encode * each),
+            (COMPRESSORS, self.encoders),
+            ("client_connections", self.connections * self.connection_bytes),
+            (STREAMS, self.streams),
+            (PAGES, self.pages),
+            ("backend_connections", self.links * LINK_BYTES * each),
+            ("pieces", self.pieces * PIECE_BYTES * each),
+            ("samples", self.samples * each),
+            ("series", self.series * self.deltas),
+        ]
     }
 }
+
+/// Payloads, from admission until the last pipeline is done with them.
+pub(crate) const PAYLOADS: &str = "payloads";
+/// What is read back from the journal.
+pub(crate) const READ_BACK: &str = "read_back";
+/// Copies and compressed bodies of requests to backends.
+pub(crate) const REQUESTS: &str = "requests";
+/// Compressors at work.
+pub(crate) const COMPRESSORS: &str = "compressors";
+/// Streams of client connections.
+pub(crate) const STREAMS: &str = "streams";
+/// Pages of metrics and administration.
+pub(crate) const PAGES: &str = "pages";
 
 /// How often a request is in memory, all pipelines of its signal together, until all of them have what they take of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -435,13 +477,7 @@ mod tests {
                     (pipelines.min(settings.most_pipelines()), deltas.min(settings.most_pipelines()));
                 let has_journal = settings.journal.is_some();
                 let division = Division::among(&settings, pipelines, deltas);
-                let connections =
-                    division.connections * connection_bytes(&settings) + division.streams + division.pages;
-                let aside = connections
-                    + division.encoders
-                    + division.series * deltas
-                    + (division.pieces * PIECE_BYTES + division.samples + division.links * LINK_BYTES) * pipelines;
-                assert!(division.payloads + (division.encode + division.read_back) * pipelines + aside <= memory);
+                assert!(division.parts().iter().map(|(_, bytes)| bytes).sum::<usize>() <= memory);
                 let shared_out = division.payloads + division.read_back * pipelines;
                 assert!(division.share * pipelines <= shared_out / 4 * 3);
                 let largest = division.largest_request(Copies::default());

@@ -183,8 +183,6 @@ pub(crate) struct Store {
     pub(crate) reads: Arc<Reads>,
     pub(crate) clock: Clock,
     pub(crate) recovered: Recovered,
-    /// Everybody who is owed something, pipelines that are not configured included.
-    pub(crate) accounts: Arc<Accounts>,
     inbox: mpsc::UnboundedSender<Job>,
 }
 
@@ -234,15 +232,9 @@ impl Store {
         enter_recovered(&recovery, &accounts.all());
         let stats = Arc::<StoreStats>::default();
         let (inbox, commands) = mpsc::unbounded_channel();
-        let parts = writer::Parts {
-            accounts: Arc::clone(&accounts),
-            journal: Arc::clone(&journal),
-            stats: Arc::clone(&stats),
-            clock,
-            fsync,
-        };
+        let parts = writer::Parts { accounts, journal: Arc::clone(&journal), stats: Arc::clone(&stats), clock, fsync };
         let writer = Writer::new(writer, commands, parts);
-        (Self { journal, stats, reads: Reads::new(io), clock, recovered, accounts, inbox }, writer)
+        (Self { journal, stats, reads: Reads::new(io), clock, recovered, inbox }, writer)
     }
 
     /// Puts pieces on disk. Each obligation is told: [`Obligation::secure`](crate::obligation::Obligation::secure) or

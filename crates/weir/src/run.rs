@@ -85,7 +85,7 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
         bail!("cannot sync every 0 s: choose a longer --fsync-interval, or --fsync always");
     }
     let Security { ingest: security, admin_tokens: tokens } = security::read(args)?;
-    let admin = Admin { listen: args.admin.admin_listen, port: args.admin.admin_port, tokens };
+    let admin = Admin { listen: args.admin.admin_listen, port: args.admin.admin_port, tokens, routes: Vec::new() };
     Ok(Settings {
         listen: args.listen,
         grpc_port: args.grpc_port,
@@ -218,7 +218,7 @@ impl Gateway {
             },
             Err(report) => {
                 findings::log(&report.diagnostics);
-                self.engine.reload_failed();
+                self.engine.reload_failed(&report.to_string());
                 let findings = report.diagnostics.len();
                 tracing::error!(findings, "the new configuration is not used; the last good one goes on");
             }

@@ -28,7 +28,7 @@ use super::pace::{self, Pace};
 use super::parked::{Batch, Parked};
 use super::queue::{Piece, SendQueue};
 use super::retry_budget::RetryBudget;
-use super::{Instruction, Limits, State, Stats};
+use super::{BackendState, Instruction, Limits, Stats};
 use crate::account::Account;
 use crate::books::{DropReason, Fate};
 use crate::budget::{Budget, Permit};
@@ -492,14 +492,14 @@ impl Delivery {
 
     /// When a backend that does not answer is called silent.
     fn silent_at(&self) -> Option<Instant> {
-        let is_news = self.flying > 0 && self.parts.stats.backend.state() != State::Silent;
+        let is_news = self.flying > 0 && self.parts.stats.backend.state() != BackendState::Silent;
         is_news.then(|| self.heard + SILENT_AFTER)
     }
 
     fn notice_silence(&mut self, now: Instant) {
         if self.silent_at().is_some_and(|at| at <= now) {
             let cause = format!("no answer for {} s", SILENT_AFTER.as_secs());
-            self.stands(State::Silent, "", &cause, now);
+            self.stands(BackendState::Silent, "", &cause, now);
         }
     }
 

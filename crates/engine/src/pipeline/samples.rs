@@ -26,19 +26,19 @@ const MAX_CODE_BYTES: usize = 64;
 
 /// A request that was refused for good: one item, or a batch that was not taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// When it was refused, in milliseconds since the Unix epoch.
-    pub(crate) at_ms: u64,
+    pub at_ms: u64,
     /// gRPC status name or HTTP status.
-    pub(crate) code: String,
+    pub code: String,
     /// The backend's own words.
-    pub(crate) message: String,
+    pub message: String,
     /// Items that were refused together.
-    pub(crate) items: u64,
+    pub items: u64,
     /// The refused request in OTLP protobuf, from its beginning.
-    pub(crate) body: Bytes,
+    pub body: Bytes,
     /// Whether the request was longer than `body`.
-    pub(crate) is_cut: bool,
+    pub is_cut: bool,
 }
 
 impl Sample {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// What a backend does with what it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum State {
+pub enum BackendState {
     /// It takes data, or nothing was sent to it yet.
     #[default]
     Ok,
@@ -22,12 +22,12 @@ pub(crate) enum State {
     Refused,
 }
 
-impl State {
+impl BackendState {
     /// All states.
-    pub(crate) const ALL: [Self; 5] = [Self::Ok, Self::Failing, Self::Silent, Self::Unreachable, Self::Refused];
+    pub const ALL: [Self; 5] = [Self::Ok, Self::Failing, Self::Silent, Self::Unreachable, Self::Refused];
 
-    /// As metrics and logs call it.
-    pub(crate) fn as_str(self) -> &'static str {
+    /// As metrics and pages call it.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Failing => "failing",
@@ -38,14 +38,26 @@ impl State {
     }
 }
 
+/// How a backend stands, to be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendFigures {
+    /// What it does with what it is sent.
+    pub state: BackendState,
+    /// gRPC status name or HTTP status of a refusal; otherwise empty.
+    pub code: String,
+    /// Its own words, or those of whoever could not reach it.
+    pub message: String,
+    /// For how long it has been in this state.
+    pub lasts: Duration,
+}
+
 /// A state, since when, and the backend's own words.
-#[derive(Debug, Clone)]
-pub(crate) struct Standing {
-    pub(crate) state: State,
-    /// gRPC status name or HTTP status of a refusal.
-    pub(crate) code: String,
-    pub(crate) message: String,
-    pub(crate) since: Instant,
+#[derive(Debug)]
+struct Standing {
+    state: BackendState,
+    code: String,
+    message: String,
+    since: Instant,
 }
 
 /// The standing of one backend, as the last answers show it.
@@ -57,7 +69,7 @@ pub(crate) struct Stands {
 impl Stands {
     /// Nothing is known yet.
     pub(crate) fn new(now: Instant) -> Self {
-        let ok = Standing { state: State::Ok, code: String::new(), message: String::new(), since: now };
+        let ok = Standing { state: BackendState::Ok, code: String::new(), message: String::new(), since: now };
         Self { now: Mutex::new(ok) }
     }
 
@@ -66,17 +78,24 @@ impl Stands {
     }
 
     /// How it stands now.
-    pub(crate) fn read(&self) -> Standing {
-        self.lock().clone()
+    pub(crate) fn figures(&self) -> BackendFigures {
+        let Standing { state, code, message, since } = &*self.lock();
+        BackendFigures { state: *state, code: code.clone(), message: message.clone(), lasts: since.elapsed() }
     }
 
     /// The state alone.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> BackendState {
         self.lock().state
     }
 
     /// The backend is in this state; returns the state before, and for how long it was in that.
-    pub(crate) fn becomes(&self, state: State, code: &str, message: &str, now: Instant) -> (State, Duration) {
+    pub(crate) fn becomes(
+        &self,
+        state: BackendState,
+        code: &str,
+        message: &str,
+        now: Instant,
+    ) -> (BackendState, Duration) {
         let mut standing = self.lock();
         let before = (standing.state, now.saturating_duration_since(standing.since));
         if standing.state != state {

@@ -74,7 +74,7 @@ impl Forced {
 
 /// A writer's work, whose syncs are seen.
 pub(super) async fn watched(work: impl Future<Output = ()>, forced: Arc<Forced>, store: Store, fs: SimFs) {
-    let syncs = || store.stats.syncs.read().1.iter().map(|(_, count)| count).sum::<u64>();
+    let syncs = || store.stats.syncs.figures().buckets.iter().map(|(_, count)| count).sum::<u64>();
     let (mut succeeded, mut failed) = (syncs(), fs.failures(Operation::Sync));
     let mut work = pin!(work);
     std::future::poll_fn(|context| {

@@ -374,7 +374,7 @@ fn assert_only_bad_was_rejected(process: &Process) {
         for sample in pipeline.stats.samples.list() {
             let ids = payload::decode(std::slice::from_ref(&sample.body));
             let is_bad = |id: &u64| Mark::of(*id).is_some_and(Mark::may_be_rejected);
-            assert!(ids.len() == 1 && ids.iter().all(is_bad), "{}: {ids:?} {}", pipeline.name(), sample.code);
+            assert!(ids.len() == 1 && ids.iter().all(is_bad), "{}: {ids:?} {}", pipeline.account.id, sample.code);
         }
     }
 }

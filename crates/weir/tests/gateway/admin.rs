@@ -1,15 +1,20 @@
 //! The ports for those who run the gateway: who may see what, and that nobody keeps them from it.
 
 use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use hyper::StatusCode;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use weir_engine::Settings;
+use weir_engine::admin::{Asked, Page, Route, Shown};
 use weir_engine::settings::Admin;
+use weir_engine::{Settings, Text};
 use weir_plan::Secret;
 
 use crate::support::backend::{Backend, Captured, Say};
@@ -34,7 +39,12 @@ async fn telemetry_is_shown_on_the_admin_port_alone_and_to_those_with_a_token() 
         false => Say::Ok,
     });
     let backend = backend.await;
-    let admin = Admin { listen: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0, tokens: vec![Secret::new("good")] };
+    let admin = Admin {
+        listen: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        port: 0,
+        tokens: vec![Secret::new("good")],
+        routes: Vec::new(),
+    };
     let settings = Settings { admin, ..settings() };
     let gateway = Gateway::with(vec![pipeline("backend", backend.address)], settings).await;
     // It is believed because it takes everything else.
@@ -51,7 +61,8 @@ async fn telemetry_is_shown_on_the_admin_port_alone_and_to_those_with_a_token() 
     assert_eq!((refused.status, refused.header("www-authenticate")), (401, "Bearer"), "{refused:?}");
     assert_eq!(http::exchange(admin, &with_token("/rejected", "bad")).await.status, 401);
     let page = http::exchange(admin, &with_token("/rejected", "good")).await;
-    assert!(page.status == 200 && page.text().contains("\"items\": 1"), "{page:?}");
+    let refused: serde_json::Value = serde_json::from_slice(&page.body).unwrap();
+    assert_eq!((&refused[0]["items"], &refused[0]["pipeline"]), (&1.into(), &"traces/backend".into()), "{refused}");
     assert_eq!(http::exchange(admin, &with_token("/", "good")).await.status, 404);
 
     gateway.engine.secure_admin(&[Secret::new("better")]).unwrap();
@@ -63,6 +74,63 @@ async fn telemetry_is_shown_on_the_admin_port_alone_and_to_those_with_a_token() 
         gateway.scrape().await.get("weir_memory_used_bytes") == 0.0
     })
     .await;
+}
+
+/// A page from outside, and how often it was asked.
+#[derive(Debug, Default)]
+struct Counting(Arc<AtomicU64>);
+
+impl Page for Counting {
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let snapshot = asked.view.snapshot()?;
+        let pipeline = &snapshot.pipelines[0].id;
+        writeln!(body, "{} {} {pipeline}", asked.path, asked.query.unwrap_or("nothing")).ok()?;
+        Some(Shown { status: StatusCode::IM_A_TEAPOT, content_type: "text/tea" })
+    }
+}
+
+/// A page for which there is never room.
+#[derive(Debug)]
+struct Endless;
+
+impl Page for Endless {
+    fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        while body.write_all(&[b'x'; 4096]).is_ok() {}
+        None
+    }
+}
+
+#[tokio::test]
+async fn pages_from_outside_are_served_to_those_who_may_see_them() {
+    let asked = Arc::<AtomicU64>::default();
+    let routes = vec![
+        Route::new("/pods/", Counting(Arc::clone(&asked))),
+        Route::new("/endless", Endless),
+        Route::new("/backends", Counting(Arc::clone(&asked))),
+    ];
+    let admin = Admin { port: 0, tokens: vec![Secret::new("good")], routes, ..Admin::default() };
+    let gateway = Gateway::with(vec![pipeline("backend", closed_port().await)], Settings { admin, ..settings() }).await;
+    let admin = gateway.at.admin;
+    assert_eq!(http::get(admin, "/pods/a").await.status, 401);
+    let post = b"POST /pods/a HTTP/1.1\r\nhost: test\r\nauthorization: Bearer good\r\ncontent-length: 0\r\n\r\n";
+    let refused = http::exchange(admin, post).await;
+    assert_eq!((refused.status, refused.header("allow")), (405, "GET, HEAD"), "{refused:?}");
+    assert_eq!(http::exchange(admin, &with_token("/pods", "good")).await.status, 404);
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    let page = http::exchange(admin, &with_token("/pods/a?all", "good")).await;
+    assert_eq!((page.status, page.header("content-type")), (418, "text/tea"), "{page:?}");
+    assert_eq!(page.text(), "/pods/a all traces/backend\n");
+    let own = http::exchange(admin, &with_token("/backends", "good")).await;
+    let own: serde_json::Value = serde_json::from_slice(&own.body).unwrap();
+    assert_eq!((&own[0]["pipeline"], &own[0]["signal"]), (&"traces/backend".into(), &"traces".into()), "{own}");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    let refused = http::exchange(admin, &with_token("/endless", "good")).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, "1"));
+    assert_eq!(gateway.scrape().await.get("weir_memory_used_bytes"), 0.0, "it has given back what it took");
+    for port in [gateway.at.metrics, gateway.at.health] {
+        assert!(!http::get(port, "/pods/a").await.text().contains("traces/backend"), "only on the admin port");
+    }
 }
 
 /// Clients that ask and do not read, and clients that do not even ask.

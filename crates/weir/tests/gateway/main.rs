@@ -56,4 +56,6 @@ mod tls_bounds;
 #[cfg(test)]
 mod trailers;
 #[cfg(test)]
+mod view;
+#[cfg(test)]
 mod wrong_types;

@@ -55,7 +55,8 @@ async fn only_metrics_are_served_and_only_by_get() {
     let gateway = Gateway::to(closed_port().await).await;
     assert_eq!(http::get(gateway.at.metrics, "/").await.status, 404);
     let post = http::head("POST", "/metrics", "text/plain", "content-length: 0\r\n");
-    assert_eq!(http::exchange(gateway.at.metrics, &post).await.status, 405);
+    let refused = http::exchange(gateway.at.metrics, &post).await;
+    assert_eq!((refused.status, refused.header("allow")), (405, "GET, HEAD"), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,6 +81,8 @@ async fn the_books_balance_in_every_scrape_under_load() {
         let scrape = gateway.scrape().await;
         scrape.books("flaky");
         scrape.books("steady");
+        let snapshot = gateway.engine.view().snapshot().unwrap();
+        assert!(snapshot.pipelines.iter().all(|pipeline| pipeline.books.balanced()), "{snapshot:?}");
         scrapes += 1;
     }
     for worker in load.await.unwrap() {

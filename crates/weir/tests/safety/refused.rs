@@ -62,6 +62,7 @@ async fn costs_nothing(protocol: Protocol, said: Say, named: &str, code: String)
     let shown = [&backends[0]["state"], &backends[0]["code"]].map(|value| value.as_str().unwrap());
     assert_eq!(shown, [expected.0.as_str(), expected.1.as_str()], "{backends}");
     assert_eq!(backends[0]["pending_items"], REQUESTS * SPANS, "{backends}");
+    assert_eq!(backends[0]["pipeline"], "traces/backend", "as it is called everywhere");
     let books = gateway.books("backend");
     assert_eq!(books.pending, REQUESTS * SPANS, "{protocol:?} {said:?}: {books:?}");
     assert!(books.rejected.is_empty() && books.dropped.is_empty() && books.delivered == 0, "{said:?}: {books:?}");

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::task::{Id, JoinError};
 use tokio::time::Instant;
 
-use super::super::State;
+use super::super::BackendState;
 use super::super::concurrency::Feedback;
 use super::super::flight::{End, Landed};
 use super::super::isolation::Suspicion;
@@ -117,7 +117,7 @@ impl Delivery {
                 } else {
                     // What that costs is in the log as a loss.
                     let now = Instant::now();
-                    self.parts.stats.backend.becomes(State::Refused, PARTIAL_SUCCESS, &message, now);
+                    self.parts.stats.backend.becomes(BackendState::Refused, PARTIAL_SUCCESS, &message, now);
                 }
             }
             Outcome::Retry { kind, hint, message } => {
@@ -157,22 +157,22 @@ impl Delivery {
     }
 
     /// The backend's standing, as an answer shows it.
-    pub(super) fn stands(&mut self, state: State, code: &str, message: &str, now: Instant) {
+    pub(super) fn stands(&mut self, state: BackendState, code: &str, message: &str, now: Instant) {
         let (before, lasted) = self.parts.stats.backend.becomes(state, code, message, now);
         let is_news = before != state;
         let pipeline = &self.parts.crew.account.id;
         match state {
-            State::Ok if self.complained && is_news => {
+            BackendState::Ok if self.complained && is_news => {
                 let after_s = lasted.as_secs();
                 tracing::info!(%pipeline, after_s, "backend takes data again");
                 self.complained = false;
             }
-            State::Silent if is_news => {
+            BackendState::Silent if is_news => {
                 tracing::warn!(%pipeline, cause = message, "backend does not answer; data is kept and tried again");
                 self.complained = true;
             }
             // Asked first, so that what is news now is not told again at once.
-            State::Refused if self.pace.may_complain(now) || is_news => {
+            BackendState::Refused if self.pace.may_complain(now) || is_news => {
                 let cause = message;
                 tracing::warn!(
                     %pipeline,
@@ -191,7 +191,7 @@ impl Delivery {
         self.account().share.progressed();
         self.retries.taken(now);
         self.pace.succeeded(now);
-        self.stands(State::Ok, "", "", now);
+        self.stands(BackendState::Ok, "", "", now);
         self.parked.hurry_next(now);
         if let Some(first) = batch.pieces.first() {
             self.account().delivered_after(first.since.elapsed());
@@ -253,10 +253,10 @@ impl Delivery {
                 if self.pace.cannot_reach(now) {
                     tracing::warn!(%pipeline, cause, "backend cannot be reached; data is kept and tried again");
                 }
-                return self.stands(State::Unreachable, "", cause, now);
+                return self.stands(BackendState::Unreachable, "", cause, now);
             }
-            RetryKind::Silent => State::Silent,
-            RetryKind::Ours | RetryKind::Answered => State::Failing,
+            RetryKind::Silent => BackendState::Silent,
+            RetryKind::Ours | RetryKind::Answered => BackendState::Failing,
         };
         if self.pace.may_complain(now) {
             let parked = self.parked.len() + 1;

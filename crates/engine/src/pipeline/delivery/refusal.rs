@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use weir_otlp::Part;
 
-use super::super::State;
+use super::super::BackendState;
 use super::super::Stats;
 use super::super::isolation::{Evidence, Step};
 use super::super::queue::Piece;
@@ -115,12 +115,12 @@ impl Delivery {
                     self.pace.shut_out(*hint, now);
                     self.concurrency.unreachable();
                 }
-                self.stands(State::Refused, code, message, now);
+                self.stands(BackendState::Refused, code, message, now);
             }
             About::Unclear => self.complain(RetryKind::Answered, &refusal.cause(), now),
             // It may be this batch alone, as long as it can be taken apart.
             About::Data | About::Size if step == Step::Wait || self.pace.is_probing() => {
-                self.stands(State::Refused, code, message, now);
+                self.stands(BackendState::Refused, code, message, now);
             }
             About::Data | About::Size => {}
         }

@@ -198,7 +198,7 @@ async fn what_is_larger_than_the_part_of_a_pipeline_is_paid_for_by_the_parts_of_
             pipelines.push(pipeline);
         }
         let all = async || {
-            while accounts.iter().any(|account| account.books.snapshot().pending > 0) {
+            while accounts.iter().any(|account| account.books.figures().pending > 0) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };

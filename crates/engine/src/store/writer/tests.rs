@@ -40,8 +40,8 @@ fn abandoned() -> SimFs {
 }
 
 /// The items of the only orphan that wait, and those that were given up.
-fn orphaned(store: &Store) -> (u64, u64) {
-    let orphans = store.accounts.orphans();
+fn orphaned(writer: &Writer) -> (u64, u64) {
+    let orphans = writer.parts.accounts.orphans();
     let [orphan] = &*orphans else { panic!("{orphans:?}") };
     (orphan.backlog().items, orphan.books.figures().dropped.values().sum())
 }
@@ -51,18 +51,18 @@ async fn an_orphan_waits_until_this_process_has_run_for_a_day() {
     let disk = abandoned();
     for _ in 0..2 {
         // Each start begins to count anew.
-        let (store, mut writer) = start(&disk, Fsync::Always);
+        let (_, mut writer) = start(&disk, Fsync::Always);
         tokio::time::advance(ORPHANS_WAIT - SECOND).await;
         writer.tidy();
         writer.enforce_limits(&[]);
-        assert_eq!(orphaned(&store), (7, 0), "kept, however old it is");
+        assert_eq!(orphaned(&writer), (7, 0), "kept, however old it is");
     }
     let (store, mut writer) = start(&disk, Fsync::Always);
     tokio::time::advance(ORPHANS_WAIT).await;
     writer.tidy();
-    assert_eq!(orphaned(&store), (0, 7));
+    assert_eq!(orphaned(&writer), (0, 7));
     assert_eq!(store.journal.stats().segments, 0, "nothing is left of it");
-    let orphans = store.accounts.orphans();
+    let orphans = writer.parts.accounts.orphans();
     let [orphan] = &*orphans else { panic!("{orphans:?}") };
     assert!(orphan.books.figures().balanced());
 }
@@ -83,17 +83,17 @@ async fn what_an_orphan_has_lost_is_told_though_nothing_is_left() {
     let (name, at) = files.iter().find_map(|(name, bytes)| Some((name, payload_at(bytes)?))).unwrap();
     assert!(disk.flip(name, at, 1));
 
-    let (store, _writer) = start(&disk, Fsync::Always);
-    assert_eq!(orphaned(&store), (0, 7));
-    let books = store.accounts.orphans()[0].books.figures();
+    let (_, writer) = start(&disk, Fsync::Always);
+    assert_eq!(orphaned(&writer), (0, 7));
+    let books = writer.parts.accounts.orphans()[0].books.figures();
     assert!(books.balanced() && books.recovered == 7 && books.dropped["journal_damaged"] == 7, "{books:?}");
 }
 
 /// Nobody knows what it was allowed, so no amount is too much.
 #[tokio::test(start_paused = true)]
 async fn an_orphan_has_no_limit_in_bytes() {
-    let (store, _writer) = start(&abandoned(), Fsync::Always);
-    let orphan = &store.accounts.orphans()[0];
+    let (_, writer) = start(&abandoned(), Fsync::Always);
+    let orphan = &writer.parts.accounts.orphans()[0];
     assert_eq!(orphan.queue.as_ref().unwrap().limits().max_bytes, u64::MAX);
     assert!(orphan.may_drop_oldest(), "but for a full disk");
 }
@@ -125,7 +125,7 @@ async fn a_sync_of_its_own_is_timed() {
         write(&mut writer, NOW_MS);
         writer.sync();
         writer.sync();
-        let (_, buckets) = store.stats.syncs.read();
+        let buckets = store.stats.syncs.figures().buckets;
         assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), syncs, "{fsync:?}");
     }
 }
@@ -202,7 +202,7 @@ async fn a_part_that_is_written_again_costs_no_other_data_on_a_full_disk() {
     drop(writer);
     let (store, mut writer) = start(&disk, Fsync::Always);
     let entry = write(&mut writer, NOW_MS);
-    let account = Arc::clone(&store.accounts.orphans()[0]);
+    let account = Arc::clone(&writer.parts.accounts.orphans()[0]);
     account.books.arrive(7);
     account.books.hold(7);
     disk.set_capacity(Some(disk.used() + 1000));

@@ -1,0 +1,187 @@
+//! What there is to see of a running engine, as plain data. Metrics and pages, those from outside included, read this and
+//! nothing else of the engine.
+//!
+//! A [`Snapshot`] is read pipeline by pipeline. The books of each pipeline are copied under their lock, so their equation
+//! holds in every snapshot. Other figures may be an instant older or younger than the books beside them.
+//!
+//! A snapshot has all pipelines at once, because metrics are written one after the other, each for all pipelines, and
+//! have to show one state. It is paid for: at first from what is set aside for pages, then from what payloads have.
+//! Samples of what backends refused are not in it. They are telemetry, and large, so [`View::refused`] gives those of one
+//! pipeline at a time.
+
+mod journal;
+mod memory;
+mod pipeline;
+mod receivers;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use crate::books::BookFigures;
+pub use crate::histogram::HistogramFigures;
+pub use crate::pipeline::{BackendFigures, BackendState, Sample};
+pub use crate::process::ProcessFigures;
+pub use crate::reloads::ReloadFigures;
+pub use journal::JournalFigures;
+pub use memory::{MemoryFigures, MemoryPart};
+pub use pipeline::{BacklogFigures, DeltaFigures, OrphanFigures, PipelineFigures, RuleFigures};
+pub use receivers::{ReceiverFigures, TransportFigures};
+use weir_plan::PipelineId;
+
+use crate::account::Account;
+use crate::accounts::Accounts;
+use crate::budget::{Budget, Funds, Permit};
+use crate::intake::{Intake, Routes};
+use crate::process;
+use crate::receive::ReceiverStats;
+use crate::reloads::Reloads;
+use crate::store::Clock;
+pub(crate) use memory::Ledgers;
+
+/// Whether a request would be taken now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// It would.
+    Ready,
+    /// It would not, for now.
+    Refusing,
+    /// It would not: the engine is shutting down.
+    Draining,
+}
+
+impl Health {
+    /// As the health check calls it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Refusing => "refusing",
+            Self::Draining => "draining",
+        }
+    }
+}
+
+/// An engine as it was at one time.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Since the engine started.
+    pub uptime: Duration,
+    /// Whether a request would be taken.
+    pub health: Health,
+    /// What came from clients.
+    pub receivers: ReceiverFigures,
+    /// The pipelines of the plan.
+    pub pipelines: Vec<PipelineFigures>,
+    /// Pipelines that are not in the plan, or not any more, and have books or a backlog.
+    pub orphans: Vec<OrphanFigures>,
+    /// Who has which part of the memory.
+    pub memory: MemoryFigures,
+    /// `None` without a data directory.
+    pub journal: Option<JournalFigures>,
+    /// How taking up configurations went.
+    pub reloads: ReloadFigures,
+    /// What the process uses.
+    pub process: ProcessFigures,
+    _paid: Permit,
+}
+
+/// Takes snapshots of an engine. Cheap to clone; what it shows after the engine has ended is the last there was.
+#[derive(Debug, Clone)]
+pub struct View(Arc<Owners>);
+
+/// Those who have the figures.
+#[derive(Debug)]
+pub(crate) struct Owners {
+    pub(crate) intake: Arc<Intake>,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) receivers: Arc<ReceiverStats>,
+    pub(crate) reloads: Arc<Reloads>,
+    pub(crate) ledgers: Ledgers,
+    pub(crate) clock: Clock,
+    /// What pays for snapshots.
+    pub(crate) funds: Funds,
+}
+
+impl View {
+    pub(crate) fn new(owners: Owners) -> Self {
+        Self(Arc::new(owners))
+    }
+
+    /// Everything as it is now, paid for until it is dropped. `None` when there is no room for it.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        self.0.funds.find(|budget| self.0.snapshot(budget))
+    }
+
+    /// Whether a request would be taken now. Costs no memory.
+    pub fn health(&self) -> Health {
+        self.0.health()
+    }
+
+    /// The last samples of what each backend refused for good, the newest first. Whoever keeps them keeps memory that was
+    /// set aside for the samples of their pipeline.
+    pub fn refused(&self) -> impl Iterator<Item = (PipelineId, Vec<Arc<Sample>>)> + use<> {
+        let routes = self.0.intake.routes();
+        let pipelines = (0..routes.routes.len()).map(move |at| Arc::clone(&routes.routes[at].pipeline));
+        pipelines.map(|pipeline| (pipeline.account.id.clone(), pipeline.stats.samples.list()))
+    }
+}
+
+/// What each account costs while a snapshot is taken: its places in lists.
+const LISTED_BYTES: usize = 64;
+
+impl Owners {
+    fn snapshot(&self, budget: &Budget) -> Option<Snapshot> {
+        // First: it does not show what it costs itself.
+        let memory = self.ledgers.figures();
+        let routes = self.intake.routes();
+        // After the routes, and it has all accounts: no pipeline is missed that leaves or comes meanwhile.
+        let accounts = self.accounts.all();
+        let (all, planned) = (accounts.len(), routes.routes.len());
+        let places = planned * size_of::<PipelineFigures>() + all.saturating_sub(planned) * size_of::<OrphanFigures>();
+        let mut paid = budget.try_take(places + all * LISTED_BYTES)?;
+        let pipelines = self.pipelines(&routes, &mut paid)?;
+        let orphans = self.orphans(&routes, &accounts, &mut paid)?;
+        Some(Snapshot {
+            uptime: self.clock.started.elapsed(),
+            health: self.health(),
+            receivers: ReceiverFigures::of(&self.receivers, &self.intake),
+            pipelines,
+            orphans,
+            memory,
+            journal: self.intake.store().map(JournalFigures::of),
+            reloads: self.reloads.figures(),
+            process: process::figures(),
+            _paid: paid,
+        })
+    }
+
+    /// What each costs beside its place is known, and paid for, once it is there: one at a time.
+    fn pipelines(&self, routes: &Routes, paid: &mut Permit) -> Option<Vec<PipelineFigures>> {
+        let mut pipelines = Vec::with_capacity(routes.routes.len());
+        for route in &routes.routes {
+            let figures = PipelineFigures::of(route, self.clock);
+            paid.grow(figures.heap()).then(|| pipelines.push(figures))?;
+        }
+        Some(pipelines)
+    }
+
+    fn orphans(&self, routes: &Routes, all: &[Arc<Account>], paid: &mut Permit) -> Option<Vec<OrphanFigures>> {
+        let taken: HashSet<_> = routes.routes.iter().map(|route| Arc::as_ptr(&route.pipeline.account)).collect();
+        let mut orphans = Vec::with_capacity(all.len().saturating_sub(taken.len()));
+        for account in all.iter().filter(|account| !taken.contains(&Arc::as_ptr(account))) {
+            let figures = OrphanFigures::of(account, self.clock);
+            paid.grow(figures.heap()).then(|| orphans.push(figures))?;
+        }
+        Some(orphans)
+    }
+
+    fn health(&self) -> Health {
+        if self.intake.is_draining() {
+            Health::Draining
+        } else if self.intake.can_accept() {
+            Health::Ready
+        } else {
+            Health::Refusing
+        }
+    }
+}

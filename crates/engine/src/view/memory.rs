@@ -1,0 +1,54 @@
+//! Who has which part of the memory.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::budget::Budget;
+use crate::settings::Division;
+
+/// The memory budget by holder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryFigures {
+    /// All of it, in bytes.
+    pub total: usize,
+    /// The parts, which together are no more than the total: payloads first, then what is set aside.
+    pub parts: [MemoryPart; Division::PARTS],
+}
+
+/// A part of the memory budget, for all pipelines together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryPart {
+    /// What it is for: `payloads`, ...
+    pub holder: &'static str,
+    /// Its size in bytes.
+    pub bytes: usize,
+    /// Of that, what is taken. `None` where there is no ledger: what it is for cannot take more, as its number is limited.
+    pub used: Option<usize>,
+}
+
+impl MemoryFigures {
+    /// Bytes for payloads, and how many of them are taken.
+    pub fn payloads(&self) -> (usize, usize) {
+        (self.parts[0].bytes, self.parts[0].used.unwrap_or_default())
+    }
+}
+
+/// The ledgers of those parts that have one, and how the memory is divided now.
+#[derive(Debug)]
+pub(crate) struct Ledgers {
+    pub(crate) total: usize,
+    pub(crate) division: Arc<Mutex<Division>>,
+    /// By holder, payloads first.
+    pub(crate) ledgers: Vec<(&'static str, Budget)>,
+}
+
+impl Ledgers {
+    pub(super) fn figures(&self) -> MemoryFigures {
+        let division = *self.division.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = |holder| {
+            let (_, ledger) = self.ledgers.iter().find(|(name, _)| *name == holder)?;
+            Some(ledger.used())
+        };
+        let part = |(holder, bytes)| MemoryPart { holder, bytes, used: used(holder) };
+        MemoryFigures { total: self.total, parts: division.parts().map(part) }
+    }
+}

@@ -1,0 +1,208 @@
+//! What there is to see of one pipeline.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use weir_plan::PipelineId;
+use weir_temporality::Counts;
+
+use crate::account::Account;
+use crate::books::BookFigures;
+use crate::histogram::HistogramFigures;
+use crate::intake::Route;
+use crate::pipeline::BackendFigures;
+use crate::rules::{Delta, RuleStats, Rules};
+use crate::store::Clock;
+
+/// One pipeline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PipelineFigures {
+    /// Which one.
+    pub id: PipelineId,
+    /// What the metrics of exporters call it.
+    pub exporter: String,
+    /// Its items.
+    pub books: BookFigures,
+    /// `None` without a data directory.
+    pub backlog: Option<BacklogFigures>,
+    /// Bytes in the backlog and waiting to be sent; without a data directory, also parked and on the wire.
+    pub pending_bytes: u64,
+    /// Age of the oldest item not finished, in memory or in the backlog.
+    pub oldest_age: Duration,
+    /// Bytes kept in memory after their client got its OK.
+    pub held_bytes: usize,
+    /// What these may come to: the pipeline's share.
+    pub share_bytes: usize,
+    /// Requests to the backend that are unanswered.
+    pub in_flight: u64,
+    /// Batches that wait for their next attempt.
+    pub parked: u64,
+    /// Requests to the backend that had to be tried again, since the start.
+    pub retries: u64,
+    /// Requests to the backend that may be unanswered at once.
+    pub concurrency_limit: u64,
+    /// Time from a request to the backend to its answer.
+    pub latency: HistogramFigures,
+    /// How the backend stands.
+    pub backend: BackendFigures,
+    /// The pipeline cannot be set up as it is configured.
+    pub setup_failed: bool,
+    /// What its conditions and statements did, since they are what they are.
+    pub rules: Vec<RuleFigures>,
+    /// `None` when it does not convert to delta.
+    pub delta: Option<DeltaFigures>,
+}
+
+/// A pipeline that is not in the plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrphanFigures {
+    /// Which one.
+    pub id: PipelineId,
+    /// Its items.
+    pub books: BookFigures,
+    /// `None` without a data directory.
+    pub backlog: Option<BacklogFigures>,
+}
+
+/// What the journal has of a pipeline that its backend has not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BacklogFigures {
+    /// Items.
+    pub items: u64,
+    /// Bytes of payload.
+    pub bytes: u64,
+    /// The bytes that it may come to.
+    pub limit_bytes: u64,
+    /// Age of the oldest.
+    pub oldest_age: Duration,
+}
+
+/// One condition or statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleFigures {
+    /// `transform_condition`, `transform_statement` or `filter_condition`.
+    pub kind: &'static str,
+    /// Of which transform or filter, from 0.
+    pub rule: usize,
+    /// Its place among the conditions or statements of that, from 0.
+    pub line: usize,
+    /// Times that it was executed, or that it held.
+    pub matches: u64,
+    /// Times that it failed.
+    pub errors: u64,
+    /// Items that it removed: the condition of a filter.
+    pub filtered: u64,
+    /// Why it failed the first time.
+    pub cause: Option<String>,
+}
+
+/// The conversion to delta.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeltaFigures {
+    /// Data points, and series that are no longer remembered.
+    pub counts: Counts,
+    /// Series that are remembered.
+    pub series: usize,
+}
+
+impl PipelineFigures {
+    pub(super) fn of(route: &Route, clock: Clock) -> Self {
+        let pipeline = &route.pipeline;
+        let (account, stats) = (&pipeline.account, &pipeline.stats);
+        let rules = route.rules.as_deref();
+        Self {
+            id: account.id.clone(),
+            exporter: pipeline.exporter_label.clone(),
+            books: account.books.figures(),
+            backlog: BacklogFigures::of(account, clock),
+            pending_bytes: pipeline.pending_bytes(),
+            oldest_age: pipeline.oldest_age(),
+            held_bytes: account.share.held(),
+            share_bytes: account.share.limit(),
+            in_flight: load(&stats.in_flight),
+            parked: load(&stats.parked),
+            retries: load(&stats.retries),
+            concurrency_limit: load(&stats.concurrency),
+            latency: stats.latency.figures(),
+            backend: stats.backend.figures(),
+            setup_failed: stats.faulty.load(Ordering::Relaxed),
+            rules: rules.map(RuleFigures::of).unwrap_or_default(),
+            delta: rules.and_then(|rules| rules.delta.as_ref()).map(DeltaFigures::of),
+        }
+    }
+
+    /// Bytes that it takes beside its own size.
+    pub(super) fn heap(&self) -> usize {
+        let causes = self.rules.iter().map(|rule| rule.cause.as_ref().map_or(0, String::capacity));
+        let rules = self.rules.capacity() * size_of::<RuleFigures>() + causes.sum::<usize>();
+        let backend = self.backend.code.capacity() + self.backend.message.capacity();
+        self.id.name.capacity() + self.exporter.capacity() + backend + rules + tallies(&self.books)
+    }
+}
+
+impl OrphanFigures {
+    pub(super) fn of(account: &Account, clock: Clock) -> Self {
+        let (id, books) = (account.id.clone(), account.books.figures());
+        Self { id, books, backlog: BacklogFigures::of(account, clock) }
+    }
+
+    /// Bytes that it takes beside its own size.
+    pub(super) fn heap(&self) -> usize {
+        self.id.name.capacity() + tallies(&self.books)
+    }
+}
+
+impl BacklogFigures {
+    fn of(account: &Account, clock: Clock) -> Option<Self> {
+        let queue = account.queue.as_ref()?;
+        let (backlog, oldest_age) = (queue.backlog(), account.backlog_age(clock.now_ms()));
+        Some(Self { items: backlog.items, bytes: backlog.bytes, limit_bytes: queue.limits().max_bytes, oldest_age })
+    }
+}
+
+impl RuleFigures {
+    fn of(rules: &Rules) -> Vec<Self> {
+        let transforms = rules.transforms.iter().enumerate().flat_map(|(rule, transform)| {
+            let conditions = Self::lines("transform_condition", rule, &transform.conditions);
+            conditions.chain(Self::lines("transform_statement", rule, &transform.statements))
+        });
+        let filters = rules.filters.iter().enumerate();
+        let filters = filters.flat_map(|(rule, filter)| Self::lines("filter_condition", rule, &filter.conditions));
+        transforms.chain(filters).collect()
+    }
+
+    fn lines(kind: &'static str, rule: usize, stats: &[RuleStats]) -> impl Iterator<Item = Self> {
+        stats.iter().enumerate().map(move |(line, stats)| Self {
+            kind,
+            rule,
+            line,
+            matches: load(&stats.matched),
+            errors: load(&stats.errors),
+            filtered: load(&stats.filtered),
+            cause: stats.cause.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        })
+    }
+}
+
+impl DeltaFigures {
+    fn of(delta: &Delta) -> Self {
+        Self { counts: delta.counts(), series: delta.series() }
+    }
+}
+
+/// What the maps of the books take: nodes of up to eleven entries, of which five are there at least unless there is but
+/// one.
+fn tallies(books: &BookFigures) -> usize {
+    const NODE_BYTES: usize = 512;
+    fn nodes<K>(map: &BTreeMap<K, u64>) -> usize {
+        map.len().div_ceil(5) * NODE_BYTES
+    }
+    let codes: usize = books.rejected.keys().map(String::capacity).sum();
+    nodes(&books.filtered) + nodes(&books.dropped) + nodes(&books.rejected) + codes
+}
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}

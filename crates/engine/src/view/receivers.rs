@@ -1,0 +1,77 @@
+//! What came from clients.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_plan::Signal;
+
+use crate::histogram::HistogramFigures;
+use crate::intake::Intake;
+use crate::receive::{BySignal, Counters, REASONS, ReceiverStats};
+
+/// A figure for each signal, in the order of [`Signal::ALL`].
+type EachSignal<T> = [T; Signal::ALL.len()];
+
+/// What receivers count, since the start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReceiverFigures {
+    /// OTLP over gRPC and over HTTP.
+    pub transports: [TransportFigures; 2],
+    /// Items answered OK that no pipeline takes, because of their namespaces.
+    pub unclaimed: EachSignal<u64>,
+    /// Client connections that are open now.
+    pub connections: u64,
+    /// Connections closed at the limit on their number.
+    pub connections_refused: u64,
+    /// TLS handshakes that failed.
+    pub handshakes_failed: u64,
+}
+
+/// What came over one transport, since the start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TransportFigures {
+    /// `grpc` or `http`.
+    pub transport: &'static str,
+    /// Items answered OK.
+    pub accepted: EachSignal<u64>,
+    /// Items whose client was asked to send them again after they were counted.
+    pub refused: EachSignal<u64>,
+    /// Requests answered OK that were not empty, but had no item of their signal.
+    pub itemless: EachSignal<u64>,
+    /// Requests refused, by reason.
+    pub refusals: [(&'static str, u64); REASONS.len()],
+    /// Time from a request's head to its answer.
+    pub answers: EachSignal<HistogramFigures>,
+}
+
+impl ReceiverFigures {
+    pub(super) fn of(stats: &ReceiverStats, intake: &Intake) -> Self {
+        Self {
+            transports: [TransportFigures::of("grpc", &stats.grpc), TransportFigures::of("http", &stats.http)],
+            unclaimed: loaded(&intake.unclaimed),
+            connections: load(&stats.connections),
+            connections_refused: load(&stats.connections_refused),
+            handshakes_failed: load(&stats.handshakes_failed),
+        }
+    }
+}
+
+impl TransportFigures {
+    fn of(transport: &'static str, counters: &Counters) -> Self {
+        Self {
+            transport,
+            accepted: loaded(&counters.accepted),
+            refused: loaded(&counters.refused),
+            itemless: loaded(&counters.itemless),
+            refusals: std::array::from_fn(|reason| (REASONS[reason], load(&counters.refusals[reason]))),
+            answers: counters.answers.each_ref().map(crate::histogram::Histogram::figures),
+        }
+    }
+}
+
+fn loaded(counters: &BySignal) -> EachSignal<u64> {
+    counters.each_ref().map(load)
+}
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
