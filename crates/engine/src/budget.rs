@@ -175,24 +175,24 @@ impl Budget {
     /// Takes `bytes` (and their overhead) when its turn has come, however long that takes. Who asks later waits, also for
     /// less.
     pub(crate) async fn take_in_turn(self, bytes: usize) -> Option<Permit> {
-        let want = u32::try_from(bytes.saturating_add(OVERHEAD_BYTES)).ok()?;
-        let own = Arc::clone(&self.room).acquire_many_owned(want).await.ok()?;
-        Some(Permit { taken: Permits { own, pool: None }, budget: self })
+        let taken = self.acquire(u32::try_from(bytes.saturating_add(OVERHEAD_BYTES)).ok()?).await?;
+        Some(Permit { taken, budget: self })
     }
 
     async fn wait_for(&self, bytes: usize, patience: Duration) -> Option<Permits> {
         let _waiting = Waiting::enter(&self.waiting, self.max_waiting)?;
         let want = u32::try_from(bytes).ok().filter(|_| bytes <= self.capacity())?;
-        let acquire = async {
-            // Always in this order, so that nobody waits for somebody who waits.
-            let own = Arc::clone(&self.room).acquire_many_owned(want).await.ok()?;
-            let pool = match &self.pool {
-                Some(pool) => Some(Arc::clone(pool).acquire_many_owned(want).await.ok()?),
-                None => None,
-            };
-            Some(Permits { own, pool })
+        tokio::time::timeout(patience, self.acquire(want)).await.ok()?
+    }
+
+    async fn acquire(&self, want: u32) -> Option<Permits> {
+        // Always in this order, so that nobody waits for somebody who waits.
+        let own = Arc::clone(&self.room).acquire_many_owned(want).await.ok()?;
+        let pool = match &self.pool {
+            Some(pool) => Some(Arc::clone(pool).acquire_many_owned(want).await.ok()?),
+            None => None,
         };
-        tokio::time::timeout(patience, acquire).await.ok()?
+        Some(Permits { own, pool })
     }
 }
 
@@ -250,12 +250,10 @@ impl Permit {
     }
 
     /// Makes it stand for `bytes` (and their overhead) if it does not; false when there is no room. Whoever has all bytes
-    /// there are, not only all of a part, has enough: what was written with more memory than there is now could not be read
-    /// otherwise.
+    /// there are has enough: what was written with more memory than there is now could not be read otherwise.
     pub(crate) fn cover(&mut self, bytes: usize) -> bool {
-        let all = if self.budget.pool.is_some() { usize::MAX } else { self.budget.capacity() };
-        let more = bytes.saturating_add(OVERHEAD_BYTES).min(all).saturating_sub(self.bytes());
-        more == 0 || self.grow(more)
+        let more = bytes.saturating_add(OVERHEAD_BYTES).saturating_sub(self.bytes());
+        more == 0 || self.bytes() >= self.budget.capacity() || self.grow(more)
     }
 
     /// Gives back all but `bytes` (and their overhead).

@@ -350,7 +350,7 @@ fn connections(output: &Output, uri: &Uri, proxy: Option<Proxy>, room: &Room) ->
         Protocol::Grpc => vec![b"h2".to_vec()],
         Protocol::Http => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
     };
-    let dial = Dial::new(uri, Box::new(resolve::System), config, proxy).paid_by(room.encode.clone());
+    let dial = Dial::new(uri, Box::new(resolve::System::new()), config, proxy).paid_by(room.encode.clone());
     Ok(Connections::new(dial, output.protocol, Arc::clone(&room.links)))
 }
 

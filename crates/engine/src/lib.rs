@@ -210,7 +210,9 @@ impl Engine {
         let (store, writer) = start_writer(opened, &accounts, &settings, clock)?;
         let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone()));
         let read_back = Budget::new(division.read_back * division.pipelines);
-        let common = Common { limits: pipelines::limits(division), budget: budget.clone(), read_back, store, clock };
+        let oversized = budget.within(division.oversized());
+        let limits = pipelines::limits(division);
+        let common = Common { limits, budget: budget.clone(), read_back, oversized, store, clock };
         let mut pipelines = Pipelines::new(settings, common, Arc::clone(&accounts), Arc::clone(&intake), pods);
         let Changes { faults, .. } = pipelines.apply(plan);
         let receivers = Arc::new(ReceiverStats::default());

@@ -141,6 +141,8 @@ pub(crate) struct Common {
     pub(crate) budget: Budget,
     /// Pays for what all of them read back from the journal.
     pub(crate) read_back: Budget,
+    /// Pays for what is larger than a pipeline's part of that.
+    pub(crate) oversized: Budget,
     /// None: data is held in memory only.
     pub(crate) store: Option<Store>,
     pub(crate) clock: Clock,
@@ -157,7 +159,7 @@ impl Pipeline {
         // Unbounded in count, bounded in bytes: every obligation in it carries its permit of the memory budget.
         let (inbox, commands) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::new(Instant::now()));
-        let Common { limits, budget, read_back, store, clock } = common;
+        let Common { limits, budget, read_back, oversized, store, clock } = common;
         // Without a journal there is nothing to read.
         let reads = store.as_ref().map_or_else(|| Reads::new(Io::Threads), |store| store.reads.clone());
         let store_stats = store.as_ref().map(|store| Arc::clone(&store.stats));
@@ -166,7 +168,7 @@ impl Pipeline {
             limits,
             halves: budget.within(limits.halves),
             budget,
-            read_back: delivery::ReadBack::new(read_back, limits.read_back_bytes),
+            read_back: delivery::ReadBack::new(&read_back, limits.read_back_bytes, oversized),
             stats: Arc::clone(&stats),
             clock,
             store,

@@ -204,6 +204,7 @@ impl Pipelines {
         self.common.limits = limits(division);
         self.common.budget.resize(division.payloads);
         self.common.read_back.resize(division.read_back * division.pipelines);
+        self.common.oversized.resize(division.oversized());
         self.encode.resize(division.encode * division.pipelines);
         self.running.values().chain(self.leaving.values()).for_each(|running| running.resize(division));
         let routes = self.intake.routes();

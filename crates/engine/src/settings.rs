@@ -406,6 +406,9 @@ pub(crate) const STREAMS: &str = "streams";
 /// Pages of metrics and administration.
 pub(crate) const PAGES: &str = "pages";
 
+/// However small the part is in which a pipeline reads back: larger entries wait for their turn.
+const LEAST_LARGEST_REQUEST: usize = 64 << 10;
+
 /// How often a request is in memory, all pipelines of its signal together, until all of them have what they take of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Copies {
@@ -433,8 +436,23 @@ impl Copies {
 impl Division {
     /// The largest request for which there is memory, in all pipelines together, once nobody else needs any, and which each
     /// of them can hold, the bookkeeping of its pieces included: for that there is a sixteenth, and an eighth of the share.
+    ///
+    /// A pipeline can read it back as well, after it was enriched, and after transforms that may double it.
     pub(crate) fn largest_request(&self, copies: Copies) -> usize {
-        (self.share / 8 * 7).min(self.payloads / 16 * 15 / copies.sum())
+        let entry = match self.read_back {
+            0 => usize::MAX,
+            part => {
+                part.saturating_sub(2 * weir_journal::Journal::TAKE_OVERHEAD) / 16 * 15
+                    / if copies.rules { 2 } else { 1 }
+            }
+        };
+        let entry = entry.max(LEAST_LARGEST_REQUEST);
+        (self.share / 8 * 7).min(self.payloads / 16 * 15 / copies.sum()).min(entry)
+    }
+
+    /// Of the payloads, what entries of the journal may have that are larger than their pipeline's part.
+    pub(crate) fn oversized(&self) -> usize {
+        self.payloads / 4
     }
 }
 

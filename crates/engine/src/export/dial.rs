@@ -45,8 +45,6 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(1);
 const MOST_TRIES: usize = 4;
 /// What TLS collects of a request before it is written: a record.
 const TLS_BUFFER: usize = 16 * 1024;
-/// Addresses that are remembered of a name.
-const MOST_ADDRESSES: usize = 64;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
@@ -114,7 +112,7 @@ impl Addresses {
         let family = found.first().map(SocketAddr::is_ipv4);
         fastrand::shuffle(&mut found);
         found.sort_by_key(|address| Some(address.is_ipv4()) != family);
-        found.truncate(MOST_ADDRESSES);
+        found.truncate(resolve::MOST_ADDRESSES);
         let preferred = found.iter().filter(|address| Some(address.is_ipv4()) == family).count();
         let all = found.into_iter().map(|at| Address { at, failed: AtomicBool::new(false) }).collect();
         Self { all, preferred, exhausted: AtomicBool::new(false) }
@@ -332,7 +330,7 @@ mod tests {
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = silent.local_addr().unwrap();
         let destination: Uri = format!("https://{at}/").parse().unwrap();
-        let resolve = Box::new(resolve::System);
+        let resolve = Box::new(resolve::System::new());
         let dial = Arc::new(Dial::new(&destination, resolve, tls::client_config(None).unwrap(), None));
         let connector = Connector {
             dial,

@@ -38,7 +38,8 @@ fn converting(runtime: &Runtime) -> Arc<Intake> {
         samples: 0,
         requests: 64,
     };
-    let common = Common { limits, budget: budget.clone(), read_back: Budget::new(0), store: None, clock };
+    let (read_back, oversized) = (Budget::new(0), Budget::new(0));
+    let common = Common { limits, budget: budget.clone(), read_back, oversized, store: None, clock };
     let (pipeline, delivery) = Pipeline::new("shop".into(), account, Arc::new(Unusable(String::new())), common);
     runtime.spawn(delivery);
 

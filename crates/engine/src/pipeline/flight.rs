@@ -243,10 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_larger_than_all_there_is_takes_all_there_is() {
+    fn an_entry_that_is_larger_than_all_there_is_needs_all_there_is() {
         let account = account();
         let budget = Budget::new(50_000);
         let mut permit = budget.try_take(room_for(REQUEST)).unwrap();
+        let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
+        assert!(taken.fetched.is_empty() && taken.too_large.is_some());
+        drop(permit);
+        let mut permit = budget.try_take(budget.capacity() - crate::budget::OVERHEAD_BYTES).unwrap();
         let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
         assert_eq!((taken.fetched.len(), budget.used()), (1, budget.capacity()));
         taken.fetched.iter().for_each(|piece| assert!(piece.obligation.finish(&crate::books::Fate::Delivered)));

@@ -115,7 +115,8 @@ impl Process {
         };
         let intake = Arc::new(Intake::new(budget.clone(), SPILL_AFTER, store.clone()));
         let read_back = Budget::new(limits.read_back_bytes * planned.len());
-        let common = Common { limits, budget: budget.clone(), read_back, store, clock };
+        let oversized = budget.within(MEMORY / 4);
+        let common = Common { limits, budget: budget.clone(), read_back, oversized, store, clock };
         let was_away = missing.map_or(0, |number| 1 << number);
         let deliveries = JoinSet::new();
         let mut process = Self { intake, budget, accounts, deliveries, writer, common, was_away };

@@ -65,7 +65,7 @@ impl TokenServer {
         let config = crate::export::tls::client_config(tls.as_ref())?;
         let proxy = Proxy::find(proxy, &uri, Protocol::Http)?;
         let proxy_authorization = proxy.as_ref().and_then(Proxy::request_header).cloned();
-        let dial = Arc::new(Dial::new(&uri, Box::new(resolve::System), config, proxy));
+        let dial = Arc::new(Dial::new(&uri, Box::new(resolve::System::new()), config, proxy));
         let room = Budget::new(ROOM_BYTES + OVERHEAD_BYTES);
         Ok(Self { dial, uri, proxy_authorization, settings: settings.clone(), room })
     }

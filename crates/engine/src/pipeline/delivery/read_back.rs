@@ -1,8 +1,8 @@
 //! Room to read back what is in the journal.
 //!
-//! A pipeline has its part of it. What is larger, because there are many pipelines or because it was written with more
-//! memory than there is now, is paid for from the parts of all of them. It waits there for its turn, first come, first
-//! served: small reads of others cannot keep it out for ever. One that is larger than all parts together has all of them.
+//! A pipeline has its part of it, which holds the largest request. What is larger was written when there were fewer
+//! pipelines, or more memory. It is paid for as requests are, from a part of their memory that all such entries share, and
+//! waits there for its turn, first come, first served. One that is larger than this part has all of it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -18,7 +18,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(1);
 /// See the module.
 pub(in crate::pipeline) struct ReadBack {
     own: Budget,
-    all: Budget,
+    oversized: Budget,
     /// What is too large for its own part waits for this.
     turn: Option<Turn>,
 }
@@ -30,9 +30,9 @@ struct Turn {
 }
 
 impl ReadBack {
-    /// A part of what all pipelines have.
-    pub(in crate::pipeline) fn new(all: Budget, part: usize) -> Self {
-        Self { own: all.within(part), all, turn: None }
+    /// A part of what `all` pipelines have.
+    pub(in crate::pipeline) fn new(all: &Budget, part: usize, oversized: Budget) -> Self {
+        Self { own: all.within(part), oversized, turn: None }
     }
 
     pub(super) fn resize(&self, part: usize) {
@@ -41,14 +41,15 @@ impl ReadBack {
 
     /// Room for so many bytes, or for as many as there ever are. `None` when there is none now.
     pub(super) fn take(&mut self, bytes: usize, now: Instant) -> Option<Permit> {
-        if bytes.saturating_add(OVERHEAD_BYTES) <= self.own.capacity() {
+        // All of a part is never taken: whoever has all there is need not pay for more.
+        if bytes.saturating_add(OVERHEAD_BYTES) < self.own.capacity() {
             return self.own.try_take(bytes);
         }
-        let most = self.all.capacity();
+        let most = self.oversized.capacity();
         let bytes = bytes.min(most.saturating_sub(OVERHEAD_BYTES));
         let mut turn = match self.turn.take() {
             Some(turn) if (bytes..=most).contains(&turn.bytes) => turn,
-            _ => Turn { bytes, asked: now, permit: Box::pin(self.all.clone().take_in_turn(bytes)) },
+            _ => Turn { bytes, asked: now, permit: Box::pin(self.oversized.clone().take_in_turn(bytes)) },
         };
         turn.asked = now;
         // Whoever asks looks again soon.

@@ -70,7 +70,8 @@ async fn no_more_pieces_are_on_their_way_than_are_paid_for() {
         requests: 64,
     };
     let read_back = Budget::new(limits.read_back_bytes);
-    let common = Common { limits, budget, read_back, store: None, clock: Clock::simulated(1000) };
+    let oversized = budget.within(1 << 20);
+    let common = Common { limits, budget, read_back, oversized, store: None, clock: Clock::simulated(1000) };
     let (pipeline, delivery) = Pipeline::new("shop".into(), Arc::clone(&account), Arc::new(Silent), common);
     let mut tasks = JoinSet::new();
     tasks.spawn(delivery);
@@ -125,7 +126,8 @@ async fn what_is_too_large_alone_is_given_up_whatever_was_taken_meanwhile() {
         requests: 64,
     };
     let (budget, read_back) = (Budget::new(1 << 20), Budget::new(0));
-    let common = Common { limits, budget, read_back, store: None, clock: Clock::simulated(1000) };
+    let oversized = budget.within(1 << 20);
+    let common = Common { limits, budget, read_back, oversized, store: None, clock: Clock::simulated(1000) };
     let backend = Arc::new(Narrow::default());
     let sends_to = Arc::<Narrow>::clone(&backend);
     let (pipeline, delivery) = Pipeline::new("shop".into(), Arc::clone(&account), sends_to, common);
@@ -172,7 +174,7 @@ impl Backend for Slow {
 
 /// Entries that were written when there were fewer pipelines, or more memory.
 #[tokio::test(start_paused = true)]
-async fn what_is_larger_than_the_part_of_a_pipeline_is_paid_for_by_the_parts_of_all() {
+async fn what_is_larger_than_the_part_of_a_pipeline_is_paid_for_as_requests_are() {
     const PIPELINES: usize = 6;
     const PART: usize = 1 << 20;
     let limits = Limits {
@@ -186,8 +188,15 @@ async fn what_is_larger_than_the_part_of_a_pipeline_is_paid_for_by_the_parts_of_
     };
     for entry in [PART / 8, PART / 2 * 3, PIPELINES * PART] {
         let (budget, read_back) = (Budget::new(64 << 20), Budget::new(PIPELINES * PART));
-        let common =
-            Common { limits, budget, read_back: read_back.clone(), store: None, clock: Clock::simulated(1000) };
+        let oversized = budget.within(PIPELINES * PART);
+        let common = Common {
+            limits,
+            budget: budget.clone(),
+            read_back: read_back.clone(),
+            oversized,
+            store: None,
+            clock: Clock::simulated(1000),
+        };
         let (backend, mut tasks) = (Arc::new(Slow::default()), JoinSet::new());
         let accounts: Vec<_> = (0..PIPELINES).map(|_| with_entries(5, Bytes::from(vec![b'a'; entry]))).collect();
         let mut pipelines = Vec::new();
@@ -197,6 +206,17 @@ async fn what_is_larger_than_the_part_of_a_pipeline_is_paid_for_by_the_parts_of_
             tasks.spawn(delivery);
             pipelines.push(pipeline);
         }
+        // Who has small ones waits for nobody.
+        let small = with_entries(5, Bytes::from_static(b"a small one"));
+        let (its_pipeline, delivery) =
+            Pipeline::new("small".into(), Arc::clone(&small), Arc::new(Slow::default()), common.clone());
+        tasks.spawn(delivery);
+        let its_own = async || {
+            while small.books.snapshot().pending > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(3), its_own()).await.unwrap();
         let all = async || {
             while accounts.iter().any(|account| account.books.figures().pending > 0) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -205,7 +225,8 @@ async fn what_is_larger_than_the_part_of_a_pipeline_is_paid_for_by_the_parts_of_
         tokio::time::timeout(Duration::from_secs(120), all()).await.unwrap();
         let sent = backend.most.load(Ordering::Relaxed);
         assert!(sent <= PIPELINES * PART, "{sent} bytes at once, in entries of {entry}");
-        assert_eq!(read_back.used(), 0);
+        assert_eq!((read_back.used(), budget.used()), (0, 0));
+        drop(its_pipeline);
         tasks.shutdown().await;
     }
 }
@@ -231,7 +252,7 @@ fn idle(account: Arc<Account>) -> Delivery {
     let (stats, clock) = (Arc::new(Stats::new(Instant::now())), Clock::simulated(1000));
     let (budget, read_back) = (Budget::new(1 << 20), Budget::new(8 << 20));
     let halves = budget.within(HALVES);
-    let read_back = ReadBack::new(read_back, limits.read_back_bytes);
+    let read_back = ReadBack::new(&read_back, limits.read_back_bytes, budget.within(1 << 20));
     let parts = Parts { crew, limits, budget, halves, read_back, stats, clock, store: None };
     Delivery::new(parts, mpsc::unbounded_channel().1)
 }

@@ -99,7 +99,8 @@ fn run(backend: Arc<dyn Backend>, disk: SimFs) -> Running {
         requests: 64,
     };
     let (budget, read_back) = (Budget::new(4 << 20), Budget::new(8 << 20));
-    let common = Common { limits, budget, read_back, store: Some(store), clock };
+    let oversized = budget.within(1 << 20);
+    let common = Common { limits, budget, read_back, oversized, store: Some(store), clock };
     let (pipeline, delivery) = Pipeline::new("shop".into(), Arc::clone(&account), backend, common);
     let mut tasks = JoinSet::new();
     tasks.spawn(delivery);
