@@ -92,7 +92,7 @@ async fn only_the_bad_are_rejected(gateway: &Gateway, backend: &Backend, code: &
     assert_eq!(samples.iter().map(id_of).collect::<BTreeSet<_>>(), BTreeSet::from(BAD));
     assert_eq!(samples.len(), BAD.len());
     for sample in samples {
-        assert_eq!((&sample["pipeline"], &sample["items"]), (&"backend".into(), &1.into()), "{sample}");
+        assert_eq!((&sample["pipeline"], &sample["items"]), (&"traces/backend".into(), &1.into()), "{sample}");
         assert_eq!(sample["code"], code, "{sample}");
         assert!(sample["message"].as_str().unwrap().contains("a span without a trace"), "{sample}");
         assert!(sample["unix_ms"].as_u64().unwrap() > 1_700_000_000_000, "{sample}");

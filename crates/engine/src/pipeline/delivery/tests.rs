@@ -212,7 +212,7 @@ async fn what_is_larger_than_the_part_of_a_pipeline_is_paid_for_as_requests_are(
             Pipeline::new("small".into(), Arc::clone(&small), Arc::new(Slow::default()), common.clone());
         tasks.spawn(delivery);
         let its_own = async || {
-            while small.books.snapshot().pending > 0 {
+            while small.books.figures().pending > 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
