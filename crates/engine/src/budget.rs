@@ -51,9 +51,9 @@ impl Funds {
     }
 }
 
-/// Bytes taken from a [`Budget`]; given back on drop.
+/// Bytes taken from the memory budget; given back on drop.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub struct Permit {
     taken: Permits,
     budget: Budget,
 }
@@ -198,12 +198,12 @@ impl Budget {
 
 impl Permit {
     /// Bytes it stands for, overhead included.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.taken.own.num_permits()
     }
 
     /// Takes `more` bytes on top; false when there is no room, and then nothing changed.
-    pub(crate) fn grow(&mut self, more: usize) -> bool {
+    pub fn grow(&mut self, more: usize) -> bool {
         let extra = self.budget.try_acquire(more);
         self.extend(extra)
     }

@@ -22,6 +22,7 @@ use weir_plan::{PipelineId, Signal};
 
 use crate::books::BookFigures;
 use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse, Shortage};
+use crate::inlet::{InputKind, Obstacle, Request, Verdict};
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::receive::BySignal;
@@ -31,7 +32,7 @@ use crate::store::Store;
 use receipt::{Offer, Receipt, retry_after};
 use turns::Turns;
 
-pub(crate) use prepare::{Arrived, Enriched, Unprepared};
+pub(crate) use prepare::{Enriched, Unprepared};
 pub(crate) use select::Selection;
 
 /// Rules are applied to smaller requests in passing.
@@ -39,34 +40,6 @@ const HEAVY_BYTES: usize = 256 << 10;
 
 /// The gateway is ready when a request of this size would be taken.
 const READY_BYTES: usize = 4096;
-
-/// The answer to a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Every pipeline has delivered or holds the data.
-    Secured,
-    /// It cannot be taken now; the client shall try again after this long.
-    Refused(Obstacle, Duration),
-    /// There is not enough memory to work on it now.
-    NoMemory,
-    /// It can only be taken in smaller parts.
-    TooLarge(String),
-}
-
-/// What stands in the way of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Obstacle {
-    /// A pipeline has no room for it.
-    Full,
-    /// Some backend did not take it, and it cannot be written to the disk.
-    DiskFails,
-    /// The same, and the disk does not answer.
-    DiskHangs,
-    /// So many are at work on others that its turn did not come.
-    Busy,
-    /// Data points in it came before, in a request that is not decided, or was refused meanwhile.
-    Repeated,
-}
 
 /// The way of a request into one pipeline.
 #[derive(Debug, Clone)]
@@ -133,7 +106,7 @@ impl Routes {
     /// Whether some pipeline wants what others call noise, or has to know whose it is.
     fn keeps_noise(&self, signal: Signal) -> bool {
         let knows = |selection: &Selection| !selection.drop_noise || selection.is_selective();
-        self.of(signal).any(|route| route.selection.otlp && knows(&route.selection))
+        self.of(signal).any(|route| route.selection.takes_anything() && knows(&route.selection))
     }
 }
 
@@ -184,6 +157,11 @@ impl Intake {
         self.max_request_bytes.load(Ordering::Relaxed)
     }
 
+    /// Pays for requests.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     pub(crate) fn store(&self) -> Option<&Store> {
         self.store.as_ref()
     }
@@ -230,23 +208,23 @@ impl Intake {
             && self.routes().routes.iter().all(|route| route.pipeline.account.lags(self.spill_after))
     }
 
-    /// Whether there is a pipeline that takes this signal from clients.
-    pub(crate) fn serves(&self, signal: Signal) -> bool {
-        self.routes().of(signal).any(|route| route.selection.otlp)
+    /// Whether there is a pipeline that takes this signal from this input.
+    pub(crate) fn serves(&self, signal: Signal, input: InputKind) -> bool {
+        self.routes().of(signal).any(|route| route.selection.takes_from(input))
     }
 
-    /// Offers a valid request to every pipeline of its signal and waits for the verdict. Dropping the future (the client
+    /// Offers a request to every pipeline of its signal that takes it, and waits for the verdict. Dropping the future (the client
     /// went away) decides at once; it changes nothing about what is owed.
-    pub(crate) async fn accept(&self, arrived: Arrived) -> Verdict {
-        let heavy = self.is_heavy(&arrived);
-        let Some(turn) = self.turns.wait(heavy, self.converts(arrived.signal)).await else {
+    pub(crate) async fn accept(&self, request: Request) -> Verdict {
+        let heavy = self.is_heavy(&request);
+        let Some(turn) = self.turns.wait(heavy, self.converts(request.signal)).await else {
             return Verdict::Refused(Obstacle::Busy, retry_after());
         };
         let prepared = if heavy {
             // The others have a worker of their own meanwhile.
-            tokio::task::block_in_place(|| self.prepare(arrived))
+            tokio::task::block_in_place(|| self.prepare(request))
         } else {
-            self.prepare(arrived)
+            self.prepare(request)
         };
         drop(turn);
         let receipt = match prepared {
@@ -263,16 +241,16 @@ impl Intake {
     }
 
     /// Whether work on a request is better done where it keeps no other from being served, if there is such a place.
-    fn is_heavy(&self, arrived: &Arrived) -> bool {
-        arrived.body.len() > HEAVY_BYTES
-            && self.routes().of(arrived.signal).any(|route| route.rules.is_some())
+    fn is_heavy(&self, request: &Request) -> bool {
+        request.body.len() > HEAVY_BYTES
+            && self.routes().of(request.signal).any(|route| route.rules.is_some())
             && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
     }
 
     /// Enriches, selects and processes, and offers what comes of it.
-    fn prepare(&self, arrived: Arrived) -> Result<Receipt<'_>, Unprepared> {
-        let (routes, signal, items) = (self.routes(), arrived.signal, arrived.items);
-        let enriched = Enriched::new(arrived, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
+    fn prepare(&self, request: Request) -> Result<Receipt<'_>, Unprepared> {
+        let (routes, signal, items) = (self.routes(), request.signal, request.items);
+        let enriched = Enriched::new(request, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
         let mut cuts = Cuts::new(signal, &routes, &enriched, &self.budget);
         let mut offers = Vec::new();
         for route in routes.of(signal) {

@@ -1,4 +1,5 @@
-//! The engine: receives telemetry, delivers it, and accounts for every item in between.
+//! The engine: receives telemetry, delivers it, and accounts for every item in between. Telemetry comes from clients, over
+//! sockets, or from sources in the same process (`inlet`).
 //!
 //! It runs a [`Plan`]; it must not know Kubernetes, custom resources, configuration files or the command line. The disk
 //! it sees only through the journal.
@@ -25,6 +26,7 @@ mod codec;
 mod export;
 mod histogram;
 mod http2;
+mod inlet;
 mod intake;
 mod legible;
 mod losses;
@@ -49,7 +51,7 @@ pub mod view;
 mod writes;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -60,8 +62,9 @@ use weir_enrich::Pods;
 use weir_plan::{PipelineId, Plan, Secret};
 
 pub use books::BookFigures;
-pub use budget::Text;
+pub use budget::{Permit, Text};
 pub use export::SetupError;
+pub use inlet::{Inlet, InputKind, Obstacle, Origin, Request, Unfit, Verdict};
 pub use pipelines::Changes;
 pub use preview::{Preview, RuleReport, Step, preview};
 pub use settings::Settings;
@@ -137,19 +140,19 @@ fn advice(source: &io::Error, [address, port]: &[&str; 2]) -> String {
     }
 }
 
-/// The addresses an engine listens on.
-#[derive(Debug, Clone, Copy)]
+/// The addresses an engine listens on; `None` for what its settings have no port for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
     /// OTLP/gRPC.
-    pub grpc: SocketAddr,
+    pub grpc: Option<SocketAddr>,
     /// OTLP/HTTP.
-    pub http: SocketAddr,
+    pub http: Option<SocketAddr>,
     /// Prometheus metrics.
-    pub metrics: SocketAddr,
+    pub metrics: Option<SocketAddr>,
     /// Health check.
-    pub health: SocketAddr,
+    pub health: Option<SocketAddr>,
     /// How backends stand, and samples of what they refused.
-    pub admin: SocketAddr,
+    pub admin: Option<SocketAddr>,
 }
 
 /// How an engine ended.
@@ -201,7 +204,7 @@ impl Engine {
     ) -> Result<Self, StartError> {
         has_memory_for(plan, &settings)?;
         let Entrance { gate, admin_gate, sockets } = entrance;
-        let addresses = sockets.addresses;
+        let addresses = sockets.addresses();
         let clock = Clock::start();
         let division = Division::new(&settings, &plan.pipelines, 0);
         let budget = Budget::new(division.payloads);
@@ -232,7 +235,7 @@ impl Engine {
         let streams = Funds([budget.clone(), streams]);
         let settings = &pipelines.settings;
         let receiver = Arc::new(Receiver {
-            intake: Arc::clone(&intake),
+            inlet: Inlet::new(Arc::clone(&intake)),
             budget,
             funds: streams,
             gate,
@@ -263,10 +266,11 @@ impl Engine {
     pub async fn open(&mut self) {
         let Some(Doors { sockets, server, desks: [metrics, health, admin] }) = self.doors.take() else { return };
         self.pipelines.begin().await;
-        let Sockets { grpc, http, .. } = sockets;
-        self.servers = vec![tokio::spawn(server.clone().serve(grpc)), tokio::spawn(server.serve(http))];
+        let otlp = [sockets.grpc, sockets.http].into_iter().flatten();
+        self.servers = otlp.map(|socket| tokio::spawn(server.clone().serve(socket.listener))).collect();
         let desks = [(metrics, sockets.metrics), (health, sockets.health), (admin, sockets.admin)];
-        self.endpoints = desks.into_iter().map(|(desk, socket)| tokio::spawn(desk.serve(socket))).collect();
+        let desks = desks.into_iter().filter_map(|(desk, socket)| Some((desk, socket?)));
+        self.endpoints = desks.map(|(desk, socket)| tokio::spawn(desk.serve(socket.listener))).collect();
     }
 
     /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up of one of them is logged, and
@@ -301,9 +305,7 @@ impl Engine {
     /// # Errors
     /// When there is no token and the address is not a loopback address; then nothing has changed.
     pub fn secure_admin(&self, tokens: &[Secret]) -> Result<(), String> {
-        if !self.pipelines.settings.admin.may_have(tokens) {
-            return Err(StartError::OpenAdmin { address: self.addresses.admin }.to_string());
-        }
+        is_closed(&self.pipelines.settings.admin, tokens).map_err(|error| error.to_string())?;
         self.admin_gate.replace(&with_tokens(tokens))
     }
 
@@ -315,6 +317,11 @@ impl Engine {
     /// What there is to see of it; usable without the engine at hand.
     pub fn view(&self) -> View {
         self.view.clone()
+    }
+
+    /// Where a source of this process offers what it has.
+    pub fn inlet(&self) -> Inlet {
+        Inlet::new(Arc::clone(&self.intake))
     }
 
     /// Where it listens.
@@ -388,15 +395,23 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// Takes up certificates and tokens, and binds all ports.
+    /// Takes up certificates and tokens, and binds the ports that there are.
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
-        let Admin { listen, port, tokens, .. } = &settings.admin;
-        if !settings.admin.may_have(tokens) {
-            return Err(StartError::OpenAdmin { address: SocketAddr::new(*listen, *port) });
-        }
+        let tokens = &settings.admin.tokens;
+        is_closed(&settings.admin, tokens)?;
         let gate = Gate::new(&settings.security).map_err(StartError::Security)?;
         let admin_gate = Arc::new(Gate::new(&with_tokens(tokens)).map_err(StartError::Security)?);
         Ok(Self { gate, admin_gate, sockets: Sockets::bind(settings).await? })
+    }
+}
+
+/// Whether nobody sees samples of telemetry who has none of these tokens.
+fn is_closed(admin: &Admin, tokens: &[Secret]) -> Result<(), StartError> {
+    match admin.port {
+        Some(port) if !admin.may_have(tokens) => {
+            Err(StartError::OpenAdmin { address: SocketAddr::new(admin.listen, port) })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -437,42 +452,60 @@ fn desks(routes: &[Route], admin_gate: &Arc<Gate>, view: &View, funds: &Funds) -
     ]
 }
 
-/// All listening sockets, bound before anything runs.
+/// The listening sockets, bound before anything runs.
 #[derive(Debug)]
 struct Sockets {
-    grpc: TcpListener,
-    http: TcpListener,
-    metrics: TcpListener,
-    health: TcpListener,
-    admin: TcpListener,
-    addresses: Addresses,
+    grpc: Option<Socket>,
+    http: Option<Socket>,
+    metrics: Option<Socket>,
+    health: Option<Socket>,
+    admin: Option<Socket>,
+}
+
+#[derive(Debug)]
+struct Socket {
+    listener: TcpListener,
+    address: SocketAddr,
 }
 
 impl Sockets {
     async fn bind(settings: &Settings) -> Result<Self, StartError> {
-        let bind = async |address, purpose, flags| {
-            let fail = |source| StartError::Bind { address, purpose, flags, source };
-            let listener = TcpListener::bind(address).await.map_err(fail)?;
-            let bound = listener.local_addr().map_err(fail)?;
-            Ok::<_, StartError>((listener, bound))
-        };
-        let at = |port| SocketAddr::new(settings.listen, port);
-        let (grpc, grpc_address) = bind(at(settings.grpc_port), "OTLP/gRPC", ["--listen", "--grpc-port"]).await?;
-        let (http, http_address) = bind(at(settings.http_port), "OTLP/HTTP", ["--listen", "--http-port"]).await?;
-        let (metrics, metrics_address) =
-            bind(at(settings.metrics_port), "metrics", ["--listen", "--metrics-port"]).await?;
-        let (health, health_address) =
-            bind(at(settings.health_port), "health checks", ["--listen", "--health-port"]).await?;
-        let admin = SocketAddr::new(settings.admin.listen, settings.admin.port);
-        let (admin, admin_address) = bind(admin, "administration", ["--admin-listen", "--admin-port"]).await?;
-        let addresses = Addresses {
-            grpc: grpc_address,
-            http: http_address,
-            metrics: metrics_address,
-            health: health_address,
-            admin: admin_address,
-        };
-        Ok(Self { grpc, http, metrics, health, admin, addresses })
+        let Settings { listen, grpc_port, http_port, metrics_port, health_port, admin, .. } = settings;
+        Ok(Self {
+            grpc: Socket::bind(*listen, *grpc_port, "OTLP/gRPC", ["--listen", "--grpc-port"]).await?,
+            http: Socket::bind(*listen, *http_port, "OTLP/HTTP", ["--listen", "--http-port"]).await?,
+            metrics: Socket::bind(*listen, *metrics_port, "metrics", ["--listen", "--metrics-port"]).await?,
+            health: Socket::bind(*listen, *health_port, "health checks", ["--listen", "--health-port"]).await?,
+            admin: Socket::bind(admin.listen, admin.port, "administration", ["--admin-listen", "--admin-port"]).await?,
+        })
+    }
+
+    fn addresses(&self) -> Addresses {
+        let of = |socket: &Option<Socket>| socket.as_ref().map(|socket| socket.address);
+        Addresses {
+            grpc: of(&self.grpc),
+            http: of(&self.http),
+            metrics: of(&self.metrics),
+            health: of(&self.health),
+            admin: of(&self.admin),
+        }
+    }
+}
+
+impl Socket {
+    /// None without a port.
+    async fn bind(
+        listen: IpAddr,
+        port: Option<u16>,
+        purpose: &'static str,
+        flags: [&'static str; 2],
+    ) -> Result<Option<Self>, StartError> {
+        let Some(port) = port else { return Ok(None) };
+        let address = SocketAddr::new(listen, port);
+        let fail = |source| StartError::Bind { address, purpose, flags, source };
+        let listener = TcpListener::bind(address).await.map_err(fail)?;
+        let address = listener.local_addr().map_err(fail)?;
+        Ok(Some(Self { listener, address }))
     }
 }
 

@@ -10,7 +10,8 @@ use weir_plan::{Pipeline, PipelineId, Plan, Processing, Signal};
 
 use crate::budget::{Budget, Purse};
 use crate::buffer::Buffer;
-use crate::intake::{Arrived, Enriched, Selection, Unprepared};
+use crate::inlet::{InputKind, Origin, Request};
+use crate::intake::{Enriched, Selection, Unprepared};
 use crate::rules::{Memory, Processed, RuleStats, Rules};
 
 /// What a request may grow to; nothing is kept for longer than the preview.
@@ -76,9 +77,10 @@ pub fn preview(
     let items = u64::from(weir_otlp::count(signal, &request));
     let budget = Budget::new(MEMORY);
     let permit = budget.try_take(request.len()).ok_or("the sample is too large")?;
-    let arrived = Arrived::now(signal, Buffer::new(request.into(), 0, permit), items, peer);
+    let origin = Origin { input: InputKind::Otlp, peer };
+    let request = Request::valid(signal, Buffer::new(request.into(), 0, permit), items, origin);
     let enricher = Enricher::new(plan.enrichment.clone(), Arc::clone(pods));
-    let enriched = Enriched::new(arrived, &enricher, true, &budget).map_err(explain)?;
+    let enriched = Enriched::new(request, &enricher, true, &budget).map_err(explain)?;
     let purse = Purse::new(&budget, 0);
     let pipelines = plan.pipelines.iter().filter(|pipeline| pipeline.id.signal == signal);
     pipelines.map(|pipeline| one(pipeline, &enriched, purse)).collect()

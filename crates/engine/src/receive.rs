@@ -1,7 +1,7 @@
 //! OTLP receivers: gRPC and HTTP, on either port, within limits.
 //!
-//! A request passes `admit -> inflate -> validate and count -> intake`; each step can refuse it, and a refusal says
-//! what was wrong and, when it is worth trying again, when. What happens to accepted data is the intake's business.
+//! A request passes `admit -> inflate -> validate and count -> inlet`; each step can refuse it, and a refusal says
+//! what was wrong and, when it is worth trying again, when. What happens to accepted data is not known here.
 
 mod body;
 mod crowd;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::http::{HeaderMap, Request, Response, StatusCode};
+use ::http::{HeaderMap, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 use weir_otlp::Limits;
@@ -39,11 +39,8 @@ use crate::budget::{Budget, Funds, Permit};
 use crate::buffer::Buffer;
 use crate::codec::{self, Encoding, InflateLimits};
 use crate::histogram::Histogram;
-use crate::intake::{Arrived, Intake, Verdict};
+use crate::inlet::{Inlet, InputKind, Origin, Request, Verdict};
 use crate::seldom::Seldom;
-
-/// How long a request may wait for room in the memory budget before it is refused.
-const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
 
 /// What a request costs until it is answered, whatever its body: its stream, its task, its place in line.
 const REQUEST_BYTES: usize = 6 * 1024;
@@ -109,7 +106,7 @@ enum Format {
 #[derive(Debug, Clone, Copy)]
 struct Call {
     signal: Signal,
-    peer: Option<IpAddr>,
+    peer: IpAddr,
     encoding: Encoding,
     format: Format,
     /// The length of the body, where the head tells it.
@@ -138,7 +135,8 @@ type Answer = Pin<Box<dyn Future<Output = Result<Response<Reply>, Infallible>> +
 /// Takes requests of both transports.
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    pub(crate) intake: Arc<Intake>,
+    pub(crate) inlet: Inlet,
+    /// Pays for large reads of connections.
     pub(crate) budget: Budget,
     /// What pays for streams.
     pub(crate) funds: Funds,
@@ -150,7 +148,7 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Answers one request; never fails, a refusal is an answer too. The head is read and dropped before this returns:
     /// a client may send very many of them at once.
-    fn handle(self: &Arc<Self>, request: Request<Incoming>, peer: IpAddr, stream: Stream) -> Answer {
+    fn handle(self: &Arc<Self>, request: ::http::Request<Incoming>, peer: IpAddr, stream: Stream) -> Answer {
         let (receiver, started) = (Arc::clone(self), Instant::now());
         let (head, body) = request.into_parts();
         let (transport, format) = (transport(&head.headers), http::format(&head.headers));
@@ -180,16 +178,16 @@ impl Receiver {
     }
 
     /// A request whose stream nothing pays for; its connection ends at once.
-    fn abandon(&self, request: &Request<Incoming>) -> Answer {
+    fn abandon(&self, request: &::http::Request<Incoming>) -> Answer {
         self.count_refusal(transport(request.headers()), Reason::NoMemory);
         Box::pin(std::future::pending())
     }
 
     /// From the head of a request to the verdict about its data.
     async fn take(&self, transport: Transport, call: Call, body: Incoming, stream: &Stream) -> Result<Signal, Refusal> {
-        let paid = match self.budget.try_take(REQUEST_BYTES) {
+        let paid = match self.inlet.try_reserve(REQUEST_BYTES) {
             Some(paid) => Some(paid),
-            None => stream.unread_while(self.budget.take(REQUEST_BYTES, ADMIT_PATIENCE)).await,
+            None => stream.unread_while(self.inlet.reserve(REQUEST_BYTES)).await,
         };
         let paid = paid.ok_or_else(Refusal::no_memory)?;
         // What is kept on the rest of the way is a part of that: none of it is there before.
@@ -218,7 +216,7 @@ impl Receiver {
     /// can tell its user.
     fn check(&self, signal: Signal, headers: &HeaderMap) -> Result<(), Refusal> {
         self.gate.check(headers)?;
-        if self.intake.serves(signal) {
+        if self.inlet.is_open(signal, InputKind::Otlp) {
             return Ok(());
         }
         let message = format!("no pipeline for {} is configured", signal.name());
@@ -226,7 +224,7 @@ impl Receiver {
     }
 
     fn max_request_bytes(&self) -> usize {
-        self.intake.max_request_bytes()
+        self.inlet.max_request_bytes()
     }
 
     fn check_length(&self, declared: usize) -> Result<(), Refusal> {
@@ -236,14 +234,10 @@ impl Receiver {
 
     /// From a received message to the verdict about its data.
     async fn ingest(&self, received: Received, transport: Transport) -> Result<(), Refusal> {
-        let Call { signal, peer, .. } = received.call;
-        let (body, items) = self.decode(received, transport)?;
-        if items == 0 {
-            return Ok(());
-        }
-        let counters = self.stats.of(transport);
-        let arrived = Arrived::now(signal, body, items, peer);
-        match self.intake.accept(arrived).await {
+        let signal = received.call.signal;
+        let request = self.decode(received, transport)?;
+        let (items, counters) = (request.items(), self.stats.of(transport));
+        match self.inlet.offer(request).await {
             Verdict::Secured => {
                 counters.accepted[signal as usize].fetch_add(items, Ordering::Relaxed);
                 Ok(())
@@ -255,21 +249,20 @@ impl Receiver {
             Verdict::TooLarge(message) => Err(Refusal::too_large_to_process(message)),
             Verdict::Refused(obstacle, retry_after) => {
                 counters.refused[signal as usize].fetch_add(items, Ordering::Relaxed);
-                let draining = self.intake.is_draining();
+                let draining = self.inlet.is_draining();
                 Err(if draining { Refusal::draining(retry_after) } else { Refusal::obstructed(obstacle, retry_after) })
             }
         }
     }
 
-    /// Valid protobuf bytes that carry their own permit, and how many items are in them.
-    fn decode(&self, received: Received, transport: Transport) -> Result<(Buffer, u64), Refusal> {
-        let Received { call: Call { signal, encoding, format, .. }, mut bytes, front, mut permit } = received;
+    /// The valid request that a message stands for.
+    fn decode(&self, received: Received, transport: Transport) -> Result<Request, Refusal> {
+        let Received { call: Call { signal, peer, encoding, format, .. }, mut bytes, front, mut permit } = received;
         if encoding != Encoding::Identity {
             let limits = InflateLimits { bytes: self.max_request_bytes(), ratio: MAX_RATIO };
             bytes = codec::inflate(encoding, &bytes, limits, &mut permit)?;
             permit.shrink_to(bytes.capacity());
         }
-        let limits = Limits::default();
         let is_empty = match format {
             Format::Protobuf => bytes.len() == front,
             // An object without a name in it.
@@ -283,14 +276,13 @@ impl Receiver {
             if !permit.grow(room.saturating_add(escaped)) {
                 return Err(Refusal::no_memory());
             }
-            bytes = weir_otlp::from_json(signal, &bytes, &limits, room)?;
+            bytes = weir_otlp::from_json(signal, &bytes, &Limits::default(), room)?;
         }
-        let body = Buffer::new(bytes, front, permit);
-        let counts = weir_otlp::validate(signal, &body, &limits)?;
-        if counts.items == 0 && !is_empty {
+        let request = Request::check(signal, Buffer::new(bytes, front, permit), Origin::client(peer))?;
+        if request.items() == 0 && !is_empty {
             self.count_itemless(transport, signal);
         }
-        Ok((body, u64::from(counts.items)))
+        Ok(request)
     }
 
     /// OTLP wants OK for fields that nobody knows, and for resources without items; its sender may have meant something.

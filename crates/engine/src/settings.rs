@@ -99,8 +99,8 @@ pub struct IngestTls {
 pub struct Admin {
     /// Address that it is bound on.
     pub listen: IpAddr,
-    /// The port.
-    pub port: u16,
+    /// The port; 0 takes a free one, and without one nothing is shown.
+    pub port: Option<u16>,
     /// Bearer tokens, one of which every request must carry. Only on a loopback address there may be none.
     pub tokens: Vec<Secret>,
     /// Pages beside those of the engine. Where both have a path, the engine's page is shown.
@@ -109,7 +109,7 @@ pub struct Admin {
 
 impl Default for Admin {
     fn default() -> Self {
-        Self { listen: IpAddr::V4(Ipv4Addr::LOCALHOST), port: ADMIN_PORT, tokens: Vec::new(), routes: Vec::new() }
+        Self { listen: IpAddr::V4(Ipv4Addr::LOCALHOST), port: Some(ADMIN_PORT), tokens: Vec::new(), routes: Vec::new() }
     }
 }
 
@@ -140,14 +140,14 @@ pub(crate) const LAST_WRITES: Duration = Duration::from_secs(5);
 pub struct Settings {
     /// Address that all ports are bound on but that of [`Admin`].
     pub listen: IpAddr,
-    /// OTLP/gRPC port; 0 takes a free one (so do the other ports).
-    pub grpc_port: u16,
+    /// OTLP/gRPC port; 0 takes a free one, and without one nothing is served (so it is with the other ports).
+    pub grpc_port: Option<u16>,
     /// OTLP/HTTP port.
-    pub http_port: u16,
+    pub http_port: Option<u16>,
     /// Port of `/metrics`.
-    pub metrics_port: u16,
+    pub metrics_port: Option<u16>,
     /// Port of the health check.
-    pub health_port: u16,
+    pub health_port: Option<u16>,
     /// Memory budget in bytes.
     pub memory: usize,
     /// See [`SPILL_AFTER`].
@@ -178,10 +178,10 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            grpc_port: GRPC_PORT,
-            http_port: HTTP_PORT,
-            metrics_port: METRICS_PORT,
-            health_port: HEALTH_PORT,
+            grpc_port: Some(GRPC_PORT),
+            http_port: Some(HTTP_PORT),
+            metrics_port: Some(METRICS_PORT),
+            health_port: Some(HEALTH_PORT),
             memory: MEMORY,
             spill_after: SPILL_AFTER,
             drain_timeout: DRAIN_TIMEOUT,
@@ -319,7 +319,10 @@ impl Division {
         let series = series.min(settings.memory / 4 / deltas.max(1));
         let encode = settings.memory / 8 / pipelines;
         let connection_bytes = connection_bytes(settings);
-        let connections = (settings.memory / 8 / connection_bytes).min(MAX_CONNECTIONS);
+        let connections = match (settings.grpc_port, settings.http_port) {
+            (None, None) => 0,
+            _ => (settings.memory / 8 / connection_bytes).min(MAX_CONNECTIONS),
+        };
         let pieces = match settings.journal {
             Some(_) => (settings.memory / OF_MEMORY_FOR_PIECES / PIECE_BYTES / pipelines).clamp(1, MAX_PIECES),
             // Each is paid for beside its bytes when it arrives.

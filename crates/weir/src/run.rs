@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tracing::field::display;
 use weir_engine::settings::Admin;
 use weir_engine::{Addresses, BookFigures, Changes, Engine, Entrance, Settings, settings};
 use weir_enrich::{PodList, Pods};
@@ -85,13 +86,14 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
         bail!("cannot sync every 0 s: choose a longer --fsync-interval, or --fsync always");
     }
     let Security { ingest: security, admin_tokens: tokens } = security::read(args)?;
-    let admin = Admin { listen: args.admin.admin_listen, port: args.admin.admin_port, tokens, routes: Vec::new() };
+    let (listen, port) = (args.admin.admin_listen, Some(args.admin.admin_port));
+    let admin = Admin { listen, port, tokens, routes: Vec::new() };
     Ok(Settings {
         listen: args.listen,
-        grpc_port: args.grpc_port,
-        http_port: args.http_port,
-        metrics_port: args.metrics_port,
-        health_port: args.health_port,
+        grpc_port: Some(args.grpc_port),
+        http_port: Some(args.http_port),
+        metrics_port: Some(args.metrics_port),
+        health_port: Some(args.health_port),
         memory,
         spill_after: args.spill_after,
         drain_timeout: args.drain_timeout,
@@ -168,7 +170,8 @@ impl Gateway {
     /// By now a signal finds a gateway that is to be ended in order.
     fn say_ready(&self) {
         let (Addresses { grpc, http, metrics, health, admin }, memory) = (self.engine.addresses(), self.memory);
-        tracing::info!(%grpc, %http, %metrics, %health, %admin, memory, "ready");
+        let [grpc, http, metrics, health, admin] = [grpc, http, metrics, health, admin].map(|at| at.map(display));
+        tracing::info!(grpc, http, metrics, health, admin, memory, "ready");
     }
 
     async fn serve(mut self, mut signals: Signals) -> anyhow::Result<ExitCode> {

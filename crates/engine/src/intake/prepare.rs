@@ -1,9 +1,6 @@
 //! From a request as it arrived to what each pipeline gets of it: enrichment once for all, then per pipeline selection
 //! and rules. Everything that is made on the way is paid for from the budget.
 
-use std::net::IpAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use bytes::Bytes;
 use weir_enrich::{Arrival, Enricher, Noise};
 use weir_otlp::splice;
@@ -12,6 +9,7 @@ use weir_plan::{Input, Signal};
 use super::select::{Part, Selected, Selection};
 use crate::budget::{self, Budget, Permit, Purse, Shortage};
 use crate::buffer::Buffer;
+use crate::inlet::{InputKind, Request};
 use crate::preview::Step;
 use crate::rules::{Processed, Removed, Rules};
 
@@ -24,27 +22,6 @@ const ROOM_FACTORS: [usize; 2] = [4, 16];
 
 /// When all changes are in the first such part of a request, they are made there and the rest is left where it is.
 const FRONT_PART: usize = 4;
-
-/// A valid request.
-#[derive(Debug)]
-pub(crate) struct Arrived {
-    pub(crate) signal: Signal,
-    pub(crate) body: Buffer,
-    pub(crate) items: u64,
-    /// Who sent it, as far as the network knows.
-    pub(crate) peer: Option<IpAddr>,
-    /// When, in nanoseconds since the Unix epoch.
-    pub(crate) unix_nanos: u64,
-}
-
-impl Arrived {
-    /// A request that arrives now.
-    pub(crate) fn now(signal: Signal, body: Buffer, items: u64, peer: Option<IpAddr>) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let unix_nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        Self { signal, body, items, peer, unix_nanos }
-    }
-}
 
 /// Why a request cannot be prepared.
 #[derive(Debug)]
@@ -70,6 +47,7 @@ pub(crate) struct Enriched {
     signal: Signal,
     /// As many as arrived.
     items: u64,
+    input: InputKind,
     unix_nanos: u64,
     /// Without the noise of a service mesh, and how many items that takes away.
     quiet: (Bytes, u64),
@@ -80,21 +58,21 @@ pub(crate) struct Enriched {
 impl Enriched {
     /// `keeps_noise`: some pipeline wants it, or wants to know how much of its namespaces is noise.
     pub(crate) fn new(
-        arrived: Arrived,
+        request: Request,
         enricher: &Enricher,
         keeps_noise: bool,
         budget: &Budget,
     ) -> Result<Self, Unprepared> {
-        let purse = Purse::new(budget, arrived.body.len());
+        let purse = Purse::new(budget, request.body.len());
         // One for both: what is known of the sender may change meanwhile.
-        let arrival = enricher.arrival(arrived.peer, arrived.unix_nanos);
-        let enrich = |noise, purse| enrich(&arrived, &arrival, enricher, noise, purse);
+        let arrival = enricher.arrival(request.origin.peer, request.unix_nanos);
+        let enrich = |noise, purse| enrich(&request, &arrival, enricher, noise, purse);
         let (made, noise) = enrich(Noise::Drop, purse)?;
         let keep = match noise > 0 && keeps_noise {
             true => Some(enrich(Noise::Keep, purse.holding(made.bytes()))?.0),
             false => None,
         };
-        let Arrived { signal, body, items, unix_nanos, peer: _ } = arrived;
+        let Request { signal, body, items, origin, unix_nanos } = request;
         let (quiet, whole) = match keep {
             Some(keep) => {
                 let quiet = made.copy(&body, purse.holding(keep.bytes()))?;
@@ -106,7 +84,7 @@ impl Enriched {
                 (quiet.clone(), quiet)
             }
         };
-        Ok(Self { signal, items, unix_nanos, quiet: (quiet, noise), whole })
+        Ok(Self { signal, items, input: origin.input, unix_nanos, quiet: (quiet, noise), whole })
     }
 
     /// Bytes that all pipelines have in common.
@@ -127,7 +105,7 @@ impl Enriched {
         rules: Option<&Rules>,
         purse: Purse<'_>,
     ) -> Result<Option<Processed>, Unprepared> {
-        if !selection.otlp {
+        if !selection.takes_from(self.input) {
             return Ok(None);
         }
         let noise = self.noise_for(selection);
@@ -223,21 +201,21 @@ impl Made {
 
 /// What enrichment makes of a request, and how many items were removed as noise.
 fn enrich(
-    arrived: &Arrived,
+    request: &Request,
     arrival: &Arrival,
     enricher: &Enricher,
     noise: Noise,
     purse: Purse<'_>,
 ) -> Result<(Made, u64), Unprepared> {
-    let bytes = arrived.body.len();
-    let mut enriched = enrich_within(bytes / 2 + LEAST_ROOM, arrived, arrival, enricher, noise, purse);
+    let bytes = request.body.len();
+    let mut enriched = enrich_within(bytes / 2 + LEAST_ROOM, request, arrival, enricher, noise, purse);
     for factor in ROOM_FACTORS {
         let room = bytes * factor + LEAST_ROOM;
         // There will never be more than a part of the memory for one request.
         if !matches!(enriched, Err(Unprepared::TooLarge(_))) || room > purse.capacity() / 4 {
             break;
         }
-        enriched = enrich_within(room, arrived, arrival, enricher, noise, purse);
+        enriched = enrich_within(room, request, arrival, enricher, noise, purse);
     }
     enriched
 }
@@ -245,13 +223,13 @@ fn enrich(
 /// The same where changes may take `room`, which is paid for before they are made.
 fn enrich_within(
     room: usize,
-    arrived: &Arrived,
+    request: &Request,
     arrival: &Arrival,
     enricher: &Enricher,
     noise: Noise,
     purse: Purse<'_>,
 ) -> Result<(Made, u64), Unprepared> {
-    let Arrived { signal, body, .. } = arrived;
+    let Request { signal, body, .. } = request;
     let too_large = |error: &dyn std::fmt::Display| Unprepared::TooLarge(error.to_string());
     let mut permit = purse.take(room)?;
     let changes = enricher.edits(*signal, body, arrival, noise, room).map_err(|error| too_large(&error))?;

@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use weir_temporality::Reliance;
 
-use super::{Intake, Obstacle, Verdict};
+use super::Intake;
 use crate::budget::Paid;
+use crate::inlet::{Obstacle, Verdict};
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::rules::{Conversion, Removed};

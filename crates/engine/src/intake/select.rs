@@ -8,10 +8,12 @@ use weir_otlp::common::{AnyValue, Message, Resource};
 use weir_otlp::{Signal, count};
 use weir_plan::{Input, OtlpInput, Selector};
 
+use crate::inlet::InputKind;
+
 /// Compiled from a plan's input.
 #[derive(Debug, Clone)]
 pub(crate) struct Selection {
-    pub(crate) otlp: bool,
+    otlp: bool,
     pub(crate) drop_noise: bool,
     namespaces: Wanted,
 }
@@ -57,6 +59,20 @@ impl Selection {
     /// Of a pipeline that takes no requests.
     pub(crate) fn nothing() -> Self {
         Self { otlp: false, drop_noise: false, namespaces: Wanted::All }
+    }
+
+    /// Whether there is an input that it takes from.
+    pub(crate) fn takes_anything(&self) -> bool {
+        self.otlp
+    }
+
+    /// Whether it takes from this input.
+    pub(crate) fn takes_from(&self, input: InputKind) -> bool {
+        match input {
+            InputKind::Otlp => self.otlp,
+            // Plans do not have them yet.
+            InputKind::Runtime | InputKind::Prometheus | InputKind::Istio => false,
+        }
     }
 
     /// Whether it takes some namespaces only.

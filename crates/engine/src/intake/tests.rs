@@ -10,6 +10,7 @@ use super::*;
 use crate::account::Account;
 use crate::buffer::Buffer;
 use crate::export::Unusable;
+use crate::inlet::Origin;
 use crate::pipeline::{Common, Limits};
 use crate::rules::Memory;
 use crate::share::Share;
@@ -59,7 +60,7 @@ fn converting(runtime: &Runtime) -> Arc<Intake> {
 }
 
 /// A request of so many metrics.
-fn request(intake: &Intake, metrics: usize) -> Arrived {
+fn request(intake: &Intake, metrics: usize) -> Request {
     let mut request = Encoder::default();
     let resource = request.open(1, METRIC.len() * metrics);
     let scope = request.open(2, METRIC.len() * metrics);
@@ -68,7 +69,7 @@ fn request(intake: &Intake, metrics: usize) -> Arrived {
     request.close(resource);
     let bytes = request.into_bytes();
     let permit = intake.budget.try_take(bytes.capacity()).unwrap();
-    Arrived::now(Signal::Metrics, Buffer::new(bytes, 0, permit), metrics as u64, None)
+    Request::valid(Signal::Metrics, Buffer::new(bytes, 0, permit), metrics as u64, Origin::of(InputKind::Otlp))
 }
 
 /// Tasks that are spawned from without are begun in their order: the heavy request is at work before the small one is.

@@ -7,10 +7,11 @@ use http_body_util::BodyExt;
 use hyper::body::{Frame, Incoming};
 use tokio::time::Instant;
 
+use super::Refusal;
 use super::streams::Stream;
-use super::{ADMIT_PATIENCE, Refusal};
 use crate::budget::Permit;
 use crate::buffer;
+use crate::inlet::ADMIT_PATIENCE;
 
 /// Every byte that arrives gives the rest of its body this much more time: a second for 64 KiB. What is only declared
 /// gives none.

@@ -32,7 +32,7 @@ pub(super) fn call(receiver: &Receiver, head: &Parts, peer: IpAddr) -> Result<Ca
     };
     receiver.check(signal, &head.headers)?;
     let encoding = encoding(&head.headers)?;
-    Ok(Call { signal, peer: Some(peer), encoding, format: Format::Protobuf, declared: None })
+    Ok(Call { signal, peer, encoding, format: Format::Protobuf, declared: None })
 }
 
 /// Reads the message of a call.

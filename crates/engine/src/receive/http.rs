@@ -32,7 +32,7 @@ pub(super) fn call(receiver: &Receiver, head: &Parts, format: Option<Format>, pe
     let encoding = encoding(&head.headers)?;
     let declared = content_length(&head.headers);
     receiver.check_length(declared.unwrap_or(0))?;
-    Ok(Call { signal, peer: Some(peer), encoding, format, declared })
+    Ok(Call { signal, peer, encoding, format, declared })
 }
 
 /// Reads the body of a request.

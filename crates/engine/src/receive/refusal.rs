@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use crate::codec::InflateError;
-use crate::intake::Obstacle;
+use crate::inlet::Obstacle;
 use crate::status::Code;
 
 /// Kinds of refusal, as they are counted.

@@ -12,7 +12,8 @@ use super::payload;
 use super::process::number_of;
 use crate::budget::Budget;
 use crate::buffer::Buffer;
-use crate::intake::{Arrived, Intake, Verdict};
+use crate::inlet::{InputKind, Origin, Request, Verdict};
+use crate::intake::Intake;
 
 const CLIENTS: usize = 6;
 
@@ -61,7 +62,8 @@ impl Ledger {
         let body = Buffer::new(body.into(), 0, permit);
         // Which pipelines there are is seen before anything is waited for.
         let pipelines = intake.pipelines().iter().fold(0, |mask, pipeline| mask | 1 << number_of(&pipeline.account.id));
-        match intake.accept(Arrived { signal: Signal::Traces, body, items, peer: None, unix_nanos: 0 }).await {
+        let origin = Origin::of(InputKind::Otlp);
+        match intake.accept(Request { signal: Signal::Traces, body, items, origin, unix_nanos: 0 }).await {
             Verdict::Secured => {
                 self.acknowledged.lock().unwrap().extend(ids.into_iter().map(|id| (id, pipelines)));
             }

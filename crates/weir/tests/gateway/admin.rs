@@ -41,7 +41,7 @@ async fn telemetry_is_shown_on_the_admin_port_alone_and_to_those_with_a_token() 
     let backend = backend.await;
     let admin = Admin {
         listen: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        port: 0,
+        port: Some(0),
         tokens: vec![Secret::new("good")],
         routes: Vec::new(),
     };
@@ -109,7 +109,7 @@ async fn pages_from_outside_are_served_to_those_who_may_see_them() {
         Route::new("/endless", Endless),
         Route::new("/backends", Counting(Arc::clone(&asked))),
     ];
-    let admin = Admin { port: 0, tokens: vec![Secret::new("good")], routes, ..Admin::default() };
+    let admin = Admin { port: Some(0), tokens: vec![Secret::new("good")], routes, ..Admin::default() };
     let gateway = Gateway::with(vec![pipeline("backend", closed_port().await)], Settings { admin, ..settings() }).await;
     let admin = gateway.at.admin;
     assert_eq!(http::get(admin, "/pods/a").await.status, 401);

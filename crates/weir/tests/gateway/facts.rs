@@ -90,10 +90,10 @@ async fn a_request_sees_one_state_of_the_cluster() {
     let states = ["shop", "bank"].map(|namespace| Arc::new(PodIndex::new(facts("it", namespace))));
     let pods = Arc::new(Fickle { asked: AtomicUsize::new(0), states });
     let engine = Engine::start(&plan, pods, settings()).await.unwrap();
-    let at = engine.addresses();
+    let grpc = engine.addresses().grpc.unwrap();
     for _ in 0..SENT {
         let answer =
-            Grpc::connect(at.grpc).await.call(Signal::Traces.grpc_method(), None, frame(&with_noise(), false)).await;
+            Grpc::connect(grpc).await.call(Signal::Traces.grpc_method(), None, frame(&with_noise(), false)).await;
         assert_eq!(answer.code, OK, "{answer:?}");
     }
     let books = engine.shutdown(std::future::pending()).await.books.remove(0).1;

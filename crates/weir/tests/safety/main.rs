@@ -32,6 +32,8 @@ mod full_disk;
 #[cfg(test)]
 mod hanging_disk;
 #[cfg(test)]
+mod inlet;
+#[cfg(test)]
 mod isolation;
 #[cfg(test)]
 mod kill_loop;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use weir_engine::settings::Admin;
-use weir_engine::{Addresses, BookFigures, Engine, Settings};
+use weir_engine::{BookFigures, Engine, Settings};
 use weir_enrich::{PodList, Pods};
 use weir_loadtest::signal::Signal as Telemetry;
 use weir_loadtest::sink::faults::Faults;
@@ -22,7 +22,17 @@ pub(crate) struct Gateway {
     pub(crate) engine: Engine,
     /// What is known of the cluster.
     pub(crate) pods: Arc<PodList>,
-    pub(crate) at: Addresses,
+    pub(crate) at: At,
+}
+
+/// Where it listens.
+#[derive(Clone, Copy)]
+pub(crate) struct At {
+    pub(crate) grpc: SocketAddr,
+    pub(crate) http: SocketAddr,
+    pub(crate) metrics: SocketAddr,
+    pub(crate) health: SocketAddr,
+    pub(crate) admin: SocketAddr,
 }
 
 /// What becomes of a configuration.
@@ -38,8 +48,8 @@ pub(crate) fn no_pods() -> Arc<PodList> {
 
 /// Settings for tests: free ports, everything else as it comes.
 pub(crate) fn settings() -> Settings {
-    let admin = Admin { port: 0, ..Admin::default() };
-    Settings { grpc_port: 0, http_port: 0, metrics_port: 0, health_port: 0, admin, ..Settings::default() }
+    let (free, admin) = (Some(0), Admin { port: Some(0), ..Admin::default() });
+    Settings { grpc_port: free, http_port: free, metrics_port: free, health_port: free, admin, ..Settings::default() }
 }
 
 /// An uncompressed gRPC pipeline to a local backend.
@@ -80,7 +90,9 @@ impl Gateway {
     async fn running(plan: &Plan, pods: Arc<PodList>, settings: Settings) -> Self {
         let engine = Engine::start(plan, Arc::clone(&pods) as Arc<dyn Pods>, settings).await.unwrap();
         let at = engine.addresses();
-        Self { engine, pods, at }
+        let at = [at.grpc, at.http, at.metrics, at.health, at.admin].map(Option::unwrap);
+        let [grpc, http, metrics, health, admin] = at;
+        Self { engine, pods, at: At { grpc, http, metrics, health, admin } }
     }
 
     /// A gateway that runs a plan as a configuration makes it.

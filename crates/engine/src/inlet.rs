@@ -1,0 +1,185 @@
+//! The inlet: the one way in, for every source of requests.
+//!
+//! Sockets (`receive`) are one kind of source. Another one runs in the same process: it reads files, scrapes targets or
+//! watches a cluster. Each reserves memory before it has any bytes, makes a [`Request`] of them, offers it and waits for
+//! the [`Verdict`]. So the promises that clients have are those of all sources. Where requests go is not known here.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use weir_otlp::Limits;
+use weir_plan::Signal;
+
+use crate::budget::Permit;
+use crate::buffer::Buffer;
+use crate::intake::Intake;
+
+/// How long a request may wait for room in the memory budget before it is refused.
+pub(crate) const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
+
+/// Where a source of the same process offers what it has. Cheap to clone; whoever has one keeps the journal's directory
+/// from being used by another engine.
+#[derive(Debug, Clone)]
+pub struct Inlet {
+    intake: Arc<Intake>,
+}
+
+/// Which of its inputs a pipeline takes a request from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputKind {
+    /// What clients push.
+    Otlp,
+    /// What containers, pods and the cluster show of themselves.
+    Runtime,
+    /// What is scraped.
+    Prometheus,
+    /// What is scraped from a service mesh.
+    Istio,
+}
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// What pipelines choose by.
+    pub input: InputKind,
+    /// The address that it was sent from. The pod that has it is added to resources which do not say where they are from.
+    pub peer: Option<IpAddr>,
+}
+
+/// A valid request, and the permit that pays for it.
+#[derive(Debug)]
+pub struct Request {
+    pub(crate) signal: Signal,
+    pub(crate) body: Buffer,
+    pub(crate) items: u64,
+    pub(crate) origin: Origin,
+    /// When it arrived, in nanoseconds since the Unix epoch.
+    pub(crate) unix_nanos: u64,
+}
+
+/// Why bytes are not taken as a request.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    /// They are not valid, or more than a request may hold.
+    #[error(transparent)]
+    Invalid(#[from] weir_otlp::Error),
+    /// There are more of them than were reserved, and no room for so many.
+    #[error("the request takes more memory than was reserved, and there is no room for that")]
+    NoMemory,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every pipeline has delivered or holds the data.
+    Secured,
+    /// It cannot be taken now, and nothing of it is kept; the source shall try again after this long.
+    Refused(Obstacle, Duration),
+    /// There is not enough memory to work on it now.
+    NoMemory,
+    /// It can only be taken in smaller parts.
+    TooLarge(String),
+}
+
+/// What stands in the way of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// A pipeline has no room for it.
+    Full,
+    /// Some backend did not take it, and it cannot be written to the disk.
+    DiskFails,
+    /// The same, and the disk does not answer.
+    DiskHangs,
+    /// So many are at work on others that its turn did not come.
+    Busy,
+    /// Data points in it came before, in a request that is not decided, or was refused meanwhile.
+    Repeated,
+}
+
+impl Origin {
+    /// A source of this process.
+    pub fn of(input: InputKind) -> Self {
+        Self { input, peer: None }
+    }
+
+    /// A client with this address.
+    pub fn client(peer: IpAddr) -> Self {
+        Self { input: InputKind::Otlp, peer: Some(peer) }
+    }
+}
+
+impl Request {
+    /// Makes a request of its encoded bytes, for which memory was reserved, as they arrive now.
+    ///
+    /// # Errors
+    /// When they are not valid, or take more memory than was reserved and than there is.
+    pub fn new(signal: Signal, bytes: Vec<u8>, mut permit: Permit, origin: Origin) -> Result<Self, Unfit> {
+        if !permit.cover(bytes.capacity()) {
+            return Err(Unfit::NoMemory);
+        }
+        Ok(Self::check(signal, Buffer::new(bytes, 0, permit), origin)?)
+    }
+
+    /// The same of bytes that carry their permit.
+    pub(crate) fn check(signal: Signal, body: Buffer, origin: Origin) -> Result<Self, weir_otlp::Error> {
+        let items = u64::from(weir_otlp::validate(signal, &body, &Limits::default())?.items);
+        Ok(Self::valid(signal, body, items, origin))
+    }
+
+    /// The same of so many items that were checked before.
+    pub(crate) fn valid(signal: Signal, body: Buffer, items: u64, origin: Origin) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unix_nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        Self { signal, body, items, origin, unix_nanos }
+    }
+
+    /// Spans, data points or log records in it.
+    pub fn items(&self) -> u64 {
+        self.items
+    }
+}
+
+impl Inlet {
+    pub(crate) fn new(intake: Arc<Intake>) -> Self {
+        Self { intake }
+    }
+
+    /// Whether some pipeline of this signal takes from this input. Another plan may change that at any time.
+    pub fn is_open(&self, signal: Signal, input: InputKind) -> bool {
+        self.intake.serves(signal, input)
+    }
+
+    /// The largest request that is taken now, in bytes.
+    pub fn max_request_bytes(&self) -> usize {
+        self.intake.max_request_bytes()
+    }
+
+    /// Memory for `bytes` of a request that is yet to be made. Waits a moment for room; `None` when there is none, or when
+    /// too many wait already. The source shall come back later, then, and hold on to nothing meanwhile.
+    pub async fn reserve(&self, bytes: usize) -> Option<Permit> {
+        self.intake.budget().take(bytes, ADMIT_PATIENCE).await
+    }
+
+    /// The same without waiting.
+    pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Permit> {
+        self.intake.budget().try_take(bytes)
+    }
+
+    /// Offers a request to every pipeline that takes it, and waits until its data is safe or refused. Whoever stops waiting
+    /// does not learn what becomes of it; it is kept all the same where that costs nothing.
+    pub async fn offer(&self, request: Request) -> Verdict {
+        let (bytes, most) = (request.body.len(), self.max_request_bytes());
+        if request.items == 0 {
+            return Verdict::Secured;
+        }
+        if bytes > most {
+            return Verdict::TooLarge(format!("{bytes} bytes, the limit is {most}"));
+        }
+        self.intake.accept(request).await
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.intake.is_draining()
+    }
+}
