@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use weir_journal::{Entry, QueueId};
 use weir_plan::Signal;
 
@@ -96,6 +97,8 @@ impl Ticket {
 pub(crate) struct Obligation {
     items: u64,
     bytes: usize,
+    /// When it arrived, or was read back from the journal; that of the whole for its parts.
+    since: Instant,
     /// None for what was read back from the journal.
     ticket: Option<Arc<Ticket>>,
     account: Arc<Account>,
@@ -163,24 +166,30 @@ impl Obligation {
         ticket.opened();
         let (bytes, ticket, account) = (body.len(), Some(Arc::clone(ticket)), Arc::clone(account));
         let phase = Mutex::new(Phase::Waiting { body, sent: false, deposited: false });
-        Arc::new(Self { items, bytes, ticket, account, phase, _paid: paid })
+        Arc::new(Self { items, bytes, since: Instant::now(), ticket, account, phase, _paid: paid })
     }
 
     /// A debt that the journal remembers: an entry that was taken from the pipeline's queue.
     pub(crate) fn stored(entry: Entry, account: &Arc<Account>) -> Arc<Self> {
         let (items, bytes) = (u64::from(entry.items), entry.payload_bytes as usize);
-        Self::make(items, bytes, None, account, Phase::Stored(Stored::whole(entry)))
+        Self::make((items, bytes), Instant::now(), None, account, Phase::Stored(Stored::whole(entry)))
     }
 
     /// A debt that another pipeline's task left behind with the account.
     pub(crate) fn left_behind(leftover: Leftover, account: &Arc<Account>) -> Arc<Self> {
         let Leftover { stored, items, bytes } = leftover;
-        Self::make(items, bytes, None, account, Phase::Stored(stored))
+        Self::make((items, bytes), Instant::now(), None, account, Phase::Stored(stored))
     }
 
-    fn make(items: u64, bytes: usize, ticket: Option<Arc<Ticket>>, account: &Arc<Account>, phase: Phase) -> Arc<Self> {
+    fn make(
+        (items, bytes): (u64, usize),
+        since: Instant,
+        ticket: Option<Arc<Ticket>>,
+        account: &Arc<Account>,
+        phase: Phase,
+    ) -> Arc<Self> {
         let (account, phase) = (Arc::clone(account), Mutex::new(phase));
-        Arc::new(Self { items, bytes, ticket, account, phase, _paid: None })
+        Arc::new(Self { items, bytes, since, ticket, account, phase, _paid: None })
     }
 
     /// What kind of items it holds.
@@ -191,6 +200,11 @@ impl Obligation {
     /// Items in the piece.
     pub(crate) fn items(&self) -> u64 {
         self.items
+    }
+
+    /// When the piece arrived, or was read back from the journal.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
     }
 
     /// Encoded length of the piece.
@@ -500,7 +514,7 @@ impl Obligation {
             Phase::Stored(stored) if stored.is_owed(&self.account) => {
                 let parts = stored.split().into_iter().zip([first, second]);
                 let child = |(stored, (body, items)): (Stored, (Bytes, u64))| {
-                    Self::make(items, body.len(), None, &self.account, Phase::Stored(stored))
+                    Self::make((items, body.len()), self.since, None, &self.account, Phase::Stored(stored))
                 };
                 parts.map(child).collect()
             }
@@ -519,13 +533,14 @@ impl Obligation {
     fn waiting_child(&self, (body, items): (Bytes, u64), sent: bool, deposited: bool) -> Arc<Self> {
         let (ticket, bytes) = (self.ticket.clone().unwrap_or_default(), body.len());
         ticket.opened();
-        Self::make(items, bytes, Some(ticket), &self.account, Phase::Waiting { body, sent, deposited })
+        let phase = Phase::Waiting { body, sent, deposited };
+        Self::make((items, bytes), self.since, Some(ticket), &self.account, phase)
     }
 
     /// The books have the items already as pending; only the share learns of the child.
     fn held_child(&self, (body, items): (Bytes, u64)) -> Arc<Self> {
         self.account.share.add(body.len() + OVERHEAD_BYTES);
-        Self::make(items, body.len(), self.ticket.clone(), &self.account, Phase::Held(body))
+        Self::make((items, body.len()), self.since, self.ticket.clone(), &self.account, Phase::Held(body))
     }
 
     /// The client no longer waits for this piece.

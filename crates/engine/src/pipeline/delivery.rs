@@ -26,7 +26,7 @@ use super::flight::{Crew, Landed, room_for};
 use super::isolation::{Suspicion, Traffic};
 use super::pace::{self, Pace};
 use super::parked::{Batch, Parked};
-use super::queue::{Piece, SendQueue};
+use super::queue::SendQueue;
 use super::retry_budget::RetryBudget;
 use super::{BackendState, Instruction, Limits, Stats};
 use crate::account::Account;
@@ -228,8 +228,7 @@ impl Delivery {
     fn take_over(&mut self) {
         let now = Instant::now();
         for leftover in self.account().take_leftovers() {
-            let piece = Piece { obligation: Obligation::left_behind(leftover, self.account()), since: now };
-            let batch = self.batch(vec![piece]);
+            let batch = self.batch(vec![Obligation::left_behind(leftover, self.account())]);
             self.parked.park(batch, now);
         }
     }
@@ -249,7 +248,7 @@ impl Delivery {
                     // A backend that was not offered anything has not failed to take it.
                     self.account().share.progressed();
                 }
-                self.queue.push(obligation, Instant::now());
+                self.queue.push(obligation);
             }
             Instruction::Evict(bytes) => self.evict(bytes),
             Instruction::Drain(deadline) => {
@@ -435,7 +434,7 @@ impl Delivery {
         if wanted && free && self.may_begin() { self.parts.read_back.take(bytes, now) } else { None }
     }
 
-    fn batch(&mut self, pieces: Vec<Piece>) -> Batch {
+    fn batch(&mut self, pieces: Vec<Arc<Obligation>>) -> Batch {
         self.next_batch += 1;
         let suspicion = Suspicion::default();
         Batch { id: self.next_batch, bytes: 0, pieces, attempts: 0, not_before: None, suspicion }
@@ -451,7 +450,7 @@ impl Delivery {
         let mut live = 0;
         let mut sources = Vec::with_capacity(batch.pieces.len());
         batch.pieces.retain(|piece| {
-            let Some(source) = piece.obligation.send() else { return false };
+            let Some(source) = piece.send() else { return false };
             live += if let Source::Memory(body) = &source { body.len() } else { 0 };
             sources.push(source);
             true
@@ -565,7 +564,7 @@ impl Delivery {
         self.sends.abort_all();
         let flights = std::mem::take(&mut self.flights).into_values().flat_map(|flight| flight.batch.pieces);
         let parked = self.parked.drain().flat_map(|batch| batch.pieces);
-        flights.chain(parked).chain(self.queue.drain()).for_each(|piece| piece.obligation.abandon());
+        flights.chain(parked).chain(self.queue.drain()).for_each(|piece| piece.abandon());
     }
 
     fn publish(&self) {
@@ -576,7 +575,7 @@ impl Delivery {
         stats.queued_bytes.store(self.queue.bytes() as u64, Ordering::Relaxed);
         let pending = self.queue.bytes() + self.parked.bytes() + self.in_flight_bytes;
         stats.pending_bytes.store(pending as u64, Ordering::Relaxed);
-        let flying = self.flights.values().filter_map(|flight| flight.batch.pieces.first()).map(|piece| piece.since);
+        let flying = self.flights.values().filter_map(|flight| flight.batch.pieces.first()).map(|piece| piece.since());
         let oldest = flying.chain(self.parked.oldest()).chain(self.queue.oldest()).min();
         let oldest = oldest.map_or(u64::MAX, |at| {
             u64::try_from(at.duration_since(self.parts.clock.started).as_millis()).unwrap_or(u64::MAX)

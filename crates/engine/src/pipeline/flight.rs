@@ -9,7 +9,6 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use weir_journal::{Journal, ReadError};
 
-use super::queue::Piece;
 use crate::account::Account;
 use crate::books::DropReason;
 use crate::budget::{self, Permit};
@@ -51,7 +50,7 @@ pub(super) struct Landed {
     /// When the request left: reading back is not the backend's time.
     pub(super) sent: Instant,
     /// Pieces that were taken from the journal for this flight.
-    pub(super) fetched: Vec<Piece>,
+    pub(super) fetched: Vec<Arc<Obligation>>,
     /// What was sent, piece by piece, for a backend that wants it in smaller parts.
     pub(super) bodies: Vec<Bytes>,
     /// Which pieces the journal did not give back as they were written, in ascending order.
@@ -83,7 +82,7 @@ impl Drop for Turn {
 
 /// A stretch of the backlog. When nobody is there any more to send it, the queue has it back.
 struct ReadBack {
-    fetched: Vec<Piece>,
+    fetched: Vec<Arc<Obligation>>,
     /// Where each piece is in the buffer.
     ranges: Vec<Range<usize>>,
     buffer: Vec<u8>,
@@ -118,9 +117,8 @@ fn take(
     for (entry, _) in chunk.entries.drain(pieces.min(chunk.entries.len())..) {
         account.release(&entry);
     }
-    let since = Instant::now();
-    let piece = |entry| Piece { obligation: Obligation::stored(entry, account), since };
-    let (fetched, ranges) = chunk.entries.into_iter().map(|(entry, range)| (piece(entry), range)).unzip();
+    let piece = |(entry, range)| (Obligation::stored(entry, account), range);
+    let (fetched, ranges) = chunk.entries.into_iter().map(piece).unzip();
     Some(Ok(ReadBack { fetched, ranges, buffer: chunk.buffer, too_large: chunk.too_large }))
 }
 
@@ -239,7 +237,7 @@ mod tests {
         let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
         assert_eq!((taken.fetched.len(), taken.too_large), (1, None));
         assert!(budget.used() >= taken.buffer.capacity() && taken.buffer.len() > ENTRY, "{}", budget.used());
-        taken.fetched.iter().for_each(|piece| assert!(piece.obligation.finish(&crate::books::Fate::Delivered)));
+        taken.fetched.iter().for_each(|piece| assert!(piece.finish(&crate::books::Fate::Delivered)));
     }
 
     #[test]
@@ -253,6 +251,6 @@ mod tests {
         let mut permit = budget.try_take(budget.capacity() - crate::budget::OVERHEAD_BYTES).unwrap();
         let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
         assert_eq!((taken.fetched.len(), budget.used()), (1, budget.capacity()));
-        taken.fetched.iter().for_each(|piece| assert!(piece.obligation.finish(&crate::books::Fate::Delivered)));
+        taken.fetched.iter().for_each(|piece| assert!(piece.finish(&crate::books::Fate::Delivered)));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::isolation::Suspicion;
-use super::queue::{Piece, Swept};
+use super::queue::Swept;
 use crate::obligation::Obligation;
 
 /// Pieces that travel in one request.
@@ -17,7 +17,7 @@ pub(super) struct Batch {
     pub(super) id: u64,
     /// Sum over the pieces when the batch was made or last sent.
     pub(super) bytes: usize,
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<Arc<Obligation>>,
     pub(super) attempts: u32,
     /// The backend asked not to be sent it before.
     pub(super) not_before: Option<Instant>,
@@ -28,30 +28,30 @@ pub(super) struct Batch {
 impl Batch {
     /// Forgets the pieces that nobody is owed any more; false when none is left.
     pub(super) fn still_owed(&mut self) -> bool {
-        self.pieces.retain(|piece| piece.obligation.is_owed());
+        self.pieces.retain(|piece| piece.is_owed());
         self.measure();
         !self.pieces.is_empty()
     }
 
     /// The request with it is over, and it has to be sent again. Only then: what was delivered is not free to be stored.
     pub(super) fn came_back(&self) {
-        self.pieces.iter().for_each(|piece| piece.obligation.came_back());
+        self.pieces.iter().for_each(|piece| piece.came_back());
     }
 
     /// Sums its bytes up.
     pub(super) fn measure(&mut self) {
-        self.bytes = self.pieces.iter().map(|piece| piece.obligation.bytes()).sum();
+        self.bytes = self.pieces.iter().map(|piece| piece.bytes()).sum();
     }
 
     pub(super) fn items(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.obligation.items()).sum()
+        self.pieces.iter().map(|piece| piece.items()).sum()
     }
 
     /// Takes its first pieces, as many as `bytes` hold and at least one, and returns the others.
-    pub(super) fn cut(&mut self, bytes: usize) -> Vec<Piece> {
+    pub(super) fn cut(&mut self, bytes: usize) -> Vec<Arc<Obligation>> {
         let mut held = 0;
         let fits = self.pieces.iter().take_while(|piece| {
-            held += piece.obligation.bytes();
+            held += piece.bytes();
             held <= bytes
         });
         let keep = fits.count().max(1).min(self.pieces.len());
@@ -62,7 +62,7 @@ impl Batch {
 
     /// Room that reading its pieces back from the journal takes.
     pub(super) fn stored_bytes(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.obligation.read_bytes()).sum()
+        self.pieces.iter().map(|piece| piece.read_bytes()).sum()
     }
 }
 
@@ -86,7 +86,7 @@ impl Parked {
             self.sweep();
         }
         let Some(oldest) = batch.pieces.first() else { return };
-        let age = (oldest.since, batch.id);
+        let age = (oldest.since(), batch.id);
         self.due.push(Reverse((due, age)));
         self.bytes += batch.bytes;
         self.pieces += batch.pieces.len();
@@ -122,7 +122,7 @@ impl Parked {
 
     /// Whether some client still waits for a piece.
     pub(super) fn has_waiting(&self) -> bool {
-        self.batches.values().flat_map(|batch| &batch.pieces).any(|piece| piece.obligation.is_waiting())
+        self.batches.values().flat_map(|batch| &batch.pieces).any(|piece| piece.is_waiting())
     }
 
     /// When the next batch is due.
@@ -132,7 +132,7 @@ impl Parked {
 
     /// When the oldest piece arrived.
     pub(super) fn oldest(&self) -> Option<Instant> {
-        self.batches.values().next().and_then(|batch| batch.pieces.first()).map(|piece| piece.since)
+        self.batches.values().next().and_then(|batch| batch.pieces.first()).map(|piece| piece.since())
     }
 
     /// A batch whose time has come.
@@ -152,7 +152,7 @@ impl Parked {
     /// Held obligations, oldest first. Their batches keep their places until [`Parked::trim`].
     pub(super) fn held(&self) -> impl Iterator<Item = &Arc<Obligation>> {
         let pieces = self.batches.values().flat_map(|batch| &batch.pieces);
-        pieces.map(|piece| &piece.obligation).filter(|obligation| obligation.is_held())
+        pieces.filter(|piece| piece.is_held())
     }
 
     /// Removes the oldest batches of which nothing is owed any more.
@@ -220,7 +220,7 @@ mod tests {
         let (mut parked, due) = (Parked::default(), now + Duration::from_secs(60));
         let mut park = |id| {
             let obligation = Obligation::new(body.clone(), 1, &Arc::default(), &account);
-            let pieces = vec![Piece { obligation: Arc::clone(&obligation), since: now }];
+            let pieces = vec![Arc::clone(&obligation)];
             let suspicion = Suspicion::default();
             let mut batch = Batch { id, bytes: 0, pieces, attempts: 1, not_before: None, suspicion };
             batch.measure();

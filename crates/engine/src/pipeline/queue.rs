@@ -10,17 +10,10 @@ use tokio::time::Instant;
 
 use crate::obligation::Obligation;
 
-/// One place in the queue.
-#[derive(Debug)]
-pub(super) struct Piece {
-    pub(super) obligation: Arc<Obligation>,
-    pub(super) since: Instant,
-}
-
 /// First in, first out, by bytes.
 #[derive(Debug, Default)]
 pub(super) struct SendQueue {
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<Arc<Obligation>>,
     bytes: usize,
     swept: Swept,
 }
@@ -45,18 +38,18 @@ const EMPTY_PLACES: usize = 1024;
 pub(super) const EMPTY_BYTES: usize = 1 << 20;
 
 impl SendQueue {
-    pub(super) fn push(&mut self, obligation: Arc<Obligation>, since: Instant) {
+    pub(super) fn push(&mut self, piece: Arc<Obligation>) {
         if self.swept.is_due(self.pieces.len(), self.bytes) {
             self.sweep();
         }
-        self.bytes += obligation.bytes();
-        self.pieces.push_back(Piece { obligation, since });
+        self.bytes += piece.bytes();
+        self.pieces.push_back(piece);
     }
 
     /// Removes all empty places: while the front does not move, those behind it would become more and more.
     fn sweep(&mut self) {
-        self.pieces.retain(|piece| piece.obligation.is_owed());
-        self.bytes = self.pieces.iter().map(|piece| piece.obligation.bytes()).sum();
+        self.pieces.retain(|piece| piece.is_owed());
+        self.bytes = self.pieces.iter().map(|piece| piece.bytes()).sum();
         self.swept = Swept { places: self.pieces.len(), bytes: self.bytes };
     }
 
@@ -71,20 +64,20 @@ impl SendQueue {
 
     /// When the piece at the front arrived.
     pub(super) fn oldest(&self) -> Option<Instant> {
-        self.pieces.front().map(|piece| piece.since)
+        self.pieces.front().map(|piece| piece.since())
     }
 
     /// Takes the pieces that fit into one request of at most `limit` bytes, at least one and at most so many.
-    pub(super) fn take(&mut self, limit: usize, most: usize) -> Vec<Piece> {
+    pub(super) fn take(&mut self, limit: usize, most: usize) -> Vec<Arc<Obligation>> {
         let mut taken = Vec::new();
         let mut bytes = 0;
         while let Some(piece) = self.pieces.front() {
-            let size = piece.obligation.bytes();
+            let size = piece.bytes();
             if !taken.is_empty() && (bytes + size > limit || taken.len() >= most) {
                 break;
             }
             if let Some(piece) = self.pop()
-                && piece.obligation.is_owed()
+                && piece.is_owed()
             {
                 bytes += size;
                 taken.push(piece);
@@ -95,24 +88,24 @@ impl SendQueue {
 
     /// Held obligations, oldest first.
     pub(super) fn held(&self) -> impl Iterator<Item = &Arc<Obligation>> {
-        self.pieces.iter().map(|piece| &piece.obligation).filter(|obligation| obligation.is_held())
+        self.pieces.iter().filter(|piece| piece.is_held())
     }
 
     /// Removes empty places from the front.
     pub(super) fn trim(&mut self) {
-        while self.pieces.front().is_some_and(|piece| !piece.obligation.is_owed()) {
+        while self.pieces.front().is_some_and(|piece| !piece.is_owed()) {
             self.pop();
         }
     }
 
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Piece> {
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Arc<Obligation>> {
         self.bytes = 0;
         self.pieces.drain(..)
     }
 
-    fn pop(&mut self) -> Option<Piece> {
+    fn pop(&mut self) -> Option<Arc<Obligation>> {
         let piece = self.pieces.pop_front()?;
-        self.bytes -= piece.obligation.bytes();
+        self.bytes -= piece.bytes();
         Some(piece)
     }
 }
@@ -136,10 +129,10 @@ mod tests {
         let obligation = || Obligation::new(body.clone(), 1, &Arc::default(), &account);
         let mut queue = SendQueue::default();
         let front = obligation();
-        queue.push(Arc::clone(&front), Instant::now());
+        queue.push(Arc::clone(&front));
         for _ in 0..1000 {
             let obligation = obligation();
-            queue.push(Arc::clone(&obligation), Instant::now());
+            queue.push(Arc::clone(&obligation));
             obligation.withdraw();
         }
         assert!(queue.bytes() <= 2 * EMPTY_BYTES, "{}", queue.bytes());

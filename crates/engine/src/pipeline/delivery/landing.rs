@@ -1,5 +1,6 @@
 //! What follows from a backend's answer. What it refuses is the business of `refusal.rs`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,10 +13,10 @@ use super::super::flight::{End, Landed};
 use super::super::isolation::Suspicion;
 use super::super::pace::Pace;
 use super::super::parked::Batch;
-use super::super::queue::Piece;
 use super::{Delivery, Flight, Stats};
 use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
 use crate::export::{About, Outcome, Refusal, RetryKind};
+use crate::obligation::Obligation;
 
 /// A disk that did not give what it holds is asked again after this long.
 const READ_PAUSE: Duration = Duration::from_secs(1);
@@ -61,7 +62,7 @@ impl Delivery {
             self.retries.first_attempt(Instant::now());
         }
         batch.pieces.extend(fetched);
-        let lost: Vec<Piece> = damaged.iter().rev().map(|at| batch.pieces.remove(*at)).collect();
+        let lost: Vec<Arc<Obligation>> = damaged.iter().rev().map(|at| batch.pieces.remove(*at)).collect();
         damaged.iter().rev().for_each(|at| drop(bodies.remove(*at)));
         finish(&lost, &Fate::Dropped(DropReason::JournalDamaged));
         batch.measure();
@@ -194,7 +195,7 @@ impl Delivery {
         self.stands(BackendState::Ok, "", "", now);
         self.parked.hurry_next(now);
         if let Some(first) = batch.pieces.first() {
-            self.account().delivered_after(first.since.elapsed());
+            self.account().delivered_after(first.since().elapsed());
         }
         if self.size.taken(batch.bytes, now) {
             self.account().takes_at_most(self.size.bytes());
@@ -270,22 +271,22 @@ impl Delivery {
 }
 
 /// The pipeline is done with all of them.
-pub(super) fn finish(pieces: &[Piece], fate: &Fate) {
+pub(super) fn finish(pieces: &[Arc<Obligation>], fate: &Fate) {
     for piece in pieces {
-        piece.obligation.finish(fate);
+        piece.finish(fate);
     }
 }
 
 /// The backend took them but for so many items. It does not say which, so the first are counted for them, each with its
 /// piece: what is entered as delivered is never taken back. Pieces that had been given up are not in the count.
-fn finish_but(pieces: &[Piece], mut rejected: u64, cause: &str) {
-    for Piece { obligation, .. } in pieces {
-        let here = rejected.min(obligation.items());
+fn finish_but(pieces: &[Arc<Obligation>], mut rejected: u64, cause: &str) {
+    for piece in pieces {
+        let here = rejected.min(piece.items());
         let fate = match here {
             0 => Fate::Delivered,
             _ => Fate::DeliveredBut { rejected: here, cause: cause.to_owned() },
         };
-        if obligation.finish(&fate) {
+        if piece.finish(&fate) {
             rejected -= here;
         }
     }
@@ -293,14 +294,14 @@ fn finish_but(pieces: &[Piece], mut rejected: u64, cause: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use weir_plan::{PipelineId, Signal};
 
     use super::*;
     use crate::account::Account;
     use crate::books::BookFigures;
-    use crate::obligation::{Obligation, Ticket};
+    use crate::obligation::Ticket;
     use crate::share::Share;
 
     /// Whoever looks at any moment sees no item that is taken back later.
@@ -314,7 +315,7 @@ mod tests {
             let obligation = Obligation::new(Bytes::from_static(b"abc"), items, &ticket, &account);
             let (account, seen) = (Arc::clone(&account), Arc::clone(&seen));
             ticket.when_secured(Box::new(move |_| seen.lock().unwrap().push(account.books.figures())));
-            Piece { obligation, since: Instant::now() }
+            obligation
         };
         finish_but(&[3, 4, 5].map(piece), 5, "five are bad");
         let figures = |books: &BookFigures| (books.delivered, books.rejected["partial_success"]);

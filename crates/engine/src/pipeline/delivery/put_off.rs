@@ -8,16 +8,17 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::super::parked::Batch;
-use super::super::queue::Piece;
 use super::Delivery;
 use super::landing::Answered;
 use crate::budget;
+use crate::obligation::Obligation;
 
 /// One place in so many is for what was not sent before.
 const OF_PLACES_FOR_FRESH: usize = 8;
@@ -54,7 +55,7 @@ impl Delivery {
     /// Leaves a single piece that was refused to the journal, if that is possible; not to be tried before `hint`.
     pub(super) fn put_off(&mut self, answered: &Answered, hint: Option<Duration>) -> bool {
         let ([piece], [body]) = (answered.batch.pieces.as_slice(), answered.bodies.as_slice()) else { return false };
-        if !piece.obligation.put_off() {
+        if !piece.put_off() {
             return self.rewrite(piece, body);
         }
         let now = Instant::now();
@@ -67,12 +68,12 @@ impl Delivery {
     }
 
     /// Has a part of an entry written as an entry of its own.
-    fn rewrite(&self, piece: &Piece, body: &Bytes) -> bool {
+    fn rewrite(&self, piece: &Arc<Obligation>, body: &Bytes) -> bool {
         let Some(store) = self.parts.store.as_ref().filter(|store| store.may_rewrite()) else { return false };
         // Not at the price of other data, until it is counted as on its way.
         let Some(_room) = self.account().room_for(body.len(), false) else { return false };
         let Some(permit) = self.parts.budget.try_take(body.len()) else { return false };
-        let Some(deposit) = piece.obligation.rewrite(budget::charge(body.to_vec(), permit)) else { return false };
+        let Some(deposit) = piece.rewrite(budget::charge(body.to_vec(), permit)) else { return false };
         store.put(vec![deposit]);
         true
     }

@@ -1,5 +1,6 @@
 //! What follows from a refusal: wait, take the batch apart, or give an item up. The rules are in `isolation.rs`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,12 +10,12 @@ use weir_otlp::Part;
 use super::super::BackendState;
 use super::super::Stats;
 use super::super::isolation::{Evidence, Step};
-use super::super::queue::Piece;
 use super::super::samples::Sample;
 use super::landing::{Answered, finish};
 use super::{Delivery, Parts};
 use crate::books::Fate;
 use crate::export::{About, Refusal, RetryKind};
+use crate::obligation::Obligation;
 
 /// How an item is counted that no request is small enough for.
 const TOO_LARGE: &str = "too_large";
@@ -163,7 +164,7 @@ impl Delivery {
             }
             if half.still_owed() {
                 // Due since it arrived: one batch is taken apart to the end before the next one is begun.
-                let since = half.pieces[0].since;
+                let since = half.pieces[0].since();
                 self.parked.park(half, not_before.unwrap_or(since));
             }
         }
@@ -206,17 +207,17 @@ impl Delivery {
 
 /// What came of an attempt to split a piece.
 pub(super) enum Split {
-    Halves(Vec<Piece>),
+    Halves(Vec<Arc<Obligation>>),
     SingleItem,
     NoMemory,
 }
 
 /// The two halves of a piece with these bytes; none when it is not owed any more.
-pub(super) fn split_piece(piece: &Piece, body: &Bytes, parts: &Parts) -> Split {
-    if !piece.obligation.is_owed() {
+pub(super) fn split_piece(piece: &Arc<Obligation>, body: &Bytes, parts: &Parts) -> Split {
+    if !piece.is_owed() {
         return Split::Halves(Vec::new());
     }
-    let Some((first, second)) = weir_otlp::halve(piece.obligation.signal(), body) else { return Split::SingleItem };
+    let Some((first, second)) = weir_otlp::halve(piece.signal(), body) else { return Split::SingleItem };
     let make = |part: &Part<'_>| match (part.is_slice(), &parts.crew.account.queue) {
         // What it costs beside its bytes is set aside.
         (true, Some(_)) => Some(part.make()),
@@ -227,6 +228,5 @@ pub(super) fn split_piece(piece: &Piece, body: &Bytes, parts: &Parts) -> Split {
         return Split::NoMemory;
     };
     let halves = [(first_bytes, u64::from(first.items())), (second_bytes, u64::from(second.items()))];
-    let halves = piece.obligation.split(halves).into_iter();
-    Split::Halves(halves.map(|obligation| Piece { obligation, since: piece.since }).collect())
+    Split::Halves(piece.split(halves))
 }

@@ -263,7 +263,7 @@ async fn a_probe_that_is_cut_off_a_batch_begins_without_its_proofs() {
     let (account, now) = (with_backlog(), Instant::now());
     let mut delivery = idle(Arc::clone(&account));
     let piece = || Obligation::new(Bytes::from(vec![0; PROBE_BYTES]), 1, &Arc::default(), &account);
-    let pieces = [piece(), piece()].map(|obligation| Piece { obligation, since: now });
+    let pieces = [piece(), piece()];
     let mut batch = delivery.batch(pieces.into());
     let mut traffic = Traffic::default();
     for _ in 0..50 {
@@ -277,7 +277,7 @@ async fn a_probe_that_is_cut_off_a_batch_begins_without_its_proofs() {
     for _ in 0..2 {
         let Some(Departure::Batch(probe, _)) = delivery.next_retry(now) else { panic!("one half, then the other") };
         assert!(probe.pieces.len() == 1 && !probe.suspicion.is_shown(0.0));
-        probe.pieces.iter().for_each(|piece| piece.obligation.withdraw());
+        probe.pieces.iter().for_each(|piece| piece.withdraw());
     }
 }
 
@@ -290,9 +290,9 @@ async fn what_is_taken_apart_in_memory_is_paid_for() {
     // Each of a resource of its own.
     let body: Vec<u8> = ids.iter().flat_map(|id| payload::encode(&[*id], 0)).collect();
     let whole = Obligation::new(Bytes::from(body), 1000, &Arc::default(), delivery.account());
-    let mut pieces = VecDeque::from([Piece { obligation: whole, since: now }]);
+    let mut pieces = VecDeque::from([whole]);
     loop {
-        let Some(Source::Memory(body)) = pieces[0].obligation.send() else { panic!("it waits") };
+        let Some(Source::Memory(body)) = pieces[0].send() else { panic!("it waits") };
         match split_piece(&pieces[0], &body, &delivery.parts) {
             Split::Halves(halves) => pieces.extend(halves),
             Split::SingleItem => panic!("{} pieces, and nobody pays for them", pieces.len()),
@@ -301,7 +301,7 @@ async fn what_is_taken_apart_in_memory_is_paid_for() {
         drop(pieces.pop_front());
     }
     assert!(pieces.len() > 10 && pieces.len() <= HALVES >> 10, "{} pieces", pieces.len());
-    pieces.drain(..).for_each(|piece| piece.obligation.withdraw());
+    pieces.drain(..).for_each(|piece| piece.withdraw());
     assert_eq!((delivery.parts.halves.used(), delivery.parts.budget.used()), (0, 0));
 }
 
@@ -311,7 +311,9 @@ fn a_piece_costs_no_more_than_is_set_aside() {
     let counts = 2 * size_of::<usize>();
     let obligation = counts + size_of::<Obligation>() + counts + size_of::<Entry>() + size_of::<usize>();
     // Trees and lists have room for more than they hold.
-    let places = 3 * size_of::<Piece>() / 2 + 3 * size_of::<Batch>() / 2 + 3 * size_of::<(Instant, Instant, u64)>() / 2;
+    let places = 3 * size_of::<Arc<Obligation>>() / 2
+        + 3 * size_of::<Batch>() / 2
+        + 3 * size_of::<(Instant, Instant, u64)>() / 2;
     let request = size_of::<Source>().max(2 * size_of::<Bytes>());
     let piece = obligation + places + request;
     assert!(piece <= PIECE_BYTES, "{piece}");
@@ -329,16 +331,16 @@ async fn what_is_taken_apart_waits_as_long_as_the_backend_asks() {
         let ids: Vec<u64> = (1..=spans).collect();
         let body = payload::encode(&ids, 0);
         let client = Arc::default();
-        let piece = |_| Piece { obligation: Obligation::new(body.clone(), items, &client, &account), since: now };
+        let piece = |_| Obligation::new(body.clone(), items, &client, &account);
         let batch = delivery.batch((0..pieces).map(piece).collect());
-        batch.pieces.iter().for_each(|piece| _ = piece.obligation.send());
+        batch.pieces.iter().for_each(|piece| _ = piece.send());
         let bodies = vec![body.clone(); batch.pieces.len()];
         delivery.refused(Answered { batch, bodies, sent: now, number: 1 }, ask(About::Data, Some(HINT)));
         assert!(delivery.parked.next_due() >= Some(now + HINT), "{pieces} of {spans}: {:?}", delivery.parked);
         let (mut deposits, mut waiting) = (Vec::new(), delivery.parked.drain().flat_map(|batch| batch.pieces));
         assert!(waiting.all(|piece| {
-            piece.obligation.deposit(&mut deposits);
-            piece.obligation.withdraw();
+            piece.deposit(&mut deposits);
+            piece.withdraw();
             deposits.iter().all(|deposit| deposit.sent)
         }));
         assert!(!deposits.is_empty(), "nor does it go round by way of the journal");
@@ -351,7 +353,7 @@ async fn what_is_refused_where_others_pass_does_not_close_the_gate() {
     let (account, now) = (with_backlog(), Instant::now());
     let mut delivery = idle(Arc::clone(&account));
     let obligation = Obligation::new(Bytes::from_static(b"a script"), 1, &Arc::default(), &account);
-    let mut batch = delivery.batch(vec![Piece { obligation, since: now }]);
+    let mut batch = delivery.batch(vec![obligation]);
     for closes in [true, false, false] {
         let refusal = Refusal { about: About::Access, code: "403".into(), message: String::new(), hint: None };
         let number = delivery.traffic.leaves();
@@ -364,5 +366,5 @@ async fn what_is_refused_where_others_pass_does_not_close_the_gate() {
         delivery.pace.succeeded(Instant::now());
         tokio::time::advance(Duration::from_secs(1)).await;
     }
-    batch.pieces.iter().for_each(|piece| piece.obligation.withdraw());
+    batch.pieces.iter().for_each(|piece| piece.withdraw());
 }
