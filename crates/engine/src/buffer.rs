@@ -14,7 +14,7 @@ const FRONT: usize = 4 << 10;
 /// Shorter requests have none: they are copied for less than it costs.
 const LARGE: usize = 32 << 10;
 
-/// A paid-for request and the room in front of it.
+/// The body of a request, paid for as it arrives, and the room in front of it.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -29,11 +29,54 @@ pub(crate) fn front_for(length: usize, permit: &mut Permit) -> usize {
 }
 
 impl Buffer {
-    /// The request that begins at `start`.
-    pub(crate) fn new(mut bytes: Vec<u8>, start: usize, mut permit: Permit) -> Self {
-        budget::fit(&mut bytes, &mut permit);
-        let start = start.min(bytes.len());
-        Self { bytes, start, permit }
+    /// Nothing as yet.
+    pub(crate) fn empty(permit: Permit) -> Self {
+        Self { bytes: Vec::new(), start: 0, permit }
+    }
+
+    /// A request that is there already.
+    pub(crate) fn new(bytes: Vec<u8>, permit: Permit) -> Self {
+        Self { bytes, start: 0, permit }.fitting()
+    }
+
+    /// Gives back room that was not needed.
+    pub(crate) fn fitting(mut self) -> Self {
+        budget::fit(&mut self.bytes, &mut self.permit);
+        self
+    }
+
+    /// What pays for it.
+    pub(crate) fn permit(&mut self) -> &mut Permit {
+        &mut self.permit
+    }
+
+    /// Bytes that there is room for behind those that are there.
+    pub(crate) fn room(&self) -> usize {
+        self.bytes.capacity() - self.bytes.len()
+    }
+
+    /// Moves to a larger place, which the permit has paid for beside the one before: with so much room in front, and for so
+    /// many bytes.
+    pub(crate) fn enlarge(&mut self, front: usize, room: usize) {
+        let before = self.bytes.capacity();
+        let mut bytes = Vec::with_capacity(front + room);
+        bytes.resize(front, 0);
+        bytes.extend_from_slice(self);
+        (self.bytes, self.start) = (bytes, front);
+        self.permit.give_back(before);
+    }
+
+    /// Adds bytes that there is room for.
+    pub(crate) fn push(&mut self, more: &[u8]) {
+        self.bytes.extend_from_slice(more);
+    }
+
+    /// What `make` makes of it, and pays for.
+    pub(crate) fn becomes<E>(self, make: impl FnOnce(&[u8], &mut Permit) -> Result<Vec<u8>, E>) -> Result<Self, E> {
+        let Self { bytes, start, mut permit } = self;
+        let made = make(&bytes[start..], &mut permit)?;
+        drop(bytes);
+        Ok(Self::new(made, permit))
     }
 
     /// Puts `front` in the place of the first `until` bytes; false, and nothing changed, when there is no room, or when so
@@ -71,9 +114,8 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let mut permit = budget.try_take(LARGE).unwrap();
         let start = front_for(LARGE, &mut permit);
-        let mut bytes = vec![0; start];
-        bytes.resize(start + LARGE, 7);
-        let mut buffer = Buffer::new(bytes, start, permit);
+        let mut buffer = Buffer { bytes: vec![0; start], start, permit };
+        buffer.bytes.resize(start + LARGE, 7);
         let rest = buffer[3..].as_ptr();
         assert!(buffer.replace_front(3, b"longer"));
         assert_eq!((&buffer[..7], buffer.len(), buffer[6..].as_ptr()), (&b"longer\x07"[..], LARGE + 3, rest));
@@ -95,6 +137,6 @@ mod tests {
         permit.shrink_to(10);
         assert_eq!(front_for(LARGE - 1, &mut permit), 0);
         assert_eq!(front_for(LARGE, &mut permit), FRONT);
-        assert!(!Buffer::new(vec![1, 2], 0, permit).replace_front(1, &[1, 2]));
+        assert!(!Buffer::new(vec![1, 2], permit).replace_front(1, &[1, 2]));
     }
 }

@@ -30,12 +30,14 @@ pub struct Inlet {
 pub enum InputKind {
     /// What clients push.
     Otlp,
-    /// What containers, pods and the cluster show of themselves.
+    /// Metrics of nodes and workloads.
     Runtime,
-    /// What is scraped.
+    /// Metrics of annotated pods and services.
     Prometheus,
-    /// What is scraped from a service mesh.
+    /// Metrics of Istio's proxies.
     Istio,
+    /// What containers print.
+    ContainerLogs,
 }
 
 /// Where a request comes from.
@@ -118,7 +120,7 @@ impl Request {
         if !permit.cover(bytes.capacity()) {
             return Err(Unfit::NoMemory);
         }
-        Ok(Self::check(signal, Buffer::new(bytes, 0, permit), origin)?)
+        Ok(Self::check(signal, Buffer::new(bytes, permit), origin)?)
     }
 
     /// The same of bytes that carry their permit.

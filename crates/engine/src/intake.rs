@@ -2,6 +2,8 @@
 //! then becomes of it, until its client is answered, is in `intake/receipt.rs`. Decoding and transports are not known
 //! here.
 
+mod cuts;
+mod offer;
 mod prepare;
 mod receipt;
 mod select;
@@ -13,23 +15,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 use weir_enrich::{Enricher, PodList};
-use weir_otlp::Part;
 use weir_plan::{PipelineId, Signal};
 
 use crate::books::BookFigures;
 use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse, Shortage};
 use crate::inlet::{InputKind, Obstacle, Request, Verdict};
-use crate::obligation::{Obligation, Ticket};
+use crate::obligation::Ticket;
 use crate::pipeline::Pipeline;
 use crate::receive::BySignal;
-use crate::rules::{Conversion, Delta, Processed, Removed, Rules};
+use crate::rules::{Delta, Rules};
 use crate::settings::{Copies, LAST_ANSWERS, PIECE_BYTES};
 use crate::store::Store;
-use receipt::{Offer, Receipt, retry_after};
+use cuts::Cuts;
+use offer::Offer;
+use receipt::{Receipt, retry_after};
 use turns::Turns;
 
 pub(crate) use prepare::{Enriched, Unprepared};
@@ -258,7 +260,7 @@ impl Intake {
                 continue;
             };
             // Should this one fail, what was converted before it is taken back as it is dropped.
-            offers.push(Prepared::new(route, processed, &mut cuts)?);
+            offers.push(cuts.offer(route, processed)?);
         }
         if offers.is_empty() {
             self.unclaimed[signal as usize].fetch_add(items, Ordering::Relaxed);
@@ -267,17 +269,10 @@ impl Intake {
         Ok(self.offer(offers, paid))
     }
 
-    fn offer(&self, prepared: Vec<Prepared>, mut paid: Option<Permit>) -> Receipt<'_> {
+    /// From now on every pipeline owes what it is offered.
+    fn offer(&self, mut offers: Vec<Offer>, mut paid: Option<Permit>) -> Receipt<'_> {
         let ticket = Arc::new(Ticket::default());
-        let offer = |prepared: Prepared| {
-            let Prepared { pipeline, pieces, removed, conversion } = prepared;
-            let mut pay = || paid.as_mut().and_then(|paid| paid.pay(PIECE_BYTES));
-            let for_itself = if pieces.is_empty() { pay() } else { None };
-            let claim = |piece| Obligation::paid(piece, pay(), &ticket, &pipeline.account);
-            let claims = pieces.into_iter().map(claim).collect();
-            Offer { pipeline, claims, removed, conversion, reliance: None, _paid: for_itself }
-        };
-        let offers: Vec<_> = prepared.into_iter().map(offer).collect();
+        offers.iter_mut().for_each(|offer| offer.claim(&ticket, &mut paid));
         // Only now: a pipeline must not finish the first claim while the ticket does not know of the last.
         for Offer { pipeline, claims, .. } in &offers {
             claims.iter().for_each(|claim| pipeline.take(Arc::clone(claim)));
@@ -287,108 +282,7 @@ impl Intake {
 }
 
 /// Pays for what each piece costs in each pipeline beside its bytes. One alone is paid for with its bytes.
-fn pay(offers: &[Prepared], purse: Purse<'_>) -> Result<Option<Permit>, Shortage> {
+fn pay(offers: &[Offer], purse: Purse<'_>) -> Result<Option<Permit>, Shortage> {
     let pieces: usize = offers.iter().map(|offer| offer.pieces.len().max(1)).sum();
     Ok(if pieces > 1 { Some(purse.take(pieces * PIECE_BYTES - OVERHEAD_BYTES)?) } else { None })
-}
-
-/// What a pipeline will be offered.
-struct Prepared {
-    pipeline: Arc<Pipeline>,
-    pieces: Vec<(Bytes, u64)>,
-    removed: Vec<Removed>,
-    conversion: Option<Conversion>,
-}
-
-impl Prepared {
-    fn new(route: &Route, processed: Processed, cuts: &mut Cuts<'_>) -> Result<Self, Unprepared> {
-        let Processed { body, items, removed, conversion } = processed;
-        cuts.purse = cuts.purse.holding(conversion.as_ref().map_or(0, Conversion::bytes));
-        let pieces = if items > 0 { cuts.pieces(body, items)? } else { Vec::new() };
-        Ok(Self { pipeline: Arc::clone(&route.pipeline), pieces, removed, conversion })
-    }
-}
-
-/// Requests larger than some backend takes, in pieces; what several pipelines have in common is cut once.
-struct Cuts<'a> {
-    signal: Signal,
-    limit: usize,
-    /// What the pipeline with the least room could hold.
-    share: usize,
-    shared: &'a Enriched,
-    /// Knows of what was made of the request so far.
-    purse: Purse<'a>,
-    done: Vec<(Bytes, Vec<(Bytes, u64)>)>,
-}
-
-impl<'a> Cuts<'a> {
-    fn new(signal: Signal, routes: &Routes, shared: &'a Enriched, budget: &'a Budget) -> Self {
-        let least = |of: fn(&Pipeline) -> usize| routes.of(signal).map(|route| of(&route.pipeline)).min();
-        let limit = least(Pipeline::batch_bytes).unwrap_or(usize::MAX);
-        let share = least(|pipeline| pipeline.account.share.limit()).unwrap_or(usize::MAX);
-        let purse = Purse::new(budget, shared.bytes());
-        Self { signal, limit, share, shared, purse, done: Vec::new() }
-    }
-
-    fn pieces(&mut self, body: Bytes, items: u64) -> Result<Vec<(Bytes, u64)>, Unprepared> {
-        if !self.shared.has(&body) {
-            return self.own_pieces(body, items);
-        }
-        if body.len() <= self.limit {
-            return Ok(vec![(body, items)]);
-        }
-        let same = |(other, _): &&(Bytes, Vec<_>)| other.as_ptr() == body.as_ptr() && other.len() == body.len();
-        if let Some((_, pieces)) = self.done.iter().find(same) {
-            return Ok(pieces.clone());
-        }
-        let (pieces, cost) = self.cut(&body, self.purse, |part| part.is_slice())?;
-        self.purse = self.purse.holding(cost);
-        self.done.push((body, pieces.clone()));
-        Ok(pieces)
-    }
-
-    /// Of what was made for one pipeline alone. Once it is cut it is of no use: many pipelines together would keep more of
-    /// that than there is memory.
-    fn own_pieces(&mut self, body: Bytes, items: u64) -> Result<Vec<(Bytes, u64)>, Unprepared> {
-        if body.len() <= self.limit {
-            self.purse = self.purse.holding(body.len() + OVERHEAD_BYTES);
-            return Ok(vec![(body, items)]);
-        }
-        let (pieces, cost) = self.cut(&body, self.purse.holding(body.len()), |_| false)?;
-        self.purse = self.purse.holding(cost);
-        Ok(pieces)
-    }
-
-    /// Cuts a request, each piece paid for before it is made, but for those that `remain` where they are; and what they cost.
-    /// Without room for one of them it is found out whether there would ever be enough for all.
-    fn cut(
-        &self,
-        body: &Bytes,
-        purse: Purse<'_>,
-        remain: fn(&Part<'_>) -> bool,
-    ) -> Result<(Vec<(Bytes, u64)>, usize), Unprepared> {
-        let most = self.share.max(body.len() + body.len() / 4).min(purse.most());
-        let (mut cost, mut pieces) = (0, Some(Vec::new()));
-        for part in weir_otlp::cut(self.signal, body, self.limit) {
-            let remains = remain(&part);
-            cost += if remains { 0 } else { part.length() + OVERHEAD_BYTES };
-            if cost > most {
-                return Err(Unprepared::TooLarge(self.too_much(most)));
-            }
-            if let Some(all) = &mut pieces {
-                match if remains { Ok(part.make()) } else { purse.copy(&part) } {
-                    Ok(bytes) => all.push((bytes, u64::from(part.items()))),
-                    Err(_) => pieces = None,
-                }
-            }
-        }
-        Ok((pieces.ok_or(Unprepared::NoMemory)?, cost))
-    }
-
-    fn too_much(&self, most: usize) -> String {
-        let limit = self.limit;
-        format!(
-            "cut into requests of at most {limit} bytes, with what stands around their items repeated in each, it takes more than {most} bytes"
-        )
-    }
 }

@@ -78,7 +78,7 @@ pub fn preview(
     let budget = Budget::new(MEMORY);
     let permit = budget.try_take(request.len()).ok_or("the sample is too large")?;
     let origin = Origin { input: InputKind::Otlp, peer };
-    let request = Request::valid(signal, Buffer::new(request.into(), 0, permit), items, origin);
+    let request = Request::valid(signal, Buffer::new(request.into(), permit), items, origin);
     let enricher = Enricher::new(plan.enrichment.clone(), Arc::clone(pods));
     let enriched = Enriched::new(request, &enricher, true, &budget).map_err(explain)?;
     let purse = Purse::new(&budget, 0);

@@ -120,15 +120,6 @@ impl Call {
     }
 }
 
-/// A message as it was read, and the permit that pays for it.
-struct Received {
-    call: Call,
-    bytes: Vec<u8>,
-    /// So many bytes are before the first one; none but of plain protobuf.
-    front: usize,
-    permit: Permit,
-}
-
 /// The answer to a request; boxed, because the future is large and tasks are moved several times on their way.
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Reply>, Infallible>> + Send>>;
 
@@ -197,18 +188,18 @@ impl Receiver {
     async fn take_in(
         &self,
         transport: Transport,
-        call: Call,
+        mut call: Call,
         body: Incoming,
         stream: &Stream,
         mut request: Permit,
     ) -> Result<Signal, Refusal> {
         let permit = request.part(0).ok_or_else(Refusal::no_memory)?;
         let body = BodyReader::new(body, stream, self.body_timeout, permit);
-        let received = match transport {
-            Transport::Grpc => grpc::read(self, call, body).await?,
-            Transport::Http => http::read(self, call, body).await?,
+        let body = match transport {
+            Transport::Grpc => grpc::read(self, &mut call, body).await?,
+            Transport::Http => http::read(self, &call, body).await?,
         };
-        self.ingest(received, transport).await?;
+        self.ingest(call, body, transport).await?;
         Ok(call.signal)
     }
 
@@ -232,10 +223,9 @@ impl Receiver {
         if declared > limit { Err(Refusal::too_large(declared, limit)) } else { Ok(()) }
     }
 
-    /// From a received message to the verdict about its data.
-    async fn ingest(&self, received: Received, transport: Transport) -> Result<(), Refusal> {
-        let signal = received.call.signal;
-        let request = self.decode(received, transport)?;
+    /// From a body that was read to the verdict about its data.
+    async fn ingest(&self, call: Call, body: Buffer, transport: Transport) -> Result<(), Refusal> {
+        let (signal, request) = (call.signal, self.decode(call, body, transport)?);
         let (items, counters) = (request.items(), self.stats.of(transport));
         match self.inlet.offer(request).await {
             Verdict::Secured => {
@@ -255,34 +245,37 @@ impl Receiver {
         }
     }
 
-    /// The valid request that a message stands for.
-    fn decode(&self, received: Received, transport: Transport) -> Result<Request, Refusal> {
-        let Received { call: Call { signal, peer, encoding, format, .. }, mut bytes, front, mut permit } = received;
+    /// The valid request that a body stands for.
+    fn decode(&self, call: Call, mut body: Buffer, transport: Transport) -> Result<Request, Refusal> {
+        let Call { signal, peer, encoding, format, .. } = call;
         if encoding != Encoding::Identity {
             let limits = InflateLimits { bytes: self.max_request_bytes(), ratio: MAX_RATIO };
-            bytes = codec::inflate(encoding, &bytes, limits, &mut permit)?;
-            permit.shrink_to(bytes.capacity());
+            body = body.becomes(|body, permit| codec::inflate(encoding, body, limits, permit))?;
         }
         let is_empty = match format {
-            Format::Protobuf => bytes.len() == front,
+            Format::Protobuf => body.is_empty(),
             // An object without a name in it.
-            Format::Json => !bytes.contains(&b'"'),
+            Format::Json => !body.contains(&b'"'),
         };
         if format == Format::Json {
-            // Every field costs its name in JSON: protobuf is shorter, but for some negative enum values.
-            let room = bytes.len().saturating_add(bytes.len() / 4).min(self.max_request_bytes());
-            // A string with escapes is there once more while it is read.
-            let escaped = if bytes.contains(&b'\\') { bytes.len() } else { 0 };
-            if !permit.grow(room.saturating_add(escaped)) {
-                return Err(Refusal::no_memory());
-            }
-            bytes = weir_otlp::from_json(signal, &bytes, &Limits::default(), room)?;
+            body = body.becomes(|body, permit| self.read_json(signal, body, permit))?;
         }
-        let request = Request::check(signal, Buffer::new(bytes, front, permit), Origin::client(peer))?;
+        let request = Request::check(signal, body, Origin::client(peer))?;
         if request.items() == 0 && !is_empty {
             self.count_itemless(transport, signal);
         }
         Ok(request)
+    }
+
+    fn read_json(&self, signal: Signal, body: &[u8], permit: &mut Permit) -> Result<Vec<u8>, Refusal> {
+        // Every field costs its name in JSON: protobuf is shorter, but for some negative enum values.
+        let room = body.len().saturating_add(body.len() / 4).min(self.max_request_bytes());
+        // A string with escapes is there once more while it is read.
+        let escaped = if body.contains(&b'\\') { body.len() } else { 0 };
+        if !permit.grow(room.saturating_add(escaped)) {
+            return Err(Refusal::no_memory());
+        }
+        Ok(weir_otlp::from_json(signal, body, &Limits::default(), room)?)
     }
 
     /// OTLP wants OK for fields that nobody knows, and for resources without items; its sender may have meant something.

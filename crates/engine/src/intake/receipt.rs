@@ -6,16 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-use weir_temporality::Reliance;
-
 use super::Intake;
-use crate::budget::Paid;
+use super::offer::{Offer, Place};
 use crate::inlet::{Obstacle, Verdict};
-use crate::obligation::{Obligation, Ticket};
+use crate::obligation::Ticket;
 use crate::pipeline::Pipeline;
-use crate::rules::{Conversion, Removed};
 use crate::store::Store;
+use tokio::time::Instant;
 
 /// What refused clients are asked to wait at least; as much again is added at random so that they do not return at once.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -35,52 +32,6 @@ const OF_MEMORY_FOR_DISK: usize = 2;
 
 /// The least part of `spill_after` that a client waits: a backend that has just come back gets its chance.
 const LEAST_PATIENCE: f64 = 0.1;
-
-/// What one pipeline gets of a request.
-pub(super) struct Offer {
-    pub(super) pipeline: Arc<Pipeline>,
-    /// One for each piece of the request.
-    pub(super) claims: Vec<Arc<Obligation>>,
-    /// What its rules removed.
-    pub(super) removed: Vec<Removed>,
-    /// What its rules remember of the request.
-    pub(super) conversion: Option<Conversion>,
-    /// What else has to be accepted first, since points were left out because of it.
-    pub(super) reliance: Option<Reliance>,
-    /// For the offer itself where there are no claims.
-    pub(super) _paid: Option<Paid>,
-}
-
-impl Offer {
-    fn is_unsettled(&self) -> bool {
-        self.conversion.is_some() || !self.removed.is_empty()
-    }
-
-    /// It is known what becomes of the claims. Of a request that is refused, what was delivered here all the same must not
-    /// be converted again when it returns.
-    fn decide(&mut self) {
-        if let Some(conversion) = self.conversion.take()
-            && !self.claims.iter().any(|claim| claim.was_withdrawn())
-        {
-            self.reliance = conversion.keep();
-        }
-    }
-
-    /// The request is answered. What rules removed is in the books once the client does not keep it any more.
-    fn settle(&mut self, refused: bool) {
-        self.decide();
-        let books = &self.pipeline.account.books;
-        for removed in self.removed.drain(..).filter(|_| !refused) {
-            books.filter(removed.reason, removed.items);
-            removed.count();
-        }
-    }
-
-    /// What it would cost to hold what is open.
-    fn open_cost(&self) -> usize {
-        self.claims.iter().map(|claim| claim.waiting_cost()).sum()
-    }
-}
 
 /// The claims of one waiting client.
 pub(super) struct Receipt<'a> {
@@ -342,47 +293,6 @@ impl Receipt<'_> {
             None => {
                 self.decide();
             }
-        }
-    }
-}
-
-/// Room in one pipeline's share for what is open of a request.
-struct Place<'a> {
-    offer: &'a Offer,
-    open: usize,
-    /// There was room (or nothing is open), and it is taken.
-    reserved: bool,
-}
-
-impl<'a> Place<'a> {
-    fn find(offer: &'a Offer) -> Self {
-        let open = offer.open_cost();
-        let reserved = open == 0 || offer.pipeline.account.share.reserve(open);
-        Self { offer, open, reserved }
-    }
-
-    /// Gives the room back.
-    fn release(&self) {
-        if self.reserved {
-            self.offer.pipeline.account.share.remove(self.open);
-        }
-    }
-
-    /// Holds what is still open; without room, at the cost of the pipeline's own oldest data.
-    fn hold(&self) {
-        let share = &self.offer.pipeline.account.share;
-        if !self.reserved {
-            share.add(self.open);
-        }
-        let held: usize = self.offer.claims.iter().map(|claim| claim.hold()).sum();
-        // Some of it may have been delivered since, or cut into parts with a little overhead.
-        if held > self.open {
-            share.add(held - self.open);
-        } else {
-            share.remove(self.open - held);
-        }
-        if !self.reserved {
-            self.offer.pipeline.evict(held);
         }
     }
 }

@@ -71,7 +71,7 @@ impl Selection {
         match input {
             InputKind::Otlp => self.otlp,
             // Plans do not have them yet.
-            InputKind::Runtime | InputKind::Prometheus | InputKind::Istio => false,
+            InputKind::Runtime | InputKind::Prometheus | InputKind::Istio | InputKind::ContainerLogs => false,
         }
     }
 

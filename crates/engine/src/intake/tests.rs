@@ -69,7 +69,7 @@ fn request(intake: &Intake, metrics: usize) -> Request {
     request.close(resource);
     let bytes = request.into_bytes();
     let permit = intake.budget.try_take(bytes.capacity()).unwrap();
-    Request::valid(Signal::Metrics, Buffer::new(bytes, 0, permit), metrics as u64, Origin::of(InputKind::Otlp))
+    Request::valid(Signal::Metrics, Buffer::new(bytes, permit), metrics as u64, Origin::of(InputKind::Otlp))
 }
 
 /// Tasks that are spawned from without are begun in their order: the heavy request is at work before the small one is.

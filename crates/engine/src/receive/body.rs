@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::Refusal;
 use super::streams::Stream;
 use crate::budget::Permit;
-use crate::buffer;
+use crate::buffer::{self, Buffer};
 use crate::inlet::ADMIT_PATIENCE;
 
 /// Every byte that arrives gives the rest of its body this much more time: a second for 64 KiB. What is only declared
@@ -28,24 +28,6 @@ const SCARCE_GROWTH: usize = 2;
 const STALL: Duration = Duration::from_secs(1);
 /// Then every byte that arrives gives its body so many times [`PER_BYTE`]: a second for 16 KiB.
 const SCARCE_FACTOR: u32 = 4;
-
-/// What was read of a body.
-#[derive(Default)]
-pub(super) struct Filled {
-    pub(super) bytes: Vec<u8>,
-    /// So many bytes are before the first one.
-    pub(super) front: usize,
-}
-
-impl Filled {
-    fn len(&self) -> usize {
-        self.bytes.len() - self.front
-    }
-
-    fn room(&self) -> usize {
-        self.bytes.capacity() - self.bytes.len()
-    }
-}
 
 /// Room for a body of `length` bytes of which `arrived` are here: such a part of it that the last step has all of it.
 fn room_for(arrived: usize, length: usize, growth: usize) -> usize {
@@ -65,13 +47,14 @@ pub(super) struct BodyReader<'a> {
     stream: &'a Stream,
     /// Received and not yet read.
     rest: Bytes,
+    /// What was read.
+    read: Buffer,
     /// When the next bytes must be here; moves with what arrives, and is never further away than `timeout`.
     deadline: Instant,
     /// The same while memory is scarce.
     stalls_at: Instant,
     timeout: Duration,
     started: Instant,
-    permit: Permit,
     /// How long it may still wait for room.
     patience: Duration,
 }
@@ -81,8 +64,8 @@ impl<'a> BodyReader<'a> {
     pub(super) fn new(incoming: Incoming, stream: &'a Stream, timeout: Duration, permit: Permit) -> Self {
         let started = Instant::now();
         let (deadline, stalls_at) = (started + timeout, started + STALL);
-        let (rest, patience) = (Bytes::new(), ADMIT_PATIENCE);
-        Self { incoming, stream, rest, deadline, stalls_at, timeout, started, permit, patience }
+        let (rest, read, patience) = (Bytes::new(), Buffer::empty(permit), ADMIT_PATIENCE);
+        Self { incoming, stream, rest, read, deadline, stalls_at, timeout, started, patience }
     }
 
     /// Fills `buffer`; false when the body ends first.
@@ -99,24 +82,23 @@ impl<'a> BodyReader<'a> {
         Ok(true)
     }
 
-    /// Reads exactly `length` bytes, with room in front of them when they stay where they are; `None` when the body ends
+    /// Reads exactly `length` bytes, with room in front of them when they stay where they are; false when the body ends
     /// first.
-    pub(super) async fn read(&mut self, length: usize, stays: bool) -> Result<Option<Filled>, Refusal> {
-        let mut filled = Filled::default();
-        while filled.len() < length {
+    pub(super) async fn read(&mut self, length: usize, stays: bool) -> Result<bool, Refusal> {
+        while self.read.len() < length {
             if !self.rest.has_remaining() && !self.next().await? {
-                return Ok(None);
+                return Ok(false);
             }
-            let n = self.rest.len().min(length - filled.len());
-            if n > filled.room() {
-                let growth = if self.permit.is_scarce() { SCARCE_GROWTH } else { GROWTH };
-                let room = room_for(filled.len() + n, length, growth);
-                let front = if stays && room == length { buffer::front_for(length, &mut self.permit) } else { 0 };
-                self.enlarge(&mut filled, front, room).await?;
+            let n = self.rest.len().min(length - self.read.len());
+            if n > self.read.room() {
+                let growth = if self.read.permit().is_scarce() { SCARCE_GROWTH } else { GROWTH };
+                let room = room_for(self.read.len() + n, length, growth);
+                let front = if stays && room == length { buffer::front_for(length, self.read.permit()) } else { 0 };
+                self.enlarge(front, room).await?;
             }
-            filled.bytes.extend_from_slice(&self.rest.split_to(n));
+            self.read.push(&self.rest.split_to(n));
         }
-        Ok(Some(filled))
+        Ok(true)
     }
 
     /// Whether nothing is left.
@@ -125,26 +107,25 @@ impl<'a> BodyReader<'a> {
     }
 
     /// Reads a body of unknown length, at most `limit` bytes.
-    pub(super) async fn read_to_end(&mut self, limit: usize) -> Result<Filled, Refusal> {
-        let mut filled = Filled::default();
+    pub(super) async fn read_to_end(&mut self, limit: usize) -> Result<(), Refusal> {
         while self.rest.has_remaining() || self.next().await? {
-            let length = filled.len() + self.rest.len();
+            let length = self.read.len() + self.rest.len();
             if length > limit {
                 return Err(Refusal::too_large(length, limit));
             }
-            if self.rest.len() > filled.room() {
-                self.enlarge(&mut filled, 0, length.max(2 * length.min(limit / 2))).await?;
+            if self.rest.len() > self.read.room() {
+                self.enlarge(0, length.max(2 * length.min(limit / 2))).await?;
             }
-            filled.bytes.extend_from_slice(&std::mem::take(&mut self.rest));
+            self.read.push(&std::mem::take(&mut self.rest));
         }
-        Ok(filled)
+        Ok(())
     }
 
     /// Moves what is there to a larger buffer. Both are paid for while there are both.
-    async fn enlarge(&mut self, filled: &mut Filled, front: usize, room: usize) -> Result<(), Refusal> {
-        if !self.permit.grow(room) {
+    async fn enlarge(&mut self, front: usize, room: usize) -> Result<(), Refusal> {
+        if !self.read.permit().grow(room) {
             let asked = Instant::now();
-            let paid = self.stream.unread_while(self.permit.grow_within(room, self.patience)).await;
+            let paid = self.stream.unread_while(self.read.permit().grow_within(room, self.patience)).await;
             let waited = asked.elapsed();
             self.patience = self.patience.saturating_sub(waited);
             // The client is not to blame for it.
@@ -154,18 +135,13 @@ impl<'a> BodyReader<'a> {
                 return Err(Refusal::no_memory());
             }
         }
-        let before = filled.bytes.capacity();
-        let mut bytes = Vec::with_capacity(front + room);
-        bytes.resize(front, 0);
-        bytes.extend_from_slice(&filled.bytes);
-        *filled = Filled { bytes, front };
-        self.permit.give_back(before);
+        self.read.enlarge(front, room);
         Ok(())
     }
 
-    /// What pays for everything that was read.
-    pub(super) fn into_permit(self) -> Permit {
-        self.permit
+    /// What was read.
+    pub(super) fn into_buffer(self) -> Buffer {
+        self.read.fitting()
     }
 
     /// Receives more; false at the end of the body.
@@ -193,14 +169,14 @@ impl<'a> BodyReader<'a> {
     async fn frame(&mut self) -> Result<Option<Result<Frame<Bytes>, hyper::Error>>, Refusal> {
         loop {
             // What is here already is taken even when the time is up.
-            let until = if self.permit.is_scarce() { self.stalls_at } else { Instant::now() + STALL };
+            let until = if self.read.permit().is_scarce() { self.stalls_at } else { Instant::now() + STALL };
             let until = self.deadline.min(until);
             match tokio::time::timeout_at(until, self.incoming.frame()).await {
                 Ok(frame) => return Ok(frame),
                 Err(_) if until == self.deadline => {
                     return Err(Refusal::slow_body(self.deadline.duration_since(self.started)));
                 }
-                Err(_) if self.permit.is_scarce() && self.stalls_at <= Instant::now() => {
+                Err(_) if self.read.permit().is_scarce() && self.stalls_at <= Instant::now() => {
                     return Err(Refusal::no_memory());
                 }
                 Err(_) => {}

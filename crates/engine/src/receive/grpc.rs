@@ -11,10 +11,11 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use weir_plan::Signal;
 
-use super::body::{BodyReader, Filled};
+use super::body::BodyReader;
 use super::refusal::beginning;
 use super::reply::Reply;
-use super::{Call, Format, Received, Receiver, Refusal};
+use super::{Call, Format, Receiver, Refusal};
+use crate::buffer::Buffer;
 use crate::codec::Encoding;
 
 /// Encodings that clients may compress with.
@@ -36,7 +37,7 @@ pub(super) fn call(receiver: &Receiver, head: &Parts, peer: IpAddr) -> Result<Ca
 }
 
 /// Reads the message of a call.
-pub(super) async fn read(receiver: &Receiver, mut call: Call, mut body: BodyReader<'_>) -> Result<Received, Refusal> {
+pub(super) async fn read(receiver: &Receiver, call: &mut Call, mut body: BodyReader<'_>) -> Result<Buffer, Refusal> {
     let mut prefix = [0; 5];
     if !body.read_exact(&mut prefix).await? {
         return Err(Refusal::malformed("the call ended before its message"));
@@ -52,13 +53,13 @@ pub(super) async fn read(receiver: &Receiver, mut call: Call, mut body: BodyRead
         _ => return Err(Refusal::malformed(format!("{flag} is not a gRPC compression flag (0 or 1)"))),
     };
     receiver.check_length(declared)?;
-    let Some(Filled { bytes, front }) = body.read(declared, call.stays()).await? else {
+    if !body.read(declared, call.stays()).await? {
         return Err(Refusal::malformed(format!("the message is shorter than the {declared} bytes it declares")));
-    };
+    }
     if !body.is_at_end().await? {
         return Err(Refusal::malformed("more than one message in a unary call"));
     }
-    Ok(Received { call, bytes, front, permit: body.into_permit() })
+    Ok(body.into_buffer())
 }
 
 pub(super) fn response(result: Result<Signal, Refusal>) -> Response<Reply> {

@@ -7,10 +7,11 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use weir_plan::Signal;
 
-use super::body::{BodyReader, Filled};
+use super::body::BodyReader;
 use super::refusal::beginning;
 use super::reply::Reply;
-use super::{Call, Format, Received, Receiver, Refusal};
+use super::{Call, Format, Receiver, Refusal};
+use crate::buffer::Buffer;
 use crate::codec::Encoding;
 
 /// What the head of a request says; `format` is that of its content type.
@@ -36,15 +37,15 @@ pub(super) fn call(receiver: &Receiver, head: &Parts, format: Option<Format>, pe
 }
 
 /// Reads the body of a request.
-pub(super) async fn read(receiver: &Receiver, call: Call, mut body: BodyReader<'_>) -> Result<Received, Refusal> {
-    let filled = match call.declared {
-        Some(declared) => body.read(declared, call.stays()).await?,
-        None => Some(body.read_to_end(receiver.max_request_bytes()).await?),
-    };
-    let Some(Filled { bytes, front }) = filled else {
-        return Err(Refusal::malformed("the body is shorter than its content-length"));
-    };
-    Ok(Received { call, bytes, front, permit: body.into_permit() })
+pub(super) async fn read(receiver: &Receiver, call: &Call, mut body: BodyReader<'_>) -> Result<Buffer, Refusal> {
+    match call.declared {
+        Some(declared) if !body.read(declared, call.stays()).await? => {
+            return Err(Refusal::malformed("the body is shorter than its content-length"));
+        }
+        Some(_) => {}
+        None => body.read_to_end(receiver.max_request_bytes()).await?,
+    }
+    Ok(body.into_buffer())
 }
 
 pub(super) fn response(result: Result<Signal, Refusal>, format: Format) -> Response<Reply> {

@@ -59,7 +59,7 @@ impl Ledger {
     pub(super) async fn offer(&self, intake: &Intake, budget: &Budget, ids: Vec<u64>, padding: usize) {
         let (body, items) = (payload::encode(&ids, padding), ids.len() as u64);
         let Some(permit) = budget.try_take(body.len()) else { return };
-        let body = Buffer::new(body.into(), 0, permit);
+        let body = Buffer::new(body.into(), permit);
         // Which pipelines there are is seen before anything is waited for.
         let pipelines = intake.pipelines().iter().fold(0, |mask, pipeline| mask | 1 << number_of(&pipeline.account.id));
         let origin = Origin::of(InputKind::Otlp);

@@ -350,7 +350,7 @@ async fn what_is_taken_apart_waits_as_long_as_the_backend_asks() {
 /// A firewall before the backend refuses it for what is in it, and lets everything else pass.
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_where_others_pass_does_not_close_the_gate() {
-    let (account, now) = (with_backlog(), Instant::now());
+    let account = with_backlog();
     let mut delivery = idle(Arc::clone(&account));
     let obligation = Obligation::new(Bytes::from_static(b"a script"), 1, &Arc::default(), &account);
     let mut batch = delivery.batch(vec![obligation]);

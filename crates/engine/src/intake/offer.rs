@@ -1,0 +1,110 @@
+//! One pipeline's part in a request, from the moment its rules are done with it until its client is answered.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_temporality::Reliance;
+
+use crate::budget::{Paid, Permit};
+use crate::obligation::{Obligation, Ticket};
+use crate::pipeline::Pipeline;
+use crate::rules::{Conversion, Removed};
+use crate::settings::PIECE_BYTES;
+
+/// What one pipeline gets of a request.
+pub(super) struct Offer {
+    pub(super) pipeline: Arc<Pipeline>,
+    /// The bytes and items of each piece of the request, until there are claims to them.
+    pub(super) pieces: Vec<(Bytes, u64)>,
+    /// One for each piece.
+    pub(super) claims: Vec<Arc<Obligation>>,
+    /// What its rules removed.
+    pub(super) removed: Vec<Removed>,
+    /// What its rules remember of the request.
+    pub(super) conversion: Option<Conversion>,
+    /// What else has to be accepted first, since points were left out because of it.
+    pub(super) reliance: Option<Reliance>,
+    /// For the offer itself where there are no claims.
+    pub(super) _paid: Option<Paid>,
+}
+
+impl Offer {
+    /// From now on the pipeline owes its pieces. `paid`: for what each of them costs beside its bytes.
+    pub(super) fn claim(&mut self, ticket: &Arc<Ticket>, paid: &mut Option<Permit>) {
+        let mut pay = || paid.as_mut().and_then(|paid| paid.pay(PIECE_BYTES));
+        self._paid = if self.pieces.is_empty() { pay() } else { None };
+        let account = &self.pipeline.account;
+        let claim = |piece| Obligation::paid(piece, pay(), ticket, account);
+        self.claims = std::mem::take(&mut self.pieces).into_iter().map(claim).collect();
+    }
+
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.conversion.is_some() || !self.removed.is_empty()
+    }
+
+    /// It is known what becomes of the claims. Of a request that is refused, what was delivered here all the same must not
+    /// be converted again when it returns.
+    pub(super) fn decide(&mut self) {
+        if let Some(conversion) = self.conversion.take()
+            && !self.claims.iter().any(|claim| claim.was_withdrawn())
+        {
+            self.reliance = conversion.keep();
+        }
+    }
+
+    /// The request is answered. What rules removed is in the books once the client does not keep it any more.
+    pub(super) fn settle(&mut self, refused: bool) {
+        self.decide();
+        let books = &self.pipeline.account.books;
+        for removed in self.removed.drain(..).filter(|_| !refused) {
+            books.filter(removed.reason, removed.items);
+            removed.count();
+        }
+    }
+
+    /// What it would cost to hold what is open.
+    pub(super) fn open_cost(&self) -> usize {
+        self.claims.iter().map(|claim| claim.waiting_cost()).sum()
+    }
+}
+
+/// Room in one pipeline's share for what is open of a request.
+pub(super) struct Place<'a> {
+    pub(super) offer: &'a Offer,
+    open: usize,
+    /// There was room (or nothing is open), and it is taken.
+    pub(super) reserved: bool,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn find(offer: &'a Offer) -> Self {
+        let open = offer.open_cost();
+        let reserved = open == 0 || offer.pipeline.account.share.reserve(open);
+        Self { offer, open, reserved }
+    }
+
+    /// Gives the room back.
+    pub(super) fn release(&self) {
+        if self.reserved {
+            self.offer.pipeline.account.share.remove(self.open);
+        }
+    }
+
+    /// Holds what is still open; without room, at the cost of the pipeline's own oldest data.
+    pub(super) fn hold(&self) {
+        let share = &self.offer.pipeline.account.share;
+        if !self.reserved {
+            share.add(self.open);
+        }
+        let held: usize = self.offer.claims.iter().map(|claim| claim.hold()).sum();
+        // Some of it may have been delivered since, or cut into parts with a little overhead.
+        if held > self.open {
+            share.add(held - self.open);
+        } else {
+            share.remove(self.open - held);
+        }
+        if !self.reserved {
+            self.offer.pipeline.evict(held);
+        }
+    }
+}
