@@ -70,7 +70,7 @@ impl Files {
     }
 }
 
-/// What says whether [`read`] would read the same again.
+/// What says whether [`Files::read`] would read the same again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp(Vec<(PathBuf, Option<FileStamp>)>);
 
