@@ -17,6 +17,28 @@ pub(crate) mod traces;
 /// Field numbers from here on are unknown to every OTLP message.
 pub(crate) const NUMBERS: usize = 32;
 const UNKNOWN: u8 = u8::MAX;
+/// Keys from here on take more than a byte.
+const KEYS: usize = 0x80;
+
+/// What a field is, as far as its key tells that is a byte: one that may be repeated, or is no message, and has the wire type
+/// of its definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plain {
+    /// Something else.
+    Other,
+    /// A number.
+    Varint,
+    /// Eight bytes.
+    Fixed64,
+    /// Four bytes.
+    Fixed32,
+    /// Any bytes.
+    Bytes,
+    /// Text.
+    Text,
+    /// One of many attributes.
+    Attribute,
+}
 
 /// A message type.
 #[derive(Debug)]
@@ -26,6 +48,8 @@ pub(crate) struct Message {
     fields: &'static [Field],
     /// Field number to index in `fields`.
     index: [u8; NUMBERS],
+    /// What a field is whose key is this byte.
+    plain: [Plain; KEYS],
     /// Numbers of the fields that are the members of a oneof, a bit each. No message has two of them.
     oneof: u32,
 }
@@ -119,6 +143,34 @@ impl Field {
         Self { repeated: true, ..self }
     }
 
+    /// Its key: number and wire type.
+    const fn key(&self) -> u32 {
+        let wire = match self.kind.wire() {
+            WireType::Varint => 0,
+            WireType::Fixed64 => 1,
+            WireType::Len => 2,
+            WireType::Fixed32 => 5,
+        };
+        self.number << 3 | wire
+    }
+
+    const fn plain(&self) -> Plain {
+        match (self.kind.wire(), self.kind) {
+            (WireType::Varint, _) => Plain::Varint,
+            (WireType::Fixed64, _) => Plain::Fixed64,
+            (WireType::Fixed32, _) => Plain::Fixed32,
+            (WireType::Len, Kind::Message(inner)) => {
+                if self.repeated && matches!(inner.role, Role::Attribute) {
+                    Plain::Attribute
+                } else {
+                    Plain::Other
+                }
+            }
+            (WireType::Len, Kind::String) => Plain::Text,
+            (WireType::Len, _) => Plain::Bytes,
+        }
+    }
+
     /// Whether its values may stand together in one length-delimited field: repeated numbers. Protobuf demands that
     /// readers take both forms.
     #[inline]
@@ -130,15 +182,20 @@ impl Field {
 impl Message {
     const fn new(role: Role, fields: &'static [Field]) -> Self {
         let mut index = [UNKNOWN; NUMBERS];
+        let mut plain = [Plain::Other; KEYS];
         let mut at = 0;
         while at < fields.len() {
+            let key = fields[at].key() as usize;
+            if key < KEYS {
+                plain[key] = fields[at].plain();
+            }
             assert!(at < UNKNOWN as usize, "message has too many fields");
             #[expect(clippy::cast_possible_truncation, reason = "checked one line above, at compile time")]
             let entry = at as u8;
             index[fields[at].number as usize] = entry;
             at += 1;
         }
-        Self { role, fields, index, oneof: 0 }
+        Self { role, fields, index, plain, oneof: 0 }
     }
 
     const fn oneof(self, members: &[u32]) -> Self {
@@ -167,6 +224,12 @@ impl Message {
     pub(crate) fn rivals(&self, field: &Field) -> u32 {
         let own = 1 << field.number;
         if self.oneof & own == 0 { own } else { self.oneof }
+    }
+
+    /// What a field with this key is.
+    #[inline]
+    pub(crate) fn plain(&self, key: u8) -> Plain {
+        self.plain.get(usize::from(key)).copied().unwrap_or(Plain::Other)
     }
 
     /// The field with this number.

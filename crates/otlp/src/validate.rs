@@ -8,7 +8,7 @@
 use crate::cursor::{Cursor, Key, WireType, fault};
 use crate::error::{Error, Fault, Problem};
 use crate::limits::{Counts, Limits, Tally};
-use crate::schema::{Field, Kind, Message, Role};
+use crate::schema::{Field, Kind, Message, Plain};
 use crate::signal::Signal;
 
 /// Validates an export request, or several of them one after the other, and counts what is in it.
@@ -31,11 +31,14 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn message(&mut self, message: &'static Message, range: std::ops::Range<usize>, depth: u32) -> Result<(), Fault> {
-        let mut cursor = Cursor::starting_at(&self.bytes[..range.end], range.start);
+        let bytes = &self.bytes[..range.end];
+        let mut cursor = Cursor::starting_at(bytes, range.start);
+        let attributes = self.tally.allows(depth, 2);
         // Singular message fields seen so far, a bit per field number.
         let mut seen = 0u32;
         loop {
-            let start = cursor.offset();
+            let start = after_plain_fields(message, bytes, cursor.offset(), attributes);
+            cursor = Cursor::starting_at(bytes, start);
             let Some(key) = cursor.key()? else { return Ok(()) };
             let Some(field) = message.field(key.number) else {
                 cursor.value(key.wire)?;
@@ -59,20 +62,49 @@ impl Walk<'_> {
                 seen |= 1 << field.number;
             }
             let body = cursor.len_delimited()?;
-            if inner.role == Role::Attribute && self.tally.allows(depth, 2) && is_plain_attribute(body) {
-                continue;
-            }
             self.tally.enter(inner.role, depth).map_err(|problem| fault(problem, start))?;
             self.message(inner, cursor.offset() - body.len()..cursor.offset(), depth + 1)?;
         }
     }
 }
 
+/// Goes over fields as nearly all are, and returns where the first other one begins, or the message ends.
+///
+/// It takes fields whose key and length, or number, is a byte each, text that is ASCII, and attributes with such a key and
+/// such a text. Whatever else there is, right or wrong, is judged field by field in [`Walk::message`].
+#[inline]
+fn after_plain_fields(message: &Message, bytes: &[u8], mut at: usize, attributes: bool) -> usize {
+    while let Some(&[key, first, ..]) = bytes.get(at..).and_then(|rest| rest.first_chunk::<2>()) {
+        let body = at + 2;
+        let text = bytes.get(body..body + usize::from(first));
+        let end = match message.plain(key) {
+            Plain::Fixed64 => at + 9,
+            Plain::Fixed32 => at + 5,
+            _ if first >= 0x80 => return at,
+            Plain::Varint => body,
+            Plain::Bytes => body + usize::from(first),
+            Plain::Text if text.is_some_and(is_ascii) => body + usize::from(first),
+            Plain::Attribute if attributes && text.is_some_and(is_plain_attribute) => body + usize::from(first),
+            Plain::Text | Plain::Attribute | Plain::Other => return at,
+        };
+        if end > bytes.len() {
+            return at;
+        }
+        at = end;
+    }
+    at
+}
+
 /// Checks numbers that stand together: whole ones, up to the end.
 fn packed(field: &Field, cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<(), Fault> {
     let length = cursor.len_delimited()?.len();
+    let are_whole = match field.kind.wire() {
+        WireType::Fixed64 => length.is_multiple_of(8),
+        WireType::Fixed32 => length.is_multiple_of(4),
+        WireType::Varint | WireType::Len => false,
+    };
     let mut numbers = Cursor::starting_at(&bytes[..cursor.offset()], cursor.offset() - length);
-    while numbers.offset() < cursor.offset() {
+    while !are_whole && numbers.offset() < cursor.offset() {
         numbers.value(field.kind.wire())?;
     }
     Ok(())
@@ -117,11 +149,23 @@ const STRING: u8 = 0x0a;
 /// `<[u8]>::is_ascii`, made for strings of some tens of bytes: whole words, the last one overlapping.
 #[inline]
 fn is_ascii(bytes: &[u8]) -> bool {
-    const HIGH_BITS: u128 = u128::from_ne_bytes([0x80; 16]);
+    let Some(last) = bytes.last_chunk::<16>() else { return is_short_ascii(bytes) };
     let (words, _) = bytes.as_chunks::<16>();
-    let Some(last) = bytes.last_chunk::<16>() else {
-        return bytes.iter().fold(0, |all, byte| all | byte) < 0x80;
-    };
     let all = words.iter().fold(u128::from_ne_bytes(*last), |all, word| all | u128::from_ne_bytes(*word));
-    all & HIGH_BITS == 0
+    all & u128::from_ne_bytes([0x80; 16]) == 0
 }
+
+/// The same for less than 16 bytes: two words, which may overlap.
+#[inline]
+fn is_short_ascii(bytes: &[u8]) -> bool {
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        return (u64::from_ne_bytes(*first) | u64::from_ne_bytes(*last)) & u64::from_ne_bytes([0x80; 8]) == 0;
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        return (u32::from_ne_bytes(*first) | u32::from_ne_bytes(*last)) & u32::from_ne_bytes([0x80; 4]) == 0;
+    }
+    bytes.iter().fold(0, |all, byte| all | byte) < 0x80
+}
+
+#[cfg(test)]
+mod tests;
