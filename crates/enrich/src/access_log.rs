@@ -5,6 +5,7 @@
 use weir_otlp::build::Encoder;
 use weir_otlp::common::{KeyValue, Message, Scope};
 use weir_otlp::cursor::Value;
+use weir_otlp::field::{log_record, scope, scope_data};
 
 use crate::attributes::{self, OF_LOG_RECORD, texts};
 
@@ -63,10 +64,10 @@ pub(crate) fn record(request: &[u8], record: Message<'_>, observed: &[u8]) -> Ve
 
     let length = record.range().len();
     let mut out = Encoder::with_capacity(length + MOST_ADDED);
-    let open = out.open(2, length);
+    let open = out.open(scope_data::ITEMS, length);
     for field in record.fields() {
         let stays = match field.number {
-            2 | 3 => false,
+            log_record::SEVERITY_NUMBER | log_record::SEVERITY_TEXT => false,
             OF_LOG_RECORD => record.inner(&field).is_none_or(|attribute| stays(KeyValue(attribute).key())),
             _ => true,
         };
@@ -74,8 +75,8 @@ pub(crate) fn record(request: &[u8], record: Message<'_>, observed: &[u8]) -> Ve
             out.raw(&request[field.start..field.end]);
         }
     }
-    out.varint(2, SEVERITY_NUMBER);
-    out.bytes(3, SEVERITY_TEXT.as_bytes());
+    out.varint(log_record::SEVERITY_NUMBER, SEVERITY_NUMBER);
+    out.bytes(log_record::SEVERITY_TEXT, SEVERITY_TEXT.as_bytes());
     attributes.iter().for_each(|(key, value)| attributes::write(&mut out, OF_LOG_RECORD, key, value));
     out.raw(observed);
     out.close(open);
@@ -86,11 +87,11 @@ pub(crate) fn record(request: &[u8], record: Message<'_>, observed: &[u8]) -> Ve
 pub(crate) fn scope(request: &[u8], scope: Option<Scope<'_>>) -> Vec<u8> {
     let length = scope.map_or(0, |scope| scope.0.range().len());
     let mut out = Encoder::with_capacity(length + MOST_ADDED);
-    let open = out.open(1, length);
-    out.bytes(1, SCOPE_NAME.as_bytes());
-    out.bytes(2, SCOPE_VERSION.as_bytes());
+    let open = out.open(scope_data::SCOPE, length);
+    out.bytes(scope::NAME, SCOPE_NAME.as_bytes());
+    out.bytes(scope::VERSION, SCOPE_VERSION.as_bytes());
     if let Some(Scope(message)) = scope {
-        let others = message.fields().filter(|field| !matches!(field.number, 1 | 2));
+        let others = message.fields().filter(|field| !matches!(field.number, scope::NAME | scope::VERSION));
         others.for_each(|field| out.raw(&request[field.start..field.end]));
     }
     out.close(open);

@@ -2,17 +2,18 @@
 
 use weir_otlp::build::Encoder;
 use weir_otlp::common::{AnyValue, KeyValue, Message};
-use weir_otlp::cursor::Field;
+use weir_otlp::cursor::{Field, WireType};
+use weir_otlp::field::{any_value, key_value, log_record, resource, short_key, span};
 
 /// Field of a `Resource` that holds an attribute.
-pub(crate) const OF_RESOURCE: u32 = 1;
+pub(crate) const OF_RESOURCE: u32 = resource::ATTRIBUTES;
 /// Field of a `Span` that holds an attribute.
-pub(crate) const OF_SPAN: u32 = 9;
+pub(crate) const OF_SPAN: u32 = span::ATTRIBUTES;
 /// Field of a `LogRecord` that holds an attribute.
-pub(crate) const OF_LOG_RECORD: u32 = 6;
+pub(crate) const OF_LOG_RECORD: u32 = log_record::ATTRIBUTES;
 
 /// Key byte of `KeyValue.key`.
-const KEY: u8 = 0x0a;
+const KEY: u8 = short_key(key_value::KEY, WireType::Len);
 
 /// The string attributes with these keys in field `number` of a message, empty where there is none. Of attributes
 /// with one key the first counts, as in the Collector.
@@ -68,9 +69,9 @@ pub(crate) fn is_empty(value: AnyValue<'_>) -> bool {
 /// Writes a string attribute as field `number` of the message under construction.
 pub(crate) fn write(out: &mut Encoder, number: u32, key: &str, value: &str) {
     let attribute = out.open(number, key.len() + value.len() + 6);
-    out.bytes(1, key.as_bytes());
-    let any_value = out.open(2, value.len() + 2);
-    out.bytes(1, value.as_bytes());
+    out.bytes(key_value::KEY, key.as_bytes());
+    let any_value = out.open(key_value::VALUE, value.len() + 2);
+    out.bytes(any_value::STRING_VALUE, value.as_bytes());
     out.close(any_value);
     out.close(attribute);
 }

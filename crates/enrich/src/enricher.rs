@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use weir_otlp::Signal;
 use weir_otlp::common::{Message, Resource, Scope};
+use weir_otlp::cursor::WireType;
+use weir_otlp::field::{log_record, request, resource_data, scope_data, short_key};
 use weir_otlp::splice::Edit;
 use weir_plan::{Enrichment, ServiceEnrichment};
 
@@ -50,7 +52,7 @@ impl Enricher {
 
     /// A request from this address, if there is one, at this time, in nanoseconds since the Unix epoch.
     pub fn arrival(&self, peer: Option<IpAddr>, unix_nanos: u64) -> Arrival {
-        let mut observed = [0x59; 9];
+        let mut observed = [short_key(log_record::OBSERVED_TIME_UNIX_NANO, WireType::Fixed64); 9];
         observed[1..].copy_from_slice(&unix_nanos.to_le_bytes());
         Arrival { peer: peer.map(|peer| peer.to_canonical()), observed, pods: self.pods.now() }
     }
@@ -73,7 +75,7 @@ impl Enricher {
     ) -> Result<Changes<'a>, NoRoom> {
         let mut changes = Changes::new(max_bytes);
         let walk = Walk { enricher: self, signal, request, arrival, noise };
-        for holder in Message::request(request).messages(1) {
+        for holder in Message::request(request).messages(request::RESOURCES) {
             walk.resource(&mut changes, holder)?;
         }
         Ok(changes)
@@ -108,7 +110,7 @@ struct Walk<'e, 'a> {
 
 impl<'a> Walk<'_, 'a> {
     fn resource(&self, changes: &mut Changes<'a>, holder: Message<'a>) -> Result<(), NoRoom> {
-        let resource = holder.message(1).map(Resource);
+        let resource = holder.message(resource_data::RESOURCE).map(Resource);
         let facts = self.enricher.facts(resource, self.arrival);
         let sender = Sender { request: self.request, resource, facts: &facts };
         let left = changes.inside(Message::request(self.request), holder, |changes| {
@@ -142,7 +144,7 @@ impl<'a> Walk<'_, 'a> {
         if !self.has_rules_for_items(holder) {
             return Ok(left);
         }
-        for scope in holder.messages(2) {
+        for scope in holder.messages(resource_data::SCOPES) {
             left += changes.inside(holder, scope, |changes| match self.signal {
                 Signal::Traces => self.spans(changes, scope, sender, proxied),
                 Signal::Logs => self.records(changes, scope, sender),
@@ -171,7 +173,7 @@ impl<'a> Walk<'_, 'a> {
         proxied: &mut bool,
     ) -> Result<Left, NoRoom> {
         let mut left = Left::default();
-        for span in scope.messages(2) {
+        for span in scope.messages(scope_data::ITEMS) {
             let proxy = istio::is_proxy_span(span);
             *proxied |= proxy;
             if proxy && self.noise == Noise::Drop && istio::is_noise_span(span, sender) {
@@ -187,7 +189,7 @@ impl<'a> Walk<'_, 'a> {
     fn records(&self, changes: &mut Changes<'a>, scope: Message<'a>, sender: &Sender<'_>) -> Result<Left, NoRoom> {
         let mut left = Left::default();
         let (mut access_logs, since) = (false, changes.edits.len());
-        for record in scope.messages(2) {
+        for record in scope.messages(scope_data::ITEMS) {
             let marks = Marks::of(record);
             if marks.istio && self.noise == Noise::Drop && istio::is_noise_record(record, sender) {
                 changes.push(Edit::remove(scope, record), 0)?;
@@ -205,7 +207,7 @@ impl<'a> Walk<'_, 'a> {
             }
         }
         if access_logs {
-            let own = scope.message(1);
+            let own = scope.message(scope_data::SCOPE);
             changes.check(access_log::MOST_ADDED + own.map_or(0, |own| own.range().len()))?;
             let made = access_log::scope(self.request, own.map(Scope));
             replace_before(changes, since, scope, own, made)?;

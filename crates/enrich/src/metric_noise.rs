@@ -1,6 +1,7 @@
 //! Noise in Istio's own metrics, for who scrapes its proxies. Metrics that clients push are not looked at.
 
 use weir_otlp::common::Message;
+use weir_otlp::field::scope_data;
 use weir_otlp::metrics::{Data, Metric, resource_metrics};
 use weir_otlp::splice::Edit;
 
@@ -30,7 +31,7 @@ pub fn metric_noise(request: &[u8], max_bytes: usize) -> Result<Changes<'_>, NoR
 
 fn metrics(changes: &mut Changes<'_>, scope: Message<'_>) -> Result<Left, NoRoom> {
     let mut left = Left::default();
-    for metric in scope.messages(2).map(Metric) {
+    for metric in scope.messages(scope_data::ITEMS).map(Metric) {
         left += match metric.data().filter(|_| is_istio_metric(metric.name())) {
             Some(data) => changes.inside(scope, metric.0, |changes| data_points(changes, data))?,
             // Whatever it holds stays.

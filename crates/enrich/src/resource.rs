@@ -2,6 +2,7 @@
 
 use weir_otlp::build::Encoder;
 use weir_otlp::common::{AnyValue, KeyValue, Resource};
+use weir_otlp::field::resource_data;
 use weir_plan::ServiceEnrichment;
 
 use crate::attributes::{OF_RESOURCE, first, is_empty, text};
@@ -148,7 +149,7 @@ impl<'a> Merge<'a> {
         let body = own + missing().map(|wanted| wanted.attribute.field.len()).sum::<usize>();
         check(body + 10)?;
         let mut out = Encoder::with_capacity(body + 10);
-        let open = out.open(1, body);
+        let open = out.open(resource_data::RESOURCE, body);
         if let Some(Resource(message)) = sender.resource {
             for field in message.fields() {
                 let attribute = message.inner(&field).filter(|_| field.number == OF_RESOURCE).map(KeyValue);

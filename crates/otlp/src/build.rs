@@ -155,13 +155,7 @@ impl Encoder {
     }
 
     fn key(&mut self, number: u32, wire: WireType) {
-        let wire = match wire {
-            WireType::Varint => 0,
-            WireType::Fixed64 => 1,
-            WireType::Len => 2,
-            WireType::Fixed32 => 5,
-        };
-        self.put_varint(u64::from(number) << 3 | wire);
+        self.put_varint(u64::from(number) << 3 | u64::from(wire.tag()));
     }
 
     fn put_varint(&mut self, mut value: u64) {

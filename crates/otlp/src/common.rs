@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use crate::cursor::{Field, Fields, Value};
+use crate::field::{any_value, array_value, key_value, key_value_list, resource, scope};
 use crate::status::low_i32;
 
 /// A message in a request: where it stands, and its fields.
@@ -95,12 +96,12 @@ pub struct Resource<'a>(pub Message<'a>);
 impl<'a> Resource<'a> {
     /// Attributes of the entity that sent the data.
     pub fn attributes(self) -> impl Iterator<Item = KeyValue<'a>> + use<'a> {
-        self.0.messages(1).map(KeyValue)
+        self.0.messages(resource::ATTRIBUTES).map(KeyValue)
     }
 
     /// Attributes the sender dropped.
     pub fn dropped_attributes_count(self) -> u32 {
-        low_u32(self.0.varint(2))
+        low_u32(self.0.varint(resource::DROPPED_ATTRIBUTES_COUNT))
     }
 }
 
@@ -111,17 +112,17 @@ pub struct Scope<'a>(pub Message<'a>);
 impl<'a> Scope<'a> {
     /// Name of the instrumentation library.
     pub fn name(self) -> &'a str {
-        self.0.string(1)
+        self.0.string(scope::NAME)
     }
 
     /// Its version.
     pub fn version(self) -> &'a str {
-        self.0.string(2)
+        self.0.string(scope::VERSION)
     }
 
     /// Its attributes.
     pub fn attributes(self) -> impl Iterator<Item = KeyValue<'a>> + use<'a> {
-        self.0.messages(3).map(KeyValue)
+        self.0.messages(scope::ATTRIBUTES).map(KeyValue)
     }
 }
 
@@ -132,12 +133,12 @@ pub struct KeyValue<'a>(pub Message<'a>);
 impl<'a> KeyValue<'a> {
     /// The key.
     pub fn key(self) -> &'a str {
-        self.0.string(1)
+        self.0.string(key_value::KEY)
     }
 
     /// The value.
     pub fn value(self) -> AnyValue<'a> {
-        self.0.message(2).map_or(AnyValue::Empty, AnyValue::of)
+        self.0.message(key_value::VALUE).map_or(AnyValue::Empty, AnyValue::of)
     }
 }
 
@@ -169,14 +170,14 @@ impl<'a> AnyValue<'a> {
     pub fn of(message: Message<'a>) -> Self {
         let member = |field: Field<'a>| {
             Some(match (field.number, field.value) {
-                (1, Value::Len(body)) => Self::String(text(body)),
-                (2, Value::Varint(value)) => Self::Bool(value != 0),
-                (3, Value::Varint(value)) => Self::Int(value.cast_signed()),
-                (4, Value::Fixed64(bits)) => Self::Double(f64::from_bits(bits)),
-                (5, Value::Len(_)) => Self::Array(ArrayValue(message.inner(&field)?)),
-                (6, Value::Len(_)) => Self::KeyValueList(KeyValueList(message.inner(&field)?)),
-                (7, Value::Len(body)) => Self::Bytes(body),
-                (8, Value::Varint(value)) => Self::StringIndex(low_i32(value)),
+                (any_value::STRING_VALUE, Value::Len(body)) => Self::String(text(body)),
+                (any_value::BOOL_VALUE, Value::Varint(value)) => Self::Bool(value != 0),
+                (any_value::INT_VALUE, Value::Varint(value)) => Self::Int(value.cast_signed()),
+                (any_value::DOUBLE_VALUE, Value::Fixed64(bits)) => Self::Double(f64::from_bits(bits)),
+                (any_value::ARRAY_VALUE, Value::Len(_)) => Self::Array(ArrayValue(message.inner(&field)?)),
+                (any_value::KVLIST_VALUE, Value::Len(_)) => Self::KeyValueList(KeyValueList(message.inner(&field)?)),
+                (any_value::BYTES_VALUE, Value::Len(body)) => Self::Bytes(body),
+                (any_value::STRING_VALUE_STRINDEX, Value::Varint(value)) => Self::StringIndex(low_i32(value)),
                 _ => return None,
             })
         };
@@ -191,7 +192,7 @@ pub struct ArrayValue<'a>(pub Message<'a>);
 impl<'a> ArrayValue<'a> {
     /// The elements.
     pub fn values(self) -> impl Iterator<Item = AnyValue<'a>> + use<'a> {
-        self.0.messages(1).map(AnyValue::of)
+        self.0.messages(array_value::VALUES).map(AnyValue::of)
     }
 }
 
@@ -202,7 +203,7 @@ pub struct KeyValueList<'a>(pub Message<'a>);
 impl<'a> KeyValueList<'a> {
     /// The entries.
     pub fn values(self) -> impl Iterator<Item = KeyValue<'a>> + use<'a> {
-        self.0.messages(1).map(KeyValue)
+        self.0.messages(key_value_list::VALUES).map(KeyValue)
     }
 }
 

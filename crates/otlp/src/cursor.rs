@@ -19,6 +19,18 @@ pub enum WireType {
     Fixed32,
 }
 
+impl WireType {
+    /// The low three bits of a key.
+    pub(crate) const fn tag(self) -> u8 {
+        match self {
+            Self::Varint => 0,
+            Self::Fixed64 => 1,
+            Self::Len => 2,
+            Self::Fixed32 => 5,
+        }
+    }
+}
+
 /// A field key: number and wire type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {

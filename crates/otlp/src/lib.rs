@@ -20,6 +20,7 @@ pub mod common;
 pub mod cursor;
 mod cut;
 mod error;
+pub mod field;
 mod json;
 mod limits;
 pub mod logs;

@@ -5,11 +5,15 @@
 
 use crate::common::{KeyValue, Message, Resource, Scope, low_u32};
 use crate::cursor::{Cursor, Field, Value, WireType, unzigzag};
+use crate::field::{
+    buckets, exemplar, exponential_histogram_data_point, histogram_data_point, metric, number_data_point, request,
+    resource_data, scope_data, sum, summary_data_point, value_at_quantile,
+};
 use crate::status::low_i32;
 
 /// The `ResourceMetrics` of a request.
 pub fn resource_metrics(request: &[u8]) -> impl Iterator<Item = ResourceMetrics<'_>> {
-    Message::request(request).messages(1).map(ResourceMetrics)
+    Message::request(request).messages(request::RESOURCES).map(ResourceMetrics)
 }
 
 /// `ResourceMetrics`
@@ -19,17 +23,17 @@ pub struct ResourceMetrics<'a>(pub Message<'a>);
 impl<'a> ResourceMetrics<'a> {
     /// What produced the metrics.
     pub fn resource(self) -> Option<Resource<'a>> {
-        self.0.message(1).map(Resource)
+        self.0.message(resource_data::RESOURCE).map(Resource)
     }
 
     /// The metrics, by instrumentation scope.
     pub fn scope_metrics(self) -> impl Iterator<Item = ScopeMetrics<'a>> + use<'a> {
-        self.0.messages(2).map(ScopeMetrics)
+        self.0.messages(resource_data::SCOPES).map(ScopeMetrics)
     }
 
     /// Schema of the resource.
     pub fn schema_url(self) -> &'a str {
-        self.0.string(3)
+        self.0.string(resource_data::SCHEMA_URL)
     }
 }
 
@@ -40,17 +44,17 @@ pub struct ScopeMetrics<'a>(pub Message<'a>);
 impl<'a> ScopeMetrics<'a> {
     /// The instrumentation library.
     pub fn scope(self) -> Option<Scope<'a>> {
-        self.0.message(1).map(Scope)
+        self.0.message(scope_data::SCOPE).map(Scope)
     }
 
     /// Its metrics.
     pub fn metrics(self) -> impl Iterator<Item = Metric<'a>> + use<'a> {
-        self.0.messages(2).map(Metric)
+        self.0.messages(scope_data::ITEMS).map(Metric)
     }
 
     /// Schema of the scope and its metrics.
     pub fn schema_url(self) -> &'a str {
-        self.0.string(3)
+        self.0.string(scope_data::SCHEMA_URL)
     }
 }
 
@@ -76,17 +80,17 @@ pub enum Data<'a> {
 impl<'a> Metric<'a> {
     /// Its name.
     pub fn name(self) -> &'a str {
-        self.0.string(1)
+        self.0.string(metric::NAME)
     }
 
     /// What it measures, for people.
     pub fn description(self) -> &'a str {
-        self.0.string(2)
+        self.0.string(metric::DESCRIPTION)
     }
 
     /// Its unit (UCUM).
     pub fn unit(self) -> &'a str {
-        self.0.string(3)
+        self.0.string(metric::UNIT)
     }
 
     /// Its data: the last member of the oneof that is present.
@@ -94,11 +98,11 @@ impl<'a> Metric<'a> {
         let member = |field: Field<'a>| {
             let inner = self.0.inner(&field);
             match field.number {
-                5 => inner.map(Data::Gauge),
-                7 => inner.map(Data::Sum),
-                9 => inner.map(Data::Histogram),
-                10 => inner.map(Data::ExponentialHistogram),
-                11 => inner.map(Data::Summary),
+                metric::GAUGE => inner.map(Data::Gauge),
+                metric::SUM => inner.map(Data::Sum),
+                metric::HISTOGRAM => inner.map(Data::Histogram),
+                metric::EXPONENTIAL_HISTOGRAM => inner.map(Data::ExponentialHistogram),
+                metric::SUMMARY => inner.map(Data::Summary),
                 _ => None,
             }
         };
@@ -107,7 +111,7 @@ impl<'a> Metric<'a> {
 
     /// Attributes of the metric itself.
     pub fn metadata(self) -> impl Iterator<Item = KeyValue<'a>> + use<'a> {
-        self.0.messages(12).map(KeyValue)
+        self.0.messages(metric::METADATA).map(KeyValue)
     }
 }
 
@@ -125,14 +129,14 @@ impl<'a> Data<'a> {
 
     /// The data points.
     pub fn data_points(self) -> impl Iterator<Item = Message<'a>> + use<'a> {
-        self.message().messages(1)
+        self.message().messages(sum::DATA_POINTS)
     }
 
     /// `AggregationTemporality`: 1 delta, 2 cumulative; 0 for what has none.
     pub fn aggregation_temporality(self) -> i32 {
         match self {
             Self::Sum(message) | Self::Histogram(message) | Self::ExponentialHistogram(message) => {
-                low_i32(message.varint(2))
+                low_i32(message.varint(sum::AGGREGATION_TEMPORALITY))
             }
             Self::Gauge(_) | Self::Summary(_) => 0,
         }
@@ -140,7 +144,7 @@ impl<'a> Data<'a> {
 
     /// Whether it is a sum that only grows.
     pub fn is_monotonic(self) -> bool {
-        matches!(self, Self::Sum(message) if message.varint(3) != 0)
+        matches!(self, Self::Sum(message) if message.varint(sum::IS_MONOTONIC) != 0)
     }
 }
 
@@ -160,24 +164,24 @@ pub struct NumberDataPoint<'a>(pub Message<'a>);
 impl<'a> NumberDataPoint<'a> {
     /// Attributes.
     pub fn attributes(self) -> impl Iterator<Item = KeyValue<'a>> + use<'a> {
-        self.0.messages(7).map(KeyValue)
+        self.0.messages(number_data_point::ATTRIBUTES).map(KeyValue)
     }
 
     /// Start of the interval, nanoseconds since the Unix epoch; 0 when unknown.
     pub fn start_time_unix_nano(self) -> u64 {
-        self.0.fixed64(2)
+        self.0.fixed64(number_data_point::START_TIME_UNIX_NANO)
     }
 
     /// When it was measured, nanoseconds since the Unix epoch.
     pub fn time_unix_nano(self) -> u64 {
-        self.0.fixed64(3)
+        self.0.fixed64(number_data_point::TIME_UNIX_NANO)
     }
 
     /// The value: the last member of the oneof that is present.
     pub fn value(self) -> Option<Number> {
         let member = |field: Field<'_>| match (field.number, field.value) {
-            (4, Value::Fixed64(bits)) => Some(Number::Double(f64::from_bits(bits))),
-            (6, Value::Fixed64(bits)) => Some(Number::Int(bits.cast_signed())),
+            (number_data_point::AS_DOUBLE, Value::Fixed64(bits)) => Some(Number::Double(f64::from_bits(bits))),
+            (number_data_point::AS_INT, Value::Fixed64(bits)) => Some(Number::Int(bits.cast_signed())),
             _ => None,
         };
         self.0.fields().filter_map(member).last()
@@ -185,12 +189,12 @@ impl<'a> NumberDataPoint<'a> {
 
     /// `DataPointFlags`
     pub fn flags(self) -> u32 {
-        low_u32(self.0.varint(8))
+        low_u32(self.0.varint(number_data_point::FLAGS))
     }
 
     /// Exemplars.
     pub fn exemplars(self) -> impl Iterator<Item = Exemplar<'a>> + use<'a> {
-        self.0.messages(5).map(Exemplar)
+        self.0.messages(number_data_point::EXEMPLARS).map(Exemplar)
     }
 }
 
@@ -201,57 +205,57 @@ pub struct HistogramDataPoint<'a>(pub Message<'a>);
 impl<'a> HistogramDataPoint<'a> {
     /// Attributes.
     pub fn attributes(self) -> impl Iterator<Item = KeyValue<'a>> + use<'a> {
-        self.0.messages(9).map(KeyValue)
+        self.0.messages(histogram_data_point::ATTRIBUTES).map(KeyValue)
     }
 
     /// Start of the interval, nanoseconds since the Unix epoch; 0 when unknown.
     pub fn start_time_unix_nano(self) -> u64 {
-        self.0.fixed64(2)
+        self.0.fixed64(histogram_data_point::START_TIME_UNIX_NANO)
     }
 
     /// When it was measured, nanoseconds since the Unix epoch.
     pub fn time_unix_nano(self) -> u64 {
-        self.0.fixed64(3)
+        self.0.fixed64(histogram_data_point::TIME_UNIX_NANO)
     }
 
     /// Number of values.
     pub fn count(self) -> u64 {
-        self.0.fixed64(4)
+        self.0.fixed64(histogram_data_point::COUNT)
     }
 
     /// Sum of the values.
     pub fn sum(self) -> Option<f64> {
-        double(self.0, 5)
+        double(self.0, histogram_data_point::SUM)
     }
 
     /// Smallest value.
     pub fn min(self) -> Option<f64> {
-        double(self.0, 11)
+        double(self.0, histogram_data_point::MIN)
     }
 
     /// Largest value.
     pub fn max(self) -> Option<f64> {
-        double(self.0, 12)
+        double(self.0, histogram_data_point::MAX)
     }
 
     /// Values per bucket; one more than bounds in valid telemetry, which is not checked.
     pub fn bucket_counts(self) -> impl Iterator<Item = u64> + use<'a> {
-        numbers(self.0, 6, WireType::Fixed64)
+        numbers(self.0, histogram_data_point::BUCKET_COUNTS, WireType::Fixed64)
     }
 
     /// Upper bounds of the buckets.
     pub fn explicit_bounds(self) -> impl Iterator<Item = f64> + use<'a> {
-        numbers(self.0, 7, WireType::Fixed64).map(f64::from_bits)
+        numbers(self.0, histogram_data_point::EXPLICIT_BOUNDS, WireType::Fixed64).map(f64::from_bits)
     }
 
     /// `DataPointFlags`
     pub fn flags(self) -> u32 {
-        low_u32(self.0.varint(10))
+        low_u32(self.0.varint(histogram_data_point::FLAGS))
     }
 
     /// Exemplars.
     pub fn exemplars(self) -> impl Iterator<Item = Exemplar<'a>> + use<'a> {
-        self.0.messages(8).map(Exemplar)
+        self.0.messages(histogram_data_point::EXEMPLARS).map(Exemplar)
     }
 }
 
@@ -262,72 +266,72 @@ pub struct ExponentialHistogramDataPoint<'a>(pub Message<'a>);
 impl<'a> ExponentialHistogramDataPoint<'a> {
     /// Attributes.
     pub fn attributes(self) -> impl Iterator<Item = KeyValue<'a>> + use<'a> {
-        self.0.messages(1).map(KeyValue)
+        self.0.messages(exponential_histogram_data_point::ATTRIBUTES).map(KeyValue)
     }
 
     /// Start of the interval, nanoseconds since the Unix epoch; 0 when unknown.
     pub fn start_time_unix_nano(self) -> u64 {
-        self.0.fixed64(2)
+        self.0.fixed64(exponential_histogram_data_point::START_TIME_UNIX_NANO)
     }
 
     /// When it was measured, nanoseconds since the Unix epoch.
     pub fn time_unix_nano(self) -> u64 {
-        self.0.fixed64(3)
+        self.0.fixed64(exponential_histogram_data_point::TIME_UNIX_NANO)
     }
 
     /// Number of values.
     pub fn count(self) -> u64 {
-        self.0.fixed64(4)
+        self.0.fixed64(exponential_histogram_data_point::COUNT)
     }
 
     /// Sum of the values.
     pub fn sum(self) -> Option<f64> {
-        double(self.0, 5)
+        double(self.0, exponential_histogram_data_point::SUM)
     }
 
     /// Resolution: the base of the buckets is 2^(2^-scale).
     pub fn scale(self) -> i32 {
-        unzigzag(self.0.varint(6))
+        unzigzag(self.0.varint(exponential_histogram_data_point::SCALE))
     }
 
     /// Values that are zero, or as near to it as `zero_threshold` says.
     pub fn zero_count(self) -> u64 {
-        self.0.fixed64(7)
+        self.0.fixed64(exponential_histogram_data_point::ZERO_COUNT)
     }
 
     /// What counts as zero.
     pub fn zero_threshold(self) -> f64 {
-        f64::from_bits(self.0.fixed64(14))
+        f64::from_bits(self.0.fixed64(exponential_histogram_data_point::ZERO_THRESHOLD))
     }
 
     /// Buckets of positive values.
     pub fn positive(self) -> Option<Buckets<'a>> {
-        self.0.message(8).map(Buckets)
+        self.0.message(exponential_histogram_data_point::POSITIVE).map(Buckets)
     }
 
     /// Buckets of negative values.
     pub fn negative(self) -> Option<Buckets<'a>> {
-        self.0.message(9).map(Buckets)
+        self.0.message(exponential_histogram_data_point::NEGATIVE).map(Buckets)
     }
 
     /// Smallest value.
     pub fn min(self) -> Option<f64> {
-        double(self.0, 12)
+        double(self.0, exponential_histogram_data_point::MIN)
     }
 
     /// Largest value.
     pub fn max(self) -> Option<f64> {
-        double(self.0, 13)
+        double(self.0, exponential_histogram_data_point::MAX)
     }
 
     /// `DataPointFlags`
     pub fn flags(self) -> u32 {
-        low_u32(self.0.varint(10))
+        low_u32(self.0.varint(exponential_histogram_data_point::FLAGS))
     }
 
     /// Exemplars.
     pub fn exemplars(self) -> impl Iterator<Item = Exemplar<'a>> + use<'a> {
-        self.0.messages(11).map(Exemplar)
+        self.0.messages(exponential_histogram_data_point::EXEMPLARS).map(Exemplar)
     }
 }
 
@@ -338,12 +342,12 @@ pub struct Buckets<'a>(pub Message<'a>);
 impl<'a> Buckets<'a> {
     /// Index of the first bucket.
     pub fn offset(self) -> i32 {
-        unzigzag(self.0.varint(1))
+        unzigzag(self.0.varint(buckets::OFFSET))
     }
 
     /// Values per bucket.
     pub fn bucket_counts(self) -> impl Iterator<Item = u64> + use<'a> {
-        numbers(self.0, 2, WireType::Varint)
+        numbers(self.0, buckets::BUCKET_COUNTS, WireType::Varint)
     }
 }
 
@@ -354,38 +358,43 @@ pub struct SummaryDataPoint<'a>(pub Message<'a>);
 impl<'a> SummaryDataPoint<'a> {
     /// Attributes.
     pub fn attributes(self) -> impl Iterator<Item = KeyValue<'a>> + use<'a> {
-        self.0.messages(7).map(KeyValue)
+        self.0.messages(summary_data_point::ATTRIBUTES).map(KeyValue)
     }
 
     /// Start of the interval, nanoseconds since the Unix epoch; 0 when unknown.
     pub fn start_time_unix_nano(self) -> u64 {
-        self.0.fixed64(2)
+        self.0.fixed64(summary_data_point::START_TIME_UNIX_NANO)
     }
 
     /// When it was measured, nanoseconds since the Unix epoch.
     pub fn time_unix_nano(self) -> u64 {
-        self.0.fixed64(3)
+        self.0.fixed64(summary_data_point::TIME_UNIX_NANO)
     }
 
     /// Number of values.
     pub fn count(self) -> u64 {
-        self.0.fixed64(4)
+        self.0.fixed64(summary_data_point::COUNT)
     }
 
     /// Sum of the values.
     pub fn sum(self) -> f64 {
-        f64::from_bits(self.0.fixed64(5))
+        f64::from_bits(self.0.fixed64(summary_data_point::SUM))
     }
 
     /// Quantiles and their values.
     pub fn quantile_values(self) -> impl Iterator<Item = (f64, f64)> + use<'a> {
-        let pair = |message: Message<'a>| (f64::from_bits(message.fixed64(1)), f64::from_bits(message.fixed64(2)));
-        self.0.messages(6).map(pair)
+        let pair = |message: Message<'a>| {
+            (
+                f64::from_bits(message.fixed64(value_at_quantile::QUANTILE)),
+                f64::from_bits(message.fixed64(value_at_quantile::VALUE)),
+            )
+        };
+        self.0.messages(summary_data_point::QUANTILE_VALUES).map(pair)
     }
 
     /// `DataPointFlags`
     pub fn flags(self) -> u32 {
-        low_u32(self.0.varint(8))
+        low_u32(self.0.varint(summary_data_point::FLAGS))
     }
 }
 
@@ -396,19 +405,19 @@ pub struct Exemplar<'a>(pub Message<'a>);
 impl<'a> Exemplar<'a> {
     /// Attributes that the aggregation dropped.
     pub fn filtered_attributes(self) -> impl Iterator<Item = KeyValue<'a>> + use<'a> {
-        self.0.messages(7).map(KeyValue)
+        self.0.messages(exemplar::FILTERED_ATTRIBUTES).map(KeyValue)
     }
 
     /// When it was measured, nanoseconds since the Unix epoch.
     pub fn time_unix_nano(self) -> u64 {
-        self.0.fixed64(2)
+        self.0.fixed64(exemplar::TIME_UNIX_NANO)
     }
 
     /// The value: the last member of the oneof that is present.
     pub fn value(self) -> Option<Number> {
         let member = |field: Field<'_>| match (field.number, field.value) {
-            (3, Value::Fixed64(bits)) => Some(Number::Double(f64::from_bits(bits))),
-            (6, Value::Fixed64(bits)) => Some(Number::Int(bits.cast_signed())),
+            (exemplar::AS_DOUBLE, Value::Fixed64(bits)) => Some(Number::Double(f64::from_bits(bits))),
+            (exemplar::AS_INT, Value::Fixed64(bits)) => Some(Number::Int(bits.cast_signed())),
             _ => None,
         };
         self.0.fields().filter_map(member).last()
@@ -416,12 +425,12 @@ impl<'a> Exemplar<'a> {
 
     /// Id of the span that measured it; empty when unknown.
     pub fn span_id(self) -> &'a [u8] {
-        self.0.bytes_field(4)
+        self.0.bytes_field(exemplar::SPAN_ID)
     }
 
     /// Id of the trace that measured it; empty when unknown.
     pub fn trace_id(self) -> &'a [u8] {
-        self.0.bytes_field(5)
+        self.0.bytes_field(exemplar::TRACE_ID)
     }
 }
 

@@ -145,13 +145,7 @@ impl Field {
 
     /// Its key: number and wire type.
     const fn key(&self) -> u32 {
-        let wire = match self.kind.wire() {
-            WireType::Varint => 0,
-            WireType::Fixed64 => 1,
-            WireType::Len => 2,
-            WireType::Fixed32 => 5,
-        };
-        self.number << 3 | wire
+        self.number << 3 | self.kind.wire().tag() as u32
     }
 
     const fn plain(&self) -> Plain {

@@ -1,5 +1,6 @@
 //! The three kinds of telemetry, and where their messages differ.
 
+use crate::field::{gauge, metric, request, resource_data, scope_data};
 use crate::schema::{self, Message};
 
 /// A kind of telemetry.
@@ -60,8 +61,14 @@ impl Signal {
     /// of a metric: gauge, sum, histogram, exponential histogram or summary.
     pub(crate) fn chain(self) -> Chain {
         match self {
-            Self::Traces | Self::Logs => &[&[1], &[2], &[2]],
-            Self::Metrics => &[&[1], &[2], &[2], &[5, 7, 9, 10, 11], &[1]],
+            Self::Traces | Self::Logs => &[&[request::RESOURCES], &[resource_data::SCOPES], &[scope_data::ITEMS]],
+            Self::Metrics => &[
+                &[request::RESOURCES],
+                &[resource_data::SCOPES],
+                &[scope_data::ITEMS],
+                &metric::DATA,
+                &[gauge::DATA_POINTS],
+            ],
         }
     }
 

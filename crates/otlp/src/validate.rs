@@ -7,6 +7,7 @@
 
 use crate::cursor::{Cursor, Key, WireType, fault};
 use crate::error::{Error, Fault, Problem};
+use crate::field::{any_value, key_value, short_key};
 use crate::limits::{Counts, Limits, Tally};
 use crate::schema::{Field, Kind, Message, Plain};
 use crate::signal::Signal;
@@ -139,12 +140,10 @@ fn is_plain_attribute(body: &[u8]) -> bool {
     usize::from(*value_length) == text.len() + 2 && usize::from(*text_length) == text.len() && is_ascii(body)
 }
 
-/// Key byte of `KeyValue.key`.
-const KEY: u8 = 0x0a;
-/// Key byte of `KeyValue.value`.
-const VALUE: u8 = 0x12;
-/// Key byte of `AnyValue.string_value`.
-const STRING: u8 = 0x0a;
+/// Key bytes of such an attribute.
+const KEY: u8 = short_key(key_value::KEY, WireType::Len);
+const VALUE: u8 = short_key(key_value::VALUE, WireType::Len);
+const STRING: u8 = short_key(any_value::STRING_VALUE, WireType::Len);
 
 /// `<[u8]>::is_ascii`, made for strings of some tens of bytes: whole words, the last one overlapping.
 #[inline]

@@ -219,7 +219,7 @@ fn is_text(path: &Path, operator: ast::Comparison, text: &str) -> Option<Is> {
     };
     let entry = entry(path)?;
     let mut encoded = weir_otlp::build::Encoder::default();
-    encoded.bytes(1, text.as_bytes());
+    encoded.bytes(weir_otlp::field::any_value::STRING_VALUE, text.as_bytes());
     Some(Is { entry, text: text.to_owned(), encoded: encoded.into_bytes(), equal })
 }
 

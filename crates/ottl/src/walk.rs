@@ -4,6 +4,7 @@
 //! neither changed nor dropped leaves no trace, so that a request without changes is never copied (OTTL-3).
 
 use weir_otlp::cursor::Fields;
+use weir_otlp::field::{resource_data, span, sum};
 
 use crate::context::{Context, Level, PointKind};
 use crate::patch::{Patches, Place};
@@ -11,13 +12,13 @@ use crate::scene::Scene;
 use weir_otlp::Signal;
 
 /// Number of the resource in `ResourceSpans` and its like, and of the scope in `ScopeSpans` and its like.
-const HEAD: u32 = 1;
+const HEAD: u32 = resource_data::RESOURCE;
 /// Number of the scopes in `ResourceSpans` and its like, and of the items in `ScopeSpans` and its like.
-pub(crate) const CHILDREN: u32 = 2;
+pub(crate) const CHILDREN: u32 = resource_data::SCOPES;
 /// Number of the data points in `Gauge` and its like.
-const POINTS: u32 = 1;
+const POINTS: u32 = sum::DATA_POINTS;
 /// Number of the events in a span.
-const EVENTS: u32 = 11;
+const EVENTS: u32 = span::EVENTS;
 
 /// What becomes of a message.
 enum Fate {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use weir_otlp::common::Message;
+use weir_otlp::field::{request, resource_data, scope_data, sum};
 use weir_otlp::metrics::{Data, Metric, ResourceMetrics, ScopeMetrics};
 use weir_otlp::rewrite::Rewriter;
 use weir_otlp::{NoRoom, Room};
@@ -14,14 +15,14 @@ use crate::point::{self, Kind, Point};
 use crate::series::{Observation, SeriesTable, Traces};
 use crate::undo::{Step, Undo};
 
-const AGGREGATION_TEMPORALITY: u32 = 2;
+const AGGREGATION_TEMPORALITY: u32 = sum::AGGREGATION_TEMPORALITY;
 const DELTA: i32 = 1;
 const CUMULATIVE: i32 = 2;
 
 /// Fields of their holders.
-const RESOURCES: u32 = 1;
-const SCOPES: u32 = 2;
-const METRICS: u32 = 2;
+const RESOURCES: u32 = request::RESOURCES;
+const SCOPES: u32 = resource_data::SCOPES;
+const METRICS: u32 = scope_data::ITEMS;
 
 /// What a data point may take while its delta is calculated, as a multiple of its size: the counts of its buckets, those
 /// of the point before it brought to the same resolution, their difference, each while it grows.

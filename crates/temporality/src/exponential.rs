@@ -10,6 +10,7 @@ use std::iter::Peekable;
 use std::ops::Range;
 
 use weir_otlp::build::Encoder;
+use weir_otlp::field::{buckets, exponential_histogram_data_point as point};
 use weir_otlp::metrics::{Buckets as BucketsView, ExponentialHistogramDataPoint};
 
 use crate::packed::Packed;
@@ -129,15 +130,15 @@ impl Exponential {
     }
 
     pub(crate) fn write(&self, out: &mut Encoder) {
-        out.fixed64(4, self.count);
+        out.fixed64(point::COUNT, self.count);
         if let Some(sum) = self.sum {
-            out.fixed64(5, sum.to_bits());
+            out.fixed64(point::SUM, sum.to_bits());
         }
-        out.sint32(6, self.scale);
-        out.fixed64(7, self.zero_count);
-        self.positive.write(8, out);
-        self.negative.write(9, out);
-        out.fixed64(14, self.zero_threshold.to_bits());
+        out.sint32(point::SCALE, self.scale);
+        out.fixed64(point::ZERO_COUNT, self.zero_count);
+        self.positive.write(point::POSITIVE, out);
+        self.negative.write(point::NEGATIVE, out);
+        out.fixed64(point::ZERO_THRESHOLD, self.zero_threshold.to_bits());
     }
 }
 
@@ -216,8 +217,8 @@ impl Buckets {
             return;
         }
         let open = out.open(number, self.counts.bytes().len() + 8);
-        out.sint32(1, self.offset);
-        out.bytes(2, self.counts.bytes());
+        out.sint32(buckets::OFFSET, self.offset);
+        out.bytes(buckets::BUCKET_COUNTS, self.counts.bytes());
         out.close(open);
     }
 }

@@ -5,6 +5,7 @@
 
 use twox_hash::XxHash3_64;
 use weir_otlp::build::Encoder;
+use weir_otlp::field::histogram_data_point as point;
 use weir_otlp::metrics::HistogramDataPoint;
 
 use crate::packed::Packed;
@@ -65,12 +66,12 @@ impl Histogram {
     }
 
     pub(crate) fn write(&self, out: &mut Encoder) {
-        out.fixed64(4, self.count);
+        out.fixed64(point::COUNT, self.count);
         if let Some(sum) = self.sum {
-            out.fixed64(5, sum.to_bits());
+            out.fixed64(point::SUM, sum.to_bits());
         }
         if !self.counts.is_empty() {
-            let open = out.open(6, 8 * self.counts.len());
+            let open = out.open(point::BUCKET_COUNTS, 8 * self.counts.len());
             self.counts.iter().for_each(|count| out.raw(&count.to_le_bytes()));
             out.close(open);
         }

@@ -15,6 +15,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use twox_hash::XxHash3_128;
 use weir_otlp::common::Message;
+use weir_otlp::field::resource;
 use weir_otlp::metrics::{Metric, ResourceMetrics, ScopeMetrics};
 
 use crate::point::{Kind, Point};
@@ -30,7 +31,7 @@ pub(crate) struct Common(u128);
 
 impl Common {
     pub(crate) fn of_resource(resource: ResourceMetrics<'_>) -> Self {
-        Self(resource.resource().map_or(0, |resource| attribute_set(resource.0, 1)))
+        Self(resource.resource().map_or(0, |resource| attribute_set(resource.0, resource::ATTRIBUTES)))
     }
 
     pub(crate) fn with_scope(self, scope: ScopeMetrics<'_>) -> Self {

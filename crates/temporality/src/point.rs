@@ -3,6 +3,10 @@
 use weir_otlp::build::Encoder;
 use weir_otlp::common::Message;
 use weir_otlp::cursor::Value as Wire;
+use weir_otlp::field::{
+    exponential_histogram_data_point as exponential, histogram_data_point as histogram, metric,
+    number_data_point as number, sum,
+};
 use weir_otlp::metrics::{ExponentialHistogramDataPoint, HistogramDataPoint};
 
 use crate::exponential::Exponential;
@@ -13,10 +17,10 @@ use crate::value::Value;
 /// What `DataPointFlags` calls `NO_RECORDED_VALUE`.
 const NO_RECORDED_VALUE: u64 = 1;
 
-const START_TIME: u32 = 2;
-const TIME: u32 = 3;
-const AS_DOUBLE: u32 = 4;
-const AS_INT: u32 = 6;
+const START_TIME: u32 = number::START_TIME_UNIX_NANO;
+const TIME: u32 = number::TIME_UNIX_NANO;
+const AS_DOUBLE: u32 = number::AS_DOUBLE;
+const AS_INT: u32 = number::AS_INT;
 
 /// Most bytes that a delta has more than its point, beside its buckets: fields that were not there, and lengths.
 pub(crate) const MOST_FIELDS: usize = 192;
@@ -36,9 +40,9 @@ impl Kind {
     /// The field of `Metric` that holds it.
     pub(crate) fn metric_field(self) -> u32 {
         match self {
-            Self::Sum => 7,
-            Self::Histogram => 9,
-            Self::Exponential => 10,
+            Self::Sum => metric::SUM,
+            Self::Histogram => metric::HISTOGRAM,
+            Self::Exponential => metric::EXPONENTIAL_HISTOGRAM,
         }
     }
 
@@ -54,17 +58,18 @@ impl Kind {
     /// Field of its data points with the attributes.
     fn attributes(self) -> u32 {
         match self {
-            Self::Sum => 7,
-            Self::Histogram => 9,
-            Self::Exponential => 1,
+            Self::Sum => number::ATTRIBUTES,
+            Self::Histogram => histogram::ATTRIBUTES,
+            Self::Exponential => exponential::ATTRIBUTES,
         }
     }
 
     /// Field of its data points with the flags.
     fn flags(self) -> u32 {
         match self {
-            Self::Sum => 8,
-            Self::Histogram | Self::Exponential => 10,
+            Self::Sum => number::FLAGS,
+            Self::Histogram => histogram::FLAGS,
+            Self::Exponential => exponential::FLAGS,
         }
     }
 
@@ -73,10 +78,26 @@ impl Kind {
     fn replaced(self) -> &'static [u32] {
         match self {
             Self::Sum => &[START_TIME, AS_DOUBLE, AS_INT],
-            // count, sum, bucket counts, min, max
-            Self::Histogram => &[START_TIME, 4, 5, 6, 11, 12],
-            // count, sum, scale, zero count, positive, negative, min, max, zero threshold
-            Self::Exponential => &[START_TIME, 4, 5, 6, 7, 8, 9, 12, 13, 14],
+            Self::Histogram => &[
+                START_TIME,
+                histogram::COUNT,
+                histogram::SUM,
+                histogram::BUCKET_COUNTS,
+                histogram::MIN,
+                histogram::MAX,
+            ],
+            Self::Exponential => &[
+                START_TIME,
+                exponential::COUNT,
+                exponential::SUM,
+                exponential::SCALE,
+                exponential::ZERO_COUNT,
+                exponential::POSITIVE,
+                exponential::NEGATIVE,
+                exponential::MIN,
+                exponential::MAX,
+                exponential::ZERO_THRESHOLD,
+            ],
         }
     }
 }
@@ -136,7 +157,7 @@ fn buckets(kind: Kind, message: Message<'_>) -> Option<Value> {
 
 /// Writes a data point of `request` as the delta since `start`; what is not part of the value stays as it is.
 pub(crate) fn write(out: &mut Encoder, request: &[u8], kind: Kind, message: Message<'_>, start: u64, delta: &Value) {
-    let open = out.open(1, message.range().len());
+    let open = out.open(sum::DATA_POINTS, message.range().len());
     out.fixed64(START_TIME, start);
     delta.write(out);
     for field in message.fields().filter(|field| !kind.replaced().contains(&field.number)) {

@@ -1,6 +1,7 @@
 //! What a series has counted: a number, or the counts of a histogram; and the difference of two of them.
 
 use weir_otlp::build::Encoder;
+use weir_otlp::field::number_data_point;
 
 use crate::exponential::Exponential;
 use crate::histogram::Histogram;
@@ -104,8 +105,8 @@ impl Value {
     pub(crate) fn write(&self, out: &mut Encoder) {
         match self {
             Self::Zero => {}
-            Self::Int(value) => out.fixed64(6, value.cast_unsigned()),
-            Self::Double(value) => out.fixed64(4, value.to_bits()),
+            Self::Int(value) => out.fixed64(number_data_point::AS_INT, value.cast_unsigned()),
+            Self::Double(value) => out.fixed64(number_data_point::AS_DOUBLE, value.to_bits()),
             Self::Histogram(value) => value.write(out),
             Self::Exponential(value) => value.write(out),
         }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use weir_otlp::common::{AnyValue, Message, Resource};
+use weir_otlp::field::{request, resource_data};
 use weir_otlp::{Signal, count};
 use weir_plan::{Input, OtlpInput, Selector};
 
@@ -85,7 +86,7 @@ impl Selection {
         if matches!(self.namespaces, Wanted::All) {
             return Selected::All;
         }
-        let resources = Message::request(request).messages(1).count();
+        let resources = Message::request(request).messages(request::RESOURCES).count();
         let (mut taken, mut part) = (0, Part { items: 0, span: 0..0, bytes: 0 });
         for range in self.resources(request) {
             let start = if taken == 0 { range.start } else { part.span.start };
@@ -104,8 +105,10 @@ impl Selection {
     /// Where the resources are that it takes. They are looked for again each time: a list of them could be larger than
     /// the request.
     pub(crate) fn resources(&self, request: &[u8]) -> impl Iterator<Item = Range<usize>> {
-        let takes = |holder: &Message<'_>| self.takes(holder.message(1).map(Resource).and_then(namespace).as_deref());
-        Message::request(request).messages(1).filter(takes).map(Message::field_range)
+        let takes = |holder: &Message<'_>| {
+            self.takes(holder.message(resource_data::RESOURCE).map(Resource).and_then(namespace).as_deref())
+        };
+        Message::request(request).messages(request::RESOURCES).filter(takes).map(Message::field_range)
     }
 
     /// Telemetry that does not say where it is from is always taken.

@@ -2,45 +2,56 @@
 
 use super::common::{ANY_VALUE, KEY_VALUE, RESOURCE, SCOPE};
 use super::{Field, Kind, Message, Role};
+use crate::field::{log_record, request, resource_data, scope_data};
 
 /// `ExportLogsServiceRequest`
 pub(crate) static REQUEST: Message = Message::new(
     Role::Part,
-    &[Field::new(1, "resource_logs", "resourceLogs", Kind::Message(&RESOURCE_LOGS)).repeated()],
+    &[Field::new(request::RESOURCES, "resource_logs", "resourceLogs", Kind::Message(&RESOURCE_LOGS)).repeated()],
 );
 
 static RESOURCE_LOGS: Message = Message::new(
     Role::Resource,
     &[
-        Field::new(1, "resource", "resource", Kind::Message(&RESOURCE)),
-        Field::new(2, "scope_logs", "scopeLogs", Kind::Message(&SCOPE_LOGS)).repeated(),
-        Field::new(3, "schema_url", "schemaUrl", Kind::String),
+        Field::new(resource_data::RESOURCE, "resource", "resource", Kind::Message(&RESOURCE)),
+        Field::new(resource_data::SCOPES, "scope_logs", "scopeLogs", Kind::Message(&SCOPE_LOGS)).repeated(),
+        Field::new(resource_data::SCHEMA_URL, "schema_url", "schemaUrl", Kind::String),
     ],
 );
 
 static SCOPE_LOGS: Message = Message::new(
     Role::Scope,
     &[
-        Field::new(1, "scope", "scope", Kind::Message(&SCOPE)),
-        Field::new(2, "log_records", "logRecords", Kind::Message(&LOG_RECORD)).repeated(),
-        Field::new(3, "schema_url", "schemaUrl", Kind::String),
+        Field::new(scope_data::SCOPE, "scope", "scope", Kind::Message(&SCOPE)),
+        Field::new(scope_data::ITEMS, "log_records", "logRecords", Kind::Message(&LOG_RECORD)).repeated(),
+        Field::new(scope_data::SCHEMA_URL, "schema_url", "schemaUrl", Kind::String),
     ],
 );
 
 static LOG_RECORD: Message = Message::new(
     Role::Item,
     &[
-        Field::new(1, "time_unix_nano", "timeUnixNano", Kind::Fixed64),
-        Field::new(2, "severity_number", "severityNumber", Kind::Enum(SEVERITY_NUMBER)),
-        Field::new(3, "severity_text", "severityText", Kind::String),
-        Field::new(5, "body", "body", Kind::Message(&ANY_VALUE)),
-        Field::new(6, "attributes", "attributes", Kind::Message(&KEY_VALUE)).repeated(),
-        Field::new(7, "dropped_attributes_count", "droppedAttributesCount", Kind::Uint32),
-        Field::new(8, "flags", "flags", Kind::Fixed32),
-        Field::new(9, "trace_id", "traceId", Kind::Id),
-        Field::new(10, "span_id", "spanId", Kind::Id),
-        Field::new(11, "observed_time_unix_nano", "observedTimeUnixNano", Kind::Fixed64),
-        Field::new(12, "event_name", "eventName", Kind::String),
+        Field::new(log_record::TIME_UNIX_NANO, "time_unix_nano", "timeUnixNano", Kind::Fixed64),
+        Field::new(log_record::SEVERITY_NUMBER, "severity_number", "severityNumber", Kind::Enum(SEVERITY_NUMBER)),
+        Field::new(log_record::SEVERITY_TEXT, "severity_text", "severityText", Kind::String),
+        Field::new(log_record::BODY, "body", "body", Kind::Message(&ANY_VALUE)),
+        Field::new(log_record::ATTRIBUTES, "attributes", "attributes", Kind::Message(&KEY_VALUE)).repeated(),
+        Field::new(
+            log_record::DROPPED_ATTRIBUTES_COUNT,
+            "dropped_attributes_count",
+            "droppedAttributesCount",
+            Kind::Uint32,
+        ),
+        Field::new(log_record::FLAGS, "flags", "flags", Kind::Fixed32),
+        Field::new(log_record::TRACE_ID, "trace_id", "traceId", Kind::Id),
+        Field::new(log_record::SPAN_ID, "span_id", "spanId", Kind::Id),
+        Field::new(
+            log_record::OBSERVED_TIME_UNIX_NANO,
+            "observed_time_unix_nano",
+            "observedTimeUnixNano",
+            Kind::Fixed64,
+        ),
+        Field::new(log_record::EVENT_NAME, "event_name", "eventName", Kind::String),
     ],
 );
 

@@ -8,6 +8,7 @@ use crate::program::Arguments;
 use crate::scene::Scene;
 use crate::scene::metrics::with_text;
 use crate::value::{Failure, Value};
+use weir_otlp::field::metric;
 
 mod aggregate;
 mod buckets;
@@ -21,11 +22,11 @@ const METRIC: &[Context] = &[Context::Metric];
 const DATA_POINT: &[Context] = &[Context::DataPoint];
 
 /// Numbers of the members of `Metric.data`.
-const GAUGE: u32 = 5;
-const SUM: u32 = 7;
-const HISTOGRAM: u32 = 9;
-const EXPONENTIAL_HISTOGRAM: u32 = 10;
-const SUMMARY: u32 = 11;
+const GAUGE: u32 = metric::GAUGE;
+const SUM: u32 = metric::SUM;
+const HISTOGRAM: u32 = metric::HISTOGRAM;
+const EXPONENTIAL_HISTOGRAM: u32 = metric::EXPONENTIAL_HISTOGRAM;
+const SUMMARY: u32 = metric::SUMMARY;
 
 const TEMPORALITY: super::Parameter = required("string_agg_temp", Kind::OneOf(&["delta", "cumulative"]));
 const MONOTONIC: super::Parameter = required("monotonic", Kind::Bool);

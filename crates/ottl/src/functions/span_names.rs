@@ -10,6 +10,7 @@ use crate::program::Arguments;
 use crate::scene::Scene;
 use crate::value::wire::entry_len;
 use crate::value::{Failure, Value, entry_heap};
+use weir_otlp::field::span;
 
 pub(super) const FUNCTIONS: &[Function] = &[function(
     "set_semconv_span_name",
@@ -41,8 +42,8 @@ fn is_known(version: &str) -> bool {
 }
 
 fn set_span_name<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    const NAME: u32 = 5;
-    const KIND: u32 = 6;
+    const NAME: u32 = span::NAME;
+    const KIND: u32 = span::KIND;
     let kind = match scene.draft(Level::Item).scalar(KIND) {
         Some(Scalar::Varint(kind)) => kind,
         _ => 0,

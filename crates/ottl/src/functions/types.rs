@@ -61,7 +61,7 @@ fn literal_is(arguments: &Arguments, kind: &str) -> Result<(), String> {
 }
 
 fn is_root_span<'a>(_: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    const PARENT_SPAN_ID: u32 = 4;
+    const PARENT_SPAN_ID: u32 = weir_otlp::field::span::PARENT_SPAN_ID;
     let parent = scene.draft(Level::Item).scalar(PARENT_SPAN_ID);
     let is_set = |scalar| matches!(scalar, crate::draft::Scalar::Len(id) if id.iter().any(|byte| *byte != 0));
     Ok(Value::Bool(!parent.is_some_and(is_set)))

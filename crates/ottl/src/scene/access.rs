@@ -9,9 +9,10 @@ use crate::draft::Scalar;
 use crate::paths::{Codec, Field};
 use crate::program::{Expr, Path, Target};
 use crate::value::{Entries, Failure, List, Map, Messages, Value, out_of_bounds, wire};
+use weir_otlp::field::log_record;
 
 /// Number of the field that is the body of a log record.
-const BODY: u32 = 5;
+const BODY: u32 = log_record::BODY;
 
 impl<'a> Scene<'a> {
     /// What a path leads to; nothing when it is not there.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use weir_otlp::build::Encoder;
+use weir_otlp::field::sum;
 
 use super::{Scene, TOO_LARGE, codec};
 use crate::context::{Level, PointKind};
@@ -11,9 +12,9 @@ use crate::patch::{Patches, Place};
 use crate::value::{Failure, allocated, wire};
 
 /// Numbers of the fields of `Gauge` and its like.
-const POINTS: u32 = 1;
-const TEMPORALITY: u32 = 2;
-const IS_MONOTONIC: u32 = 3;
+const POINTS: u32 = sum::DATA_POINTS;
+const TEMPORALITY: u32 = sum::AGGREGATION_TEMPORALITY;
+const IS_MONOTONIC: u32 = sum::IS_MONOTONIC;
 
 /// Bytes that a metric takes beside its body.
 const OVERHEAD: isize = 16;

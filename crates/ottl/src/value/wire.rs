@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use weir_otlp::build::{Encoder, varint_len};
 use weir_otlp::common::{AnyValue, Message};
 use weir_otlp::cursor::{Fields, Value as Raw};
+use weir_otlp::field::{any_value, array_value, key_value, key_value_list};
 
 use super::{Failure, List, Map, Value};
 
@@ -54,8 +55,8 @@ pub(crate) fn key_value(body: &[u8]) -> (&[u8], &[u8]) {
     let (mut key, mut value) = (&[][..], &[][..]);
     for field in Fields::new(body) {
         match (field.number, field.value) {
-            (1, Raw::Len(body)) => key = body,
-            (2, Raw::Len(body)) => value = body,
+            (key_value::KEY, Raw::Len(body)) => key = body,
+            (key_value::VALUE, Raw::Len(body)) => value = body,
             _ => {}
         }
     }
@@ -82,7 +83,7 @@ pub(crate) fn count(body: &[u8]) -> usize {
 }
 
 fn bodies(body: &[u8]) -> impl Iterator<Item = &[u8]> {
-    Fields::new(body).filter(|field| field.number == 1).filter_map(|field| field.body())
+    Fields::new(body).filter(|field| field.number == array_value::VALUES).filter_map(|field| field.body())
 }
 
 /// Deepest nesting of lists and maps in a value that is written; each level is two or three messages, and backends
@@ -141,29 +142,29 @@ impl Value<'_> {
     /// [`encoded_len`](Self::encoded_len).
     pub(crate) fn encode(&self, out: &mut Encoder) {
         match self {
-            Self::String(text) => out.bytes(1, text.as_bytes()),
-            Self::Bool(value) => out.varint(2, u64::from(*value)),
-            Self::Int(value) => out.varint(3, value.cast_unsigned()),
-            Self::Double(value) => out.fixed64(4, value.to_bits()),
-            Self::List(List::Wire(body)) => out.bytes(5, body),
+            Self::String(text) => out.bytes(any_value::STRING_VALUE, text.as_bytes()),
+            Self::Bool(value) => out.varint(any_value::BOOL_VALUE, u64::from(*value)),
+            Self::Int(value) => out.varint(any_value::INT_VALUE, value.cast_unsigned()),
+            Self::Double(value) => out.fixed64(any_value::DOUBLE_VALUE, value.to_bits()),
+            Self::List(List::Wire(body)) => out.bytes(any_value::ARRAY_VALUE, body),
             Self::List(List::Tree(values)) => {
-                let list = out.open(5, 0);
+                let list = out.open(any_value::ARRAY_VALUE, 0);
                 for value in values {
-                    let element = out.open(1, 0);
+                    let element = out.open(array_value::VALUES, 0);
                     value.encode(out);
                     out.close(element);
                 }
                 out.close(list);
             }
-            Self::Map(Map::Wire(body)) => out.bytes(6, body),
+            Self::Map(Map::Wire(body)) => out.bytes(any_value::KVLIST_VALUE, body),
             Self::Map(Map::Tree(entries)) => {
-                let map = out.open(6, 0);
+                let map = out.open(any_value::KVLIST_VALUE, 0);
                 for (key, value) in entries {
-                    encode_key_value(1, key, value, out);
+                    encode_key_value(key_value_list::VALUES, key, value, out);
                 }
                 out.close(map);
             }
-            Self::Bytes(bytes) => out.bytes(7, bytes),
+            Self::Bytes(bytes) => out.bytes(any_value::BYTES_VALUE, bytes),
             Self::Nil | Self::Time(_) | Self::Duration(_) | Self::TraceId(_) | Self::SpanId(_) => {}
             Self::ProfileId(_) | Self::Messages(_) | Self::Unreadable => {}
         }
@@ -186,8 +187,8 @@ pub(crate) fn entry_len(key: usize, value: usize) -> usize {
 pub(crate) fn encode_key_value(number: u32, key: &str, value: &Value<'_>, out: &mut Encoder) {
     let length = value.encoded_len().unwrap_or_default();
     out.header(number, field_len(key.len()) + field_len(length));
-    out.bytes(1, key.as_bytes());
-    out.header(2, length);
+    out.bytes(key_value::KEY, key.as_bytes());
+    out.header(key_value::VALUE, length);
     let start = out.len();
     value.encode(out);
     debug_assert_eq!(out.len() - start, length, "a value takes the bytes it says");

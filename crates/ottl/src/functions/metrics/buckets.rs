@@ -6,9 +6,10 @@ use crate::draft::Scalar;
 use crate::program::Arguments;
 use crate::scene::Scene;
 use crate::value::{Failure, Value};
+use weir_otlp::field::histogram_data_point;
 
-const BUCKET_COUNTS: u32 = 6;
-const EXPLICIT_BOUNDS: u32 = 7;
+const BUCKET_COUNTS: u32 = histogram_data_point::BUCKET_COUNTS;
+const EXPLICIT_BOUNDS: u32 = histogram_data_point::EXPLICIT_BOUNDS;
 
 /// Bounds this close to the one that is named are meant.
 const EPSILON: f64 = 1e-12;

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use weir_otlp::build::Encoder;
+use weir_otlp::field::exponential_histogram_data_point;
 
 use super::point::{COUNT, Point, START_TIME, SUM, TIME};
 use super::{EXPONENTIAL_HISTOGRAM, HISTOGRAM};
@@ -72,10 +73,10 @@ fn bucket_counts(point: Point<'_>, bounds: &[f64], distribution: Distribution) -
     let mut counts = vec![0u64; bounds.len()];
     let ([first, ..], Some(last)) = (bounds, bounds.last()) else { return counts };
     if *first == 0.0 {
-        counts[0] = point.fixed64(7).unwrap_or_default();
+        counts[0] = point.fixed64(exponential_histogram_data_point::ZERO_COUNT).unwrap_or_default();
     }
     let factor = std::f64::consts::LN_2 * (-f64::from(point.sint32(6))).exp2();
-    let positive = point.message(8);
+    let positive = point.message(exponential_histogram_data_point::POSITIVE);
     let mut index = f64::from(positive.sint32(1));
     for count in positive.varints(2) {
         let range = Range { lower: (index * factor).exp(), upper: ((index + 1.0) * factor).exp() };

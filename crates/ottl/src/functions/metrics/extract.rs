@@ -1,6 +1,7 @@
 //! Sums, counts and quantiles as metrics of their own.
 
 use weir_otlp::build::Encoder;
+use weir_otlp::field::{sum, summary_data_point, value_at_quantile};
 
 use super::point::{AS_DOUBLE, AS_INT, COUNT, NUMBER_ATTRIBUTES, Point, SUM, number_point};
 use super::{GAUGE, SUMMARY, is_monotonic, temporality};
@@ -13,7 +14,7 @@ use crate::value::{Failure, Value, wire};
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`
 const CUMULATIVE: u64 = 2;
 /// Number of the quantiles of a `SummaryDataPoint`.
-const QUANTILES: u32 = 6;
+const QUANTILES: u32 = summary_data_point::QUANTILE_VALUES;
 
 /// Name, description and unit of the current metric.
 pub(super) fn texts(scene: &mut Scene<'_>) -> [String; 3] {
@@ -137,10 +138,10 @@ pub(super) fn quantiles_to_gauge<'a>(arguments: &'a Arguments, scene: &mut Scene
 
 /// Writes the value at a quantile as a point whose attribute `key` is the quantile.
 fn quantile_point(point: Point<'_>, quantile: Point<'_>, key: &str, out: &mut Encoder) {
-    const QUANTILE: u32 = 1;
-    const VALUE: u32 = 2;
+    const QUANTILE: u32 = value_at_quantile::QUANTILE;
+    const VALUE: u32 = value_at_quantile::VALUE;
     let is_other = |pair: &&[u8]| wire::key_value(pair).0 != key.as_bytes();
-    let open = out.open(1, point.0.len());
+    let open = out.open(sum::DATA_POINTS, point.0.len());
     for number in [super::point::START_TIME, super::point::TIME] {
         if let Some(time) = point.fixed64(number) {
             out.fixed64(number, time);

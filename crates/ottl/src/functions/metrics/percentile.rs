@@ -6,6 +6,7 @@ use super::{EXPONENTIAL_HISTOGRAM, GAUGE, HISTOGRAM};
 use crate::program::Arguments;
 use crate::scene::{Scene, metrics};
 use crate::value::{Failure, Value};
+use weir_otlp::field::{exponential_histogram_data_point, histogram_data_point};
 
 pub(super) fn extract_percentile<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let estimate: Estimate = match scene.data {
@@ -55,8 +56,8 @@ fn rank(count: u64, percentile: f64) -> u64 {
 const TOO_FEW: Failure = Failure::text("the buckets of the histogram hold less than its count");
 
 fn of_histogram(point: Point<'_>, percentile: f64) -> Result<Option<f64>, Failure> {
-    const MIN: u32 = 11;
-    const MAX: u32 = 12;
+    const MIN: u32 = histogram_data_point::MIN;
+    const MAX: u32 = histogram_data_point::MAX;
     let (counts, bounds) = (point.fixed64s(6), point.doubles(7));
     let count = point.fixed64(COUNT).unwrap_or_default();
     if count == 0 || counts.is_empty() {
@@ -102,7 +103,7 @@ fn find(counts: impl Iterator<Item = u64>, mut before: u64, rank: u64) -> Option
 
 fn of_exponential(point: Point<'_>, percentile: f64) -> Result<Option<f64>, Failure> {
     let count = point.fixed64(COUNT).unwrap_or_default();
-    let zeros = point.fixed64(7).unwrap_or_default();
+    let zeros = point.fixed64(exponential_histogram_data_point::ZERO_COUNT).unwrap_or_default();
     let buckets = |number: u32| (point.message(number).sint32(1), point.message(number).varints(2));
     let ((positive_offset, positive), (negative_offset, negative)) = (buckets(8), buckets(9));
     if count == 0 || (positive.is_empty() && negative.is_empty() && zeros == 0) {

@@ -4,20 +4,21 @@ use std::borrow::Cow;
 
 use weir_otlp::build::Encoder;
 use weir_otlp::cursor::{Cursor, Field, Fields, Value as Raw, unzigzag};
+use weir_otlp::field::{histogram_data_point, number_data_point, sum};
 
 use crate::context::PointKind;
 use crate::draft::Scalar;
 
 /// Numbers of the fields that all data points have.
-pub(super) const START_TIME: u32 = 2;
-pub(super) const TIME: u32 = 3;
+pub(super) const START_TIME: u32 = number_data_point::START_TIME_UNIX_NANO;
+pub(super) const TIME: u32 = number_data_point::TIME_UNIX_NANO;
 /// Numbers of fields of `NumberDataPoint`.
-pub(super) const AS_DOUBLE: u32 = 4;
-pub(super) const AS_INT: u32 = 6;
-pub(super) const NUMBER_ATTRIBUTES: u32 = 7;
+pub(super) const AS_DOUBLE: u32 = number_data_point::AS_DOUBLE;
+pub(super) const AS_INT: u32 = number_data_point::AS_INT;
+pub(super) const NUMBER_ATTRIBUTES: u32 = number_data_point::ATTRIBUTES;
 /// Numbers of the fields that the points of histograms and summaries have.
-pub(super) const COUNT: u32 = 4;
-pub(super) const SUM: u32 = 5;
+pub(super) const COUNT: u32 = histogram_data_point::COUNT;
+pub(super) const SUM: u32 = histogram_data_point::SUM;
 
 /// A data point, or a message in one.
 #[derive(Debug, Clone, Copy)]
@@ -123,7 +124,7 @@ impl<'p> Point<'p> {
 
 /// Writes a `NumberDataPoint` with the times and attributes of another point; the value is written by `value`.
 pub(super) fn number_point(source: Point<'_>, kind: PointKind, out: &mut Encoder, value: impl FnOnce(&mut Encoder)) {
-    let open = out.open(1, source.0.len());
+    let open = out.open(sum::DATA_POINTS, source.0.len());
     for number in [START_TIME, TIME] {
         if let Some(time) = source.fixed64(number) {
             out.fixed64(number, time);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use weir_otlp::build::Encoder;
 use weir_otlp::cursor::{Fields, Value as Raw};
+use weir_otlp::field::metric;
 
 use crate::context::Level;
 use crate::draft::{Scalar, bodies_heap};
@@ -12,7 +13,7 @@ use crate::scene::Scene;
 use crate::value::{Failure, Value};
 
 /// Number of `Metric.unit`.
-const UNIT: u32 = 3;
+const UNIT: u32 = metric::UNIT;
 
 /// The fields of a message that are multiplied.
 struct Scaling {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::super::point::{COUNT, Point, START_TIME, SUM, packed};
 use crate::draft::Scalar;
 use crate::value::Failure;
+use weir_otlp::field::{buckets, exponential_histogram_data_point, histogram_data_point};
 
 /// Numbers of fields that the points of both kinds of histograms have.
 #[derive(Debug, Clone, Copy)]
@@ -23,10 +24,10 @@ pub(super) const PLAIN: Shape = Shape { flags: 10, min: 11, max: 12, exemplars: 
 pub(super) const EXPONENTIAL: Shape = Shape { flags: 10, min: 12, max: 13, exemplars: 11, bounds: 0, scale: 6 };
 
 /// Numbers of the buckets.
-const BUCKET_COUNTS: u32 = 6;
-const ZERO_COUNT: u32 = 7;
-const POSITIVE: u32 = 8;
-const NEGATIVE: u32 = 9;
+const BUCKET_COUNTS: u32 = histogram_data_point::BUCKET_COUNTS;
+const ZERO_COUNT: u32 = exponential_histogram_data_point::ZERO_COUNT;
+const POSITIVE: u32 = exponential_histogram_data_point::POSITIVE;
+const NEGATIVE: u32 = exponential_histogram_data_point::NEGATIVE;
 
 /// Most buckets of a merged exponential histogram, whatever lies between the offsets; SDKs use 160.
 const MAX_BUCKETS: i64 = 1 << 14;
@@ -117,8 +118,8 @@ pub(super) fn merged_exponential(group: &[Vec<u8>]) -> Result<Vec<u8>, Failure> 
 /// Counts by index added up. The reference does the same for buckets that do not overlap, and goes wrong for some that
 /// do.
 fn merged_buckets<'a>(all: Vec<Point<'_>>) -> Result<Option<Scalar<'a>>, Failure> {
-    const OFFSET: u32 = 1;
-    const COUNTS: u32 = 2;
+    const OFFSET: u32 = buckets::OFFSET;
+    const COUNTS: u32 = buckets::BUCKET_COUNTS;
     let all = all.into_iter().map(|buckets| (i64::from(buckets.sint32(OFFSET)), buckets.varints(COUNTS)));
     let all: Vec<(i64, Vec<u64>)> = all.filter(|(_, counts)| !counts.is_empty()).collect();
     let length = |counts: &[u64]| i64::try_from(counts.len()).unwrap_or(i64::MAX);
