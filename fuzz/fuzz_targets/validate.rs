@@ -5,9 +5,9 @@
 use std::hint::black_box;
 
 use libfuzzer_sys::fuzz_target;
+use weir_fuzz::requests::{decode, signal};
 use weir_otlp::metrics::{Data, ExponentialHistogramDataPoint, HistogramDataPoint};
 use weir_otlp::{Error, Limits, Problem, Signal, count, logs, metrics, partial_success, status, traces, validate};
-use weir_otlp_fuzz::{decode, signal};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, bytes) = input;

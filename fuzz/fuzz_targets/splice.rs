@@ -4,10 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weir_fuzz::requests::signal;
 use weir_otlp::common::Message;
 use weir_otlp::splice::{Edit, splice, splice_front};
 use weir_otlp::{Limits, Signal, logs, metrics, traces, validate};
-use weir_otlp_fuzz::signal;
 
 fuzz_target!(|input: (u8, u64, &[u8])| {
     let (choice, choices, bytes) = input;

@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
+use weir_fuzz::requests::signal;
 use weir_otlp::{Limits, Part, cut, halve, validate};
-use weir_otlp_fuzz::signal;
 
 fuzz_target!(|input: (u8, u16, &[u8])| {
     let (choice, max, bytes) = input;

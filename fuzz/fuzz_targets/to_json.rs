@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weir_fuzz::requests::{decode, signal};
 use weir_otlp::{Limits, from_json, to_json, validate};
-use weir_otlp_fuzz::{decode, signal};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, bytes) = input;

@@ -6,8 +6,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weir_fuzz::requests::signal;
 use weir_otlp::{Signal, validate};
-use weir_otlp_fuzz::signal;
 use weir_ottl::{Filter, Limits, Options, Transform};
 
 const LIMITS: Limits = Limits { now_unix_nano: 1_700_000_000_123_456_789, max_growth: 1000, max_scratch: 1 << 16 };

@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
+use weir_fuzz::journal::{Files, reseal, use_journal};
 use weir_journal::{Durability, Fs as _, NewEntry, Options, Owed, open};
-use weir_journal_fuzz::{Files, reseal, use_journal};
 use weir_testkit::SimFs;
 
 static SOUND: LazyLock<Files> = LazyLock::new(sound);

@@ -1,4 +1,4 @@
-//! What both targets do with files: everything that a journal's users do, and what must hold whatever the bytes.
+//! What the targets of the journal do with files: everything that a journal's users do, and what must hold whatever the bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_journal_fuzz::{Files, reseal, use_journal};
+use weir_fuzz::journal::{Files, reseal, use_journal};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&[flags, first_low, first_high, acks_low, acks_high], rest)) = input.split_first_chunk() else { return };

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_otlp_fuzz::signal;
+use weir_fuzz::requests::signal;
 use weir_ottl::{Error, Filter, Options, Transform};
 
 fuzz_target!(|input: (u8, &str)| {

@@ -7,9 +7,9 @@ use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 use weir_enrich::{Enricher, Noise, PodList};
+use weir_fuzz::requests::signal;
 use weir_otlp::splice::splice;
 use weir_otlp::{Limits, validate};
-use weir_otlp_fuzz::signal;
 use weir_plan::{Cluster, ClusterFacts, Enrichment, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind};
 
 const ROOM: usize = 10_000;

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weir_fuzz::requests::{decode, signal};
 use weir_otlp::{Limits, from_json, partial_success_from_json, validate};
-use weir_otlp_fuzz::{decode, signal};
 
 const MAX_OUTPUT: usize = 1000;
 

@@ -1,4 +1,4 @@
-//! What the targets share: which signal an input is of, and what prost says about it.
+//! Of the targets that read requests: which signal an input is of, and what prost says about it.
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;

@@ -1,0 +1,4 @@
+//! What the targets share.
+
+pub mod journal;
+pub mod requests;
