@@ -1,13 +1,17 @@
-//! Doubles and oracles for tests; only ever a dev-dependency. It knows of the journal nothing but its file system, and
-//! of OTLP its definitions.
+//! Doubles, oracles and peers for tests; only ever a dev-dependency. It knows of the journal nothing but its file system,
+//! of OTLP its definitions, and of a gateway what its users see.
 
 mod counting;
 pub mod fields;
 mod sim_fs;
+#[cfg(feature = "sockets")]
+mod sockets;
 mod watched;
 
 pub use counting::Counting;
 pub use sim_fs::{Faults, Operation, SimFs};
+#[cfg(feature = "sockets")]
+pub use sockets::*;
 pub use watched::{Call, Watched};
 
 /// The seed of a run of generated cases: the same each time, because a run that proves a change must not fail for what

@@ -1,0 +1,138 @@
+//! Sources in the process itself: what they offer is kept, counted and refused like what clients send, and no socket is
+//! needed for it.
+
+use std::time::Duration;
+
+use weir_engine::settings::{Admin, MEMORY_MIN};
+use weir_engine::{
+    Addresses, BookFigures, Engine, Inlet, InputKind, Origin, Permit, Request, Settings, Unfit, Verdict,
+};
+use weir_loadtest::sink::Sink;
+use weir_plan::{Plan, Signal};
+use weir_testkit::data_dir::DataDir;
+use weir_testkit::sink::{DOWN, arrived, faults, sink};
+use weir_testkit::{eventually, in_time, payload};
+
+use crate::support::{no_pods, on_disk, pipeline, settings};
+
+const NOWHERE: Addresses = Addresses { grpc: None, http: None, metrics: None, health: None, admin: None };
+
+/// An engine without a socket, and a pipeline to a backend.
+async fn engine(sink: &Sink, settings: Settings) -> Engine {
+    let admin = Admin { port: None, ..Admin::default() };
+    let settings =
+        Settings { grpc_port: None, http_port: None, metrics_port: None, health_port: None, admin, ..settings };
+    let plan = Plan { pipelines: vec![pipeline("backend", sink.grpc)], ..Plan::default() };
+    let engine = Engine::start(&plan, no_pods(), settings).await.unwrap();
+    assert_eq!(engine.addresses(), NOWHERE);
+    engine
+}
+
+/// A batch of a source's.
+async fn batch(inlet: &Inlet, bytes: Vec<u8>) -> Request {
+    let permit = inlet.reserve(bytes.capacity()).await.unwrap();
+    Request::new(Signal::Traces, bytes, permit, Origin::of(InputKind::Otlp)).unwrap()
+}
+
+async fn offer(inlet: &Inlet, bytes: Vec<u8>) -> Verdict {
+    in_time("an answer", inlet.offer(batch(inlet, bytes).await)).await
+}
+
+/// The books of the only pipeline; they balance.
+fn books(engine: &Engine) -> BookFigures {
+    let [(_, books)] = &engine.books()[..] else { panic!("one pipeline") };
+    assert!(books.balanced(), "{books:?}");
+    books.clone()
+}
+
+async fn stop(engine: Engine) -> BookFigures {
+    let stopped = in_time("shutdown", engine.shutdown(std::future::pending())).await;
+    assert!(stopped.in_order);
+    stopped.books[0].1.clone()
+}
+
+#[tokio::test]
+async fn what_a_source_offers_arrives_and_is_in_the_books() {
+    let sink = sink("{}").await;
+    let engine = engine(&sink, settings()).await;
+    let inlet = engine.inlet();
+    assert!(inlet.is_open(Signal::Traces, InputKind::Otlp));
+    assert!(!inlet.is_open(Signal::Traces, InputKind::Prometheus) && !inlet.is_open(Signal::Logs, InputKind::Otlp));
+    let request = batch(&inlet, payload::encoded(1, 100, 10)).await;
+    assert_eq!(request.items(), 100);
+    assert_eq!(inlet.offer(request).await, Verdict::Secured);
+    assert_eq!(offer(&inlet, Vec::new()).await, Verdict::Secured, "nothing is nothing to keep");
+    assert_eq!(arrived(&sink), (1..=100).collect::<Vec<_>>());
+    assert_eq!((books(&engine).accepted, books(&engine).delivered), (100, 100));
+    let stopped = stop(engine).await;
+    assert_eq!((stopped.pending, stopped.dropped.len()), (0, 0), "{stopped:?}");
+    let late = offer(&inlet, payload::encoded(101, 1, 10)).await;
+    assert!(matches!(late, Verdict::Refused(..)), "{late:?}");
+}
+
+/// The memory is that which clients' requests have, and a source that finds none is told so.
+#[tokio::test]
+async fn sources_get_no_more_memory_than_there_is() {
+    let sink = sink("{}").await;
+    let engine = engine(&sink, Settings { memory: MEMORY_MIN, ..settings() }).await;
+    let inlet = engine.inlet();
+    let part = inlet.max_request_bytes();
+    let mut taken: Vec<Permit> = Vec::new();
+    while let Some(permit) = inlet.reserve(part).await {
+        taken.push(permit);
+    }
+    assert!(taken.len() > 1 && taken.len() * part <= MEMORY_MIN, "{} of {part}", taken.len());
+    let rest = inlet.reserve(0).await.unwrap();
+    let grown = Request::new(Signal::Traces, payload::encoded(1, 1, part), rest, Origin::of(InputKind::Otlp));
+    assert!(matches!(grown, Err(Unfit::NoMemory)), "{grown:?}");
+
+    taken.truncate(1);
+    let waiting = inlet.reserve(part);
+    assert!(waiting.await.is_some(), "what was given back is there for others");
+    let permit = taken.pop().unwrap();
+    let bad = Request::new(Signal::Traces, b"no telemetry".to_vec(), permit, Origin::of(InputKind::Otlp));
+    assert!(matches!(bad, Err(Unfit::Invalid(_))), "{bad:?}");
+    let large = offer(&inlet, payload::encoded(1, 2, part)).await;
+    assert!(matches!(large, Verdict::TooLarge(_)), "{large:?}");
+    assert_eq!(books(&engine).accepted, 0);
+    assert_eq!(offer(&inlet, payload::encoded(1, 1, 10)).await, Verdict::Secured);
+    stop(engine).await;
+}
+
+/// Without a disk, a backend that takes nothing fills the pipeline's share; then sources are refused like clients.
+#[tokio::test]
+async fn sources_are_refused_when_there_is_no_room() {
+    let sink = sink(DOWN).await;
+    let settings = Settings { memory: MEMORY_MIN, spill_after: Duration::from_millis(1), ..settings() };
+    let engine = engine(&sink, settings).await;
+    let inlet = engine.inlet();
+    let (mut secured, mut first) = (0, 1);
+    let refused = loop {
+        match offer(&inlet, payload::encoded(first, 100, 5_000)).await {
+            Verdict::Secured => secured += 100,
+            refused => break refused,
+        }
+        first += 100;
+        assert!(first < 10_000, "never refused");
+    };
+    assert!(matches!(refused, Verdict::Refused(..) | Verdict::NoMemory), "{refused:?}");
+    let books = books(&engine);
+    assert!(secured > 0 && books.accepted == secured, "{books:?}");
+}
+
+#[tokio::test]
+async fn what_no_backend_takes_is_kept_for_the_next_process() {
+    let (dir, sink) = (DataDir::new(), sink(DOWN).await);
+    let started = engine(&sink, Settings { spill_after: Duration::from_millis(5), ..on_disk(&dir).await }).await;
+    let inlet = started.inlet();
+    assert_eq!(offer(&inlet, payload::encoded(1, 100, 10)).await, Verdict::Secured);
+    drop(inlet);
+    assert_eq!(stop(started).await.pending, 100);
+
+    sink.set_faults(faults("{}"));
+    let restarted = engine(&sink, on_disk(&dir).await).await;
+    eventually("it arrives", async || arrived(&sink) == (1..=100).collect::<Vec<_>>()).await;
+    eventually("it is done with", async || books(&restarted).pending == 0).await;
+    assert_eq!((books(&restarted).recovered, books(&restarted).delivered), (100, 100));
+    dir.becomes_empty().await;
+}

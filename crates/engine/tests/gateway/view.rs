@@ -1,0 +1,113 @@
+//! What an engine shows of itself: one snapshot that others read, paid for, and usable without the engine at hand.
+
+use weir_engine::Settings;
+use weir_engine::settings::{MEMORY, MEMORY_MIN};
+use weir_engine::view::{BackendState, Health, PipelineFigures, Snapshot, View};
+use weir_plan::{Pipeline, Plan, Signal, Transform};
+use weir_testkit::grpc::{INVALID_ARGUMENT, OK};
+use weir_testkit::sink::{closed_port, sink};
+use weir_testkit::{eventually, http, payload};
+
+use crate::support::{Gateway, pipeline, settings, traces};
+
+fn of<'a>(snapshot: &'a Snapshot, name: &str) -> &'a PipelineFigures {
+    snapshot.pipelines.iter().find(|pipeline| pipeline.id == traces(name)).unwrap()
+}
+
+fn plan(pipelines: Vec<Pipeline>) -> Plan {
+    Plan { pipelines, ..Plan::default() }
+}
+
+#[tokio::test]
+async fn a_snapshot_tells_of_a_known_traffic() {
+    let sink = sink("{}").await;
+    let gateway = Gateway::start(vec![pipeline("ok", sink.grpc), pipeline("dead", closed_port().await)]).await;
+    let client = gateway.client().await;
+    assert_eq!(client.export(&payload::encoded(1, 7, 10)).await.code, OK);
+    assert_eq!(client.export(b"\xff").await.code, INVALID_ARGUMENT);
+    let view = gateway.engine.view();
+    eventually("the backend is found out", async || {
+        of(&view.snapshot().unwrap(), "dead").backend.state == BackendState::Unreachable
+    })
+    .await;
+    let snapshot = view.snapshot().unwrap();
+    let (ok, dead) = (of(&snapshot, "ok"), of(&snapshot, "dead"));
+    assert!(ok.books.balanced() && ok.books.delivered == 7 && ok.books.pending == 0, "{ok:?}");
+    assert!(dead.books.balanced() && dead.books.delivered == 0 && dead.books.pending == 7, "{dead:?}");
+    let bytes = payload::encoded(1, 7, 10).len();
+    assert_eq!((ok.pending_bytes, dead.pending_bytes), (0, bytes as u64));
+    assert!(dead.held_bytes > bytes && dead.share_bytes > dead.held_bytes, "{dead:?}");
+    assert!(dead.oldest_age > ok.oldest_age && !dead.oldest_age.is_zero() && !dead.backend.message.is_empty());
+    assert_eq!(
+        (ok.latency.buckets.iter().map(|(_, count)| count).sum::<u64>(), ok.backend.state),
+        (1, BackendState::Ok)
+    );
+    let [grpc, http] = &snapshot.receivers.transports;
+    let signal = Signal::Traces as usize;
+    assert_eq!((grpc.accepted[signal], http.accepted[signal], snapshot.receivers.connections), (7, 0, 1));
+    assert_eq!(grpc.refusals.iter().find(|(reason, _)| *reason == "malformed"), Some(&("malformed", 1)));
+    assert!(snapshot.health == Health::Ready && snapshot.journal.is_none() && !snapshot.uptime.is_zero());
+    let memory = &snapshot.memory;
+    let parts: usize = memory.parts.iter().map(|part| part.bytes).sum();
+    assert!(memory.total == MEMORY && parts <= MEMORY && parts > MEMORY / 8 * 7, "{memory:?}");
+    assert!(memory.payloads().1 >= dead.held_bytes, "held data is paid for: {memory:?}");
+}
+
+/// One that is gone, a configuration that was not taken up, and the end of the engine.
+#[tokio::test]
+async fn what_has_happened_is_still_seen_afterwards() {
+    let sink = sink("{}").await;
+    let mut gateway = Gateway::start(vec![pipeline("gone", sink.grpc), pipeline("stays", sink.grpc)]).await;
+    let view = gateway.engine.view();
+    assert_eq!(gateway.client().await.export(&payload::encoded(1, 5, 10)).await.code, OK);
+    gateway.engine.reload(&plan(vec![pipeline("stays", sink.grpc)])).unwrap();
+    let snapshot = view.snapshot().unwrap();
+    assert_eq!(snapshot.pipelines.iter().map(|pipeline| &pipeline.id).collect::<Vec<_>>(), [&traces("stays")]);
+    let [gone] = &*snapshot.orphans else { panic!("{snapshot:?}") };
+    assert!(gone.id == traces("gone") && gone.books.delivered == 5 && gone.books.balanced(), "{gone:?}");
+    assert_eq!((snapshot.reloads.successes, snapshot.reloads.failures, snapshot.reloads.error), (1, 0, None));
+
+    let mut broken = pipeline("stays", sink.grpc);
+    let statements = vec!["set(span.name, ".to_owned()];
+    broken.processing.transforms = vec![Transform { conditions: Vec::new(), statements }];
+    gateway.engine.reload(&plan(vec![broken])).unwrap();
+    let snapshot = view.snapshot().unwrap();
+    let error = snapshot.reloads.error.clone().unwrap();
+    assert!(snapshot.reloads.failures == 1 && error.contains("stays"), "{error}");
+    assert!(of(&snapshot, "stays").setup_failed);
+    gateway.engine.reload_failed("line 3\nis wrong");
+    assert_eq!(view.snapshot().unwrap().reloads.error.unwrap(), "line 3 is wrong");
+
+    gateway.stop().await;
+    let snapshot = view.snapshot().unwrap();
+    assert!(view.health() == Health::Draining && of(&snapshot, "stays").books.delivered == 5, "{snapshot:?}");
+}
+
+/// Whoever keeps snapshots takes no more than is set aside for pages and what payloads have, and is told so.
+#[tokio::test]
+async fn snapshots_are_paid_for() {
+    let backend = closed_port().await;
+    let pipelines: Vec<_> = (0..32).map(|number| pipeline(&format!("{number}"), backend)).collect();
+    let gateway = Gateway::with(pipelines, Settings { memory: MEMORY_MIN, ..settings() }).await;
+    let view = gateway.engine.view();
+    let mut kept: Vec<Snapshot> = Vec::new();
+    while let Some(snapshot) = view.snapshot() {
+        kept.push(snapshot);
+        assert!(kept.len() * 32 * size_of::<PipelineFigures>() <= MEMORY_MIN, "{} for nothing", kept.len());
+    }
+    assert_eq!(view.health(), Health::Refusing, "nothing is left for a request");
+    let refused = http::get(gateway.at.metrics, "/metrics").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, "1"), "{refused:?}");
+    drop(kept);
+    let used = |view: &View| {
+        let memory = view.snapshot().unwrap().memory;
+        memory
+            .parts
+            .iter()
+            .filter(|part| ["payloads", "pages"].contains(&part.holder))
+            .filter_map(|part| part.used)
+            .sum::<usize>()
+    };
+    eventually("all is given back", async || used(&view) == 0).await;
+    assert_eq!(http::get(gateway.at.metrics, "/metrics").await.status, 200);
+}

@@ -1,0 +1,51 @@
+//! What tests with real sockets share: clients and backends, what they send, what a gateway says of itself, and waiting
+//! for a condition.
+
+#![expect(clippy::unwrap_used, reason = "what fails here is to fail the test")]
+
+pub mod backend;
+pub mod clients;
+pub mod data_dir;
+pub mod grpc;
+pub mod http;
+pub mod json;
+pub mod manifests;
+pub mod metrics;
+pub mod payload;
+pub mod poison;
+pub mod signals;
+pub mod sink;
+pub mod tls;
+pub mod tokens;
+
+use std::io::Write;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Long enough for a busy machine; a condition that never comes true fails by then.
+const PATIENCE: Duration = Duration::from_secs(120);
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Waits until `condition` holds; fails with `what` when it never does.
+pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    let mut ticks = tokio::time::interval(INTERVAL);
+    while !condition().await {
+        assert!(Instant::now() < deadline, "did not happen in time: {what}");
+        ticks.tick().await;
+    }
+}
+
+/// Says that something could not be tested here. Not captured by the test harness, because it must not go unnoticed.
+pub fn warn(what: &str) {
+    std::io::stderr().write_all(format!("\nwarning: {what}\n").as_bytes()).unwrap();
+}
+
+/// The result of `future`, which must not take forever.
+pub async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(done) => done,
+        Err(_) => panic!("did not end in time: {what}"),
+    }
+}

@@ -1,0 +1,82 @@
+//! Clients that number their requests: request n holds the spans with the ids n · [`SPANS`] + 1 and so on.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+
+use super::grpc::{Answer, Grpc, OK, UNAVAILABLE};
+use super::payload;
+
+/// Spans per request.
+pub const SPANS: u64 = 10;
+/// Requests under way at once.
+const AT_ONCE: usize = 8;
+
+/// Request number `number`, with `padding` bytes of text in each span.
+pub fn request(number: u64, padding: usize) -> Vec<u8> {
+    payload::encoded(1 + number * SPANS, SPANS, padding)
+}
+
+/// The ids of these requests, in order.
+pub fn ids(numbers: Range<u64>) -> Vec<u64> {
+    (1 + numbers.start * SPANS..=numbers.end * SPANS).collect()
+}
+
+/// Sends these requests, several at a time; what each was answered, in their order.
+pub async fn send(address: SocketAddr, numbers: Range<u64>, padding: usize) -> Vec<Answer> {
+    send_by(AT_ONCE, address, numbers, padding).await
+}
+
+/// Sends all of these requests at the same time; what each was answered, in their order.
+pub async fn send_at_once(address: SocketAddr, numbers: Range<u64>, padding: usize) -> Vec<Answer> {
+    send_by(usize::MAX, address, numbers, padding).await
+}
+
+async fn send_by(at_once: usize, address: SocketAddr, numbers: Range<u64>, padding: usize) -> Vec<Answer> {
+    let client = Grpc::connect(address).await;
+    let client = &client;
+    let answers = numbers.map(|number| async move { client.export(&request(number, padding)).await });
+    futures_util::stream::iter(answers).buffered(at_once).collect().await
+}
+
+/// Sends these requests, each of which is answered OK.
+pub async fn send_all(address: SocketAddr, numbers: Range<u64>, padding: usize) {
+    for answer in send(address, numbers, padding).await {
+        assert_eq!(answer.code, OK, "{answer:?}");
+    }
+}
+
+/// Sends these requests one after the other, each of which is answered OK: each is on disk by itself.
+pub async fn send_singly(address: SocketAddr, numbers: Range<u64>, padding: usize) {
+    let client = Grpc::connect(address).await;
+    for number in numbers {
+        let answer = client.export(&request(number, padding)).await;
+        assert_eq!(answer.code, OK, "request {number}: {answer:?}");
+    }
+}
+
+/// A refusal that stock clients try again, later.
+pub fn is_polite(answer: &Answer) {
+    assert_eq!(answer.code, UNAVAILABLE, "{answer:?}");
+    assert!(answer.retry_after.is_some_and(|hint| hint >= Duration::from_secs(1)), "{answer:?}");
+}
+
+/// How many requests were taken and how many refused; every refusal came with a hint.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Answered OK.
+    pub taken: u64,
+    /// To be tried again.
+    pub refused: u64,
+}
+
+impl Tally {
+    /// Counts an answer.
+    pub fn count(&mut self, is_ok: bool, is_polite: bool, answer: &dyn std::fmt::Debug) {
+        assert!(is_ok || is_polite, "{answer:?}");
+        self.taken += u64::from(is_ok);
+        self.refused += u64::from(!is_ok);
+    }
+}

@@ -1,0 +1,86 @@
+//! What is lost all the same is said: in the log, once at first and then in sums, and in the metrics, for as long as there
+//! are books.
+
+use rustix::process::Signal;
+use serde_json::Value;
+use weir_testkit::grpc::{Grpc, OK};
+use weir_testkit::metrics::{Scrape, whole};
+use weir_testkit::sink::{DOWN, sink};
+use weir_testkit::{eventually, payload};
+
+use crate::process::{Weir, manifest};
+
+const ITEMS: u64 = 100;
+
+/// Sends requests of 200 KB until the metrics say that more than one was given up.
+async fn overfill(weir: &Weir) {
+    let (client, mut first) = (Grpc::connect(weir.grpc).await, 1);
+    eventually("a pipeline is full", async || {
+        for _ in 0..10 {
+            assert_eq!(client.export(&payload::encoded(first, ITEMS, 2000)).await.code, OK);
+            first += ITEMS;
+        }
+        dropped(&Scrape::of(weir.metrics).await, "memory_full") > 5 * ITEMS
+    })
+    .await;
+}
+
+fn dropped(scrape: &Scrape, reason: &str) -> u64 {
+    whole(scrape.sum("weir_pipeline_dropped_items_total", &format!("reason=\"{reason}\"")))
+}
+
+/// The log lines about what was given up for a reason.
+fn said(weir: &Weir, reason: &str) -> Vec<Value> {
+    weir.logs().into_iter().filter(|line| line["reason"] == reason).collect()
+}
+
+fn items(lines: &[Value]) -> u64 {
+    lines.iter().map(|line| line["items"].as_u64().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn the_log_tells_of_every_item_that_is_given_up() {
+    let (sick, well) = (sink(DOWN).await, sink("{}").await);
+    let manifests = manifest("sick", sick.grpc) + &manifest("well", well.grpc);
+    let options = ["--memory", "32MiB", "--spill-after", "10ms", "--drain-timeout", "100ms"];
+    let mut weir = Weir::start(&manifests, &options).await;
+    overfill(&weir).await;
+    let first = said(&weir, "memory_full");
+    assert_eq!(first.len(), 1, "at once, and not again so soon: {first:?}");
+    assert_eq!((&first[0]["pipeline"], &first[0]["level"]), (&"traces/sick".into(), &"WARN".into()), "{first:?}");
+    let full = dropped(&Scrape::of(weir.metrics).await, "memory_full");
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait().await.code(), Some(0));
+    let lines = said(&weir, "memory_full");
+    assert_eq!((lines.len(), items(&lines)), (2, full), "the rest is said at the end: {lines:?}");
+    let ended = said(&weir, "shutdown");
+    let stopped = weir.all_logged("stopped");
+    let total: u64 = stopped.iter().map(|line| line["dropped"].as_u64().unwrap()).sum();
+    assert_eq!(full + items(&ended), total, "{ended:?} {stopped:?}");
+    assert_eq!(ended[0]["level"], "ERROR", "{ended:?}");
+}
+
+#[tokio::test]
+async fn the_books_of_a_pipeline_that_is_gone_are_shown() {
+    let (sick, well) = (sink(DOWN).await, sink("{}").await);
+    let manifests = manifest("sick", sick.grpc) + &manifest("well", well.grpc);
+    let options = ["--spill-after", "10ms", "--drain-timeout", "100ms"];
+    let weir = Weir::start(&manifests, &options).await;
+    let client = Grpc::connect(weir.grpc).await;
+    for number in 0..3 {
+        assert_eq!(client.export(&payload::encoded(1 + number * ITEMS, ITEMS, 10)).await.code, OK);
+    }
+    weir.edit(&manifest("well", well.grpc));
+    eventually("it is removed", async || weir.logged("pipeline removed").is_some()).await;
+    let scrape = Scrape::of(weir.metrics).await;
+    let books = scrape.books("sick");
+    assert_eq!((books.accepted, books.dropped, books.pending), (3 * ITEMS, 3 * ITEMS, 0));
+    assert_eq!(dropped(&scrape, "shutdown"), 3 * ITEMS);
+    assert_eq!(items(&said(&weir, "shutdown")), 3 * ITEMS, "said when it leaves");
+    weir.edit(&manifests);
+    eventually("it returns, with its books", async || {
+        client.export(&payload::encoded(1000, 1, 10)).await;
+        Scrape::of(weir.metrics).await.books("sick").accepted > 3 * ITEMS
+    })
+    .await;
+}
