@@ -135,7 +135,8 @@ impl Budget {
         self.capacity().saturating_sub(self.room.available_permits())
     }
 
-    fn is_scarce(&self) -> bool {
+    /// Whether more than half of it is taken.
+    pub(crate) fn is_scarce(&self) -> bool {
         self.used() > self.capacity() / 2
     }
 

@@ -1,9 +1,9 @@
 //! Fewer, larger reads from a client's socket, and none from one who does not read.
 //!
 //! The HTTP/2 library reads in pieces of 8 KiB, two system calls for each frame. Once such a piece was full, this wrapper
-//! reads 64 KiB at once and hands them out, until there is less to read again: small requests never pay for the large
-//! buffer. It is paid for until the next read; when there is no room, reads stay small. Between reads it holds no memory,
-//! so that an idle connection costs nothing (`docs/decisions/005-coalesced-writes.md`).
+//! reads as much at once as a client may send in a row, and hands it out, until there is less to read again: small requests
+//! never pay for the large buffer. It is paid for until the next read; when there is no room, reads stay small. Between
+//! reads it holds no memory, so that an idle connection costs nothing (`docs/decisions/005-coalesced-writes.md`).
 //!
 //! The library keeps what it has read until the tasks of its streams have taken it, which pay for it then. So these get
 //! their turn after each read that may not be the last one, and before it is given back what paid for it: without that,
@@ -20,8 +20,10 @@ use tokio_util::io::poll_read_buf;
 
 use crate::budget::{Budget, Permit};
 
-/// What is read at once.
-const READ_BYTES: usize = 64 * 1024;
+/// What is read at once: a small part of the memory budget. More than the largest flow-control window does not come at once.
+const READ_PART: usize = 1024;
+const READ_MIN: usize = 64 * 1024;
+const READ_MAX: usize = 256 * 1024;
 
 /// A stream that is read in large pieces.
 #[derive(Debug)]
@@ -48,6 +50,12 @@ impl<T> LargeReads<T> {
         Self { inner, rest, permit: None, budget, flows: false, rests: false, stalls: false, reader: None }
     }
 
+    /// What is read at once: the least while others need the memory.
+    fn most(&self) -> usize {
+        let part = if self.budget.is_scarce() { 0 } else { self.budget.capacity() / READ_PART };
+        part.clamp(READ_MIN, READ_MAX)
+    }
+
     /// Notes whether a write has to wait.
     fn wrote<R>(&mut self, result: Poll<R>) -> Poll<R> {
         self.stalls = result.is_pending();
@@ -71,10 +79,10 @@ impl<T: AsyncRead + Unpin> LargeReads<T> {
     }
 
     /// Reads more than that, paid for by `permit`, to be handed out.
-    fn poll_large(&mut self, cx: &mut Context<'_>, permit: Permit) -> Poll<io::Result<()>> {
-        let mut fresh = BytesMut::with_capacity(READ_BYTES);
+    fn poll_large(&mut self, cx: &mut Context<'_>, most: usize, permit: Permit) -> Poll<io::Result<()>> {
+        let mut fresh = BytesMut::with_capacity(most);
         let read = ready!(poll_read_buf(Pin::new(&mut self.inner), cx, &mut fresh))?;
-        self.flows = read >= READ_BYTES / 2;
+        self.flows = read >= most / 2;
         if read > 0 {
             self.rests = true;
             self.rest = fresh;
@@ -94,9 +102,10 @@ impl<T: AsyncRead + Unpin> LargeReads<T> {
             return Poll::Pending;
         }
         self.permit = None;
-        let large = self.flows && into.remaining() < READ_BYTES;
-        match large.then(|| self.budget.try_take(READ_BYTES)).flatten() {
-            Some(permit) => self.poll_large(cx, permit),
+        let most = self.most();
+        let large = self.flows && into.remaining() < most;
+        match large.then(|| self.budget.try_take(most)).flatten() {
+            Some(permit) => self.poll_large(cx, most, permit),
             None => self.poll_small(cx, into),
         }
     }
@@ -159,10 +168,10 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_arrive_in_order_whatever_the_sizes() {
-        let (near, mut far) = duplex(3 * READ_BYTES);
-        let budget = Budget::new(2 * READ_BYTES);
+        let (near, mut far) = duplex(3 * READ_MIN);
+        let budget = Budget::new(2 * READ_MIN);
         let mut near = LargeReads::new(near, budget.clone());
-        let sent: Vec<u8> = (0..5 * READ_BYTES).map(|n| u8::try_from(n % 251).unwrap()).collect();
+        let sent: Vec<u8> = (0..5 * READ_MIN).map(|n| u8::try_from(n % 251).unwrap()).collect();
         let writer = async {
             far.write_all(&sent).await.unwrap();
             far.shutdown().await.unwrap();
@@ -170,7 +179,7 @@ mod tests {
         let reader = async {
             let mut received = vec![0; 100];
             near.read_exact(&mut received).await.unwrap();
-            let mut large = vec![0; 2 * READ_BYTES];
+            let mut large = vec![0; 2 * READ_MIN];
             near.read_exact(&mut large).await.unwrap();
             received.append(&mut large);
             near.read_to_end(&mut received).await.unwrap();
@@ -181,30 +190,52 @@ mod tests {
         assert_eq!((near.rest.capacity(), budget.used()), (0, 0), "nothing is kept between reads");
     }
 
+    #[tokio::test]
+    async fn with_more_memory_more_is_read_at_once() {
+        let large = READ_PART * 100_000;
+        for (capacity, taken, most) in [
+            (2 * READ_MIN, 0, READ_MIN),
+            (large, 0, 100_000),
+            (large, large / 3 * 2, READ_MIN),
+            (READ_PART << 30, 0, READ_MAX),
+        ] {
+            let (near, mut far) = duplex(2 * READ_MAX);
+            let budget = Budget::new(capacity);
+            let others = budget.try_take(taken).unwrap();
+            let used = budget.used();
+            let mut near = LargeReads::new(near, budget.clone());
+            far.write_all(&[7; 2 * READ_MAX]).await.unwrap();
+            near.read_exact(&mut [0; 200]).await.unwrap();
+            near.read_exact(&mut [0; 1]).await.unwrap();
+            assert_eq!((near.rest.len(), budget.used() - used), (most - 1, most + OVERHEAD_BYTES));
+            drop(others);
+        }
+    }
+
     /// The first read is small, as always.
     #[tokio::test]
     async fn a_read_is_paid_for_until_others_had_their_turn() {
-        let (near, mut far) = duplex(4 * READ_BYTES);
-        let budget = Budget::new(10 * READ_BYTES);
+        let (near, mut far) = duplex(4 * READ_MIN);
+        let budget = Budget::new(10 * READ_MIN);
         let mut near = LargeReads::new(near, budget.clone());
-        far.write_all(&[7; 3 * READ_BYTES]).await.unwrap();
+        far.write_all(&[7; 3 * READ_MIN]).await.unwrap();
         let mut used = Vec::new();
         for _ in 0..24 {
-            let mut piece = [0; READ_BYTES / 8];
+            let mut piece = [0; READ_MIN / 8];
             let mut read = std::pin::pin!(unconstrained(near.read_exact(&mut piece)));
             while poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await.is_pending() {
                 used.push(budget.used());
                 assert!(used.len() < 10);
             }
         }
-        let large = READ_BYTES + OVERHEAD_BYTES;
+        let large = READ_MIN + OVERHEAD_BYTES;
         assert_eq!(used, [0, large, large]);
     }
 
     #[tokio::test]
     async fn nothing_is_read_while_a_write_waits() {
         let (near, mut far) = duplex(100);
-        let mut near = LargeReads::new(near, Budget::new(READ_BYTES));
+        let mut near = LargeReads::new(near, Budget::new(READ_MIN));
         far.write_all(b"question").await.unwrap();
         assert!(timeout(Duration::ZERO, near.write_all(&[7; 150])).await.is_err());
         let mut question = [0; 8];
@@ -214,11 +245,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_handed_out_is_paid_for_and_without_room_reads_stay_small() {
-        for (capacity, used) in [(2 * READ_BYTES, READ_BYTES + OVERHEAD_BYTES), (READ_BYTES, 0)] {
-            let (near, mut far) = duplex(2 * READ_BYTES);
+        for (capacity, used) in [(2 * READ_MIN, READ_MIN + OVERHEAD_BYTES), (READ_MIN, 0)] {
+            let (near, mut far) = duplex(2 * READ_MIN);
             let budget = Budget::new(capacity);
             let mut near = LargeReads::new(near, budget.clone());
-            far.write_all(&[7; READ_BYTES]).await.unwrap();
+            far.write_all(&[7; READ_MIN]).await.unwrap();
             let mut piece = [0; 100];
             near.read_exact(&mut piece).await.unwrap();
             assert_eq!(budget.used(), 0, "the first read is small");
