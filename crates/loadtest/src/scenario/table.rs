@@ -6,7 +6,7 @@ use super::published::Published;
 use super::verdict::{Kpis, Verdict};
 
 /// Number of columns.
-const COLUMNS: usize = 15;
+const COLUMNS: usize = 16;
 
 const HEADER: [&str; COLUMNS] = [
     "system",
@@ -24,6 +24,7 @@ const HEADER: [&str; COLUMNS] = [
     "p50 ms",
     "p99 ms",
     "CPU s/M",
+    "wire B/item",
 ];
 
 /// Renders the systems, the ratios of each of `pairs` (a row and the one to compare it with), and the published row.
@@ -57,6 +58,7 @@ fn system_row(verdict: &Verdict) -> [String; COLUMNS] {
         format!("{:.1}", kpis.latency_ms_p50),
         format!("{:.1}", kpis.latency_ms_p99),
         format!("{:.2}", kpis.cpu_s_per_million),
+        format!("{:.1}", kpis.wire_bytes_per_item),
     ]
 }
 
@@ -88,6 +90,7 @@ fn ratio_row(first: &Verdict, other: &Verdict) -> [String; COLUMNS] {
         (12, a.latency_ms_p50, b.latency_ms_p50),
         (13, a.latency_ms_p99, b.latency_ms_p99),
         (14, a.cpu_s_per_million, b.cpu_s_per_million),
+        (15, a.wire_bytes_per_item, b.wire_bytes_per_item),
     ] {
         if b > 0.0 {
             row[column] = format!("{:.2}x", a / b);
@@ -150,6 +153,7 @@ mod tests {
             memory_mb_peak: 50.0 / factor,
             cpu_cores: 1.0,
             cpu_s_per_million: 3.0 / factor,
+            wire_bytes_per_item: 321.0 / factor,
             latency_ms_p50: 1.5,
             latency_ms_p99: 9.0,
             ..Kpis::default()
@@ -166,6 +170,8 @@ mod tests {
         assert!(lines.iter().all(|line| line.chars().count() == lines[0].chars().count()), "{table}");
         assert!(lines[2].starts_with("| weir "));
         assert!(lines[4].contains("weir / otelcol") && lines[4].contains("4.00x") && lines[4].contains("0.25x"));
+        assert!(lines[2].ends_with(" 80.2 |"), "{table}");
+        assert!(lines[3].ends_with(" 321.0 |"), "{table}");
         assert!(lines[5].contains("published 0.158.0, other hardware") && lines[5].contains("24378"));
     }
 
@@ -210,6 +216,7 @@ mod tests {
             "disk_mb_written",
             "cpu_cores",
             "cpu_s_per_million",
+            "wire_bytes_per_item",
             "latency_ms_p50",
             "latency_ms_p99",
             "client_ms_p99",

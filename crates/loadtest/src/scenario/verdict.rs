@@ -72,6 +72,8 @@ pub struct Kpis {
     pub cpu_cores: f64,
     /// CPU seconds until everything accepted had left, per million accepted items.
     pub cpu_s_per_million: f64,
+    /// Bytes of the bodies that arrived, as they were sent, for each item in them.
+    pub wire_bytes_per_item: f64,
     /// Median time from when an item was due to its arrival at the sink (of the slowest sink, or the healthy one).
     pub latency_ms_p50: f64,
     /// 99th percentile of the same.
@@ -178,6 +180,7 @@ fn kpis(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Kpis {
         disk_mb_written: settled.written_bytes as f64 / MIB,
         cpu_cores: window_cpu / seconds,
         cpu_s_per_million: settled_cpu / (load.acked_items.max(1) as f64 / 1e6),
+        wire_bytes_per_item: wire_bytes_per_item(of_subject(part, &trial.sinks)),
         latency_ms_p50: worst(|sink| sink.latency_ms.p50),
         latency_ms_p99: worst(|sink| sink.latency_ms.p99),
         client_ms_p99: load.latency_ms.p99,
@@ -188,6 +191,13 @@ fn kpis(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Kpis {
         recovery_ms_p50: recovery.map(|(median, _)| millis(median)),
         recovery_ms_max: recovery.map(|(_, longest)| millis(longest)),
     }
+}
+
+/// Items that arrived twice count twice, as their bytes do.
+#[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
+fn wire_bytes_per_item<'a>(sinks: impl Iterator<Item = &'a SinkReport>) -> f64 {
+    let (bytes, items) = sinks.fold((0, 0), |(bytes, items), sink| (bytes + sink.wire_bytes, items + sink.received));
+    bytes as f64 / items.max(1) as f64
 }
 
 /// Those of `values`, one for each backend, that rates and latencies are about.

@@ -51,7 +51,13 @@ fn load(acked: &[(u64, u64)]) -> LoadReport {
 
 fn sink(ids: &[(u64, u64)]) -> SinkReport {
     let unique = ids.iter().map(|(first, last)| last - first + 1).sum();
-    SinkReport { received: unique, unique, ids: Some([(Signal::Traces, ids.to_vec())].into()), ..SinkReport::default() }
+    SinkReport {
+        received: unique,
+        wire_bytes: 70 * unique,
+        unique,
+        ids: Some([(Signal::Traces, ids.to_vec())].into()),
+        ..SinkReport::default()
+    }
 }
 
 /// Ten seconds: the gateway used 8 of them on its core, the judge's core was half busy.
@@ -115,7 +121,7 @@ fn a_complete_delivery_has_no_loss_and_no_doubt() {
     assert_eq!((kpis.accepted, kpis.exported, kpis.lost, kpis.duplicated), (1000, 1000, 0, 0));
     assert_eq!((kpis.memory_mb_avg, kpis.memory_mb_peak, kpis.queue_size), (150.0, 300.0, 2.0));
     assert_eq!((kpis.cpu_cores, kpis.exported_per_s, kpis.cpu_s_per_million), (0.8, 90.0, 10_000.0));
-    assert_eq!((kpis.disk_mb_peak, kpis.disk_mb_written), (10.0, 20.0));
+    assert_eq!((kpis.disk_mb_peak, kpis.disk_mb_written, kpis.wire_bytes_per_item), (10.0, 20.0, 70.0));
     assert_eq!((verdict.warnings, verdict.failures), (Vec::new(), Vec::new()));
 }
 
