@@ -250,7 +250,7 @@ impl Exporter {
         let room = self.encode.capacity() / 4 * 3;
         let wanted = match self.compression {
             Compression::None => Some(body::small_bytes(&bodies)).filter(|bytes| (1..=room).contains(bytes)),
-            _ => Some(codec::most_deflated(bodies.iter().map(Bytes::len).sum()).min(room)),
+            _ => Some(codec::most_deflated(self.compression, &bodies).min(room)),
         };
         let Some(wanted) = wanted else { return Ok(Encoded::plain(bodies)) };
         let Some(permit) = self.encode.take(wanted, ANSWER_TIMEOUT).await else {
