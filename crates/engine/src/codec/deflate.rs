@@ -8,7 +8,7 @@ use weir_plan::{Compression, Protocol};
 
 use super::pieces::Pieces;
 
-/// The level gzip is spent at: `docs/decisions/013-what-compresses.md` says why.
+/// The level gzip is spent at: `docs/decisions/014-what-compresses.md` says why.
 const GZIP_LEVEL: CompressionLvl = match CompressionLvl::new(1) {
     Ok(level) => level,
     Err(_) => panic!("libdeflate has a level 1"),
