@@ -56,6 +56,8 @@ impl Funds {
 pub struct Permit {
     taken: Permits,
     budget: Budget,
+    /// It is all there ever is: who has it need not pay for more.
+    is_all: bool,
 }
 
 /// Some bytes of a [`Permit`], which never change; given back on drop.
@@ -143,7 +145,7 @@ impl Budget {
     /// Takes `bytes` (and their overhead) at once, or `None` if there is no room.
     pub(crate) fn try_take(&self, bytes: usize) -> Option<Permit> {
         let taken = self.try_acquire(bytes.saturating_add(OVERHEAD_BYTES))?;
-        Some(Permit { taken, budget: self.clone() })
+        Some(Permit { taken, budget: self.clone(), is_all: false })
     }
 
     fn try_acquire(&self, bytes: usize) -> Option<Permits> {
@@ -170,14 +172,15 @@ impl Budget {
             return Some(permit);
         }
         let taken = self.wait_for(bytes.saturating_add(OVERHEAD_BYTES), patience).await?;
-        Some(Permit { taken, budget: self.clone() })
+        Some(Permit { taken, budget: self.clone(), is_all: false })
     }
 
-    /// Takes `bytes` (and their overhead) when its turn has come, however long that takes. Who asks later waits, also for
-    /// less.
+    /// Takes `bytes` (and their overhead) when its turn has come, however long that takes; or all there is, if that is less.
+    /// Who asks later waits, also for less.
     pub(crate) async fn take_in_turn(self, bytes: usize) -> Option<Permit> {
-        let taken = self.acquire(u32::try_from(bytes.saturating_add(OVERHEAD_BYTES)).ok()?).await?;
-        Some(Permit { taken, budget: self })
+        let (wanted, most) = (bytes.saturating_add(OVERHEAD_BYTES), self.capacity());
+        let taken = self.acquire(u32::try_from(wanted.min(most)).ok()?).await?;
+        Some(Permit { taken, budget: self, is_all: wanted > most })
     }
 
     async fn wait_for(&self, bytes: usize, patience: Duration) -> Option<Permits> {
@@ -242,7 +245,7 @@ impl Permit {
     /// The same, for exactly so many bytes.
     pub(crate) fn split_off(&mut self, bytes: usize) -> Option<Self> {
         let taken = self.taken.split(bytes)?;
-        Some(Self { taken, budget: self.budget.clone() })
+        Some(Self { taken, budget: self.budget.clone(), is_all: false })
     }
 
     /// The same for what keeps them as they are.
@@ -250,11 +253,11 @@ impl Permit {
         self.taken.split(bytes).map(Paid)
     }
 
-    /// Makes it stand for `bytes` (and their overhead) if it does not; false when there is no room. Whoever has all bytes
-    /// there are has enough: what was written with more memory than there is now could not be read otherwise.
+    /// Makes it stand for `bytes` (and their overhead) if it does not; false when there is no room. All there is was enough
+    /// when it was taken: what was written with more memory than there is now could not be read otherwise.
     pub(crate) fn cover(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_add(OVERHEAD_BYTES).saturating_sub(self.bytes());
-        more == 0 || self.bytes() >= self.budget.capacity() || self.grow(more)
+        more == 0 || self.is_all || self.grow(more)
     }
 
     /// Gives back all but `bytes` (and their overhead).

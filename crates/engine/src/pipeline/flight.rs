@@ -240,17 +240,21 @@ mod tests {
         taken.fetched.iter().for_each(|piece| assert!(piece.finish(&crate::books::Fate::Delivered)));
     }
 
-    #[test]
-    fn an_entry_that_is_larger_than_all_there_is_needs_all_there_is() {
+    #[tokio::test]
+    async fn an_entry_that_is_larger_than_all_there_is_needs_all_there_is() {
         let account = account();
         let budget = Budget::new(50_000);
         let mut permit = budget.try_take(room_for(REQUEST)).unwrap();
         let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
         assert!(taken.fetched.is_empty() && taken.too_large.is_some());
-        drop(permit);
-        let mut permit = budget.try_take(budget.capacity() - crate::budget::OVERHEAD_BYTES).unwrap();
+        // However little more there is meanwhile.
+        budget.resize(permit.bytes());
         let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
-        assert_eq!((taken.fetched.len(), budget.used()), (1, budget.capacity()));
+        assert!(taken.fetched.is_empty() && taken.too_large.is_some());
+        drop(permit);
+        let mut permit = budget.clone().take_in_turn(ENTRY).await.unwrap();
+        let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
+        assert_eq!((taken.fetched.len(), permit.bytes()), (1, budget.capacity()));
         taken.fetched.iter().for_each(|piece| assert!(piece.finish(&crate::books::Fate::Delivered)));
     }
 }

@@ -25,6 +25,8 @@ pub(in crate::pipeline) struct ReadBack {
 
 struct Turn {
     bytes: usize,
+    /// So much there was when it was asked for: of less it would wait for ever.
+    all: usize,
     asked: Instant,
     permit: Pin<Box<dyn Future<Output = Option<Permit>> + Send>>,
 }
@@ -41,15 +43,13 @@ impl ReadBack {
 
     /// Room for so many bytes, or for as many as there ever are. `None` when there is none now.
     pub(super) fn take(&mut self, bytes: usize, now: Instant) -> Option<Permit> {
-        // All of a part is never taken: whoever has all there is need not pay for more.
-        if bytes.saturating_add(OVERHEAD_BYTES) < self.own.capacity() {
+        if bytes.saturating_add(OVERHEAD_BYTES) <= self.own.capacity() {
             return self.own.try_take(bytes);
         }
-        let most = self.oversized.capacity();
-        let bytes = bytes.min(most.saturating_sub(OVERHEAD_BYTES));
+        let all = self.oversized.capacity();
         let mut turn = match self.turn.take() {
-            Some(turn) if (bytes..=most).contains(&turn.bytes) => turn,
-            _ => Turn { bytes, asked: now, permit: Box::pin(self.oversized.clone().take_in_turn(bytes)) },
+            Some(turn) if turn.bytes >= bytes && turn.all <= all => turn,
+            _ => Turn { bytes, all, asked: now, permit: Box::pin(self.oversized.clone().take_in_turn(bytes)) },
         };
         turn.asked = now;
         // Whoever asks looks again soon.
