@@ -133,13 +133,13 @@ const ENRICHMENTS: Object = plain(&[&[
     Field::new(
         "extractPodLabels",
         List(&Type::Object(&POD_LABELS)),
-        "Labels of the pod that sent, which become `k8s.pod.label.<key>`.",
+        "Labels of the sending pod that become `k8s.pod.label.<key>`.",
     ),
     Field::new("cluster", Type::Object(&CLUSTER), ""),
 ]]);
 const POD_LABELS: Object = plain(&[&[
     Field::new("key", STRING, "One label by its key. Exactly one of this and `keyPrefix`."),
-    Field::new("keyPrefix", STRING, "All labels that start alike."),
+    Field::new("keyPrefix", STRING, "All labels whose keys start with this."),
 ]]);
 const CLUSTER: Object = plain(&[&[Field::new("name", STRING, "`k8s.cluster.name`.")
     .default("address of the API server, [in a cluster](enrichment.md#what-is-added)")]]);

@@ -32,7 +32,7 @@ pub(super) const ANNOTATIONS: Object = Object {
         Field::new(
             "weir.dev/istio-noise-filter",
             OneOf("state of the noise filter", &names(&NOISE_FILTER)),
-            "Whether what telemetry itself causes in a service mesh is [left out](#noise-of-a-service-mesh).",
+            "Whether telemetry about the traffic of telemetry is [left out](#noise-of-a-service-mesh).",
         )
         .default("`enabled`")
         .public(),
@@ -47,15 +47,15 @@ pub(super) const ANNOTATIONS: Object = Object {
         Field::new(
             "weir.dev/backlog-max-bytes",
             Text("[size](#sizes-and-durations), `1Mi` to `1Ei`"),
-            "Most payload bytes that may wait for this backend. What waits for several backends lies on the disk once and \
-             counts for each of them.",
+            "The most payload bytes that may wait for this backend. Data that waits for several backends is on disk once \
+             and counts for each of them.",
         )
         .default("`10Gi`")
         .public(),
         Field::new(
             "weir.dev/backlog-max-age",
             Text("[duration](#sizes-and-durations), `1s` to `3650d`"),
-            "What has waited longer is dropped and counted.",
+            "Data that has waited longer is dropped and counted.",
         )
         .default("`24h`")
         .public(),
@@ -113,28 +113,20 @@ const RULES: &[Field] = &[
 pub(super) const TRANSFORM: Object = Object {
     name: "[transform](#transform-and-filter)",
     fields: &[&[
-        Field::new(
-            "conditions",
-            List(&Text("OTTL condition")),
-            "For which items the statements run: one of them holds.",
-        )
-        .default("always"),
+        Field::new("conditions", List(&Text("OTTL condition")), "The statements run for an item if one of them holds.")
+            .default("always"),
         Field::new("statements", List(&Text("OTTL statement")), "Run in this order."),
     ]],
 };
 pub(super) const FILTER: Object = Object {
     name: "[filter](#transform-and-filter)",
-    fields: &[&[Field::new(
-        "conditions",
-        List(&Text("OTTL condition")),
-        "An item for which one of them holds is dropped.",
-    )]],
+    fields: &[&[Field::new("conditions", List(&Text("OTTL condition")), "An item is dropped if one of them holds.")]],
 };
 
 const OTLP_INPUT_FIELD: Field = Field::new(
     "otlp",
     Type::Object(&OTLP_INPUT),
-    "Which of the telemetry that clients push. A TracePipeline takes all of it, a LogPipeline can say it only with `output.otlp`.",
+    "Which of the telemetry that clients push is taken. A TracePipeline takes all of it. In a LogPipeline only with `output.otlp`.",
 )
 .default("everything");
 pub(super) const OTLP_INPUT: Object = Object {
