@@ -1,13 +1,23 @@
 //! The addresses of a name.
+//!
+//! The system looks names up, and what it does cannot be ended. So few names are looked up at once in the whole process,
+//! and each backend has at most one look-up: it waits for its place and goes on when nobody waits for it any longer, and
+//! who asks next gets what it found.
+
+#[cfg(test)]
+mod tests;
 
 use std::future::Future;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fmt, io};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// A name server that says nothing is waited for no longer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -15,9 +25,29 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Addresses that are remembered of a name.
 pub(super) const MOST_ADDRESSES: usize = 64;
 
-/// Looked up at once, in the whole process: the system keeps all addresses of a name until it is done, 800 KiB where there
-/// are thousands of them.
-static LOOK_UPS: Semaphore = Semaphore::const_new(32);
+/// A look-up that takes longer is a slow one.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// What was found is looked up again when it has waited this long for somebody to ask for it.
+const FRESH: Duration = Duration::from_secs(30);
+
+/// Look-ups of the whole process. The system keeps all addresses of a name until it is done, 800 KiB where there are
+/// thousands of them.
+static PLACES: Places = Places::new(32);
+
+/// Look-ups that there can be at once.
+#[derive(Debug)]
+struct Places {
+    all: Semaphore,
+    /// Of these, what names may take that were slow the last time.
+    slow: Semaphore,
+}
+
+impl Places {
+    const fn new(all: usize) -> Self {
+        Self { all: Semaphore::const_new(all), slow: Semaphore::const_new(all / 2) }
+    }
+}
 
 /// Addresses that are looked up.
 pub(super) type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
@@ -28,30 +58,64 @@ pub(super) trait Resolve: Send + Sync + fmt::Debug {
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
 }
 
-/// What the operating system knows.
+/// Asks for the addresses of a name and waits for the answer.
+type Ask = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
+
+/// What the operating system knows of one name.
 #[derive(Debug)]
 pub(super) struct System {
-    /// One at a time, until the system has answered: nobody can end that.
-    turn: Arc<Semaphore>,
+    ask: Ask,
+    places: &'static Places,
+    /// The look-up, if there is one. It ends with this, or when the system has answered.
+    look_up: Mutex<JoinSet<Found>>,
+    was_slow: Arc<AtomicBool>,
 }
+
+/// What a look-up found, and when.
+type Found = (io::Result<Vec<SocketAddr>>, Instant);
 
 impl System {
     pub(super) fn new() -> Self {
-        Self { turn: Arc::new(Semaphore::new(1)) }
+        let ask = |host: &str, port| Ok((host, port).to_socket_addrs()?.take(MOST_ADDRESSES).collect());
+        Self::with(ask, &PLACES)
+    }
+
+    fn with(ask: Ask, places: &'static Places) -> Self {
+        Self { ask, places, look_up: Mutex::default(), was_slow: Arc::default() }
+    }
+
+    /// Names that were slow leave half of the places to others.
+    fn begin(&self, host: String, port: u16) -> impl Future<Output = Found> + use<> {
+        let (ask, places, was_slow) = (self.ask, self.places, Arc::clone(&self.was_slow));
+        async move {
+            let slow = if was_slow.load(Ordering::Relaxed) { places.slow.acquire().await.ok() } else { None };
+            let place = places.all.acquire().await.ok();
+            let since = Instant::now();
+            let look_up = move || {
+                let _places = (slow, place);
+                ask(&host, port)
+            };
+            let found = tokio::task::spawn_blocking(look_up).await;
+            was_slow.store(since.elapsed() >= SLOW, Ordering::Relaxed);
+            (found.unwrap_or_else(|error| Err(error.into())), Instant::now())
+        }
     }
 }
 
 impl Resolve for System {
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
         Box::pin(async move {
-            let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(io::Error::other)?;
-            let one = LOOK_UPS.acquire().await.map_err(io::Error::other)?;
-            let host = host.to_owned();
-            let look_up = move || {
-                let _turns = (turn, one);
-                Ok((host.as_str(), port).to_socket_addrs()?.take(MOST_ADDRESSES).collect())
-            };
-            tokio::task::spawn_blocking(look_up).await?
+            let mut look_up = self.look_up.lock().await;
+            loop {
+                if look_up.is_empty() {
+                    look_up.spawn(self.begin(host.to_owned(), port));
+                }
+                match look_up.join_next().await {
+                    Some(Ok((found, at))) if at.elapsed() < FRESH => return found,
+                    Some(Err(error)) => return Err(error.into()),
+                    Some(Ok(_)) | None => {}
+                }
+            }
         })
     }
 }
