@@ -1,6 +1,6 @@
-//! The accounts of all pipelines that there are and, as long as the journal remembers them, that there were.
+//! The accounts of all pipelines that there are and, as long as the journal remembers them, of those that there were.
 //!
-//! A pipeline's account outlives it: when the pipeline comes back its backlog and its books are still there.
+//! An account outlives its pipeline: when the pipeline comes back, its backlog and its books are still there.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -36,8 +36,8 @@ impl Accounts {
         self.lock().push(account);
     }
 
-    /// Forgets those that have been without a pipeline since before `time` (of the process) and account for nothing any more;
-    /// where there are very many, those without a pipeline for the longest do not have to wait.
+    /// Forgets those that have been without a pipeline since before `time` (of the process) and account for nothing any
+    /// more; where there are very many, those without a pipeline for the longest do not have to wait.
     fn forget(&self, time: Option<Duration>) {
         let mut gone: Vec<_> = self.orphans().iter().filter_map(|account| account.orphaned_at()).collect();
         gone.sort_unstable();
@@ -128,8 +128,8 @@ mod tests {
 
     /// What is logged on this thread until the guards are dropped.
     ///
-    /// With one subscriber, tracing asks only that of the thread which comes to a place in the code first, and remembers that
-    /// nobody wants to know if this is the thread of another test. With two it asks all of them.
+    /// With one subscriber, tracing asks only that of the thread which comes to a place in the code first, and
+    /// remembers that nobody wants to know if this is the thread of another test. With two it asks all of them.
     fn captured() -> ((Dispatch, DefaultGuard), Arc<Mutex<Vec<u8>>>) {
         #[derive(Clone, Default)]
         struct Log(Arc<Mutex<Vec<u8>>>);

@@ -1,4 +1,4 @@
-//! How the backends stand, for the user to look at: the state of each, since when, and its own words, as JSON.
+//! How the backends stand, for the user to look at: the state of each, since when, and in which words, as JSON.
 
 use std::io::Write;
 

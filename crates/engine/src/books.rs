@@ -1,8 +1,8 @@
 //! Promise P4 (ENGINE-1): the books of one pipeline, exact at any moment.
 //!
 //! `accepted + recovered = delivered + filtered + dropped{reason} + rejected{code} + pending` holds after every entry,
-//! because each is made under one lock. Items whose client has not been answered yet are `waiting`: not accepted, not pending.
-//! The books know item counts only, never payloads.
+//! because each entry is made under one lock. Items whose client has not been answered yet are `waiting`: neither
+//! accepted nor pending. The books know counts of items only, never payloads.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

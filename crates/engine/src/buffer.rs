@@ -1,6 +1,7 @@
-//! A request while it belongs to nobody but who works on it. What enrichment adds to the first resource of a large one
-//! goes into room left in front of it, so that the rest stays where it is: copying it costs more than all else that
-//! enrichment does.
+//! The body of a request while nobody else shares it.
+//!
+//! A large request has room in front of it. What enrichment adds to the first resource goes there, so that the rest
+//! stays where it is: copying the rest would cost more than everything else that enrichment does.
 
 use std::ops::Deref;
 
@@ -55,8 +56,8 @@ impl Buffer {
         self.bytes.capacity() - self.bytes.len()
     }
 
-    /// Moves to a larger place, which the permit has paid for beside the one before: with so much room in front, and for so
-    /// many bytes.
+    /// Moves to a larger place, which the permit has paid for beside the one before: with so much room in front, and
+    /// for so many bytes.
     pub(crate) fn enlarge(&mut self, front: usize, room: usize) {
         let before = self.bytes.capacity();
         let mut bytes = Vec::with_capacity(front + room);
@@ -79,8 +80,8 @@ impl Buffer {
         Ok(Self::new(made, permit))
     }
 
-    /// Puts `front` in the place of the first `until` bytes; false, and nothing changed, when there is no room, or when so
-    /// much goes away that what is left of it would be kept for nothing.
+    /// Puts `front` in the place of the first `until` bytes; false, and nothing changed, when there is no room, or when
+    /// so much goes away that what is left of it would be kept for nothing.
     pub(crate) fn replace_front(&mut self, until: usize, front: &[u8]) -> bool {
         let (end, most) = (self.start + until, self.bytes.len() / 8);
         let start = end.checked_sub(front.len()).filter(|start| end <= self.bytes.len() && *start <= most);

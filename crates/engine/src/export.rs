@@ -1,6 +1,6 @@
-//! Sending batches to a backend over OTLP/gRPC or OTLP/HTTP and reading what it says.
+//! Sends batches to a backend over OTLP/gRPC or OTLP/HTTP, and reads what the backend says.
 //!
-//! An exporter turns bodies into one request and an answer into an [`Outcome`]; it keeps no data and decides no retry.
+//! An exporter turns bodies into one request, and an answer into an [`Outcome`]. It keeps no data and decides no retry.
 
 mod answer;
 mod answers;

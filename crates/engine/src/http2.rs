@@ -1,4 +1,5 @@
-//! What the other side of a connection over HTTP/2 says, as far as the library keeps it: nobody else tells what that is.
+//! Follows what the other side of an HTTP/2 connection sends, to know how much of it the library keeps: the library
+//! does not say.
 
 mod fields;
 mod frames;

@@ -1,8 +1,9 @@
 //! The inlet: the one way in, for every source of requests.
 //!
-//! Sockets (`receive`) are one kind of source. Another one runs in the same process: it reads files, scrapes targets or
-//! watches a cluster. Each reserves memory before it has any bytes, makes a [`Request`] of them, offers it and waits for
-//! the [`Verdict`]. So the promises that clients have are those of all sources. Where requests go is not known here.
+//! Sockets (`receive`) are one kind of source. Another kind runs in the same process: it reads files, scrapes targets
+//! or watches a cluster. Each source reserves memory before it has any bytes, makes a [`Request`] of them, offers it
+//! and waits for the [`Verdict`]. So the promises to clients are promises to all sources. The inlet does not know where
+//! requests go.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -45,7 +46,8 @@ pub enum InputKind {
 pub struct Origin {
     /// What pipelines choose by.
     pub input: InputKind,
-    /// The address that it was sent from. The pod that has it is added to resources which do not say where they are from.
+    /// The address that it was sent from. The pod that has it is added to resources which do not say where they are
+    /// from.
     pub peer: Option<IpAddr>,
 }
 
@@ -157,8 +159,8 @@ impl Inlet {
         self.intake.max_request_bytes()
     }
 
-    /// Memory for `bytes` of a request that is yet to be made. Waits a moment for room; `None` when there is none, or when
-    /// too many wait already. The source shall come back later, then, and hold on to nothing meanwhile.
+    /// Memory for `bytes` of a request that is yet to be made. Waits a moment for room; `None` when there is none, or
+    /// when too many wait already. The source shall come back later, then, and hold on to nothing meanwhile.
     pub async fn reserve(&self, bytes: usize) -> Option<Permit> {
         self.intake.budget().take(bytes, ADMIT_PATIENCE).await
     }
@@ -168,8 +170,8 @@ impl Inlet {
         self.intake.budget().try_take(bytes)
     }
 
-    /// Offers a request to every pipeline that takes it, and waits until its data is safe or refused. Whoever stops waiting
-    /// does not learn what becomes of it; it is kept all the same where that costs nothing.
+    /// Offers a request to every pipeline that takes it, and waits until its data is safe or refused. Whoever stops
+    /// waiting does not learn what becomes of it; it is kept all the same where that costs nothing.
     pub async fn offer(&self, request: Request) -> Verdict {
         let (bytes, most) = (request.body.len(), self.max_request_bytes());
         if request.items == 0 {

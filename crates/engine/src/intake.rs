@@ -1,6 +1,7 @@
-//! All pipelines, as requests see them: each request is fanned out to every pipeline of its signal that takes it. What
-//! then becomes of it, until its client is answered, is in `intake/receipt.rs`. Decoding and transports are not known
-//! here.
+//! All pipelines, as requests see them: each request is fanned out to every pipeline of its signal that takes it.
+//!
+//! What becomes of a request after that, until its client is answered, is in `intake/receipt.rs`. Decoding and
+//! transports are not known here.
 
 mod cuts;
 mod offer;
@@ -53,8 +54,8 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// What the pipeline keeps of a request for itself: transforms may double it, and what others remove or select is as
-    /// large at most.
+    /// What the pipeline keeps of a request for itself: transforms may double it, and what others remove or select is
+    /// as large at most.
     fn copies(&self) -> usize {
         match &self.rules {
             Some(rules) if !rules.transforms.is_empty() => 2,
@@ -215,8 +216,8 @@ impl Intake {
         self.routes().of(signal).any(|route| route.selection.takes_from(input))
     }
 
-    /// Offers a request to every pipeline of its signal that takes it, and waits for the verdict. Dropping the future (the client
-    /// went away) decides at once; it changes nothing about what is owed.
+    /// Offers a request to every pipeline of its signal that takes it, and waits for the verdict. Dropping the future
+    /// (the client went away) decides at once; it changes nothing about what is owed.
     pub(crate) async fn accept(&self, request: Request) -> Verdict {
         let heavy = self.is_heavy(&request);
         let Some(turn) = self.turns.wait(heavy, self.converts(request.signal)).await else {

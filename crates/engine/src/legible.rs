@@ -1,4 +1,4 @@
-//! Text of others - what a backend says, what a client's data holds - as it may stand in the log and on a page.
+//! Makes text of others fit for the log and for pages: what a backend says, what a client's data holds.
 
 /// The beginning of a text, in one line and without what a terminal obeys.
 pub(crate) fn line(text: &str, most_chars: usize) -> String {

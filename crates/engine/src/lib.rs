@@ -1,5 +1,5 @@
-//! The engine: receives telemetry, delivers it, and accounts for every item in between. Telemetry comes from clients, over
-//! sockets, or from sources in the same process (`inlet`).
+//! The engine: receives telemetry, delivers it, and accounts for every item in between. Telemetry comes from clients,
+//! over sockets, or from sources in the same process (`inlet`).
 //!
 //! It runs a [`Plan`]; it must not know Kubernetes, custom resources, configuration files or the command line. The disk
 //! it sees only through the journal.
@@ -8,10 +8,10 @@
 //! - **ENGINE-1** each accepted item ends in exactly one of delivered, filtered, dropped(reason), rejected(code), all
 //!   counted in the books of its pipeline (`books`, `obligation`).
 //! - **ENGINE-2** every queue is bounded in bytes: what is queued carries its permit of the memory budget (`budget`).
-//! - **ENGINE-3** no task without an owner: the engine awaits or aborts everything it started; only what waits to make a
-//!   budget smaller ends by itself.
-//! - **ENGINE-4** a client is answered OK only when every pipeline has delivered its data or has it in the journal
-//!   (`intake`, `store`); without a journal, or holds it in memory.
+//! - **ENGINE-3** no task without an owner: the engine awaits or aborts everything it started. The one exception is the
+//!   task that waits to make a budget smaller; it ends by itself.
+//! - **ENGINE-4** a client is answered OK only when every pipeline has delivered its data or has it in the journal, or,
+//!   without a journal, holds it in memory (`intake`, `store`).
 
 #![forbid(unsafe_code)]
 
@@ -273,8 +273,8 @@ impl Engine {
         self.endpoints = desks.map(|(desk, socket)| tokio::spawn(desk.serve(socket.listener))).collect();
     }
 
-    /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up of one of them is logged, and
-    /// concerns no other.
+    /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up of one of them is logged,
+    /// and concerns no other.
     ///
     /// # Errors
     /// When there is not enough memory for all of them; then nothing has changed.
@@ -334,8 +334,9 @@ impl Engine {
         self.intake.books()
     }
 
-    /// Resolves when a pipeline's task or the journal's writer has ended although nobody asked it to: a bug. Requests are
-    /// refused then, because their data cannot be kept; the process should shut down, so that it can be started anew.
+    /// Resolves when a pipeline's task or the journal's writer has ended although nobody asked it to: a bug. Requests
+    /// are refused then, because their data cannot be kept; the process should shut down, so that it can be started
+    /// anew.
     pub async fn failed(&mut self) {
         let writer = async {
             match &mut self.writer {
@@ -350,8 +351,8 @@ impl Engine {
     }
 
     /// Stops accepting, delivers what is here within the drain timeout or leaves it in the journal, answers what it can
-    /// neither deliver nor keep as refused, and returns the final books. As soon as `hurry` resolves it ends where it is,
-    /// and what was acknowledged from memory is given up.
+    /// neither deliver nor keep as refused, and returns the final books. As soon as `hurry` resolves it ends where it
+    /// is, and what was acknowledged from memory is given up.
     pub async fn shutdown(mut self, hurry: impl Future<Output = ()>) -> Stopped {
         let deadline = Instant::now() + self.pipelines.settings.drain_timeout;
         self.intake.drain(deadline);

@@ -1,8 +1,8 @@
 //! What the log says of losses: items of one pipeline that were given up, or that its backend refused for good.
 //!
-//! The first loss of a kind is said at once. What follows is summed up and said at the end of each interval, when the
-//! pipeline leaves, and at the end of the process: the lines of a kind add up to what the books have. Every loss passes
-//! through here on its way from the books.
+//! The first loss of a kind is logged at once. Later ones are summed up and logged at the end of each interval, when
+//! the pipeline leaves, and at the end of the process. So the lines of a kind add up to what the books have. Every loss
+//! passes through here on its way from the books.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
-//! What Weir tells Prometheus: the `otelcol_*` names that dashboards and alerts of the field read, and `weir_*` for
-//! what these lack.
+//! What Weir tells Prometheus: the `otelcol_*` names that dashboards and alerts of the field read, and `weir_*` names
+//! for everything else.
 //!
-//! Every metric is an entry of one of the tables: name, type, labels, help, and what reads its samples from a snapshot.
-//! A scrape is the tables from top to bottom; a metric without samples is left out. docs/metrics.md has the same metrics,
-//! which a test compares with a scrape.
+//! Every metric is an entry of one of the tables: name, type, labels, help, and how to read its samples from a
+//! snapshot. A scrape is the tables from top to bottom. A metric without samples is left out. docs/metrics.md has the
+//! same metrics; a test compares it with a scrape.
 
 mod journal;
 mod pipelines;

@@ -1,8 +1,8 @@
-//! One pipeline: the handle that requests are offered to, and the task group that delivers for it.
+//! One pipeline: the handle that requests are offered to, and the group of tasks that delivers for it.
 //!
-//! Each pipeline has its own queue, share of memory, send slots and backend connection; pipelines have nothing in
-//! common but the bytes of a request and the budget that pays for them (promise P2). What the bytes mean is known only
-//! to `weir-otlp`, how they travel only to `export`.
+//! Each pipeline has its own queue, share of memory, send slots and backend connection. Pipelines have nothing in
+//! common but the bytes of a request and the budget that pays for them (promise P2). Only `weir-otlp` knows what the
+//! bytes mean, and only `export` knows how they travel.
 
 mod concurrency;
 mod delivery;
@@ -46,8 +46,8 @@ pub(crate) struct Limits {
     pub(crate) in_flight_bytes: usize,
     /// What may be read back from the journal at once, on its way to the backend.
     pub(crate) read_back_bytes: usize,
-    /// With a journal: pieces on the wire and waiting for their next attempt, beyond which nothing is sent for the first
-    /// time.
+    /// With a journal: pieces on the wire and waiting for their next attempt, beyond which nothing is sent for the
+    /// first time.
     pub(crate) pieces: usize,
     /// Without a journal: what may be taken of the memory for pieces that are taken apart, beside their bytes.
     pub(crate) halves: usize,

@@ -1,11 +1,11 @@
 //! All pipelines of a running engine, and how a plan changes them.
 //!
-//! Only what differs is touched. A pipeline whose output changed goes on with another backend, one with other limits or
-//! rules with these; what is in flight, queued or in the journal stays where it is. One that is gone delivers what it
-//! can; the rest waits in the journal in case it comes back.
+//! Only what differs is touched. A pipeline whose output changed goes on with the new backend, one whose limits or
+//! rules changed with the new ones; what is in flight, queued or in the journal stays where it is. A pipeline that is
+//! gone delivers what it can; the rest waits in the journal in case the pipeline comes back.
 //!
-//! What cannot be set up concerns nobody else. A pipeline keeps the backend or the rules that it has; one that has no
-//! backend yet takes data, which waits until there is one; one that has no rules yet takes nothing.
+//! What cannot be set up concerns its own pipeline only. The pipeline keeps the backend or the rules that it has.
+//! Without any backend yet, it takes data, which waits until there is one; without any rules yet, it takes nothing.
 
 mod remembered;
 

@@ -1,4 +1,4 @@
-//! What goes on for long is logged now and then; the metrics count each time.
+//! Logs what goes on for long only now and then; the metrics count each time.
 
 use std::time::Duration;
 

@@ -1,27 +1,31 @@
 //! The whole engine without sockets, threads or real time: journal, pipelines, scripted backends, clients, restarts and
 //! disk faults under one seed.
 //!
-//! Each run draws a world from its seed: with a disk or without, how many pipelines, which of them have rules, what their
-//! backends do and for how long, what the disk refuses and how long it takes, or hangs, also while it is read, when a
-//! pipeline is taken away and returns, when it gets another backend or less memory, when the process is killed, loses
-//! power or is told to end. Some spans are marked: every backend refuses requests with them, or takes these without
-//! them.
+//! Each run draws a world from its seed: with a disk or without, how many pipelines, which of them have rules, and what
+//! their backends do and for how long. The seed also decides
+//!
+//! - what the disk refuses, how long it takes, and when it hangs, also while it is read;
+//! - when a pipeline is taken away and returns, or gets another backend or less memory;
+//! - when the process is killed, loses power or is told to end.
+//!
+//! Some spans are marked: every backend refuses requests with them, or takes these without them.
 //!
 //! At the end everything is well again and the run waits, for an hour at most: first until backends have all that they
-//! take, then, once they refuse only what is bad, until nothing is pending. Each item that a client was told OK for must
-//! have arrived at each backend, but for those that are bad, that rules remove, or that were lost as they may be: given up
-//! for a reason that the limits of the pipeline allow, killed with the process where there is no disk, or gone with the
-//! power as `fsync` allows.
+//! take, then, once they refuse only what is bad, until nothing is pending. Each item that a client was told OK for
+//! must have arrived at each backend. Exceptions are items that are bad, items that rules remove, and items that were
+//! lost as they may be: given up for a reason that the limits of the pipeline allow, killed with the process where
+//! there is no disk, or gone with the power as `fsync` allows.
 //!
-//! That is looked at by id whenever a process has ended. What is nowhere then, neither at its backend nor on the disk, are
-//! no more items than this process gave up, and none that were on the disk right before the end: a sync that was left out
-//! is found however much was given up. Where nothing may go with the power, a loss of it is also imagined now and then.
+//! This is checked by id whenever a process has ended. Items that are then nowhere, neither at their backend nor on the
+//! disk, are no more than this process gave up, and none of them was on the disk right before the end: a sync that was
+//! left out is found however much was given up. Where nothing may go with the power, a loss of it is also imagined now
+//! and then.
 //!
-//! Of each process the books balance, and have at least what was acknowledged. Backends got at least what the books call
-//! delivered, and what was rejected is bad.
+//! The books of each process balance, and have at least what was acknowledged. Backends got at least what the books
+//! call delivered, and what was rejected is bad.
 //!
 //! The seeds are always the same, so that a change is what makes the test fail. `WEIR_SIMULATION_SEED=n` begins with
-//! another one, `WEIR_SIMULATION_RUNS=n` runs that many: new worlds are explored by whoever changes something here.
+//! another one, `WEIR_SIMULATION_RUNS=n` runs that many: whoever changes something here explores new worlds.
 
 mod backend;
 mod clients;

@@ -1,4 +1,4 @@
-//! Streams that change what is read and nothing of what is written.
+//! Streams that change what is read and pass on what is written.
 
 /// Writes of such a stream go on as they are to the one in its field `inner`.
 macro_rules! writes_go_on {

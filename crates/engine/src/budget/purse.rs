@@ -1,4 +1,5 @@
-//! What one request draws from a budget for work on it: whether what it lacks may come, or can never be there.
+//! The memory that one request draws from a budget for work on it. A purse knows whether missing memory may still come,
+//! or can never be there.
 
 use bytes::Bytes;
 use weir_otlp::Part;

@@ -1,4 +1,4 @@
-//! What is compressed for backends, into memory that was paid for.
+//! Compresses request bodies for backends, into memory that was paid for before.
 
 use std::io::{self, Write};
 
@@ -20,16 +20,16 @@ const ZSTD_LEVEL: i32 = 1;
 /// A raw block of snappy consists of blocks of this length, of which none looks back into another.
 pub(super) const SNAPPY_BLOCK: usize = 64 * 1024;
 
-/// Most memory that a compressed body takes while it is made: no compressor makes it longer by an eighth, and gzip needs it
-/// in one piece first.
+/// Most memory that a compressed body takes while it is made: no compressor makes it longer by an eighth, and gzip
+/// needs it in one piece first.
 pub(crate) fn most_deflated(compression: Compression, chunks: &[Bytes]) -> usize {
     let bytes: usize = chunks.iter().map(Bytes::len).sum();
     let joined = if compression == Compression::Gzip && chunks.len() > 1 { bytes } else { 0 };
     bytes.saturating_add(bytes / 8 + 4096).saturating_add(joined)
 }
 
-/// What a compressor has for itself while it works on so many bytes: libdeflate 198 KiB at level 1 (653 KiB from level 2
-/// on); the largest is zstd's.
+/// What a compressor has for itself while it works on so many bytes: libdeflate 198 KiB at level 1 (653 KiB from level
+/// 2 on); the largest is zstd's.
 pub(crate) fn encoder_bytes(compression: Compression, bytes: usize) -> usize {
     match compression {
         Compression::None => 0,

@@ -1,6 +1,6 @@
-//! What clients and backends send compressed.
+//! Decompresses what clients and backends send.
 //!
-//! Inflating draws every byte from the memory budget before it is written, and stops at a size and at a ratio: a
+//! Every byte is drawn from the memory budget before it is written, and decompression stops at a size and at a ratio: a
 //! compressed bomb is refused, not expanded.
 
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! What a compressor writes, in pieces of memory that was paid for before.
+//! The output of a compressor, in pieces of memory that were paid for before.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! zstd: what the frames of a body say of themselves, so that it is inflated at once into room that was paid for.
+//! zstd: reads from the heads of frames how large a body can become, and inflates it in one step into room that was
+//! paid for.
 
 use std::io;
 

@@ -1,8 +1,8 @@
-//! A backend's answer: read as far as an OTLP answer goes, and no further. Of its header fields only those stay that say
-//! something. A token server's is read the same way.
+//! Reads a backend's answer as far as an OTLP answer goes, and no further. Only the header fields that mean something
+//! here are kept. Answers of token servers are read the same way.
 //!
-//! Only an answer that can be one of OTLP says that data was taken. A page of a login, of a captive portal or of a proxy
-//! is none, whatever its status.
+//! Only an answer that can be one of OTLP says that data was taken. The page of a login, of a captive portal or of a
+//! proxy is no such answer, whatever its status.
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};

@@ -1,11 +1,12 @@
 //! Answers of backends, on their way to the HTTP/2 library.
 //!
-//! The library takes all heads that are there, of answers and of those before answers (1xx), and a byte of one may stand for
-//! a field that takes a hundred times as much. So after some heads the requests have their turn, which keep little of them.
+//! The library takes in all heads that have arrived, those of answers and those before answers (1xx). One byte of a
+//! head may stand for a field that takes a hundred times as much memory. So after some heads the tasks of the requests
+//! have their turn; they keep little of them.
 //!
-//! The library remembers fields for the answers that come, which is 4 KiB; but of a field that says where a request is sent
-//! to it keeps the whole buffer in which the answer came. No answer has such fields: a connection that has many of them
-//! remembered ends.
+//! The library remembers fields for the answers to come, up to 4 KiB. But of a field that only requests have, because
+//! it says where they go, the library keeps the whole buffer in which the answer came. No answer has such fields, so a
+//! connection ends when many of them are remembered.
 
 use std::io;
 use std::pin::Pin;
@@ -19,7 +20,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 use crate::http2::{Fields, Frames, Piece};
 use crate::writes::writes_go_on;
 
-/// A few may be none: what begins with a colon counts as one, as the name of the status does, if it is written in letters.
+/// A few may be none: what begins with a colon counts as one, as the name of the status does, if it is written in
+/// letters.
 const MOST_TARGETS: usize = 4;
 
 /// Heads that are taken before requests have their turn.

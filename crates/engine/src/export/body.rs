@@ -1,4 +1,4 @@
-//! Request bodies made of shared bytes: what was received is what is sent, without a copy in between.
+//! Request bodies made of shared bytes: what was received is sent, without a copy in between.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

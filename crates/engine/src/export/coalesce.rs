@@ -1,11 +1,11 @@
 //! Fewer, larger writes to a backend's socket.
 //!
 //! HTTP/2 libraries write each 16 KiB frame by itself, and each write walks the kernel's whole network stack. This
-//! wrapper collects what is written within one turn of the connection's task and hands it over at once; the copy costs
-//! a fraction of what it saves (`docs/decisions/005-coalesced-writes.md`). It knows nothing of HTTP or TLS.
+//! wrapper collects what is written within one turn of the connection's task, and writes it at once. The copy costs a
+//! fraction of what it saves (`docs/decisions/005-coalesced-writes.md`). The wrapper knows nothing of HTTP or TLS.
 //!
-//! The libraries keep what a backend says until the tasks of its requests take it, and a few bytes may stand for many that
-//! are kept. So these get their turn after each read.
+//! The libraries keep what a backend says until the tasks of its requests take it, and a few bytes may stand for many
+//! that are kept. So these tasks get their turn after each read.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -1,8 +1,8 @@
-//! The connections to one backend: how many there are, which of them a request takes, and when they are made anew.
+//! The connections to one backend: how many there are, which of them a request takes, and when they are replaced.
 //!
 //! There is a *lane* for each address of the backend's name; over HTTP/2 a lane is one connection. After some minutes
-//! the name is looked up again and all lanes are replaced, so that a backend that grew or moved is found. Requests that
-//! are under way keep the lane they have until they are answered.
+//! the name is looked up again and all lanes are replaced, so that a backend that grew or moved is found. A request
+//! that is under way keeps its lane until it is answered.
 
 #[cfg(test)]
 mod tests;
@@ -38,8 +38,8 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 /// The same for all answers of a connection. Nobody pays for them until they are read, which is soon.
 const CONNECTION_WINDOW: u32 = 64 * 1024;
 
-/// Header fields of an answer, as HTTP/2 counts them: 32 bytes for each beside its text. The request of a longer head is
-/// given up, and tried again.
+/// Header fields of an answer, as HTTP/2 counts them: 32 bytes for each beside its text. The request of a longer head
+/// is given up, and tried again.
 const MOST_HEAD_BYTES: u32 = 8 * 1024;
 
 type HttpClient = Client<Connector, Chunks>;

@@ -1,7 +1,7 @@
-//! Making a connection: to one of the addresses of a name, directly or through a proxy, with or without TLS.
+//! Makes a connection to one of the addresses of a name, directly or through a proxy, with or without TLS.
 //!
-//! An address that does not answer soon is overtaken by the next one and comes last from then on. How many connections
-//! there are, and when addresses are looked up anew, is decided elsewhere.
+//! An address that does not answer soon is overtaken by the next one, and comes last from then on. How many connections
+//! there are, and when addresses are looked up again, is decided elsewhere.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -156,8 +156,8 @@ pub(super) struct Connector {
     pub(super) addresses: Arc<Addresses>,
     /// Which of the preferred addresses.
     pub(super) first: usize,
-    /// For each connection that is being made. The client goes on with those that nobody waits for any more, so that there
-    /// could be as many as requests came meanwhile.
+    /// For each connection that is being made. The client goes on with those that nobody waits for any more, so that
+    /// there could be as many as requests came meanwhile.
     pub(super) turns: Arc<Semaphore>,
 }
 

@@ -1,7 +1,7 @@
 //! Bearer tokens of one backend: fetched when there is none, kept while they are valid, replaced before they expire.
 //!
-//! A token server that is ill must not stop a pipeline that has a token: until that expires, requests go on with it and
-//! wait for nothing. How a token is asked for is not known here.
+//! A sick token server must not stop a pipeline that has a token: until the token expires, requests use it and wait for
+//! nothing. How to ask for a token is not known here.
 
 mod server;
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! What compressed heads leave in the table of an HTTP/2 connection (RFC 7541).
 //!
-//! The library copies what goes into that table, but not what a request is sent to: of `:path`, `:authority` and `:scheme`
-//! it keeps the whole buffer in which the head came, or in which it decoded the text. A hundred small ones, each in a large
-//! buffer, would keep megabytes. So this follows the fields and adds up what those heads keep; it decodes none.
+//! The library copies most fields into that table. But of `:path`, `:authority` and `:scheme`, which say where a
+//! request goes, it keeps the whole buffer in which the head came, or in which it decoded the text. A hundred small
+//! fields, each in a large buffer, would keep megabytes. So this module follows the fields and adds up what they keep.
+//! It decodes none.
 
 use std::collections::VecDeque;
 

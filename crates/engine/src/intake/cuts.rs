@@ -1,4 +1,4 @@
-//! Requests larger than some backend takes, in pieces; what several pipelines have in common is cut once.
+//! Cuts requests that are larger than some backend takes. Bytes that several pipelines share are cut once.
 
 use std::sync::Arc;
 
@@ -60,8 +60,8 @@ impl<'a> Cuts<'a> {
         Ok(pieces)
     }
 
-    /// Of what was made for one pipeline alone. Once it is cut it is of no use: many pipelines together would keep more of
-    /// that than there is memory.
+    /// Of what was made for one pipeline alone. Once it is cut it is of no use: many pipelines together would keep more
+    /// of that than there is memory.
     fn own_pieces(&mut self, body: Bytes, items: u64) -> Result<Vec<(Bytes, u64)>, Unprepared> {
         if body.len() <= self.limit {
             self.purse = self.purse.holding(body.len() + OVERHEAD_BYTES);
@@ -72,8 +72,8 @@ impl<'a> Cuts<'a> {
         Ok(pieces)
     }
 
-    /// Cuts a request, each piece paid for before it is made, but for those that `remain` where they are; and what they cost.
-    /// Without room for one of them it is found out whether there would ever be enough for all.
+    /// Cuts a request, each piece paid for before it is made, but for those that `remain` where they are; and what they
+    /// cost. Without room for one of them it is found out whether there would ever be enough for all.
     fn cut(
         &self,
         body: &Bytes,

@@ -1,5 +1,5 @@
-//! From a request as it arrived to what each pipeline gets of it: enrichment once for all, then per pipeline selection
-//! and rules. Everything that is made on the way is paid for from the budget.
+//! From a request as it arrived to what each pipeline gets of it: enrichment once for all, then selection and rules for
+//! each pipeline. Everything that is made on the way is paid for from the budget.
 
 use bytes::Bytes;
 use weir_enrich::{Arrival, Enricher, Noise};

@@ -1,5 +1,5 @@
-//! Who may work on a request now, and who waits: what takes long is done by few at a time, and keeps no worker from serving
-//! others. Whoever waits holds what the request has paid for.
+//! Who may work on a request now, and who waits. Work that takes long is done on few requests at a time, and keeps no
+//! worker from serving others. A request that waits keeps the memory that it has paid for.
 
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -13,8 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The turns of all requests.
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// Work on heavy requests: one for each core, as more of them at once get nothing done sooner, and each thread has some
-    /// memory of its own.
+    /// Work on heavy requests: one for each core, as more of them at once get nothing done sooner, and each thread has
+    /// some memory of its own.
     heavy: Semaphore,
     /// Who converts to delta.
     conversions: RwLock<()>,
@@ -39,9 +39,9 @@ impl Turns {
         Self { heavy: Semaphore::new(cores), conversions: RwLock::default() }
     }
 
-    /// Waits for the turn of a request, in their order; `None` when it does not come in time. Conversion to delta has one
-    /// request at a time at a pipeline's series: whoever would wait long for that waits here. Of heavy ones there is but one
-    /// then, which needs no turn beside that: those who convert wait for nobody else.
+    /// Waits for the turn of a request, in their order; `None` when it does not come in time. Conversion to delta has
+    /// one request at a time at a pipeline's series: whoever would wait long for that waits here. Of heavy ones there
+    /// is but one then, which needs no turn beside that: those who convert wait for nobody else.
     pub(super) async fn wait(&self, heavy: bool, converts: bool) -> Option<Turn<'_>> {
         match (heavy, converts) {
             (false, false) => Some(Turn::Light),

@@ -1,4 +1,4 @@
-//! What there is to know of the journal: each pipeline's backlog in it, then its own figures.
+//! Metrics of the journal: each pipeline's backlog in it, then its own figures.
 
 use super::Kind::{Counter, Gauge, Histogram};
 use super::{Metric, PIPELINE, Samples, Value, of, one};

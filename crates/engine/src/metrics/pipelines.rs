@@ -1,4 +1,4 @@
-//! What pipelines do: as the field's dashboards know exporters, and in the words of this program.
+//! What pipelines do: as the field's dashboards know exporters, and in Weir's own words.
 
 use std::collections::BTreeMap;
 

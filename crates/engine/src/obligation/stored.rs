@@ -1,8 +1,8 @@
 //! A debt whose bytes are in the journal: the entry, and which part of it.
 //!
-//! A backend that takes only smaller requests, or refuses some items for good, makes it necessary to send an entry in
-//! parts. The entry on disk stays whole: a part is remembered by the way of halvings that leads to it, and made again
-//! from the entry's bytes each time it is sent.
+//! An entry has to be sent in parts when a backend takes only smaller requests, or refuses some items for good. The
+//! entry on disk stays whole. A part is remembered as the halvings that lead to it, and is made again from the entry's
+//! bytes each time it is sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -92,8 +92,8 @@ impl Stored {
         [false, true].map(|second| Self { lease: Arc::clone(&self.lease), part: self.part.half(second) })
     }
 
-    /// This part, of so many items, is finished; with the last one the entry is. False when it had been given up before,
-    /// and is in the books.
+    /// This part, of so many items, is finished; with the last one the entry is. False when it had been given up
+    /// before, and is in the books.
     pub(super) fn finished(&self, account: &Account, items: u64) -> bool {
         let Some(queue) = &account.queue else { return true };
         let entry = &self.lease.entry;
@@ -122,8 +122,8 @@ impl Stored {
         }
     }
 
-    /// Nobody works on this any more, and it is not finished: a pipeline that left, a task that panicked, or the end of the
-    /// process.
+    /// Nobody works on this any more, and it is not finished: a pipeline that left, a task that panicked, or the end of
+    /// the process.
     pub(super) fn forgotten(&self, account: &Account, items: u64, bytes: usize) {
         if self.is_whole() {
             account.release(&self.lease.entry);

@@ -1,20 +1,22 @@
-//! How many requests may be under way to one backend: found out by watching it, because nobody knows it beforehand.
+//! How many requests may be under way to one backend. Nobody knows this beforehand, so it is found out by watching the
+//! backend.
 //!
-//! Pure arithmetic over answers and times that it is handed. It owns no request, and knows neither retries nor batches.
+//! This is pure arithmetic over answers and times that it is handed. It owns no request, and knows neither retries nor
+//! batches.
 //!
 //! - **Windows.** Answers are judged in windows of about `limit` answers, about one round trip. Only requests that were
-//!   sent after the limit was last changed count, so that a window speaks of one limit.
+//!   sent after the last change of the limit count, so that a window is about one limit.
 //! - **Calm.** A window is not compared with a fixed number but with what this backend shows when it is calm: the share
 //!   of requests that it takes, and its latency for requests of similar size. To know that, one window in
 //!   [`LOOK_EVERY`] is tried at a quarter of the limit: a look at the backend without much load.
-//! - **Growth.** With each calm window that used the limit it doubles until the first congestion ("slow start"), and
-//!   grows by one from then on.
-//! - **Congestion** is a window in which clearly fewer requests were taken, or clearly later. The limit falls by three
-//!   tenths, and that is an experiment: if load is the cause, then a request costs the less the fewer are under way. If
-//!   after three such cuts it does not, load is not the cause. Then what the backend shows is its calm, and the limit
-//!   returns to where it was. This keeps a backend that fails seven of ten requests, however few there are, from being
+//! - **Growth.** With each calm window that used the limit, the limit doubles until the first congestion ("slow
+//!   start"), and grows by one from then on.
+//! - **Congestion** is a window in which the backend took clearly fewer requests, or took them clearly later. The limit
+//!   falls by three tenths, and that is an experiment: if load is the cause, fewer requests at a time make each of them
+//!   cheaper. If three such cuts do not, load is not the cause. Then what the backend shows is its calm, and the limit
+//!   returns to where it was. Without this, a backend that fails seven of ten requests, however few there are, would be
 //!   offered one at a time, which would help nobody.
-//! - **Silence.** A backend that takes nothing, for longer than chance explains, or that cannot be reached starts again
+//! - **Silence.** A backend that takes nothing for longer than chance explains, or that cannot be reached, starts again
 //!   from one request.
 
 mod calm;

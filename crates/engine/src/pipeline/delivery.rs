@@ -1,8 +1,8 @@
 //! The task that owns a pipeline's data: takes obligations in, sends batches, parks what must be tried again.
 //!
 //! One task, one owner: queue, parked batches and flights are plain fields. Sending runs in tasks of its own
-//! (`flight.rs`), so a slow answer occupies a slot and nothing else. What follows from an answer is in
-//! `delivery/landing.rs`, and from a refusal in `delivery/refusal.rs`.
+//! (`flight.rs`), so a slow answer occupies a slot and nothing else. `delivery/landing.rs` says what follows from an
+//! answer, `delivery/refusal.rs` what follows from a refusal.
 
 mod landing;
 mod put_off;
@@ -57,7 +57,8 @@ const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// How long a batch that finds no room to be read back keeps the rest of the backlog from taking it.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// What is waited for without being told of it is looked at this often: room to read a batch back, and the end of a drain.
+/// What is waited for without being told of it is looked at this often: room to read a batch back, and the end of a
+/// drain.
 const ROOM_CHECK: Duration = Duration::from_millis(20);
 
 /// What delivery is made of.
@@ -178,8 +179,8 @@ impl Delivery {
         &self.parts.crew.account
     }
 
-    /// Runs until told to drain and either nothing is left or the deadline has passed. What is here at its end, whatever
-    /// ends it, is given up.
+    /// Runs until told to drain and either nothing is left or the deadline has passed. What is here at its end,
+    /// whatever ends it, is given up.
     pub(super) async fn run(mut self) {
         let account = Arc::clone(self.account());
         self.take_over();
@@ -308,8 +309,8 @@ impl Delivery {
             && self.pace.allows(self.flying, self.concurrency.limit(), now)
     }
 
-    /// What was tried before comes first, within the retry budget. A backend that takes nothing is asked with that and with
-    /// new data by turns: it may be the data that it does not want.
+    /// What was tried before comes first, within the retry budget. A backend that takes nothing is asked with that and
+    /// with new data by turns: it may be the data that it does not want.
     fn next_departure(&mut self, now: Instant) -> Option<Departure> {
         let parked_first = !self.pace.is_probing() || self.probe_parked_next;
         self.probe_parked_next = !parked_first;
@@ -320,8 +321,8 @@ impl Delivery {
         if fresh.is_some() || parked_first { fresh } else { self.next_retry(now) }
     }
 
-    /// Live data, whose clients wait, and the backlog take turns: data stays fresh, and the backlog shrinks however much
-    /// arrives.
+    /// Live data, whose clients wait, and the backlog take turns: data stays fresh, and the backlog shrinks however
+    /// much arrives.
     fn next_fresh(&mut self, now: Instant) -> Option<Departure> {
         let live = self.queue_leaves_at().is_some_and(|at| at <= now);
         if (self.backlog_next || !live)
@@ -502,8 +503,8 @@ impl Delivery {
         }
     }
 
-    /// Drops the oldest held data to make room for `bytes` that came: until the share is within its limit or, if that is
-    /// lower than it was, as much as came. While memory is short, that is not enough.
+    /// Drops the oldest held data to make room for `bytes` that came: until the share is within its limit or, if that
+    /// is lower than it was, as much as came. While memory is short, that is not enough.
     fn evict(&mut self, bytes: usize) {
         let fate = Fate::Dropped(DropReason::MemoryFull);
         let share = &self.parts.crew.account.share;
@@ -559,7 +560,8 @@ impl Delivery {
         self.queue.is_empty() && self.parked.is_empty() && self.flights.is_empty()
     }
 
-    /// What is still here is in the journal, or was acknowledged from memory (counted as dropped), or never acknowledged.
+    /// What is still here is in the journal, or was acknowledged from memory (counted as dropped), or never
+    /// acknowledged.
     fn give_up(&mut self) {
         self.sends.abort_all();
         let flights = std::mem::take(&mut self.flights).into_values().flat_map(|flight| flight.batch.pieces);

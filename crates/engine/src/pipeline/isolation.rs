@@ -1,11 +1,11 @@
-//! What to do with a batch that a backend refused: wait, take it apart to find the items that it means, or give it up.
+//! What to do with a batch that a backend refused: wait, take it apart to find the items at fault, or give it up.
 //!
-//! Pure planning: it owns no batch and splits none. One rule stands above all others: **nothing is given up unless the
-//! backend takes something else.** A tenant that does not exist, a header that is missing, a proxy that is being
-//! deployed refuse everything, in whatever words; then nothing is known about any item, and everything waits. A refusal
-//! of a batch is a *proof* that the batch is the cause if the backend took other data that left after the batch was
-//! refused before: what left earlier may have met a backend that was still well. While the backend refuses something
-//! against which there is no proof, it is in *doubt*.
+//! This is pure planning: it owns no batch and splits none. One rule stands above all others: **nothing is given up
+//! unless the backend takes something else.** A tenant that does not exist, a missing header, or a proxy that is being
+//! deployed makes a backend refuse everything, in whatever words. Then nothing is known about any item, and everything
+//! waits. A batch that is refused again is *proven* to be the cause if in between the backend took other data, and that
+//! data left after the earlier refusal: data that left before it may have met a backend that was still well. Such a
+//! second refusal is a *proof*. While the backend refuses something against which there is no proof, it is in *doubt*.
 //!
 //! Time is counted in requests: each that leaves has the next number.
 //!
@@ -18,8 +18,8 @@
 //! | unclear | many | many of its own in such words |
 //! | about access, or "try again" | many | never |
 //!
-//! A part of what was taken apart after many proofs is taken apart after [`CLEAR`]: that costs requests, no item, and frees
-//! its neighbours.
+//! When a batch was taken apart after many proofs, its parts are taken apart after [`CLEAR`] proofs. That costs
+//! requests but no item, and frees the neighbours of the item at fault.
 //!
 //! *Many* is so many that a backend that fails at random, as often as this one does, hardly ever gets there.
 

@@ -1,6 +1,6 @@
 //! When to send: natural batching, backoff, and probes of a backend that cannot be reached or takes nothing.
 //!
-//! Pure arithmetic over times it is handed; it owns no batch.
+//! This is pure arithmetic over times that it is handed; it owns no batch.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ const REACH_MAX: Duration = Duration::from_secs(5);
 /// A backend's wish beyond this is cut: a mistake on its side must not stop a pipeline for days.
 const HINT_MAX: Duration = Duration::from_secs(600);
 
-/// Failures in a row after which a backend counts as down. One that fails seven of ten requests by chance gets there once
-/// in five thousand answers, and then rests for half a second.
+/// Failures in a row after which a backend counts as down. One that fails seven of ten requests by chance gets there
+/// once in five thousand answers, and then rests for half a second.
 const DOWN_AFTER: u32 = 24;
 
 /// State of one backend's pacing.
@@ -154,7 +154,8 @@ impl Pace {
         delay.max(self.asked(hint.unwrap_or_default()))
     }
 
-    /// The same for a batch that is refused again and again while others are taken: nothing is to be expected of a hurry.
+    /// The same for a batch that is refused again and again while others are taken: nothing is to be expected of a
+    /// hurry.
     pub(super) fn suspect_delay(attempts: u32) -> Duration {
         backoff(f64::from(attempts))
     }
@@ -180,8 +181,8 @@ impl Pace {
     }
 }
 
-/// When data that began to wait at `oldest` may leave, with `bytes` waiting, where requests have at most `request_bytes`,
-/// and with `in_flight` of them under way.
+/// When data that began to wait at `oldest` may leave, with `bytes` waiting, where requests have at most
+/// `request_bytes`, and with `in_flight` of them under way.
 pub(super) fn leaves_at(oldest: Instant, bytes: usize, request_bytes: usize, in_flight: usize) -> Instant {
     if in_flight == 0 || bytes >= WORTHWHILE_BYTES.min(request_bytes) {
         return oldest;

@@ -1,5 +1,5 @@
-//! Batches that wait for their next attempt. A parked batch holds no worker, and no memory beyond its bytes; once it is
-//! in the journal not even those.
+//! Batches that wait for their next attempt. A parked batch holds no worker, and no memory beyond its bytes. Once it is
+//! in the journal, it does not even hold those.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -33,7 +33,8 @@ impl Batch {
         !self.pieces.is_empty()
     }
 
-    /// The request with it is over, and it has to be sent again. Only then: what was delivered is not free to be stored.
+    /// The request with it is over, and it has to be sent again. Only then: what was delivered is not free to be
+    /// stored.
     pub(super) fn came_back(&self) {
         self.pieces.iter().for_each(|piece| piece.came_back());
     }

@@ -1,16 +1,16 @@
-//! How many retries a backend is owed: a bound on what a struggling one sees beside new data.
+//! How many retries a backend is owed: a bound on what a struggling backend sees beside new data.
 //!
-//! A token bucket. Each first attempt puts [`RETRIES_PER_REQUEST`] tokens in, each request that the backend takes puts as
-//! many in, time puts [`FLOOR_PER_SECOND`] in, and a retry takes one out. So in the long run
+//! This is a token bucket. Each first attempt puts [`RETRIES_PER_REQUEST`] tokens in, each request that the backend
+//! takes puts as many in, time puts [`FLOOR_PER_SECOND`] in, and a retry takes one out. So in the long run
 //!
-//! > requests ≤ 5 × first attempts + 4 × requests taken + 2 per second,
+//! > requests ≤ 5 × first attempts + 4 × requests taken + 2 per second.
 //!
-//! that is, a backend that takes nothing sees at most five times the rate at which new data is offered to it, and one
+//! That is, a backend that takes nothing sees at most five times the rate at which new data is offered to it. A backend
 //! that takes at least every fourth retry is never held back by its budget: it can be slow, but it is not drowning, and
-//! how much it gets at once is the business of `concurrency`. Without the second source a backend that has returned would
-//! be paid its backlog at the rate of new data, or at two batches a second when there is none.
+//! `concurrency` decides how much it gets at once. Without the tokens for requests taken, a backend that has returned
+//! would be paid its backlog at the rate of new data, or at two batches a second when there is none.
 //!
-//! It knows neither batches nor delays: when a batch is due is the business of `pace`.
+//! It knows neither batches nor delays: `pace` decides when a batch is due.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! The last items that a backend refused for good, for somebody to look at.
 //!
-//! Bounded whatever backends and clients send: [`KEPT`] samples per pipeline, each with at most [`MAX_BODY_BYTES`] of
-//! the request, [`MAX_MESSAGE_BYTES`] of the backend's message and [`MAX_CODE_BYTES`] of its code; and all of them within
-//! the room that is set aside for the pipeline. Bodies are copies: a slice would keep alive the request that it was cut from.
+//! They are bounded, whatever backends and clients send: [`KEPT`] samples for each pipeline, each with at most
+//! [`MAX_BODY_BYTES`] of the request, [`MAX_MESSAGE_BYTES`] of the backend's message and [`MAX_CODE_BYTES`] of its
+//! code, and all of them within the room that is set aside for the pipeline. Bodies are copies: a slice would keep
+//! alive the request that it was cut from.
 //!
 //! Samples are for inspection only; what was refused is counted in the books.
 

@@ -1,7 +1,8 @@
 //! What is remembered of metric series from one process to the next.
 //!
-//! What an orderly stop wrote is true until the first request is converted. So it is deleted right before that, and not
-//! when it is read: a start that is given up leaves it for the next one, and no process uses what another one has used.
+//! What an orderly stop wrote is true until the first request is converted. So the file is deleted right before that,
+//! and not when it is read: a start that is given up leaves the file for the next one, and no process uses a file that
+//! another process has used.
 
 use std::io;
 use std::sync::{Arc, mpsc};

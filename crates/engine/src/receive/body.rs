@@ -1,4 +1,4 @@
-//! Reading request bodies: into buffers that are paid for as bytes arrive, and not forever.
+//! Reads request bodies within limits of time, into buffers that are paid for as bytes arrive.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! OTLP/gRPC: unary calls over HTTP/2, as far as one method for each signal needs it.
+//! OTLP/gRPC: unary calls over HTTP/2, as far as one method for each signal needs them.
 //!
-//! The message length is known from its five-byte prefix, so that a message that is too large is refused before any of it
-//! is buffered, and memory is taken as the message arrives; a gRPC library would buffer first.
+//! The length of a message is known from its five-byte prefix. So a message that is too large is refused before any of
+//! it is buffered, and memory is taken as the message arrives; a gRPC library would buffer first.
 
 use std::net::IpAddr;
 

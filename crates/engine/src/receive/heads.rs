@@ -1,11 +1,16 @@
 //! Heads of HTTP/2 requests, on their way to the library.
 //!
-//! A byte of a compressed head may stand for a field that takes a hundred times as much, and a part of a head is kept until
-//! the rest comes. None of that is seen by whoever takes requests. So this wrapper follows the frames that a client sends:
-//! after some heads the requests have their turn, and their answers are written, before more is read; and the room for a
-//! head that has begun is paid for until it ends, which must be soon: many of them would leave no room for anybody. What is
-//! not HTTP/2 passes through. What heads leave behind for the heads after them is paid for as long as it is there, but for
-//! what one small head leaves. So are trailers.
+//! One byte of a compressed head may stand for a field that takes a hundred times as much memory, and a part of a head
+//! is kept until the rest comes. Whoever takes requests sees none of that. So this wrapper follows the frames that a
+//! client sends:
+//!
+//! - After some heads the tasks of the requests have their turn, and their answers are written, before more is read.
+//! - The room for a head that has begun is paid for until the head ends. That must be soon, because many such heads
+//!   would leave no room for anybody.
+//! - What heads leave behind for later heads is paid for as long as it is there, except what one small head leaves. So
+//!   are trailers.
+//!
+//! What is not HTTP/2 passes through.
 
 mod costs;
 mod paid;
@@ -29,8 +34,8 @@ use crate::writes::writes_go_on;
 const BYTES_AT_ONCE: usize = 4 * 1024;
 /// A head counts as so many bytes at least: that makes sixteen of them.
 const HEAD_BYTES: usize = 256;
-/// A frame of a body that is smaller, and not its last, counts as so many: the library keeps 300 bytes for each frame that
-/// its request has not taken, and the room for as many as there ever were until the connection ends.
+/// A frame of a body that is smaller, and not its last, counts as so many: the library keeps 300 bytes for each frame
+/// that its request has not taken, and the room for as many as there ever were until the connection ends.
 const SMALL_DATA: usize = 1024;
 const SMALL_DATA_BYTES: usize = 128;
 
@@ -91,8 +96,8 @@ impl<T> Heads<T> {
         Arc::clone(&self.kept)
     }
 
-    /// Goes over what the client said, until there were enough heads; how far. The library has so much `room` for it. Fails
-    /// when there is no room for a head.
+    /// Goes over what the client said, until there were enough heads; how far. The library has so much `room` for it.
+    /// Fails when there is no room for a head.
     fn follow(&mut self, said: &[u8], room: usize) -> io::Result<usize> {
         self.buffer.note(room, self.frames.held());
         let mut bytes = said;

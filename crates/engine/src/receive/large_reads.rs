@@ -1,14 +1,15 @@
-//! Fewer, larger reads from a client's socket, and none from one who does not read.
+//! Fewer, larger reads from a client's socket, and none from a client that does not read.
 //!
-//! The HTTP/2 library reads in pieces of 8 KiB, two system calls for each frame. Once such a piece was full, this wrapper
-//! reads as much at once as a client may send in a row, and hands it out, until there is less to read again: small requests
-//! never pay for the large buffer. It is paid for until the next read; when there is no room, reads stay small. Between
-//! reads it holds no memory, so that an idle connection costs nothing (`docs/decisions/005-coalesced-writes.md`).
+//! The HTTP/2 library reads in pieces of 8 KiB, two system calls for each frame. Once a client has filled such a piece,
+//! this wrapper reads at once as much as a client may send in a row, and hands it out, until there is less to read
+//! again. Small requests never pay for the large buffer. The buffer is paid for until the next read; without room for
+//! it, reads stay small. Between reads it holds no memory, so that an idle connection costs nothing
+//! (`docs/decisions/005-coalesced-writes.md`).
 //!
-//! The library keeps what it has read until the tasks of its streams have taken it, which pay for it then. So these get
-//! their turn after each read that may not be the last one, and before it is given back what paid for it: without that,
-//! many connections would keep a whole flow-control window each. Writes pass through; while one has to wait for the client
-//! to read, nothing is read from it, as every request is one more answer to keep.
+//! The library keeps what it has read until the tasks of its streams take it, and these tasks pay for it then. So the
+//! tasks get their turn after each read that may not be the last one, and before the permit of the read is given back.
+//! Without that, each of many connections would keep a whole flow-control window. Writes pass through. While a write
+//! waits for the client to read, nothing is read from the client, because every request is one more answer to keep.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -20,7 +21,8 @@ use tokio_util::io::poll_read_buf;
 
 use crate::budget::{Budget, Permit};
 
-/// What is read at once: a small part of the memory budget. More than the largest flow-control window does not come at once.
+/// What is read at once: a small part of the memory budget. More than the largest flow-control window does not come at
+/// once.
 const READ_PART: usize = 1024;
 const READ_MIN: usize = 64 * 1024;
 const READ_MAX: usize = 256 * 1024;

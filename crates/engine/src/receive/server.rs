@@ -1,7 +1,7 @@
 //! Listening sockets and the life of a connection: how many, how long, how idle.
 //!
-//! Both ports take both transports (HTTP/1.1 and HTTP/2 with prior knowledge), so that a client with the wrong port
-//! still gets through.
+//! Both ports take both transports (HTTP/1.1 and HTTP/2 with prior knowledge), so a client with the wrong port still
+//! gets through.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -31,8 +31,8 @@ const WINDOW_MIN: u32 = 128 * 1024;
 const WINDOW_MAX: u32 = 256 * 1024;
 /// Calls at once on one connection.
 pub(super) const MAX_STREAMS: u32 = 256;
-/// Streams of one connection that end for what is wrong with their frames, a head for example; the connection ends with the
-/// next one. The library keeps something of each of them for a while.
+/// Streams of one connection that end for what is wrong with their frames, a head for example; the connection ends with
+/// the next one. The library keeps something of each of them for a while.
 const MOST_MALFORMED: usize = 4;
 /// All header fields of a request together.
 pub(super) const MAX_HEADER_BYTES: u32 = 16 * 1024;
@@ -207,8 +207,8 @@ impl Server {
         }
     }
 
-    /// Resolves when memory is scarce and a connection keeps much of it for heads that were read: in another one its client
-    /// begins anew.
+    /// Resolves when memory is scarce and a connection keeps much of it for heads that were read: in another one its
+    /// client begins anew.
     async fn hoards(&self, kept: &Kept) {
         kept.begins().await;
         loop {
@@ -228,8 +228,8 @@ impl Server {
         }
     }
 
-    /// Resolves when the process stops, the connection is old, nobody uses it, its client does not read, or others need the
-    /// memory that it keeps.
+    /// Resolves when the process stops, the connection is old, nobody uses it, its client does not read, or others need
+    /// the memory that it keeps.
     async fn until_told_to_go(&self, member: &Member, streams: &Streams, kept: &Kept) {
         let age = self.limits.age.mul_f64(0.9 + 0.2 * fastrand::f64());
         let mut stop = self.stop.clone();

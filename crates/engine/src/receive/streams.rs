@@ -1,11 +1,12 @@
-//! The streams of a connection: what pays for them, and for which of them nothing is read.
+//! The streams of a connection: what pays for them, and when nothing more is read.
 //!
-//! The HTTP/2 library keeps a stream until the last frame of its answer was sent, which is when its client likes, and the
-//! room for as many streams as there ever were until the connection ends. So that is what a connection pays for: the most
-//! streams that it had at once, answers that nobody reads included. Refusing a request takes nothing more.
+//! The HTTP/2 library keeps a stream until the last frame of its answer was sent, which is when the client likes. It
+//! keeps the room for as many streams as there ever were until the connection ends. So a connection pays for the most
+//! streams that it had at once, those with answers that nobody reads included. Refusing a request takes nothing more.
 //!
-//! While a request waits for room in the budget, nothing is read from its connection. The library would keep what comes,
-//! and of each frame of a body the whole buffer that it was read into, which may be a thousand times as much.
+//! While a request waits for room in the budget, nothing is read from its connection. The library would keep what
+//! comes. Of each frame of a body it would keep the whole buffer that the frame was read into, which may be a thousand
+//! times as much.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};

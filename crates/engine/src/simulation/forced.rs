@@ -1,5 +1,5 @@
-//! What a loss of power may cost with `fsync: interval`, as docs/guarantees.md says it: what was acknowledged since the last
-//! sync that succeeded; and after one that failed, what was written before that.
+//! What a loss of power may cost with `fsync: interval`, as docs/guarantees.md says it: what was acknowledged since the
+//! last sync that succeeded and, after a sync that failed, what was written before that one.
 
 use std::ops::Range;
 use std::pin::pin;

@@ -1,4 +1,5 @@
-//! Reading back, on threads that a disk that hangs may keep. Nobody waits long for one of them: what it reads stays owed.
+//! Reads the journal back, on threads that a hanging disk may keep. Nobody waits long for such a thread: what it reads
+//! stays owed.
 
 use std::collections::BTreeMap;
 #[cfg(test)]
@@ -89,8 +90,8 @@ impl Reads {
         self.lock().busy()
     }
 
-    /// Runs something that reads. When the disk does not answer, the work goes on without whoever wanted it, and what it
-    /// returns is dropped; until then nothing else is read.
+    /// Runs something that reads. When the disk does not answer, the work goes on without whoever wanted it, and what
+    /// it returns is dropped; until then nothing else is read.
     pub(crate) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce() -> T + Send + 'static,

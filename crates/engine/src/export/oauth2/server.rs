@@ -1,4 +1,4 @@
-//! Asking a token server by the client-credentials grant (RFC 6749 4.4). When to ask is decided by its caller.
+//! Asks a token server by the client-credentials grant (RFC 6749 4.4). The caller decides when.
 
 use std::sync::Arc;
 use std::time::Duration;

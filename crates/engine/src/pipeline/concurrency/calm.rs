@@ -1,6 +1,6 @@
-//! What a backend shows: in a window of answers, and in calm.
+//! What a backend shows in a window of answers, and what it shows when it is calm.
 //!
-//! It counts and compares; what follows for the limit is decided in `concurrency`.
+//! This counts and compares; `concurrency` decides what follows for the limit.
 
 use std::time::Duration;
 

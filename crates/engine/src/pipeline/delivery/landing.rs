@@ -1,4 +1,4 @@
-//! What follows from a backend's answer. What it refuses is the business of `refusal.rs`.
+//! What follows from a backend's answer. `refusal.rs` says what follows from a refusal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -223,7 +223,8 @@ impl Delivery {
         batch.attempts = batch.attempts.saturating_add(1);
         batch.not_before = hint.map(|hint| now + self.pace.asked(hint));
         if hint.is_none() {
-            // With a hint it stays with the batch, which waits that long: by way of the backlog it would be sent at once.
+            // With a hint it stays with the batch, which waits that long: by way of the backlog it would be sent at
+            // once.
             batch.came_back();
         }
         if !batch.still_owed() {

@@ -1,9 +1,9 @@
-//! What happens when so much was refused that there is no place for more of it. Were all places taken by what the backend
-//! never takes, nothing else could leave: the last of them are for what was not sent before.
+//! What happens when so much data was refused that there is no place for more of it. If data that the backend never
+//! takes could fill all places, nothing else could leave. So the last places are for data that was not sent before.
 //!
-//! So what finds no place is taken apart until single pieces are refused, and these go back to the journal, which hands
-//! them out after everything else: the backlog goes round. A part of an entry is written again as an entry of its own, as
-//! the journal hands out whole ones only.
+//! Refused data that finds no place is taken apart until single pieces are refused. These go back to the journal, which
+//! hands them out after everything else: the backlog goes round. A part of an entry is written again as an entry of its
+//! own, because the journal hands out whole entries only.
 
 #[cfg(test)]
 mod tests;

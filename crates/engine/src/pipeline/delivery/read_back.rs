@@ -1,8 +1,9 @@
 //! Room to read back what is in the journal.
 //!
-//! A pipeline has its part of it, which holds the largest request. What is larger was written when there were fewer
-//! pipelines, or more memory. It is paid for as requests are, from a part of their memory that all such entries share, and
-//! waits there for its turn, first come, first served. One that is larger than this part has all of it.
+//! Each pipeline has its own part, which holds the largest request. A larger entry was written when there were fewer
+//! pipelines, or more memory. It is paid for as requests are, from a part of their memory that all such entries share,
+//! and waits there for its turn, first come, first served. An entry that is larger than this shared part takes all of
+//! it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

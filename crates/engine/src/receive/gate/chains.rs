@@ -1,5 +1,5 @@
-//! Clients' certificates, in chains that are worth keeping: TLS keeps a chain as long as its connection lives, whatever its
-//! certificates are good for, and one of no bytes takes room as well.
+//! Refuses long chains of client certificates. TLS keeps a chain as long as its connection lives, whatever the
+//! certificates are good for, and even a certificate of no bytes takes room.
 
 use std::sync::Arc;
 

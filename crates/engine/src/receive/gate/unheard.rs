@@ -1,9 +1,9 @@
-//! A bound on what a client sends over TLS without saying anything.
+//! A bound on what a client sends over TLS while nothing of it is heard above TLS.
 //!
-//! The TLS library keeps up to 64 KiB of a handshake message that is not complete, which may begin at any time, and all of a
-//! client's certificates as long as the connection lives. So the bytes are counted below TLS since something was heard above
-//! it: the end of the handshake, or what is in a record. Beyond the bound reading fails, which closes the connection. The
-//! largest record, of which nothing is heard before it is complete, is below the bound.
+//! The TLS library keeps up to 64 KiB of an incomplete handshake message, which may begin at any time, and all of a
+//! client's certificates as long as the connection lives. So this counts the bytes below TLS since something was heard
+//! above it: the end of the handshake, or the content of a record. Beyond the bound, reading fails, which closes the
+//! connection. Nothing is heard of a record before it is complete, so the bound is above the largest record.
 
 use std::io;
 use std::pin::Pin;
@@ -90,7 +90,8 @@ impl<S> Heard<S> {
 }
 
 impl<S: AsyncBufRead + Unpin> AsyncRead for Heard<S> {
-    /// Reads from one record at most, however much is wanted: TLS itself would read the next ones before it tells of the first.
+    /// Reads from one record at most, however much is wanted: TLS itself would read the next ones before it tells of
+    /// the first.
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let heard = ready!(Pin::new(&mut self.inner).poll_fill_buf(cx))?;
         let taken = heard.len().min(into.remaining());

@@ -1,4 +1,4 @@
-//! What the library may keep of a head that it reads, as far as that can be told from outside.
+//! What the library may keep of a head that it reads, as far as this can be told from outside.
 
 use std::pin::Pin;
 use std::task::Context;
@@ -11,8 +11,8 @@ use crate::budget::Funds;
 use crate::http2::TEXT_BUFFER_BYTES;
 use crate::receive::server::{MAX_HEADER_BYTES, MAX_STREAMS};
 
-/// What the library keeps for a byte of a head that goes on in another frame: it is in two buffers that double, and may be
-/// decoded into a third.
+/// What the library keeps for a byte of a head that goes on in another frame: it is in two buffers that double, and may
+/// be decoded into a third.
 const ROOM_PER_BYTE: usize = 8;
 /// It may stand for a whole field, but not more fields than [`MAX_HEADER_BYTES`] is the size of.
 const FIELD_BYTES: usize = 200;
@@ -29,9 +29,9 @@ pub(super) struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    /// Notes that there is so much `room`, behind `held` bytes of a frame that is not complete. With more of it than was
-    /// left this is another buffer, or the same after all of it was used. What may be before the frame in a buffer that grew
-    /// is less than the frame.
+    /// Notes that there is so much `room`, behind `held` bytes of a frame that is not complete. With more of it than
+    /// was left this is another buffer, or the same after all of it was used. What may be before the frame in a buffer
+    /// that grew is less than the frame.
     pub(super) fn note(&mut self, room: usize, held: usize) {
         if room > self.left {
             self.bytes = room + 2 * held;
@@ -75,9 +75,9 @@ impl Partial {
     }
 }
 
-/// Trailers, which the library keeps for whoever reads the body of a request, also when nobody does, until its stream ends.
-/// When that is cannot be told from outside. So what pays is the connection: for the largest of them, as often as there may
-/// be streams.
+/// Trailers, which the library keeps for whoever reads the body of a request, also when nobody does, until its stream
+/// ends. When that is cannot be told from outside. So what pays is the connection: for the largest of them, as often as
+/// there may be streams.
 #[derive(Debug, Default)]
 pub(super) struct Trailers {
     /// The last stream that began: a head of an older one, or another of this one, is trailers.

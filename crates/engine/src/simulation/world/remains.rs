@@ -1,4 +1,4 @@
-//! What a disk has for each pipeline, as a process would find it that began now, and what is nowhere.
+//! What a disk has for each pipeline, as a process that began now would find it, and what is nowhere.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ impl World {
         self.disk.as_ref().map_or_else(|| vec![HashSet::new(); pipelines], |disk| of(&disk.fs, pipelines))
     }
 
-    /// After the end of a process: what a pipeline is owed has arrived, is on the disk, or is one of as many items as the
-    /// process gave up. What the disk `had` right before the end is none of these.
+    /// After the end of a process: what a pipeline is owed has arrived, is on the disk, or is one of as many items as
+    /// the process gave up. What the disk `had` right before the end is none of these.
     pub(super) fn miss(&mut self, had: &[HashSet<u64>], end: End) {
         let remains = self.remains();
         self.assert_still_there(had, &remains, end);
@@ -52,8 +52,8 @@ impl World {
         missing
     }
 
-    /// Where nothing may go with the power, nothing would go with it now. A single sync that was left out is made up for
-    /// by the next one: such moments have to be looked for.
+    /// Where nothing may go with the power, nothing would go with it now. A single sync that was left out is made up
+    /// for by the next one: such moments have to be looked for.
     pub(super) fn imagine_power_loss(&self) {
         let Some(disk) = self.disk.as_ref().filter(|disk| disk.fsync == Fsync::Always) else { return };
         // It happens to a copy.
