@@ -1,6 +1,6 @@
-//! What is known of a pod, made once and encoded once: the attributes that its telemetry gets.
+//! What is known of a pod, worked out once and encoded once: the attributes that its telemetry gets.
 //!
-//! Only here is it read what a [`Pod`] says. The attributes and their sources are those of the Collector's
+//! Only this module reads what a [`Pod`] says. The attributes and their sources are those of the Collector's
 //! `k8s_attributes` processor as the Kyma Telemetry module configures it.
 
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Noise: what Istio's proxies record about traffic that telemetry itself causes.
 //!
-//! Source: the Kyma processor `istio_noise_filter`. Two of its rules are read as they are meant: a gateway's access
-//! logs are also known by its DaemonSet, which the gateway has become, and addresses of the gateway must be addresses
-//! of the namespace `kyma-system`, not of one whose name starts like it.
+//! Source: the Kyma processor `istio_noise_filter`. Two of its rules are followed in their spirit. A gateway's access
+//! logs are also known by its DaemonSet, because the gateway has become one. And addresses of the gateway must be
+//! addresses of the namespace `kyma-system`, not of a namespace whose name starts like it.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! A sender of which something is known: what that is, and what its telemetry gets of it.
+//! A sender of which something is known: what is known of it, and what its telemetry gets from that.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

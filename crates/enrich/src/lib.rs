@@ -2,14 +2,14 @@
 //! sent it, service attributes, the noise that telemetry itself causes in an Istio mesh, and the form of Istio's
 //! access logs.
 //!
-//! Bytes in, edits out: [`Enricher::edits`] looks at a validated request and says what changes, in one pass, for
-//! [`weir_otlp::splice::splice`]. What is known of the cluster and its pods comes through the trait [`Pods`], and may
-//! change between one request and the next.
+//! Bytes in, edits out: in one pass, [`Enricher::edits`] looks at a validated request and says what
+//! [`weir_otlp::splice::splice`] is to change. What is known of the cluster and its pods comes through the trait
+//! [`Pods`], and may change between one request and the next.
 //!
 //! This crate must not know async code, sockets, files, the clock, Kubernetes clients, or pipelines.
 //!
 //! Invariants, cited in code and tests:
-//! - **ENRICH-1** what a resource says of itself is never changed, but for internal `kyma.*` attributes, an unknown
+//! - **ENRICH-1** what a resource says of itself is never changed, except for internal `kyma.*` attributes, an unknown
 //!   service name, and what Istio says of the service.
 //! - **ENRICH-2** enriching twice is enriching once.
 //! - **ENRICH-3** a request with nothing to change gives no edits.

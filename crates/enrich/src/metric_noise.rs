@@ -1,4 +1,4 @@
-//! Noise in Istio's own metrics, for who scrapes its proxies. Metrics that clients push are not looked at.
+//! Noise in Istio's own metrics, for code that scrapes its proxies. Metrics that clients push are not looked at.
 
 use weir_otlp::common::Message;
 use weir_otlp::field::scope_data;

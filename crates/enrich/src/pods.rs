@@ -1,4 +1,4 @@
-//! Where facts about the cluster and its pods come from, and by what they are found.
+//! Where facts about the cluster and its pods come from, and how they are found.
 
 use std::collections::HashMap;
 use std::fmt::Debug;

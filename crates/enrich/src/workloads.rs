@@ -1,4 +1,4 @@
-//! The owners of a pod, also those that only names tell of.
+//! The owners of a pod, also those that are known only from names.
 //!
 //! Source: the Collector's `k8s_attributes` processor, which reads names when the objects themselves are not at hand.
 

@@ -1,9 +1,9 @@
 //! The file beside a segment: which of its entries are completed, and what must be known twice.
 //!
-//! Completions are not synced: what is lost is delivered again. The names of queues are repeated here because a damaged
-//! sector must not make it unknown who is owed a whole segment; how far the segment goes is repeated when the next one,
-//! whose head says so, is deleted first. What it keeps of a file is limited, whatever its records say: what is left out
-//! is delivered again.
+//! Completions are not synced: entries whose completion is lost are delivered again. The names of queues are repeated
+//! here, because a damaged sector must not hide who is owed a whole segment. How far the segment goes is in the head of
+//! the next segment; it is repeated here when that one is deleted first. What is kept in memory of such a file is
+//! limited, whatever its records say: entries whose completion is left out are delivered again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +25,8 @@ const EXTENT: u8 = 3;
 /// Runs in one record: bounds what a checksum is computed over before it is believed.
 const MAX_RUNS: usize = 512;
 
-/// Runs of one file in memory, 4 MiB: some times more than the entries of a segment need that are completed in any order.
+/// Runs of one file in memory, 4 MiB: some times more than the entries of a segment need that are completed in any
+/// order.
 const MAX_RUNS_KEPT: usize = 1 << 19;
 
 /// No queue has this number: completions of it say that the segment is about to be removed.

@@ -1,4 +1,4 @@
-//! A set of numbers, less than a bit each where they lie close together.
+//! A set of numbers that takes less than a bit for each of them where they lie close together.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -104,8 +104,8 @@ impl Bits {
         self.next_except(from, &Self::default())
     }
 
-    /// Where the run of consecutive numbers that are in the set and not in `except`, and that begins with `first`, ends;
-    /// at `limit` at the latest.
+    /// Where the run of consecutive numbers that are in the set and not in `except`, and that begins with `first`,
+    /// ends; at `limit` at the latest.
     pub(crate) fn run_end_except(&self, first: u32, limit: u32, except: &Self) -> u32 {
         let mut end = first;
         while end < limit {

@@ -1,7 +1,7 @@
 //! What is owed to whom, in memory: some bits per entry and queue, and sums.
 //!
-//! An entry that many bytes of disk stand for costs some bits here, so tens of gigabytes of backlog fit in some
-//! megabytes. It knows no files; whoever holds its lock does nothing else.
+//! An entry takes many bytes of disk but only some bits here, so tens of gigabytes of backlog fit in some megabytes.
+//! The index knows no files; whoever holds its lock does nothing else.
 
 mod ledger;
 
@@ -26,7 +26,8 @@ const MARK_ENTRIES: u32 = 64;
 /// Time between two marks at most, so that the age of any entry is known well enough without reading it; unless there
 /// are too many.
 const MARK_MS: u64 = 1000;
-/// Bytes of the file for each mark that its times ask for, but for the first ones: whatever they are, marks take a fortieth.
+/// Bytes of the file for each mark that its times ask for, but for the first ones: whatever they are, marks take a
+/// fortieth.
 const MARK_BYTES: u32 = 1 << 10;
 const FREE_MARKS: u32 = 64;
 
@@ -63,8 +64,8 @@ pub(crate) struct Segment {
     pub(crate) keep: bool,
     /// The segment before it.
     pub(crate) previous: u64,
-    /// Something is wrong with it, or the disk may have bytes behind its end that were never acknowledged: it can only be
-    /// read right by who knows how far it goes.
+    /// Something is wrong with it, or the disk may have bytes behind its end that were never acknowledged: it can only
+    /// be read right by who knows how far it goes.
     pub(crate) frayed: bool,
     /// Entries whose damage is counted: several queues may be owed one, and each of them meets it.
     pub(crate) damaged: Bits,

@@ -1,7 +1,7 @@
 //! Looking without touching: read-only, without the lock, safe while somebody writes.
 //!
-//! What it says is how recovery would find the journal at this moment; a group that is just being written is not there
-//! yet, and segments may vanish while it looks.
+//! It says how recovery would find the journal at this moment. A group that is being written is not there yet, and
+//! segments may vanish while it looks.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,6 +1,6 @@
 //! What readers share: taking, reading and completing entries.
 //!
-//! The lock of the index is held for changes of bits and sums, never while a file is read.
+//! The lock of the index is held while bits and sums change, never while a file is read.
 
 mod evict;
 mod take;
@@ -49,9 +49,9 @@ impl Journal {
     }
 
     /// The next entries that `queue` is owed and nobody has taken, oldest first: a stretch that can be read at once, of
-    /// up to `max_bytes` of payload in total and 1,024 entries. They are taken from now on. Reading takes `max_bytes` and
-    /// [`Journal::TAKE_OVERHEAD`] of memory. If the first entry alone is larger, `pay` is asked whether its payload may be
-    /// read all the same; if not, nothing is taken, and [`Chunk::too_large`] says how large it is.
+    /// up to `max_bytes` of payload in total and 1,024 entries. They are taken from now on. Reading takes `max_bytes`
+    /// and [`Journal::TAKE_OVERHEAD`] of memory. If the first entry alone is larger, `pay` is asked whether its payload
+    /// may be read all the same; if not, nothing is taken, and [`Chunk::too_large`] says how large it is.
     ///
     /// What is damaged is completed, counted in [`Chunk::damaged`] and skipped. What the system cannot read now is put
     /// off: later entries come first, and when there are none, this fails; the next call begins again.
@@ -116,9 +116,9 @@ impl Journal {
         self.index().settle(queue, segment, index, Loss::of(entry)).is_some()
     }
 
-    /// `queue` has got some items of an entry that it gets in parts: from now on the entry counts for the others. False when
-    /// it is not owed any more (evicted). With its last part the entry is to be completed as a whole; until then the
-    /// journal remembers all of it.
+    /// `queue` has got some items of an entry that it gets in parts: from now on the entry counts for the others. False
+    /// when it is not owed any more (evicted). With its last part the entry is to be completed as a whole; until then
+    /// the journal remembers all of it.
     pub fn complete_items(&self, queue: QueueId, entry: &Entry, items: u64) -> bool {
         self.index().complete_items(queue, entry, items)
     }
@@ -128,8 +128,8 @@ impl Journal {
         self.index().release(queue, entry)
     }
 
-    /// The same, but [`Journal::take`] hands out everything else first, unless it is told to begin again; false when it is
-    /// not owed any more.
+    /// The same, but [`Journal::take`] hands out everything else first, unless it is told to begin again; false when it
+    /// is not owed any more.
     pub fn put_off(&self, queue: QueueId, entry: &Entry) -> bool {
         self.index().put_off(queue, entry)
     }
@@ -145,8 +145,8 @@ impl Journal {
         evict::evict(self, queue, evict::Limits { max_bytes, not_before_ms })
     }
 
-    /// Gives up the oldest segment that frees its space with that: one of which all who are owed something `may_lose` it.
-    /// Returns what each of them loses; nothing when there is no such segment.
+    /// Gives up the oldest segment that frees its space with that: one of which all who are owed something `may_lose`
+    /// it. Returns what each of them loses; nothing when there is no such segment.
     pub fn evict_segment(&self, may_lose: &dyn Fn(QueueId) -> bool) -> Vec<(QueueId, Loss)> {
         evict::evict_segment(self, may_lose)
     }

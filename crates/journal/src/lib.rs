@@ -13,33 +13,34 @@
 //! way may have happened up to any byte. Everything appended is there afterwards, [`Written`] as well as [`Synced`].
 //!
 //! *The machine dies* (power loss). Of what was written since the last successful sync of a file, any part may be on
-//! disk, in any order, torn at any byte; where nothing of it is, zeros or what the disk had there before are read. File
-//! names created or removed since the last sync of the directory may be there or not, each for itself. What is synced
-//! stays. Then every entry that was appended as [`Synced`], or as [`Written`] before a [`Writer::sync`] that returned
-//! `Ok`, is there; of the others the first ones up to some point may be.
+//! disk, in any order, torn at any byte. Where nothing of it is, a reader finds zeros or what the disk had there
+//! before. Each file name created or removed since the last sync of the directory may be there or not. What is synced
+//! stays. So every entry that was appended as [`Synced`], or as [`Written`] before a [`Writer::sync`] that returned
+//! `Ok`, is there. Of the other entries, the first ones up to some point may be there.
 //!
 //! *A call fails.* A write may be short, or fail for want of space or by an I/O error, and may have written any part of
 //! its bytes all the same. After a failed sync nothing is known about what was written since the last good one, and a
-//! later sync that succeeds proves nothing: so it is never tried again, the file is given up, and the next append begins
-//! with a new one, whose head says how far the old one is good. The failed group is owed to nobody; its client was told
-//! so. It is cut off the file, and can come back only if that fails, too, or the machine dies before the cut is on disk.
-//! A read that fails loses nothing: what cannot be read now is there once it can be, if need be after the next start.
+//! later sync that succeeds proves nothing. So the sync is never tried again. The file is given up, and the next append
+//! begins with a new file, whose head says how far the old one is good. The failed group is owed to nobody; its client
+//! was told so. The group is cut off the file. It can come back only if the cut fails, too, or if the machine dies
+//! before the cut is on disk. A read that fails loses nothing: the data is there once it can be read, if need be after
+//! the next start.
 //!
 //! *The disk forgets or lies.* Any byte of any file may change, any file may be cut short or vanish. No damaged byte is
-//! ever handed out. Opening never fails for damage and never repairs by guessing: entries that are intact survive,
-//! the others are counted and reported, and files that make no sense stay where they are. Only after a kill or a power
-//! loss, and at the end of the last segment, damage cannot be told from a write that was under way, unless a later frame
-//! says that the place was durable before; there everything from the first invalid byte on is cut off and counted as
-//! truncated. After an orderly end ([`Writer::finish`]) it is known how far the segment goes.
+//! ever handed out. Opening never fails for damage and never repairs by guessing: entries that are intact survive, the
+//! others are counted and reported, and files that make no sense stay where they are. There is one exception. After a
+//! kill or a power loss, damage at the end of the last segment cannot be told from a write that was under way, unless a
+//! later frame says that the place was durable before. There, everything from the first invalid byte on is cut off and
+//! counted as truncated. After an orderly end ([`Writer::finish`]) it is known how far the segment goes.
 //!
 //! *Somebody else.* A second process is kept out by a lock. A directory that is removed while it is used makes the next
 //! append fail. A copy of a directory in use can be opened.
 //!
-//! *Any of this while recovering.* Recovery may die at any point, and what it tries to change may fail or find no room:
-//! it uses and reports what it found all the same, and the next one finds no less.
+//! *Any of this while recovering.* Recovery may die at any point, and its changes may fail or find no room. It uses and
+//! reports what it found all the same, and the next recovery finds no less.
 //!
 //! Not promised: that a completed entry never comes back. Completions are written down by [`Writer::tidy`] and not
-//! synced, so after power loss (or a kill before the next tidy) entries are delivered again. At least once, never less.
+//! synced, so after power loss (or a kill before the next tidy) entries are delivered again: at least once, never less.
 //!
 //! # Invariants
 //!
@@ -53,8 +54,8 @@
 //! - **JOURNAL-4** recovery is a function of the files' bytes, and doing it twice finds the same.
 //! - **JOURNAL-5** a length or a number from disk is checked against limits before it is believed; whatever the bytes,
 //!   nothing panics and everything ends.
-//! - **JOURNAL-6** nothing is lost silently: what cannot be read is counted in bytes, entries and items where these are
-//!   known, and told to the queue that was owed it where that is known.
+//! - **JOURNAL-6** nothing is lost silently: what cannot be read is counted in bytes, entries and items as far as these
+//!   are known, and the queue that was owed it is told if it is known.
 //! - **JOURNAL-7** the lock of the index is never held while a file is used.
 //! - **JOURNAL-8** only the writer creates, extends and removes files; a segment goes only when nobody is owed it.
 //!

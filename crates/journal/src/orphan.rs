@@ -1,7 +1,7 @@
-//! A file of completions whose segment is gone: either the process died before it could remove both, or somebody took
-//! the segment and what was owed of it.
+//! A file of completions whose segment is gone. Either the process died before it could remove both files, or somebody
+//! took the segment, with what was owed of it.
 //!
-//! Which it is, the file says: before a segment is removed, everything in it is written down as completed. It changes
+//! The file says which: before a segment is removed, everything in it is written down as completed. This module changes
 //! nothing.
 
 use crate::acks::{Acks, Run};
@@ -23,8 +23,8 @@ pub(crate) struct Orphan {
 }
 
 impl Orphan {
-    /// Looks at it; none when it has a segment after all, or is gone by now. `said` is what the next segment says of the
-    /// one that is missing.
+    /// Looks at it; none when it has a segment after all, or is gone by now. `said` is what the next segment says of
+    /// the one that is missing.
     pub(crate) fn look(fs: &dyn Fs, id: u64, said: Option<&Previous>) -> Option<Self> {
         // Names are not listed all at once: the segment may be newer than the list.
         if fs.open(&FileKind::Segment.name(id)).is_ok() {

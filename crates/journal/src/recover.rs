@@ -1,6 +1,6 @@
 //! Opening: what the files say becomes the index, and what was never acknowledged is cut off.
 //!
-//! Damage never stops it: it uses what it can, leaves aside what it cannot, and reports both.
+//! Damage never stops it: it uses what it can, leaves the rest aside, and reports both.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -230,8 +230,8 @@ impl Recovered {
         names.filter_map(|(number, name)| Some((number, self.index.found(name)?))).collect()
     }
 
-    /// What was found is on disk from here on, and what was not is gone for good. What fails is told, and no harm: it is
-    /// found again by the next start.
+    /// What was found is on disk from here on, and what was not is gone for good. What fails is told, and no harm: it
+    /// is found again by the next start.
     fn settle(&mut self, found: Found<'_>, segment: &mut Segment, acks: &mut AckFile) {
         let Found { fs, files, end, tail } = found;
         let written_again = tail.end;
@@ -299,8 +299,8 @@ fn seal(files: &Files, end: End, tail: Range<u64>) -> io::Result<()> {
     files.file.sync()
 }
 
-/// If a sync of these bytes has failed, the system has them in memory and takes them to be on disk: it writes them again
-/// only if they are written again.
+/// If a sync of these bytes has failed, the system has them in memory and takes them to be on disk: it writes them
+/// again only if they are written again.
 fn rewrite(file: &dyn File, mut range: Range<u64>) -> io::Result<()> {
     let mut buffer = vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(REWRITE).min(REWRITE)];
     while range.start < range.end {

@@ -1,6 +1,6 @@
-//! Reading one segment and its completions: a pure function of the two files' bytes.
+//! Reading one segment and its completions: a pure function of the bytes of the two files.
 //!
-//! Recovery and inspection share it. It changes nothing, and everything that it cannot use it reports.
+//! Recovery and inspection share it. It changes nothing, and reports everything that it cannot use.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;

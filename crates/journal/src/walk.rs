@@ -1,7 +1,7 @@
-//! Walking over a segment's frames by their heads, hopping over payloads, and finding the way again behind damage.
+//! Walks over a segment's frames by their heads: it skips payloads, and finds the way again behind damage.
 //!
-//! Nothing it meets stops it: what is no frame becomes a [`Gap`] up to the next frame, and every step moves on. It does
-//! not know what entries mean or who has completed them.
+//! Nothing stops it. What is no frame becomes a [`Gap`] up to the next frame, and every step moves on. It does not know
+//! what entries mean or who has completed them.
 
 use std::io;
 

@@ -5,16 +5,16 @@
 //! inside: it sees OTLP sockets, processes, and the Prometheus metrics any gateway shows.
 //!
 //! Invariants:
-//! - JUDGE-1: the generator gives every span, data point and log record an id of its own within its signal, never 0, and
-//!   ids are dense: loss and duplication are counted by comparing sets, never assumed from rates.
+//! - JUDGE-1: the generator gives every span, data point and log record an id of its own within its signal, never 0,
+//!   and ids are dense: loss and duplication are counted by comparing sets, never assumed from rates.
 //! - JUDGE-2: a fault is decided before data is recorded; a request the sink answers with an error records nothing.
 //! - JUDGE-3: an id is "acknowledged" only after the whole OK answer was read; a request with no answer has an
 //!   unknown outcome and creates no obligation.
 //! - JUDGE-4: the judge says so when it is itself the bottleneck.
 //! - JUDGE-5: Weir passes only when every acknowledged id was seen at every sink. What a gateway says it still holds
 //!   decides how a missing id is called, lost or pending, never whether it is missing.
-//! - JUDGE-6: figures of processing say something only when it was done: what a filter is to drop must not arrive, and what
-//!   a rule writes must.
+//! - JUDGE-6: figures of processing mean something only if it was done: what a filter is to drop must not arrive, and
+//!   what a rule writes must arrive.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Items that ask to be dropped: the generator marks a share of all ids, a filter drops them, and the judge knows which
-//! must arrive and which must not, from the id alone.
+//! Items that ask to be dropped. The generator marks a share of all ids, a filter drops these items, and the judge
+//! knows from the id alone which must arrive and which must not.
 
 use serde::{Deserialize, Serialize};
 

@@ -7,8 +7,8 @@
 //! Where an id lies, in a field that a gateway has no reason to touch:
 //! - span: `span_id`, eight bytes, big endian;
 //! - log record: `span_id`, the same;
-//! - data point: `start_time_unix_nano`, which all five types have under the same number. Generated points claim to have
-//!   started in the first hours of 1970; a later start is what it says, a time, and no id.
+//! - data point: `start_time_unix_nano`, which all five types have under the same number. Generated points claim to
+//!   have started in the first hours of 1970; a later start is a real time, and no id.
 
 use std::ops::RangeInclusive;
 

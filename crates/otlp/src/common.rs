@@ -1,7 +1,7 @@
 //! Views of the messages that all signals share: attributes, values, resource and scope.
 //!
-//! A view is a `Copy` slice. Its getters scan the message each time, never allocate and never panic (WIRE-1); of a
-//! field that occurs twice the last one counts, as protobuf demands. Views expect validated bytes: in others a
+//! A view is a `Copy` slice. Its getters scan the message each time, never allocate and never panic (WIRE-1). If a
+//! field occurs twice, the last one counts, as protobuf demands. Views expect validated bytes: in other bytes, a
 //! malformed field ends its message, and a string that is not UTF-8 reads as empty.
 
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! A zero-copy scanner over protobuf fields: keys, varints, fixed-width values and length-delimited ranges.
 //!
-//! It knows the wire format and nothing of OTLP: which field is a message is decided by whoever calls it. Groups are
-//! refused. It never panics and never allocates (WIRE-1); every length is checked before it is used (WIRE-5).
+//! It knows the wire format and nothing of OTLP: the caller decides which field is a message. Groups are refused. It
+//! never panics and never allocates (WIRE-1); every length is checked before it is used (WIRE-5).
 
 use crate::common::low_u32;
 use crate::error::{Fault, Problem};

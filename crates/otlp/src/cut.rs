@@ -1,11 +1,11 @@
 //! Takes requests apart: to fit a backend's size limit, or in two halves when a backend says "too large".
 //!
-//! All signals share the shape request > resource > scope > item, in which a metric is one level more, so this module
-//! knows the field numbers of that chain and nothing else. Every field that is not a child of it (resource, scope,
-//! schema url, the name of a metric, unknown fields) is context and stands in each part again (WIRE-3). It expects
-//! validated bytes; of others it keeps what it can read.
+//! All signals share the shape request > resource > scope > item; for metrics, the metric is one more level. This
+//! module knows the field numbers of that chain and nothing else. Every other field (resource, scope, schema url, the
+//! name of a metric, unknown fields) is context and is repeated in each part (WIRE-3). It expects validated bytes; of
+//! other bytes it keeps what it can read.
 //!
-//! A [`Part`] is a place in the request until somebody makes it, so that its memory can be paid for before, and nothing
+//! A [`Part`] is only a place in the request until somebody makes it. So its memory can be paid for first, and nothing
 //! is kept for an item.
 
 use std::ops::Range;
@@ -57,7 +57,8 @@ impl Part<'_> {
     }
 }
 
-/// Cuts a valid request (or several, one after the other) into requests of at most `max_bytes` each, one after the other.
+/// Cuts a valid request (or several, one after the other) into requests of at most `max_bytes` each, one after the
+/// other.
 ///
 /// Whole resources stay contiguous pieces of the original. A resource larger than the limit is cut inside, its context
 /// repeated in each part. A part is larger than the limit only where cutting cannot help: it is a single item, or the

@@ -1,5 +1,5 @@
-//! The field numbers of OTLP, by message: the only place where they are spelled. The tables of the schema, which a test holds
-//! against the definitions, are made of them.
+//! The field numbers of OTLP, by message: the only place where they are written. The tables of the schema are made of
+//! them, and a test compares these tables with the definitions.
 //!
 //! Requests of the three signals share the shape of [`request`], [`resource_data`] and [`scope_data`].
 

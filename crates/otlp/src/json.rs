@@ -1,8 +1,9 @@
 //! OTLP/JSON to OTLP/protobuf, in one pass and without a tree in between. The way back is in `write`.
 //!
-//! The proto3 JSON mapping with OTLP's exceptions: trace and span ids are hexadecimal, enums are numbers (names are
-//! taken too). Names come in lowerCamelCase or as in the `.proto` file, unknown ones are ignored, `null` is the
-//! default. What a field is and how it is written comes from the tables in `schema`; nothing here knows a signal.
+//! This is the proto3 JSON mapping with OTLP's exceptions: trace and span ids are hexadecimal, and enums are numbers
+//! (names are accepted, too). Names come in lowerCamelCase or as in the `.proto` file, unknown names are ignored, and
+//! `null` is the default. The tables in `schema` say what a field is and how it is written; nothing here knows a
+//! signal.
 
 use std::fmt;
 
@@ -21,8 +22,8 @@ pub use write::{Json, to_json};
 
 /// Translates an export request from JSON to protobuf that passes [`crate::validate`] with the same limits.
 ///
-/// The result takes at most `max_output` bytes, and no more while it grows. Besides, a string with escapes is there once
-/// more while it is read.
+/// The result takes at most `max_output` bytes, and no more while it grows. Besides, a string with escapes is there
+/// once more while it is read.
 ///
 /// # Errors
 /// [`Error::Json`] with line, column and JSON path of the first problem.

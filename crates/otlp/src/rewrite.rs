@@ -1,5 +1,5 @@
-//! A request written again in one pass, in the order of its bytes: what is changed is written, everything else copied,
-//! and the lengths of the messages around a change follow. Nothing is kept for a change.
+//! Writes a request again in one pass, in the order of its bytes. Changes are written, everything else is copied, and
+//! the lengths of the messages around a change are adjusted. Nothing is kept for a change.
 //!
 //! Changes that are not known in order are for [`crate::splice`].
 
@@ -79,8 +79,8 @@ impl<'a> Rewriter<'a> {
         &mut self.out
     }
 
-    /// Leaves a message in which something may have changed, and by which its body grew by so many bytes. Returns by how
-    /// many the field grew that holds it.
+    /// Leaves a message in which something may have changed, and by which its body grew by so many bytes. Returns by
+    /// how many the field grew that holds it.
     pub fn leave(&mut self, message: Message<'_>, grown: isize) -> isize {
         let (body, field) = (message.range(), message.field_range());
         if grown == 0 || field.start == body.start {

@@ -1,4 +1,4 @@
-//! Memory that is asked for before it is taken.
+//! Memory for what is made of a request, asked for before it is taken.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
-//! Edits to a request: fields appended, removed or replaced, everything else kept as the bytes it was.
+//! Edits to a request: fields appended, removed or replaced; everything else keeps its bytes.
 //!
-//! An edit names the message it belongs to by the place of its body, which views know. All edits are applied in one
-//! pass; the lengths of the messages around them are written anew. Without edits the result is identical (WIRE-2), and
-//! what is not touched survives whether we know it or not (WIRE-3). The new fields are taken as they are: encoding
-//! them is [`crate::build`]'s business.
+//! An edit names the message that it belongs to by the place of the message's body, which views know. All edits are
+//! applied in one pass, and the lengths of the messages around them are written anew. Without edits the result is
+//! identical (WIRE-2), and what is not touched survives, known or unknown (WIRE-3). New fields are taken as they are;
+//! [`crate::build`] encodes them.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -63,8 +63,8 @@ pub fn splice(signal: Signal, request: &[u8], edits: Vec<Edit<'_>>) -> Result<Ve
     splice_until(signal, request, edits, request.len())
 }
 
-/// The same for whoever can leave most of a request where it is: the bytes that stand in the place of its first ones, and
-/// how many those are. No edit is behind them.
+/// The same for whoever can leave most of a request where it is: the bytes that stand in the place of its first ones,
+/// and how many those are. No edit is behind them.
 ///
 /// # Errors
 /// As [`splice`].

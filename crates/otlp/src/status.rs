@@ -1,6 +1,6 @@
 //! `google.rpc.Status`: the body of OTLP/HTTP errors and of gRPC's `grpc-status-details-bin`.
 //!
-//! Of the details only `RetryInfo` is read and written; others are passed over.
+//! Of the details, only `RetryInfo` is read and written; others are skipped.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Statements and conditions as they were written: names are not resolved, and everything knows its place in the text.
 //!
-//! Chains of operators are lists, not nested pairs: the depth of a tree is what the parser's limit allows, however long
-//! the text.
+//! Chains of operators are lists, not nested pairs. So the parser's limit bounds the depth of a tree, however long the
+//! text is.
 
 use std::ops::Range;
 

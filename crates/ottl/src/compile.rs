@@ -1,6 +1,6 @@
 //! Trees to programs: names are resolved, arguments checked, literals prepared.
 //!
-//! Whatever can be known to be wrong without an item is wrong here, with its place in the text (OTTL-2).
+//! Every mistake that can be found without an item is found here, and reported with its place in the text (OTTL-2).
 
 use std::ops::Range;
 

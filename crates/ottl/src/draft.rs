@@ -1,8 +1,8 @@
 //! One message of the request and the changes made to it so far.
 //!
-//! The fields are looked at once, when something asks for one: attributes (or whatever the map of the message is) into
-//! one list, all others into another. Both lists are used again for the next message, so that an item costs no
-//! allocation. Statements read through the changes; only [`Draft::finish`] encodes them.
+//! The fields are read once, when something asks for one: attributes (or whatever the map of the message is) into one
+//! list, all others into another. Both lists are used again for the next message, so that an item costs no allocation.
+//! Statements read through the changes; only [`Draft::finish`] encodes them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Conditions that drop what they hold for.
+//! Conditions: whatever one of them holds for is dropped.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use weir_otlp::{NoRoom, Room, Signal};
 
 /// Conditions of which one is enough to drop an item, or a whole metric, scope or resource when that is its context.
 ///
-/// Each condition has the context that its own paths name. Outer contexts come first: what they drop is not looked into.
-/// Two are equal when they were made from the same texts. A clone shares what was compiled.
+/// Each condition has the context that its own paths name. Outer contexts come first: what they drop is not looked
+/// into. Two are equal when they were made from the same texts. A clone shares what was compiled.
 #[derive(Clone)]
 pub struct Filter {
     signal: Signal,
@@ -93,8 +93,8 @@ impl Filter {
         done.unwrap_or_else(|NoRoom| Filtered::nothing(self.conditions.len()))
     }
 
-    /// The same, with memory that `pay` gives beside what `limits` say: so many bytes more each time, or false when there
-    /// are none.
+    /// The same, with memory that `pay` gives beside what `limits` say: so many bytes more each time, or false when
+    /// there are none.
     ///
     /// # Errors
     /// [`NoRoom`] when `pay` says so.

@@ -1,8 +1,8 @@
 //! The functions of the language: what they are called, what they take, what they do.
 //!
 //! A function is one entry in the table of its topic: a name, parameters and an implementation. The compiler checks
-//! arguments against the parameters and prepares literals, so that an implementation finds what it declared. Source of
-//! the semantics: `pkg/ottl/ottlfuncs` of the reference, version 0.158.
+//! arguments against the parameters and prepares literals, so an implementation finds what it declared. Source of the
+//! semantics: `pkg/ottl/ottlfuncs` of the reference, version 0.158.
 
 use crate::context::Context;
 use crate::program::{Arguments, Syntax};

@@ -1,7 +1,7 @@
 //! Which context a group of statements and conditions is evaluated in.
 //!
-//! As in `pkg/ottl/context_inferrer.go`: the innermost context that a path names; when a function or an enum does not
-//! exist there, the first of the contexts inside it that has them all.
+//! As in `pkg/ottl/context_inferrer.go`, it is the innermost context that a path names. If a function or an enum does
+//! not exist there, it is the first of the contexts inside it that has them all.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
 //! The OpenTelemetry Transformation Language (OTTL): parsed, checked, compiled once, evaluated on OTLP bytes.
 //!
-//! A [`Transform`] executes statements, a [`Filter`] drops what its conditions hold for. Both read a request as the
-//! bytes it is: fields are looked at when a path asks for them, and only what changed is written again.
+//! A [`Transform`] executes statements, a [`Filter`] drops what its conditions hold for. Both work on the bytes of a
+//! request: fields are read when a path asks for them, and only what changed is written again.
 //!
-//! The reference implementation is `pkg/ottl` of opentelemetry-collector-contrib 0.158; where this crate is stricter,
-//! it refuses when a statement is compiled what the reference would let fail for every item.
+//! The reference implementation is `pkg/ottl` of opentelemetry-collector-contrib 0.158. Where this crate is stricter,
+//! it refuses a statement at compile time that the reference would let fail for every item.
 //!
 //! This crate must not know pipelines, async code, sockets, files or clocks.
 //!
@@ -12,11 +12,13 @@
 //! - **OTTL-1** no text makes the compiler panic, overflow the stack or take more than linear time and memory.
 //! - **OTTL-2** unknown functions, paths, enums and contexts, wrong counts and forms of arguments, and invalid literal
 //!   patterns are refused with their place in the text; they never reach an item.
-//! - **OTTL-3** what no statement changes and no condition drops keeps its bytes, unknown fields included; a request
-//!   without any change is not copied.
+//! - **OTTL-3** whatever no statement changes and no condition drops keeps its bytes, unknown fields included; a
+//!   request without any change is not copied.
 //! - **OTTL-4** patterns match in linear time, their compiled size is limited, statements add at most
-//!   [`Limits::max_growth`] bytes to a request, and what is calculated takes at most about [`Limits::max_scratch`] bytes.
-//! - **OTTL-5** a statement that fails for an item is counted and has changed nothing, and the statements after it go on.
+//!   [`Limits::max_growth`] bytes to a request, and what is calculated takes at most about [`Limits::max_scratch`]
+//!   bytes.
+//! - **OTTL-5** a statement that fails for an item is counted and has changed nothing, and the statements after it go
+//!   on.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! Tokens to a tree, by recursive descent.
 //!
 //! The grammar is that of `pkg/ottl/grammar.go`. Where the reference tries alternatives one after the other, this
-//! parser looks at the token after the matching bracket, so that its time is linear in the length of the text. Length
-//! and depth are limited: no text makes it overflow the stack (OTTL-1).
+//! parser looks at the token after the matching bracket. So its time is linear in the length of the text. Length and
+//! depth are limited: no text makes it overflow the stack (OTTL-1).
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! Changed bytes of a request, and the request put together with them.
 //!
-//! A walk leaves a message after everything in it, so it knows by how much the message grew: the new length is one
-//! more patch, and no second walk is needed. What no patch covers is copied as it is, unknown fields and lengths in
-//! more bytes than needed included.
+//! A walk leaves a message after everything in it, so it knows by how much the message grew. The new length is one more
+//! patch, and no second walk is needed. Bytes that no patch covers are copied as they are, unknown fields and overlong
+//! lengths included.
 
 use std::ops::Range;
 
@@ -65,8 +65,8 @@ impl<'p> Patches<'p> {
         Self { room: Some(room), ..Self::default() }
     }
 
-    /// Room for changes to most items of a request of so many bytes, so that little has to be moved as they become more,
-    /// and for all that is written of a request of at most `most` bytes.
+    /// Room for changes to most items of a request of so many bytes, so that little has to be moved as they become
+    /// more, and for all that is written of a request of at most `most` bytes.
     ///
     /// # Errors
     /// When there is not so much room.
@@ -126,8 +126,8 @@ impl<'p> Patches<'p> {
         Mark(self.list.len().saturating_sub(1))
     }
 
-    /// Writes the length of a message whose body grew since it was [entered](Self::enter); returns by how much the whole
-    /// field grew.
+    /// Writes the length of a message whose body grew since it was [entered](Self::enter); returns by how much the
+    /// whole field grew.
     pub(crate) fn leave(&mut self, mark: Mark, request: &[u8], place: Place, grown: isize) -> isize {
         if self.lacks_room {
             return 0;

@@ -1,7 +1,7 @@
 //! Formats of times in strptime directives.
 //!
-//! Source: `timeutils` in `internal/coreinternal` of the reference, which makes a layout of Go's `time` package of a
-//! format; what that package reads and writes for a layout is what a format means.
+//! Source: `timeutils` in `internal/coreinternal` of the reference. It turns a format into a layout of Go's `time`
+//! package. So a format means what that package reads and writes for the layout.
 
 mod parse;
 mod print;

@@ -1,4 +1,4 @@
-//! Values while a statement runs: borrowed from the request where possible, read no further than they are looked at.
+//! Values while a statement runs: borrowed from the request where possible, and read only as far as somebody looks.
 
 use std::borrow::Cow;
 use std::fmt;

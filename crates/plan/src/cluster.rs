@@ -1,4 +1,4 @@
-//! What is known of a cluster. No part of a plan: it changes with the cluster, and not with what somebody asks for.
+//! What is known of a cluster. It is no part of a plan: it changes with the cluster, not with what somebody asks for.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

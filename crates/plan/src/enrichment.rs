@@ -1,4 +1,4 @@
-//! What is added to every request of what is known of the cluster and of the pod that sent it.
+//! What is added to every request, of all that is known of the cluster and of the pod that sent it.
 
 /// What to add.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,12 +1,12 @@
-//! How a pipeline is called wherever people or files name it.
+//! The name of a pipeline, wherever people or files name it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use weir_otlp::Signal;
 
-/// What tells a pipeline from all others. Written as `traces/backend`: in the log, on pages, and as the name of its queue
-/// in the journal.
+/// What tells a pipeline from all others. Written as `traces/backend`: in the log, on pages, and as the name of its
+/// queue in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PipelineId {
     /// The signal it takes.

@@ -1,16 +1,16 @@
 //! Regular expressions written for Go's `regexp`, which follows RE2, with the meaning they have there.
 //!
-//! The OpenTelemetry Collector and Prometheus use that package, so that is what users' patterns are written for. The
-//! `regex` crate, which does the matching here, reads much of the same text: some of it it refuses, some of it means
-//! something else to it. A [`Regex`] is made from a pattern in Go's syntax, translated; what Go refuses is refused.
+//! The OpenTelemetry Collector and Prometheus use that package, so users' patterns are written for it. The `regex`
+//! crate, which does the matching here, reads much of the same text. But it refuses some of it, and some means
+//! something else to it. So a [`Regex`] translates a pattern from Go's syntax. Whatever Go refuses is refused.
 //!
 //! This crate must not know who uses the patterns: statements, rules, labels or telemetry.
 //!
 //! Invariants, cited in code and tests:
-//! - **RE2-1** a pattern is taken or refused as by Go, and finds the same matches, groups and replacements. Exceptions:
-//!   what is too large when compiled or too deeply nested for the limits here is refused; names of groups may have dots;
-//!   scripts of several words have classes, which Go lost with 1.25; characters newer than Unicode 15 may be of another
-//!   class.
+//! - **RE2-1** a pattern is taken or refused as Go does, and finds the same matches, groups and replacements.
+//!   Exceptions: a pattern that is too large when compiled, or nested too deeply, is refused; names of groups may have
+//!   dots; scripts of several words have classes, which Go lost with 1.25; characters newer than Unicode 15 may be of
+//!   another class.
 //! - **RE2-2** no pattern makes the translation panic or recurse; matching takes linear time.
 
 #![forbid(unsafe_code)]
@@ -60,8 +60,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What a matcher keeps of the states it has been in, for each thread that matches at the same time and each direction. Texts
-/// fill it. It is several times what real patterns need.
+/// What a matcher keeps of the states it has been in, for each thread that matches at the same time and each direction.
+/// Texts fill it. It is several times what real patterns need.
 const MAX_STATES_BYTES: usize = 256 << 10;
 
 /// Depth of what stands in the translation of a group: itself, alternatives, sequences and a repetition.

@@ -1,8 +1,8 @@
 //! Patterns in Go's syntax to patterns of the `regex` crate.
 //!
-//! Source of the rules: the documentation and the behaviour of Go's `regexp/syntax`. Where both say the same in
-//! different words, the words are chosen that say it without context: `^` becomes `\A` or `(?m:^)`, and of Go's flags
-//! only that for case stays one.
+//! Source of the rules: the documentation and the behaviour of Go's `regexp/syntax`. Where both engines say the same in
+//! different words, the translation uses words that need no context: `^` becomes `\A` or `(?m:^)`, and of Go's flags
+//! only the one for case stays.
 
 use crate::Error;
 use crate::class::{self, push_literal};

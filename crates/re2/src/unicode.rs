@@ -1,5 +1,5 @@
-//! Names of classes of Unicode, as Go knows them: general categories by their short and long names, scripts by their
-//! long names only.
+//! Names of Unicode classes, as Go knows them: general categories by their short and long names, scripts by their long
+//! names only.
 
 /// The class of a name in the syntax of the `regex` crate, which reads names as generously; nothing when there is none.
 pub(crate) fn class(name: &str) -> Option<String> {

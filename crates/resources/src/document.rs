@@ -1,5 +1,5 @@
 //! Documents: texts as trees with positions, and what can be said of any tree: wrong types, missing and unknown fields,
-//! names that are nearly right, quantities.
+//! misspelt names, quantities.
 //!
 //! It knows no kind and no field by name.
 

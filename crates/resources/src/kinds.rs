@@ -1,7 +1,8 @@
-//! Kinds: which documents concern telemetry, and which are somebody else's. What each of them means is in the modules below.
+//! Kinds: which documents are about telemetry, and which are somebody else's. The modules below say what each kind
+//! means.
 //!
-//! Files hold what belongs together: a Deployment beside its pipeline. What is somebody else's is told from what is
-//! misspelt: a group of ours has no other kinds, and one letter more or less does not make a kind of Kubernetes.
+//! Files hold what belongs together, such as a Deployment beside its pipeline. So objects of others must be told from
+//! misspelt ones: a group of ours has no other kinds, and one letter more or less does not make a kind of Kubernetes.
 
 pub(crate) mod cluster;
 mod convert;

@@ -1,4 +1,4 @@
-//! One pass over a request: every metric that is converted is written again, everything else stays.
+//! One pass over a request: every metric that is converted is written again, everything else stays as it is.
 
 use std::borrow::Cow;
 
@@ -24,8 +24,8 @@ const RESOURCES: u32 = request::RESOURCES;
 const SCOPES: u32 = resource_data::SCOPES;
 const METRICS: u32 = scope_data::ITEMS;
 
-/// What a data point may take while its delta is calculated, as a multiple of its size: the counts of its buckets, those
-/// of the point before it brought to the same resolution, their difference, each while it grows.
+/// What a data point may take while its delta is calculated, as a multiple of its size: the counts of its buckets,
+/// those of the point before it brought to the same resolution, their difference, each while it grows.
 const SCRATCH: usize = 8;
 
 /// Most points are smaller.

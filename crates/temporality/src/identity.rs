@@ -1,15 +1,16 @@
 //! Which points belong to one series.
 //!
 //! A series is known by a 128-bit hash (XXH3) of everything that sets it apart: resource attributes; schema, name,
-//! version and attributes of the scope; name, unit and type of the metric; attributes, start time and type of number
-//! of the point. Attributes are hashed as the bytes they are and added up, so that their order does not matter.
+//! version and attributes of the scope; name, unit and type of the metric; attributes, start time and type of number of
+//! the point. Each attribute is hashed as its bytes, and the hashes are added up, so that the order of attributes does
+//! not matter.
 //!
-//! The start time is part of it, as in the reference: two processes that report the same metric without an attribute
-//! to tell them apart are told apart by it, and one that restarts begins a new series.
+//! The start time is part of it, as in the reference. It tells apart two processes that report the same metric without
+//! an attribute of their own, and a process that restarts begins a new series.
 //!
-//! Two series are taken for one when their hashes are equal. Among a million series, a number no gateway's memory is
-//! meant for, the odds of that are 1 in 10^27. XXH3 can be made to collide on purpose, and the gain is nil: whoever may
-//! send metrics may send them under any name, that of somebody else's series included.
+//! Two series are taken for one when their hashes are equal. Among a million series, more than a gateway's memory is
+//! meant for, the odds of that are 1 in 10^27. XXH3 can be made to collide on purpose, but nothing is gained: whoever
+//! may send metrics may send them under any name, that of somebody else's series included.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 

@@ -8,15 +8,15 @@
 //! This crate must not know async code, sockets, files, pipelines or the clock: time is a parameter.
 //!
 //! Invariants, cited in code and tests:
-//! - **DELTA-1** what a series was given since its first point is the sum of its deltas, those owed included: no request
-//!   that was refused and undone, in whatever order, is lost or counted twice, while the series is remembered.
-//! - **DELTA-2** no point is ever counted twice because its series was forgotten: a series is only taken for a new one
-//!   when it started after everything that was forgotten was last seen.
-//! - **DELTA-3** after every conversion, what is remembered takes at most `Limits::max_bytes`; what leaves for want of
-//!   memory is counted.
+//! - **DELTA-1** while a series is remembered, the sum of its deltas, those owed included, is what it was given since
+//!   its first point: no request that was refused and undone, in whatever order, is lost or counted twice.
+//! - **DELTA-2** no point is ever counted twice because its series was forgotten: a series is taken for a new one only
+//!   if it started after all forgotten series were last seen.
+//! - **DELTA-3** after every conversion, what is remembered takes at most `Limits::max_bytes`; series forgotten for
+//!   want of memory are counted.
 //! - **DELTA-4** every data point of a request is converted, passed on or dropped, and counted as such.
-//! - **DELTA-5** a request of which points were dropped because of others that came before relies on these: it says so
-//!   as long as what brought them may be undone.
+//! - **DELTA-5** a request whose points were dropped because of points that came before relies on these. It says so as
+//!   long as the requests that brought them may be undone.
 
 #![forbid(unsafe_code)]
 
@@ -88,8 +88,8 @@ impl Converter {
         Self { table: SeriesTable::new(limits, now) }
     }
 
-    /// Converts the cumulative sums and histograms of a valid request to delta temporality, with as much memory as there
-    /// is.
+    /// Converts the cumulative sums and histograms of a valid request to delta temporality, with as much memory as
+    /// there is.
     ///
     /// # Errors
     /// None; see [`convert_within`](Self::convert_within).

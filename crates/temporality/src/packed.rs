@@ -1,4 +1,4 @@
-//! Numbers as varints, one after the other: a list of small counts takes no more memory than on the wire, and a request
+//! Numbers as varints, one after the other. A list of small counts takes no more memory than on the wire, and a request
 //! no more than its own size, whatever it holds.
 
 use std::fmt;

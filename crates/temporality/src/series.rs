@@ -1,4 +1,4 @@
-//! The last point of every series, what is owed to some, and what is forgotten when.
+//! The last point of every series, what is owed to some of them, and when a series is forgotten.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

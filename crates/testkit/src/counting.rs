@@ -1,5 +1,5 @@
-//! An allocator that counts, for tests of what something takes of memory. It counts the whole process: such a test is a
-//! program of its own, with one test at a time.
+//! An allocator that counts, for tests of how much memory something takes. It counts the whole process, so such a test
+//! is a program of its own, with one test at a time.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};

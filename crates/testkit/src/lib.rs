@@ -1,5 +1,5 @@
-//! Doubles, oracles and peers for tests; only ever a dev-dependency. It knows of the journal nothing but its file system,
-//! of OTLP its definitions, and of a gateway what its users see.
+//! Doubles, oracles and peers for tests; only ever a dev-dependency. It knows the journal's file system and nothing
+//! else of the journal, OTLP's definitions, and of a gateway what its users see.
 
 mod counting;
 pub mod fields;

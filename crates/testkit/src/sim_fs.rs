@@ -3,13 +3,13 @@
 //! # Fault model
 //!
 //! What is *written* is what any reader sees; what is *durable* is what power loss leaves. A file's writes and changes
-//! of length become durable with [`File::sync`], names created and removed with [`Fs::sync_dir`]; the one never does the
+//! of length become durable with [`File::sync`], names created and removed with [`Fs::sync_dir`]. Neither does the
 //! other's work.
 //!
 //! **Power loss** ([`SimFs::after_power_loss`]): every write since the last sync is there, or not, or torn: cut off at
-//! any byte, or with any of its sectors missing. Each is decided for itself, so later writes may survive earlier ones.
-//! Where a file was extended but its data are missing, there are zeros, noise, or what some file that was removed had
-//! there: old sectors come back. Each unsynced creation and removal of a name has happened or not.
+//! any byte, or with any of its sectors missing. Each write has a fate of its own, so later writes may survive earlier
+//! ones. Where a file was extended but its data is missing, a reader finds zeros, noise, or old sectors of a file that
+//! was removed. Each unsynced creation and removal of a name has happened or not.
 //!
 //! **A kill** ([`SimFs::after_kill`]): everything written is there. It is no more durable than before: power may fail
 //! later. Of the operation that the kill met, any part has happened.
@@ -17,18 +17,18 @@
 //! **Failing operations** ([`Faults`], [`SimFs::fail_next`], [`SimFs::set_capacity`]): writes and reads are short; a
 //! write fails having written any part of its bytes; the disk is full; too many files are open
 //! ([`SimFs::set_descriptors`]). A failed sync leaves each write since the last one durable, torn or lost *for good*:
-//! the system thinks it has tried, and a later sync that succeeds brings nothing back, although readers still see it,
-//! until the system is told to forget it ([`File::forget`]): then they see what is on disk. A failed sync of the directory
-//! makes some of the changes durable, those of one name in order, and the others wait for the next one: file systems keep
-//! names in a log, and drop nothing of that and go on. A failed truncation may have happened.
+//! the system thinks it has tried, and a later sync that succeeds brings nothing back. Readers still see such a write
+//! until the system is told to forget it ([`File::forget`]); then they see what is on disk. A failed sync of the
+//! directory makes some of the changes durable, those of one name in order, and the others wait for the next sync. File
+//! systems keep names in a log; they do not drop a part of it and go on. A failed truncation may have happened.
 //!
 //! **Rot** ([`SimFs::flip`], [`SimFs::zero`], [`SimFs::files`] and [`SimFs::with_files`]): bytes change, files are cut
 //! or vanish, in what is written and what is durable alike.
 //!
 //! # Use
 //!
-//! Operations that change something are counted ([`SimFs::operations`]). With [`SimFs::crash_at`] the n-th of them is
-//! met by the crash and every call after it fails; then ask for one of the two disks that it may leave. Everything
+//! Operations that change something are counted ([`SimFs::operations`]). With [`SimFs::crash_at`] the crash meets the
+//! n-th of them, and every call after it fails; then ask for one of the two disks that a crash may leave. Everything
 //! random comes from the seed, so the same calls give the same faults.
 
 mod content;

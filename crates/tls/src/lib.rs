@@ -1,12 +1,12 @@
 //! Certificates and keys: PEM text to what TLS takes, or what is wrong with it.
 //!
-//! Whoever checks a configuration and whoever connects with it both ask here, so that what one finds right the other can
-//! use. It must not know pipelines, plans, connections, the file system or the clock.
+//! The code that checks a configuration and the code that connects with it both ask here. So what the one finds right
+//! the other can use. This crate must not know pipelines, plans, connections, the file system or the clock.
 //!
 //! Invariants:
 //! - **TLS-1** No message quotes the text or the bytes, which may be a key.
-//! - **TLS-2** Whether a certificate convinces anybody is decided by who is shown it: our own is only asked whether it
-//!   belongs to the key.
+//! - **TLS-2** Whoever is shown a certificate decides whether to trust it: of our own certificate, only whether it
+//!   belongs to the key is checked here.
 
 #![forbid(unsafe_code)]
 

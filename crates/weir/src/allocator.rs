@@ -1,5 +1,5 @@
-//! Where memory comes from, and that it goes back to the system: before more is in use or free than was set, and when
-//! nothing happens any more (promise P3).
+//! Where memory comes from, and how it goes back to the system: before more than a set amount is in use or free, and
+//! when nothing happens any more (promise P3).
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -29,8 +29,8 @@ thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// jemalloc keeps free pages for their time. This does not, when there is no place for them: buffers of growing size fit
-/// nowhere in what was freed of smaller ones, and all are paid for only as long as they live.
+/// jemalloc keeps free pages for their time. This does not, when there is no place for them: buffers of growing size
+/// fit nowhere in what was freed of smaller ones, and all are paid for only as long as they live.
 struct Thrifty;
 
 #[expect(unsafe_code, reason = "an allocator is unsafe")]
@@ -81,15 +81,15 @@ fn make_place(bytes: usize) {
     }
 }
 
-/// From now on what is free has no place beyond 15/16 of so many bytes: libraries of C have an allocator of their own, and the
-/// compressors of zstd may have 1/32 in it, 3 MiB at least.
+/// From now on what is free has no place beyond 15/16 of so many bytes: libraries of C have an allocator of their own,
+/// and the compressors of zstd may have 1/32 in it, 3 MiB at least.
 pub(crate) fn keep_within(memory: usize) {
     MOST.store(memory - memory / 16, Ordering::Relaxed);
     return_large_ones();
 }
 
-/// The allocator of libraries of C keeps what a compressor had, once for each of many threads, unless it is told that so much
-/// is to go back at once. Otherwise it finds out that such sizes come again.
+/// The allocator of libraries of C keeps what a compressor had, once for each of many threads, unless it is told that
+/// so much is to go back at once. Otherwise it finds out that such sizes come again.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "mallopt is a function of C, and no crate has a safe name for this")]
 fn return_large_ones() {
@@ -102,7 +102,8 @@ fn return_large_ones() {
 #[cfg(not(target_env = "gnu"))]
 fn return_large_ones() {}
 
-/// Whoever allocates and frees gives free pages back (see `.cargo/config.toml`). This does it where nobody does, for ever.
+/// Whoever allocates and frees gives free pages back (see `.cargo/config.toml`). This does it where nobody does, for
+/// ever.
 pub(crate) async fn tidy() {
     let mut looks = interval(LOOKS);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

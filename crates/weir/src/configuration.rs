@@ -1,4 +1,4 @@
-//! The configuration of this process: what its files say, as of now, and what Kubernetes tells its containers.
+//! The configuration of this process: what its files say now, and what Kubernetes tells its containers.
 
 use std::env;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The directory in which data is kept that no backend has taken.
+//! The directory for data that no backend has taken yet.
 
 use std::env;
 use std::fs;

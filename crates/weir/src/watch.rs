@@ -1,8 +1,8 @@
 //! Configuration files, watched while the gateway runs.
 //!
-//! They are looked at a few times a second rather than subscribed to: that works the same for editors that replace files,
-//! for mounted Secrets and ConfigMaps, and on network file systems. A change is taken up when the files have stood still
-//! from one look to the next, so that a file is not read while it is being written.
+//! They are looked at a few times a second rather than subscribed to. That works the same for editors that replace
+//! files, for mounted Secrets and ConfigMaps, and on network file systems. A change is taken up when the files are the
+//! same at two looks in a row, so that a file is not read while it is being written.
 
 use std::path::PathBuf;
 use std::time::Duration;

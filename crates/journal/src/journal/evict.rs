@@ -1,7 +1,8 @@
 //! Giving up the oldest entries of a queue.
 //!
-//! Whole segments go without a read. Within one, entries are read head by head, for what they count for. What cannot be
-//! read, or is damaged, stays until it is taken or the whole segment has to go.
+//! Whole segments go without a read. Within a segment, the heads of entries are read one by one, because a head says
+//! how much its entry counts for. An entry that cannot be read, or is damaged, stays until it is taken or the whole
+//! segment has to go.
 
 use std::io;
 
@@ -133,7 +134,8 @@ impl Part<'_> {
             }
             while known.next_if(|entry| entry.position.index < number).is_some() {}
             self.next = number.saturating_add(1);
-            // What cannot be read has no count that would be exact: it stays until it is taken, or all of the segment goes.
+            // What cannot be read has no count that would be exact: it stays until it is taken, or all of the segment
+            // goes.
             let Some(entry) = known.next_if(|entry| entry.position.index == number) else { continue };
             let bytes = index.get(self.queue).map_or(0, |queue| queue.bytes());
             if bytes <= self.limits.max_bytes && entry.written_ms >= self.limits.not_before_ms {

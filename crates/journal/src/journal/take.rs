@@ -1,7 +1,7 @@
 //! Taking the next entries of a queue with as few reads as possible.
 //!
-//! A run of consecutive untaken entries is read at once. Where it begins is usually known, because the run before it
-//! ended there; otherwise the heads from the nearest known place on lead to it.
+//! A run of consecutive untaken entries is read at once. Its beginning is usually known, because the run before it
+//! ended there. Otherwise the heads from the nearest known place on lead to it.
 
 use std::io;
 use std::ops::Range;

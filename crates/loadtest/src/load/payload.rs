@@ -1,6 +1,6 @@
 //! The payload: one export request encoded once, then stamped with ids and times for every request.
 //!
-//! Ids are consecutive in the order of the items; where they lie in an item is told in the scanner of the sink.
+//! Ids are consecutive in the order of the items. The scanner of the sink says where an item has its id.
 
 mod points;
 mod records;

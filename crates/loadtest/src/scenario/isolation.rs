@@ -1,7 +1,7 @@
 //! What sick neighbours cost a healthy pipeline: its figures beside them against its figures alone.
 //!
-//! Goals, not promises: on a busy machine a percentile moves by more than a tenth by itself, so that a goal that is
-//! missed is said and fails nothing.
+//! These are goals, not promises. On a busy machine a percentile moves by more than a tenth by itself, so a missed goal
+//! is reported but fails nothing.
 
 use super::verdict::Verdict;
 

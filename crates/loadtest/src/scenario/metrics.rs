@@ -1,4 +1,4 @@
-//! Reads the few Prometheus series a gateway's own view of the test consists of.
+//! Reads the few Prometheus series in which a gateway shows its own view of the test.
 
 use crate::signal::Signal;
 

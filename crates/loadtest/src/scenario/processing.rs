@@ -1,4 +1,4 @@
-//! What both systems do to the data on its way, said once: the rules are the same text in both configurations.
+//! What both systems do to the data on its way, defined once: the rules are the same text in both configurations.
 //!
 //! The names of rules and attributes are the generator's: items have `key0`, `key1` ..., and `load.drop` when some are
 //! marked.

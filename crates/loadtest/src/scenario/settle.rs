@@ -1,4 +1,4 @@
-//! When nothing more is to be expected of a gateway after the load has ended.
+//! When a gateway can be expected to deliver nothing more after the load has ended.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ impl Settling {
         Self { empty_looks: 0, arrived: 0, last_arrival: now }
     }
 
-    /// Whether it holds nothing any more, by its own account (`None` when it gave none) and by what has `arrived` so far.
+    /// Whether it holds nothing any more, by its own account (`None` when it gave none) and by what has `arrived` so
+    /// far.
     pub(crate) fn is_over(&mut self, now: Instant, view: Option<&SelfView>, arrived: u64) -> bool {
         if arrived != self.arrived {
             self.arrived = arrived;

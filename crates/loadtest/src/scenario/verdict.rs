@@ -1,14 +1,15 @@
 //! From what a trial showed to its figures: sets are compared, rates computed, doubts named.
 //!
 //! Definitions, per sink and summed over sinks:
-//! - missing: items the client saw acknowledged (warm-up included) that the sink never recorded, counted after the gateway
-//!   exited.
-//! - lost: of these, what was missing just before the gateway was asked to stop minus what it said it held then. Asked it
-//!   was when everything had arrived, when it said that it holds nothing, or when the time to settle was over.
-//! - pending: the rest of what is missing: held when told to stop, and not delivered since. With a journal it would be
-//!   delivered after a restart, but that is not shown, so that Weir does not pass with it.
+//! - missing: items the client saw acknowledged (warm-up included) that the sink never recorded, counted after the
+//!   gateway exited.
+//! - lost: of these, what was missing just before the gateway was asked to stop, minus what it said it held then. It
+//!   was asked when everything had arrived, when it said that it holds nothing, or when the time to settle was over.
+//! - pending: the rest of what is missing: held when the gateway was told to stop, and not delivered since. With a
+//!   journal it would be delivered after a restart. That is not shown, so Weir does not pass with it.
 //! - duplicated: items a sink recorded more than once.
-//! - unanswered: items sent at least once and never acknowledged or refused to the end; they may or may not have arrived.
+//! - unanswered: items sent at least once and never acknowledged or refused to the end; they may or may not have
+//!   arrived.
 
 mod doubts;
 
@@ -36,8 +37,8 @@ pub struct Kpis {
     pub duration_s: f64,
     /// Items acknowledged in the measured time.
     pub accepted: u64,
-    /// Of the items sent in the measured time, different ones that arrived, summed over sinks; beside sick neighbours, at
-    /// the healthy sink.
+    /// Of the items sent in the measured time, different ones that arrived, summed over sinks; beside sick neighbours,
+    /// at the healthy sink.
     pub exported: u64,
     /// Acknowledged items that did not arrive and were not declared pending, summed over sinks.
     pub lost: u64,

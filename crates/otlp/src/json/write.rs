@@ -1,8 +1,8 @@
 //! OTLP/protobuf to OTLP/JSON, in one pass over each message and into one buffer.
 //!
 //! It writes what the OTLP specification wants of senders: lowerCamelCase names, hexadecimal ids in lower case, enums
-//! as numbers, 64-bit integers as strings, `NaN` and the infinities as words, other bytes as base64. What is on the wire
-//! is written, defaults too; of a field that occurs twice, or of two members of a oneof, the last one counts.
+//! as numbers, 64-bit integers as strings, `NaN` and the infinities as words, other bytes as base64. What is on the
+//! wire is written, defaults included. If a field occurs twice, or two members of a oneof, the last one counts.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

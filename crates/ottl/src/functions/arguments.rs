@@ -1,7 +1,7 @@
 //! How implementations get at their arguments.
 //!
-//! The compiler made each argument what its parameter declares; asking for another form than declared is a mistake in
-//! the function, which fails as a [`Failure`] and shows in the tests.
+//! The compiler has given each argument the form that its parameter declares. A function that asks for another form is
+//! wrong: it fails with a [`Failure`], which the tests find.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! `Format`: text by a format of Go's `fmt` package.
 //!
-//! What is wrong with a format or its values stands in the text, as in Go: `%!d(string=x)`. Lists and maps are written as
-//! Go writes those of plain values; the reference writes their addresses.
+//! What is wrong with a format or its values is written into the text, as in Go: `%!d(string=x)`. Lists and maps are
+//! written as Go writes plain values; the reference writes their addresses.
 
 use super::{Function, Kind, function, required};
 use crate::program::Arguments;

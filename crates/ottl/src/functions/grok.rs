@@ -1,7 +1,8 @@
 //! `ExtractGrokPatterns`: regular expressions made of named patterns.
 //!
-//! Source of the semantics: `ottlfuncs` and `elastic/go-grok` 0.3 as the reference uses it. Of its library the sets
-//! that many use are here, in definitions of our own; a pattern for another product has to be given in the statement.
+//! Source of the semantics: `ottlfuncs`, and `elastic/go-grok` 0.3 as the reference uses it. The sets of its library
+//! that many people use are here, in definitions of our own. A pattern for another product has to be given in the
+//! statement.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

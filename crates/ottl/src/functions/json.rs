@@ -1,4 +1,4 @@
-//! `ParseJSON`: a text to maps and lists in one pass, which counts what memory it takes before it takes it.
+//! `ParseJSON`: a text to maps and lists in one pass, which counts the memory that it needs before it takes it.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! `set_semconv_span_name`: span names as the semantic conventions have them.
 //!
-//! Source of the semantics: `processor/transformprocessor/internal/traces` of the reference, version 0.158, which knows
-//! the conventions 1.37.0 to 1.40.0 and the older names of the attributes they took the place of.
+//! Source of the semantics: `processor/transformprocessor/internal/traces` of the reference, version 0.158. It knows
+//! the conventions 1.37.0 to 1.40.0, and the older names of the attributes that these conventions renamed.
 
 use super::{Function, Kind, function, optional, required};
 use crate::context::{Context, Level};

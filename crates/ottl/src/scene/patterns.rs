@@ -1,5 +1,5 @@
-//! Patterns that are no literals: whoever sends the telemetry may write them. They are kept for the items that follow, few
-//! and small, and a request may only have so many of them, as compiling one takes far longer than matching it.
+//! Patterns that are no literals: the sender of the telemetry may write them. A few small ones are kept for the items
+//! that follow. A request may have only so many of them, because compiling one takes far longer than matching it.
 
 use std::collections::VecDeque;
 use std::ops::Deref;

@@ -1,6 +1,6 @@
 //! Comparison rules: `pkg/ottl/compare.go`.
 //!
-//! Values of different kinds differ and are in no order; int and double are one kind. Nothing equals only nothing.
+//! Values of different kinds differ and have no order; int and double count as one kind. Nothing equals only nothing.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! What functions ask of their arguments: a value of one kind, or whatever can be read as one.
 //!
-//! The strict forms fail on any other kind; the `like` forms convert, and pass nothing on as nothing. Source: the typed
+//! The strict forms fail on any other kind. The `like` forms convert, and pass on nothing as nothing. Source: the typed
 //! getters in `pkg/ottl/expression.go`.
 
 use std::borrow::Cow;

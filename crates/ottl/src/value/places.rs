@@ -1,5 +1,5 @@
-//! Where the keys of a long map are. Looking through all of them for each key of another one would take the square of
-//! their number, and a client may send many.
+//! Where the keys of a long map are. To search all of them for each key of another map would take the square of their
+//! number, and a client may send many.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

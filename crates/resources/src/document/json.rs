@@ -1,4 +1,4 @@
-//! Documents as plain JSON, for what does not care where in a text things stand.
+//! Documents as plain JSON, for code that does not care about positions in a text.
 
 use std::rc::Rc;
 

@@ -1,8 +1,8 @@
 //! Decoding helpers: a YAML node with its field path, and a mapping whose fields are taken one by one.
 //!
-//! Everything that can be said about any document is said here (wrong type, missing field, unknown field with "did
-//! you mean"), by the table that a node is given: in debug builds, whoever reads something else than the table says
-//! panics. A node without a table gives what it is asked for. It knows no kind and no field by name.
+//! Everything that can be said about any document is said here: wrong type, missing field, unknown field with "did you
+//! mean". A node knows this from its table. In debug builds, code that reads anything but what the table says panics. A
+//! node without a table gives what it is asked for. This module knows no kind and no field by name.
 
 use std::fmt::Write as _;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! Sizes and durations as people write them: Kubernetes quantities, units of bytes, Go durations.
 //!
-//! Exact arithmetic on text. It does not know what a quantity is for, or which are sensible.
+//! This is exact arithmetic on text. It knows neither what a quantity is for nor which quantities are sensible.
 
 use std::time::Duration;
 

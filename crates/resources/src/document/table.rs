@@ -1,7 +1,8 @@
-//! What may be written, as plain data: a field with its type, its default, the versions that have it, and what it is for.
+//! What may be written, as plain data: a field with its type, its default, the versions that have it, and what it is
+//! for.
 //!
-//! Documents are read by it: which fields are known, required, secret, and what they are called in the version
-//! of the document. Conversion between versions walks it, and a test holds the documentation against it.
+//! Documents are read by this table: it says which fields are known, required and secret, and what they are called in
+//! the version of the document. Conversion between versions walks it, and a test holds the documentation against it.
 
 /// Version of an API a document is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! YAML text to a tree of nodes with positions.
 //!
 //! It knows the YAML that Kubernetes tools write and read (booleans such as `yes` included) and nothing of what the
-//! documents mean. Its cost is bounded for any input: nesting depth and what aliases expand to have limits, and the
-//! text is read as events, without recursion. Every document of a file is read on its own, so that a syntax error
-//! in one leaves the others to be checked.
+//! documents mean. Its cost is bounded for any input: nesting depth and the expansion of aliases have limits, and the
+//! text is read as events, without recursion. Every document of a file is read on its own, so that a syntax error in
+//! one leaves the others to be checked.
 
 mod scalar;
 
@@ -21,9 +21,9 @@ const MAX_DEPTH: usize = 64;
 /// used in many pipelines; far below what an exponential expansion needs to hurt.
 const MAX_ALIAS_WEIGHT: usize = 1 << 20;
 
-/// Bytes of a document for each of its keys, values and collections, but for the first ones. What these take of memory does
-/// not depend on their text: with fewer, a document would take many times as much as others of its length. Real documents,
-/// as compact JSON too, have more.
+/// Bytes of a document for each of its keys, values and collections, but for the first ones. What these take of memory
+/// does not depend on their text: with fewer, a document would take many times as much as others of its length. Real
+/// documents, as compact JSON too, have more.
 const BYTES_PER_NODE: usize = 4;
 const FREE_NODES: usize = 16 * 1024;
 
@@ -111,8 +111,8 @@ pub(crate) fn parse(text: &str) -> Documents {
     Documents { roots, errors }
 }
 
-/// Gives each document of a text, empty ones left out, before it reads the next one: the nodes of a large text take many
-/// times as much memory. Returns the syntax errors.
+/// Gives each document of a text, empty ones left out, before it reads the next one: the nodes of a large text take
+/// many times as much memory. Returns the syntax errors.
 pub(crate) fn each(text: &str, mut take: impl FnMut(Rc<Yaml>)) -> Vec<SyntaxError> {
     let mut documents = Documents { roots: Vec::new(), errors: Vec::new() };
     let mut alias_budget = MAX_ALIAS_WEIGHT;

@@ -1,8 +1,8 @@
 //! Objects of a cluster (`Pod`, `Node`, `Namespace`, `ReplicaSet`, `Job`, `ConfigMap`) as `kubectl get -o yaml` prints
-//! them: what telemetry wants to know of the pod that sent it.
+//! them: what enrichment needs to know of the pod that sent telemetry.
 //!
-//! They are other people's objects: only what is needed is read, and the rest is not looked at. What is read has to
-//! be of the right type. Their values are shown in no message, because nobody knows what else is in them.
+//! They are other people's objects: only what is needed is read, and the rest is not looked at. What is read has to be
+//! of the right type. Messages show none of their values, because nobody knows what else is in them.
 
 mod pod;
 

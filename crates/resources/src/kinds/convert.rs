@@ -1,10 +1,10 @@
 //! Conversion of documents between the two versions of their APIs, without loss.
 //!
-//! What a version cannot say is kept in an annotation, in the words of the version that can. Down and up again, or up
-//! and down again, therefore gives the very document there was before. When a document was edited in between, the edit
-//! wins, and only what it could not have touched is restored.
+//! What a version cannot say is kept in an annotation, in the words of the version that can. So down and up again, or
+//! up and down again, gives the very same document. When a document was edited in between, the edit wins, and only what
+//! it could not have touched is restored.
 //!
-//! It works on plain JSON and converts whatever it is given: whether a document is valid is not its matter.
+//! This module works on plain JSON and converts whatever it is given. It does not check whether a document is valid.
 
 mod spec;
 
@@ -50,8 +50,8 @@ pub fn is_convertible(document: &Value) -> bool {
 
 /// Converts a document to a version. One that is of this version comes back as it is.
 ///
-/// Of `metadata`, only the annotation `telemetry.kyma-project.io/conversion-data` is changed: it is there when, and only
-/// when, the document could not be converted back without it. An empty map of annotations may disappear with it.
+/// Of `metadata`, only the annotation `telemetry.kyma-project.io/conversion-data` is changed: it is there when, and
+/// only when, the document could not be converted back without it. An empty map of annotations may disappear with it.
 ///
 /// # Errors
 /// For a document of any other kind or version, one without `metadata`, and one whose annotation cannot be read.

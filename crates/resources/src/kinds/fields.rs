@@ -1,5 +1,5 @@
-//! Every field of every kind: the one table by which documents are read and converted, and the reference documentation is
-//! held. Fields of a cluster's objects, which are somebody else's, are not in it.
+//! Every field of every kind. Documents are read and converted by this one table, and a test holds the reference
+//! documentation against it. Fields of a cluster's objects, which are somebody else's, are not in it.
 
 mod output;
 mod pipeline;

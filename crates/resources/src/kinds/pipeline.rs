@@ -1,6 +1,6 @@
 //! A pipeline of any kind: its document once it is read, and its part of the plan.
 //!
-//! The kinds differ in the fields of their `spec`, which are read in `trace`, `metric` and `log`; all else is here.
+//! The kinds differ in the fields of their `spec`, which `trace`, `metric` and `log` read; everything else is here.
 
 mod backlog;
 mod change;

@@ -1,6 +1,6 @@
 //! `Secret` documents (v1) and the look-up of what `secretKeyRef` names.
 //!
-//! It never puts a value into a message. Values are bytes here; what they must be is the matter of who asks.
+//! It never puts a value into a message. Values are bytes here; whoever asks for one knows what it must be.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! `Telemetry` (group `operator.kyma-project.io`): what is added to all telemetry.
 //!
-//! The intervals of inputs that fetch metrics are checked and kept, and do nothing yet; what once scaled gateways is
-//! deprecated and never will.
+//! The intervals of inputs that fetch metrics are checked and kept, but have no effect yet. The fields that once scaled
+//! gateways are deprecated and will never have one.
 
 use std::time::Duration;
 

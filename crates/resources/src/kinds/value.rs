@@ -1,6 +1,6 @@
 //! `ValueType`: a text given in place (`value`) or by reference (`valueFrom.secretKeyRef`).
 //!
-//! It knows where a value comes from and not what it is for.
+//! It knows where a value comes from, not what it is for.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! The documents of all files together: each is of a kind, and some things must be true of all of them.
+//! The documents of all files together: each has a kind, and some things must be true of all of them.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! How far reading is, on a terminal: a file system that counts what is read of it.
+//! How far reading has come, on a terminal: a file system that counts what is read of it.
 
 use std::io::{self, IoSlice, Write};
 use std::sync::{Arc, Mutex, PoisonError};

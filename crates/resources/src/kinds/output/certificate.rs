@@ -1,6 +1,6 @@
 //! X.509 certificates: whether they can be read, belong to a key, may sign others, and are still valid.
 //!
-//! It takes the time it is told and follows no chain of trust; that is done when a connection is made.
+//! The caller says what time it is. No chain of trust is followed; that is done when a connection is made.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

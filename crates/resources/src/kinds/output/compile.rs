@@ -1,4 +1,4 @@
-//! A checked output to the plan's output: references followed, endpoint parsed, authentication made up.
+//! From a checked output to the plan's output: references followed, endpoint parsed, authentication put together.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

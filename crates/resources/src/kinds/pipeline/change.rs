@@ -1,4 +1,4 @@
-//! What an API server refuses of a change, although the old documents and the new ones are right by themselves.
+//! What an API server refuses of a change although the old documents and the new ones are right by themselves.
 
 use std::collections::BTreeMap;
 

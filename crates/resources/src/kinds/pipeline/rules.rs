@@ -1,6 +1,6 @@
 //! `transform` and `filter`: rules in OTTL.
 //!
-//! The text of a rule goes into the plan as it is written, once the compiler has nothing against it.
+//! The text of a rule goes into the plan as it is written, once it compiles.
 
 use weir_ottl::{self as ottl, Options, Origin};
 use weir_plan::{Filter, Signal, Transform};

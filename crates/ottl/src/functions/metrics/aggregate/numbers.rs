@@ -1,4 +1,4 @@
-//! Number points merged. Whether integers or doubles are calculated with is decided by the first point.
+//! Number points merged. The first point decides whether integers or doubles are calculated with.
 
 use super::super::point::{AS_DOUBLE, AS_INT, Point, START_TIME};
 use crate::draft::Scalar;
