@@ -1,4 +1,4 @@
-//! A bare gRPC relay: the least that a gateway over tonic costs, to compare Weir with (`scripts/bench-grpc-relay.sh`).
+//! A bare gRPC relay: the least that a gateway over tonic costs, to compare Weir with (`scripts/bench-tonic.sh`).
 //!
 //! It takes a call of any method, holds its message as bytes, sends it to a backend over one connection and answers with
 //! what the backend answers. It decodes, checks, counts, limits and keeps nothing.

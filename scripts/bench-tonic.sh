@@ -2,15 +2,18 @@
 # Weir beside the least that a gateway over gRPC costs: a bare tonic relay that holds each message as bytes and sends it on
 # (`crates/loadtest/examples/relay.rs`), once announcing HTTP/2 frames of 1 MiB to clients and once of 16 KiB. In each
 # shape all three get the same load in turn, ROUNDS times, each on core CORE alone; load and sink share the other cores.
+# Beside a relay that knows no gRPC: scripts/bench-haproxy.sh.
 #
-#   scripts/bench-grpc-relay.sh [ROUNDS [SECONDS [SHAPE...]]]     # 3 rounds of 5 s in every shape
-#   CORE=3 OTHERS=0-2 WEIR=old/weir scripts/bench-grpc-relay.sh 3 5 span-455
+#   scripts/bench-tonic.sh [ROUNDS [SECONDS [SHAPE...]]]     # 3 rounds of 5 s in every shape
+#   CORE=3 OTHERS=0-2 WEIR=old/weir scripts/bench-tonic.sh 3 5 span-455
 #
 # Prints items per CPU second (user and system time of the process, from /proc) in thousands: the median of all rounds, and
 # the median of Weir's ratio to each relay in the same round. Needs `cargo build --release` of the program and of
 # `-p weir-loadtest --example relay`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/beside.sh
+source scripts/beside.sh
 
 rounds=${1:-3}
 seconds=${2:-5}
@@ -32,40 +35,7 @@ declare -A shapes=(
 order=("$@")
 ((${#order[@]})) || order=(span-3200 span-455 span-215 span-220x10 record-2000)
 
-dir=$(mktemp -d)
-pids=()
-stop() {
-    local pid
-    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-    for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
-    pids=()
-}
-trap 'stop; rm -rf "$dir"' EXIT
-
-{
-    for kind in Trace Log; do
-        echo "---"
-        echo "apiVersion: telemetry.kyma-project.io/v1beta1"
-        echo "kind: ${kind}Pipeline"
-        echo "metadata: {name: backend}"
-        echo "spec:"
-        [[ $kind == Log ]] && echo "  input: {runtime: {enabled: false}, otlp: {}}"
-        echo "  output: {otlp: {compression: none, endpoint: {value: \"http://127.0.0.1:$sink\"}}}"
-    done
-} >"$dir/pipelines.yaml"
-
-# User and system time of a process, in clock ticks.
-ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
-
-until_open() {
-    local _
-    for _ in $(seq 100); do
-        (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return
-        sleep 0.05
-    done
-    echo "nobody listens on port $1; see the logs above" >&2
-    exit 1
-}
+for kind in TracePipeline LogPipeline; do pipeline $kind $sink; done >"$dir/pipelines.yaml"
 
 # SHAPE COMMAND...: thousands of items that the command passes on per CPU second.
 measure() {
@@ -78,18 +48,15 @@ measure() {
     local subject=$!
     pids+=("$subject")
     until_open $entry
-    before=$(ticks "$subject")
+    before=$(cpu_seconds "$subject")
     # shellcheck disable=SC2086
     taskset -c "$others" "$judge" load ${shapes[$shape]} --max --endpoint 127.0.0.1:$entry -d "${seconds}s" \
         --report "$dir/report.json" >/dev/null 2>"$dir/load.log"
-    after=$(ticks "$subject")
-    awk -v ticks=$((after - before)) -v hz="$(getconf CLK_TCK)" \
-        -v items="$(grep -o '"acked_items": *[0-9]*' "$dir/report.json" | grep -o '[0-9]*$')" \
-        'BEGIN { printf "%.1f\n", items / 1000 / (ticks / hz) }'
+    after=$(cpu_seconds "$subject")
+    awk -v before="$before" -v after="$after" -v items="$(acked_items "$dir/report.json")" \
+        'BEGIN { printf "%.1f\n", items / 1000 / (after - before) }'
     stop
 }
-
-median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 
 printf '%-12s %9s %12s %12s %10s %10s\n' shape weir relay-1MiB relay-16KiB /1MiB /16KiB
 for shape in "${order[@]}"; do
