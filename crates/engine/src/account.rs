@@ -14,7 +14,7 @@ use crate::books::{Books, DropReason, Fate};
 use crate::obligation::Leftover;
 use crate::share::Share;
 
-/// A backlog that is this full slows clients down as far as it goes.
+/// From this fullness of the backlog on, clients are slowed down as much as they ever are.
 const FULL_PRESSURE: f64 = 0.5;
 
 /// What the parts of the engine share of one pipeline.
@@ -47,7 +47,8 @@ pub(crate) struct JournalQueue {
     limits: Mutex<weir_plan::Backlog>,
 }
 
-/// Of an orphan: its own limits went with its configuration, so that only the writer ends its wait, or a full disk.
+/// The limits of an orphan. Its own limits went with its configuration, so only the writer or a full disk gives up its
+/// data.
 const ORPHANS_LIMITS: weir_plan::Backlog =
     weir_plan::Backlog { max_bytes: u64::MAX, max_age: Duration::MAX, overflow: Overflow::DropOldest };
 
@@ -88,7 +89,7 @@ impl JournalQueue {
         self.journal.backlog(self.id)
     }
 
-    /// Of the limit in bytes, what is taken: 0 is empty, 1 is full.
+    /// How much of the limit in bytes is taken: 0 is empty, 1 is full.
     fn fullness(&self) -> f64 {
         self.backlog().bytes as f64 / self.limits().max_bytes.max(1) as f64
     }
@@ -132,7 +133,8 @@ impl Account {
         }
     }
 
-    /// Does this if it has been without a pipeline since before `time`. One that returns at that moment finds it done.
+    /// Does this if the account has been without a pipeline since before `time`. A pipeline that returns at that moment
+    /// finds it done.
     pub(crate) fn if_orphan_since(&self, time: Duration, work: impl FnOnce()) {
         let orphaned_at = self.orphaned_at.lock().unwrap_or_else(PoisonError::into_inner);
         if orphaned_at.is_some_and(|at| at <= time) {
@@ -188,7 +190,7 @@ impl Account {
         self.backlog().oldest_ms.map_or(Duration::ZERO, |oldest| Duration::from_millis(now_ms.saturating_sub(oldest)))
     }
 
-    /// Waiting for the pipeline is hardly of use: it holds older data, and what it is given now would take longer than
+    /// Whether waiting for the pipeline is hardly of use: it holds older data, and new data would take it longer than
     /// `spill_after`.
     pub(crate) fn lags(&self, spill_after: Duration) -> bool {
         let Some(queue) = &self.queue else { return self.share.is_behind() };
@@ -213,7 +215,7 @@ impl Account {
         self.request_bytes.load(Ordering::Relaxed)
     }
 
-    /// Another backend: nothing is known of what it takes.
+    /// There is another backend: nothing is known of what it takes.
     pub(crate) fn takes_anything(&self) {
         self.request_bytes.store(usize::MAX, Ordering::Relaxed);
         self.delivery_ms.store(0, Ordering::Relaxed);
@@ -234,8 +236,8 @@ impl Account {
         self.queue.as_ref().map_or(1.0, |queue| (queue.fullness() / FULL_PRESSURE).min(1.0))
     }
 
-    /// Room in the backlog for `bytes`, so that whoever comes at the same time does not count on it as well. Without
-    /// `anyway`, none that would cost the pipeline other data. An empty backlog has room for any request: one that is
+    /// Reserves room in the backlog for `bytes`, so that nobody else counts on it at the same time. Without `anyway`,
+    /// there is no room that would cost the pipeline other data. An empty backlog has room for any request: one that is
     /// larger than the limit would be refused for ever.
     pub(crate) fn room_for(&self, bytes: usize, anyway: bool) -> Option<Room<'_>> {
         let (bytes, queue) = (bytes as u64, self.queue.as_ref()?);

@@ -12,10 +12,11 @@ use weir_plan::PipelineId;
 use crate::account::Account;
 use crate::store::{Clock, ORPHANS_WAIT};
 
-/// How often losses are looked for that the log does not tell of.
+/// How often the accounts are searched for losses that the log has not told of yet.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the books of a pipeline that is gone are shown at least: a day more than what it is owed may wait.
+/// How long the books of a pipeline that is gone are shown at least: a day longer than the data that it is owed may
+/// wait.
 const KEPT: Duration = ORPHANS_WAIT.saturating_mul(2);
 
 /// Of so many pipelines that are gone at most.
@@ -36,8 +37,8 @@ impl Accounts {
         self.lock().push(account);
     }
 
-    /// Forgets those that have been without a pipeline since before `time` (of the process) and account for nothing any
-    /// more; where there are very many, those without a pipeline for the longest do not have to wait.
+    /// Forgets accounts that have been without a pipeline since before `time` (of the process) and account for nothing
+    /// any more. Where there are very many, those that have been without one for the longest are forgotten sooner.
     fn forget(&self, time: Option<Duration>) {
         let mut gone: Vec<_> = self.orphans().iter().filter_map(|account| account.orphaned_at()).collect();
         gone.sort_unstable();
@@ -50,7 +51,7 @@ impl Accounts {
         self.lock().retain(|account| !(account.orphaned_at().is_some_and(is_old) && is_empty(account)));
     }
 
-    /// Tells the log of losses, and forgets what is over. For ever.
+    /// Tells the log of losses, and forgets what is over. Never returns.
     pub(crate) async fn look_after(self: Arc<Self>, clock: Clock) {
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -66,7 +67,7 @@ impl Accounts {
         self.all().iter().for_each(|account| account.books.losses().say_all());
     }
 
-    /// The account of a pipeline that returns, with its limits of now. What is adopted is not forgotten.
+    /// The account of a pipeline that returns, with its present limits. An account that is adopted is not forgotten.
     pub(crate) fn adopt(&self, id: &PipelineId, share: usize, backlog: weir_plan::Backlog) -> Option<Arc<Account>> {
         let list = self.lock();
         let account = list.iter().find(|account| account.id == *id)?;
@@ -128,8 +129,9 @@ mod tests {
 
     /// What is logged on this thread until the guards are dropped.
     ///
-    /// With one subscriber, tracing asks only that of the thread which comes to a place in the code first, and
-    /// remembers that nobody wants to know if this is the thread of another test. With two it asks all of them.
+    /// With a single subscriber, tracing asks only the subscriber of the thread that comes first to a place in the
+    /// code. If this is the thread of another test, tracing remembers that nobody is interested. With two subscribers
+    /// it asks all of them.
     fn captured() -> ((Dispatch, DefaultGuard), Arc<Mutex<Vec<u8>>>) {
         #[derive(Clone, Default)]
         struct Log(Arc<Mutex<Vec<u8>>>);

@@ -27,7 +27,7 @@ use crate::view::{Health, View};
 
 /// Connections at once to each port.
 const MAX_CONNECTIONS: usize = 32;
-/// What is kept of a request, and of an answer that is not read.
+/// What is kept of a request, and of an answer that nobody reads.
 const BUFFER_BYTES: usize = 8 * 1024;
 /// For a request to arrive and its answer to be read.
 const CONVERSATION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,8 +45,8 @@ pub struct Route {
 
 /// Something that is shown at a path, by GET and HEAD, to those who may see it.
 pub trait Page: fmt::Debug + Send + Sync {
-    /// Writes the page to `body`, which pays for it. `None` when there is no room for the page: then that is answered.
-    /// It may be asked once more, with memory from elsewhere.
+    /// Writes the page to `body`, which pays for it. `None` when there is no room for the page; the client is then told
+    /// so. The page may be asked once more, with memory from elsewhere.
     ///
     /// Everything else waits meanwhile, so a page asks nobody but the view.
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown>;

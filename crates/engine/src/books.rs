@@ -11,7 +11,7 @@ use weir_plan::PipelineId;
 
 use crate::losses::Losses;
 
-/// How items are counted that a backend rejected of a request that it took.
+/// The code under which items are counted that a backend rejected from a request that it took.
 pub(crate) const PARTIAL_SUCCESS: &str = "partial_success";
 
 /// How a pipeline was finished with items.
@@ -19,7 +19,7 @@ pub(crate) const PARTIAL_SUCCESS: &str = "partial_success";
 pub(crate) enum Fate {
     /// The backend took them.
     Delivered,
-    /// The backend took them but for some, which it rejected for good (OTLP partial success).
+    /// The backend took them, except for some that it rejected for good (OTLP partial success).
     DeliveredBut {
         /// How many it rejected, at most all.
         rejected: u64,
@@ -149,7 +149,7 @@ impl Books {
         ledger.pending += items;
     }
 
-    /// Of items that an earlier process accepted, only the count was found.
+    /// Only the number of these items was found, which an earlier process accepted.
     pub(crate) fn recover_damaged(&self, items: u64) {
         if items > 0 {
             let mut ledger = self.lock();

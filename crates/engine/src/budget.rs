@@ -20,27 +20,27 @@ pub(crate) use purse::{Purse, Shortage};
 /// flood of tiny requests would hold many times the bytes that the ledger sees.
 pub(crate) const OVERHEAD_BYTES: usize = 1024;
 
-/// Requests that may wait for room at once. What was read for them before they wait is in the connection's buffers, which
-/// the ledger does not see: this bounds it.
+/// Requests that may wait for room at once. Before they wait, something was read for them into the connection's
+/// buffers, which the ledger does not see. This limit bounds it.
 const MAX_WAITING: u32 = 16;
 
 /// The ledger. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     room: Arc<Semaphore>,
-    /// What all ledgers within another one have together.
+    /// What all ledgers within another one may take together.
     pool: Option<Arc<Semaphore>>,
     capacity: Arc<AtomicUsize>,
     waiting: Arc<AtomicU32>,
     max_waiting: u32,
 }
 
-/// Ledgers in the order in which they are asked for room.
+/// Ledgers, in the order in which they are asked for room.
 #[derive(Clone, Debug)]
 pub(crate) struct Funds(pub(crate) [Budget; 2]);
 
 impl Funds {
-    /// What `take` gets from the first that has room for it.
+    /// What `take` gets from the first ledger that has room for it.
     pub(crate) fn find<T>(&self, take: impl FnMut(&Budget) -> Option<T>) -> Option<T> {
         self.0.iter().find_map(take)
     }
@@ -56,15 +56,15 @@ impl Funds {
 pub struct Permit {
     taken: Permits,
     budget: Budget,
-    /// It is all there ever is: who has it need not pay for more.
+    /// It is all there ever is: its owner need not pay for more.
     is_all: bool,
 }
 
-/// Some bytes of a [`Permit`], which never change; given back on drop.
+/// Some bytes of a [`Permit`] that never change; given back on drop.
 #[derive(Debug)]
 pub(crate) struct Paid(#[expect(dead_code, reason = "held, not looked at")] Permits);
 
-/// The same bytes of a ledger, and of the pool that it is within.
+/// The same bytes, taken from a ledger and from the pool that it is within.
 #[derive(Debug)]
 struct Permits {
     own: OwnedSemaphorePermit,
@@ -100,8 +100,8 @@ impl Budget {
         Self { max_waiting: u32::MAX, ..Self::new(capacity) }
     }
 
-    /// A ledger of `capacity` bytes of this one. Together such ledgers may be larger than this for a while, as when there
-    /// are more of them at once: then each waits until the others have given back what they took.
+    /// A ledger of `capacity` bytes within this one. Together such ledgers may be larger than this one for a while, as
+    /// when there are suddenly more of them. Then each waits until the others have given back what they took.
     pub(crate) fn within(&self, capacity: usize) -> Self {
         Self { pool: Some(Arc::clone(&self.room)), max_waiting: self.max_waiting, ..Self::new(capacity) }
     }
@@ -111,7 +111,8 @@ impl Budget {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// From now on there are `capacity` bytes. What is taken beyond that goes when it is given back. One caller at a time.
+    /// From now on there are `capacity` bytes. Bytes that are taken beyond that go when they are given back. One caller
+    /// at a time.
     pub(crate) fn resize(&self, capacity: usize) {
         let capacity = capacity.min(Semaphore::MAX_PERMITS);
         let before = self.capacity.swap(capacity, Ordering::Relaxed);
@@ -159,8 +160,8 @@ impl Budget {
         Some(Permits { own, pool })
     }
 
-    /// Makes a part of a request, paid for before. Of a slice, whose bytes the request has paid for, that is what it costs
-    /// beside them. `None` when there is no room.
+    /// Makes a part of a request, paid for before. The bytes of a slice are paid for with the request, so a slice costs
+    /// only what it takes beside them. `None` when there is no room.
     pub(crate) fn make(&self, part: &Part<'_>) -> Option<Bytes> {
         let permit = self.try_take(if part.is_slice() { 0 } else { part.length() })?;
         Some(Bytes::from_owner(ChargedShared { bytes: part.make(), _permit: permit }))
@@ -175,8 +176,8 @@ impl Budget {
         Some(Permit { taken, budget: self.clone(), is_all: false })
     }
 
-    /// Takes `bytes` (and their overhead) when its turn has come, however long that takes; or all there is, if that is less.
-    /// Who asks later waits, also for less.
+    /// Takes `bytes` (and their overhead) when its turn has come, however long that takes; or all there is, if that is
+    /// less. Whoever asks later waits, even for less.
     pub(crate) async fn take_in_turn(self, bytes: usize) -> Option<Permit> {
         let (wanted, most) = (bytes.saturating_add(OVERHEAD_BYTES), self.capacity());
         let taken = self.acquire(u32::try_from(wanted.min(most)).ok()?).await?;
@@ -253,8 +254,9 @@ impl Permit {
         self.taken.split(bytes).map(Paid)
     }
 
-    /// Makes it stand for `bytes` (and their overhead) if it does not; false when there is no room. All there is was enough
-    /// when it was taken: what was written with more memory than there is now could not be read otherwise.
+    /// Makes it stand for `bytes` (and their overhead) if it does not yet; false when there is no room. A permit for
+    /// all there is always stands for enough: otherwise, data that was written when there was more memory could not be
+    /// read.
     pub(crate) fn cover(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_add(OVERHEAD_BYTES).saturating_sub(self.bytes());
         more == 0 || self.is_all || self.grow(more)
@@ -299,7 +301,7 @@ pub(crate) fn charge(mut buffer: Vec<u8>, mut permit: Permit) -> Bytes {
     share(buffer, 0, permit)
 }
 
-/// Gives back room that a reader took and did not need: it would be paid for as long as the bytes live.
+/// Gives back room that a reader took and did not need. Otherwise it would be paid for as long as the bytes live.
 pub(crate) fn fit(buffer: &mut Vec<u8>, permit: &mut Permit) {
     if buffer.capacity() - buffer.len() > buffer.len() / 8 {
         buffer.shrink_to_fit();
@@ -329,7 +331,7 @@ impl Text {
         charge(self.bytes, self.permit)
     }
 
-    /// There will be so many bytes more, as far as is known. False when there is no room, and then nothing changed.
+    /// Makes room for so many more bytes, as far as is known. False when there is no room, and then nothing changed.
     pub fn reserve(&mut self, more: usize) -> bool {
         let (before, length) = (self.bytes.capacity(), self.bytes.len() + more);
         if length > before {
@@ -436,7 +438,7 @@ mod tests {
         assert_eq!(budget.used(), 0);
     }
 
-    /// As when pipelines become more, and those there were still have what they took when they were alone.
+    /// As when there are more pipelines, and the older ones still have what they took when they were alone.
     #[tokio::test]
     async fn ledgers_within_another_have_no_more_than_that_together() {
         let whole = Budget::new(10_000);

@@ -12,7 +12,7 @@ use crate::budget::{self, Permit};
 /// Room in front of a large request. The metadata of a pod, its node and its cluster, labels included, is about 1 KiB.
 const FRONT: usize = 4 << 10;
 
-/// Shorter requests have none: they are copied for less than it costs.
+/// Shorter requests have no such room: copying them costs less.
 const LARGE: usize = 32 << 10;
 
 /// The body of a request, paid for as it arrives, and the room in front of it.
@@ -56,8 +56,8 @@ impl Buffer {
         self.bytes.capacity() - self.bytes.len()
     }
 
-    /// Moves to a larger place, which the permit has paid for beside the one before: with so much room in front, and
-    /// for so many bytes.
+    /// Moves to a larger place, with so much room in front and for so many bytes. The permit has paid for it beside the
+    /// old place.
     pub(crate) fn enlarge(&mut self, front: usize, room: usize) {
         let before = self.bytes.capacity();
         let mut bytes = Vec::with_capacity(front + room);
@@ -80,8 +80,8 @@ impl Buffer {
         Ok(Self::new(made, permit))
     }
 
-    /// Puts `front` in the place of the first `until` bytes; false, and nothing changed, when there is no room, or when
-    /// so much goes away that what is left of it would be kept for nothing.
+    /// Puts `front` in the place of the first `until` bytes. False, and nothing changed, when there is no room, or when
+    /// so much would go away that most of the buffer would be kept for nothing.
     pub(crate) fn replace_front(&mut self, until: usize, front: &[u8]) -> bool {
         let (end, most) = (self.start + until, self.bytes.len() / 8);
         let start = end.checked_sub(front.len()).filter(|start| end <= self.bytes.len() && *start <= most);
@@ -91,7 +91,7 @@ impl Buffer {
         true
     }
 
-    /// From now on it cannot be changed, and anybody may have it.
+    /// From now on it cannot be changed, and anybody may share it.
     pub(crate) fn share(self) -> Bytes {
         budget::share(self.bytes, self.start, self.permit)
     }

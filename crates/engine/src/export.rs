@@ -42,7 +42,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bodies below this are copied together: a separate frame for each would cost more than the copy.
 const COPY_BELOW_BYTES: usize = 16 * 1024;
-/// Compressing more than this leaves the async workers.
+/// Larger bodies are not compressed on the async workers.
 const INLINE_COMPRESS_BYTES: usize = 64 * 1024;
 /// How much of what a backend says is kept.
 const MAX_MESSAGE_CHARS: usize = 500;
@@ -54,7 +54,7 @@ pub(crate) enum Outcome {
     Delivered { rejected: u64, message: String },
     /// Not taken now; to be tried again, not before `hint`.
     Retry { kind: RetryKind, hint: Option<Duration>, message: String },
-    /// Refused, for a cause that time alone may not mend.
+    /// Refused, for a reason that time alone may not mend.
     Refused(Refusal),
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Refusal {
     pub(crate) hint: Option<Duration>,
 }
 
-/// What a refusal speaks of, as far as its code tells: decision 012 has the table.
+/// What a refusal is about, as far as its code tells: decision 012 has the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
     /// The items: other items may be taken.
@@ -92,7 +92,7 @@ pub(crate) enum About {
     Size,
     /// The backend's own state, or the items: its code does not tell which.
     Unclear,
-    /// Who asks, where, or by which way (credentials, routes, proxies): no item is the cause.
+    /// Who asks, where, or by which way (credentials, routes, proxies): no item is at fault.
     Access,
 }
 
@@ -113,7 +113,7 @@ impl Outcome {
         Self::Refused(Refusal { about, code: code.into(), message: message.into(), hint: None })
     }
 
-    /// The same with a message for people to read, whatever the backend, or what is in front of it, put there.
+    /// The same with a message fit for people, whatever the backend, or something in front of it, put there.
     fn legible(mut self) -> Self {
         let (Self::Delivered { message, .. } | Self::Retry { message, .. } | Self::Refused(Refusal { message, .. })) =
             &mut self;
@@ -123,7 +123,7 @@ impl Outcome {
 }
 
 impl Refusal {
-    /// Its code and its words; those over HTTP begin with their code.
+    /// Its code and its words; words over HTTP begin with their code already.
     pub(crate) fn cause(&self) -> String {
         let Self { code, message, .. } = self;
         if message.starts_with(code.as_str()) { message.clone() } else { format!("{code}: {message}") }
@@ -146,7 +146,7 @@ pub struct SetupError {
     pub cause: String,
 }
 
-/// The backend of a pipeline that has none which can be set up. Why not is not about the data, which therefore waits.
+/// A backend that cannot be set up. The reason has nothing to do with the data, so the data waits.
 #[derive(Debug)]
 pub(crate) struct Unusable(pub(crate) String);
 
@@ -185,10 +185,10 @@ pub(crate) struct Exporter {
     uri: Uri,
     headers: HeaderMap,
     oauth2: Option<oauth2::Tokens>,
-    /// Pays for copies and compressed bodies, apart from the payloads' budget: sending is what frees that one, so it
-    /// must never wait for it.
+    /// Pays for copies and compressed bodies. It is apart from the payloads' budget: sending is what frees that budget,
+    /// so it must never wait for it.
     encode: Budget,
-    /// Pays for what compressors have for themselves, of all pipelines together: none of them waits for anybody.
+    /// Pays for the memory that compressors of all pipelines need for themselves. None of them waits for anybody.
     encoders: Budget,
 }
 
@@ -245,7 +245,7 @@ impl Exporter {
         answered.await.unwrap_or_else(silence)
     }
 
-    /// The body as it goes over the wire. What there is not room to compress or to copy goes as it is.
+    /// The body as it goes over the wire. Where there is no room to compress or copy it, it goes as it is.
     async fn encode(&self, bodies: Vec<Bytes>) -> Result<Encoded, String> {
         let room = self.encode.capacity() / 4 * 3;
         let wanted = match self.compression {

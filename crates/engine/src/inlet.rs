@@ -19,8 +19,8 @@ use crate::intake::Intake;
 /// How long a request may wait for room in the memory budget before it is refused.
 pub(crate) const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
 
-/// Where a source of the same process offers what it has. Cheap to clone; whoever has one keeps the journal's directory
-/// from being used by another engine.
+/// Where a source in the same process offers its requests. Cheap to clone. As long as there is one, no other engine can
+/// use the journal's directory.
 #[derive(Debug, Clone)]
 pub struct Inlet {
     intake: Arc<Intake>,
@@ -46,8 +46,8 @@ pub enum InputKind {
 pub struct Origin {
     /// What pipelines choose by.
     pub input: InputKind,
-    /// The address that it was sent from. The pod that has it is added to resources which do not say where they are
-    /// from.
+    /// The address that it was sent from. The pod with this address is added to resources that do not say where they
+    /// are from.
     pub peer: Option<IpAddr>,
 }
 
@@ -78,7 +78,7 @@ pub enum Unfit {
 pub enum Verdict {
     /// Every pipeline has delivered or holds the data.
     Secured,
-    /// It cannot be taken now, and nothing of it is kept; the source shall try again after this long.
+    /// It cannot be taken now, and nothing of it is kept. The source shall try again after this long.
     Refused(Obstacle, Duration),
     /// There is not enough memory to work on it now.
     NoMemory,
@@ -95,9 +95,9 @@ pub enum Obstacle {
     DiskFails,
     /// The same, and the disk does not answer.
     DiskHangs,
-    /// So many are at work on others that its turn did not come.
+    /// So many requests are being worked on that its turn did not come.
     Busy,
-    /// Data points in it came before, in a request that is not decided, or was refused meanwhile.
+    /// Some of its data points came before, in a request that is not decided or was refused meanwhile.
     Repeated,
 }
 
@@ -131,7 +131,7 @@ impl Request {
         Ok(Self::valid(signal, body, items, origin))
     }
 
-    /// The same of so many items that were checked before.
+    /// Makes a request of items that were checked and counted before.
     pub(crate) fn valid(signal: Signal, body: Buffer, items: u64, origin: Origin) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let unix_nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
@@ -159,8 +159,8 @@ impl Inlet {
         self.intake.max_request_bytes()
     }
 
-    /// Memory for `bytes` of a request that is yet to be made. Waits a moment for room; `None` when there is none, or
-    /// when too many wait already. The source shall come back later, then, and hold on to nothing meanwhile.
+    /// Reserves memory for `bytes` of a request that is yet to be made. Waits a moment for room; `None` when there is
+    /// none, or when too many wait already. The source shall come back later then, and hold on to nothing meanwhile.
     pub async fn reserve(&self, bytes: usize) -> Option<Permit> {
         self.intake.budget().take(bytes, ADMIT_PATIENCE).await
     }
@@ -170,8 +170,8 @@ impl Inlet {
         self.intake.budget().try_take(bytes)
     }
 
-    /// Offers a request to every pipeline that takes it, and waits until its data is safe or refused. Whoever stops
-    /// waiting does not learn what becomes of it; it is kept all the same where that costs nothing.
+    /// Offers a request to every pipeline that takes it, and waits until its data is safe or refused. A source that
+    /// stops waiting does not learn what becomes of the request. It is kept all the same where that costs nothing.
     pub async fn offer(&self, request: Request) -> Verdict {
         let (bytes, most) = (request.body.len(), self.max_request_bytes());
         if request.items == 0 {

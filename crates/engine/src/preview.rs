@@ -20,7 +20,7 @@ const MEMORY: usize = 1 << 30;
 /// What one pipeline makes of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
-    /// Kind and name, for example `tracepipeline/backend`.
+    /// Which pipeline: `traces/backend`.
     pub pipeline: PipelineId,
     /// The request as its backend would get it; empty when nothing is left of it, `None` when the pipeline takes
     /// nothing of it.

@@ -6,7 +6,7 @@ use weir_otlp::Part;
 
 use super::{Budget, Permit};
 
-/// A budget, as a request sees it that holds some of it already.
+/// A budget, as seen by a request that holds some of it already.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Purse<'a> {
     budget: &'a Budget,
@@ -48,12 +48,12 @@ impl<'a> Purse<'a> {
         self.budget.try_take(bytes).ok_or_else(|| self.shortage(bytes))
     }
 
-    /// Takes `more` bytes on top of what a permit stands for, which it holds beside the rest.
+    /// Takes `more` bytes for a permit whose bytes the request holds beside the rest.
     pub(crate) fn extend(&self, permit: &mut Permit, more: usize) -> Result<(), Shortage> {
         if permit.grow(more) { Ok(()) } else { Err(self.holding(permit.bytes()).shortage(more)) }
     }
 
-    /// Makes a part of a request that keeps nothing else of that alive.
+    /// Makes a part of a request that keeps no other part of it alive.
     pub(crate) fn copy(&self, part: &Part<'_>) -> Result<Bytes, Shortage> {
         let permit = self.take(part.length())?;
         Ok(super::charge(part.make().into(), permit))

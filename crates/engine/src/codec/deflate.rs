@@ -8,7 +8,7 @@ use weir_plan::{Compression, Protocol};
 
 use super::pieces::Pieces;
 
-/// The level gzip is spent at: `docs/decisions/014-what-compresses.md` says why.
+/// The level of gzip: `docs/decisions/014-what-compresses.md` says why.
 const GZIP_LEVEL: CompressionLvl = match CompressionLvl::new(1) {
     Ok(level) => level,
     Err(_) => panic!("libdeflate has a level 1"),
@@ -17,19 +17,19 @@ const GZIP_LEVEL: CompressionLvl = match CompressionLvl::new(1) {
 /// zstd's fastest regular level.
 const ZSTD_LEVEL: i32 = 1;
 
-/// A raw block of snappy consists of blocks of this length, of which none looks back into another.
+/// A raw block of snappy consists of blocks of this length. None of them refers back to another.
 pub(super) const SNAPPY_BLOCK: usize = 64 * 1024;
 
-/// Most memory that a compressed body takes while it is made: no compressor makes it longer by an eighth, and gzip
-/// needs it in one piece first.
+/// The most memory that a compressed body takes while it is made. No compressor makes it longer by an eighth, and gzip
+/// first needs the whole body in one piece.
 pub(crate) fn most_deflated(compression: Compression, chunks: &[Bytes]) -> usize {
     let bytes: usize = chunks.iter().map(Bytes::len).sum();
     let joined = if compression == Compression::Gzip && chunks.len() > 1 { bytes } else { 0 };
     bytes.saturating_add(bytes / 8 + 4096).saturating_add(joined)
 }
 
-/// What a compressor has for itself while it works on so many bytes: libdeflate 198 KiB at level 1 (653 KiB from level
-/// 2 on); the largest is zstd's.
+/// The memory that a compressor needs for itself while it works on so many bytes: libdeflate 198 KiB at level 1 (653
+/// KiB from level 2 on); the largest is zstd's.
 pub(crate) fn encoder_bytes(compression: Compression, bytes: usize) -> usize {
     match compression {
         Compression::None => 0,
@@ -72,7 +72,7 @@ pub(crate) fn deflate(
     Ok(done.into_chunks())
 }
 
-/// libdeflate reads one piece and writes one piece, so what comes in several is joined.
+/// libdeflate reads one piece and writes one piece, so several pieces are joined first.
 fn deflate_gzip(chunks: &[Bytes], size: usize, room: usize) -> io::Result<Bytes> {
     let (plain, room) = match chunks {
         [one] => (one.clone(), room),
@@ -89,7 +89,7 @@ fn deflate_gzip(chunks: &[Bytes], size: usize, room: usize) -> io::Result<Bytes>
     Ok(deflated.into())
 }
 
-/// A raw block: its length, then what each part of it becomes as a block of its own, without the length of that.
+/// A raw block: its length, then each part compressed to a block of its own, without the length of that.
 fn deflate_snappy_block(chunks: &[Bytes], size: usize, mut out: Pieces) -> io::Result<Pieces> {
     let mut encoder = snap::raw::Encoder::new();
     let mut deflated = vec![0; snap::raw::max_compress_len(SNAPPY_BLOCK)];

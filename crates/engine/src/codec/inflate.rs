@@ -27,7 +27,7 @@ pub(crate) enum InflateError {
 pub(crate) struct InflateLimits {
     /// Largest result, in bytes.
     pub(crate) bytes: usize,
-    /// Largest result as a multiple of the compressed size.
+    /// The largest result, as a multiple of the compressed size.
     pub(crate) ratio: usize,
 }
 
@@ -40,7 +40,7 @@ const STEP_BYTES: usize = 64 * 1024;
 /// What a decoder has for itself: the largest are zstd's and framed snappy's.
 const DECODER_BYTES: usize = 160 * 1024;
 
-/// A snappy stream that is framed starts with this chunk; one that does not is a raw block.
+/// A framed snappy stream starts with this chunk. A stream that does not is a raw block.
 const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
 
 /// Inflates `body`; `permit` already pays for `body` and grows by what is written.
@@ -82,7 +82,7 @@ fn trailing(bytes: usize) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{bytes} bytes follow the end of the deflate stream"))
 }
 
-/// RFC 1950 2.2: the first two bytes of a zlib stream. What has none is raw deflate, which some clients send.
+/// RFC 1950 2.2: the first two bytes of a zlib stream. A stream without them is raw deflate, which some clients send.
 fn is_zlib(body: &[u8]) -> bool {
     match body {
         [method, flags, ..] => method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0,
@@ -112,7 +112,7 @@ pub(super) fn check(size: usize, compressed: usize, limits: InflateLimits) -> Re
     Ok(())
 }
 
-/// A compressed body: its size, and what it says it becomes (0 when it does not).
+/// A compressed body: its size, and the size that it declares for its result (0 when it declares none).
 #[derive(Debug, Clone, Copy)]
 struct Source {
     compressed: usize,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use bytes::Bytes;
 
-/// A body in pieces: what is there need not be moved when more comes.
+/// A body in pieces: when more comes, the pieces that are there need not be moved.
 #[derive(Debug)]
 pub(super) struct Pieces {
     full: Vec<Bytes>,

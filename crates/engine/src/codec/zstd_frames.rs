@@ -73,7 +73,7 @@ impl Frames {
     }
 }
 
-/// RFC 8878 3.1.2: a frame of which nothing comes begins with one of sixteen numbers.
+/// RFC 8878 3.1.2: a frame that yields nothing begins with one of sixteen numbers.
 fn is_skippable(frame: &[u8]) -> bool {
     matches!(frame, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
@@ -91,7 +91,7 @@ fn zstd_window(frame: &[u8], size: Option<usize>) -> usize {
     }
 }
 
-/// Most bytes that come of the blocks of a frame that does not say its size (RFC 8878 3.1.1.2).
+/// The most bytes that the blocks of a frame without a declared size can yield (RFC 8878 3.1.1.2).
 fn most_in_blocks(frame: &[u8]) -> usize {
     const COMPRESSED: usize = 2;
     const REPEATED: usize = 1;

@@ -15,11 +15,13 @@ use crate::budget::{Budget, Permit};
 use crate::codec::{self, Encoding, InflateError, InflateLimits};
 use crate::status::Code;
 
-/// An answer of OTLP holds a status and perhaps a sentence. What is longer is not read, and its connection is closed.
+/// An answer of OTLP holds a status and perhaps a sentence. A longer answer is not read to its end, and its connection
+/// is closed.
 pub(super) const MAX_ANSWER_BYTES: usize = 64 * 1024;
-/// So much of an answer is not paid for: with as many requests as may be unanswered that is 256 KiB per pipeline.
+/// So much of an answer is not paid for. With as many unanswered requests as there may be, that is 256 KiB per
+/// pipeline.
 const FREE_BYTES: usize = 4 * 1024;
-/// The header fields that are read. What others there are is gone at once: a head of 8 KiB takes 30 KiB.
+/// The header fields that are read. All others are dropped at once: a head of 8 KiB takes 30 KiB.
 const FIELDS: [HeaderName; 7] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
@@ -29,11 +31,11 @@ const FIELDS: [HeaderName; 7] = [
     HeaderName::from_static("grpc-message"),
     HeaderName::from_static("grpc-status-details-bin"),
 ];
-/// Of these fields there is no more: heads over HTTP/1.1 are the longest.
+/// These fields cannot be longer together: heads over HTTP/1.1 are the longest.
 const MAX_FIELD_BYTES: usize = HTTP1_BUFFER;
 /// What a long answer pays for.
 pub(super) const ROOM_BYTES: usize = MAX_ANSWER_BYTES + MAX_FIELD_BYTES;
-/// Frames of an answer: empty ones have no end of their own.
+/// Frames of an answer. Without this limit there could be empty ones without end.
 const MAX_FRAMES: usize = 1024;
 
 /// The code of a success that no OTLP backend gave.
@@ -154,7 +156,7 @@ pub(super) fn taken(response: Result<Option<weir_otlp::PartialSuccess>, weir_otl
     }
 }
 
-/// A success that says nothing about the data: `what` was answered.
+/// A success that says nothing about the data; `what` is what was answered.
 pub(super) fn not_otlp(what: &str) -> Outcome {
     let message =
         format!("the answer is not one of an OTLP backend: {what}; check the endpoint, and what is in front of it");

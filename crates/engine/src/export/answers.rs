@@ -20,13 +20,13 @@ use tokio::io::{AsyncRead, ReadBuf};
 use crate::http2::{Fields, Frames, Piece};
 use crate::writes::writes_go_on;
 
-/// A few may be none: what begins with a colon counts as one, as the name of the status does, if it is written in
-/// letters.
+/// A few of these may be harmless: every name that begins with a colon counts as one, so the name of the status does,
+/// too, if it is spelled out.
 const MOST_TARGETS: usize = 4;
 
 /// Heads that are taken before requests have their turn.
 const HEADS_AT_ONCE: usize = 4;
-/// Of what is read at once, some is kept for after that.
+/// What is read at once. Some of it is kept for later.
 const READ_BYTES: usize = 8 * 1024;
 
 /// A connection whose answers are followed.
@@ -46,7 +46,7 @@ impl<T> Answers<T> {
         Self { inner, frames: Frames::of_server(), fields: Fields::default(), heads: 0, rest: Bytes::new() }
     }
 
-    /// Goes over what the backend said, until there were enough heads; how far.
+    /// Follows what the backend said until there were enough heads. Returns how far it came.
     fn follow(&mut self, said: &[u8]) -> io::Result<usize> {
         let mut bytes = said;
         while self.heads < HEADS_AT_ONCE
@@ -67,7 +67,7 @@ impl<T> Answers<T> {
         Ok(said.len() - bytes.len())
     }
 
-    /// Hands out what was read, and keeps what is for later.
+    /// Hands out what was read, and keeps the rest for later.
     fn hand_out(&mut self, mut said: Bytes, into: &mut ReadBuf<'_>) -> io::Result<()> {
         let room = said.len().min(into.remaining());
         let now = self.follow(&said[..room])?;

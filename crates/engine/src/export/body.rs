@@ -26,13 +26,13 @@ pub(crate) struct Chunks {
 pub(super) struct Progress(Arc<AtomicBool>);
 
 impl Progress {
-    /// Whether all of the body went out. What a backend says before cannot be about the data.
+    /// Whether all of the body went out. What a backend says earlier cannot be about the data.
     pub(super) fn is_sent(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// A piece of a body on its way; the last one tells when it went out.
+/// A piece of a body on its way. The last one notes when it went out.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     bytes: Bytes,
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(joined[1].as_ptr(), large.as_ptr());
     }
 
-    /// Takes a body as connections do: of a piece of nothing, nothing goes out.
+    /// Takes a body as connections do: they write nothing for an empty piece.
     async fn write(mut body: Chunks) {
         let progress = body.progress();
         while let Some(frame) = body.frame().await {

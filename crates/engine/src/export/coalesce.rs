@@ -21,16 +21,16 @@ use tower_service::Service;
 use super::dial::Only;
 use crate::budget::{Budget, Permit};
 
-/// What is collected at most: two of the largest segments that loopback and segmentation offload take.
+/// The most that is collected: two of the largest segments that loopback and segmentation offload take.
 const CAPACITY: usize = 128 * 1024;
 
 /// Connects over TCP, with collected writes.
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     pub(super) tcp: HttpConnector<Only>,
-    /// Whoever is at the other end sends requests on: they have to name their destination in full.
+    /// The other end is a proxy that sends requests on: they have to name their destination in full.
     pub(super) forwards: bool,
-    /// Pays for what is collected. `None`: a connection or two, which need not be counted.
+    /// Pays for what is collected. `None` for a connection or two, which need not be counted.
     pub(super) budget: Option<Budget>,
 }
 
@@ -57,8 +57,8 @@ impl<T: Write + Unpin> Coalesced<T> {
         Self { inner, buffer: Vec::new(), written: 0, woken: false, rests: false, forwards, budget, room: None }
     }
 
-    /// Gets a buffer; false when there is no room for one. Requests are encoded from the same budget, so it is not for
-    /// buffers alone.
+    /// Gets a buffer; false when there is no room for one. Requests are encoded from the same budget, so buffers leave
+    /// half of it.
     fn open_buffer(&mut self) -> bool {
         if self.buffer.capacity() > 0 {
             return true;
@@ -117,8 +117,8 @@ impl<T: Write + Unpin> Write for Coalesced<T> {
         true
     }
 
-    /// Libraries flush after each frame. The task is woken instead and writes in its next turn, when it reads: by then
-    /// it has written all frames it had. A second flush without new data means what it says.
+    /// Libraries flush after each frame. So the task is only woken, and writes in its next turn, when it reads: by then
+    /// it has written all its frames. A second flush without new data is a real one.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.buffer.is_empty() {
             return Pin::new(&mut self.inner).poll_flush(cx);

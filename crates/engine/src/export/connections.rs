@@ -25,7 +25,7 @@ use super::{Outcome, PING_INTERVAL, PING_TIMEOUT, RetryKind, chain};
 
 /// Connections are replaced at this age, give or take a tenth.
 const AGE: Duration = Duration::from_secs(300);
-/// They are replaced this early when one of the addresses fails, which gets another chance then.
+/// Connections are replaced this early when one of the addresses fails. The address then gets another chance.
 const AGE_AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// When the name cannot be looked up, it is not looked up again for this long.
 const LOOK_UP_PAUSE: Duration = Duration::from_secs(5);
@@ -33,13 +33,13 @@ const LOOK_UP_PAUSE: Duration = Duration::from_secs(5);
 const MOST_LANES: usize = 8;
 /// A connection without a request is closed after this long.
 const IDLE: Duration = Duration::from_secs(90);
-/// What a backend may send without being read: its answers are small.
+/// How much a backend may send that nobody has read yet: its answers are small.
 const STREAM_WINDOW: u32 = 64 * 1024;
 /// The same for all answers of a connection. Nobody pays for them until they are read, which is soon.
 const CONNECTION_WINDOW: u32 = 64 * 1024;
 
-/// Header fields of an answer, as HTTP/2 counts them: 32 bytes for each beside its text. The request of a longer head
-/// is given up, and tried again.
+/// Header fields of an answer, as HTTP/2 counts them: 32 bytes for each beside its text. A request whose answer has a
+/// longer head is given up, and tried again.
 const MOST_HEAD_BYTES: u32 = 8 * 1024;
 
 type HttpClient = Client<Connector, Chunks>;
@@ -70,7 +70,7 @@ struct Lanes {
     next: AtomicUsize,
     since: Instant,
     until: Instant,
-    /// The name was looked up in vain: not again before this.
+    /// The last look-up of the name failed: it is not looked up again before this.
     paused_until: Mutex<Instant>,
 }
 
@@ -102,7 +102,8 @@ impl Connections {
         }
     }
 
-    /// Sends a request. The answer counts when [`Passage::answered`] is called after it was read to its end.
+    /// Sends a request. Call [`Passage::answered`] once the answer was read to its end; only then does the answer
+    /// count.
     pub(super) async fn request(&self, request: Request<Chunks>) -> Result<(Response<Incoming>, Passage), Outcome> {
         let unreachable = |message| Outcome::Retry { kind: RetryKind::Unreachable, hint: None, message };
         let passage = self.lanes().await.map_err(unreachable)?.passage();
@@ -123,7 +124,7 @@ impl Connections {
         self.links.load(Ordering::Relaxed)
     }
 
-    /// Those there are, and whether they are due to be replaced.
+    /// The lanes that there are, and whether it is time to replace them.
     fn known(&self) -> Option<(Arc<Lanes>, bool)> {
         let current = self.current();
         current.as_ref().map(|lanes| (Arc::clone(lanes), lanes.is_due(self.links(), Instant::now())))
@@ -177,7 +178,7 @@ impl Connections {
         Lanes { lanes, addresses, turns, links, next, since, until, paused_until }
     }
 
-    /// What is still being made for the lanes before takes its turns from those of the next.
+    /// Connections that are still being made for the old lanes take up turns of the new ones.
     fn turns(&self, links: usize) -> Arc<Semaphore> {
         match &*self.current() {
             Some(lanes) if lanes.links == links => Arc::clone(&lanes.turns),
@@ -202,7 +203,7 @@ impl Lanes {
         *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
 
-    /// A place on the lane with the fewest requests; one that failed is taken only when all have.
+    /// A place on the lane with the fewest requests. A lane that failed is taken only when all have failed.
     fn passage(self: Arc<Self>) -> Passage {
         let (count, first) = (self.lanes.len(), self.next.fetch_add(1, Ordering::Relaxed));
         let cost = |index: &usize| {

@@ -35,11 +35,11 @@ use crate::budget::Budget;
 
 /// For TCP.
 const TCP_TIMEOUT: Duration = Duration::from_secs(5);
-/// For all that it takes until requests can be sent: several addresses, a proxy, TLS.
+/// For everything until requests can be sent: several addresses, a proxy, TLS.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// What an address has before the next one is tried beside it.
+/// How long an address is tried alone before the next one is tried beside it.
 const HEAD_START: Duration = Duration::from_millis(500);
-/// What a connection waits for its turn while as many are being made as may be. All of them hang then.
+/// How long a connection waits for its turn while as many are being made as may be. By then all of them hang.
 const TURN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Addresses that one connection is tried with.
 const MOST_TRIES: usize = 4;
@@ -94,20 +94,20 @@ pub(super) struct Addresses {
     all: Vec<Address>,
     /// The first so many are to be preferred.
     preferred: usize,
-    /// No address that was tried for the last connection took it.
+    /// None of the addresses tried for the last connection took it.
     exhausted: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Address {
     at: SocketAddr,
-    /// Did not connect, or not in time, when it was tried last.
+    /// The last attempt to connect failed, or took too long.
     failed: AtomicBool,
 }
 
 impl Addresses {
-    /// Those of the first one's family are preferred: the others lead to the same machines. They are shuffled, so that
-    /// gateways do not agree on a favourite.
+    /// Addresses of the first one's family are preferred: the others lead to the same machines. They are shuffled, so
+    /// that gateways do not agree on a favourite.
     fn new(mut found: Vec<SocketAddr>) -> Self {
         let family = found.first().map(SocketAddr::is_ipv4);
         fastrand::shuffle(&mut found);
@@ -128,12 +128,12 @@ impl Addresses {
         self.all.iter().any(|address| address.failed.load(Ordering::Relaxed))
     }
 
-    /// Whether the last connection could not be made: the name may have other addresses by now.
+    /// Whether the last connection could not be made. The name may have other addresses by now.
     pub(super) fn exhausted(&self) -> bool {
         self.exhausted.load(Ordering::Relaxed)
     }
 
-    /// A connection that was made before works all the same.
+    /// A connection that was made earlier works all the same.
     pub(super) fn revive(&self) {
         self.exhausted.store(false, Ordering::Relaxed);
     }
@@ -156,13 +156,13 @@ pub(super) struct Connector {
     pub(super) addresses: Arc<Addresses>,
     /// Which of the preferred addresses.
     pub(super) first: usize,
-    /// For each connection that is being made. The client goes on with those that nobody waits for any more, so that
-    /// there could be as many as requests came meanwhile.
+    /// One for each connection that is being made. The client goes on with connections that nobody waits for any more,
+    /// so without turns there could be as many as requests came meanwhile.
     pub(super) turns: Arc<Semaphore>,
 }
 
 impl Connector {
-    /// The first connection that is there. The next address is tried when one fails, and beside one that is slow.
+    /// The first connection that is made. The next address is tried when one fails, and beside one that is slow.
     async fn connect(self, destination: Uri) -> Result<Stream, BoxError> {
         let order = self.addresses.order(self.first);
         let mut attempts = JoinSet::new();
@@ -246,7 +246,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// What waits for the socket waits in [`Coalesced`], which pays for it: TLS itself needs no more than a record.
+/// Data that waits for the socket waits in [`Coalesced`], which pays for it. TLS itself needs no more than a record.
 fn with_little_in_tls(mut stream: MaybeHttpsStream<Near>) -> MaybeHttpsStream<Near> {
     if let MaybeHttpsStream::Https(stream) = &mut stream {
         stream.inner_mut().get_mut().1.set_buffer_limit(Some(TLS_BUFFER));
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
     use crate::export::tls;
 
-    /// A backend that takes connections and never says a word of TLS.
+    /// A backend that takes connections and never answers TLS.
     #[tokio::test]
     async fn not_more_connections_are_being_made_at_once_than_there_may_be() {
         const MOST: usize = 5;

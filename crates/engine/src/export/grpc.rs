@@ -33,7 +33,7 @@ pub(super) fn code(answer: &Answer) -> Option<Code> {
     text(fields(answer), "grpc-status")?.parse::<u32>().ok().map(Code::from)
 }
 
-/// Where the status is: after the message. That of the head counts if the answer is nothing but a head ("trailers-only").
+/// Where the status is: after the message. The head counts if the answer is nothing but a head ("trailers-only").
 fn fields(answer: &Answer) -> &HeaderMap {
     let is_only_a_head = answer.trailers.is_empty() && answer.body.is_empty();
     if is_only_a_head { &answer.headers } else { &answer.trailers }
@@ -47,7 +47,7 @@ fn judge(code: Code, message: String, hint: Option<Duration>) -> Outcome {
     }
 }
 
-/// What a status speaks of; `None` for those that ask to try again.
+/// What a status is about; `None` for a status that asks to try again.
 fn about(code: Code, message: &str) -> Option<About> {
     let may_be_size = [
         Code::RESOURCE_EXHAUSTED,
@@ -74,10 +74,10 @@ fn about(code: Code, message: &str) -> Option<About> {
     }
 }
 
-/// Whether a text refuses a message for its size: it speaks of one, and says how many bytes. "The request rate is too
-/// large" does not.
+/// Whether a text refuses a message for its size: it speaks of a size, and gives a number of bytes. "The request rate
+/// is too large" does not.
 ///
-/// gRPC for Go, Java, Python, C++ and Node says so with RESOURCE_EXHAUSTED and both sizes, tonic with OUT_OF_RANGE.
+/// gRPC for Go, Java, Python, C++ and Node uses RESOURCE_EXHAUSTED and gives both sizes; tonic uses OUT_OF_RANGE.
 fn names_a_size(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     let wordings = ["larger than max", "message length too large", "exceeds maximum size", "too large", "message size"];
@@ -91,8 +91,8 @@ fn names_a_size(message: &str) -> bool {
 /// A limit on the size of messages has at least so many digits: backends take more than a thousand bytes.
 const LEAST_SIZE_DIGITS: usize = 4;
 
-/// An answer without a gRPC status that fits its HTTP status is not one of a gRPC server; the HTTP status says what is in
-/// front of it.
+/// An answer whose gRPC status is missing, or does not fit its HTTP status, does not come from a gRPC server. The HTTP
+/// status says what stands in front of it.
 fn without_status(answer: &Answer) -> Outcome {
     let status = answer.status;
     let message = format!("HTTP {status} without a gRPC status that explains it");
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(about(Code::from(77), ""), Some(About::Unclear), "a code that nobody knows");
     }
 
-    /// What becomes of an answer with a message of no bytes, or none, and a gRPC status in its head and in its trailers.
+    /// What an answer means that has an empty message, or none, and a gRPC status in its head and in its trailers.
     fn answered(status: u16, head: Option<&str>, has_message: bool, trailers: Option<&str>) -> Outcome {
         let fields = |status: Option<&str>| -> HeaderMap {
             let status = status.map(|status| (http::HeaderName::from_static("grpc-status"), status.parse().unwrap()));

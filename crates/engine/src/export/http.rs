@@ -25,7 +25,7 @@ pub(super) fn outcome(answer: &Answer, budget: &Budget) -> Outcome {
     }
 }
 
-/// What a status speaks of; `None` for those that ask to try again.
+/// What a status is about; `None` for a status that asks to try again.
 pub(super) fn about(code: u16) -> Option<About> {
     match code {
         408 | 429 | 502 | 503 | 504 => None,
@@ -38,8 +38,8 @@ pub(super) fn about(code: u16) -> Option<About> {
     }
 }
 
-/// OTLP answers are protobuf or JSON, and say so. A backend that has nothing to say may leave the body out, and the type
-/// with it.
+/// OTLP answers are protobuf or JSON, and say so. A backend that has nothing to say may leave out the body, and its
+/// type with it.
 fn success(answer: &Answer, budget: &Budget) -> Outcome {
     let content_type = answer.content_type();
     let name = content_type.as_deref().unwrap_or("none");
@@ -62,7 +62,7 @@ fn success(answer: &Answer, budget: &Budget) -> Outcome {
     }
 }
 
-/// A page may be empty, and a gRPC server has its status elsewhere; of these, no body is no success.
+/// A web page may be empty, and a gRPC server has its status elsewhere. An empty body of these types is no success.
 fn without_body(content_type: &str) -> Outcome {
     if content_type == "text/html" || content_type.starts_with("application/grpc") {
         return answer::not_otlp(&format!("a success of type {content_type:?}"));

@@ -27,7 +27,7 @@ const EARLY: Duration = Duration::from_secs(30);
 /// A token server that failed is not asked again for this long.
 const FAILURE_PAUSE: Duration = Duration::from_secs(5);
 
-/// What a token server grants: the header to send, and for how long it is good.
+/// What a token server grants: the header to send, and how long it is valid.
 #[derive(Debug)]
 struct Grant {
     header: HeaderValue,
@@ -57,7 +57,7 @@ struct TokenCache {
     pipeline: PipelineId,
     issuer: Box<dyn Issuer>,
     state: Mutex<State>,
-    /// Held while a token is fetched: the others want the same one.
+    /// Held while a token is fetched: all others want the same one.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -124,7 +124,7 @@ impl TokenCache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new token, or what somebody else found out while this one waited for its turn.
+    /// A new token, or what another request found out while this one waited for its turn.
     async fn fetch(&self) -> Result<HeaderValue, String> {
         let _turn = self.turn.lock().await;
         if let Some(settled) = self.state().settled(Instant::now()) {
@@ -134,7 +134,7 @@ impl TokenCache {
         self.state().note(issued, Instant::now())
     }
 
-    /// Nobody waited for it, so nobody else will tell.
+    /// Logs a failure that no waiting request will report.
     fn report(&self, cause: &str) {
         if self.state().reported.is_due(Instant::now()) {
             let pipeline = &self.pipeline;

@@ -105,7 +105,8 @@ fn is_near(host: &str) -> bool {
     host == "localhost" || CLUSTER_SUFFIXES.iter().any(|suffix| host.ends_with(suffix))
 }
 
-/// What of `NO_PROXY` is about destinations with this port, in the words of the matcher; nothing when all are meant.
+/// The part of `NO_PROXY` that is about destinations with this port, in the words of the matcher. Nothing when all are
+/// meant.
 fn exceptions(text: &str, port: u16) -> Option<String> {
     let mut kept = Vec::new();
     for entry in text.split([',', ' ']).filter(|entry| !entry.is_empty()) {

@@ -10,7 +10,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use weir_plan::{Identity, Tls};
 
-/// The client configuration for a plan's TLS settings; for plain text, one that trusts nobody.
+/// The client configuration for a plan's TLS settings. For plain text, it is one that trusts nobody.
 pub(super) fn client_config(tls: Option<&Tls>) -> Result<ClientConfig, String> {
     let mut config = config(tls)?;
     // Sessions that are kept have tickets of up to 64 KiB, and certificates. Connections live long: few would be resumed.

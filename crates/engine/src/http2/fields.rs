@@ -7,18 +7,18 @@
 
 use std::collections::VecDeque;
 
-/// Names that the library keeps with their buffer, in the table that every connection begins with.
+/// Names in the table that every connection begins with which the library keeps with their buffer.
 const STATIC_TARGETS: std::ops::RangeInclusive<usize> = 1..=7;
-/// Before the first field that was added; the newest is next.
+/// The number of fields before the first one that was added; the newest comes next.
 const STATIC_FIELDS: usize = 61;
 /// First bytes of a name that begins with a colon, Huffman coded: seven bits are the colon's.
 const HUFFMAN_COLON: [u8; 2] = [0xb8, 0xb9];
 
 /// A table of 4 KiB has no more fields than this.
 const MOST_ADDED: usize = 128;
-/// What the library decodes texts into: a buffer of this size, and a new one when the next text may not fit.
+/// The library decodes texts into a buffer of this size, and takes a new buffer when the next text may not fit.
 pub(crate) const TEXT_BUFFER_BYTES: usize = 4 * 1024;
-/// Coded texts of one head that need no more than one new buffer of that size.
+/// If the coded texts of one head are no longer than this, one new buffer of that size is enough.
 const FEW_CODED_BYTES: usize = TEXT_BUFFER_BYTES / 2;
 /// The library makes room for twice a coded text, in a buffer that may have doubled to become so large.
 const ROOM_PER_CODED_BYTE: usize = 4;
@@ -33,9 +33,9 @@ pub(crate) struct Fields {
     is_target: bool,
     /// Those that were added, the newest first.
     added: VecDeque<Added>,
-    /// Which of them is the last one of this head that says that.
+    /// Which of the fields of this head is the last that says so.
     target: Option<usize>,
-    /// Bytes of this head that are coded, and the most of any head.
+    /// Coded bytes of this head, and the most of any head.
     coded: usize,
     most_coded: usize,
     /// What heads keep, all together.
@@ -46,7 +46,7 @@ pub(crate) struct Fields {
 #[derive(Debug)]
 struct Added {
     is_target: bool,
-    /// What its head keeps. The last one of its head has it: it stays the longest.
+    /// What its head keeps. The last such field of a head has it, because it stays the longest.
     keeps: usize,
 }
 
@@ -66,7 +66,7 @@ enum Place {
 
 #[derive(Debug, Clone, Copy)]
 enum Number {
-    /// Of a field without texts, or the size of the table: nothing follows from it.
+    /// A field without texts, or a size of the table: nothing follows from it.
     Other,
     /// The name of a field, which is in the table.
     Name,
@@ -112,12 +112,12 @@ impl Fields {
         }
     }
 
-    /// How many fields in the table say where a request is sent to, when this head has added one.
+    /// How many fields in the table say where a request goes, if this head has added one.
     pub(crate) fn targets(&self) -> usize {
         self.target.map_or(0, |_| self.added.iter().filter(|added| added.is_target).count())
     }
 
-    /// The head is complete; so large is the buffer in which it came. At most how many bytes of buffers there are now.
+    /// The head is complete, and came in a buffer of this size. Returns at most how many bytes of buffers are kept now.
     pub(crate) fn end(&mut self, buffer: usize) -> usize {
         self.place = Place::Field;
         self.most_coded = self.most_coded.max(std::mem::take(&mut self.coded));
@@ -130,7 +130,7 @@ impl Fields {
         self.kept + decoded
     }
 
-    /// What the library may have for the coded texts of one head.
+    /// The most that the library may have for the coded texts of one head.
     fn text_buffer(&self) -> usize {
         let many = if self.most_coded > FEW_CODED_BYTES { ROOM_PER_CODED_BYTE * self.most_coded } else { 0 };
         TEXT_BUFFER_BYTES + many
@@ -202,7 +202,7 @@ mod tests {
 
     const BUFFER: usize = 8 * 1024;
 
-    /// How many heads keep their buffers, of these, however they are cut.
+    /// How many of these heads keep their buffers, however they are cut.
     fn kept(heads: &[&[u8]]) -> usize {
         let counts = [1, 3, 1000].map(|piece| {
             let mut fields = Fields::default();
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(kept(&[&head]), 0);
     }
 
-    /// Whoever adds a field after it keeps the buffer that was made for it.
+    /// A field added after it keeps the buffer that was made for it.
     #[test]
     fn a_long_coded_text_takes_its_buffer() {
         let mut fields = Fields::default();

@@ -28,11 +28,11 @@ pub(crate) struct Frames {
 pub(crate) enum Piece<'a> {
     /// Nothing of a head.
     Other,
-    /// A frame of a body begins, with so many bytes. The last one ends it.
+    /// A frame of a body begins, with so many bytes. The last frame ends the body.
     Data { length: usize, is_last: bool },
-    /// A frame of a head begins, of this stream. The last one ends it.
+    /// A frame of a head begins, of this stream. The last frame ends the head.
     Begins { stream: u32, is_last: bool },
-    /// So many bytes of such a frame, and those of them that are fields.
+    /// So many bytes of such a frame, and those of them that belong to fields.
     Head { length: usize, fields: &'a [u8] },
     /// A head has ended.
     Ends,
@@ -41,11 +41,11 @@ pub(crate) enum Piece<'a> {
 /// Where in what was said the next byte is.
 #[derive(Debug)]
 enum Place {
-    /// So many bytes after a client's first one, all of them those of HTTP/2.
+    /// So many bytes of a client's preface have come, all as HTTP/2 demands.
     Preface(usize),
     /// Before the first byte of a server.
     Greeting,
-    /// In the head of a frame, of which so many bytes are here.
+    /// In the head of a frame, of which so many bytes have come.
     Frame([u8; FRAME_HEAD_BYTES], usize),
     /// In a frame that has so many bytes more and is no head.
     Payload(usize),
@@ -76,7 +76,7 @@ impl Frames {
         Self { place: Place::Greeting, length: 0 }
     }
 
-    /// Takes some of `bytes`; `None` when they do not tell more.
+    /// Takes some of `bytes`; `None` when they tell nothing more.
     pub(crate) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Piece<'a>> {
         if let Place::Head(Head { left: 0, is_last, .. }) = self.place {
             self.place = payload(0);
@@ -142,7 +142,7 @@ impl Frames {
 }
 
 impl Head {
-    /// Reads some bytes: how many, and those that are fields.
+    /// Reads some bytes. Returns how many, and those of them that belong to fields.
     fn read<'a>(&mut self, bytes: &'a [u8]) -> (usize, &'a [u8]) {
         let unpadded = self.left.saturating_sub(self.padding);
         let mut fields: &[u8] = &[];

@@ -25,7 +25,7 @@ use crate::export::proxy::Proxy;
 use crate::export::resolve;
 use crate::{legible, settings};
 
-/// The life of a token whose server names none, or none that can be understood.
+/// How long a token is taken to be valid if its server does not say so, or not in a way that can be understood.
 const DEFAULT_LIFE: Duration = Duration::from_secs(300);
 /// A token is used for this long, whatever its server says: otherwise each request would ask for its own.
 const SHORTEST_LIFE: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ pub(super) struct TokenServer {
     uri: Uri,
     proxy_authorization: Option<HeaderValue>,
     settings: OAuth2,
-    /// Pays for one answer at a time. Requests that wait for the token may have all else.
+    /// Pays for one answer at a time. All other memory may belong to requests that wait for the token.
     room: Budget,
 }
 
