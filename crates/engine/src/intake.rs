@@ -38,7 +38,7 @@ use turns::Turns;
 pub(crate) use prepare::{Enriched, Unprepared};
 pub(crate) use select::Selection;
 
-/// Rules are applied to smaller requests in passing.
+/// Rules are applied to smaller requests without waiting for a turn.
 const HEAVY_BYTES: usize = 256 << 10;
 
 /// The gateway is ready when a request of this size would be taken.
@@ -54,8 +54,8 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// What the pipeline keeps of a request for itself: transforms may double it, and what others remove or select is
-    /// as large at most.
+    /// How many requests' worth of memory the pipeline keeps for itself: two where transforms may double a request, one
+    /// where rules or a selection leave only a part of it.
     fn copies(&self) -> usize {
         match &self.rules {
             Some(rules) if !rules.transforms.is_empty() => 2,
@@ -88,7 +88,7 @@ impl Routes {
         self.routes.iter().filter(move |route| route.pipeline.signal() == signal)
     }
 
-    /// What requests of the signal that needs most of them need.
+    /// The copies that requests of one signal need, of the signal that needs most.
     pub(crate) fn copies(&self) -> Copies {
         let of = |signal| Copies {
             noise: self.keeps_noise(signal),
@@ -98,7 +98,7 @@ impl Routes {
         Signal::ALL.map(of).into_iter().max_by_key(|copies| copies.sum()).unwrap_or_default()
     }
 
-    /// What converts to delta, and for which account.
+    /// The conversions to delta, and whose they are.
     pub(crate) fn deltas(&self) -> impl Iterator<Item = (&PipelineId, &Delta)> {
         self.routes.iter().filter_map(|route| {
             let delta = route.rules.as_ref()?.delta.as_ref()?;
@@ -106,7 +106,7 @@ impl Routes {
         })
     }
 
-    /// Whether some pipeline wants what others call noise, or has to know whose it is.
+    /// Whether some pipeline wants what others call noise, or has to know whose noise it is.
     fn keeps_noise(&self, signal: Signal) -> bool {
         let knows = |selection: &Selection| !selection.drop_noise || selection.is_selective();
         self.of(signal).any(|route| route.selection.takes_anything() && knows(&route.selection))
@@ -121,7 +121,7 @@ pub(crate) struct Intake {
     max_request_bytes: AtomicUsize,
     budget: Budget,
     spill_after: Duration,
-    /// None: what no backend takes in time is held in memory.
+    /// `None`: what no backend takes in time is held in memory.
     store: Option<Store>,
     drain_deadline: OnceLock<Instant>,
     turns: Turns,
@@ -145,7 +145,7 @@ impl Intake {
         }
     }
 
-    /// From now on requests of up to `max_request_bytes` go these ways.
+    /// From now on, requests of up to `max_request_bytes` go these ways.
     pub(crate) fn set_routes(&self, routes: Routes, max_request_bytes: usize) {
         self.max_request_bytes.store(max_request_bytes, Ordering::Relaxed);
         *self.routes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(routes);
@@ -181,13 +181,13 @@ impl Intake {
             .collect()
     }
 
-    /// From now on nothing new is held: a request is delivered by `deadline` or refused.
+    /// From now on nothing new is held: each request is delivered by `deadline` or refused.
     pub(crate) fn drain(&self, deadline: Instant) {
         // Only the first call counts.
         let _ = self.drain_deadline.set(deadline);
     }
 
-    /// Whether answers have to be given now or never.
+    /// Whether it is too late to answer later.
     fn has_ended(&self) -> bool {
         self.drain_deadline.get().is_some_and(|deadline| *deadline + LAST_ANSWERS / 2 <= Instant::now())
     }
@@ -216,8 +216,8 @@ impl Intake {
         self.routes().of(signal).any(|route| route.selection.takes_from(input))
     }
 
-    /// Offers a request to every pipeline of its signal that takes it, and waits for the verdict. Dropping the future
-    /// (the client went away) decides at once; it changes nothing about what is owed.
+    /// Offers a request to every pipeline of its signal that takes it, and waits for the verdict. When the future is
+    /// dropped because the client went away, the verdict is made at once; what is owed stays the same.
     pub(crate) async fn accept(&self, request: Request) -> Verdict {
         let heavy = self.is_heavy(&request);
         let Some(turn) = self.turns.wait(heavy, self.converts(request.signal)).await else {
@@ -243,14 +243,14 @@ impl Intake {
         self.routes().of(signal).any(|route| route.rules.as_ref().is_some_and(|rules| rules.delta.is_some()))
     }
 
-    /// Whether work on a request is better done where it keeps no other from being served, if there is such a place.
+    /// Whether work on a request should run where it keeps no other request waiting, if there is such a place.
     fn is_heavy(&self, request: &Request) -> bool {
         request.body.len() > HEAVY_BYTES
             && self.routes().of(request.signal).any(|route| route.rules.is_some())
             && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
     }
 
-    /// Enriches, selects and processes, and offers what comes of it.
+    /// Enriches, selects and processes a request, and offers the result.
     fn prepare(&self, request: Request) -> Result<Receipt<'_>, Unprepared> {
         let (routes, signal, items) = (self.routes(), request.signal, request.items);
         let enriched = Enriched::new(request, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
@@ -282,7 +282,7 @@ impl Intake {
     }
 }
 
-/// Pays for what each piece costs in each pipeline beside its bytes. One alone is paid for with its bytes.
+/// Pays for what each piece costs in each pipeline beside its bytes. A single piece is paid for with its bytes.
 fn pay(offers: &[Offer], purse: Purse<'_>) -> Result<Option<Permit>, Shortage> {
     let pieces: usize = offers.iter().map(|offer| offer.pieces.len().max(1)).sum();
     Ok(if pieces > 1 { Some(purse.take(pieces * PIECE_BYTES - OVERHEAD_BYTES)?) } else { None })

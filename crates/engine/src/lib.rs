@@ -140,7 +140,7 @@ fn advice(source: &io::Error, [address, port]: &[&str; 2]) -> String {
     }
 }
 
-/// The addresses an engine listens on; `None` for what its settings have no port for.
+/// The addresses that an engine listens on; `None` where its settings have no port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
     /// OTLP/gRPC.
@@ -185,7 +185,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Binds all ports and starts every pipeline of the plan. What cannot be set up of one of them is logged, and
+    /// Binds all ports and starts every pipeline of the plan. What cannot be set up for one of them is logged, and
     /// concerns no other. What is known of the cluster comes from `pods`, as it is when a request arrives.
     pub async fn start(plan: &Plan, pods: Arc<dyn Pods>, settings: Settings) -> Result<Self, StartError> {
         let entrance = Entrance::open(&settings).await?;
@@ -273,8 +273,8 @@ impl Engine {
         self.endpoints = desks.map(|(desk, socket)| tokio::spawn(desk.serve(socket.listener))).collect();
     }
 
-    /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up of one of them is logged,
-    /// and concerns no other.
+    /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up for one of them is
+    /// logged, and concerns no other.
     ///
     /// # Errors
     /// When there is not enough memory for all of them; then nothing has changed.
@@ -309,17 +309,18 @@ impl Engine {
         self.admin_gate.replace(&with_tokens(tokens))
     }
 
-    /// A new configuration was there and could not be used: whoever watches learns of it, and of what is wrong.
+    /// A new configuration was there and could not be used. Whoever watches the engine learns of it, and of what is
+    /// wrong.
     pub fn reload_failed(&self, error: &str) {
         self.reloads.failed(error);
     }
 
-    /// What there is to see of it; usable without the engine at hand.
+    /// What there is to see of the engine; usable without the engine at hand.
     pub fn view(&self) -> View {
         self.view.clone()
     }
 
-    /// Where a source of this process offers what it has.
+    /// Where a source in this process offers its requests.
     pub fn inlet(&self) -> Inlet {
         Inlet::new(Arc::clone(&self.intake))
     }
@@ -334,9 +335,9 @@ impl Engine {
         self.intake.books()
     }
 
-    /// Resolves when a pipeline's task or the journal's writer has ended although nobody asked it to: a bug. Requests
-    /// are refused then, because their data cannot be kept; the process should shut down, so that it can be started
-    /// anew.
+    /// Resolves when a pipeline's task or the journal's writer has ended although nobody asked it to: a bug. From then
+    /// on requests are refused, because their data cannot be kept. The process should shut down, so that it can be
+    /// started again.
     pub async fn failed(&mut self) {
         let writer = async {
             match &mut self.writer {
@@ -350,8 +351,8 @@ impl Engine {
         }
     }
 
-    /// Stops accepting, delivers what is here within the drain timeout or leaves it in the journal, answers what it can
-    /// neither deliver nor keep as refused, and returns the final books. As soon as `hurry` resolves it ends where it
+    /// Stops accepting requests. Delivers what is here within the drain timeout, or leaves it in the journal; what it
+    /// can neither deliver nor keep is refused. Returns the final books. As soon as `hurry` resolves, it stops where it
     /// is, and what was acknowledged from memory is given up.
     pub async fn shutdown(mut self, hurry: impl Future<Output = ()>) -> Stopped {
         let deadline = Instant::now() + self.pipelines.settings.drain_timeout;
@@ -406,7 +407,7 @@ impl Entrance {
     }
 }
 
-/// Whether nobody sees samples of telemetry who has none of these tokens.
+/// Checks that nobody sees samples of telemetry without one of these tokens.
 fn is_closed(admin: &Admin, tokens: &[Secret]) -> Result<(), StartError> {
     match admin.port {
         Some(port) if !admin.may_have(tokens) => {

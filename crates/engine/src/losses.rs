@@ -64,12 +64,12 @@ impl Losses {
         }
     }
 
-    /// Says what was lost in the intervals that are over.
+    /// Logs what was lost in the intervals that are over.
     pub(crate) fn say_due(&self, now: Instant) {
         self.take(|tally| now.duration_since(tally.said) >= EVERY, now).iter().for_each(|line| self.say(line));
     }
 
-    /// Says what is unsaid: nothing follows for some time.
+    /// Logs all that has not been logged: nothing follows for some time.
     pub(crate) fn say_all(&self) {
         self.take(|_| true, Instant::now()).iter().for_each(|line| self.say(line));
     }
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(losses.enter(7, &Fate::Delivered, start), None);
     }
 
-    /// One kind does not hide another, and what was not looked at in time is not said in two lines.
+    /// One kind does not hide another, and losses that were not looked at in time take one line, not two.
     #[test]
     fn kinds_are_told_apart() {
         let (losses, start) = (Losses::new(PipelineId::new(Signal::Traces, "shop")), Instant::now());

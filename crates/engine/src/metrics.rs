@@ -30,7 +30,7 @@ use crate::view::{HistogramFigures, PipelineFigures, Snapshot};
 
 /// A metric, and where its samples come from.
 struct Metric {
-    /// As it is in a scrape; that of a counter ends in `_total`.
+    /// The name in a scrape; that of a counter ends in `_total`.
     name: &'static str,
     kind: Kind,
     labels: &'static [&'static str],

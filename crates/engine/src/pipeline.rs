@@ -40,16 +40,16 @@ use flight::Crew;
 /// Sizes that delivery works within.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Largest request to the backend, in uncompressed bytes.
+    /// The largest request to the backend, in uncompressed bytes.
     pub(crate) batch_bytes: usize,
-    /// Largest sum of live bytes on the wire and unanswered.
+    /// The most live bytes on the wire and unanswered.
     pub(crate) in_flight_bytes: usize,
     /// What may be read back from the journal at once, on its way to the backend.
     pub(crate) read_back_bytes: usize,
     /// With a journal: pieces on the wire and waiting for their next attempt, beyond which nothing is sent for the
     /// first time.
     pub(crate) pieces: usize,
-    /// Without a journal: what may be taken of the memory for pieces that are taken apart, beside their bytes.
+    /// Without a journal: the memory that pieces which are taken apart may take beside their bytes.
     pub(crate) halves: usize,
     /// What samples of refused requests may take.
     pub(crate) samples: usize,
@@ -57,7 +57,7 @@ pub(crate) struct Limits {
     pub(crate) requests: usize,
 }
 
-/// What a pipeline shows of itself beside its books.
+/// What a pipeline shows of itself, apart from its books.
 #[derive(Debug)]
 pub(crate) struct Stats {
     /// Requests to the backend that are unanswered.
@@ -80,7 +80,7 @@ pub(crate) struct Stats {
     pub(crate) samples: Samples,
     /// How the backend stands.
     pub(crate) backend: Stands,
-    /// Its backend or its rules are not those of the plan, which cannot be set up.
+    /// The plan's backend or rules cannot be set up, so the pipeline has others.
     pub(crate) faulty: AtomicBool,
 }
 
@@ -111,7 +111,7 @@ impl Stats {
 enum Instruction {
     /// Deliver this.
     Take(Arc<Obligation>),
-    /// So many bytes more are held than the share has room for: the oldest make room.
+    /// The share has no room for so many of the bytes that are held: the oldest make room.
     Evict(usize),
     /// Deliver what is here until the deadline, then give the rest up and end.
     Drain(Instant),
@@ -141,7 +141,7 @@ pub(crate) struct Common {
     pub(crate) budget: Budget,
     /// Pays for what all of them read back from the journal.
     pub(crate) read_back: Budget,
-    /// Pays for what is larger than a pipeline's part of that.
+    /// Pays for entries that are larger than a pipeline's part of that.
     pub(crate) oversized: Budget,
     /// None: data is held in memory only.
     pub(crate) store: Option<Store>,
@@ -219,7 +219,7 @@ impl Pipeline {
         }
     }
 
-    /// Asks for the room in the share that new data took.
+    /// Asks for as much room in the share as new data took.
     pub(crate) fn evict(&self, bytes: usize) {
         // A task that has ended holds nothing.
         let _ = self.inbox.send(Instruction::Evict(bytes));
@@ -239,8 +239,8 @@ impl Pipeline {
         in_memory.max(self.account.backlog_age(self.clock.now_ms()))
     }
 
-    /// Bytes of what is not finished. With a journal that is its backlog and what waits in memory for its turn: what is
-    /// parked or on the wire is in the backlog, or will be in a moment.
+    /// Bytes of data that is not finished. With a journal these are its backlog and the data that waits in memory for
+    /// its turn: data that is parked or on the wire is in the backlog, or will be in a moment.
     pub(crate) fn pending_bytes(&self) -> u64 {
         match self.account.queue {
             Some(_) => self.account.backlog().bytes + self.stats.queued_bytes.load(Ordering::Relaxed),

@@ -17,7 +17,7 @@ use crate::rules::{Conversion, Processed};
 pub(super) struct Cuts<'a> {
     signal: Signal,
     limit: usize,
-    /// What the pipeline with the least room could hold.
+    /// How much the pipeline with the least room could hold.
     share: usize,
     shared: &'a Enriched,
     /// Knows of what was made of the request so far.
@@ -34,7 +34,7 @@ impl<'a> Cuts<'a> {
         Self { signal, limit, share, shared, purse, done: Vec::new() }
     }
 
-    /// What a pipeline is offered of a request that went through its rules.
+    /// What a pipeline is offered of a request that its rules were applied to.
     pub(super) fn offer(&mut self, route: &Route, processed: Processed) -> Result<Offer, Unprepared> {
         let Processed { body, items, removed, conversion } = processed;
         self.purse = self.purse.holding(conversion.as_ref().map_or(0, Conversion::bytes));
@@ -60,8 +60,8 @@ impl<'a> Cuts<'a> {
         Ok(pieces)
     }
 
-    /// Of what was made for one pipeline alone. Once it is cut it is of no use: many pipelines together would keep more
-    /// of that than there is memory.
+    /// The pieces of a body that was made for one pipeline alone. Once it is cut, the body itself is not kept: many
+    /// pipelines together would keep more of such bodies than there is memory.
     fn own_pieces(&mut self, body: Bytes, items: u64) -> Result<Vec<(Bytes, u64)>, Unprepared> {
         if body.len() <= self.limit {
             self.purse = self.purse.holding(body.len() + OVERHEAD_BYTES);
@@ -72,8 +72,9 @@ impl<'a> Cuts<'a> {
         Ok(pieces)
     }
 
-    /// Cuts a request, each piece paid for before it is made, but for those that `remain` where they are; and what they
-    /// cost. Without room for one of them it is found out whether there would ever be enough for all.
+    /// Cuts a request and returns the pieces and what they cost. Each piece is paid for before it is made, except those
+    /// that `remain` where they are. Without room for one of them, this finds out whether there could ever be enough
+    /// for all.
     fn cut(
         &self,
         body: &Bytes,

@@ -22,14 +22,14 @@ pub(super) struct Offer {
     pub(super) removed: Vec<Removed>,
     /// What its rules remember of the request.
     pub(super) conversion: Option<Conversion>,
-    /// What else has to be accepted first, since points were left out because of it.
+    /// What else has to be accepted first, because points were left out on account of it.
     pub(super) reliance: Option<Reliance>,
-    /// For the offer itself where there are no claims.
+    /// Pays for the offer itself when there are no claims.
     pub(super) _paid: Option<Paid>,
 }
 
 impl Offer {
-    /// From now on the pipeline owes its pieces. `paid`: for what each of them costs beside its bytes.
+    /// From now on the pipeline owes its pieces. `paid` pays for what each of them costs beside its bytes.
     pub(super) fn claim(&mut self, ticket: &Arc<Ticket>, paid: &mut Option<Permit>) {
         let mut pay = || paid.as_mut().and_then(|paid| paid.pay(PIECE_BYTES));
         self._paid = if self.pieces.is_empty() { pay() } else { None };
@@ -42,8 +42,8 @@ impl Offer {
         self.conversion.is_some() || !self.removed.is_empty()
     }
 
-    /// It is known what becomes of the claims. Of a request that is refused, what was delivered here all the same must not
-    /// be converted again when it returns.
+    /// It is known what becomes of the claims. If the request is refused and was delivered here all the same, it must
+    /// not be converted again when it returns.
     pub(super) fn decide(&mut self) {
         if let Some(conversion) = self.conversion.take()
             && !self.claims.iter().any(|claim| claim.was_withdrawn())
@@ -52,7 +52,7 @@ impl Offer {
         }
     }
 
-    /// The request is answered. What rules removed is in the books once the client does not keep it any more.
+    /// The request is answered. What rules removed enters the books once the client has been told OK.
     pub(super) fn settle(&mut self, refused: bool) {
         self.decide();
         let books = &self.pipeline.account.books;
@@ -68,7 +68,7 @@ impl Offer {
     }
 }
 
-/// Room in one pipeline's share for what is open of a request.
+/// Room in one pipeline's share for the part of a request that is still open.
 pub(super) struct Place<'a> {
     pub(super) offer: &'a Offer,
     open: usize,
@@ -90,7 +90,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Holds what is still open; without room, at the cost of the pipeline's own oldest data.
+    /// Holds what is still open. Without room for it, the pipeline's own oldest data has to go.
     pub(super) fn hold(&self) {
         let share = &self.offer.pipeline.account.share;
         if !self.reserved {

@@ -13,14 +13,15 @@ use crate::inlet::{InputKind, Request};
 use crate::preview::Step;
 use crate::rules::{Processed, Removed, Rules};
 
-/// Room for what enrichment adds to a request, beside a part of its size.
+/// Room for what enrichment adds to a request: this much, and a part of the request's size.
 const LEAST_ROOM: usize = 64 << 10;
 
-/// A request of very many small resources or records may become this many times as large, tried one after the other.
-/// One that becomes more is not telemetry.
+/// A request of very many small resources or records may become this many times as large. The factors are tried one
+/// after the other; a request that would become even larger is not telemetry.
 const ROOM_FACTORS: [usize; 2] = [4, 16];
 
-/// When all changes are in the first such part of a request, they are made there and the rest is left where it is.
+/// When all changes are in the first of so many parts of a request, they are made there, and the rest stays where it
+/// is.
 const FRONT_PART: usize = 4;
 
 /// Why a request cannot be prepared.
@@ -49,14 +50,14 @@ pub(crate) struct Enriched {
     items: u64,
     input: InputKind,
     unix_nanos: u64,
-    /// Without the noise of a service mesh, and how many items that takes away.
+    /// The request without the noise of a service mesh, and how many items that removes.
     quiet: (Bytes, u64),
     /// With it, for whoever wants it.
     whole: Bytes,
 }
 
 impl Enriched {
-    /// `keeps_noise`: some pipeline wants it, or wants to know how much of its namespaces is noise.
+    /// `keeps_noise`: some pipeline wants the noise, or wants to know how much of its namespaces is noise.
     pub(crate) fn new(
         request: Request,
         enricher: &Enricher,
@@ -98,7 +99,7 @@ impl Enriched {
         lies_in(body, &self.whole) || lies_in(body, &self.quiet.0)
     }
 
-    /// What one pipeline gets of it; `None` when it takes nothing.
+    /// What one pipeline gets of the request; `None` when it takes nothing.
     pub(crate) fn select(
         &self,
         selection: &Selection,
@@ -127,7 +128,7 @@ impl Enriched {
         Ok(Some(processed))
     }
 
-    /// The request with what enrichment made of it, and without noise where that is left out: the steps of a preview.
+    /// The steps of a preview: the request after enrichment, and without noise if the input leaves that out.
     pub(crate) fn steps(&self, input: &Input) -> Vec<Step> {
         let mut steps = vec![Step { name: "enrichment", request: self.whole.clone(), items: self.items }];
         if input.drop_istio_noise {
@@ -142,7 +143,7 @@ impl Enriched {
         Ok(rules.apply(processed.body, processed.items, purse, self.unix_nanos)?)
     }
 
-    /// Items that the pipeline would take if they were no noise.
+    /// Items that the pipeline would take if they were not noise.
     fn noise_for(&self, selection: &Selection) -> u64 {
         if !selection.drop_noise || self.quiet.1 == 0 {
             return 0;
@@ -161,7 +162,7 @@ impl Enriched {
 enum Made {
     /// The same.
     Nothing,
-    /// These in the place of the first `until` bytes. They are paid for.
+    /// Bytes that take the place of the first `until` bytes. They are paid for.
     Front { bytes: Vec<u8>, until: usize, _permit: Permit },
     /// These.
     Whole(Bytes),
@@ -177,7 +178,7 @@ impl Made {
         }
     }
 
-    /// Makes it of the request, in its place where that is possible.
+    /// Makes the changes, in place where that is possible.
     fn apply(self, mut body: Buffer, purse: Purse<'_>) -> Result<Bytes, Unprepared> {
         match self {
             Self::Nothing => Ok(body.share()),
@@ -220,7 +221,7 @@ fn enrich(
     enriched
 }
 
-/// The same where changes may take `room`, which is paid for before they are made.
+/// The same with `room` for the changes, which is paid for before they are made.
 fn enrich_within(
     room: usize,
     request: &Request,
@@ -252,7 +253,7 @@ fn enrich_within(
     Ok((made.map_err(|error| too_large(&error))?, removed))
 }
 
-/// Resources of a request as one: a slice of it where they are one piece.
+/// Joins resources of a request; if they follow each other, the result is a slice of the request.
 fn join(body: &Bytes, part: &Part, selection: &Selection, purse: Purse<'_>) -> Result<Bytes, Unprepared> {
     if part.bytes == part.span.len() {
         return Ok(body.slice(part.span.clone()));

@@ -14,12 +14,13 @@ use crate::pipeline::Pipeline;
 use crate::store::Store;
 use tokio::time::Instant;
 
-/// What refused clients are asked to wait at least; as much again is added at random so that they do not return at once.
+/// The least time that refused clients are asked to wait. As much again is added at random, so that they do not all
+/// return at once.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// When no pipeline is well and one is full, a client waits this much longer for room before it is refused.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
-/// Whoever repeats what is not decided yet waits this much longer than `spill_after` for that.
+/// A client that repeats points of an undecided request waits this much longer than `spill_after` for the decision.
 const OTHERS_PATIENCE: Duration = Duration::from_secs(1);
 /// How often they look.
 const ROOM_CHECK: Duration = Duration::from_millis(20);
@@ -27,10 +28,10 @@ const ROOM_CHECK: Duration = Duration::from_millis(20);
 /// How often a client that waits for the disk looks whether that answers.
 const HANG_CHECK: Duration = Duration::from_millis(100);
 
-/// Of the memory for payloads, what may wait for the disk: one part in so many.
+/// One part in so many of the memory for payloads may wait for the disk.
 const OF_MEMORY_FOR_DISK: usize = 2;
 
-/// The least part of `spill_after` that a client waits: a backend that has just come back gets its chance.
+/// The least part of `spill_after` that a client waits: it gives a backend that has just come back its chance.
 const LEAST_PATIENCE: f64 = 0.1;
 
 /// The claims of one waiting client.
@@ -38,7 +39,7 @@ pub(super) struct Receipt<'a> {
     pub(super) intake: &'a Intake,
     pub(super) ticket: Arc<Ticket>,
     pub(super) offers: Vec<Offer>,
-    /// What is to become of it is settled; only the answer may be missing.
+    /// What is to become of the request is settled; only the answer may be missing.
     pub(super) decided: bool,
 }
 
@@ -57,7 +58,7 @@ impl Receipt<'_> {
         }
     }
 
-    /// Until it is known what becomes of all claims. What stands in the way, should any of them be withdrawn.
+    /// Waits until it is known what becomes of all claims. Returns what stands in the way if any of them is withdrawn.
     async fn secure(&mut self) -> Obstacle {
         self.spill_for_laggards();
         self.wait_until(Instant::now() + self.patience()).await;
@@ -85,8 +86,8 @@ impl Receipt<'_> {
         self.decide()
     }
 
-    /// How long to wait for delivery. When every pipeline lags anyway, hardly anything would come of waiting; it
-    /// only serves to slow the clients down, the more the fuller the backlogs are.
+    /// How long to wait for delivery. When every pipeline lags, hardly anything is gained by waiting. It only slows
+    /// clients down, the more the fuller the backlogs are.
     fn patience(&self) -> Duration {
         let spill_after = self.intake.spill_after;
         if self.intake.store.is_none() || !self.pipelines().all(|pipeline| pipeline.account.lags(spill_after)) {
@@ -109,8 +110,8 @@ impl Receipt<'_> {
         }
     }
 
-    /// What pipelines that lag get goes to the journal while the others deliver: one wait for the client, not one
-    /// after the other. When all of them lag, the client waits first, which slows it down.
+    /// Data for pipelines that lag goes to the journal while the others deliver, so the client waits once and not
+    /// twice. When all pipelines lag, the client waits first, which slows it down.
     fn spill_for_laggards(&self) {
         let lags = |pipeline: &Pipeline| pipeline.account.lags(self.intake.spill_after);
         let (all, laggards) = (self.pipelines().count(), self.pipelines().filter(|pipeline| lags(pipeline)).count());
@@ -127,7 +128,7 @@ impl Receipt<'_> {
         store.has_room(self.intake.budget.capacity() / OF_MEMORY_FOR_DISK)
     }
 
-    /// Waits until the writer may have it; false when it may not, or need not any more.
+    /// Waits until the writer may have it. False when it may not, or when that is not needed any more.
     async fn finds_room_with(&self, store: &Store, deadline: Instant) -> bool {
         while !self.ticket.is_secured() && store.is_working() {
             if self.may_put(store) || self.offers.iter().all(|offer| offer.open_cost() == 0) {
@@ -142,7 +143,7 @@ impl Receipt<'_> {
         false
     }
 
-    /// Waits for what the writer says, but neither for a disk that hangs nor beyond the end of the process.
+    /// Waits for the writer's answer, but not for a disk that hangs, and not beyond the end of the process.
     async fn wait_for_writer(&self, store: &Store) {
         while !self.ticket.is_secured() && !store.hangs() && !self.intake.has_ended() {
             let _ = tokio::time::timeout(HANG_CHECK, self.ticket.changed.notified()).await;
@@ -161,8 +162,8 @@ impl Receipt<'_> {
         }
     }
 
-    /// A pipeline that is behind must not slow the clients of one that is not (P2): once somebody delivered, there is
-    /// no point in waiting for those who will not within `spill_after`.
+    /// A pipeline that is behind must not slow the clients of one that is not (P2). Once somebody has delivered, there
+    /// is no point in waiting for pipelines that will not deliver within `spill_after`.
     fn only_laggards_left(&self) -> bool {
         !self.waits_for_drain()
             && self.ticket.any_done()
@@ -172,7 +173,8 @@ impl Receipt<'_> {
                 .all(|offer| offer.open_cost() == 0 || offer.pipeline.account.lags(self.intake.spill_after))
     }
 
-    /// Without a journal, what is not delivered before the process ends is lost: then there is no haste.
+    /// Without a journal, what is not delivered before the process ends is lost. So while it drains, there is no hurry
+    /// to answer.
     fn waits_for_drain(&self) -> bool {
         self.intake.store.is_none() && self.intake.is_draining()
     }
@@ -199,7 +201,7 @@ impl Receipt<'_> {
         true
     }
 
-    /// Slows the client down as long as taking its data would cost older data although no pipeline is in need of more.
+    /// Slows the client down as long as taking its data would cost older data and no pipeline needs more.
     async fn wait_for_room(&self, deadline: Instant) {
         while !self.ticket.is_secured() && !self.intake.is_draining() && self.lacks_room() && Instant::now() < deadline
         {
@@ -208,8 +210,8 @@ impl Receipt<'_> {
         }
     }
 
-    /// Some pipeline has no room for what is open although its backend takes data, and no other is in need of more.
-    /// A journal that cannot be written to is no room.
+    /// Whether some pipeline has no room for what is open although its backend takes data, and no other pipeline needs
+    /// more. A journal that cannot be written to counts as no room.
     fn lacks_room(&self) -> bool {
         if self.intake.store.is_some() {
             return true;
@@ -225,16 +227,16 @@ impl Receipt<'_> {
         self.pipelines().any(|pipeline| !Arc::ptr_eq(pipeline, than) && pipeline.account.is_well())
     }
 
-    /// Whether a full pipeline may lose its oldest for new data: its user allows it, and either its backend takes nothing
-    /// anyway or refusing the client would hurt another pipeline, which is well.
+    /// Whether a full pipeline may lose its oldest data for new data. Its user has to allow it, and either its backend
+    /// takes nothing anyway or refusing the client would hurt another pipeline, which is well.
     fn may_drop(&self, pipeline: &Arc<Pipeline>) -> bool {
         let account = &pipeline.account;
         account.may_drop_oldest() && (account.share.is_stalled() || self.another_is_well(pipeline))
     }
 
-    /// Answers now, from memory: hold what is open where there is room. Where there is none, a pipeline's own oldest data
-    /// makes room if its backend takes nothing anyway, or if another pipeline would otherwise go without; in all other
-    /// cases the client is refused and nothing is lost.
+    /// Answers now, from memory: holds what is open where there is room. Where there is none, a pipeline's own oldest
+    /// data makes room if its backend takes nothing anyway, or if another pipeline would otherwise go without. In all
+    /// other cases the client is refused and nothing is lost.
     fn decide(&mut self) -> Obstacle {
         self.decided = true;
         let obstacle = self.obstacle();
@@ -263,7 +265,8 @@ impl Receipt<'_> {
         self.offers.iter().flat_map(|offer| &offer.claims).for_each(|claim| claim.withdraw());
     }
 
-    /// Whether all is accepted because of which points were left out of this request; waits for it until `deadline`.
+    /// Whether the requests were accepted on whose account points were left out of this one. Waits for that until
+    /// `deadline`.
     async fn others_are_accepted(&self, deadline: Instant) -> bool {
         let reliances = || self.offers.iter().filter_map(|offer| offer.reliance.as_ref());
         while reliances().any(|reliance| reliance.holds().is_none())
@@ -275,12 +278,12 @@ impl Receipt<'_> {
         reliances().all(|reliance| reliance.holds() == Some(true))
     }
 
-    /// Those that take something of the request: one whose rules left nothing of it has no say.
+    /// The pipelines that take something of the request. A pipeline whose rules left nothing of it has no say.
     fn pipelines(&self) -> impl Iterator<Item = &Arc<Pipeline>> {
         self.offers.iter().filter(|offer| !offer.claims.is_empty()).map(|offer| &offer.pipeline)
     }
 
-    /// The client went away unanswered: what it sent is kept all the same where that costs nothing.
+    /// The client went away unanswered. What it sent is kept all the same where that costs nothing.
     fn conclude(&mut self) {
         self.decided = true;
         let may_put = |store: &&Store| store.is_working() && self.may_put(store) && !self.ticket.is_secured();

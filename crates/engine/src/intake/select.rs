@@ -41,7 +41,7 @@ pub(crate) struct Part {
     pub(crate) items: u64,
     /// From the first to the last of them.
     pub(crate) span: Range<usize>,
-    /// Bytes of them all: as many as there are in the span, when nothing else is between them.
+    /// Bytes of them all: as many as in the span, if nothing else is between them.
     pub(crate) bytes: usize,
 }
 
@@ -103,8 +103,8 @@ impl Selection {
         }
     }
 
-    /// Where the resources are that it takes. They are looked for again each time: a list of them could be larger than
-    /// the request.
+    /// Where the resources are that the pipeline takes. They are searched for each time, because a list of them could
+    /// be larger than the request.
     pub(crate) fn resources(&self, request: &[u8]) -> impl Iterator<Item = Range<usize>> {
         let takes = |holder: &Message<'_>| {
             self.takes(holder.message(resource_data::RESOURCE).map(Resource).and_then(namespace).as_deref())
@@ -123,7 +123,7 @@ impl Selection {
     }
 }
 
-/// The last `k8s.namespace.name` counts, if it is text.
+/// The last `k8s.namespace.name` counts if it is text.
 fn namespace(resource: Resource<'_>) -> Option<Cow<'_, str>> {
     let found = resource.attributes().filter(|attribute| attribute.key() == "k8s.namespace.name").last()?;
     match found.value() {

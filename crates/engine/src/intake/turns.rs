@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-/// How long a request waits for its turn before it is refused: half of what clients wait for an answer, most of them.
+/// How long a request waits for its turn before it is refused: half of the time that most clients wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The turns of all requests.
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// Work on heavy requests: one for each core, as more of them at once get nothing done sooner, and each thread has
-    /// some memory of its own.
+    /// Turns for heavy requests, one for each core. More of them at once would get nothing done sooner, and each thread
+    /// has some memory of its own.
     heavy: Semaphore,
     /// Who converts to delta.
     conversions: RwLock<()>,
@@ -39,9 +39,9 @@ impl Turns {
         Self { heavy: Semaphore::new(cores), conversions: RwLock::default() }
     }
 
-    /// Waits for the turn of a request, in their order; `None` when it does not come in time. Conversion to delta has
-    /// one request at a time at a pipeline's series: whoever would wait long for that waits here. Of heavy ones there
-    /// is but one then, which needs no turn beside that: those who convert wait for nobody else.
+    /// Waits for the turn of a request, in order of arrival; `None` when it does not come in time. Conversion to delta
+    /// works on one request of a pipeline at a time, so a request that would wait long for that waits here. A heavy
+    /// request that converts runs beside no other that converts. Requests that convert take no turn of the other kind.
     pub(super) async fn wait(&self, heavy: bool, converts: bool) -> Option<Turn<'_>> {
         match (heavy, converts) {
             (false, false) => Some(Turn::Light),

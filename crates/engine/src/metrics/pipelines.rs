@@ -107,8 +107,9 @@ pub(super) const EXPORTERS: [Metric; 12] = [
     },
 ];
 
-/// Of these, the books of P4: `accepted + recovered = delivered + filtered + dropped + rejected + pending` within one
-/// scrape. They are shown of pipelines that are gone as well: what became of their items is still to be seen.
+/// They include the books of P4: `accepted + recovered = delivered + filtered + dropped + rejected + pending` within
+/// one scrape. Books of pipelines that are gone are shown as well, so that one can still see what became of their
+/// items.
 pub(super) const METRICS: [Metric; 18] = [
     Metric {
         name: "weir_pipeline_accepted_items_total",
@@ -251,7 +252,7 @@ fn queues<'a>(snapshot: &'a Snapshot, read: fn(&PipelineFigures) -> u64) -> Samp
     }))
 }
 
-/// Of the pipelines that there are, and of those that are gone.
+/// Books of the pipelines that there are, and of those that are gone.
 pub(super) fn books<'a>(snapshot: &'a Snapshot, items: fn(&BookFigures) -> u64) -> Samples<'a> {
     Box::new(all_books(snapshot).map(move |(id, books)| (of(id, []), items(books).into())))
 }
@@ -269,7 +270,7 @@ fn parts<'a, K: AsRef<str> + 'a>(snapshot: &'a Snapshot, which: fn(&BookFigures)
     }))
 }
 
-/// Each state that a backend may be in, and whether it is.
+/// Each state that a backend may be in, and whether it is in that state.
 fn states(pipeline: &PipelineFigures) -> impl Iterator<Item = (super::Values<'_>, Value<'_>)> {
     let backend = &pipeline.backend;
     BackendState::ALL.into_iter().map(move |state| {

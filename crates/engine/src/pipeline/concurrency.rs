@@ -27,9 +27,9 @@ use tokio::time::Instant;
 
 use calm::{Calm, Window};
 
-/// Where a backend starts of which nothing is known: enough for a fast one, not much for a slow one.
+/// The first limit for a backend of which nothing is known: enough for a fast one, not much for a slow one.
 const INITIAL: usize = 16;
-/// But for slow start, a window has so many answers that about so many requests were taken.
+/// Except in slow start, a window has as many answers as it takes for about this many requests to be taken.
 const MIN_TAKEN: usize = 16;
 /// Refusals in a row that say nothing yet, however unlikely they are.
 const MIN_ROW: usize = 32;
@@ -43,7 +43,7 @@ const BEYOND_CHANCE: f64 = 0.001;
 const DEEP: f64 = 2.5;
 /// One window in this many that used the limit is tried at a quarter of it ...
 const LOOK_EVERY: u32 = 64;
-/// ... and sooner at first, and after a look at which the backend did clearly better: it may do better still.
+/// ... and sooner at first, and sooner after a look at which the backend did clearly better: it may do better still.
 const LOOK_AGAIN: u32 = 2;
 
 /// What a backend made of a request.
@@ -124,7 +124,8 @@ impl Concurrency {
         self.limit.min(self.max)
     }
 
-    /// A request of `bytes` was answered. When it was `sent`, so many were `in_flight_when_sent`, itself included.
+    /// A request of `bytes` was answered. When it was `sent`, `in_flight_when_sent` requests were under way, itself
+    /// included.
     pub(super) fn answered(
         &mut self,
         sent: Instant,
@@ -153,7 +154,7 @@ impl Concurrency {
         }
     }
 
-    /// The backend cannot be reached: when it returns it is met with one request.
+    /// The backend cannot be reached. When it returns, it is met with one request.
     pub(super) fn unreachable(&mut self) {
         self.restart(None);
     }
@@ -165,7 +166,8 @@ impl Concurrency {
         self.opened = now;
     }
 
-    /// The backend has refused so many requests in a row, for so long, that its usual share does not explain it.
+    /// Whether the backend has refused so many requests in a row, for so long, that its usual share does not explain
+    /// it.
     fn takes_nothing(&self, now: Instant) -> bool {
         let row = usize::try_from(self.failures).unwrap_or(usize::MAX);
         let chance = (1.0 - self.calm.share()).powi(i32::try_from(self.failures).unwrap_or(i32::MAX));
@@ -173,7 +175,7 @@ impl Concurrency {
         row >= self.limit.max(MIN_ROW) && chance < BEYOND_CHANCE && waited
     }
 
-    /// Quick answers come first, above all refusals: a short window would hold nothing else.
+    /// Quick answers come first, above all refusals, and a short window would hold nothing else.
     fn has_seen_the_slow(&self, now: Instant) -> bool {
         let round_trips = if matches!(self.phase, Phase::SlowStart) { 1 } else { 2 };
         let longest = self.round_trip.max(self.window.longest);
@@ -266,7 +268,7 @@ impl Experiment {
         Self { from, cost, since: Window::default() }
     }
 
-    /// Whether a request costs the less the fewer are under way, to judge by a window with no more than `limit`.
+    /// Whether fewer requests under way make each of them cheaper, to judge by a window with no more than `limit`.
     fn helped(&self, window: &Window, calm: &Calm, limit: usize) -> bool {
         // In proportion it would be the depth of the cut times less, and with no relief at all once: this is half way.
         let enough = self.cost / ratio(self.from, limit).sqrt();

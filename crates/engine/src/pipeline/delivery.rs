@@ -51,14 +51,13 @@ const MAX_FETCHED_PIECES: usize = 1024;
 /// While a backend takes nothing, it is asked with at most this much, or with one piece.
 const PROBE_BYTES: usize = 64 * 1024;
 
-/// A backend that has not answered anything for this long is called silent.
+/// A backend that has answered nothing for this long is called silent.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 
-/// How long a batch that finds no room to be read back keeps the rest of the backlog from taking it.
+/// How long a batch that finds no room to be read back keeps the rest of the backlog from taking that room.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// What is waited for without being told of it is looked at this often: room to read a batch back, and the end of a
-/// drain.
+/// How often to look for things that nobody announces: room to read a batch back, and the end of a drain.
 const ROOM_CHECK: Duration = Duration::from_millis(20);
 
 /// What delivery is made of.
@@ -67,7 +66,7 @@ pub(super) struct Parts {
     pub(super) limits: Limits,
     /// Pays for copies of pieces that have to be split.
     pub(super) budget: Budget,
-    /// Pays, without a journal, for what halves of pieces cost that are no copies.
+    /// Without a journal, pays for halves of pieces that are not copies.
     pub(super) halves: Budget,
     /// Pays for what is read back from the journal.
     pub(super) read_back: ReadBack,
@@ -86,11 +85,11 @@ pub(super) struct Delivery {
     pace: Pace,
     concurrency: Concurrency,
     retries: RetryBudget,
-    /// What left for the backend of now, and what it took.
+    /// The requests that left for the present backend, and what it took of them.
     traffic: Traffic,
-    /// When it last answered anything, or was given something after it had nothing to answer.
+    /// When the backend last answered anything, or was given something while it had nothing to answer.
     heard: Instant,
-    /// The log said that it does not take data, so it will also say when it does again.
+    /// The log has said that the backend does not take data, so it will also say when it does again.
     complained: bool,
     /// The next probe is something that was tried before.
     probe_parked_next: bool,
@@ -102,17 +101,17 @@ pub(super) struct Delivery {
     in_flight_bytes: usize,
     /// Of all flights.
     flying_pieces: usize,
-    /// Which backend it is: another one has the next number.
+    /// The number of the backend. Another backend has the next number.
     backend: u64,
     next_batch: u64,
     /// The journal may have something to take.
     backlog: bool,
-    /// Length of the next entry of the backlog, where that is known to be larger than a request.
+    /// The length of the next entry of the backlog, if it is known to be larger than a request.
     next_entry_bytes: usize,
     put_off: PutOff,
-    /// The disk did not give it; it is read again then.
+    /// When to read again an entry that the disk did not give.
     reads_again: Option<Instant>,
-    /// A batch found no room to be read back: until then nothing else of the backlog is read.
+    /// A batch found no room to be read back. Until then, nothing else of the backlog is read.
     retry_starves: Option<Instant>,
     /// The backlog's turn is next, if there is live data as well.
     backlog_next: bool,
@@ -121,11 +120,11 @@ pub(super) struct Delivery {
 }
 
 struct Flight {
-    /// Without pieces while the journal is read for it.
+    /// It has no pieces while the journal is read for it.
     batch: Batch,
     /// Bytes of live data.
     bytes: usize,
-    /// Pieces of its batch; before it has any, as many as it may get.
+    /// The pieces of its batch or, before it has any, as many as it may get.
     pieces: usize,
     /// Flights under way when it left, itself included.
     beside: usize,
@@ -179,8 +178,8 @@ impl Delivery {
         &self.parts.crew.account
     }
 
-    /// Runs until told to drain and either nothing is left or the deadline has passed. What is here at its end,
-    /// whatever ends it, is given up.
+    /// Runs until it is told to drain and either nothing is left or the deadline has passed. Whatever ends it, data
+    /// that is still here then is given up.
     pub(super) async fn run(mut self) {
         let account = Arc::clone(self.account());
         self.take_over();
@@ -225,7 +224,7 @@ impl Delivery {
         }
     }
 
-    /// What another task left behind was on its way in parts.
+    /// Takes over parts that another task left behind.
     fn take_over(&mut self) {
         let now = Instant::now();
         for leftover in self.account().take_leftovers() {
@@ -234,7 +233,8 @@ impl Delivery {
         }
     }
 
-    /// However fast answers come: live data must not wait until a backend that answers at once has the whole backlog.
+    /// Takes in commands however fast answers come: live data must not wait until a backend that answers at once has
+    /// the whole backlog.
     fn obey_what_waits(&mut self) {
         for _ in 0..COMMANDS_PER_TURN {
             let Ok(command) = self.commands.try_recv() else { break };
@@ -272,7 +272,7 @@ impl Delivery {
         self.parts.limits = limits;
     }
 
-    /// Whatever was learned was of another backend, and what waits for that one need not wait for this.
+    /// What was learned was about the old backend, and data that waits on its account need not wait for the new one.
     fn send_to(&mut self, backend: Arc<dyn Backend>) {
         let now = Instant::now();
         self.parts.crew.backend = backend;
@@ -309,8 +309,8 @@ impl Delivery {
             && self.pace.allows(self.flying, self.concurrency.limit(), now)
     }
 
-    /// What was tried before comes first, within the retry budget. A backend that takes nothing is asked with that and
-    /// with new data by turns: it may be the data that it does not want.
+    /// Data that was tried before comes first, within the retry budget. A backend that takes nothing is asked with such
+    /// data and with new data in turn: it may be the data that it does not want.
     fn next_departure(&mut self, now: Instant) -> Option<Departure> {
         let parked_first = !self.pace.is_probing() || self.probe_parked_next;
         self.probe_parked_next = !parked_first;
@@ -405,8 +405,8 @@ impl Delivery {
         Some(pace::leaves_at(oldest, self.queue.bytes(), self.request_bytes(), self.flying))
     }
 
-    /// Whether anything may be sent that was not sent before. With a journal, what may not goes there unsent, and costs
-    /// no memory.
+    /// Whether data may be sent that was not sent before. With a journal, data that may not be sent goes there unsent,
+    /// and costs no memory.
     fn may_begin(&self) -> bool {
         self.room() > 0
     }
@@ -424,7 +424,7 @@ impl Delivery {
         }
     }
 
-    /// Room to read a request's worth of the backlog back, if there is a backlog to read.
+    /// Room to read a request's worth of the backlog, if there is a backlog to read.
     fn backlog_permit(&mut self, now: Instant) -> Option<Permit> {
         let readable = self.reads_again.is_none_or(|at| at <= now);
         let retry_first = self.retry_starves.is_some_and(|until| until > now);
@@ -503,8 +503,8 @@ impl Delivery {
         }
     }
 
-    /// Drops the oldest held data to make room for `bytes` that came: until the share is within its limit or, if that
-    /// is lower than it was, as much as came. While memory is short, that is not enough.
+    /// Drops the oldest held data to make room for `bytes` that came: until the share is within its limit or, if the
+    /// limit was lowered, as much as came. While memory is short, that is not enough.
     fn evict(&mut self, bytes: usize) {
         let fate = Fate::Dropped(DropReason::MemoryFull);
         let share = &self.parts.crew.account.share;
@@ -531,7 +531,7 @@ impl Delivery {
         [work, drain, turn, self.silent_at()].into_iter().flatten().min()
     }
 
-    /// When to look at the backlog again, which could not be read just now.
+    /// When to look again at a backlog that could not be read just now.
     fn reads_at(&self, now: Instant) -> Option<Instant> {
         if !self.backlog || self.draining.is_some() || !self.has_untried() {
             return None;
@@ -551,7 +551,8 @@ impl Delivery {
         deadline <= Instant::now() || (self.queue.is_empty() && self.flights.is_empty() && parked())
     }
 
-    /// Whether there may be another command. While it drains nobody needs a handle of it any more, and it goes on.
+    /// Whether another command may come. While the task drains, nobody may have a handle of it any more, and it goes
+    /// on.
     fn may_be_told(&self) -> bool {
         self.draining.is_none() || !self.commands.is_closed() || !self.commands.is_empty()
     }
@@ -560,7 +561,7 @@ impl Delivery {
         self.queue.is_empty() && self.parked.is_empty() && self.flights.is_empty()
     }
 
-    /// What is still here is in the journal, or was acknowledged from memory (counted as dropped), or never
+    /// Data that is still here is in the journal, or was acknowledged from memory (counted as dropped), or was never
     /// acknowledged.
     fn give_up(&mut self) {
         self.sends.abort_all();

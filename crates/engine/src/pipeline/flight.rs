@@ -37,7 +37,7 @@ pub(super) enum End {
     Unread(String),
     /// The backlog had nothing that is not on its way already.
     NothingToTake,
-    /// The next entry of the backlog takes this many bytes, for which there was no room.
+    /// There was no room for the next entry of the backlog, which takes this many bytes.
     NoRoom(usize),
     /// What was to be sent is not owed any more.
     NothingOwed,
@@ -51,7 +51,7 @@ pub(super) struct Landed {
     pub(super) sent: Instant,
     /// Pieces that were taken from the journal for this flight.
     pub(super) fetched: Vec<Arc<Obligation>>,
-    /// What was sent, piece by piece, for a backend that wants it in smaller parts.
+    /// What was sent, piece by piece, in case the backend wants it in smaller parts.
     pub(super) bodies: Vec<Bytes>,
     /// Which pieces the journal did not give back as they were written, in ascending order.
     pub(super) damaged: Vec<usize>,
@@ -67,7 +67,8 @@ impl Landed {
     }
 }
 
-/// The right to read the backlog, which its owner took for this flight. Whoever reads has it until the disk has answered.
+/// The right to read the backlog, which its owner took for this flight. The reader keeps it until the disk has
+/// answered.
 struct Turn {
     reading: Arc<AtomicBool>,
     account: Arc<Account>,
@@ -80,7 +81,7 @@ impl Drop for Turn {
     }
 }
 
-/// A stretch of the backlog. When nobody is there any more to send it, the queue has it back.
+/// A stretch of the backlog. If nobody is left to send it, the queue gets it back.
 struct ReadBack {
     fetched: Vec<Arc<Obligation>>,
     /// Where each piece is in the buffer.
@@ -123,7 +124,7 @@ fn take(
 }
 
 impl Crew {
-    /// Sends what is at `sources`; `permit` pays for what has to be read back.
+    /// Sends what is at `sources`. `permit` pays for what has to be read back.
     pub(super) async fn send(self, sources: Vec<Source>, permit: Option<Permit>) -> Landed {
         let permit = permit.map(Arc::new);
         let mut bodies = Vec::with_capacity(sources.len());
@@ -147,7 +148,7 @@ impl Crew {
         Landed { end, sent, fetched: Vec::new(), bodies, damaged, _permit: permit }
     }
 
-    /// What is read is paid for until the disk has answered, whether or not that is waited for.
+    /// What is read is paid for until the disk has answered, whether or not anybody waits for that.
     async fn load(&self, source: Source, permit: Option<Arc<Permit>>) -> Result<Bytes, LoadError> {
         let stored = match source {
             Source::Memory(body) => return Ok(body),

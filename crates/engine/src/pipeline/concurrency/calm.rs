@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::{BETTER, Feedback, ratio};
 
-/// Requests taken without which nothing is said about latency.
+/// With fewer requests taken than this, nothing is said about latency.
 const MIN_TAKEN: u32 = 8;
 /// Answers that come this many times later than in calm are clearly late: half of their time is waiting.
 const LATE: f64 = 2.0;
-/// Shorter times do not differ: what a backend on the same machine needs depends on who else is busy there.
+/// Shorter times count as equal: how fast a backend on the same machine is depends on who else is busy there.
 const SHORT: f64 = 0.005;
 /// Less than this part of the usual share of requests is clearly less ...
 const FEWER: f64 = 0.9;
@@ -18,7 +18,7 @@ const FEWER: f64 = 0.9;
 const CHANCE: f64 = 3.0;
 /// No backend is expected to take more than this share of requests: one failure is no congestion.
 const BEST_SHARE: f64 = 0.99;
-/// A backend that takes hardly anything is not watched longer than this many times as long as others.
+/// A backend that takes hardly anything is watched at most this many times as long as others.
 const MAX_TIMES: usize = 16;
 /// Answers after which the knowledge of calm begins anew, so that it follows a backend that changes slowly.
 const MAX_KNOWN: usize = 512;
@@ -28,7 +28,7 @@ const CLASSES: usize = 6;
 /// Answers of one window.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    /// Most requests under way when one of these was sent.
+    /// The most requests under way when one of these was sent.
     pub(super) used: usize,
     /// The longest time until an answer of any kind.
     pub(super) longest: Duration,
@@ -51,7 +51,7 @@ impl Latency {
         self.sum += other.sum;
     }
 
-    /// What an answer takes, if there are enough to tell.
+    /// The time of an answer, if there are enough answers to tell.
     fn mean(self) -> Option<f64> {
         (self.count >= MIN_TAKEN).then(|| self.sum / f64::from(self.count))
     }
@@ -113,7 +113,7 @@ impl Window {
     }
 }
 
-/// What a backend shows without load: all that was seen of it, or nothing.
+/// What a backend shows without load: everything seen of it, or nothing.
 #[derive(Debug, Default)]
 pub(super) struct Calm {
     seen: Window,
@@ -125,13 +125,14 @@ impl Calm {
         if self.seen.answers == 0 { BEST_SHARE } else { self.seen.share().min(BEST_SHARE) }
     }
 
-    /// Answers among which about `taken` requests are taken, or [`MAX_TIMES`] as many if that is not enough.
+    /// How many answers it takes for about `taken` requests to be taken, or [`MAX_TIMES`] as many if that is not
+    /// enough.
     pub(super) fn answers_for(&self, taken: usize) -> usize {
         let times = (1..MAX_TIMES).find(|times| ratio(*times, 1) * self.share() >= FEWER);
         taken * times.unwrap_or(MAX_TIMES)
     }
 
-    /// How far the share of a window is from this one by chance.
+    /// How far the share of a window may be from this one by chance.
     fn chance(&self, window: &Window) -> f64 {
         let share = self.share();
         let known = if self.is_unknown() { 0.0 } else { 1.0 / self.seen.answers as f64 };
@@ -154,7 +155,7 @@ impl Calm {
         }
     }
 
-    /// Takes over what a window without much load shows. What agrees with what is known makes it more exact.
+    /// Takes over what a window without much load shows. What agrees with the known calm makes it more exact.
     pub(super) fn update(&mut self, window: Window) {
         let difference = (window.share() - self.share()).abs();
         let agrees = difference < self.chance(&window) && (BETTER..1.0 / BETTER).contains(&window.lateness(self));
@@ -165,7 +166,7 @@ impl Calm {
         }
     }
 
-    /// Takes over what a window shows, better or worse; sizes that it hardly has are expected to have changed as much.
+    /// Takes over what a window shows, better or worse. Sizes that it hardly has are expected to have changed as much.
     pub(super) fn replace(&mut self, window: Window) {
         let lateness = window.lateness(self);
         let known = std::mem::replace(&mut self.seen, window).latency;

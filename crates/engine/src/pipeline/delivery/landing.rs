@@ -18,10 +18,10 @@ use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
 use crate::export::{About, Outcome, Refusal, RetryKind};
 use crate::obligation::Obligation;
 
-/// A disk that did not give what it holds is asked again after this long.
+/// A disk that did not give its data is asked again after this long.
 const READ_PAUSE: Duration = Duration::from_secs(1);
 
-/// A batch and the bytes that were sent of it, piece by piece.
+/// A batch and the bytes that were sent for it, piece by piece.
 pub(super) struct Answered {
     pub(super) batch: Batch,
     pub(super) bodies: Vec<Bytes>,
@@ -81,7 +81,7 @@ impl Delivery {
         }
     }
 
-    /// The backend that this went to was replaced meanwhile. What it took is delivered; all else is for the new one.
+    /// The backend that answered has been replaced. What it took is delivered; everything else is for the new one.
     fn answered_by_another(&mut self, outcome: &Outcome, mut batch: Batch) {
         if let Outcome::Delivered { rejected, message } = outcome {
             return self.enter(&batch, *rejected, message);
@@ -93,7 +93,8 @@ impl Delivery {
         }
     }
 
-    /// The disk does not give what is owed: that is not the backend's fault, and it is tried again after a pause.
+    /// The disk does not give what is owed. That is not the backend's fault, and the batch is tried again after a
+    /// pause.
     fn unread(&mut self, mut batch: Batch, cause: &str) {
         let now = Instant::now();
         if self.pace.may_complain(now) {
@@ -278,8 +279,8 @@ pub(super) fn finish(pieces: &[Arc<Obligation>], fate: &Fate) {
     }
 }
 
-/// The backend took them but for so many items. It does not say which, so the first are counted for them, each with its
-/// piece: what is entered as delivered is never taken back. Pieces that had been given up are not in the count.
+/// The backend took all items but so many. It does not say which, so the first ones are counted, each with its piece:
+/// what is entered as delivered is never taken back. Pieces that had been given up are not in the count.
 fn finish_but(pieces: &[Arc<Obligation>], mut rejected: u64, cause: &str) {
     for piece in pieces {
         let here = rejected.min(piece.items());

@@ -20,10 +20,10 @@ use super::landing::Answered;
 use crate::budget;
 use crate::obligation::Obligation;
 
-/// One place in so many is for what was not sent before.
+/// One place in so many is kept for data that was not sent before.
 const OF_PLACES_FOR_FRESH: usize = 8;
 
-/// What was put off is not tried again sooner than this: good data among it waits a few such rounds at most.
+/// Data that was put off is not tried again sooner than this. Good data among it waits for a few such rounds at most.
 const ROUND: Duration = Duration::from_secs(10);
 
 /// What went back to the journal in this round.
@@ -35,8 +35,8 @@ pub(super) struct PutOff {
 }
 
 impl Delivery {
-    /// Whether there is no place for a batch that was refused. Those of batches that are being tried again are kept for
-    /// them: what was shown of these would be lost.
+    /// Whether there is no place for a batch that was refused. Batches that are being tried again keep their places:
+    /// what was shown of them would be lost otherwise.
     pub(super) fn has_no_place_for(&self, batch: &Batch) -> bool {
         if self.account().queue.is_none() {
             return false;
@@ -47,12 +47,12 @@ impl Delivery {
         self.parked.pieces() + kept + batch.pieces.len() > places - places.div_ceil(OF_PLACES_FOR_FRESH)
     }
 
-    /// Whether what was refused has to be taken apart: what passes of it makes room, and shows what does not.
+    /// Whether refused data has to be taken apart to make room: some of it passes, and that shows which does not.
     pub(super) fn needs_room(&self, batch: &Batch) -> bool {
         self.put_off.entries > 0 || self.has_no_place_for(batch)
     }
 
-    /// Leaves a single piece that was refused to the journal, if that is possible; not to be tried before `hint`.
+    /// Leaves a single refused piece to the journal, if that is possible. It is not tried before `hint`.
     pub(super) fn put_off(&mut self, answered: &Answered, hint: Option<Duration>) -> bool {
         let ([piece], [body]) = (answered.batch.pieces.as_slice(), answered.bodies.as_slice()) else { return false };
         if !piece.put_off() {
@@ -78,7 +78,7 @@ impl Delivery {
         true
     }
 
-    /// What was put off is tried again when nothing else is left or there are places again, but not at once.
+    /// Tries again what was put off when nothing else is left or when there are places again, but not at once.
     pub(super) fn begin_round(&mut self, now: Instant) {
         if self.put_off.until.is_none_or(|at| at > now) {
             return;
@@ -106,7 +106,7 @@ impl Delivery {
         self.put_off.entries == 0 || self.account().backlog().untaken_entries > self.put_off.entries
     }
 
-    /// When what was put off is all that is left, and may be tried again.
+    /// When the data that was put off may be tried again, if it is all that is left.
     pub(super) fn next_round(&self, now: Instant) -> Option<Instant> {
         self.put_off.until.filter(|at| *at > now && self.backlog && self.draining.is_none())
     }

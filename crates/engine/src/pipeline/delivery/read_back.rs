@@ -13,20 +13,20 @@ use tokio::time::Instant;
 
 use crate::budget::{Budget, OVERHEAD_BYTES, Permit};
 
-/// A turn that nobody asked for as long as this is not needed any more.
+/// A turn that nobody has asked for in this time is not needed any more.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(in crate::pipeline) struct ReadBack {
     own: Budget,
     oversized: Budget,
-    /// What is too large for its own part waits for this.
+    /// The turn that an entry waits for that is too large for the pipeline's own part.
     turn: Option<Turn>,
 }
 
 struct Turn {
     bytes: usize,
-    /// So much there was when it was asked for: of less it would wait for ever.
+    /// How much there was in all when the turn was asked for. With less now, it would wait for ever.
     all: usize,
     asked: Instant,
     permit: Pin<Box<dyn Future<Output = Option<Permit>> + Send>>,
@@ -42,7 +42,7 @@ impl ReadBack {
         self.own.resize(part);
     }
 
-    /// Room for so many bytes, or for as many as there ever are. `None` when there is none now.
+    /// Room for so many bytes, or for all that there ever are, if that is less. `None` when there is none now.
     pub(super) fn take(&mut self, bytes: usize, now: Instant) -> Option<Permit> {
         if bytes.saturating_add(OVERHEAD_BYTES) <= self.own.capacity() {
             return self.own.try_take(bytes);
@@ -63,7 +63,8 @@ impl ReadBack {
         }
     }
 
-    /// Whether a turn is waited for. One that is not needed any more is given up: it would keep others waiting.
+    /// Whether a turn is waited for. A turn that is not needed any more is given up, because it would keep others
+    /// waiting.
     pub(super) fn waits(&mut self, now: Instant) -> bool {
         self.turn.take_if(|turn| now.duration_since(turn.asked) > FORGOTTEN_AFTER);
         self.turn.is_some()

@@ -17,7 +17,7 @@ use crate::books::Fate;
 use crate::export::{About, Refusal, RetryKind};
 use crate::obligation::Obligation;
 
-/// How an item is counted that no request is small enough for.
+/// The code under which an item is counted that is too large for any request.
 const TOO_LARGE: &str = "too_large";
 
 impl Answered {
@@ -27,8 +27,8 @@ impl Answered {
 }
 
 impl Delivery {
-    /// The backend asked to try again, or did not answer. What it never takes although it takes everything else is taken
-    /// apart, so that its neighbours in the request do not wait with it.
+    /// The backend asked to try again, or did not answer. A batch that it never takes, although it takes everything
+    /// else, is taken apart, so that its neighbours in the request do not wait with it.
     pub(super) fn tried_in_vain(
         &mut self,
         mut answered: Answered,
@@ -47,8 +47,8 @@ impl Delivery {
         }
     }
 
-    /// The backend refused a batch in words that ask for no other attempt. Nothing of it is given up unless the backend
-    /// takes something else.
+    /// The backend refused a batch in words that do not ask for another attempt. Nothing of it is given up unless the
+    /// backend takes something else.
     pub(super) fn refused(&mut self, mut answered: Answered, refusal: Refusal) {
         let now = Instant::now();
         let bytes = answered.batch.bytes;
@@ -75,7 +75,7 @@ impl Delivery {
         }
     }
 
-    /// What was refused is sent again later. Where there is no place for it, the journal has it meanwhile.
+    /// Refused data is sent again later. Where there is no place for it, the journal keeps it meanwhile.
     fn wait(&mut self, answered: Answered, kind: RetryKind, hint: Option<Duration>) {
         if self.has_no_place_for(&answered.batch) && self.put_off(&answered, hint) {
             Stats::add(&self.parts.stats.retries, 1);
@@ -84,8 +84,8 @@ impl Delivery {
         self.retry(answered.batch, kind, hint);
     }
 
-    /// What a refusal says of the batch, and what follows. The proofs are of its words: what these are taken for depends on
-    /// what else was taken meanwhile.
+    /// What a refusal says of the batch, and what follows. The proofs are about the words of the answer; what the words
+    /// are taken for depends on what else was taken meanwhile.
     fn suspect(&mut self, answered: &mut Answered, words: Option<About>, about: Option<About>) -> Step {
         let can_be_split = answered.can_be_split();
         let suspicion = &mut answered.batch.suspicion;
@@ -106,8 +106,8 @@ impl Delivery {
         Evidence { about, can_be_split, doubt: self.traffic.is_in_doubt(), usual_streak: self.pace.usual_streak() }
     }
 
-    /// What a refusal says of a backend that took nothing after it was sent this. `is_grounded`: others passed where this did
-    /// not, so that it may be this alone, whatever the answer speaks of.
+    /// What a refusal says of a backend that took nothing after it was sent this batch. `is_grounded`: others passed
+    /// where this batch did not, so the batch alone may be the cause, whatever the answer is about.
     fn judge(&mut self, refusal: &Refusal, step: Step, is_grounded: bool, now: Instant) {
         let Refusal { about, code, message, hint } = refusal;
         match about {
@@ -170,7 +170,7 @@ impl Delivery {
         }
     }
 
-    /// What was to be halved is one item, although it counts as more.
+    /// What was to be halved is a single item, although it counts as more.
     fn alone(
         &mut self,
         mut answered: Answered,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A backend is not offered less than this at once, whatever it says: so small a request is not refused for its size.
+/// A backend is never offered less than this at once, whatever it says: so small a request is not refused for its size.
 const MIN_BYTES: usize = 16 * 1024;
 
 /// What was learned is tried again after this long: a limit may have been raised, or it was that of a proxy that is gone.
@@ -17,12 +17,12 @@ pub(super) struct RequestSize {
     most: usize,
     bytes: usize,
     learned_at: Option<Instant>,
-    /// The largest request that was taken, as far as nothing speaks against it.
+    /// The largest request that was taken, unless something speaks against it by now.
     taken: usize,
 }
 
 impl RequestSize {
-    /// At most `most`, until the backend finds that too large.
+    /// Allows `most` bytes, until the backend finds that too large.
     pub(super) fn new(most: usize) -> Self {
         Self { most, bytes: most, learned_at: None, taken: 0 }
     }
@@ -38,7 +38,8 @@ impl RequestSize {
         self.bytes
     }
 
-    /// A request of `bytes` was refused for its size. False when that is no news, or cannot be: one as large was taken.
+    /// A request of `bytes` was refused for its size. False when that is nothing new, or cannot be true because one as
+    /// large was taken.
     pub(super) fn refused(&mut self, bytes: usize, now: Instant) -> bool {
         if bytes <= self.taken {
             // The second time it counts: the limit may be lower than it was.
@@ -59,7 +60,7 @@ impl RequestSize {
         bytes > self.taken
     }
 
-    /// A request of `bytes` was taken; true when larger ones are to be tried from now on.
+    /// A request of `bytes` was taken. True when larger ones are to be tried from now on.
     pub(super) fn taken(&mut self, bytes: usize, now: Instant) -> bool {
         self.taken = self.taken.max(bytes);
         let is_due = self.learned_at.is_some_and(|at| now.duration_since(at) >= RELEARN_AFTER);
