@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use strsim::osa_distance;
+
 /// Why OTTL text was refused. It renders as one sentence, the line in question and a caret under the offending token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -142,26 +144,10 @@ fn closest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str>) -> Option<&
     }
     let budget = name.chars().count() / 3 + 1;
     let scored = valid.into_iter().filter(|other| other.len() <= LONGEST_COMPARED).map(|other| {
-        let distance = if other.eq_ignore_ascii_case(name) { 0 } else { distance(name, other) };
+        let distance = if other.eq_ignore_ascii_case(name) { 0 } else { osa_distance(name, other) };
         (distance, other)
     });
     scored.filter(|(distance, _)| *distance <= budget).min().map(|(_, other)| other)
-}
-
-/// Characters inserted, removed or replaced to get from one name to the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (index, char) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (column, other) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(char != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -187,6 +173,5 @@ mod tests {
     fn names_far_from_all_others_get_no_advice() {
         assert_eq!(closest("replace_patern", ["replace_pattern", "replace_match"]), Some("replace_pattern"));
         assert_eq!(closest("frobnicate", ["set", "Len"]), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 }
