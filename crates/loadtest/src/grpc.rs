@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use bytes::Buf;
 use http::HeaderMap;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use prost::Message;
 
 /// Path of the OTLP trace export method.
@@ -244,15 +245,8 @@ pub(crate) struct PartialSuccess {
 
 /// Percent-encodes a `grpc-message` as the protocol asks.
 pub(crate) fn encode_message(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if (0x20..=0x7e).contains(&byte) && byte != b'%' {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
+    const UNPRINTABLE: &AsciiSet = &CONTROLS.add(b'%');
+    utf8_percent_encode(text, UNPRINTABLE).to_string()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use http::HeaderMap;
+use percent_encoding::percent_decode_str;
 
 use super::answer::{self, Answer};
 use super::{About, Outcome, Refusal, RetryKind, http as over_http};
@@ -23,9 +24,8 @@ pub(super) fn outcome(answer: &Answer, budget: &Budget) -> Outcome {
         _ => {}
     }
     let fields = fields(answer);
-    let message = text(fields, "grpc-message").map(percent_decode).unwrap_or_default();
     let hint = details(fields).and_then(|status| status.retry_delay);
-    judge(code, message, hint)
+    judge(code, message(fields), hint)
 }
 
 /// The status of an answer, when it has one.
@@ -137,6 +137,12 @@ fn success(answer: &Answer, budget: &Budget) -> Outcome {
     }
 }
 
+/// What is said of the status, in percent-encoded UTF-8.
+fn message(fields: &HeaderMap) -> String {
+    let encoded = text(fields, "grpc-message").unwrap_or_default();
+    percent_decode_str(encoded).decode_utf8_lossy().into_owned()
+}
+
 fn details(fields: &HeaderMap) -> Option<weir_otlp::status::Status> {
     let encoded = text(fields, "grpc-status-details-bin")?.trim_end_matches('=');
     let bytes = base64::engine::general_purpose::STANDARD_NO_PAD.decode(encoded).ok()?;
@@ -147,36 +153,15 @@ fn text<'a>(fields: &'a HeaderMap, name: &str) -> Option<&'a str> {
     fields.get(name)?.to_str().ok()
 }
 
-/// grpc-message is percent-encoded UTF-8.
-fn percent_decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        let hex = tail
-            .get(..2)
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match (first, hex) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            _ => {
-                bytes.push(first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn messages_are_percent_decoded() {
-        assert_eq!(percent_decode("a%20b%C3%A9%zz%4"), "a bé%zz%4");
+        let fields = |said: &str| HeaderMap::from_iter([("grpc-message".parse().unwrap(), said.parse().unwrap())]);
+        assert_eq!(message(&fields("a%20b%C3%A9%zz%+5%ff%4")), "a bé%zz%+5\u{fffd}%4");
+        assert_eq!(message(&HeaderMap::new()), "");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use weir_plan::Signal;
 
 use super::body::BodyReader;
@@ -23,6 +24,9 @@ const ACCEPTED: &str = "identity,gzip,zstd,snappy";
 
 /// An empty export response as a gRPC message.
 const EMPTY_MESSAGE: &[u8] = &[0; 5];
+
+/// What is percent-encoded in `grpc-message`, beside all that is not ASCII.
+const UNPRINTABLE: &AsciiSet = &CONTROLS.add(b'%');
 
 /// What the head of a call says.
 pub(super) fn call(receiver: &Receiver, head: &Parts, peer: IpAddr) -> Result<Call, Refusal> {
@@ -90,7 +94,7 @@ fn failure(refusal: &Refusal) -> Response<Reply> {
     let headers = response.headers_mut();
     headers.insert("grpc-accept-encoding", HeaderValue::from_static(ACCEPTED));
     headers.insert("grpc-status", HeaderValue::from(refusal.code.number()));
-    if let Ok(message) = HeaderValue::from_str(&percent_encode(&refusal.message)) {
+    if let Ok(message) = HeaderValue::try_from(utf8_percent_encode(&refusal.message, UNPRINTABLE).to_string()) {
         headers.insert("grpc-message", message);
     }
     let code = i32::try_from(refusal.code.number()).unwrap_or_default();
@@ -106,16 +110,4 @@ fn respond(reply: Reply) -> Response<Reply> {
     let mut response = Response::new(reply);
     response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
-}
-
-/// grpc-message is percent-encoded outside printable ASCII.
-fn percent_encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b' '..=b'~' if byte != b'%' => out.push(char::from(byte)),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, Request, Uri};
 use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use weir_plan::{OAuth2, Protocol, Tls};
@@ -35,6 +36,9 @@ const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Every request repeats the token, and every connection keeps a copy. Few servers take a head that is longer.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
+
+/// What a form percent-encodes; a space becomes a plus sign.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'*').remove(b' ');
 
 /// The token server of one backend.
 #[derive(Debug)]
@@ -160,18 +164,7 @@ fn append(form: &mut String, name: &str, value: &str) {
 
 /// application/x-www-form-urlencoded.
 fn encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'*' => out.push(char::from(byte)),
-            b' ' => out.push('+'),
-            _ => {
-                out.push('%');
-                out.push_str(&format!("{byte:02X}"));
-            }
-        }
-    }
-    out
+    utf8_percent_encode(text, RESERVED).to_string().replace(' ', "+")
 }
 
 #[cfg(test)]
@@ -185,6 +178,11 @@ mod tests {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
         let grant = grant(&headers, body.as_bytes())?;
         Ok((grant.header.to_str().unwrap().to_owned(), grant.life))
+    }
+
+    #[test]
+    fn forms_are_encoded() {
+        assert_eq!(encode("aZ9-._* +&=%~/\n\u{e9}"), "aZ9-._*+%2B%26%3D%25%7E%2F%0A%C3%A9");
     }
 
     #[test]
