@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use rustls::pki_types::pem::{Error, PemObject, SectionKind};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 const CERTIFICATE: &str = "CERTIFICATE";
@@ -13,9 +14,6 @@ const EC_PARAMETERS: &str = "EC PARAMETERS";
 /// Characters in a line of a block.
 const LINE: usize = 64;
 
-/// A block: its label and its bytes.
-type Block<'a> = (&'a str, Vec<u8>);
-
 /// Makes lines of `\n` written as two characters, as values often come through environment variables.
 pub fn normalized(text: &str) -> String {
     text.replace("\\n", "\n")
@@ -26,13 +24,12 @@ pub fn normalized(text: &str) -> String {
 /// # Errors
 /// What is wrong.
 pub fn certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let blocks = blocks(text)?;
-    match blocks.iter().find(|(label, _)| *label != CERTIFICATE) {
-        Some((label, _)) if label.ends_with(PRIVATE_KEY) => {
+    match labels(text).find(|label| *label != CERTIFICATE) {
+        Some(label) if label.ends_with(PRIVATE_KEY) => {
             Err("found a private key beside or instead of certificates".into())
         }
         Some(_) => Err("found a PEM block that is not a certificate".into()),
-        None => Ok(blocks.into_iter().map(|(_, der)| der.into()).collect()),
+        None => read(text),
     }
 }
 
@@ -41,15 +38,11 @@ pub fn certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, String> 
 /// # Errors
 /// What is wrong.
 pub fn chain(text: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let mut chain = Vec::new();
-    for (label, der) in blocks(text)? {
-        match label {
-            CERTIFICATE => chain.push(der.into()),
-            EC_PARAMETERS => {}
-            key if key.ends_with(PRIVATE_KEY) => {}
-            _ => return Err("found a PEM block that is not a certificate".into()),
-        }
+    let is_known = |label: &str| [CERTIFICATE, EC_PARAMETERS].contains(&label) || label.ends_with(PRIVATE_KEY);
+    if !labels(text).all(is_known) {
+        return Err("found a PEM block that is not a certificate".into());
     }
+    let chain = read(text)?;
     if chain.is_empty() { Err("found a private key instead of certificates".into()) } else { Ok(chain) }
 }
 
@@ -58,21 +51,19 @@ pub fn chain(text: &str) -> Result<Vec<CertificateDer<'static>>, String> {
 /// # Errors
 /// What is wrong.
 pub fn private_key(text: &str) -> Result<PrivateKeyDer<'static>, String> {
-    let mut found = None;
-    for (label, der) in blocks(text)? {
-        let key = match label {
-            "PRIVATE KEY" => PrivateKeyDer::Pkcs8(der.into()),
-            "RSA PRIVATE KEY" => PrivateKeyDer::Pkcs1(der.into()),
-            "EC PRIVATE KEY" => PrivateKeyDer::Sec1(der.into()),
-            EC_PARAMETERS | CERTIFICATE => continue,
+    for label in labels(text) {
+        match label {
+            "PRIVATE KEY" | "RSA PRIVATE KEY" | "EC PRIVATE KEY" | EC_PARAMETERS | CERTIFICATE => {}
             "ENCRYPTED PRIVATE KEY" => return Err("the private key is encrypted, which is not supported".into()),
             _ => return Err("found a PEM block that is not a private key".into()),
-        };
-        if found.replace(key).is_some() {
-            return Err("found more than one private key".into());
         }
     }
-    found.ok_or_else(|| "found no private key".into())
+    let mut keys = read(text)?;
+    match (keys.pop(), keys.is_empty()) {
+        (Some(key), true) => Ok(key),
+        (Some(_), false) => Err("found more than one private key".into()),
+        (None, _) => Err("found no private key".into()),
+    }
 }
 
 /// Certificates as text, and nothing of what stood between them.
@@ -90,31 +81,30 @@ pub fn to_pem(certificates: &[CertificateDer<'_>]) -> String {
     text
 }
 
-/// All blocks, at least one. Text between blocks is a comment.
-fn blocks(text: &str) -> Result<Vec<Block<'_>>, String> {
-    let mut blocks = Vec::new();
-    let mut lines = text.lines().map(str::trim);
-    while let Some(line) = lines.next() {
-        let Some(label) = line.strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----")) else {
-            continue;
-        };
-        let end = format!("-----END {label}-----");
-        let mut body = String::new();
-        loop {
-            match lines.next() {
-                None => return Err("a PEM block has no END line".into()),
-                Some(line) if line == end => break,
-                // Headers of the older format ("Proc-Type: 4,ENCRYPTED").
-                Some(line) if line.contains(':') => {
-                    return Err("a PEM block has headers, which are not supported".into());
-                }
-                Some(line) => body.push_str(line),
-            }
-        }
-        match BASE64_STANDARD.decode(&body) {
-            Ok(der) if !der.is_empty() => blocks.push((label, der)),
-            _ => return Err("a PEM block is not valid base64".into()),
-        }
+/// All blocks of a kind, in a text with at least one block. What stands between blocks is a comment.
+fn read<T: PemObject>(text: &str) -> Result<Vec<T>, String> {
+    let ends = text.lines().filter(|line| line.trim().starts_with("-----END ")).count();
+    match labels(text).count() {
+        0 => return Err("failed to decode PEM block: found none".into()),
+        // The library would take it and the next one for one block.
+        begun if begun > ends => return Err("a PEM block has no END line".into()),
+        _ => {}
     }
-    if blocks.is_empty() { Err("failed to decode PEM block: found none".into()) } else { Ok(blocks) }
+    // Whoever writes them into YAML may indent them.
+    let lines: String = text.lines().flat_map(|line| [line.trim(), "\n"]).collect();
+    let blocks: Result<Vec<(SectionKind, Vec<u8>)>, Error> = PemObject::pem_slice_iter(lines.as_bytes()).collect();
+    match blocks {
+        Ok(blocks) if blocks.iter().all(|(_, der)| !der.is_empty()) => {
+            Ok(blocks.into_iter().filter_map(|(kind, der)| T::from_pem(kind, der)).collect())
+        }
+        Err(Error::MissingSectionEnd { .. }) => Err("a PEM block has no END line".into()),
+        // The headers of the older format begin with this one.
+        Err(_) if text.contains("Proc-Type:") => Err("a PEM block has headers, which are not supported".into()),
+        _ => Err("a PEM block is not valid base64".into()),
+    }
+}
+
+/// What the blocks say they are. The library passes over those that it does not know.
+fn labels(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| line.trim().strip_prefix("-----BEGIN ")?.strip_suffix("-----"))
 }

@@ -67,3 +67,21 @@ fn what_is_no_certificate_is_no_authority() {
     let error = identity(chain(garbage).unwrap(), private_key(V1_KEY).unwrap()).unwrap_err();
     assert_eq!(error, IdentityError::Certificate);
 }
+
+#[test]
+fn a_text_is_read_as_a_whole_or_not_at_all() {
+    let read = |text: &str| certificates(text).map(|certificates| certificates.len());
+    let indented = V1_CERTIFICATE.replace('\n', "\r\n\r\n  ");
+    assert_eq!(read(&format!("Issuer: somebody\n{V1_CERTIFICATE}  subject=other\n{indented}")), Ok(2));
+    let open = V1_CERTIFICATE.replace("-----END CERTIFICATE-----\n", "");
+    let unpadded = "-----BEGIN CERTIFICATE-----\nYWJj\n";
+    for text in [&open, &[&open, V1_CERTIFICATE].concat(), &[unpadded, V1_CERTIFICATE].concat()] {
+        assert_eq!(read(text), Err("a PEM block has no END line".into()), "{text}");
+    }
+    let other = V1_CERTIFICATE.replace("END CERTIFICATE", "END PRIVATE KEY");
+    assert_eq!(read(&other), Err("a PEM block has no END line".into()));
+    let trusted = V1_CERTIFICATE.replace("CERTIFICATE", "TRUSTED CERTIFICATE");
+    assert_eq!(read(&[V1_CERTIFICATE, &trusted].concat()), Err("found a PEM block that is not a certificate".into()));
+    let headers = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,AB\n\nYWJj\n-----END RSA PRIVATE KEY-----";
+    assert_eq!(private_key(headers).unwrap_err(), "a PEM block has headers, which are not supported");
+}
