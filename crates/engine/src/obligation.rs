@@ -27,7 +27,8 @@ use crate::books::{DropReason, Fate};
 use crate::budget::{OVERHEAD_BYTES, Paid};
 use crate::store::Inside;
 
-/// What is to be done when a request is answered, or would be; it is told whether the client has to send again.
+/// What is to be done when the request is answered, or would be if its client still waited. It is told whether the
+/// client has to send again.
 type Settlement = Box<dyn FnOnce(bool) + Send>;
 
 /// The waiting client's side of its obligations.
@@ -97,20 +98,20 @@ impl Ticket {
 pub(crate) struct Obligation {
     items: u64,
     bytes: usize,
-    /// When it arrived, or was read back from the journal; that of the whole for its parts.
+    /// When it arrived, or was read back from the journal; parts have the time of the whole.
     since: Instant,
     /// None for what was read back from the journal.
     ticket: Option<Arc<Ticket>>,
     account: Arc<Account>,
     phase: Mutex<Phase>,
-    /// For what it costs beside the bytes, unless these or somebody else have paid for it.
+    /// Pays for what it costs beside its bytes, unless the bytes or something else have paid for it.
     _paid: Option<Paid>,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// The client is not answered. `sent`: a request with these bytes is under way. `deposited`: the journal's writer has
-    /// them as well.
+    /// The client is not answered. `sent`: a request with these bytes is under way. `deposited`: the journal's writer
+    /// has the bytes, too.
     Waiting {
         body: Bytes,
         sent: bool,
@@ -122,7 +123,7 @@ enum Phase {
     Held(Bytes),
     /// The client is answered, the bytes are on disk.
     Stored(Stored),
-    /// The same, and the journal's writer has them to make them an entry of their own.
+    /// As `Stored`, and the journal's writer has the bytes, to make them an entry of their own.
     Rewriting(Stored),
     Withdrawn,
     Split(Vec<Arc<Obligation>>),
@@ -134,9 +135,9 @@ enum Phase {
 pub(crate) struct Deposit {
     pub(crate) obligation: Arc<Obligation>,
     pub(crate) body: Bytes,
-    /// A request with it is under way: whatever is made of it, it must not be sent again beside that.
+    /// A request with it is under way. Whatever becomes of the piece, it must not be sent again at the same time.
     pub(crate) sent: bool,
-    /// It is on disk as a part of another entry, which is done with once this is.
+    /// It is on disk as a part of another entry. That entry is done with once this one is written.
     pub(crate) rewritten: bool,
     /// Counts it for as long as the writer has it.
     pub(crate) inside: Option<Arc<Inside>>,
@@ -217,7 +218,7 @@ impl Obligation {
         self.bytes + OVERHEAD_BYTES
     }
 
-    /// Room that reading it back takes; nothing while the bytes are in memory.
+    /// Room that reading it back takes; none while the bytes are in memory.
     pub(crate) fn read_bytes(&self) -> usize {
         match &*self.lock() {
             Phase::Stored(stored) => stored.read_bytes(),
@@ -244,7 +245,7 @@ impl Obligation {
         matches!(&*self.lock(), Phase::Waiting { .. } | Phase::Storing)
     }
 
-    /// What is to be sent: `None` when nothing is owed any more. From now on until [`Obligation::came_back`] a request
+    /// What is to be sent; `None` when nothing is owed any more. From now on until [`Obligation::came_back`], a request
     /// is under way.
     pub(crate) fn send(&self) -> Option<Source> {
         match &mut *self.lock() {
@@ -283,8 +284,8 @@ impl Obligation {
         }
     }
 
-    /// The client gets its OK and the piece stays in memory. Returns what this costs; the caller has reserved it in the
-    /// pipeline's share.
+    /// The client gets its OK and the piece stays in memory. Returns what this costs; the caller has reserved that in
+    /// the pipeline's share.
     pub(crate) fn hold(&self) -> usize {
         let mut phase = self.lock();
         match std::mem::replace(&mut *phase, Phase::Done) {
@@ -308,8 +309,8 @@ impl Obligation {
         }
     }
 
-    /// Hands what is waiting to the journal's writer: it will say what became of it with [`Obligation::secure`] or
-    /// [`Obligation::withdraw`].
+    /// Hands what is waiting to the journal's writer, which says with [`Obligation::secure`] or
+    /// [`Obligation::withdraw`] what became of it.
     pub(crate) fn deposit(self: &Arc<Self>, deposits: &mut Vec<Deposit>) {
         let mut phase = self.lock();
         match std::mem::replace(&mut *phase, Phase::Done) {
@@ -332,8 +333,8 @@ impl Obligation {
         }
     }
 
-    /// The queue in the journal is all that remembers it from now on, and hands it out after everything else. False for what
-    /// the queue cannot hand out as it is.
+    /// From now on only the queue in the journal remembers it, and hands it out after everything else. False if the
+    /// queue cannot hand it out as it is.
     pub(crate) fn put_off(&self) -> bool {
         let mut phase = self.lock();
         let put_off = matches!(&*phase, Phase::Stored(stored) if stored.put_off(&self.account));
@@ -343,8 +344,8 @@ impl Obligation {
         put_off
     }
 
-    /// Hands a part of an entry, which has these bytes, to the journal's writer: it becomes an entry of its own, and the
-    /// queue is all that remembers it. If that fails, it is for whoever takes over.
+    /// Hands a part of an entry, which has these bytes, to the journal's writer. It becomes an entry of its own, and
+    /// only the queue remembers it. If that fails, it is left for whoever takes over.
     pub(crate) fn rewrite(self: &Arc<Self>, body: Bytes) -> Option<Deposit> {
         let mut phase = self.lock();
         let Phase::Stored(stored) = &*phase else { return None };
@@ -369,7 +370,7 @@ impl Obligation {
         self.account.release(entry);
     }
 
-    /// The piece is on disk among others in one entry of the queue, which is all that remembers it from now on.
+    /// The piece is on disk, with others in one entry of the queue. From now on only the queue remembers it.
     pub(crate) fn secure_in_queue(&self) {
         let mut phase = self.lock();
         match &*phase {
@@ -385,7 +386,7 @@ impl Obligation {
         }
     }
 
-    /// The piece, of which a request was under way when it was deposited, is on disk as `entry`, which the queue counts
+    /// The piece was under way in a request when it was deposited. Now it is on disk as `entry`, which the queue counts
     /// as taken.
     pub(crate) fn secure(&self, entry: Entry) {
         self.secure_part(&Stored::whole(entry));
@@ -445,9 +446,9 @@ impl Obligation {
         self.answered();
     }
 
-    /// The pipeline's task ends before it is done with the piece. What the journal's writer has is answered for by the
-    /// writer, what is on disk is for whoever takes over; what is nowhere else is the client's again or, if that has its OK,
-    /// given up.
+    /// The pipeline's task ends before it is done with the piece. The journal's writer answers for what it has, and
+    /// what is on disk is left for whoever takes over. What is nowhere else is the client's again or, if the client has
+    /// its OK, given up.
     pub(crate) fn abandon(&self) {
         let mut phase = self.lock();
         match &*phase {
@@ -467,7 +468,7 @@ impl Obligation {
         }
     }
 
-    /// The pipeline is done with the piece. False when it had been given up before, and is in the books.
+    /// The pipeline is done with the piece. False when the piece had been given up before and is in the books already.
     pub(crate) fn finish(&self, fate: &Fate) -> bool {
         let account = &self.account;
         let mut phase = self.lock();
@@ -498,8 +499,8 @@ impl Obligation {
         true
     }
 
-    /// Replaces the debt by two for the given parts of its bytes (`body`, `items`), in the same phase. No parts: nothing
-    /// is owed any more. While a request is under way, it is for the parts as well.
+    /// Replaces the debt by two debts for the given parts of its bytes (`body`, `items`), in the same phase. Without
+    /// parts, nothing is owed any more. If a request is under way, it stands for both parts.
     pub(crate) fn split(&self, [first, second]: [(Bytes, u64); 2]) -> Vec<Arc<Self>> {
         let mut phase = self.lock();
         let children = match &*phase {

@@ -73,7 +73,7 @@ pub(crate) struct Pipelines {
     remembered: Remembered,
     /// How the memory is divided now, to be shown.
     divided: Arc<Mutex<Division>>,
-    /// The limit on requests that the log told of last.
+    /// The limit on requests that the log mentioned last.
     said_limit: Option<usize>,
 }
 
@@ -85,11 +85,11 @@ struct Running {
     /// What its exporters have.
     room: Room,
     task: Id,
-    /// Something of the plan cannot be set up; the next plan tries it again.
+    /// Something of the plan cannot be set up. The next plan tries it again.
     faulty: bool,
 }
 
-/// What has to be made for a pipeline of a plan; nothing if it has what it needs.
+/// What has to be made for a pipeline of a plan; `None` if it has what it needs.
 type Made = Option<(Result<Exporter, SetupError>, Room)>;
 
 /// The rules of a pipeline, if it has any; an error when they cannot be compiled.
@@ -125,7 +125,7 @@ impl Pipelines {
         }
     }
 
-    /// What there is to see of the memory: with these ledgers beside those of the pipelines.
+    /// What there is to see of the memory: these ledgers, and those of the pipelines.
     pub(crate) fn ledgers(&self, others: [(&'static str, Budget); 2]) -> Ledgers {
         let Common { budget, read_back, .. } = &self.common;
         let own = [(PAYLOADS, budget), (READ_BACK, read_back), (REQUESTS, &self.encode), (COMPRESSORS, &self.encoders)];
@@ -160,7 +160,7 @@ impl Pipelines {
         changes
     }
 
-    /// Has one pipeline run as planned, as far as it can be set up, and tells which way its requests go.
+    /// Makes one pipeline run as planned, as far as it can be set up. Returns the way that its requests go.
     fn take_up(
         &mut self,
         planned: &weir_plan::Pipeline,
@@ -211,7 +211,8 @@ impl Pipelines {
         routes.deltas().for_each(|(_, delta)| delta.resize(division.series));
     }
 
-    /// The largest request taken: one for which there can never be room would have to be refused for ever.
+    /// The largest request that is taken. A request for which there can never be room would otherwise be refused for
+    /// ever.
     fn max_request_bytes(&mut self, division: Division, copies: Copies) -> usize {
         let (wish, limit) = (self.settings.max_request_bytes, division.largest_request(copies));
         if wish > limit && self.said_limit.is_none_or(|said| limit < said) {
@@ -225,7 +226,7 @@ impl Pipelines {
         wish.min(limit)
     }
 
-    /// The rules of every pipeline. What a converter remembers goes over to the one that takes its place.
+    /// The rules of every pipeline. What a converter remembers goes over to its successor.
     fn compile(&self, plan: &Plan, division: Division) -> Vec<Compiled> {
         let (before, unix_nanos) = (self.intake.routes(), self.common.clock.now_ms().saturating_mul(1_000_000));
         let compile = |planned: &weir_plan::Pipeline| {
@@ -250,7 +251,7 @@ impl Pipelines {
         self.remembered.begin(&self.intake.routes(), self.common.clock.now_ms().saturating_mul(1_000_000)).await;
     }
 
-    /// Writes down what is remembered of metric series; to be called when nothing is converted any more.
+    /// Writes down what is remembered of metric series. Call this when nothing is converted any more.
     pub(crate) async fn remember(&self, deadline: Instant) {
         self.remembered.write(self.intake.routes(), deadline).await;
     }
@@ -297,7 +298,7 @@ impl Pipelines {
         self.running.keys().filter(|id| !planned.contains(id)).cloned().collect()
     }
 
-    /// Those that are leaving have their time, unless there are more pipelines than there is memory for.
+    /// Gives those that are leaving their time, unless there are more pipelines than there is memory for.
     fn remove(&mut self, gone: &[PipelineId]) {
         let now = Instant::now();
         let crowded = self.running.len() + self.leaving.len() > self.settings.most_pipelines();
@@ -359,7 +360,7 @@ impl Running {
         self.pipeline.adjust(limits_of(&self.plan, division));
     }
 
-    /// If the new backend cannot be set up, the old one stays.
+    /// Changes a running pipeline. If the new backend cannot be set up, the old one stays.
     fn change(&mut self, planned: &weir_plan::Pipeline, made: Made, division: Division) -> Option<SetupError> {
         self.pipeline.account.adopt(division.share, planned.backlog);
         self.plan = planned.clone();
@@ -378,7 +379,7 @@ impl Running {
     }
 }
 
-/// A pipeline that is gone from the plan has ended: its books are closed, unless it has returned.
+/// A pipeline that is gone from the plan has ended. Its books are closed, unless it has returned.
 fn say_left(account: &Account) {
     if account.orphaned_at().is_none() {
         return;

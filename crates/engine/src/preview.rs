@@ -14,7 +14,7 @@ use crate::inlet::{InputKind, Origin, Request};
 use crate::intake::{Enriched, Selection, Unprepared};
 use crate::rules::{Memory, Processed, RuleStats, Rules};
 
-/// What a request may grow to; nothing is kept for longer than the preview.
+/// How large a request may become. Nothing is kept for longer than the preview.
 const MEMORY: usize = 1 << 30;
 
 /// What one pipeline makes of a request.
@@ -31,7 +31,7 @@ pub struct Preview {
     pub filtered: BTreeMap<&'static str, u64>,
     /// What each condition and statement did, in the order in which they are applied.
     pub rules: Vec<RuleReport>,
-    /// The request after each step on the way, one after the other, as far as the pipeline has them.
+    /// The request after each step on its way, one after the other, as far as the pipeline has these steps.
     pub steps: Vec<Step>,
 }
 
@@ -142,7 +142,7 @@ fn stages(pipeline: &Pipeline) -> [(&'static str, Pipeline); 3] {
     ]
 }
 
-/// Counting begins before any sample, so that the first point of a series that says when it began is a delta.
+/// Counting begins before any sample. So the first point of a series that says when it began is a delta.
 fn rules(pipeline: &Pipeline) -> Result<Option<Rules>, String> {
     Rules::compile(pipeline, Memory { before: None, bytes: MEMORY }, &|| None, 0)
 }

@@ -21,7 +21,7 @@ pub(crate) fn figures() -> ProcessFigures {
     }
 }
 
-/// utime and stime are fields 14 and 15 (proc_pid_stat(5)); the name in field 2 may hold spaces.
+/// `utime` and `stime` are fields 14 and 15 (proc_pid_stat(5)); the name in field 2 may contain spaces.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let ticks: u64 = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();

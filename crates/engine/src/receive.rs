@@ -46,7 +46,7 @@ use crate::seldom::Seldom;
 const REQUEST_BYTES: usize = 6 * 1024;
 
 /// A body may become this many times larger when it is decompressed. The load test's repeated attributes reach 50 to
-/// 200, depending on the compressor; what is beyond 500 is a bomb.
+/// 200, depending on the compressor. Anything beyond 500 is a bomb.
 const MAX_RATIO: usize = 500;
 
 /// The two ways in.
@@ -102,7 +102,7 @@ enum Format {
     Json,
 }
 
-/// What a request is, as far as its head tells. The head itself is not kept: it may be large.
+/// A request, as far as its head tells. The head itself is not kept, because it may be large.
 #[derive(Debug, Clone, Copy)]
 struct Call {
     signal: Signal,
@@ -114,7 +114,7 @@ struct Call {
 }
 
 impl Call {
-    /// Whether its message goes on as the bytes that arrive; otherwise another body is made of them.
+    /// Whether its message goes on as the bytes that arrive. Otherwise another body is made of them.
     fn stays(&self) -> bool {
         self.encoding == Encoding::Identity && self.format == Format::Protobuf
     }
@@ -137,8 +137,8 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Answers one request; never fails, a refusal is an answer too. The head is read and dropped before this returns:
-    /// a client may send very many of them at once.
+    /// Answers one request. It never fails: a refusal is an answer, too. The head is read and dropped before this
+    /// returns, because a client may send very many of them at once.
     fn handle(self: &Arc<Self>, request: ::http::Request<Incoming>, peer: IpAddr, stream: Stream) -> Answer {
         let (receiver, started) = (Arc::clone(self), Instant::now());
         let (head, body) = request.into_parts();
@@ -168,7 +168,7 @@ impl Receiver {
         })
     }
 
-    /// A request whose stream nothing pays for; its connection ends at once.
+    /// A request whose stream nothing pays for. Its connection ends at once.
     fn abandon(&self, request: &::http::Request<Incoming>) -> Answer {
         self.count_refusal(transport(request.headers()), Reason::NoMemory);
         Box::pin(std::future::pending())
@@ -203,8 +203,8 @@ impl Receiver {
         Ok(call.signal)
     }
 
-    /// Refuses, before any of it is read, what may not be sent or what no pipeline is there for: a client that is told so
-    /// can tell its user.
+    /// Refuses, before any of it is read, a request that may not be sent or that no pipeline is there for. A client
+    /// that is told so can tell its user.
     fn check(&self, signal: Signal, headers: &HeaderMap) -> Result<(), Refusal> {
         self.gate.check(headers)?;
         if self.inlet.is_open(signal, InputKind::Otlp) {
@@ -278,7 +278,7 @@ impl Receiver {
         Ok(weir_otlp::from_json(signal, body, &Limits::default(), room)?)
     }
 
-    /// OTLP wants OK for fields that nobody knows, and for resources without items; its sender may have meant something.
+    /// OTLP wants OK for unknown fields and for resources without items. Their sender may have meant something else.
     fn count_itemless(&self, transport: Transport, signal: Signal) {
         self.stats.of(transport).itemless[signal as usize].fetch_add(1, Ordering::Relaxed);
         if self.stats.itemless_reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {

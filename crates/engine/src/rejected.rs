@@ -55,7 +55,8 @@ impl Page for Rejected {
 /// Around all entries.
 const BRACKETS: usize = 16;
 
-/// The most that the entries of a pipeline can become: names and numbers, and text of which every byte has to be escaped.
+/// The most bytes that the entries of a pipeline can become: names and numbers, and text of which every byte has to be
+/// escaped.
 fn most_bytes(id: &PipelineId, samples: &[Arc<Sample>]) -> usize {
     let most = |sample: &Arc<Sample>| {
         let text = id.name.len() + sample.code.len() + sample.message.len();

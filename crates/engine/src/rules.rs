@@ -20,14 +20,14 @@ use crate::budget::{self, Budget, Permit, Purse, Shortage};
 use crate::legible;
 use crate::seldom::Seldom;
 
-/// Statements may make a request twice as large, and small ones a little larger than that.
+/// Statements may make a request twice as large. Small requests may become this much larger, if that is more.
 const LEAST_GROWTH: usize = 64 << 10;
 
-/// What conditions and statements calculate may take as much memory as the request, and where that is little, this much:
-/// a log record of some hundred KiB as JSON.
+/// Conditions and statements may take as much memory for their calculations as the request has bytes, or this much if
+/// that is more: enough for a log record of some hundred KiB as JSON.
 const LEAST_SCRATCH: usize = 4 << 20;
 
-/// With a small budget it is less: this part of it.
+/// With a small budget it is less: one part in so many of the budget.
 const LEAST_SCRATCH_OF_BUDGET: usize = 64;
 
 /// How much of the cause of an error is kept and logged.
@@ -82,7 +82,8 @@ pub(crate) struct Memory<'a> {
     pub(crate) bytes: usize,
 }
 
-/// A conversion. It is taken back unless somebody [keeps](Conversion::keep) it: then the client will send the request again.
+/// A conversion. It is undone unless somebody [keeps](Conversion::keep) it. If it is undone, the client will send the
+/// request again.
 #[derive(Debug)]
 pub(crate) struct Conversion {
     converter: Arc<Mutex<Converter>>,
@@ -271,7 +272,7 @@ impl Work<'_> {
         step(request, &mut pay).map_err(|NoRoom| shortage)
     }
 
-    /// What a step made takes the place of what was there before; the step has no more need of memory.
+    /// What a step made takes the place of what was there before. The step needs no more memory.
     fn becomes(&mut self, made: Option<Vec<u8>>, scratch: usize) {
         self.made = made.or(self.made.take());
         self.permit.shrink_to(scratch + self.made.as_ref().map_or(0, Vec::capacity));
@@ -298,7 +299,7 @@ impl Removed {
     }
 }
 
-/// What was made carries the permit; what was not made costs nothing.
+/// What was made carries the permit. If nothing was made, it costs nothing.
 fn paid(body: Bytes, made: Option<Vec<u8>>, permit: Permit) -> Bytes {
     match made {
         None => body,
@@ -325,7 +326,7 @@ impl Delta {
         Self { converter: Arc::new(Mutex::new(converter)), counts: Arc::default(), series: Arc::default() }
     }
 
-    /// There are more converters now, or fewer: this one may remember so much.
+    /// There are more converters now, or fewer. This one may remember so much.
     pub(crate) fn resize(&self, bytes: usize) {
         let forgotten = self.converter.lock().unwrap_or_else(PoisonError::into_inner).set_max_bytes(bytes);
         let counts = weir_temporality::Counts { forgotten, ..weir_temporality::Counts::default() };
@@ -337,13 +338,13 @@ impl Delta {
         self.converter.lock().unwrap_or_else(PoisonError::into_inner).begin_anew(unix_nanos);
     }
 
-    /// Whoever has it keeps everybody else from converting.
+    /// Whoever holds it keeps everybody else from converting.
     #[cfg(test)]
     pub(crate) fn converter(&self) -> std::sync::MutexGuard<'_, Converter> {
         self.converter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes all that is remembered, for the next process; not while nobody knows whether all of it was accepted.
+    /// Writes all that is remembered, for the next process. Fails while nobody knows whether all of it was accepted.
     pub(crate) fn write_snapshot(&self, out: &mut dyn io::Write, budget: &Budget) -> io::Result<()> {
         let converter = self.converter.lock().unwrap_or_else(PoisonError::into_inner);
         if !converter.is_decided() {
@@ -363,7 +364,7 @@ impl Delta {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Series that are remembered, as far as can be told without waiting for a conversion.
+    /// How many series are remembered, as far as can be told without waiting for a conversion.
     pub(crate) fn series(&self) -> usize {
         if let Ok(converter) = self.converter.try_lock() {
             self.series.store(converter.series(), Ordering::Relaxed);
@@ -400,7 +401,7 @@ impl Conversion {
         self.permit.bytes()
     }
 
-    /// What came of the request is accepted; and what else has to be, before its client is told so.
+    /// The result of the request is accepted. Returns what else has to be accepted before its client is told so.
     pub(crate) fn keep(mut self) -> Option<Reliance> {
         self.undo = None;
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&self.converted);

@@ -14,7 +14,7 @@ pub(crate) struct Seldom {
 }
 
 impl Seldom {
-    /// Whether it is worth a line now; then not again for a while.
+    /// Whether it is worth a line now. If so, it is not worth another one for a while.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let due = self.last.is_none_or(|last| now.duration_since(last) >= EVERY);
         if due {

@@ -24,23 +24,23 @@ pub const ADMIN_PORT: u16 = 55679;
 
 /// The budget when there is no cgroup limit to take it from.
 pub const MEMORY: usize = 512 << 20;
-/// With less there is hardly room for a request of a MiB beside what is set aside.
+/// With less memory there is hardly room for a request of a MiB beside what is set aside.
 pub const MEMORY_MIN: usize = 32 << 20;
-/// How long a client waits for delivery before its data is held. Long enough for any healthy backend, short enough for
-/// every exporter's timeout.
+/// How long a client waits for delivery before its data is held. This is long enough for any healthy backend, and short
+/// enough for every exporter's timeout.
 pub const SPILL_AFTER: Duration = Duration::from_millis(250);
 /// How long a shutdown may take to deliver what is here: within Kubernetes' default grace period of 30 s.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
-/// Largest request, compressed and decompressed. Four times what gRPC servers take by default.
+/// The largest request, compressed and decompressed: four times what gRPC servers take by default.
 pub const MAX_REQUEST_BYTES: usize = 16 << 20;
-/// Largest request to a backend: just under the 4 MiB that gRPC servers take by default.
+/// The largest request to a backend: just under the 4 MiB that gRPC servers take by default.
 pub const BATCH_BYTES: usize = (4 << 20) - (16 << 10);
 /// Clients are asked to reconnect after this long (give or take a tenth), so that they spread over new instances.
 pub const MAX_CONNECTION_AGE: Duration = Duration::from_secs(600);
-/// What every request's body has to arrive; large ones have more, by a least rate.
+/// The time in which the body of every request has to arrive. Large bodies have more, by a minimum rate.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Clients that are refused at the drain deadline get this long to receive their answer.
+/// Clients that are refused at the drain deadline have this long to receive their answer.
 pub(crate) const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// When what was written to the journal is forced to the disk.
@@ -48,9 +48,10 @@ pub(crate) const LAST_ANSWERS: Duration = Duration::from_millis(500);
 pub enum Fsync {
     /// Before a client is answered: nothing acknowledged is lost, whatever happens to the machine.
     Always,
-    /// This often: a power loss or kernel crash loses what was acknowledged since; a crash of the process nothing.
+    /// This often. A power loss or kernel crash loses what was acknowledged since; a crash of the process loses
+    /// nothing.
     Interval(Duration),
-    /// When the kernel likes: a power loss may lose half a minute or more; a crash of the process nothing.
+    /// When the kernel likes. A power loss may lose half a minute or more; a crash of the process loses nothing.
     Never,
 }
 
@@ -65,21 +66,21 @@ pub struct Journal {
 
 /// Small files that outlive the process: what is remembered of metric series.
 pub trait State: Send + Sync + fmt::Debug {
-    /// What was put under this name. Of a file that is so many bytes long `pay` is asked before it is read; if there is no
+    /// What was put under this name. `pay` is asked for the length of the file before the file is read; if there is no
     /// room for it, that is an error.
     fn read(&self, name: &str, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<Option<Vec<u8>>>;
-    /// Nothing is under this name from now on, not even after a loss of power: what was there is not to be used twice.
+    /// From now on nothing is under this name, not even after a loss of power: what was there must not be used twice.
     fn delete(&self, name: &str) -> io::Result<()>;
     /// Keeps what `write` writes under this name, whole or not at all.
     fn put(&self, name: &str, write: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()>;
 }
 
-/// Who may send to the OTLP ports. The default: everybody, in plain text.
+/// Who may send to the OTLP ports. By default, everybody may, in plain text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IngestSecurity {
     /// Transport security.
     pub tls: Option<IngestTls>,
-    /// Bearer tokens, one of which every request must carry; none when there are none.
+    /// Bearer tokens. Every request must carry one of them; if there are none, it need not.
     pub tokens: Vec<Secret>,
 }
 
@@ -90,20 +91,20 @@ pub struct IngestTls {
     pub cert_pem: String,
     /// PEM private key of this gateway.
     pub key_pem: Secret,
-    /// PEM bundle of the authorities that clients must have a certificate of; `None` takes clients without one.
+    /// PEM bundle of the authorities that clients need a certificate of; `None` takes clients without one.
     pub client_ca_pem: Option<String>,
 }
 
-/// The port for those who run the gateway. Samples of telemetry are shown there.
+/// The port for those who run the gateway. It shows samples of telemetry.
 #[derive(Debug, Clone)]
 pub struct Admin {
     /// Address that it is bound on.
     pub listen: IpAddr,
-    /// The port; 0 takes a free one, and without one nothing is shown.
+    /// The port; 0 takes a free one. Without a port nothing is shown.
     pub port: Option<u16>,
-    /// Bearer tokens, one of which every request must carry. Only on a loopback address there may be none.
+    /// Bearer tokens. Every request must carry one of them. Only a loopback address may be without.
     pub tokens: Vec<Secret>,
-    /// Pages beside those of the engine. Where both have a path, the engine's page is shown.
+    /// Pages besides those of the engine. If both have the same path, the engine's page is shown.
     pub routes: Vec<Route>,
 }
 
@@ -120,8 +121,8 @@ impl Admin {
     }
 }
 
-/// The proxies that outputs and token servers are reached through, as in the environment's variables of these names. The
-/// default: none.
+/// The proxies that outputs and token servers are reached through, as in the environment's variables of these names. By
+/// default there are none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Proxy {
     /// `HTTPS_PROXY`, for TLS and for gRPC: a URL, which may have credentials.
@@ -132,15 +133,15 @@ pub struct Proxy {
     pub except: String,
 }
 
-/// A disk that hangs does not keep the process alive for longer than this.
+/// A disk that hangs keeps the process alive for no longer than this.
 pub(crate) const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// Settings of one engine.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Address that all ports are bound on but that of [`Admin`].
+    /// The address that all ports are bound on, except that of [`Admin`].
     pub listen: IpAddr,
-    /// OTLP/gRPC port; 0 takes a free one, and without one nothing is served (so it is with the other ports).
+    /// OTLP/gRPC port; 0 takes a free one. Without a port nothing is served; the same is true of the other ports.
     pub grpc_port: Option<u16>,
     /// OTLP/HTTP port.
     pub http_port: Option<u16>,
@@ -162,9 +163,9 @@ pub struct Settings {
     pub max_connection_age: Duration,
     /// See [`BODY_TIMEOUT`].
     pub body_timeout: Duration,
-    /// None: what no backend takes is held in memory only.
+    /// `None`: what no backend takes is held in memory only.
     pub journal: Option<Journal>,
-    /// None: nothing is remembered of metric series beyond the process.
+    /// `None`: nothing is remembered of metric series beyond the process.
     pub state: Option<Arc<dyn State>>,
     /// Who may send.
     pub security: IngestSecurity,
@@ -198,54 +199,55 @@ impl Default for Settings {
     }
 }
 
-/// What a connection without a request may cost. Measured with a thousand of each kind: over HTTP/2 21 KiB, 9 KiB more for
-/// the buffer of a head that it remembers, 22 KiB more in the middle of a frame, and up to 72 KiB after heads as large as they
-/// may be, or after hundreds that are malformed; over HTTP/1.1 38 KiB after a large request, and 35 KiB in the middle of a
-/// head.
+/// What a connection without a request may cost. Measured with a thousand of each kind. Over HTTP/2: 21 KiB, 9 KiB more
+/// for the buffer of a head that it remembers, 22 KiB more in the middle of a frame, and up to 72 KiB after heads as
+/// large as they may be, or after hundreds of malformed ones. Over HTTP/1.1: 38 KiB after a large request, and 35 KiB
+/// in the middle of a head.
 const CONNECTION_BYTES: usize = 72 * 1024;
-/// The same with TLS. Measured with hundreds of each kind, after heads as large as they may be: 112 KiB in the middle of a
-/// record, 141 KiB in the middle of a message of TLS that follows large frames, and 168 KiB if the client has as many
-/// certificates as it may have, too.
+/// The same with TLS. Measured with hundreds of each kind, after heads as large as they may be: 112 KiB in the middle
+/// of a record; 141 KiB in the middle of a TLS message that follows large frames; 168 KiB if the client also has as
+/// many certificates as it may have.
 const TLS_CONNECTION_BYTES: usize = 168 * 1024;
-/// More connections than this are of no use to one process.
+/// One process has no use for more connections than this.
 const MAX_CONNECTIONS: usize = 16 * 1024;
 
-/// One part in so many of the memory is set aside for the streams of new connections while all else is taken: those are
-/// refused, which takes an answer.
+/// One part in so many of the memory is set aside for streams of new connections while all else is taken. Their
+/// requests are refused, which takes an answer.
 const OF_MEMORY_FOR_STREAMS: usize = 64;
-/// The same for the pages of those who run the gateway, who want to see them above all when all else is taken.
+/// The same for the pages of those who run the gateway: they want to see them most when all else is taken.
 const OF_MEMORY_FOR_PAGES: usize = 64;
 
-/// What a piece costs beside its bytes while it is on its way or waits for its next attempt: its obligation, its entry, its
-/// place in a batch and in a request.
+/// What a piece costs beside its bytes while it is on its way or waits for its next attempt: its obligation, its entry,
+/// and its place in a batch and in a request.
 pub(crate) const PIECE_BYTES: usize = 512;
-/// With a journal a piece does not pay for this itself, once its bytes are on disk: one part in so many of the memory is set
-/// aside. Without, a piece that is taken apart may take as much of what payloads have.
+/// With a journal, a piece does not pay for this itself once its bytes are on disk: one part in so many of the memory
+/// is set aside. Without a journal, pieces that are taken apart may take as much of the memory for payloads.
 const OF_MEMORY_FOR_PIECES: usize = 32;
 /// Enough to take the largest request apart to a single item, half by half.
 const LEAST_FOR_HALVES: usize = 64 << 10;
-/// More than this is of no use to one pipeline: 16 MiB.
+/// One pipeline has no use for more than this: 16 MiB.
 const MAX_PIECES: usize = 32 * 1024;
 
-/// What a connection to a backend may cost while its answer comes, with another one beside it that waits for a request.
-/// Measured with 640 of them over HTTP/1.1, in the middle of answers with heads as large as they may be: 75 KiB, with TLS
-/// 97 KiB.
+/// What a connection to a backend may cost while its answer comes, together with another connection that waits for a
+/// request. Measured with 640 of them over HTTP/1.1, in the middle of answers with heads as large as they may be: 75
+/// KiB, with TLS 97 KiB.
 const LINK_BYTES: usize = 160 * 1024;
-/// One part in so many of the memory is set aside for these. Over HTTP/1.1 every request needs one; one over HTTP/2, which
-/// has many requests, costs 65 KiB while it waits for them.
+/// One part in so many of the memory is set aside for these. Over HTTP/1.1 every request needs a connection. A
+/// connection over HTTP/2 has many requests, and costs 65 KiB while it waits for them.
 const OF_MEMORY_FOR_LINKS: usize = 32;
 
-/// Samples of what backends refused: one part in so many of the memory is set aside.
+/// One part in so many of the memory is set aside for samples of what backends refused.
 const OF_MEMORY_FOR_SAMPLES: usize = 128;
 
-/// Compressors at work: one part in so many of the memory is set aside.
+/// One part in so many of the memory is set aside for compressors at work.
 const OF_MEMORY_FOR_ENCODERS: usize = 32;
-/// For one of the largest, which may have half of it.
+/// Enough for one of the largest compressors, which may have half of it.
 const LEAST_FOR_ENCODERS: usize = 3 << 20;
 /// For one on each of very many processors.
 const MOST_FOR_ENCODERS: usize = 64 << 20;
 
-/// What a pipeline needs of the memory, whatever it has to do: a connection to its backend, places for some pieces, tables.
+/// The memory that a pipeline needs, whatever it has to do: a connection to its backend, places for some pieces,
+/// tables.
 const PIPELINE_BYTES: usize = 1 << 20;
 
 impl Settings {
@@ -258,13 +260,13 @@ impl Settings {
 /// How the memory budget is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Division {
-    /// How many pipelines it is for, those that are leaving included.
+    /// The number of pipelines that this is for, including those that are leaving.
     pub(crate) pipelines: usize,
     /// Payloads, from admission until the last pipeline is done with them.
     pub(crate) payloads: usize,
-    /// Of that, what one pipeline may hold after its clients were answered (without a journal).
+    /// How much of that one pipeline may hold after its clients were answered (without a journal).
     pub(crate) share: usize,
-    /// What one pipeline may read back from the journal at once.
+    /// How much one pipeline may read back from the journal at once.
     pub(crate) read_back: usize,
     /// Client connections at once; what they cost is set aside.
     pub(crate) connections: usize,
@@ -276,19 +278,20 @@ pub(crate) struct Division {
     pub(crate) pages: usize,
     /// Copies and compressed bodies of one pipeline's requests.
     pub(crate) encode: usize,
-    /// What compressors have for themselves, those of all pipelines together.
+    /// What the compressors of all pipelines need for themselves.
     pub(crate) encoders: usize,
-    /// Largest request to a backend that the above allows.
+    /// The largest request to a backend that these parts allow.
     pub(crate) batch_bytes: usize,
     /// Most bytes unanswered by one backend.
     pub(crate) in_flight: usize,
-    /// Most pieces of one pipeline whose bytes may be in the journal alone; what they cost is set aside.
+    /// The most pieces of one pipeline whose bytes may be in the journal alone. What they cost is set aside.
     pub(crate) pieces: usize,
-    /// What one pipeline may take of the payloads for pieces that are taken apart, beside their bytes (without a journal).
+    /// Without a journal, how much of the payloads one pipeline may take for pieces that are taken apart, beside their
+    /// bytes.
     pub(crate) halves: usize,
     /// What samples of one pipeline's refused requests may take.
     pub(crate) samples: usize,
-    /// Connections that one pipeline may use at once; what they cost is set aside.
+    /// Connections that one pipeline may use at once. What they cost is set aside.
     pub(crate) links: usize,
     /// What the conversion of one pipeline's metrics to delta may remember.
     pub(crate) series: usize,
@@ -300,10 +303,10 @@ pub(crate) struct Division {
 const MAX_SERIES_BYTES: usize = 64 << 20;
 
 impl Division {
-    /// What each part gets is in the table of docs/gateway.md; payloads have the rest. Of that, without a journal, three
-    /// quarters may be held, so that a quarter is always left for requests on their way to a healthy backend.
-    /// `leaving`: pipelines that are not in the plan any more and still use what they had. Where these are too many, they are
-    /// about to end.
+    /// The table in docs/gateway.md says what each part gets; payloads have the rest. Without a journal, three quarters
+    /// of the rest may be held, so that a quarter is always left for requests on their way to a healthy backend.
+    /// `leaving`: pipelines that are not in the plan any more and still use what they had. If there are too many of
+    /// them, they are about to end.
     pub(crate) fn new<'a>(settings: &Settings, plan: impl IntoIterator<Item = &'a Pipeline>, leaving: usize) -> Self {
         let (mut pipelines, mut deltas) = (leaving, 0);
         for pipeline in plan {
@@ -409,25 +412,27 @@ pub(crate) const STREAMS: &str = "streams";
 /// Pages of metrics and administration.
 pub(crate) const PAGES: &str = "pages";
 
-/// However small the part is in which a pipeline reads back: larger entries wait for their turn.
+/// However small the part is in which a pipeline reads back, a request may be this large: larger entries wait for their
+/// turn.
 const LEAST_LARGEST_REQUEST: usize = 64 << 10;
 
-/// How often a request is in memory, all pipelines of its signal together, until all of them have what they take of it.
+/// How often a request is in memory at once, for all pipelines of its signal together, until each has what it takes of
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Copies {
-    /// Some pipeline wants the noise of a service mesh, or wants to know whose it is.
+    /// Some pipeline wants the noise of a service mesh, or wants to know whose noise it is.
     pub(crate) noise: bool,
     /// Some pipeline has rules.
     pub(crate) rules: bool,
-    /// What pipelines keep for themselves, in requests.
+    /// What pipelines keep for themselves, counted in requests.
     pub(crate) own: usize,
 }
 
 impl Copies {
-    /// A request on its way in, decompressed and read from JSON, or with what enrichment adds.
+    /// A request on its way in: decompressed and read from JSON, or with what enrichment adds.
     const ARRIVING: usize = 4;
-    /// One at work on by rules: those may double it, have three of these at a time beside the request itself, and calculate
-    /// with as much as that again. Of these, one stays.
+    /// A request that rules work on. They may double it, have three requests of that size at a time beside the request
+    /// itself, and calculate with as much memory as the request. One of these stays.
     const PROCESSED: usize = 9 - 2;
 
     pub(crate) fn sum(self) -> usize {
@@ -437,10 +442,10 @@ impl Copies {
 }
 
 impl Division {
-    /// The largest request for which there is memory, in all pipelines together, once nobody else needs any, and which each
-    /// of them can hold, the bookkeeping of its pieces included: for that there is a sixteenth, and an eighth of the share.
+    /// The largest request for which all pipelines together have memory once nobody else needs any. Each of them can
+    /// also hold it, with the bookkeeping of its pieces: a sixteenth, and an eighth of the share, are left for that.
     ///
-    /// A pipeline can read it back as well, after it was enriched, and after transforms that may double it.
+    /// A pipeline can read it back as well, after enrichment, and after transforms that may double it.
     pub(crate) fn largest_request(&self, copies: Copies) -> usize {
         let entry = match self.read_back {
             0 => usize::MAX,
@@ -453,7 +458,7 @@ impl Division {
         (self.share / 8 * 7).min(self.payloads / 16 * 15 / copies.sum()).min(entry)
     }
 
-    /// Of the payloads, what entries of the journal may have that are larger than their pipeline's part.
+    /// How much of the payloads may be taken by entries of the journal that are larger than their pipeline's part.
     pub(crate) fn oversized(&self) -> usize {
         self.payloads / 4
     }

@@ -81,7 +81,7 @@ impl Share {
         self.held.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// Never below nothing: parts of a split piece may be finished an instant before their overhead is added.
+    /// Never goes below zero: parts of a split piece may be finished an instant before their overhead is added.
     pub(crate) fn remove(&self, bytes: usize) {
         let less = |held: usize| Some(held.saturating_sub(bytes));
         let _ = self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);

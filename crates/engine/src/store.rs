@@ -28,18 +28,19 @@ use crate::share::Share;
 pub(crate) use reads::{Io, Reads};
 pub(crate) use writer::Writer;
 
-/// Size of a segment file: small enough that a backlog that is worked off gives its space back soon, large enough that
-/// the largest backlogs are some hundred files.
+/// The size of a segment file. It is small enough that a shrinking backlog soon gives its space back, and large enough
+/// that the largest backlogs are some hundred files.
 const SEGMENT_BYTES: u64 = 32 << 20;
-/// On a small disk a segment is this part of it, so that giving up one is not giving up everything.
+/// On a small disk a segment is this part of the disk, so that giving up one segment is not giving up everything.
 const SEGMENTS_PER_DISK: u64 = 64;
 /// But not less than this.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
-/// What waits for a pipeline that is not configured is given up when this process has run for this long without it.
+/// What waits for a pipeline that is not configured is given up when this process has run for this long without the
+/// pipeline.
 pub(crate) const ORPHANS_WAIT: Duration = Duration::from_secs(24 * 3600);
 
-/// After a failure the disk is tried again this much later; until then clients wait for delivery alone.
+/// After a failure the disk is tried again after this long. Until then clients wait for delivery alone.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 /// When there was no space on the disk to write something again, the next attempt is this much later.
 const REWRITE_AGAIN: Duration = Duration::from_secs(10);
@@ -47,7 +48,8 @@ const REWRITE_AGAIN: Duration = Duration::from_secs(10);
 /// Damaged places that are logged one by one.
 const LOGGED_PLACES: usize = 20;
 
-/// For this much longer it counts as not working for the health check, if nothing is written meanwhile.
+/// After a failure, the disk counts for the health check as not working for this much longer, if nothing is written
+/// meanwhile.
 const FAILURE_COUNTS: Duration = Duration::from_secs(10);
 
 /// Wall-clock time that never goes back while the process runs.
@@ -55,8 +57,8 @@ const FAILURE_COUNTS: Duration = Duration::from_secs(10);
 pub(crate) struct Clock {
     /// Milliseconds since the Unix epoch at `started`.
     pub(crate) started_ms: u64,
-    /// For what is measured while the machine is awake: it stands still while that is suspended, and the age of data
-    /// does not.
+    /// For times that are measured while the machine is awake. It stands still while the machine is suspended; the age
+    /// of data does not.
     pub(crate) started: Instant,
     /// How long the machine had been up then; `None` where time is virtual.
     pub(crate) up_at_start: Option<Duration>,
@@ -91,7 +93,7 @@ fn uptime() -> Duration {
     clock_gettime(ClockId::Boottime).try_into().unwrap_or_default()
 }
 
-/// A disk that has not done one thing in this time hangs: longer than it takes a slow one to write the largest group.
+/// A disk that has not done one thing in this time hangs. Even a slow disk writes the largest group in less.
 const HANGS_AFTER: Duration = Duration::from_secs(2);
 
 /// What the journal's writer counts.
@@ -105,15 +107,15 @@ pub(crate) struct StoreStats {
     pub(crate) failures: AtomicU64,
     /// Times that completions could not be written down, or files not be deleted.
     pub(crate) tidy_failures: AtomicU64,
-    /// Time from a group's first byte written to its fsync; where that comes later, to the last byte.
+    /// Time from the first byte of a group to its fsync; if the fsync comes later, to the last byte.
     pub(crate) commits: Histogram,
     /// Time of an fsync between groups (`fsync: interval`).
     pub(crate) syncs: Histogram,
-    /// When the disk may be tried again, in milliseconds after the start; 0 when it works.
+    /// When the disk may be tried again, in milliseconds after the start; 0 while it works.
     tries_again_ms: AtomicU64,
-    /// When there may be space again for what is on disk already, in milliseconds after the start.
+    /// When there may be space to write again what is on disk already, in milliseconds after the start.
     rewrites_again_ms: AtomicU64,
-    /// When the writer began with what it does now, in milliseconds after the start and one more; 0 while it waits for work.
+    /// When the writer began its present work, in milliseconds after the start, plus one; 0 while it waits for work.
     began_ms: AtomicU64,
     /// Bytes that were handed to the writer and are not on disk.
     inside: AtomicUsize,
@@ -121,7 +123,7 @@ pub(crate) struct StoreStats {
 }
 
 impl StoreStats {
-    /// How long the disk has been at what it does now.
+    /// How long the disk has been busy with its present work.
     pub(crate) fn busy(&self, clock: &Clock) -> Duration {
         match self.began_ms.load(Ordering::Acquire) {
             0 => Duration::ZERO,
@@ -155,7 +157,7 @@ impl Drop for Busy {
     }
 }
 
-/// Bytes of one request that the writer has; it may be a long time until it lets them go.
+/// Bytes of one request that the writer has. It may take a long time until it lets them go.
 #[derive(Debug)]
 pub(crate) struct Inside {
     stats: Arc<StoreStats>,
@@ -223,8 +225,8 @@ impl Opened {
 }
 
 impl Store {
-    /// The store of these pipelines, and its writer, to be run by the owner. Queues that belong to none of them are added to
-    /// the accounts.
+    /// The store of these pipelines, and its writer, which its owner runs. Queues that belong to none of the pipelines
+    /// are added to the accounts.
     pub(crate) fn new(opened: Opened, accounts: Arc<Accounts>, io: Io, clock: Clock, fsync: Fsync) -> (Self, Writer) {
         let Opened { journal, recovery, took, writer } = opened;
         let recovered = Recovered { took, truncated_bytes: recovery.truncated_bytes };
@@ -237,8 +239,8 @@ impl Store {
         (Self { journal, stats, reads: Reads::new(io), clock, recovered, inbox }, writer)
     }
 
-    /// Puts pieces on disk. Each obligation is told: [`Obligation::secure`](crate::obligation::Obligation::secure) or
-    /// `withdraw`.
+    /// Puts pieces on disk. Each obligation is told the result by
+    /// [`Obligation::secure`](crate::obligation::Obligation::secure) or `withdraw`.
     pub(crate) fn put(&self, mut deposits: Vec<Deposit>) {
         let bytes = distinct_bytes(&deposits);
         self.stats.inside.fetch_add(bytes, Ordering::AcqRel);
@@ -252,7 +254,7 @@ impl Store {
         }
     }
 
-    /// Ends the writer once it has done what it was told before.
+    /// Ends the writer once it has done what it was told so far.
     pub(crate) fn close(&self) {
         // One that has ended by itself was reported.
         let _ = self.inbox.send(Job::Close);
@@ -296,8 +298,8 @@ impl Store {
         }
     }
 
-    /// Whether the writer may have more, so that what waits for the disk never has more than `limit` bytes of the memory:
-    /// what it has it keeps for as long as the disk hangs.
+    /// Whether the writer may have more, so that data that waits for the disk never takes more than `limit` bytes of
+    /// the memory. As long as the disk hangs, the writer keeps what it has.
     pub(crate) fn has_room(&self, limit: usize) -> bool {
         self.stats.inside.load(Ordering::Acquire) < limit
     }
@@ -307,15 +309,15 @@ impl Store {
         self.stats.tries_again_ms.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether it did so lately. Nothing is written without a request, so whoever gets none while this holds has to be
-    /// given another chance.
+    /// Whether the disk failed lately. Nothing is written without a request, so a caller that gets no requests while
+    /// this is true must get another chance.
     pub(crate) fn has_failed_lately(&self) -> bool {
         let tries_again = Duration::from_millis(self.stats.tries_again_ms.load(Ordering::Relaxed));
         self.hangs() || (self.has_failed() && self.clock.started.elapsed() < tries_again + FAILURE_COUNTS)
     }
 }
 
-/// Bytes of the deposits of one request. Those of the same bytes follow each other.
+/// Bytes of the deposits of one request. Deposits of the same bytes follow each other.
 fn distinct_bytes(deposits: &[Deposit]) -> usize {
     let mut last = std::ptr::null();
     let distinct =
@@ -323,7 +325,7 @@ fn distinct_bytes(deposits: &[Deposit]) -> usize {
     distinct.map(|deposit| deposit.body.len()).sum()
 }
 
-/// Accounts of those who are owed something, or have lost something, and are not configured.
+/// Accounts of pipelines that are owed something, or have lost something, and are not configured.
 fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &Accounts) {
     for (id, name) in journal.queues() {
         let backlog = journal.backlog(id);
@@ -382,7 +384,7 @@ fn report(recovery: &Recovery, took: Duration) {
     }
 }
 
-/// Says where the journal is damaged, how much is lost with it, and what was done about it.
+/// Logs where the journal is damaged, how much was lost with it, and what was done about it.
 pub(crate) fn log_damage(damage: &[DamageReport]) {
     for report in damage.iter().take(LOGGED_PLACES) {
         tracing::error!("the journal is damaged: {report}");

@@ -72,7 +72,7 @@ pub struct Snapshot {
     pub receivers: ReceiverFigures,
     /// The pipelines of the plan.
     pub pipelines: Vec<PipelineFigures>,
-    /// Pipelines that are not in the plan, or not any more, and have books or a backlog.
+    /// Pipelines that are not, or no longer, in the plan, but have books or a backlog.
     pub orphans: Vec<OrphanFigures>,
     /// Who has which part of the memory.
     pub memory: MemoryFigures,
@@ -85,7 +85,7 @@ pub struct Snapshot {
     _paid: Permit,
 }
 
-/// Takes snapshots of an engine. Cheap to clone; what it shows after the engine has ended is the last there was.
+/// Takes snapshots of an engine. Cheap to clone. After the engine has ended, it shows the last figures that there were.
 #[derive(Debug, Clone)]
 pub struct View(Arc<Owners>);
 
@@ -107,18 +107,18 @@ impl View {
         Self(Arc::new(owners))
     }
 
-    /// Everything as it is now, paid for until it is dropped. `None` when there is no room for it.
+    /// Everything as it is now; the memory for it is paid for until it is dropped. `None` when there is no room for it.
     pub fn snapshot(&self) -> Option<Snapshot> {
         self.0.funds.find(|budget| self.0.snapshot(budget))
     }
 
-    /// Whether a request would be taken now. Costs no memory.
+    /// Whether a request would be taken now. Needs no memory.
     pub fn health(&self) -> Health {
         self.0.health()
     }
 
-    /// The last samples of what each backend refused for good, the newest first. Whoever keeps them keeps memory that was
-    /// set aside for the samples of their pipeline.
+    /// The last samples of what each backend refused for good, the newest first. Whoever keeps them keeps memory that
+    /// was set aside for the samples of their pipeline.
     pub fn refused(&self) -> impl Iterator<Item = (PipelineId, Vec<Arc<Sample>>)> + use<> {
         let routes = self.0.intake.routes();
         let pipelines = (0..routes.routes.len()).map(move |at| Arc::clone(&routes.routes[at].pipeline));
@@ -155,7 +155,8 @@ impl Owners {
         })
     }
 
-    /// What each costs beside its place is known, and paid for, once it is there: one at a time.
+    /// What each pipeline costs beside its place is known, and paid for, only when it is there. So they come one at a
+    /// time.
     fn pipelines(&self, routes: &Routes, paid: &mut Permit) -> Option<Vec<PipelineFigures>> {
         let mut pipelines = Vec::with_capacity(routes.routes.len());
         for route in &routes.routes {

@@ -1,6 +1,6 @@
 //! Streams that change what is read and pass on what is written.
 
-/// Writes of such a stream go on as they are to the one in its field `inner`.
+/// Passes writes of such a stream on to the stream in its field `inner`.
 macro_rules! writes_go_on {
     ($stream:ident) => {
         impl<S: tokio::io::AsyncWrite + Unpin> tokio::io::AsyncWrite for $stream<S> {

@@ -14,7 +14,7 @@ use weir_plan::Signal;
 use crate::account::Account;
 use crate::store::log_damage;
 
-/// More halvings than this are not needed: each halves the items, and an entry has fewer than 2^32 of them.
+/// No more halvings than this are needed: each halves the items, and an entry has fewer than 2^32 of them.
 const MAX_HALVINGS: u8 = 63;
 
 /// An entry, or a part of it.
@@ -46,7 +46,7 @@ impl Part {
     }
 }
 
-/// A part of an entry that nobody works on: the queue hands out whole entries only.
+/// A part of an entry that nobody works on. The queue cannot hand it out, because it hands out whole entries only.
 #[derive(Debug)]
 pub(crate) struct Leftover {
     pub(super) stored: Stored,
@@ -80,7 +80,7 @@ impl Stored {
         self.part.halvings == 0
     }
 
-    /// Whether the queue still remembers it: an entry is given up with all of its parts.
+    /// Whether the queue still remembers it: an entry is given up with all its parts.
     pub(super) fn is_owed(&self, account: &Account) -> bool {
         let owed = |queue: &crate::account::JournalQueue| queue.journal.is_owed(queue.id, &self.lease.entry);
         account.queue.as_ref().is_some_and(owed)
@@ -92,8 +92,8 @@ impl Stored {
         [false, true].map(|second| Self { lease: Arc::clone(&self.lease), part: self.part.half(second) })
     }
 
-    /// This part, of so many items, is finished; with the last one the entry is. False when it had been given up
-    /// before, and is in the books.
+    /// This part, of so many items, is finished. With its last part the entry is finished, too. False when it had been
+    /// given up before and is in the books already.
     pub(super) fn finished(&self, account: &Account, items: u64) -> bool {
         let Some(queue) = &account.queue else { return true };
         let entry = &self.lease.entry;
@@ -104,7 +104,7 @@ impl Stored {
         if self.is_whole() { completed } else { owed }
     }
 
-    /// The queue has it back, after everything else; false for a part: the queue hands out whole entries only.
+    /// Gives it back to the queue, after everything else. False for a part: the queue hands out whole entries only.
     pub(super) fn put_off(&self, account: &Account) -> bool {
         if self.is_whole() {
             account.put_off(&self.lease.entry);
@@ -122,8 +122,7 @@ impl Stored {
         }
     }
 
-    /// Nobody works on this any more, and it is not finished: a pipeline that left, a task that panicked, or the end of
-    /// the process.
+    /// Nobody works on this any more, and it is not finished: its pipeline left, a task panicked, or the process ends.
     pub(super) fn forgotten(&self, account: &Account, items: u64, bytes: usize) {
         if self.is_whole() {
             account.release(&self.lease.entry);
@@ -132,7 +131,7 @@ impl Stored {
         }
     }
 
-    /// Room that reading it takes: the whole entry, and beside it a part that is made of it.
+    /// Room that reading it takes: the whole entry, and any part that is made of it.
     pub(crate) fn read_bytes(&self) -> usize {
         let entry = self.lease.entry.payload_bytes as usize;
         if self.is_whole() { entry } else { 2 * entry }

@@ -25,28 +25,30 @@
 
 use crate::export::About;
 
-/// Proofs against an item whose refusal is about the data, and refusals of it alone.
+/// How many proofs it takes against an item whose refusal is about the data, and how many refusals of it alone.
 const CLEAR: u32 = 2;
-/// Proofs against a batch at a backend that never fails otherwise, when its answer does not say what it is about ...
+/// How many proofs it takes against a batch at a backend that never fails otherwise, when its answer does not say what
+/// it is about ...
 const MANY: f64 = 8.0;
-/// ... and at one that fails as often as is kept count of: 24 times before each success.
+/// ... and at a backend that fails as often as is counted: 24 times before each success.
 const MOST: u32 = 200;
 
 /// What the refusals of a batch have shown so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Suspicion {
-    /// Requests that had left when it was last refused.
+    /// How many requests had left when it was last refused.
     left_before: Option<u64>,
     proofs: u32,
-    /// Of the proofs, those in words that may be about an item.
+    /// How many of the proofs were in words that may be about an item.
     blames: u32,
-    /// It was taken apart after many proofs, or what it is a part of.
+    /// It, or the batch that it is a part of, was taken apart after many proofs.
     shown: bool,
     /// How often it was refused when it could not be taken apart any more.
     alone: u32,
-    /// The refusals were about the data or the size: others that came before prove nothing about these.
+    /// The refusals were about the data or the size. Refusals of another kind that came before prove nothing about
+    /// these.
     clear: bool,
-    /// It gave a proof itself; others are of a batch that it was part of.
+    /// It gave a proof itself; other proofs are of a batch that it was part of.
     own: bool,
 }
 
@@ -55,9 +57,9 @@ pub(super) struct Suspicion {
 pub(super) struct Traffic {
     /// How many have left.
     pub(super) left: u64,
-    /// The number of the latest of which the backend took something; 0 when there is none.
+    /// The number of the latest request of which the backend took something; 0 when there is none.
     pub(super) taken: u64,
-    /// How many had left when the backend last refused what nothing speaks against.
+    /// How many had left when the backend last refused something against which there is no proof.
     doubted: u64,
 }
 
@@ -78,13 +80,13 @@ impl Traffic {
         self.doubted = self.left;
     }
 
-    /// Whether nothing that left since then was taken.
+    /// Whether nothing was taken that left since then.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.doubted > 0 && self.taken <= self.doubted
     }
 }
 
-/// What a refusal is judged by, beside what was known of the batch.
+/// What a refusal is judged by, besides what is known of the batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Evidence {
     /// What the answer is about; `None` when the backend asked to try again.
@@ -151,7 +153,7 @@ impl Suspicion {
         Self { proofs, blames: 0, alone: 0, own: false, ..*self }
     }
 
-    /// Whether the batch is as suspicious as it can be, so that there is no hurry to send it again.
+    /// Whether there is so much proof against the batch that there is no hurry to send it again.
     pub(super) fn is_shown(&self, usual_streak: f64) -> bool {
         self.proofs >= many(usual_streak)
     }
@@ -165,7 +167,7 @@ fn may_blame(about: Option<About>) -> bool {
     matches!(about, Some(About::Data | About::Size | About::Unclear))
 }
 
-/// A backend that fails before each success `usual_streak` times, on average, fails this often in a row once in 3,000
+/// A backend that fails `usual_streak` times on average before each success fails this often in a row once in 3,000
 /// times.
 fn many(usual_streak: f64) -> u32 {
     let wanted = MANY * (1.0 + usual_streak.max(0.0));
@@ -184,7 +186,7 @@ mod tests {
         requests: u64,
         taken: u64,
         rejected: u64,
-        /// What still waits when as many requests were sent as the test allows.
+        /// The items that still wait when as many requests were sent as the test allows.
         waiting: u64,
     }
 
@@ -324,7 +326,7 @@ mod tests {
         Traffic { left: number, taken: number, doubted: 0 }
     }
 
-    /// The steps after refusals of a batch, each of which is a proof but for the first.
+    /// The steps after refusals of a batch. Each of these refusals but the first is a proof.
     fn steps(about: Option<About>, can_be_split: bool, doubt: bool) -> Vec<Step> {
         let mut suspicion = Suspicion::default();
         let steps = (0..200).map(|number| {
@@ -372,7 +374,7 @@ mod tests {
         }
     }
 
-    /// A size that was named counts for nothing once as much was taken: what is left are words that are not clear.
+    /// A size that was named counts for nothing once as much was taken. What is left are words that are not clear.
     #[test]
     fn what_is_refused_for_a_size_that_was_taken_is_given_up_for_its_own_proofs_alone() {
         let unclear =

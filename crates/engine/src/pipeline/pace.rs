@@ -18,8 +18,8 @@ const PATIENCE_PER_REQUEST: Duration = Duration::from_millis(2);
 const BACKOFF_FIRST: Duration = Duration::from_millis(500);
 /// Longest retry delay, unless the backend asks for more.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// How many steps of backoff a batch may be ahead of the backend: one that took other data since sees this much less
-/// than the longest delay.
+/// How many steps of backoff a batch may be ahead of its backend. A batch at a backend that takes other data waits this
+/// much less than the longest delay.
 const STEPS_AHEAD_OF_BACKEND: f64 = 1.0;
 /// Successes over which the usual number of failures before one is averaged.
 const USUAL_OVER: f64 = 8.0;
@@ -28,11 +28,11 @@ const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// Longest pause between attempts to reach a backend, and longest backoff while the process drains.
 const REACH_MAX: Duration = Duration::from_secs(5);
 
-/// A backend's wish beyond this is cut: a mistake on its side must not stop a pipeline for days.
+/// A hint beyond this is cut: a mistake of the backend must not stop a pipeline for days.
 const HINT_MAX: Duration = Duration::from_secs(600);
 
-/// Failures in a row after which a backend counts as down. One that fails seven of ten requests by chance gets there
-/// once in five thousand answers, and then rests for half a second.
+/// After so many failures in a row a backend counts as down. A backend that fails seven of ten requests by chance gets
+/// there once in five thousand answers, and then rests for half a second.
 const DOWN_AFTER: u32 = 24;
 
 /// State of one backend's pacing.
@@ -41,7 +41,7 @@ pub(super) struct Pace {
     outage: Option<Outage>,
     /// Failures of any batch since the backend last took one.
     streak: u32,
-    /// Failures before a success, on average: what a streak has to exceed to say something.
+    /// Failures before a success, on average. Only a longer streak means something.
     usual_streak: f64,
     complained: Seldom,
     loss_reported: Seldom,
@@ -51,8 +51,7 @@ pub(super) struct Pace {
     hurries: bool,
 }
 
-/// A backend cannot be reached, or takes nothing: offering it more data would only read the backlog in
-/// vain.
+/// A backend cannot be reached, or takes nothing. To offer it more data would only read the backlog in vain.
 #[derive(Debug, Clone, Copy)]
 struct Outage {
     failures: u32,
@@ -76,13 +75,13 @@ impl Pace {
         self.outage.map(|outage| outage.probe_at)
     }
 
-    /// There is not much time left: from now on no pause is longer than [`REACH_MAX`], and none is waited out.
+    /// There is not much time left: from now on no pause is longer than [`REACH_MAX`], and pauses that have begun end.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.hurries = true;
         self.outage.iter_mut().for_each(|outage| outage.probe_at = now);
     }
 
-    /// What there is to start from with another backend.
+    /// What to start from with another backend.
     pub(super) fn of_another(&self) -> Self {
         Self { hurries: self.hurries, ..Self::default() }
     }
@@ -107,12 +106,12 @@ impl Pace {
         }
     }
 
-    /// The backend does not let us in: more of the same can only annoy it.
+    /// The backend does not let us in. More requests could only annoy it.
     pub(super) fn shut_out(&mut self, hint: Option<Duration>, now: Instant) {
         self.close_gate(false, self.asked(hint.unwrap_or_default()), now);
     }
 
-    /// Whether the backend took nothing since `sent`: what it says of a request of that time, it says of all.
+    /// Whether the backend took nothing since `sent`. Then what it says of a request of that time, it says of all.
     pub(super) fn took_nothing_since(&self, sent: Instant) -> bool {
         self.taken_at.is_none_or(|at| at <= sent)
     }
@@ -145,17 +144,16 @@ impl Pace {
         self.outage = self.outage.filter(|outage| outage.unreachable);
     }
 
-    /// Delay before the next attempt of a batch that failed `attempts` times, honouring the backend's own wish. The
-    /// longest delays are for a backend that takes nothing: a batch that had bad luck with one that takes others is
-    /// tried again within seconds.
+    /// Delay before the next attempt of a batch that failed `attempts` times, honouring the backend's own hint. The
+    /// longest delays are for a backend that takes nothing. A batch that had bad luck with a backend that takes others
+    /// is tried again within seconds.
     pub(super) fn retry_delay(&self, attempts: u32, hint: Option<Duration>) -> Duration {
         let delay = backoff(f64::from(attempts).min(self.steps()));
         let delay = if self.hurries { delay.min(REACH_MAX) } else { delay };
         delay.max(self.asked(hint.unwrap_or_default()))
     }
 
-    /// The same for a batch that is refused again and again while others are taken: nothing is to be expected of a
-    /// hurry.
+    /// The same for a batch that is refused again and again while others are taken: hurry would gain nothing.
     pub(super) fn suspect_delay(attempts: u32) -> Duration {
         backoff(f64::from(attempts))
     }
@@ -170,7 +168,7 @@ impl Pace {
         self.complained.is_due(now)
     }
 
-    /// The same for data that the backend refused for good, so that neither hides the other.
+    /// The same for data that the backend refused for good, so that neither kind of line hides the other.
     pub(super) fn may_report_loss(&mut self, now: Instant) -> bool {
         self.loss_reported.is_due(now)
     }
@@ -181,8 +179,8 @@ impl Pace {
     }
 }
 
-/// When data that began to wait at `oldest` may leave, with `bytes` waiting, where requests have at most
-/// `request_bytes`, and with `in_flight` of them under way.
+/// When data may leave that began to wait at `oldest`. `bytes` are waiting, requests have at most `request_bytes`, and
+/// `in_flight` of them are under way.
 pub(super) fn leaves_at(oldest: Instant, bytes: usize, request_bytes: usize, in_flight: usize) -> Instant {
     if in_flight == 0 || bytes >= WORTHWHILE_BYTES.min(request_bytes) {
         return oldest;

@@ -33,8 +33,8 @@ impl Batch {
         !self.pieces.is_empty()
     }
 
-    /// The request with it is over, and it has to be sent again. Only then: what was delivered is not free to be
-    /// stored.
+    /// The request with it is over, and it has to be sent again. Call this only then: a piece that was delivered must
+    /// not be stored.
     pub(super) fn came_back(&self) {
         self.pieces.iter().for_each(|piece| piece.came_back());
     }
@@ -94,7 +94,7 @@ impl Parked {
         self.batches.insert(age, batch);
     }
 
-    /// Removes everything that is not owed any more: some wait long for their time.
+    /// Removes everything that is not owed any more. Some batches wait a long time.
     fn sweep(&mut self) {
         self.batches.retain(|_, batch| batch.still_owed());
         self.due.retain(|Reverse((_, age))| self.batches.contains_key(age));
@@ -181,7 +181,7 @@ impl Parked {
         self.due.push(Reverse((due.min(soon), age)));
     }
 
-    /// Another backend is asked from now on: what the one before refused says nothing of it.
+    /// Another backend is asked from now on, and the refusals of the old one say nothing of it.
     pub(super) fn forget_refusals(&mut self) {
         self.batches.values_mut().for_each(|batch| batch.suspicion = Suspicion::default());
     }

@@ -18,7 +18,7 @@ pub(super) struct SendQueue {
     swept: Swept,
 }
 
-/// Places, and their bytes, that were left when the empty ones were removed last.
+/// The places, and their bytes, that were left when the empty ones were last removed.
 #[derive(Debug, Default)]
 pub(super) struct Swept {
     pub(super) places: usize,
@@ -26,7 +26,7 @@ pub(super) struct Swept {
 }
 
 impl Swept {
-    /// Whether so much has come since then that the empty ones are to be removed again.
+    /// Whether so much has come since then that the empty places should be removed again.
     pub(super) fn is_due(&self, places: usize, bytes: usize) -> bool {
         places >= 2 * self.places + EMPTY_PLACES || bytes >= 2 * self.bytes + EMPTY_BYTES
     }
@@ -34,7 +34,7 @@ impl Swept {
 
 /// So many empty places do not matter ...
 const EMPTY_PLACES: usize = 1024;
-/// ... nor so many bytes of them: what the metrics say of the queue is not far from what is in it.
+/// ... nor so many bytes of them, so that the metrics of the queue are not far from what is in it.
 pub(super) const EMPTY_BYTES: usize = 1 << 20;
 
 impl SendQueue {
@@ -46,7 +46,7 @@ impl SendQueue {
         self.pieces.push_back(piece);
     }
 
-    /// Removes all empty places: while the front does not move, those behind it would become more and more.
+    /// Removes all empty places. While the front does not move, more and more of them would gather behind it.
     fn sweep(&mut self) {
         self.pieces.retain(|piece| piece.is_owed());
         self.bytes = self.pieces.iter().map(|piece| piece.bytes()).sum();
@@ -67,7 +67,7 @@ impl SendQueue {
         self.pieces.front().map(|piece| piece.since())
     }
 
-    /// Takes the pieces that fit into one request of at most `limit` bytes, at least one and at most so many.
+    /// Takes the pieces that fit into one request of at most `limit` bytes: at least one, and at most this many.
     pub(super) fn take(&mut self, limit: usize, most: usize) -> Vec<Arc<Obligation>> {
         let mut taken = Vec::new();
         let mut bytes = 0;

@@ -56,7 +56,7 @@ impl RetryBudget {
         enough
     }
 
-    /// When the next token will be there if nothing but time brings one; `now` when there is one.
+    /// When there is the next token if only time brings one; `now` when there is one already.
     pub(super) fn next_token(&self, now: Instant) -> Instant {
         let missing = (1.0 - self.tokens_at(now)).max(0.0);
         // Rounded up: at that time the token is there.

@@ -14,15 +14,15 @@ use bytes::Bytes;
 
 /// Samples per pipeline; a new one takes the place of the oldest.
 const KEPT: usize = 20;
-/// More room than this is of no use to one pipeline.
+/// One pipeline has no use for more room than this.
 pub(crate) const MAX_BYTES: usize = 360 * 1024;
-/// One sample has no more of the room than a part, so that others stay.
+/// One sample has only a part of the room, so that others can stay.
 const OF_ROOM_FOR_ONE: usize = 4;
 /// What is kept of the refused request.
 const MAX_BODY_BYTES: usize = 16 * 1024;
 /// What is kept of the backend's message.
 const MAX_MESSAGE_BYTES: usize = 1024;
-/// What is kept of the code; longer than any that is known.
+/// How much of the code is kept; longer than any known code.
 const MAX_CODE_BYTES: usize = 64;
 
 /// A request that was refused for good: one item, or a batch that was not taken apart.
@@ -43,7 +43,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Copies what is kept where there is so much room for all samples.
+    /// Copies what is to be kept, where there is `room` for all samples together.
     pub(crate) fn new(room: usize, at_ms: u64, code: &str, message: &str, items: u64, body: &[u8]) -> Self {
         let kept = &body[..body.len().min(MAX_BODY_BYTES).min(room / OF_ROOM_FOR_ONE)];
         Self {
@@ -80,7 +80,7 @@ impl Samples {
         self.fit(room);
     }
 
-    /// Forgets the oldest samples when there are too many, or together they are larger than this.
+    /// Forgets the oldest samples while there are too many, or while they are larger than this together.
     pub(crate) fn fit(&self, room: usize) {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         while ring.len() > KEPT || ring.iter().map(|sample| sample.bytes()).sum::<usize>() > room {

@@ -22,7 +22,7 @@ pub(super) struct Remembered {
     state: Option<Arc<dyn State>>,
     /// Pays for what is read and written.
     budget: Budget,
-    /// Requests are converted: what is read is used at once.
+    /// Requests are being converted, so what is read is used at once.
     serving: bool,
 }
 
@@ -53,7 +53,7 @@ impl Remembered {
         })
     }
 
-    /// Requests are converted from now on. What cannot be deleted is not used, no more than what could not be read.
+    /// Requests are converted from now on. What cannot be deleted is not used, just like what could not be read.
     pub(super) async fn begin(&mut self, routes: &Routes, unix_nanos: u64) {
         self.serving = true;
         let Some(state) = self.state.clone() else { return };
@@ -69,7 +69,7 @@ impl Remembered {
         }
     }
 
-    /// Writes it down; to be called when nothing is converted any more. A disk that hangs is not waited for beyond
+    /// Writes it down. Call this when nothing is converted any more. A disk that hangs is not waited for beyond
     /// `deadline`.
     pub(super) async fn write(&self, routes: Arc<Routes>, deadline: Instant) {
         let Some(state) = self.state.clone() else { return };
@@ -87,7 +87,7 @@ impl Remembered {
     }
 }
 
-/// Reads a file on a thread of its own, which a disk that hangs may keep.
+/// Reads a file on a thread of its own, because a disk that hangs may keep the thread.
 fn in_time<T: Send + 'static>(read: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     let (done, read_in_time) = mpsc::channel();
     // Nobody listens to what comes too late.
@@ -99,7 +99,7 @@ fn no_answer() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer")
 }
 
-/// A name that is one path component: names of pipelines have no slash.
+/// The name as one path component: names of pipelines have no slash.
 fn name(id: &PipelineId) -> String {
     format!("temporality-{}-{}", id.signal.name(), id.name)
 }

@@ -13,23 +13,25 @@ use crate::budget::Permit;
 use crate::buffer::{self, Buffer};
 use crate::inlet::ADMIT_PATIENCE;
 
-/// Every byte that arrives gives the rest of its body this much more time: a second for 64 KiB. What is only declared
-/// gives none.
+/// Every byte that arrives gives the rest of its body this much more time: a second for 64 KiB. A declared length gives
+/// none.
 const PER_BYTE: Duration = Duration::from_nanos(1_000_000_000 / (64 * 1024));
 
-/// A body gets room for less than this many times what has arrived of it. Each step copies what is there: with large
+/// The room for a body is less than this many times what has arrived of it. Each step copies what is there; with large
 /// steps that is a seventh of the body at most.
 const GROWTH: usize = 8;
-/// The same while memory is scarce, and others may need what is not used yet: then all of it may be copied once.
+/// The same while memory is scarce, and others may need the room that is not used yet. Then all of the body may be
+/// copied once.
 const SCARCE_GROWTH: usize = 2;
 
-/// While memory is scarce, a body makes place for others that sends nothing for this long, or less than 16 KiB in each
-/// such time.
+/// While memory is scarce, a body makes place for others if it sends nothing for this long, or less than 16 KiB in each
+/// such period.
 const STALL: Duration = Duration::from_secs(1);
-/// Then every byte that arrives gives its body so many times [`PER_BYTE`]: a second for 16 KiB.
+/// While memory is scarce, every byte that arrives gives its body this many times [`PER_BYTE`]: a second for 16 KiB.
 const SCARCE_FACTOR: u32 = 4;
 
-/// Room for a body of `length` bytes of which `arrived` are here: such a part of it that the last step has all of it.
+/// Room for a body of `length` bytes of which `arrived` are here. The steps are chosen so that the last one has all of
+/// it.
 fn room_for(arrived: usize, length: usize, growth: usize) -> usize {
     let mut room = length;
     while room / growth >= arrived {
@@ -40,8 +42,8 @@ fn room_for(arrived: usize, length: usize, growth: usize) -> usize {
 
 /// A request body as a stream of bytes.
 ///
-/// What is only declared takes no memory: room is paid for as bytes arrive. Many half-read bodies cannot wait for each
-/// other for ever: few may wait, not for long, and whoever is refused gives back what it has.
+/// A declared length takes no memory: room is paid for as bytes arrive. Many half-read bodies cannot wait for each
+/// other for ever: only few may wait, and not for long, and a request that is refused gives back what it has.
 pub(super) struct BodyReader<'a> {
     incoming: Incoming,
     stream: &'a Stream,
@@ -49,7 +51,7 @@ pub(super) struct BodyReader<'a> {
     rest: Bytes,
     /// What was read.
     read: Buffer,
-    /// When the next bytes must be here; moves with what arrives, and is never further away than `timeout`.
+    /// When the next bytes must be here. It moves with what arrives, and is never further away than `timeout`.
     deadline: Instant,
     /// The same while memory is scarce.
     stalls_at: Instant,
@@ -60,7 +62,7 @@ pub(super) struct BodyReader<'a> {
 }
 
 impl<'a> BodyReader<'a> {
-    /// `permit` is for the body alone, and stands for nothing as yet.
+    /// `permit` is for the body alone, and stands for nothing yet.
     pub(super) fn new(incoming: Incoming, stream: &'a Stream, timeout: Duration, permit: Permit) -> Self {
         let started = Instant::now();
         let (deadline, stalls_at) = (started + timeout, started + STALL);
@@ -82,8 +84,8 @@ impl<'a> BodyReader<'a> {
         Ok(true)
     }
 
-    /// Reads exactly `length` bytes, with room in front of them when they stay where they are; false when the body ends
-    /// first.
+    /// Reads exactly `length` bytes; if they stay where they are, there is room in front of them. False when the body
+    /// ends first.
     pub(super) async fn read(&mut self, length: usize, stays: bool) -> Result<bool, Refusal> {
         while self.read.len() < length {
             if !self.rest.has_remaining() && !self.next().await? {
@@ -121,7 +123,7 @@ impl<'a> BodyReader<'a> {
         Ok(())
     }
 
-    /// Moves what is there to a larger buffer. Both are paid for while there are both.
+    /// Moves what is there to a larger buffer. Both buffers are paid for while both exist.
     async fn enlarge(&mut self, front: usize, room: usize) -> Result<(), Refusal> {
         if !self.read.permit().grow(room) {
             let asked = Instant::now();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Whoever has been idle for less than this makes place only if nobody else can.
+/// A connection that has been idle for less than this makes place only if no other can.
 const IDLE_ENOUGH: Duration = Duration::from_secs(1);
 
 /// All open connections.
@@ -43,8 +43,8 @@ impl Crowd {
         Member { crowd: Arc::clone(self), number, activity }
     }
 
-    /// Tells one of the idle to make place: the oldest that never had a request, then whoever has had none for the
-    /// longest, and only then one that has just come. False when all are busy.
+    /// Tells an idle connection to make place: the oldest that never had a request, then the one that has had none for
+    /// the longest, and only then one that has just come. False when all are busy.
     pub(super) fn dismiss(&self) -> bool {
         let since = self.now().saturating_sub(u64::try_from(IDLE_ENOUGH.as_millis()).unwrap_or(u64::MAX));
         let mut members = self.members();
@@ -102,7 +102,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Counts a request as active until the guard is dropped, also when its client goes away.
+    /// Counts a request as active until the guard is dropped, even when its client goes away.
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         self.activity.active.fetch_add(1, Ordering::Relaxed);
         if !self.activity.had_request.swap(true, Ordering::Relaxed) {
@@ -125,7 +125,7 @@ impl Member {
         self.activity.finished.load(Ordering::Relaxed)
     }
 
-    /// Resolves when it has to make place for another.
+    /// Resolves when it has to make place for another connection.
     pub(super) async fn dismissed(&self) {
         self.activity.dismissed.notified().await;
     }

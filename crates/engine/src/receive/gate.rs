@@ -21,13 +21,13 @@ use self::unheard::{Bounded, Heard, Unheard};
 use super::Refusal;
 use crate::settings::{IngestSecurity, IngestTls};
 
-/// For a TLS handshake; whoever takes longer has nothing to send.
+/// For a TLS handshake. A client that takes longer has nothing to send.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is kept of answers that a client does not read.
 const UNSENT_BYTES: usize = 16 * 1024;
 
-/// The rules as they are now; they can be replaced while connections are served.
+/// The rules as they are now. They can be replaced while connections are served.
 #[derive(Debug)]
 pub(crate) struct Gate {
     rules: RwLock<Arc<Admission>>,
@@ -53,7 +53,7 @@ impl Gate {
         Ok(Self { rules: RwLock::new(Arc::new(rules(security)?)) })
     }
 
-    /// Other rules for connections and requests from now on. On an error the old ones stay.
+    /// Sets other rules for connections and requests from now on. On an error the old ones stay.
     pub(crate) fn replace(&self, security: &IngestSecurity) -> Result<(), String> {
         let rules = Arc::new(rules(security)?);
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;

@@ -30,18 +30,19 @@ use crate::budget::{Funds, Permit};
 use crate::http2::{Fields, Frames, Piece, TEXT_BUFFER_BYTES};
 use crate::writes::writes_go_on;
 
-/// Of heads, and of what is counted as they are, that is read before requests have their turn.
+/// Bytes of heads, and of what counts like heads, that are read before requests have their turn.
 const BYTES_AT_ONCE: usize = 4 * 1024;
-/// A head counts as so many bytes at least: that makes sixteen of them.
+/// A head counts as at least so many bytes, so sixteen heads are read at once.
 const HEAD_BYTES: usize = 256;
-/// A frame of a body that is smaller, and not its last, counts as so many: the library keeps 300 bytes for each frame
-/// that its request has not taken, and the room for as many as there ever were until the connection ends.
+/// A frame of a body that is smaller than this, and not the last one of its body, counts as [`SMALL_DATA_BYTES`]. The
+/// library keeps 300 bytes for each frame that its request has not taken, and keeps room for as many as there ever were
+/// until the connection ends.
 const SMALL_DATA: usize = 1024;
 const SMALL_DATA_BYTES: usize = 128;
 
 /// The library reads into a buffer of this size, or into a larger one after larger frames.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
-/// What is not paid for: the buffer that texts are decoded into, and those that one head keeps.
+/// What is not paid for: the buffer that texts are decoded into, and the buffers that one head keeps.
 const KEPT_ASIDE: usize = READ_BUFFER_BYTES + 2 * TEXT_BUFFER_BYTES;
 
 /// A stream whose heads are followed.
@@ -52,7 +53,7 @@ pub(super) struct Heads<T> {
     frames: Frames,
     /// Bytes of heads since requests had their turn.
     taken: usize,
-    /// Nothing is read while one of them waits for room.
+    /// Nothing is read while one of its requests waits for room.
     streams: Arc<Streams>,
     /// What was read with them, for after that.
     rest: Option<Rest>,
@@ -96,8 +97,8 @@ impl<T> Heads<T> {
         Arc::clone(&self.kept)
     }
 
-    /// Goes over what the client said, until there were enough heads; how far. The library has so much `room` for it.
-    /// Fails when there is no room for a head.
+    /// Follows what the client said until there were enough heads. Returns how far it came. The library has `room` for
+    /// so much of it. Fails when there is no room for a head.
     fn follow(&mut self, said: &[u8], room: usize) -> io::Result<usize> {
         self.buffer.note(room, self.frames.held());
         let mut bytes = said;
@@ -163,7 +164,7 @@ fn enough(is_paid: bool) -> io::Result<()> {
 }
 
 impl<T: AsyncRead + Unpin> Heads<T> {
-    /// Reads what there is, and keeps what is for later.
+    /// Reads what there is, and keeps the rest for later.
     fn poll_fresh(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let (before, room) = (into.filled().len(), into.remaining());
         ready!(Pin::new(&mut self.inner).poll_read(cx, into))?;
@@ -258,7 +259,7 @@ mod tests {
         (over((), budget.clone()), budget)
     }
 
-    /// However what was said is cut into reads: a few bytes cost little, and more when they are there.
+    /// However the bytes are cut into reads: a few bytes cost little, and more of them cost more.
     #[tokio::test]
     async fn a_head_that_has_begun_is_paid_for_as_it_arrives_until_it_ends() {
         let said = [PREFACE, &frame(4, 0, 6), &frame(HEADERS, 0, 3000)].concat();
@@ -301,7 +302,7 @@ mod tests {
         }
     }
 
-    /// A head in several frames has all that it took kept by what is remembered of it.
+    /// What is remembered of a head in several frames keeps all buffers that the head came in.
     #[tokio::test]
     async fn what_is_remembered_of_a_head_that_went_on_is_paid_for() {
         let (mut heads, budget) = heads(400_000);

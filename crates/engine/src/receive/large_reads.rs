@@ -21,7 +21,7 @@ use tokio_util::io::poll_read_buf;
 
 use crate::budget::{Budget, Permit};
 
-/// What is read at once: a small part of the memory budget. More than the largest flow-control window does not come at
+/// How much is read at once: a small part of the memory budget. No more than the largest flow-control window comes at
 /// once.
 const READ_PART: usize = 1024;
 const READ_MIN: usize = 64 * 1024;
@@ -33,10 +33,10 @@ pub(super) struct LargeReads<T> {
     inner: T,
     /// Read and not yet handed out.
     rest: BytesMut,
-    /// Pays for that, and for what was handed out of the same read.
+    /// Pays for `rest`, and for what was handed out of the same read.
     permit: Option<Permit>,
     budget: Budget,
-    /// The last read filled the room it had: there is more.
+    /// The last read filled its room, so there is more.
     flows: bool,
     /// Others have their turn before the next read.
     rests: bool,
@@ -52,7 +52,7 @@ impl<T> LargeReads<T> {
         Self { inner, rest, permit: None, budget, flows: false, rests: false, stalls: false, reader: None }
     }
 
-    /// What is read at once: the least while others need the memory.
+    /// How much is read at once: the least while others need the memory.
     fn most(&self) -> usize {
         let part = if self.budget.is_scarce() { 0 } else { self.budget.capacity() / READ_PART };
         part.clamp(READ_MIN, READ_MAX)
@@ -80,7 +80,7 @@ impl<T: AsyncRead + Unpin> LargeReads<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads more than that, paid for by `permit`, to be handed out.
+    /// Reads more than that, paid for by `permit`, and hands it out later.
     fn poll_large(&mut self, cx: &mut Context<'_>, most: usize, permit: Permit) -> Poll<io::Result<()>> {
         let mut fresh = BytesMut::with_capacity(most);
         let read = ready!(poll_read_buf(Pin::new(&mut self.inner), cx, &mut fresh))?;

@@ -53,10 +53,10 @@ pub(crate) struct Refusal {
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// What clients are asked to wait when the memory is full: it frees up as fast as backends answer.
+/// How long clients are asked to wait when the memory is full. It frees up as fast as backends answer.
 const MEMORY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// A client's own text as far as an answer repeats it: answers are not paid for.
+/// The part of a client's own text that an answer repeats. It is short, because answers are not paid for.
 pub(super) fn beginning(text: &str) -> &str {
     const MOST_BYTES: usize = 100;
     let end = (0..=MOST_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
@@ -64,7 +64,7 @@ pub(super) fn beginning(text: &str) -> &str {
 }
 
 impl Refusal {
-    /// The bytes are not what they should be; sending them again will not help.
+    /// The bytes are malformed. To send them again will not help.
     pub(super) fn malformed(error: impl Display) -> Self {
         Self::lasting(Reason::Malformed, Code::INVALID_ARGUMENT, StatusCode::BAD_REQUEST, error.to_string())
     }
@@ -120,12 +120,12 @@ impl Refusal {
         Self::lasting(Reason::Aborted, Code::CANCELLED, StatusCode::BAD_REQUEST, message)
     }
 
-    /// The client does not say who it is in a way that is accepted.
+    /// The client does not identify itself in a way that is accepted.
     pub(super) fn unauthenticated(message: &str) -> Self {
         Self::lasting(Reason::Unauthenticated, Code::UNAUTHENTICATED, StatusCode::UNAUTHORIZED, message.to_owned())
     }
 
-    /// Something this server does not do; `status` says which kind of thing to HTTP clients.
+    /// Something that this server does not do. `status` tells HTTP clients which kind of thing.
     pub(super) fn unsupported(status: StatusCode, message: String) -> Self {
         Self::lasting(Reason::Unsupported, Code::UNIMPLEMENTED, status, message)
     }

@@ -28,7 +28,7 @@ impl Reply {
     }
 }
 
-/// Bytes of an answer; its stream is open for as long as they are kept.
+/// Bytes of an answer. Its stream is open for as long as they are kept.
 struct Last {
     bytes: Bytes,
     _stream: Stream,
@@ -44,8 +44,8 @@ fn last(bytes: &[u8], stream: Stream) -> Bytes {
     Bytes::from_owner(Last { bytes: Bytes::copy_from_slice(bytes), _stream: stream })
 }
 
-/// Keeps the stream open until the last frame of its answer was sent: HTTP/2 lets clients take their time to read, and the
-/// frames wait in memory.
+/// Keeps the stream open until the last frame of its answer was sent. HTTP/2 lets clients take their time to read, and
+/// the frames wait in memory.
 pub(super) fn keep_open(mut response: Response<Reply>, stream: Stream) -> Response<Reply> {
     let Reply { data, trailers } = response.body_mut();
     let value = match trailers {

@@ -24,36 +24,37 @@ use super::large_reads::LargeReads;
 use super::streams::Streams;
 use crate::settings::{LAST_ANSWERS, Settings};
 
-/// Unread bytes per stream and per connection, outside the memory budget for the moment until they are read: a small
-/// part of it, and no more than a fast client on a long line needs.
+/// Unread bytes per stream and per connection. Until they are read, which is soon, they are outside the memory budget.
+/// So they are a small part of it, and no more than a fast client on a long line needs.
 const WINDOW_PART: usize = 512;
 const WINDOW_MIN: u32 = 128 * 1024;
 const WINDOW_MAX: u32 = 256 * 1024;
 /// Calls at once on one connection.
 pub(super) const MAX_STREAMS: u32 = 256;
-/// Streams of one connection that end for what is wrong with their frames, a head for example; the connection ends with
-/// the next one. The library keeps something of each of them for a while.
+/// Streams of one connection that may end because their frames are malformed, a head for example. The connection ends
+/// with the next one. The library keeps something of each such stream for a while.
 const MOST_MALFORMED: usize = 4;
 /// All header fields of a request together.
 pub(super) const MAX_HEADER_BYTES: u32 = 16 * 1024;
-/// Read buffer of an HTTP/1.1 connection, and so the largest head of a request. A connection may keep it while it has
-/// nothing to do, or only a part of a head.
+/// The read buffer of an HTTP/1.1 connection, and so the largest head of a request. A connection may keep it while it
+/// is idle, or has only a part of a head.
 const HTTP1_BUFFER_BYTES: usize = 16 * 1024;
-/// A connection without a request is closed after this long: soon when it never had one.
+/// A connection without a request is closed after this long; if it never had one, it is closed sooner.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// For clients to read their answers, and for the memory of many streams to be of use again. Twice that at most.
+/// Time for clients to read their answers, and for the memory of many streams to become useful again. Twice that at
+/// most.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a connection that keeps memory for nothing looks whether others need it.
+/// How often a connection that keeps memory without need checks whether others need it.
 const SCARCE_CHECK: Duration = Duration::from_secs(1);
 /// HTTP/2 pings find clients that are gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// For the requests of a connection that was told to go away to end, unless the process is draining for longer.
+/// Time for the last requests of a connection that was told to go away, unless the process drains for longer.
 const CLOSE_GRACE: Duration = Duration::from_secs(30);
 /// For one without requests to say goodbye.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// For a connection that makes place for another to end.
+/// Time to end for a connection that makes place for another.
 const DISMISSAL: Duration = Duration::from_secs(1);
 /// Accepting rests this long when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -136,7 +137,7 @@ impl Server {
         });
     }
 
-    /// Room for one more connection; when there is none, an idle one makes place.
+    /// Room for one more connection. When there is none, an idle connection makes place.
     async fn find_room(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
             return Some(permit);
@@ -207,8 +208,8 @@ impl Server {
         }
     }
 
-    /// Resolves when memory is scarce and a connection keeps much of it for heads that were read: in another one its
-    /// client begins anew.
+    /// Resolves when memory is scarce and a connection keeps much of it for heads that were read. The client can begin
+    /// anew on another connection.
     async fn hoards(&self, kept: &Kept) {
         kept.begins().await;
         loop {

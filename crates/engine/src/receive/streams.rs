@@ -15,11 +15,12 @@ use tokio::sync::Notify;
 
 use crate::budget::{Funds, Permit};
 
-/// So many are part of what is set aside for each connection.
+/// The number of streams that the memory set aside for each connection includes.
 const SET_ASIDE: usize = 4;
 
 /// What a stream costs until its answer was sent, beside what its request pays for. Measured with 250 on each of 60
-/// connections, all with answers that nobody reads: 1.5 KiB where an answer is a head, 2.3 KiB where a body follows it.
+/// connections, all with answers that nobody reads: 1.5 KiB where an answer is only a head, 2.3 KiB where a body
+/// follows.
 const STREAM_BYTES: usize = 3 * 1024;
 
 /// The streams of a connection.
@@ -33,7 +34,7 @@ pub(super) struct Streams {
 #[derive(Debug)]
 struct State {
     open: usize,
-    /// Answers that were sent to the end, or will never be.
+    /// Answers that were sent to the end, or never will be.
     ended: u64,
     /// Streams that are paid for.
     paid: usize,
@@ -98,7 +99,7 @@ impl Streams {
     }
 }
 
-/// A stream that is open, and the right to be it.
+/// An open stream, and the right to be open.
 #[derive(Debug)]
 pub(super) struct Stream(Arc<Streams>);
 

@@ -13,9 +13,9 @@ use tokio::time::{Instant, timeout};
 
 use super::HANGS_AFTER;
 
-/// Reads under way at once: so many threads a disk that hangs may keep.
+/// Reads under way at once: a hanging disk may keep so many threads.
 const AT_ONCE: usize = 64;
-/// A disk that took its time has twice as much the next time, so that something is read at last; but no more than this.
+/// After a slow read the next one has twice as much time, so that something is read in the end; but no more than this.
 const MOST_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where reads run.
@@ -85,13 +85,13 @@ impl Reads {
         Arc::new(Self { io, slots: Arc::new(Semaphore::new(AT_ONCE)), pending: Mutex::new(pending) })
     }
 
-    /// How long the disk has been at the oldest read that is under way.
+    /// How long the disk has been busy with the oldest read under way.
     pub(crate) fn busy(&self) -> Duration {
         self.lock().busy()
     }
 
-    /// Runs something that reads. When the disk does not answer, the work goes on without whoever wanted it, and what
-    /// it returns is dropped; until then nothing else is read.
+    /// Runs something that reads. When the disk does not answer in time, the work goes on, nobody waits for it any
+    /// more, and its result is dropped. Until it ends, nothing else is read.
     pub(crate) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce() -> T + Send + 'static,
@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read late is no use, but the next read has the time that this one would have needed.
+    /// What is read late is of no use, but the next read has as much time as this one would have needed.
     #[tokio::test(start_paused = true)]
     async fn a_disk_that_is_slow_is_waited_for_longer() {
         let reads = Reads::new(Io::Threads);

@@ -23,22 +23,22 @@ use crate::obligation::Deposit;
 use crate::seldom::Seldom;
 use crate::settings::Fsync;
 
-/// Bytes written together at most, so that nobody waits long for others; an entry that is larger is written alone.
+/// The most bytes that are written together, so that nobody waits long for others. A larger entry is written alone.
 const GROUP_BYTES: usize = 32 << 20;
 /// Requests written together at most.
 const REQUESTS_PER_GROUP: usize = 1024;
-/// Small pieces that are owed to the same pipelines become one entry of up to this size, if their backends take requests
-/// of that size: fewer entries to remember, and fewer reads when they are delivered.
+/// Small pieces that are owed to the same pipelines become one entry of up to this size, if the backends take requests
+/// of that size. That makes fewer entries to remember, and fewer reads when they are delivered.
 const ENTRY_BYTES: usize = 1 << 20;
-/// How often completions are written down, empty segments deleted, and old data looked for: what was delivered since is
-/// delivered again after a kill.
+/// How often completions are written down, empty segments are deleted, and old data is looked for. Data delivered since
+/// the last time is delivered again after a kill.
 const TIDY_EVERY: Duration = Duration::from_millis(100);
-/// How far back in a group a piece looks for others that it can be written with: the pieces of one request follow each
+/// How far back in a group a piece looks for others that it can be written with. The pieces of one request follow each
 /// other.
 const DRAFTS_BACK: usize = 4;
-/// The disk is left with a tenth of its size free, or this much if that is less.
+/// A tenth of the disk is left free, or this much if that is less.
 const FREE_BYTES: u64 = 2 << 30;
-/// Segments that are given up for one group at most when the disk is full.
+/// The most segments that are given up for one group when the disk is full.
 const EVICTIONS: usize = 4;
 
 /// What the writer is made of.
@@ -70,7 +70,7 @@ struct Draft {
     /// It does not grow beyond this.
     limit: usize,
     items: u64,
-    /// Some request with a piece of it is under way: the piece has to stay what it is.
+    /// A request with a piece of it is under way, so the piece has to stay as it is.
     sent: bool,
     owed: Vec<Owed>,
 }
@@ -189,7 +189,7 @@ impl Writer {
         }
     }
 
-    /// What is written again is as safe as it was where it is now, before that may go.
+    /// Data that is written again must be as safe as it is where it is now, before that may go.
     fn durability(&self, is_new: bool) -> Durability {
         if is_new { self.parts.fsync.durability() } else { Durability::Synced }
     }
@@ -207,7 +207,7 @@ impl Writer {
         }
     }
 
-    /// So much later, in milliseconds after the start.
+    /// This much later, in milliseconds after the start.
     fn soon(&self, wait: Duration) -> u64 {
         u64::try_from((self.parts.clock.started.elapsed() + wait).as_millis()).unwrap_or(u64::MAX)
     }
@@ -263,9 +263,9 @@ impl Writer {
         }
     }
 
-    /// Keeps every backlog within its limit in bytes, but for what was just `written`: nothing newer needs its place, and it
-    /// has been acknowledged. One that refuses instead of dropping may be over its limit by what was written together
-    /// with the last that there was room for.
+    /// Keeps every backlog within its limit in bytes, except for what was just `written`: nothing newer needs its
+    /// place, and it has been acknowledged. A backlog that refuses instead of dropping may exceed its limit by what was
+    /// written together with the last data that there was room for.
     fn enforce_limits(&self, written: &[Draft]) {
         for account in self.parts.accounts.all().iter().filter(|account| account.may_drop_oldest()) {
             let Some(queue) = &account.queue else { continue };
@@ -277,8 +277,9 @@ impl Writer {
         }
     }
 
-    /// Leaves the disk with some free space: if need be, the oldest segment goes of which every debtor may lose its oldest
-    /// data. False when there is not enough all the same: then the clients keep their data. What is not new is worth no loss.
+    /// Leaves some space free on the disk. If need be, the oldest segment goes for which every debtor may lose its
+    /// oldest data. False when there is not enough space all the same: then the clients keep their data. Nothing is
+    /// lost for data that is not new.
     fn make_space(&mut self, bytes: u64, is_new: bool) -> bool {
         let mut free = None;
         for _ in 0..EVICTIONS {
@@ -316,7 +317,7 @@ impl Writer {
     }
 }
 
-/// Small pieces that nobody is sending and that are owed to the same pipelines become one entry.
+/// Small pieces that nobody is sending, and that are owed to the same pipelines, become one entry.
 fn draft(deposits: impl Iterator<Item = Deposit>) -> Vec<Draft> {
     let mut drafts: Vec<Draft> = Vec::new();
     for deposit in deposits {
@@ -325,7 +326,7 @@ fn draft(deposits: impl Iterator<Item = Deposit>) -> Vec<Draft> {
     merge(drafts)
 }
 
-/// The same bytes are owed to several pipelines: one entry. Their deposits follow each other.
+/// If the same bytes are owed to several pipelines, they are one entry. Their deposits follow each other.
 fn add_claim(drafts: &mut Vec<Draft>, deposit: Deposit) {
     let Some(queue) = deposit.obligation.queue() else {
         deposit.obligation.withdraw();
@@ -384,7 +385,7 @@ impl Draft {
         self.owed.iter().any(|owed| owed.queue == queue)
     }
 
-    /// Whether it is a part of an entry that is written as an entry of its own: nothing else is written together with it.
+    /// Whether it is a part of an entry that becomes an entry of its own. Nothing else is written together with it.
     fn is_rewritten(&self) -> bool {
         self.deposits.iter().any(|deposit| deposit.rewritten)
     }
@@ -405,7 +406,7 @@ impl Draft {
         NewEntry { payload: &self.bodies, items: u32::try_from(self.items).unwrap_or(u32::MAX), owed: &self.owed }
     }
 
-    /// Everything about the entry is on disk: enter it in the books first, and only then let the pipelines have it.
+    /// Everything about the entry is on disk. It is entered in the books first; only then may the pipelines have it.
     fn secure(&self, entry: Entry) {
         for deposit in &self.deposits {
             if deposit.sent {

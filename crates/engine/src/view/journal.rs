@@ -13,19 +13,19 @@ pub struct JournalFigures {
     pub spilled_bytes: u64,
     /// Payload bytes read back.
     pub read_back_bytes: u64,
-    /// Time to write a group of requests, with its fsync if it has one.
+    /// Time to write a group of requests, including its fsync if it has one.
     pub commits: HistogramFigures,
     /// Time of an fsync between groups.
     pub syncs: HistogramFigures,
     /// Groups of requests that could not be written.
     pub write_failures: u64,
-    /// Times that what was delivered could not be written down, or files not be deleted.
+    /// Number of failures to write down what was delivered, or to delete files.
     pub tidy_failures: u64,
-    /// It cannot be written to now, or the disk does not answer.
+    /// The journal cannot be written to now, or the disk does not answer.
     pub failed: bool,
-    /// How long the disk has been at what it does now.
+    /// How long the disk has been busy with its present work.
     pub busy: Duration,
-    /// How long the disk has been at the oldest read that is under way.
+    /// How long the disk has been busy with the oldest read under way.
     pub reading: Duration,
     /// Files that hold data now.
     pub segments: u64,
@@ -33,7 +33,7 @@ pub struct JournalFigures {
     pub disk_bytes: u64,
     /// Bytes that are not what was written.
     pub damaged_bytes: u64,
-    /// Items that were lost by that, where their number is known.
+    /// Items that were lost through damage, where their number is known.
     pub damaged_items: u64,
     /// Time to read the journal at the start.
     pub recovery: Duration,

@@ -10,7 +10,7 @@ use crate::settings::Division;
 pub struct MemoryFigures {
     /// All of it, in bytes.
     pub total: usize,
-    /// The parts, which together are no more than the total: payloads first, then what is set aside.
+    /// The parts. Together they are no more than the total: payloads first, then everything that is set aside.
     pub parts: [MemoryPart; Division::PARTS],
 }
 
@@ -21,7 +21,8 @@ pub struct MemoryPart {
     pub holder: &'static str,
     /// Its size in bytes.
     pub bytes: usize,
-    /// Of that, what is taken. `None` where there is no ledger: what it is for cannot take more, as its number is limited.
+    /// How much of it is taken. `None` where there is no ledger: such parts are limited by number, so they cannot take
+    /// more.
     pub used: Option<usize>,
 }
 
@@ -32,7 +33,7 @@ impl MemoryFigures {
     }
 }
 
-/// The ledgers of those parts that have one, and how the memory is divided now.
+/// The ledgers of the parts that have one, and how the memory is divided now.
 #[derive(Debug)]
 pub(crate) struct Ledgers {
     pub(crate) total: usize,

@@ -27,7 +27,8 @@ pub struct PipelineFigures {
     pub books: BookFigures,
     /// `None` without a data directory.
     pub backlog: Option<BacklogFigures>,
-    /// Bytes in the backlog and waiting to be sent; without a data directory, also parked and on the wire.
+    /// Bytes in the backlog and waiting to be sent. Without a data directory, also bytes that are parked and on the
+    /// wire.
     pub pending_bytes: u64,
     /// Age of the oldest item not finished, in memory or in the backlog.
     pub oldest_age: Duration,
@@ -49,7 +50,7 @@ pub struct PipelineFigures {
     pub backend: BackendFigures,
     /// The pipeline cannot be set up as it is configured.
     pub setup_failed: bool,
-    /// What its conditions and statements did, since they are what they are.
+    /// What the conditions and statements of its present rules did.
     pub rules: Vec<RuleFigures>,
     /// `None` when it does not convert to delta.
     pub delta: Option<DeltaFigures>,
@@ -66,7 +67,7 @@ pub struct OrphanFigures {
     pub backlog: Option<BacklogFigures>,
 }
 
-/// What the journal has of a pipeline that its backend has not taken.
+/// What the journal has for a pipeline that its backend has not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BacklogFigures {
     /// Items.
@@ -86,13 +87,13 @@ pub struct RuleFigures {
     pub kind: &'static str,
     /// Of which transform or filter, from 0.
     pub rule: usize,
-    /// Its place among the conditions or statements of that, from 0.
+    /// Its place among the conditions or statements there, from 0.
     pub line: usize,
     /// Times that it was executed, or that it held.
     pub matches: u64,
     /// Times that it failed.
     pub errors: u64,
-    /// Items that it removed: the condition of a filter.
+    /// Items that it removed, if it is the condition of a filter.
     pub filtered: u64,
     /// Why it failed the first time.
     pub cause: Option<String>,
@@ -101,7 +102,7 @@ pub struct RuleFigures {
 /// The conversion to delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeltaFigures {
-    /// Data points, and series that are no longer remembered.
+    /// Counts of data points, and of series that are no longer remembered.
     pub counts: Counts,
     /// Series that are remembered.
     pub series: usize,
@@ -192,8 +193,8 @@ impl DeltaFigures {
     }
 }
 
-/// What the maps of the books take: nodes of up to eleven entries, of which five are there at least unless there is but
-/// one.
+/// What the maps of the books take. Their nodes have up to eleven entries, and at least five unless there is only one
+/// node.
 fn tallies(books: &BookFigures) -> usize {
     const NODE_BYTES: usize = 512;
     fn nodes<K>(map: &BTreeMap<K, u64>) -> usize {

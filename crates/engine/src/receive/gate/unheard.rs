@@ -15,9 +15,10 @@ use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
 use crate::writes::writes_go_on;
 
-/// A client's part of a handshake has less with any reasonable chain of certificates, and a record has 18 KiB at most.
+/// A client's part of a handshake is shorter with any reasonable chain of certificates, and a record has 18 KiB at
+/// most.
 const MOST_UNHEARD_BYTES: usize = 20 * 1024;
-/// What comes in the same read after something that is heard is not counted, so reads are small.
+/// Bytes that come in the same read behind something that is heard are not counted, so reads are small.
 const READ_BYTES: usize = 4 * 1024;
 
 /// Bytes that were read since something was heard.
@@ -37,7 +38,8 @@ pub(super) struct Bounded<S> {
     inner: S,
     unheard: Unheard,
     in_handshake: bool,
-    /// Before the next read it is seen whether the handshake has ended: what comes then is not counted as a part of it.
+    /// Before the next read, it is checked whether the handshake has ended. What comes after the handshake is not a
+    /// part of it.
     rests: bool,
 }
 
@@ -90,7 +92,7 @@ impl<S> Heard<S> {
 }
 
 impl<S: AsyncBufRead + Unpin> AsyncRead for Heard<S> {
-    /// Reads from one record at most, however much is wanted: TLS itself would read the next ones before it tells of
+    /// Reads from one record at most, however much is wanted. TLS itself would read the next ones before it tells of
     /// the first.
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let heard = ready!(Pin::new(&mut self.inner).poll_fill_buf(cx))?;

@@ -11,13 +11,13 @@ use crate::budget::Funds;
 use crate::http2::TEXT_BUFFER_BYTES;
 use crate::receive::server::{MAX_HEADER_BYTES, MAX_STREAMS};
 
-/// What the library keeps for a byte of a head that goes on in another frame: it is in two buffers that double, and may
-/// be decoded into a third.
+/// What the library keeps for a byte of a head that goes on in another frame. The byte is in two buffers that double,
+/// and may be decoded into a third.
 const ROOM_PER_BYTE: usize = 8;
-/// It may stand for a whole field, but not more fields than [`MAX_HEADER_BYTES`] is the size of.
+/// The byte may stand for a whole field. But there are no more fields than fit into [`MAX_HEADER_BYTES`].
 const FIELD_BYTES: usize = 200;
 const MOST_FIELDS: usize = MAX_HEADER_BYTES as usize / 34;
-/// For the rest of such a head, which a client has when it sends the beginning.
+/// Time for the rest of such a head. A client has all of a head when it sends the beginning.
 pub(super) const PARTIAL_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The buffer that the library reads into, as far as that can be told from outside.
@@ -29,9 +29,9 @@ pub(super) struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    /// Notes that there is so much `room`, behind `held` bytes of a frame that is not complete. With more of it than
-    /// was left this is another buffer, or the same after all of it was used. What may be before the frame in a buffer
-    /// that grew is less than the frame.
+    /// Notes that there is so much `room` behind `held` bytes of an incomplete frame. If there is more room than was
+    /// left, this is another buffer, or the same one after all of it was used. If the buffer grew, what lies in it
+    /// before the frame is shorter than the frame.
     pub(super) fn note(&mut self, room: usize, held: usize) {
         if room > self.left {
             self.bytes = room + 2 * held;
@@ -43,7 +43,7 @@ impl ReadBuffer {
 /// A head that has begun.
 #[derive(Debug)]
 pub(super) struct Partial {
-    /// Buffers that its frames came in, and bytes of it.
+    /// The buffers that its frames came in, and its bytes.
     buffers: usize,
     bytes: usize,
     paid: Paid,
@@ -56,7 +56,7 @@ impl Partial {
         Self { buffers: 0, bytes: 0, paid: Paid::default(), timeout }
     }
 
-    /// Pays for more bytes of it, and for another buffer; false when there is no room.
+    /// Pays for more bytes of it, and for another buffer. False when there is no room.
     pub(super) fn pay(&mut self, bytes: usize, buffer: usize, funds: &Funds) -> bool {
         self.bytes += bytes;
         self.buffers += buffer;
@@ -75,12 +75,12 @@ impl Partial {
     }
 }
 
-/// Trailers, which the library keeps for whoever reads the body of a request, also when nobody does, until its stream
-/// ends. When that is cannot be told from outside. So what pays is the connection: for the largest of them, as often as
-/// there may be streams.
+/// Trailers. The library keeps them until their stream ends, for whoever reads the body of the request, even if nobody
+/// does. When the stream ends cannot be told from outside. So the connection pays: for its largest trailers, as often
+/// as there may be streams.
 #[derive(Debug, Default)]
 pub(super) struct Trailers {
-    /// The last stream that began: a head of an older one, or another of this one, is trailers.
+    /// The last stream that began. A head of an older stream, or a second head of this one, is trailers.
     newest: u32,
     are_next: bool,
     /// Bytes of this head.
@@ -102,7 +102,7 @@ impl Trailers {
         self.bytes += bytes;
     }
 
-    /// The head has ended, which came in such a buffer. What trailers take now, all together.
+    /// The head has ended, and came in such a buffer. Returns what all trailers take now.
     pub(super) fn end(&mut self, buffer: usize) -> usize {
         if self.are_next {
             let each = buffer + TEXT_BUFFER_BYTES + room(self.bytes);
@@ -122,7 +122,7 @@ fn room(bytes: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// As the library does: it goes on in a buffer, uses it again, or takes another one.
+    /// As the library does it: it goes on in a buffer, uses it again, or takes another one.
     #[test]
     fn a_buffer_is_as_large_as_there_was_room_in_it() {
         let mut buffer = ReadBuffer::default();

@@ -6,12 +6,12 @@ use tokio::sync::Notify;
 
 use crate::budget::{Funds, Permit};
 
-/// More than this is kept by nobody who has one path for each signal, and one authority.
+/// A client that has one path for each signal and one authority never keeps more than this.
 const KEPT_WITH_REASON: usize = 128 * 1024;
-/// All of this is paid for in steps, which are few.
+/// Memory for heads is paid for in steps of this size, so that there are few of them.
 const PAID_AT_ONCE: usize = 4 * 1024;
 
-/// What the library keeps of heads that were read.
+/// What the library keeps of the heads that it has read.
 #[derive(Debug, Default)]
 pub(in crate::receive) struct Kept {
     paid: Mutex<Paid>,
@@ -24,7 +24,7 @@ impl Kept {
         self.first.notified().await;
     }
 
-    /// Whether it is no more than a client has a reason for.
+    /// Whether it is no more than a client can have a reason for.
     pub(in crate::receive) fn is_little(&self) -> bool {
         self.paid().bytes <= KEPT_WITH_REASON
     }
@@ -43,7 +43,7 @@ impl Kept {
     }
 }
 
-/// What is paid for something that grows, and may become smaller.
+/// The payment for something that grows, and may become smaller.
 #[derive(Debug, Default)]
 pub(super) struct Paid {
     bytes: usize,
@@ -55,7 +55,7 @@ impl Paid {
         self.bytes
     }
 
-    /// From now on it is so many bytes; false when there is no room for them.
+    /// From now on it takes so many bytes. False when there is no room for them.
     pub(super) fn pay(&mut self, bytes: usize, funds: &Funds) -> bool {
         let bytes = bytes.next_multiple_of(PAID_AT_ONCE);
         // None is divided: what came last goes first.
