@@ -22,14 +22,14 @@ const QUEUE: u8 = 1;
 const COMPLETED: u8 = 2;
 const EXTENT: u8 = 3;
 
-/// Runs in one record: bounds what a checksum is computed over before it is believed.
+/// Runs in one record. This bounds the bytes that a checksum covers before it is believed.
 const MAX_RUNS: usize = 512;
 
-/// Runs of one file in memory, 4 MiB: some times more than the entries of a segment need that are completed in any
-/// order.
+/// Runs of one file in memory, 4 MiB: several times more than the entries of a segment need when they are completed in
+/// any order.
 const MAX_RUNS_KEPT: usize = 1 << 19;
 
-/// No queue has this number: completions of it say that the segment is about to be removed.
+/// No queue has this number. Its completions say that the segment is about to be removed.
 const NOBODY: u16 = u16::MAX;
 
 /// Consecutive entries.
@@ -70,7 +70,8 @@ pub(crate) fn encode_queue(out: &mut Vec<u8>, seal: Seal, number: u16, name: &st
     encode(out, seal, QUEUE, number, name.len(), |out| out.extend_from_slice(name.as_bytes()));
 }
 
-/// Records of what a queue has completed, each made when its turn comes: together they may be as large as the segment.
+/// Records of what a queue has completed. Each is made when its turn comes, because together they may be as large as
+/// the segment.
 pub(crate) fn encode_completed(seal: Seal, number: u16, completed: &Bits) -> impl Iterator<Item = Vec<u8>> {
     let mut runs = completed.runs().map(|run| Run { first: *run.start(), count: run.end() - run.start() + 1 });
     std::iter::from_fn(move || {

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// The set: words by their place, in blocks. A block is there when one of its numbers is, and takes no more memory than
-/// that number stands for on disk, whatever the numbers are.
+/// The set: words by their place, in blocks. A block exists if one of its numbers is in the set. It takes no more
+/// memory than that number stands for on disk, whatever the numbers are.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Bits {
     blocks: BTreeMap<u32, Block>,
 }
 
-/// 64 words. A word that is full costs nothing: whoever takes nothing is owed all of many entries.
+/// 64 words. A full word costs nothing, because a queue that takes nothing is owed all of many entries.
 #[derive(Debug, Default, Clone)]
 struct Block {
     /// Words of which every bit is set.
@@ -104,8 +104,8 @@ impl Bits {
         self.next_except(from, &Self::default())
     }
 
-    /// Where the run of consecutive numbers that are in the set and not in `except`, and that begins with `first`,
-    /// ends; at `limit` at the latest.
+    /// The end of the run of consecutive numbers that begins with `first`, and that are in the set and not in `except`;
+    /// `limit` at the latest.
     pub(crate) fn run_end_except(&self, first: u32, limit: u32, except: &Self) -> u32 {
         let mut end = first;
         while end < limit {
@@ -177,7 +177,7 @@ mod tests {
         assert!(set.runs().eq([10..=199, u32::MAX..=u32::MAX]));
     }
 
-    /// A number takes no room for those before it, nor one that was removed.
+    /// A number takes no room for the numbers before it, and none once it is removed.
     #[test]
     fn numbers_far_apart_take_little_room() {
         let mut set = Bits::default();

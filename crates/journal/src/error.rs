@@ -25,10 +25,10 @@ pub enum AppendError {
         /// What would be accepted.
         limit: u64,
     },
-    /// A queue id is none that this journal gave out for a name.
+    /// A queue id that this journal gave out for no name.
     #[error("cannot append an entry owed to a queue that is not registered")]
     UnknownQueue,
-    /// The file system does not take it. The next append begins with a new file.
+    /// The file system does not take it. The next append begins a new file.
     #[error("cannot {action} {file}: {source}")]
     Io {
         /// What was tried.

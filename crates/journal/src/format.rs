@@ -8,21 +8,21 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const FILE_HEAD: usize = 80;
 /// Length of a frame's head without the list of queues.
 pub(crate) const FRAME_HEAD: usize = 56;
-/// No longer payload is written, and no longer one believed.
+/// No longer payload is written or believed.
 pub(crate) const MAX_PAYLOAD: u32 = 64 << 20;
 /// No longer name of a queue is written or believed.
 pub(crate) const MAX_NAME: usize = 1024;
 /// Offsets are 32 bits, so no segment is longer.
 pub(crate) const MAX_SEGMENT: u64 = u32::MAX as u64 & !7;
 
-/// No journal lives so long: a file with a greater id is none of ours, and none is created.
+/// No journal lives long enough for a greater id. A file with one is not ours, and none is created.
 pub(crate) const MAX_ID: u64 = 1 << 62;
 
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"WJF\xA5");
 const QUEUE: u8 = 1;
 const ENTRY: u8 = 2;
 
-/// What checksums of one segment are seeded with, so that no frame of another one passes.
+/// The seed of one segment's checksums, so that no frame of another segment passes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seal(u32);
 
@@ -68,7 +68,7 @@ impl FileKind {
         }
     }
 
-    /// What a file with this name holds; none when it is none of ours.
+    /// What a file with this name holds; `None` when it is not one of ours.
     pub(crate) fn of(name: &str) -> Option<(Self, u64)> {
         let (stem, kind) = match name.strip_suffix(".seg") {
             Some(stem) => (stem, Self::Segment),
@@ -102,12 +102,13 @@ pub(crate) struct Previous {
     /// 0: there is none.
     pub(crate) id: u64,
     pub(crate) extent: Extent,
-    /// Its own: ids are given again once the directory was empty. 0 where that is not said, by earlier versions of Weir.
+    /// The nonce's checksum, because ids are used again once the directory was empty. 0 where an earlier version of
+    /// Weir did not write it.
     pub(crate) seal: Seal,
 }
 
 impl Previous {
-    /// The extent of the segment with this head, if that is the one that is meant.
+    /// The extent of the segment with this head, if it is the segment that is meant.
     pub(crate) fn extent_of(&self, head: &FileHead) -> Option<Extent> {
         let is_sealed = self.seal == Seal::default() || self.seal == head.seal();
         (self.id == head.id && is_sealed).then_some(self.extent)

@@ -15,7 +15,7 @@ pub trait Fs: Send + Sync + Debug {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
     /// An existing file, for reading and writing where the directory may be written to.
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
-    /// Removes a file; who has it open can still read it. Durable after [`Fs::sync_dir`].
+    /// Removes a file; whoever has it open can still read it. Durable after [`Fs::sync_dir`].
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes creations and removals durable.
     fn sync_dir(&self) -> io::Result<()>;
@@ -30,12 +30,13 @@ pub trait File: Send + Sync + Debug {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes `parts` one behind the other at `offset`; may be short.
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize>;
-    /// Makes everything written so far, and the length, durable. After an error it is unknown what is.
+    /// Makes everything written so far, and the length, durable. After an error it is unknown what is durable.
     fn sync(&self) -> io::Result<()>;
     /// Reserves room up to `bytes` and extends the file with zeros to that length.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
-    /// What lies before `until` will not be used soon, so the system need not keep it in memory. A hint, and only for what
-    /// a sync has made durable: after one that failed, the system's memory may be the only place where the bytes are.
+    /// A hint that what lies before `until` will not be used soon, so the system need not keep it in memory. Only for
+    /// what a sync has made durable: after a failed sync, the system's memory may be the only place where the bytes
+    /// are.
     fn forget(&self, until: u64);
     /// Cuts the file, or extends it with zeros, to `bytes`.
     fn truncate(&self, bytes: u64) -> io::Result<()>;
@@ -54,7 +55,7 @@ pub struct Space {
     pub total: u64,
 }
 
-/// Fills `buffer` from `offset` on as far as the file goes; how much that was.
+/// Fills `buffer` from `offset` on, as far as the file goes. Returns how much that was.
 pub(crate) fn read_full(file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -158,8 +158,8 @@ impl<'a> Group<'a> {
         self.place.offset += head.frame_bytes();
     }
 
-    /// Aligns what follows something of this length, which itself began aligned in the file; in `own` it did not, where
-    /// payloads are missing.
+    /// Pads something of this length, which began aligned in the file, so that the next part is aligned. In `own` it
+    /// did not begin aligned, because payloads are missing there.
     fn pad(&mut self, length: usize) {
         self.own.extend_from_slice(&[0; 8][..length.next_multiple_of(8) - length]);
     }

@@ -14,20 +14,21 @@ use crate::reports::Reports;
 use crate::walk::Place;
 pub(crate) use ledger::Ledger;
 
-/// Queues at most: nobody pays for what each of them takes of memory.
+/// The most queues: nobody pays for the memory that each of them takes.
 const MAX_QUEUES: usize = 8192;
-/// What is found on opening takes no more of these, whatever files say: the others are for those who register.
+/// At most this many queues are found on opening, whatever files say. The other places are for queues that are
+/// registered.
 pub(crate) const MAX_FOUND: usize = 2048;
 /// The id of none: it is owed nothing.
 const NOBODY: QueueId = QueueId(u16::MAX);
 
 /// Entries between two marks at most.
 const MARK_ENTRIES: u32 = 64;
-/// Time between two marks at most, so that the age of any entry is known well enough without reading it; unless there
-/// are too many.
+/// At most this much time lies between two marks, unless there are too many marks. So the age of any entry is known
+/// well enough without reading it.
 const MARK_MS: u64 = 1000;
-/// Bytes of the file for each mark that its times ask for, but for the first ones: whatever they are, marks take a
-/// fortieth.
+/// Except for the first ones, there is at most one mark for so many bytes of the file on account of times. So marks
+/// take a fortieth of it at most, whatever the times are.
 const MARK_BYTES: u32 = 1 << 10;
 const FREE_MARKS: u32 = 64;
 
@@ -48,7 +49,7 @@ pub(crate) struct Segment {
     pub(crate) seal: Seal,
     /// Behind its last frame.
     pub(crate) end: u64,
-    /// Up to here it is known to be on disk: what is read of that, the system need not keep in memory.
+    /// Up to here the segment is known to be on disk. What is read before this, the system need not keep in memory.
     pub(crate) durable_end: u64,
     pub(crate) entries: u32,
     /// Of all its entries.
@@ -57,27 +58,28 @@ pub(crate) struct Segment {
     pub(crate) marks: Vec<Mark>,
     /// How often an entry of it is owed to a queue.
     pub(crate) debts: u64,
-    /// Completions that are not written down yet. Each takes the place of a debt, and as much memory.
+    /// Completions that are not written down yet. Each takes the place of a debt, and as much memory as that.
     pub(crate) pending: BTreeMap<QueueId, Bits>,
     pub(crate) disk_bytes: u64,
-    /// Not all of it could be read, but may be later: it stays.
+    /// Some of it could not be read now, but may be later, so it stays.
     pub(crate) keep: bool,
     /// The segment before it.
     pub(crate) previous: u64,
-    /// Something is wrong with it, or the disk may have bytes behind its end that were never acknowledged: it can only
-    /// be read right by who knows how far it goes.
+    /// Something is wrong with the segment, or the disk may have bytes behind its end that were never acknowledged. It
+    /// can be read right only if it is known how far it goes.
     pub(crate) frayed: bool,
-    /// Entries whose damage is counted: several queues may be owed one, and each of them meets it.
+    /// Entries whose damage is counted already: several queues may be owed such an entry, and each of them meets the
+    /// damage.
     pub(crate) damaged: Bits,
 }
 
-/// Where an entry lies and when it was written: a point to begin at, instead of the segment's beginning.
+/// Where an entry lies and when it was written: a point to begin at, instead of the beginning of the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) index: u32,
     pub(crate) offset: u32,
     pub(crate) written_ms: u64,
-    /// Items of all entries before: with what the next readable head says, they tell how many items damage has cost.
+    /// Items of all entries before. With what the next readable head says, they tell how many items damage has cost.
     pub(crate) items: u64,
 }
 
@@ -93,9 +95,9 @@ pub(crate) struct Queue {
     untaken: u64,
     /// No untaken entry lies before this, unless it was put off.
     pub(crate) cursor: (u64, u32),
-    /// Where a frame of a segment is known to begin: where the last `take` ended, or what was handed back.
+    /// Where a frame is known to begin: where the last `take` ended, or at what was handed back.
     pub(crate) hint: Option<(u64, Place)>,
-    /// Lost to damage, and not yet told to whoever takes.
+    /// What was lost to damage, and not yet told to whoever takes.
     pub(crate) unreported: Loss,
 }
 
@@ -119,7 +121,7 @@ impl Segment {
         }
     }
 
-    /// Takes note of an entry, which must be later than all others; these have so many items.
+    /// Notes an entry, which must be later than all others; these have so many items.
     pub(crate) fn enter(&mut self, entry: &Entry, items: u64) {
         let Entry { position: Position { index, offset, segment: _ }, written_ms, .. } = *entry;
         self.entries = index.saturating_add(1);
@@ -140,8 +142,8 @@ impl Segment {
         self.marks[..self.marks.partition_point(|mark| mark.index <= index)].last()
     }
 
-    /// When the oldest entry that a queue is owed was written: exact, or at most [`MARK_MS`] too early, or as many
-    /// entries as [`MARK_ENTRIES`] where they are small and come seldom.
+    /// When the oldest entry that a queue is owed was written. This is exact, or at most [`MARK_MS`] too early, or up
+    /// to [`MARK_ENTRIES`] entries too early where they are small and come seldom.
     pub(crate) fn oldest_of(&self, ledger: &Ledger) -> Option<u64> {
         Some(self.mark(ledger.owed_from(0).next()?)?.written_ms)
     }
@@ -247,7 +249,7 @@ impl Index {
         self.ledger(id, entry).is_some_and(|ledger| ledger.owes(entry.position.index))
     }
 
-    /// Some items of an entry are owed no more; false when none of it is.
+    /// Some items of an entry are not owed any more; false when none of it is owed.
     pub(crate) fn complete_items(&mut self, id: QueueId, entry: &Entry, items: u64) -> bool {
         let Some(queue) = self.get_mut(id) else { return false };
         let ledger = queue.ledgers.get_mut(&entry.position.segment);
@@ -279,7 +281,8 @@ impl Index {
         true
     }
 
-    /// Hands a taken entry back, to be handed out after what is behind the cursor; false when it is not owed any more.
+    /// Hands a taken entry back, to be handed out after everything behind the cursor; false when it is not owed any
+    /// more.
     pub(crate) fn put_off(&mut self, id: QueueId, entry: &Entry) -> bool {
         let Position { segment, index, offset: _ } = entry.position;
         let Some(queue) = self.get_mut(id) else { return false };
@@ -295,7 +298,7 @@ impl Index {
         }
     }
 
-    /// One entry less is owed; what it counted for, none when it was not owed.
+    /// One entry less is owed. Returns what it counted for; `None` when it was not owed.
     pub(crate) fn settle(&mut self, id: QueueId, segment: u64, index: u32, guess: Loss) -> Option<Loss> {
         let queue = self.queues.get_mut(usize::from(id.0))?;
         let ledger = queue.ledgers.get_mut(&segment)?;
@@ -377,8 +380,8 @@ impl Loss {
         Self { entries: 1, items: u64::from(entry.items), bytes: u64::from(entry.payload_bytes) }
     }
 
-    /// What one of these entries counts for, where no more is known of each: the same as the others, and what cannot be
-    /// divided is the first ones'.
+    /// What one of these entries counts for, if nothing is known of each: all count the same, and a remainder goes to
+    /// the first ones.
     pub(crate) fn share(self, number: u64) -> Self {
         let entries = self.entries.max(1);
         let share = |all: u64| all / entries + u64::from(number < all % entries);

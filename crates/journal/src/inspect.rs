@@ -47,7 +47,7 @@ pub struct SegmentReport {
     pub bytes: u64,
     /// Entries that were written to it.
     pub entries: u64,
-    /// How often one of them is still owed to a queue.
+    /// How often any of these entries is still owed to a queue.
     pub owed_entries: u64,
     /// When the oldest entry was written.
     pub oldest_ms: Option<u64>,
@@ -73,8 +73,7 @@ pub struct Exported {
     pub items: u64,
     /// Their payload bytes.
     pub bytes: u64,
-    /// What is missing: entries of this queue that are damaged, and places of which it is not known whose entries were
-    /// there.
+    /// What is missing: damaged entries of this queue, and damaged places whose entries are unknown.
     pub damage: Vec<DamageReport>,
     /// What else is wrong, and costs nothing here.
     pub elsewhere: Vec<DamageReport>,
@@ -103,7 +102,7 @@ pub fn inspect(fs: &dyn Fs, depth: Depth) -> io::Result<Inspection> {
     Ok(inspection)
 }
 
-/// Hands out every payload still owed to `queue`, oldest first. What is damaged is reported and skipped.
+/// Hands out every payload still owed to `queue`, oldest first. Damaged ones are reported and skipped.
 pub fn export(fs: &dyn Fs, queue: &str, each: &mut dyn FnMut(&Entry, &[u8]) -> io::Result<()>) -> io::Result<Exported> {
     let mut export = Export { exported: Exported::default(), damage: Reports::default(), each };
     let mut elsewhere = Reports::default();
@@ -130,7 +129,7 @@ struct Export<'a> {
 }
 
 impl Export<'_> {
-    /// What the queue with this number is owed of a segment, and was owed and is damaged.
+    /// What the queue with this number is owed of a segment, and what it was owed and is damaged.
     fn hand_out(&mut self, files: &Files, survey: &Survey, number: u16) -> io::Result<()> {
         let ledger = survey.ledgers.get(&number);
         let lost = survey.lost.get(&number);

@@ -48,13 +48,13 @@ impl Journal {
         self.index().name(queue)
     }
 
-    /// The next entries that `queue` is owed and nobody has taken, oldest first: a stretch that can be read at once, of
-    /// up to `max_bytes` of payload in total and 1,024 entries. They are taken from now on. Reading takes `max_bytes`
-    /// and [`Journal::TAKE_OVERHEAD`] of memory. If the first entry alone is larger, `pay` is asked whether its payload
-    /// may be read all the same; if not, nothing is taken, and [`Chunk::too_large`] says how large it is.
+    /// Takes the next entries that `queue` is owed and nobody has taken, oldest first: a stretch that can be read at
+    /// once, of up to `max_bytes` of payload in total and 1,024 entries. Reading takes `max_bytes` and
+    /// [`Journal::TAKE_OVERHEAD`] of memory. If the first entry alone is larger, `pay` is asked whether its payload may
+    /// be read all the same. If not, nothing is taken, and [`Chunk::too_large`] says how large it is.
     ///
-    /// What is damaged is completed, counted in [`Chunk::damaged`] and skipped. What the system cannot read now is put
-    /// off: later entries come first, and when there are none, this fails; the next call begins again.
+    /// Damaged entries are completed, counted in [`Chunk::damaged`] and skipped. An entry that the system cannot read
+    /// now is put off: later entries come first. When there are none, this fails, and the next call begins again.
     pub fn take(
         &self,
         queue: QueueId,
@@ -89,7 +89,7 @@ impl Journal {
         })
     }
 
-    /// Damage that was met since the last call, for whoever logs it. It is in [`Journal::stats`].
+    /// Damage that was met since the last call, to be logged. [`Journal::stats`] includes it.
     pub fn discovered_damage(&self) -> Vec<DamageReport> {
         std::mem::take(&mut self.index().discovered).into_list()
     }
@@ -116,9 +116,9 @@ impl Journal {
         self.index().settle(queue, segment, index, Loss::of(entry)).is_some()
     }
 
-    /// `queue` has got some items of an entry that it gets in parts: from now on the entry counts for the others. False
-    /// when it is not owed any more (evicted). With its last part the entry is to be completed as a whole; until then
-    /// the journal remembers all of it.
+    /// `queue` has got some items of an entry that it gets in parts. From now on the entry counts for the other items.
+    /// False when it is not owed any more (evicted). When its last part is done, the entry is to be completed as a
+    /// whole; until then the journal remembers all of it.
     pub fn complete_items(&self, queue: QueueId, entry: &Entry, items: u64) -> bool {
         self.index().complete_items(queue, entry, items)
     }
@@ -134,7 +134,7 @@ impl Journal {
         self.index().put_off(queue, entry)
     }
 
-    /// Has [`Journal::take`] go on with the oldest entries, what was put off included.
+    /// Makes [`Journal::take`] go on with the oldest entries, those put off included.
     pub fn begin_again(&self, queue: QueueId) {
         self.index().begin_again(queue);
     }
@@ -145,8 +145,8 @@ impl Journal {
         evict::evict(self, queue, evict::Limits { max_bytes, not_before_ms })
     }
 
-    /// Gives up the oldest segment that frees its space with that: one of which all who are owed something `may_lose`
-    /// it. Returns what each of them loses; nothing when there is no such segment.
+    /// Gives up the oldest segment whose space that frees: everybody who is owed something of it `may_lose` it. Returns
+    /// what each of them loses; nothing when there is no such segment.
     pub fn evict_segment(&self, may_lose: &dyn Fn(QueueId) -> bool) -> Vec<(QueueId, Loss)> {
         evict::evict_segment(self, may_lose)
     }
@@ -211,7 +211,7 @@ impl Spot {
     }
 }
 
-/// The payload of an entry; none when the bytes are not what was written.
+/// The payload of an entry; `None` when the bytes are not what was written.
 pub(crate) fn read_payload(file: &dyn File, seal: Seal, entry: &Entry) -> io::Result<Option<Vec<u8>>> {
     let offset = u64::from(entry.position.offset);
     let mut head = [0; FRAME_HEAD];

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::format::FileKind;
 
-/// A name that is owed entries, as a number that is valid for this process.
+/// A queue's name as a number, which is valid in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueId(pub(crate) u16);
 
@@ -59,7 +59,7 @@ pub struct NewEntry<'a> {
 pub struct Owed {
     /// The queue.
     pub queue: QueueId,
-    /// It is being delivered already: [`Journal::take`](crate::Journal::take) must not hand it out.
+    /// It is being delivered already, so [`Journal::take`](crate::Journal::take) must not hand it out.
     pub taken: bool,
 }
 
@@ -68,11 +68,12 @@ pub struct Owed {
 pub struct Chunk {
     /// What was read.
     pub buffer: Vec<u8>,
-    /// The entries, oldest first, and where in `buffer` their payloads are. None: nothing is untaken.
+    /// The entries, oldest first, and the places of their payloads in `buffer`. Without any, nothing is untaken.
     pub entries: Vec<(Entry, Range<usize>)>,
-    /// How large the payload of the next entry is, which was not taken because nobody pays for it.
+    /// The size of the next payload, if it was not taken because nobody pays for it.
     pub too_large: Option<usize>,
-    /// What was owed to this queue and could not be read for damage. It is completed already: for the caller's books.
+    /// What was owed to this queue and could not be read because of damage. It is completed already; this is for the
+    /// caller's books.
     pub damaged: Loss,
 }
 
@@ -98,7 +99,8 @@ pub struct Backlog {
     pub bytes: u64,
     /// Entries that nobody has taken.
     pub untaken_entries: u64,
-    /// When the oldest was written: exact, or at most a second too early, or 64 entries where they are small and come seldom.
+    /// When the oldest entry was written. This is exact, or at most a second too early, or up to 64 entries too early
+    /// where they are small and come seldom.
     pub oldest_ms: Option<u64>,
 }
 
@@ -137,7 +139,7 @@ pub struct DamageReport {
     pub offset: u64,
     /// How long it is.
     pub bytes: u64,
-    /// How many places this is: more than one only at the end of a long list, where the rest is summed up.
+    /// How many places this stands for: more than one only at the end of a long list, where the rest is summed up.
     pub places: u64,
     /// Entries lost with it, where that is known.
     pub entries: Option<u64>,
@@ -202,7 +204,7 @@ impl fmt::Display for Count {
 pub struct Recovery {
     /// The queues that are owed something.
     pub queues: Vec<(QueueId, String, Backlog)>,
-    /// What queues were owed and cannot be read. It is owed no more.
+    /// What queues were owed and cannot be read. It is not owed any more.
     pub lost: Vec<(QueueId, Loss)>,
     /// Bytes cut off the end: a write that was under way when the process died, or damage that cannot be told from one.
     pub truncated_bytes: u64,

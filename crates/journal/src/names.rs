@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// What all names take together, however many a file has: as many as can be found, of 400 bytes each.
+/// What all names of a file may take together: as many as can be found, of 400 bytes each.
 const MAX_BYTES: usize = 1 << 20;
 /// What a name takes beside its bytes.
 const BESIDE: usize = 64;
@@ -15,7 +15,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// A name that a file says. One for which there is no room is as good as damaged.
+    /// A name that a file gives. If there is no room for it, it counts as damaged.
     pub(crate) fn learn(&mut self, number: u16, name: String) {
         let bytes = name.len() + BESIDE;
         if self.bytes + bytes <= MAX_BYTES && !self.names.contains_key(&number) {

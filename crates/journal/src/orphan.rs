@@ -18,13 +18,13 @@ pub(crate) struct Orphan {
     pub(crate) id: u64,
     /// What is lost, if anything is.
     pub(crate) lost: Option<DamageReport>,
-    /// It is of a version that is not known, or cannot be read now.
+    /// Its version is not known, or it cannot be read now.
     pub(crate) stays: bool,
 }
 
 impl Orphan {
-    /// Looks at it; none when it has a segment after all, or is gone by now. `said` is what the next segment says of
-    /// the one that is missing.
+    /// Looks at it; `None` when it has a segment after all, or is gone by now. `said` is what the next segment says of
+    /// the missing one.
     pub(crate) fn look(fs: &dyn Fs, id: u64, said: Option<&Previous>) -> Option<Self> {
         // Names are not listed all at once: the segment may be newer than the list.
         if fs.open(&FileKind::Segment.name(id)).is_ok() {

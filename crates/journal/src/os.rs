@@ -102,7 +102,8 @@ impl OsFs {
     }
 }
 
-/// Creates the directory and those above it, durably: a journal in a directory that power loss takes would be none.
+/// Creates the directory and those above it, durably. A journal in a directory that a power loss removes would be worth
+/// nothing.
 fn create_dir(dir: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -136,14 +137,14 @@ fn open_lock(dir: &OwnedFd) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// The pid in the lock file, which is written by whoever holds it.
+/// The pid in the lock file, written by the process that holds the lock.
 fn holder(lock: &mut fs::File) -> Option<u32> {
     let mut text = String::new();
     lock.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
 
-/// Writes our pid. What was there is only cut off behind it, so that the block on the disk stays ours when it is full.
+/// Writes our pid. The old text is only cut off behind it, so that the block stays ours even when the disk is full.
 fn sign(lock: &mut fs::File) -> io::Result<()> {
     let pid = format!("{}\n", std::process::id());
     lock.write_all_at(pid.as_bytes(), 0)?;

@@ -166,7 +166,7 @@ impl Recovered {
         }
     }
 
-    /// Removes completions of segments that are gone, and tells what is lost with these.
+    /// Removes completions of segments that are gone, and tells what was lost with these segments.
     fn clear_away(&mut self, fs: &dyn Fs, orphans: Vec<Orphan>) {
         // They may be what tells how far their segments go, should power loss bring these back.
         let removable = orphans.is_empty() || fs.sync_dir().is_ok();
@@ -230,8 +230,8 @@ impl Recovered {
         names.filter_map(|(number, name)| Some((number, self.index.found(name)?))).collect()
     }
 
-    /// What was found is on disk from here on, and what was not is gone for good. What fails is told, and no harm: it
-    /// is found again by the next start.
+    /// From here on, what was found is on disk, and what was not found is gone for good. A failure is reported and does
+    /// no harm: the next start finds the same.
     fn settle(&mut self, found: Found<'_>, segment: &mut Segment, acks: &mut AckFile) {
         let Found { fs, files, end, tail } = found;
         let written_again = tail.end;
@@ -284,7 +284,7 @@ struct Found<'a> {
     fs: &'a dyn Fs,
     files: &'a Files,
     end: End,
-    /// From where it was durable once to where it ends.
+    /// From where the segment was once durable to its end.
     tail: Range<u64>,
 }
 
@@ -299,8 +299,8 @@ fn seal(files: &Files, end: End, tail: Range<u64>) -> io::Result<()> {
     files.file.sync()
 }
 
-/// If a sync of these bytes has failed, the system has them in memory and takes them to be on disk: it writes them
-/// again only if they are written again.
+/// After a failed sync, the system has these bytes in memory and takes them for durable. Only if they are written again
+/// does it write them to the disk again.
 fn rewrite(file: &dyn File, mut range: Range<u64>) -> io::Result<()> {
     let mut buffer = vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(REWRITE).min(REWRITE)];
     while range.start < range.end {

@@ -2,7 +2,7 @@
 
 use crate::model::DamageReport;
 
-/// Places listed one by one; those that follow are one report together.
+/// So many places are listed one by one; all that follow are one report together.
 const LISTED: usize = 1000;
 
 /// The list.

@@ -16,7 +16,7 @@ use crate::names::Names;
 use crate::reports::Reports;
 use crate::walk::{Found, Gap, Place, Step, Walk, is_blank};
 
-/// No longer file of completions is read: many times what the entries of the longest segment could need.
+/// No longer file of completions is read. This is many times what the entries of the longest segment could need.
 const MAX_ACKS: u64 = 256 << 20;
 
 /// Both files of a segment, opened, and what their heads say.
@@ -56,7 +56,7 @@ pub(crate) enum End {
     Known(Extent),
     /// It is the last one: what was being written when the process died may be torn.
     Torn,
-    /// Others followed it, so it was complete; but who said how far it goes is damaged or gone.
+    /// Others followed it, so it was complete. But what says how far it goes is damaged or gone.
     Unknown,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Survey {
     pub(crate) truncated_bytes: u64,
     /// Something could not be read that may tell where the segment ends.
     pub(crate) end_unread: bool,
-    /// More queues are owed something than are kept in memory: the file has to stay for the others.
+    /// More queues are owed something than memory is kept for. The file has to stay for the others.
     pub(crate) crowded: bool,
     pub(crate) damage: Reports,
     /// Entries whose payload is damaged, or cannot be read.
@@ -404,7 +404,7 @@ impl Survey {
         }
     }
 
-    /// Every queue that is owed something has a name of its own, whatever is damaged.
+    /// Gives every queue that is owed something a name of its own, whatever is damaged.
     fn name_queues(&mut self, files: &Files) {
         let id = files.id;
         for (number, name) in files.acks.names.iter() {
@@ -456,10 +456,10 @@ struct Tail {
 }
 
 impl Tail {
-    /// Finds it; none when something cannot be read.
+    /// Finds it; `None` when something cannot be read.
     ///
-    /// What is damaged is torn if nothing behind it says that it was durable once. Then everything behind belongs to
-    /// the same writes, of which nobody was told that they are safe, and goes with it.
+    /// A damaged place is torn if nothing behind it says that it was once durable. Then everything behind it belongs to
+    /// the same writes. Nobody was told that these are safe, so they go as well.
     fn find(file: &dyn File, seal: Seal, length: u64) -> Option<Self> {
         let mut walk = Walk::new(file, seal, Place::START, length);
         let mut suspects = VecDeque::new();

@@ -105,8 +105,7 @@ impl<'a> Walk<'a> {
         &self.owed
     }
 
-    /// Up to where the segment was durable once, by what any head that was met says, whatever became of the rest of its
-    /// frame.
+    /// How far the segment was once durable. Any head that was met says this, whatever became of the rest of its frame.
     pub(crate) fn durable_end(&self) -> u64 {
         self.durable_end
     }
@@ -142,7 +141,7 @@ impl<'a> Walk<'a> {
         Ok(sum == found.head.payload_sum)
     }
 
-    /// The head of a frame at `offset`, if there is one that can be there.
+    /// The head of a frame at `offset`, if there is a plausible one.
     fn frame(&mut self, offset: u64) -> Option<FrameHead> {
         let seal = self.seal;
         let head = FrameHead::decode(self.view(offset, FRAME_HEAD)?, seal)?;

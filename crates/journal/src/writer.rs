@@ -20,7 +20,7 @@ use crate::{AppendError, Journal, Options};
 pub(crate) use ack_file::AckFile;
 use active::Active;
 
-/// Segments are at least this long: below, their heads would count for something.
+/// Segments are at least this long. In shorter ones, the heads would matter.
 const MIN_SEGMENT: u64 = 4 << 10;
 
 /// The bytes of a group: its entries, and the names of its queues where the segment does not have them.
@@ -40,7 +40,7 @@ pub struct Writer {
     acks: BTreeMap<u64, AckFile>,
     next_id: u64,
     previous: Previous,
-    /// A file that is not written to any more could not be synced; told by the next [`Writer::sync`].
+    /// A file that is not written to any more could not be synced. The next [`Writer::sync`] says so.
     unsynced: Option<io::Error>,
 }
 
@@ -78,8 +78,8 @@ impl Writer {
         }
     }
 
-    /// Makes everything durable that was appended as [`Durability::Written`]. After an error it is unknown what is, and
-    /// trying again would not tell: the next append begins with a new file.
+    /// Makes everything durable that was appended as [`Durability::Written`]. After an error it is unknown what is
+    /// durable, and trying again would not tell. The next append begins a new file.
     pub fn sync(&mut self) -> io::Result<()> {
         let earlier = self.unsynced.take();
         let synced = self.active.as_mut().map_or(Ok(()), Active::sync);
@@ -100,8 +100,8 @@ impl Writer {
         deleted.and(written)
     }
 
-    /// The orderly end: makes everything durable, tidies, and writes down how far the last segment goes. No segment
-    /// follows to say that, and without it damage there could not be told from a write that was under way. An append
+    /// The orderly end: makes everything durable, tidies, and writes down how far the last segment goes. No later
+    /// segment says that; without it, damage at the end could not be told from a write that was under way. An append
     /// afterwards begins a new segment.
     pub fn finish(&mut self) -> io::Result<()> {
         let synced = self.sync();
@@ -278,21 +278,21 @@ impl Writer {
         self.remove(FileKind::Acks, id)
     }
 
-    /// A file of completions that is left alone must not look as if somebody had taken the segment. That this fails, on a
-    /// full disk for example, must not keep the segment.
+    /// A file of completions that is left alone must not look as if somebody had taken its segment. If this fails, on a
+    /// full disk for example, the segment goes all the same.
     fn note_done(&mut self, id: u64) {
         let _ = self.acks.get_mut(&id).map(|acks| acks.note_done(&*self.fs));
     }
 
-    /// A power loss may bring a file back that was removed. Bytes behind its end that were never acknowledged would then
-    /// be taken for data, if the next segment, which says where the end is, was removed meanwhile. Until this succeeds the
-    /// segment is remembered, and the next one is not removed without a note.
+    /// A power loss may bring back a file that was removed. If the next segment, which says where its end is, was
+    /// removed meanwhile, bytes behind its end that were never acknowledged would be taken for data. Until this
+    /// succeeds, the segment is remembered, and the next one is not removed without a note.
     fn never_to_return(&self, id: u64) -> io::Result<()> {
         let is_frayed = self.journal.index().segments.get(&id).is_some_and(|segment| segment.frayed);
         if is_frayed { self.fs.sync_dir() } else { Ok(()) }
     }
 
-    /// A segment says how far the one before it goes. If that one stays longer, it has to say so itself.
+    /// A segment says how far the one before it goes. If the earlier one stays longer, it has to say so itself.
     fn keep_end_of_previous(&mut self, id: u64) -> io::Result<()> {
         let index = self.journal.index();
         let Some(previous) = index.segments.get(&id).map(|segment| segment.previous) else { return Ok(()) };

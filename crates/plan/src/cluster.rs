@@ -12,7 +12,7 @@ pub struct ClusterFacts {
     pub pods: Vec<Pod>,
 }
 
-/// What holds for all telemetry of a cluster; `None` adds nothing. Its name is somebody's choice, see
+/// What holds for all telemetry of a cluster; `None` adds nothing. The cluster's name is somebody's choice, see
 /// [`Enrichment`](crate::Enrichment).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cluster {
@@ -22,7 +22,7 @@ pub struct Cluster {
     pub cloud_provider: Option<String>,
 }
 
-/// A pod, and of its node, owners and namespace what telemetry may want to know.
+/// A pod, and what telemetry may want to know of its node, owners and namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pod {
     /// `metadata.name`

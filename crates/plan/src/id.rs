@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use weir_otlp::Signal;
 
-/// What tells a pipeline from all others. Written as `traces/backend`: in the log, on pages, and as the name of its
-/// queue in the journal.
+/// What identifies a pipeline. It is written `traces/backend`: in the log, on pages, and as the name of its queue in
+/// the journal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PipelineId {
     /// The signal it takes.
@@ -21,7 +21,7 @@ impl PipelineId {
         Self { signal, name: name.into() }
     }
 
-    /// Whether a user who writes this means it: its name, with or without its signal.
+    /// Whether a user means this pipeline by `text`: its name, with or without its signal.
     pub fn is_called(&self, text: &str) -> bool {
         self.name == text || self.to_string() == text
     }

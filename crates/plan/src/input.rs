@@ -1,8 +1,8 @@
 //! What a pipeline takes: telemetry that clients push, and what is collected for it.
 
-/// What a pipeline takes. An input that is turned off, or that its kind does not have, is `None`.
+/// What a pipeline takes. An input that is turned off, or that the pipeline's kind does not have, is `None`.
 ///
-/// What only Fluent Bit does with container logs is not here: such a pipeline has no part in a plan.
+/// What only Fluent Bit does with container logs is not here, because such a pipeline has no part in a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     /// Telemetry that clients push.
@@ -47,7 +47,7 @@ pub struct RuntimeInput {
     pub namespaces: Selector,
     /// What is reported on, in the order of [`RuntimeResource::ALL`].
     pub resources: Vec<RuntimeResource>,
-    /// Names of metrics that are wanted as well, also where their resource is not.
+    /// More metrics, by name, even of resources that are not reported on.
     pub additional_metrics: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ pub enum RuntimeResource {
 }
 
 impl RuntimeResource {
-    /// All there are, which is what is reported on unless a pipeline says otherwise.
+    /// All there are. They are reported on unless a pipeline says otherwise.
     pub const ALL: [Self; 8] = [
         Self::Pod,
         Self::Container,

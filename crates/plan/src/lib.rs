@@ -39,7 +39,7 @@ pub struct Plan {
     pub intervals: CollectionIntervals,
 }
 
-/// One pipeline: what it takes and where that goes.
+/// One pipeline: what it takes, and where it sends that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pipeline {
     /// The signal it takes, and its name.
@@ -94,7 +94,8 @@ impl Pipeline {
         Self { id: PipelineId::new(signal, name), input, processing, output, backlog }
     }
 
-    /// What the metrics of exporters call it, as dashboards of the field expect: `otlp_grpc/tracepipeline-backend`.
+    /// What the metrics of exporters call the pipeline, as dashboards of the field expect:
+    /// `otlp_grpc/tracepipeline-backend`.
     pub fn exporter_label(&self) -> String {
         let transport = match self.output.protocol {
             Protocol::Grpc => "otlp_grpc",

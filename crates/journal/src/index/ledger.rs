@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use crate::bits::Bits;
 use crate::model::{Entry, Loss};
 
-/// Entries of one run at most, of which whoever takes them gets a list that is not paid for.
+/// The most entries of one run. Whoever takes them gets a list of them that is not paid for.
 const MAX_RUN: u32 = 1 << 10;
 
 /// Entries by their number in the segment. The sums are exact as long as each entry is settled for what it was entered
-/// for; where that cannot be known any more, the last one settled gets what is left.
+/// for. Where that is not known any more, the last entry settled gets what is left.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     owed: Bits,
     /// Those of `owed` that somebody has taken.
     taken: Bits,
-    /// Of those of `owed` that are delivered in parts, the items that need no more delivery; `total` is without them.
+    /// For the entries of `owed` that are delivered in parts, the items that need no more delivery. `total` is without
+    /// them.
     completed_items: BTreeMap<u32, u64>,
     total: Loss,
     untaken: u64,
@@ -55,7 +56,8 @@ impl Ledger {
         new
     }
 
-    /// Some items of an entry are owed no more. How many less that makes in all; none when the entry is not owed.
+    /// Some items of an entry are not owed any more. Returns by how many the total falls; `None` when the entry is not
+    /// owed.
     pub(crate) fn complete_items(&mut self, index: u32, items: u64) -> Option<u64> {
         if !self.owes(index) {
             return None;

@@ -121,8 +121,8 @@ impl Part<'_> {
         self.give_up(&batch, true)
     }
 
-    /// Gives up what has to go, as far as `known` goes, or to the end of the segment when no more can be known. Whether
-    /// more may have to go, here or in later segments.
+    /// Gives up what has to go, as far as `known` goes, or to the end of the segment when no more can be known. Returns
+    /// whether more may have to go, here or in later segments.
     fn give_up(&mut self, known: &[Entry], is_all: bool) -> bool {
         let mut index = self.journal.index();
         let last_known = known.last().map(|entry| entry.position.index);

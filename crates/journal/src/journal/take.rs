@@ -19,7 +19,7 @@ use crate::walk::{Found, Place, Step, Walk};
 struct Want {
     segment: u64,
     seal: Seal,
-    /// Where the segment's last frame ended, and how many entries it had: it may be written to meanwhile.
+    /// Where the segment's last frame ended, and how many entries it had. The segment may be written to meanwhile.
     end: u64,
     entries: u32,
     items: u64,
@@ -37,7 +37,7 @@ struct Want {
 }
 
 impl Want {
-    /// Where the next entry goes: what is there now is nothing that was looked for.
+    /// Where the next entry goes. What is there now is not what was looked for.
     fn behind(&self) -> Place {
         Place { offset: self.end, index: self.entries, items: Some(self.items) }
     }
@@ -47,7 +47,7 @@ impl Want {
 enum Next {
     Want(Want),
     Nothing,
-    /// Nothing but what was put off; the next search begins with that.
+    /// Only entries that were put off are left. The next search begins with them.
     PutOff,
 }
 
@@ -55,7 +55,7 @@ enum Next {
 enum Outcome {
     /// At least the first entry.
     Run(Run),
-    /// The first entry's payload is this long, longer than what may be read.
+    /// The first entry's payload is this long, which is more than may be read.
     TooLarge(usize),
     /// The entries before `next` are damaged.
     Lost(Lost),
@@ -206,7 +206,7 @@ impl Taking<'_> {
         lost.outcome(self.want.behind())
     }
 
-    /// The run from the first entry on or, where not all of that can be read, that entry alone.
+    /// The run from the first entry on; if not all of it can be read, that entry alone.
     fn read_first(&self, file: &dyn File, found: &Found, max_bytes: usize) -> Outcome {
         if let Some(outcome) = self.read_run(file, found.offset, max_bytes) {
             return outcome;
@@ -246,8 +246,8 @@ impl Taking<'_> {
     }
 }
 
-/// How much has to be asked for to get an entry that ends so far behind where reading begins: names and long lists of
-/// queues may be more than what is read beyond payloads.
+/// How much to ask for so as to get an entry that ends this far behind the point where reading begins. Names and long
+/// lists of queues may take more than what is read beyond payloads.
 fn wanted(head: &FrameHead, end: u64) -> usize {
     let excess = usize::try_from(end.saturating_sub(buffered(0))).unwrap_or(usize::MAX);
     excess.max(head.payload_bytes as usize)
@@ -349,7 +349,7 @@ impl RunReader<'_> {
 }
 
 impl Taking<'_> {
-    /// Hands out what is still untaken of what was read.
+    /// Hands out what was read, as far as it is still untaken.
     fn enter(&self, run: Run) -> Chunk {
         let segment = self.want.segment;
         let mut index = self.journal.index();
@@ -367,7 +367,7 @@ impl Taking<'_> {
         Chunk { buffer: run.buffer, entries, ..Chunk::default() }
     }
 
-    /// Goes on behind what was dealt with, unless something before it was handed back meanwhile.
+    /// Goes on behind the entries that were dealt with, unless something before them was handed back meanwhile.
     fn advance(&self, index: &mut Index, next: Place) {
         let Some(queue) = index.get_mut(self.queue) else { return };
         if queue.cursor == (self.want.segment, self.want.first) {
@@ -406,7 +406,7 @@ impl Taking<'_> {
         self.give_up(&mut index, 0..u32::MAX, owed, (0, 0), what);
     }
 
-    /// Completes untaken entries that cannot be read and never will. Of what is damaged together, each has its share.
+    /// Completes untaken entries that cannot be read and never will be. Each has its share of what is damaged together.
     fn give_up(&self, index: &mut Index, range: Range<u32>, damaged: Loss, place: (u64, u64), what: &str) {
         let Some(ledger) = index.get(self.queue).and_then(|queue| queue.ledgers.get(&self.want.segment)) else {
             return;

@@ -11,7 +11,7 @@ use crate::fs::{File, Fs, write_full};
 use crate::model::QueueId;
 use crate::survey::Files;
 
-/// Records written at once: what is completed may be as large as the segment.
+/// Records are written in portions of this size, because what is completed may be as large as the segment.
 const AT_ONCE: usize = 64 << 10;
 
 /// What is in the file, and what is not yet.
@@ -27,7 +27,7 @@ pub(crate) struct AckFile {
     headless: bool,
     /// Where the last record ends.
     end: u64,
-    /// What is in the file could not be read: it stays, and records go behind it.
+    /// What is in the file could not be read. It stays, and records go behind it.
     unread: bool,
     /// Something unfinished lies behind the end.
     dirty: bool,
@@ -76,7 +76,7 @@ impl AckFile {
         }
     }
 
-    /// Cuts off what is torn, so that it is not met again; what fails here is done before the next write.
+    /// Cuts off the torn end, so that it is not met again. If this fails, it is done before the next write.
     pub(crate) fn cut(&mut self, fs: &dyn Fs) {
         if self.exists && self.dirty {
             // Up to there is nothing that could be kept, if not even the head is whole.
@@ -125,8 +125,8 @@ impl AckFile {
         Ok(())
     }
 
-    /// Makes durable that everybody has completed everything: the segment is removed next, and should this file outlive
-    /// that, it must not look as if something were missing.
+    /// Makes durable that everybody has completed everything. The segment is removed next. Should this file outlive it,
+    /// it must not look as if something were missing.
     pub(crate) fn note_done(&mut self, fs: &dyn Fs) -> io::Result<()> {
         if self.done_is_noted {
             return Ok(());
@@ -170,7 +170,7 @@ impl AckFile {
         }
     }
 
-    /// All of the records, or none: what was written of them is overwritten by the next ones.
+    /// Writes all of the records or none: what was written of them is overwritten by the next ones.
     fn append(&mut self, fs: &dyn Fs, records: impl IntoIterator<Item = Vec<u8>>) -> io::Result<()> {
         let name = FileKind::Acks.name(self.head.id);
         let file = self.open(fs, &name)?;

@@ -98,8 +98,8 @@ impl Active {
         Ok(())
     }
 
-    /// All groups are durable. They are kept out of the system's memory: copying into pages of it that were not used
-    /// before takes several times as long as writing does, and they would count as ours.
+    /// All groups are durable. They are kept out of the system's memory: copying into fresh pages takes several times
+    /// as long as writing does, and the pages would count as ours.
     fn synced(&mut self) {
         self.durable_end = self.place.offset;
         self.file.forget(self.durable_end);
