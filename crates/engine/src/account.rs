@@ -2,7 +2,7 @@
 //!
 //! Requests, delivery and the journal's writer all look at a pipeline through this. It moves no data itself.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use weir_plan::{Overflow, PipelineId};
 
 use crate::books::{Books, DropReason, Fate};
 use crate::obligation::Leftover;
+use crate::request_size::RequestSize;
 use crate::share::Share;
 
 /// From this fullness of the backlog on, clients are slowed down as much as they ever are.
@@ -31,8 +32,8 @@ pub(crate) struct Account {
     depositing: AtomicU64,
     /// How long delivery takes lately, from arrival to the backend's answer, in milliseconds.
     delivery_ms: AtomicU64,
-    /// The backend takes no larger requests than this, as far as is known: larger entries would only have to be split.
-    request_bytes: AtomicUsize,
+    /// The largest request that the backend takes, as far as is known. Without a pipeline nothing limits it.
+    pub(crate) request_size: RequestSize,
     /// Parts of entries that a pipeline left behind.
     leftovers: Mutex<Vec<Leftover>>,
     /// Since when it has no pipeline: process time, see [`Account::orphan`].
@@ -106,7 +107,7 @@ impl Account {
             queue_filled,
             depositing: AtomicU64::new(0),
             delivery_ms: AtomicU64::new(0),
-            request_bytes: AtomicUsize::new(usize::MAX),
+            request_size: RequestSize::new(usize::MAX),
             leftovers: Mutex::default(),
             orphaned_at: Mutex::default(),
         }
@@ -210,20 +211,11 @@ impl Account {
         self.delivery_ms.store((mean * 7 + took) / 8, Ordering::Relaxed);
     }
 
-    /// The largest request that the backend takes.
-    pub(crate) fn request_bytes(&self) -> usize {
-        self.request_bytes.load(Ordering::Relaxed)
-    }
-
-    /// There is another backend: nothing is known of what it takes.
-    pub(crate) fn takes_anything(&self) {
-        self.request_bytes.store(usize::MAX, Ordering::Relaxed);
+    /// There is another backend: nothing is known of what it takes, and how fast.
+    pub(crate) fn has_another_backend(&self) {
+        self.request_size.forget();
         self.delivery_ms.store(0, Ordering::Relaxed);
-    }
-
-    /// The backend takes no larger requests, as far as is known now.
-    pub(crate) fn takes_at_most(&self, bytes: usize) {
-        self.request_bytes.store(bytes, Ordering::Relaxed);
+        self.share.progressed();
     }
 
     /// Little is held: the pipeline could do with more.

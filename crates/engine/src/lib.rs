@@ -39,6 +39,7 @@ mod process;
 mod receive;
 mod rejected;
 mod reloads;
+mod request_size;
 mod rules;
 mod seldom;
 pub mod settings;

@@ -355,9 +355,9 @@ impl Obligation {
         Some(Deposit { obligation: Arc::clone(self), body, sent: true, rewritten: true, inside: None })
     }
 
-    /// The largest request that the backend takes.
+    /// The largest request that the backend takes: larger entries would only have to be split.
     pub(crate) fn request_bytes(&self) -> usize {
-        self.account.request_bytes()
+        self.account.request_size.bytes()
     }
 
     /// The pipeline's queue in the journal, if there is one.

@@ -16,7 +16,7 @@ mod samples;
 mod standing;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -128,7 +128,6 @@ pub(crate) struct Pipeline {
     pub(crate) exporter_label: String,
     pub(crate) account: Arc<Account>,
     pub(crate) stats: Arc<Stats>,
-    batch_bytes: Arc<AtomicUsize>,
     clock: Clock,
     inbox: mpsc::UnboundedSender<Instruction>,
 }
@@ -160,6 +159,9 @@ impl Pipeline {
         let (inbox, commands) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::new(Instant::now()));
         let Common { limits, budget, read_back, oversized, store, clock } = common;
+        // Whatever an earlier pipeline learned was of the backend that it had.
+        account.request_size.forget();
+        account.request_size.adjust(limits.batch_bytes);
         // Without a journal there is nothing to read.
         let reads = store.as_ref().map_or_else(|| Reads::new(Io::Threads), |store| store.reads.clone());
         let store_stats = store.as_ref().map(|store| Arc::clone(&store.stats));
@@ -174,8 +176,7 @@ impl Pipeline {
             store,
         };
         let task = delivery::Delivery::new(parts, commands).run();
-        let batch_bytes = Arc::new(AtomicUsize::new(limits.batch_bytes));
-        (Self { exporter_label, account, stats, batch_bytes, clock, inbox }, task)
+        (Self { exporter_label, account, stats, clock, inbox }, task)
     }
 
     /// The same pipeline with another backend.
@@ -186,7 +187,6 @@ impl Pipeline {
             exporter_label,
             account: Arc::clone(&self.account),
             stats: Arc::clone(&self.stats),
-            batch_bytes: Arc::clone(&self.batch_bytes),
             clock: self.clock,
             inbox: self.inbox.clone(),
         }
@@ -194,14 +194,9 @@ impl Pipeline {
 
     /// There are more pipelines now, or fewer.
     pub(crate) fn adjust(&self, limits: Limits) {
-        self.batch_bytes.store(limits.batch_bytes, Ordering::Relaxed);
+        self.account.request_size.adjust(limits.batch_bytes);
         // As above.
         let _ = self.inbox.send(Instruction::Adjust(limits));
-    }
-
-    /// The largest piece it takes.
-    pub(crate) fn batch_bytes(&self) -> usize {
-        self.batch_bytes.load(Ordering::Relaxed)
     }
 
     /// The signal it takes.

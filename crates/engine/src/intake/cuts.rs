@@ -1,4 +1,4 @@
-//! Cuts requests that are larger than some backend takes. Bytes that several pipelines share are cut once.
+//! Cuts requests that are larger than a backend takes. Bytes that several pipelines share are cut once for each size.
 
 use std::sync::Arc;
 
@@ -10,64 +10,78 @@ use super::offer::Offer;
 use super::prepare::{Enriched, Unprepared};
 use super::{Route, Routes};
 use crate::budget::{Budget, OVERHEAD_BYTES, Purse};
-use crate::pipeline::Pipeline;
+use crate::request_size::RequestSize;
 use crate::rules::{Conversion, Processed};
+
+/// The bytes and items of each piece.
+type Pieces = Vec<(Bytes, u64)>;
 
 /// See the module.
 pub(super) struct Cuts<'a> {
     signal: Signal,
-    limit: usize,
     /// How much the pipeline with the least room could hold.
     share: usize,
     shared: &'a Enriched,
     /// Knows of what was made of the request so far.
     pub(super) purse: Purse<'a>,
-    done: Vec<(Bytes, Vec<(Bytes, u64)>)>,
+    /// What several pipelines have in common, the limit that it was cut by, and its pieces.
+    done: Vec<(Bytes, usize, Pieces)>,
 }
 
 impl<'a> Cuts<'a> {
     pub(super) fn new(signal: Signal, routes: &Routes, shared: &'a Enriched, budget: &'a Budget) -> Self {
-        let least = |of: fn(&Pipeline) -> usize| routes.of(signal).map(|route| of(&route.pipeline)).min();
-        let limit = least(Pipeline::batch_bytes).unwrap_or(usize::MAX);
-        let share = least(|pipeline| pipeline.account.share.limit()).unwrap_or(usize::MAX);
+        let shares = routes.of(signal).map(|route| route.pipeline.account.share.limit());
+        let share = shares.min().unwrap_or(usize::MAX);
         let purse = Purse::new(budget, shared.bytes());
-        Self { signal, limit, share, shared, purse, done: Vec::new() }
+        Self { signal, share, shared, purse, done: Vec::new() }
     }
 
     /// What a pipeline is offered of a request that its rules were applied to.
     pub(super) fn offer(&mut self, route: &Route, processed: Processed) -> Result<Offer, Unprepared> {
         let Processed { body, items, removed, conversion } = processed;
         self.purse = self.purse.holding(conversion.as_ref().map_or(0, Conversion::bytes));
-        let pieces = if items > 0 { self.pieces(body, items)? } else { Vec::new() };
         let pipeline = Arc::clone(&route.pipeline);
+        let size = &pipeline.account.request_size;
+        let pieces = if items > 0 { self.pieces(&body, items, size)? } else { Vec::new() };
         Ok(Offer { pipeline, pieces, claims: Vec::new(), removed, conversion, reliance: None, _paid: None })
     }
 
-    fn pieces(&mut self, body: Bytes, items: u64) -> Result<Vec<(Bytes, u64)>, Unprepared> {
-        if !self.shared.has(&body) {
-            return self.own_pieces(body, items);
+    /// Pieces as large as the backend takes. No request is refused because of what the backend has taught: without memory
+    /// to cut it like that, pieces are as large as configured, and delivery halves what the backend refuses.
+    fn pieces(&mut self, body: &Bytes, items: u64, size: &RequestSize) -> Result<Pieces, Unprepared> {
+        let limit = size.bytes();
+        match self.cut_by(limit, body, items) {
+            Err(_) if limit < size.configured() => self.cut_by(size.configured(), body, items),
+            pieces => pieces,
         }
-        if body.len() <= self.limit {
-            return Ok(vec![(body, items)]);
+    }
+
+    fn cut_by(&mut self, limit: usize, body: &Bytes, items: u64) -> Result<Pieces, Unprepared> {
+        let is_shared = self.shared.has(body);
+        if body.len() <= limit {
+            self.purse = self.purse.holding(if is_shared { 0 } else { body.len() + OVERHEAD_BYTES });
+            return Ok(vec![(body.clone(), items)]);
         }
-        let same = |(other, _): &&(Bytes, Vec<_>)| other.as_ptr() == body.as_ptr() && other.len() == body.len();
-        if let Some((_, pieces)) = self.done.iter().find(same) {
+        if is_shared { self.shared_pieces(limit, body) } else { self.own_pieces(limit, body) }
+    }
+
+    fn shared_pieces(&mut self, limit: usize, body: &Bytes) -> Result<Pieces, Unprepared> {
+        let same = |(other, by, _): &&(Bytes, usize, _)| {
+            other.as_ptr() == body.as_ptr() && other.len() == body.len() && *by == limit
+        };
+        if let Some((_, _, pieces)) = self.done.iter().find(same) {
             return Ok(pieces.clone());
         }
-        let (pieces, cost) = self.cut(&body, self.purse, |part| part.is_slice())?;
+        let (pieces, cost) = self.cut(limit, body, self.purse, |part| part.is_slice())?;
         self.purse = self.purse.holding(cost);
-        self.done.push((body, pieces.clone()));
+        self.done.push((body.clone(), limit, pieces.clone()));
         Ok(pieces)
     }
 
     /// The pieces of a body that was made for one pipeline alone. Once it is cut, the body itself is not kept: many
     /// pipelines together would keep more of such bodies than there is memory.
-    fn own_pieces(&mut self, body: Bytes, items: u64) -> Result<Vec<(Bytes, u64)>, Unprepared> {
-        if body.len() <= self.limit {
-            self.purse = self.purse.holding(body.len() + OVERHEAD_BYTES);
-            return Ok(vec![(body, items)]);
-        }
-        let (pieces, cost) = self.cut(&body, self.purse.holding(body.len()), |_| false)?;
+    fn own_pieces(&mut self, limit: usize, body: &Bytes) -> Result<Pieces, Unprepared> {
+        let (pieces, cost) = self.cut(limit, body, self.purse.holding(body.len()), |_| false)?;
         self.purse = self.purse.holding(cost);
         Ok(pieces)
     }
@@ -77,17 +91,18 @@ impl<'a> Cuts<'a> {
     /// for all.
     fn cut(
         &self,
+        limit: usize,
         body: &Bytes,
         purse: Purse<'_>,
         remain: fn(&Part<'_>) -> bool,
-    ) -> Result<(Vec<(Bytes, u64)>, usize), Unprepared> {
+    ) -> Result<(Pieces, usize), Unprepared> {
         let most = self.share.max(body.len() + body.len() / 4).min(purse.most());
         let (mut cost, mut pieces) = (0, Some(Vec::new()));
-        for part in weir_otlp::cut(self.signal, body, self.limit) {
+        for part in weir_otlp::cut(self.signal, body, limit) {
             let remains = remain(&part);
             cost += if remains { 0 } else { part.length() + OVERHEAD_BYTES };
             if cost > most {
-                return Err(Unprepared::TooLarge(self.too_much(most)));
+                return Err(Unprepared::TooLarge(too_much(limit, most)));
             }
             if let Some(all) = &mut pieces {
                 match if remains { Ok(part.make()) } else { purse.copy(&part) } {
@@ -98,11 +113,10 @@ impl<'a> Cuts<'a> {
         }
         Ok((pieces.ok_or(Unprepared::NoMemory)?, cost))
     }
+}
 
-    fn too_much(&self, most: usize) -> String {
-        let limit = self.limit;
-        format!(
-            "cut into requests of at most {limit} bytes, with what stands around their items repeated in each, it takes more than {most} bytes"
-        )
-    }
+fn too_much(limit: usize, most: usize) -> String {
+    format!(
+        "cut into requests of at most {limit} bytes, with what stands around their items repeated in each, it takes more than {most} bytes"
+    )
 }

@@ -8,7 +8,6 @@ mod landing;
 mod put_off;
 mod read_back;
 mod refusal;
-mod request_size;
 #[cfg(test)]
 mod tests;
 
@@ -37,7 +36,6 @@ use crate::obligation::{Obligation, Source};
 use crate::store::{Clock, Store};
 use put_off::PutOff;
 pub(super) use read_back::ReadBack;
-use request_size::RequestSize;
 
 /// Commands taken in before looking at the slots again.
 const COMMANDS_PER_TURN: usize = 256;
@@ -79,7 +77,6 @@ pub(super) struct Parts {
 /// State of the task.
 pub(super) struct Delivery {
     parts: Parts,
-    size: RequestSize,
     queue: SendQueue,
     parked: Parked,
     pace: Pace,
@@ -143,9 +140,7 @@ enum Departure {
 
 impl Delivery {
     pub(super) fn new(parts: Parts, commands: mpsc::UnboundedReceiver<Instruction>) -> Self {
-        let size = RequestSize::new(parts.limits.batch_bytes);
         Self {
-            size,
             queue: SendQueue::default(),
             parked: Parked::default(),
             pace: Pace::default(),
@@ -264,7 +259,6 @@ impl Delivery {
     }
 
     fn adjust(&mut self, limits: Limits) {
-        self.size.adjust(limits.batch_bytes);
         self.parts.read_back.resize(limits.read_back_bytes);
         self.parts.halves.resize(limits.halves);
         self.parts.stats.samples.fit(limits.samples);
@@ -279,9 +273,7 @@ impl Delivery {
         // What is on its way to the old one neither takes its place nor speaks for it.
         self.backend += 1;
         (self.flying, self.in_flight_bytes) = (0, 0);
-        self.size = RequestSize::new(self.parts.limits.batch_bytes);
-        self.account().takes_anything();
-        self.account().share.progressed();
+        self.account().has_another_backend();
         self.pace = self.pace.of_another();
         self.concurrency = Concurrency::new(self.parts.limits.requests);
         self.retries = RetryBudget::new(now);
@@ -338,7 +330,8 @@ impl Delivery {
 
     /// How large the next request may be.
     fn request_bytes(&self) -> usize {
-        if self.pace.is_probing() { self.size.bytes().min(PROBE_BYTES) } else { self.size.bytes() }
+        let most = self.account().request_size.bytes();
+        if self.pace.is_probing() { most.min(PROBE_BYTES) } else { most }
     }
 
     fn next_retry(&mut self, now: Instant) -> Option<Departure> {
@@ -431,7 +424,7 @@ impl Delivery {
         let wanted = self.backlog && readable && !retry_first && self.draining.is_none() && self.has_untried();
         // One read at a time: two would read the same.
         let free = !self.parts.crew.reading.load(Ordering::Acquire);
-        let bytes = room_for(self.size.bytes().max(self.next_entry_bytes));
+        let bytes = room_for(self.account().request_size.bytes().max(self.next_entry_bytes));
         if wanted && free && self.may_begin() { self.parts.read_back.take(bytes, now) } else { None }
     }
 

@@ -211,6 +211,25 @@ async fn too_large_requests_are_split_down_to_what_the_backend_takes() {
     }
 }
 
+/// What one backend has taught is not found out again for each request, and is no matter of the others.
+#[tokio::test]
+async fn requests_are_cut_by_what_the_backend_was_found_to_take() {
+    let (small, healthy) = (sink(r#"{"max_request_bytes": 60000}"#).await, Backend::start().await);
+    let pipelines = vec![pipeline("small", small.grpc), pipeline("healthy", healthy.address)];
+    let gateway = Gateway::with(pipelines, settings()).await;
+    let refused = || small.report(false).refused.get("too_large").copied().unwrap_or_default();
+    export(&gateway, 1, 300).await;
+    gateway.settle().await;
+    let found_out = refused();
+    assert!(found_out > 0);
+    export(&gateway, 301, 300).await;
+    gateway.settle().await;
+    assert_eq!(refused(), found_out);
+    assert_eq!(arrived(&small), (1..=600).collect::<Vec<_>>());
+    let whole: Vec<_> = healthy.captured().iter().map(|request| payload::ids(&request.message).len()).collect();
+    assert_eq!(whole, [300, 300]);
+}
+
 #[tokio::test]
 async fn a_single_item_that_is_too_large_is_rejected_and_the_others_are_not() {
     let sink = sink(r#"{"max_request_bytes": 2000}"#).await;

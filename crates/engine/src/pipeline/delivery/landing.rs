@@ -198,9 +198,7 @@ impl Delivery {
         if let Some(first) = batch.pieces.first() {
             self.account().delivered_after(first.since().elapsed());
         }
-        if self.size.taken(batch.bytes, now) {
-            self.account().takes_at_most(self.size.bytes());
-        }
+        self.account().request_size.taken(batch.bytes, now);
         self.enter(batch, rejected, message);
     }
 

@@ -53,7 +53,7 @@ impl Delivery {
         let now = Instant::now();
         let bytes = answered.batch.bytes;
         let about = match refusal.about {
-            About::Size if !self.size.may_be_too_large(bytes) => About::Unclear,
+            About::Size if !self.account().request_size.may_be_too_large(bytes) => About::Unclear,
             about => about,
         };
         if refusal.about == About::Size {
@@ -128,11 +128,10 @@ impl Delivery {
     }
 
     fn learn_size(&mut self, bytes: usize, message: &str, now: Instant) {
-        if self.size.refused(bytes, now) {
-            let (pipeline, learned) = (&self.account().id, self.size.bytes());
-            let cause = message;
+        let account = self.account();
+        if let Some(learned) = account.request_size.refused(bytes, now) {
+            let (pipeline, cause) = (&account.id, message);
             tracing::warn!(%pipeline, bytes, learned, cause, "backend found a request too large; sending less at once");
-            self.account().takes_at_most(learned);
         }
     }
 

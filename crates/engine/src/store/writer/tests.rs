@@ -161,9 +161,9 @@ fn small_pieces_become_one_entry_as_long_as_the_backend_takes_it() {
         drafts.len()
     };
     assert_eq!(entries(10), 1);
-    account.takes_at_most(50_000);
+    account.request_size.adjust(50_000);
     assert_eq!(entries(10), 5, "two in each");
-    account.takes_at_most(80_000);
+    account.request_size.adjust(80_000);
     assert_eq!(entries(10), 3, "it was found to take more");
 }
 
