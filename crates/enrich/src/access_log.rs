@@ -16,7 +16,7 @@ const ISTIO: &str = "istio";
 const SCOPE_NAME: &str = "io.kyma-project.telemetry/istio";
 const SCOPE_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Most bytes that a record or a scope takes more than it did, while it is made.
+/// The most bytes that a record or a scope grows by, while it is made.
 pub(crate) const MOST_ADDED: usize = 128;
 
 const SEVERITY_TEXT: &str = "INFO";

@@ -15,8 +15,8 @@ pub(crate) const OF_LOG_RECORD: u32 = log_record::ATTRIBUTES;
 /// Key byte of `KeyValue.key`.
 const KEY: u8 = short_key(key_value::KEY, WireType::Len);
 
-/// The string attributes with these keys in field `number` of a message, empty where there is none. Of attributes
-/// with one key the first counts, as in the Collector.
+/// The string attributes with these keys in field `number` of a message; empty where there is none. If several
+/// attributes have one key, the first counts, as in the Collector.
 pub(crate) fn texts<'a, const N: usize>(message: Message<'a>, number: u32, keys: [&str; N]) -> [&'a str; N] {
     let mut found = [None; N];
     for field in message.fields().filter(|field| field.number == number) {

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 use weir_otlp::common::Message;
 use weir_otlp::splice::Edit;
 
-/// A shorter list of edits may be there twice while it grows.
+/// A list of edits that is shorter may exist twice while it grows.
 const SHORT: usize = 64;
 
 /// What changes in a request.
@@ -21,7 +21,7 @@ pub struct Changes<'a> {
 }
 
 /// The edits of a request would take more memory than there is for them. A request of reasonable items is far from
-/// this; one of very many resources with next to nothing in them is not.
+/// this; one of very many nearly empty resources is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot enrich the request: the changes take more than {max_bytes} bytes")]
 pub struct NoRoom {
@@ -37,7 +37,7 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// Whether there were items, and none is left. A message that came without any is no concern of ours.
+    /// Whether there were items and none is left. Messages that came without any do not concern us.
     pub(crate) fn is_emptied(self) -> bool {
         self.kept == 0 && self.gone > 0
     }
@@ -72,8 +72,8 @@ impl<'a> Changes<'a> {
         Ok(())
     }
 
-    /// Adds an edit of `message` that comes before all edits in it, which were added since there were `since`: in order,
-    /// they need no sorting, which would take memory.
+    /// Adds an edit of `message` before all edits inside it, which were added since there were `since` edits. Edits
+    /// that are in order need no sorting, which would take memory.
     pub(crate) fn push_before(&mut self, since: usize, edit: Edit<'a>, added: usize) -> Result<(), NoRoom> {
         self.make_place(added)?;
         let place = since + self.edits[since..].partition_point(|other| other.start() <= edit.start());
@@ -81,8 +81,8 @@ impl<'a> Changes<'a> {
         Ok(())
     }
 
-    /// Takes room for one more edit. A list that is long has place for as many edits as there is room for: one that grows
-    /// is there twice for a moment.
+    /// Takes room for one more edit. A long list gets places for as many edits as there is room for, because a list
+    /// that grows exists twice for a moment.
     fn make_place(&mut self, added: usize) -> Result<(), NoRoom> {
         let taken = size_of::<Edit<'_>>().saturating_add(added);
         let room = self.room.checked_sub(taken).ok_or(NoRoom { max_bytes: self.max_bytes })?;

@@ -31,7 +31,7 @@ pub struct Arrival {
     peer: Option<IpAddr>,
     /// When, as the field of a log record.
     observed: [u8; 9],
-    /// What was known then. However often the request is walked over, the same becomes of it.
+    /// What was known then. However often the request is walked over, the result is the same.
     pods: Arc<PodIndex>,
 }
 
@@ -45,7 +45,7 @@ pub enum Noise {
 }
 
 impl Enricher {
-    /// Adds what `enrichment` says of what `pods` know.
+    /// Adds what `enrichment` says, from what `pods` knows.
     pub fn new(enrichment: Enrichment, pods: Arc<dyn Pods>) -> Self {
         Self { enrichment: Arc::new(enrichment), pods }
     }
@@ -81,8 +81,8 @@ impl Enricher {
         Ok(changes)
     }
 
-    /// What is known of the sender of a resource. The first of address, uid and peer that is given decides, also when
-    /// no pod is known by it: whoever forwards a resource is not the one it comes from.
+    /// What is known of the sender of a resource. The first of address, uid and peer that is given decides, even when
+    /// no pod is known by it: whoever forwards a resource is not its origin.
     fn facts(&self, resource: Option<Resource<'_>>, arrival: &Arrival) -> Arc<PodFacts> {
         const KEYS: [&str; 3] = ["k8s.pod.ip", "k8s.pod.uid", "k8s.node.name"];
         let [ip, uid, node] = resource.map_or([""; 3], |resource| texts(resource.0, OF_RESOURCE, KEYS));
@@ -227,8 +227,8 @@ fn replace<'a>(
     replace_before(changes, since, holder, message, field)
 }
 
-/// The same for a message that may come before others in the holder, the edits of which were added since there were
-/// `since`.
+/// The same for a message that may come before others in its holder. The edits of these others were added since there
+/// were `since` edits.
 fn replace_before<'a>(
     changes: &mut Changes<'a>,
     since: usize,

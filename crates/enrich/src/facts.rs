@@ -29,7 +29,7 @@ const WORKLOADS: [(WorkloadKind, &str); 5] = [
     (WorkloadKind::CronJob, "k8s.cronjob.name"),
 ];
 
-/// What an annotation of a pod starts with whose rest is the name of an attribute.
+/// The prefix of annotations of a pod whose rest is the name of an attribute.
 const ANNOTATION_PREFIX: &str = "resource.opentelemetry.io/";
 
 /// What is known of whoever sent telemetry.

@@ -11,7 +11,7 @@ use crate::facts::PodFacts;
 pub(crate) struct Known {
     cluster: Arc<Cluster>,
     pod: Pod,
-    /// What was made last, when it was first asked for. Until a plan changes what is added, that is all.
+    /// What was made when it was last asked for. Until a plan changes what is added, nothing else is needed.
     made: RwLock<Option<Made>>,
 }
 

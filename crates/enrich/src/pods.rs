@@ -12,18 +12,18 @@ use crate::known::Known;
 
 /// A source of facts about a cluster and its pods. They may change at any time.
 pub trait Pods: Send + Sync + Debug {
-    /// What is known now. It is asked for every request, so it answers from memory. What it gave stays as it is: a
+    /// What is known now. This is asked for every request, so it answers from memory. What it returns stays as it is: a
     /// request sees one state of the cluster.
     fn now(&self) -> Arc<PodIndex>;
 }
 
-/// One state of a cluster, by what telemetry says of its sender.
+/// One state of a cluster, found by what telemetry says of its sender.
 #[derive(Debug, Default)]
 pub struct PodIndex {
     by_ip: HashMap<IpAddr, Arc<Known>>,
     by_uid: HashMap<String, Arc<Known>>,
     by_node: HashMap<String, Known>,
-    /// Of senders of which nothing is known but the cluster.
+    /// For senders of which nothing is known but the cluster.
     unknown: Known,
 }
 
@@ -47,7 +47,7 @@ impl PodIndex {
         index
     }
 
-    /// The pod with this address, an IPv4 address never in IPv6 clothes.
+    /// The pod with this address. An IPv4 address must not be mapped to IPv6.
     pub(crate) fn by_ip(&self, ip: IpAddr) -> Option<&Known> {
         self.by_ip.get(&ip).map(Arc::as_ref)
     }
@@ -68,7 +68,7 @@ impl PodIndex {
     }
 }
 
-/// Pods that somebody lists, until another list takes the place of theirs.
+/// A list of pods, which is valid until another list takes its place.
 #[derive(Debug, Default)]
 pub struct PodList(RwLock<Arc<PodIndex>>);
 

@@ -24,7 +24,7 @@ impl<'a> Sender<'a> {
         self.resource.into_iter().flat_map(Resource::attributes)
     }
 
-    /// What the resource says itself of `key`, if that says something.
+    /// What the resource itself says of `key`, if that has a value.
     pub(crate) fn own(&self, key: &str) -> Option<AnyValue<'a>> {
         first(self.resource?.0, OF_RESOURCE, key).filter(|value| !is_empty(*value))
     }
@@ -35,7 +35,7 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Whether an attribute is for Kyma's own components and none of the user's business.
+/// Whether an attribute is meant for Kyma's own components and does not concern the user.
 pub(crate) fn is_internal(key: &str) -> bool {
     key.starts_with("kyma.")
 }
@@ -109,7 +109,7 @@ impl<'a> Merge<'a> {
         self.wanted.binary_search_by(|wanted| wanted.attribute.key.as_str().cmp(key)).ok()
     }
 
-    /// Takes note of an attribute the resource has; whether it must go.
+    /// Notes an attribute that the resource has. Returns whether it must go.
     fn note(&mut self, attribute: KeyValue<'_>) -> bool {
         let (key, value) = (attribute.key(), attribute.value());
         let index = self.find(key);
@@ -123,7 +123,7 @@ impl<'a> Merge<'a> {
         false
     }
 
-    /// Whether the resource's own word does not count. A value that would be replaced by the same one stays in its
+    /// Whether the resource's own value does not count. A value that would be replaced by the same one stays in its
     /// place (ENRICH-2).
     fn is_overruled(&self, key: &str, value: AnyValue<'_>, wanted: Option<usize>) -> bool {
         if is_internal(key) {

@@ -7,11 +7,11 @@ use weir_plan::{Pod, WorkloadKind};
 /// The label with the part of a ReplicaSet's name that its Deployment added.
 const HASH_LABEL: &str = "pod-template-hash";
 
-/// Minutes since the Unix epoch that a CronJob may have added to the name of a Job: 2017 to 2046. Dates such as
-/// `20260407` are not among them.
+/// The minutes since the Unix epoch that a CronJob may have added to the name of a Job: 2017 to 2046. Dates such as
+/// `20260407` are not in this range.
 const CRON_MINUTES: std::ops::Range<u32> = 25_000_000..40_000_000;
 
-/// Owners of a pod: kinds and names. What is known comes before what is derived.
+/// Owners of a pod: kinds and names. Known owners come before derived ones.
 pub(crate) struct Workloads<'a>(Vec<(WorkloadKind, &'a str)>);
 
 impl<'a> Workloads<'a> {

@@ -89,7 +89,7 @@ impl Encoder {
         self.raw(body);
     }
 
-    /// A `bytes` field of at most `most` bytes, which `fill` writes over zeros; it says how many they are.
+    /// A `bytes` field of at most `most` bytes, which `fill` writes over zeros. `fill` returns how many there are.
     pub(crate) fn fill(
         &mut self,
         number: u32,
@@ -128,14 +128,14 @@ impl Encoder {
         self.close_before(open, 0);
     }
 
-    /// Ends the message field as [`close`](Self::close) does, where `rest` more bytes of it come from elsewhere: they must
-    /// directly follow everything that was written.
+    /// Ends the message field as [`close`](Self::close) does, while its last `rest` bytes come from elsewhere: they
+    /// must directly follow everything that was written.
     pub fn close_before(&mut self, open: Open, rest: usize) {
         let length = self.out.len() - open.body + rest;
         self.set_length(open.body - open.width, open.width, length as u64);
     }
 
-    /// Writes a length in the place of one of `before` bytes that begins at `start`. Returns by how many bytes it is
+    /// Writes a length over a length of `before` bytes that begins at `start`. Returns by how many bytes the new one is
     /// longer.
     pub(crate) fn set_length(&mut self, start: usize, before: usize, length: u64) -> isize {
         let (width, end) = (varint_len(length), self.out.len());

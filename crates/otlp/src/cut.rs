@@ -20,7 +20,7 @@ use crate::signal::{Chain, Signal};
 #[derive(Debug, Clone)]
 pub struct Part<'a> {
     request: &'a Bytes,
-    /// The messages that are cut, outermost first. Without any, the part is a piece of the request.
+    /// The messages that are cut, outermost first. Without any, the part is a contiguous piece of the request.
     path: Vec<Level>,
     /// Children that start before this are left out ...
     from: usize,
@@ -41,7 +41,7 @@ impl Part<'_> {
         self.length
     }
 
-    /// Whether making it takes no memory: it is a contiguous piece of the original.
+    /// Whether making it takes no memory, because it is a contiguous piece of the original.
     pub fn is_slice(&self) -> bool {
         self.path.is_empty()
     }
@@ -172,7 +172,7 @@ impl Level {
         children.map(|children| Self { number, start, end, body, children, context, is_mixed, deeper: chain })
     }
 
-    /// Most bytes of its header and context in a part of `max` bytes.
+    /// The most bytes that its header and context take in a part of `max` bytes.
     fn cost(&self, max: usize) -> usize {
         1 + varint_len(max as u64) + self.context
     }
@@ -191,8 +191,8 @@ fn is_child(field: &Field<'_>, chain: &[&[u32]]) -> bool {
 }
 
 impl Part<'_> {
-    /// What of `children`, which hold the message at `depth` of the path if there is one, is in this part: up to that
-    /// message, and from its end on.
+    /// What this part has of `children`. If a message at `depth` of the path is among them, the part has them up to
+    /// that message and from its end on.
     fn runs(&self, depth: usize, children: &Range<usize>) -> (Range<usize>, Range<usize>) {
         let inner = self.path.get(depth).map(|level| level.start..level.end);
         let inner = inner.unwrap_or_else(|| {
@@ -244,7 +244,7 @@ impl Part<'_> {
         out.raw(&self.request[level.children.end..level.end]);
     }
 
-    /// What of the children of a message on the path is not in this part: before it, and behind it.
+    /// What this part lacks of the children of a message on the path: before it, and behind it.
     fn around(&self, depth: usize) -> (Range<usize>, Range<usize>) {
         let children = &self.path[depth].children;
         let (before, after) = self.runs(depth + 1, children);
@@ -291,8 +291,8 @@ impl<'a> Cutter<'a> {
         part(self.request, Vec::new(), start..self.at, items)
     }
 
-    /// Goes into the field that begins at `start`; false when it has no children, or so much context that it is better
-    /// not repeated.
+    /// Goes into the field that begins at `start`. False when it has no children, or so much context that repeating it
+    /// is worse than a large part.
     fn open(&mut self, start: usize) -> bool {
         let depth = self.open.len();
         let end = self.open.last().map_or(self.request.len(), |level| level.end);
@@ -308,13 +308,13 @@ impl<'a> Cutter<'a> {
         true
     }
 
-    /// Bytes beside the children of the innermost open message that each of its parts has.
+    /// How many bytes each part of the innermost open message has beside its children.
     fn repeated(&self) -> usize {
         self.open.iter().map(|level| level.cost(self.max)).sum()
     }
 
-    /// The part that begins inside a resource: as many children of the innermost open message as fit, then of those
-    /// around it.
+    /// The part that begins inside a resource: as many children of the innermost open message as fit, then children of
+    /// the messages around it.
     fn inside(&mut self) -> Part<'a> {
         let (request, from) = (self.request, self.at);
         let (mut path, mut items, mut taken) = (Vec::new(), 0, 0);

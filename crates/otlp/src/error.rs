@@ -26,7 +26,7 @@ pub enum Error {
         column: usize,
         /// JSON path, for example `resourceSpans[0].scopeSpans[2].spans[1].traceId`.
         path: String,
-        /// Whether it is more than a limit allows, and nothing else is wrong as far as it was read.
+        /// Whether a limit is exceeded, and nothing else is wrong as far as it was read.
         is_too_much: bool,
     },
     /// An edit does not fit the message it names.
@@ -42,7 +42,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error of the JSON library, at this path. Its text ends with the place, which is told once.
+    /// The error of the JSON library, at this path. Its text ends with the place, which should be told only once.
     pub(crate) fn json(error: &serde_json::Error, path: String) -> Self {
         let (line, column) = (error.line(), error.column());
         let text = error.to_string();
@@ -50,7 +50,7 @@ impl Error {
         Self::Json { message, line, column, path, is_too_much: false }
     }
 
-    /// The same error, which says that there is more than a limit allows.
+    /// The same error, marked as one about a limit that is exceeded.
     pub(crate) fn beyond_limits(mut self) -> Self {
         if let Self::Json { is_too_much, .. } = &mut self {
             *is_too_much = true;
@@ -58,7 +58,7 @@ impl Error {
         self
     }
 
-    /// Whether it is more than a limit allows, so that it could be taken in smaller parts.
+    /// Whether a limit is exceeded, so that the data could be taken in smaller parts.
     pub fn is_too_much(&self) -> bool {
         match self {
             Self::Wire { problem, .. } => matches!(problem, Problem::Items(_)),

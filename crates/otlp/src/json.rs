@@ -177,7 +177,7 @@ impl Visitor<'_> for NameSeed {
     }
 }
 
-/// Reads what stands after a field name: null, a value, or an array of values. Tells whether it was more than null.
+/// Reads what follows a field name: null, a value, or an array of values. Tells whether it was anything but null.
 struct FieldSeed<'w> {
     writer: &'w mut Writer,
     field: &'static Field,

@@ -110,7 +110,7 @@ fn read_partial(bytes: &[u8], start: usize, partial: &mut PartialSuccess) -> Res
     Ok(())
 }
 
-/// Reads a response in JSON. A list is none, although serde would take one for any struct.
+/// Reads a response in JSON. A list is no response, although serde would read any struct from one.
 struct JsonResponse;
 
 impl<'de> Visitor<'de> for JsonResponse {

@@ -67,20 +67,20 @@ impl<'a> Rewriter<'a> {
         Ok(())
     }
 
-    /// Writes more of what stands in the place of the fields that were [replaced](Self::replace) last.
+    /// Writes more of what takes the place of the fields that were [replaced](Self::replace) last.
     pub fn out(&mut self) -> &mut Encoder {
         &mut self.out
     }
 
-    /// Replaces whole fields, which come after all that was changed so far, with what is written to the encoder.
+    /// Replaces whole fields, which come after everything that was changed so far, with what is written to the encoder.
     pub fn replace(&mut self, fields: Range<usize>) -> &mut Encoder {
         self.out.raw(&self.request[self.done.min(fields.start)..fields.start]);
         self.done = fields.end;
         &mut self.out
     }
 
-    /// Leaves a message in which something may have changed, and by which its body grew by so many bytes. Returns by
-    /// how many the field grew that holds it.
+    /// Leaves a message in which something may have changed; its body grew by so many bytes. Returns by how many bytes
+    /// the field that holds it grew.
     pub fn leave(&mut self, message: Message<'_>, grown: isize) -> isize {
         let (body, field) = (message.range(), message.field_range());
         if grown == 0 || field.start == body.start {

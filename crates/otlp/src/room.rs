@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What is asked for at once, so that small things need not ask one by one.
+/// How much is asked for at once, so that not every small thing has to ask.
 const STEP: usize = 16 << 10;
 
 /// Memory for what is made of a request, from whoever keeps account of it.

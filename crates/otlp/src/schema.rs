@@ -20,8 +20,8 @@ const UNKNOWN: u8 = u8::MAX;
 /// Keys from here on take more than a byte.
 const KEYS: usize = 0x80;
 
-/// What a field is, as far as its key tells that is a byte: one that may be repeated, or is no message, and has the wire type
-/// of its definition.
+/// What a field with a one-byte key is, as far as the key tells. The field may be repeated or is no message, and has
+/// the wire type of its definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plain {
     /// Something else.
@@ -65,7 +65,7 @@ pub(crate) enum Role {
     Scope,
     /// One item.
     Item,
-    /// A key and a value; nothing is counted, but most bytes of a request are these.
+    /// A key and a value. Attributes are not counted, but most bytes of a request belong to them.
     Attribute,
 }
 
@@ -165,8 +165,8 @@ impl Field {
         }
     }
 
-    /// Whether its values may stand together in one length-delimited field: repeated numbers. Protobuf demands that
-    /// readers take both forms.
+    /// Whether its values may be packed in one length-delimited field: repeated numbers. Protobuf demands that readers
+    /// take both forms.
     #[inline]
     pub(crate) fn may_be_packed(&self) -> bool {
         self.repeated && !matches!(self.kind.wire(), WireType::Len)
@@ -212,8 +212,8 @@ impl Message {
         self.index.get(number as usize).map(|entry| usize::from(*entry)).filter(|index| *index < self.fields.len())
     }
 
-    /// The fields that cannot have a value beside `field`, itself included, a bit each: the members of its oneof, of
-    /// which the last one on the wire counts.
+    /// The fields, a bit each, that cannot have a value beside `field`, itself included. They are the members of its
+    /// oneof, of which the last one on the wire counts.
     #[inline]
     pub(crate) fn rivals(&self, field: &Field) -> u32 {
         let own = 1 << field.number;

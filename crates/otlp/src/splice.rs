@@ -149,8 +149,8 @@ impl Splicer<'_> {
         self.left += range.end - end;
     }
 
-    /// Applies the edits of the message with this body that start at `boundary`, where a field of it starts or its
-    /// last one ends. Returns how far the request is dealt with, and the edits left.
+    /// Applies the edits of the message with this body that start at `boundary`, where a field of it starts or its last
+    /// one ends. Returns how far the request has been handled, and the edits left.
     fn own_edits<'e>(
         &mut self,
         body: &Range<usize>,

@@ -60,11 +60,11 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What a matcher keeps of the states it has been in, for each thread that matches at the same time and each direction.
-/// Texts fill it. It is several times what real patterns need.
+/// How much a matcher keeps of the states that it has been in, for each thread that matches at the same time and for
+/// each direction. Texts fill it. It is several times what real patterns need.
 const MAX_STATES_BYTES: usize = 256 << 10;
 
-/// Depth of what stands in the translation of a group: itself, alternatives, sequences and a repetition.
+/// How deep the translation of a group nests: itself, alternatives, sequences and a repetition.
 const ENGINE_LEVELS_PER_GROUP: usize = 4;
 
 impl Regex {
@@ -98,7 +98,7 @@ impl Regex {
         self.engine.captures(text)
     }
 
-    /// The groups of all matches, one after the other. An empty match right behind another one does not count.
+    /// The groups of all matches, one after the other. An empty match right behind another match does not count.
     pub fn captures_iter<'r, 't>(&'r self, text: &'t str) -> CaptureMatches<'r, 't> {
         self.engine.captures_iter(text)
     }

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-/// Appends a template to `out`, with what `group` has for each name in it, if anything. A dollar sign that starts no
-/// name stands for itself.
+/// Appends a template to `out`, with the value that `group` has for each name in it, if any. A dollar sign that starts
+/// no name stands for itself.
 pub(crate) fn expand<'t>(template: &str, out: &mut String, group: impl Fn(&str) -> Option<&'t str>) {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('$') {
@@ -26,7 +26,7 @@ pub(crate) fn expand<'t>(template: &str, out: &mut String, group: impl Fn(&str) 
     out.push_str(rest);
 }
 
-/// The group number that a name is, if it is one: without leading zeros and not too large.
+/// The group number that a name stands for, if it is one: without leading zeros and not too large.
 pub(crate) fn number(name: &str) -> Option<usize> {
     let is_number = name.bytes().all(|byte| byte.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
     if is_number { name.parse().ok() } else { None }
@@ -42,7 +42,7 @@ fn leading_name(text: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then_some((name, rest))
 }
 
-/// Letters, digits and underscores. No group has a name with letters beyond ASCII, but such a name is one nevertheless.
+/// Letters, digits and underscores. Letters beyond ASCII count, too, although no group has such a name.
 fn is_of_name(char: char) -> bool {
     static WORD: LazyLock<Option<regex::Regex>> = LazyLock::new(|| regex::Regex::new(r"^[\p{L}\p{Nd}]$").ok());
     let is_word = || WORD.as_ref().is_some_and(|word| word.is_match(char.encode_utf8(&mut [0; 4])));

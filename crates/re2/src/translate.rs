@@ -8,7 +8,7 @@ use crate::Error;
 use crate::class::{self, push_literal};
 use crate::escape;
 
-/// Most copies that repetitions make of what is inside.
+/// The most copies that repetitions make of what they repeat.
 const MAX_COPIES: u32 = 1000;
 
 /// A pattern of the `regex` crate.
@@ -54,8 +54,8 @@ struct Translator<'s> {
     out: String,
     groups: Vec<String>,
     flags: Flags,
-    /// Whether `out` ignores case where it ends. It follows the flag when something is written for which that matters:
-    /// a repetition after flags repeats what stands before them.
+    /// Whether `out` ignores case at its end. It follows the flag only when something is written for which that
+    /// matters: a repetition behind flags repeats what stands before them.
     folds: bool,
     around: Vec<Group>,
     /// What a repetition would repeat.
@@ -83,7 +83,7 @@ struct Piece {
 }
 
 impl<'s> Translator<'s> {
-    /// Translates what comes next; whether it was a repetition.
+    /// Translates what comes next. Returns whether it was a repetition.
     fn token(&mut self, char: char, after_repetition: bool) -> Result<bool, Error> {
         match char {
             '(' => self.open()?,
@@ -123,7 +123,7 @@ impl<'s> Translator<'s> {
         taken
     }
 
-    /// Writes what so many bytes of the source stand for.
+    /// Writes the translation of so many bytes of the source.
     fn piece(&mut self, text: &str, length: usize) {
         self.take(length);
         self.start_piece();
@@ -144,7 +144,7 @@ impl<'s> Translator<'s> {
         self.next(Some(Piece { start: self.out.len(), copies: 1, is_repetition: false }));
     }
 
-    /// Nothing will repeat any more what a repetition could repeat so far.
+    /// From now on nothing repeats what a repetition could have repeated so far.
     fn next(&mut self, piece: Option<Piece>) {
         let done = std::mem::replace(&mut self.last, piece);
         self.copies = self.copies.max(done.map_or(1, |piece| piece.copies));
@@ -191,7 +191,7 @@ impl<'s> Translator<'s> {
         self.group("(")
     }
 
-    /// The name of a group, up to which everything is taken.
+    /// The name of a group; everything up to its end is taken.
     fn name(&mut self, text: &'s str) -> Result<&'s str, Error> {
         let is_of_name = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.');
         if text.starts_with(['=', '!']) {

@@ -35,7 +35,7 @@ pub struct Loaded {
     pub warnings: Vec<Diagnostic>,
     /// What the next configuration must not change.
     pub log_outputs: LogOutputs,
-    /// Of the warnings, the one that says that there is nothing to run.
+    /// The warning that there is nothing to run, if it is among the warnings.
     idle: Option<Diagnostic>,
 }
 
@@ -60,7 +60,7 @@ pub struct Options {
     pub now: SystemTime,
     /// What becomes of objects that mean nothing here.
     pub foreign: Foreign,
-    /// The address of the API server: the name of a cluster to which nobody gives another.
+    /// The address of the API server. It names a cluster to which nobody gives another name.
     pub api_server: Option<String>,
 }
 
@@ -104,7 +104,7 @@ pub fn load(sources: &[Source], options: &Options) -> Result<Loaded, Report> {
     compile(sources, options, false, Findings::default())
 }
 
-/// The errors of a text whatever stands in others: not those about Secrets that it refers to and does not define.
+/// The errors of a text on its own. Errors about Secrets that it refers to and does not define are left out.
 pub fn errors(source: &Source, options: &Options) -> Vec<Diagnostic> {
     let loaded = compile(std::slice::from_ref(source), options, true, Findings::default());
     let found = loaded.err().map(|report| report.diagnostics).unwrap_or_default().into_iter();

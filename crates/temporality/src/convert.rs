@@ -24,8 +24,8 @@ const RESOURCES: u32 = request::RESOURCES;
 const SCOPES: u32 = resource_data::SCOPES;
 const METRICS: u32 = scope_data::ITEMS;
 
-/// What a data point may take while its delta is calculated, as a multiple of its size: the counts of its buckets,
-/// those of the point before it brought to the same resolution, their difference, each while it grows.
+/// The memory that a data point may take while its delta is calculated, as a multiple of its size: the counts of its
+/// buckets, those of the point before it at the same resolution, and their difference, each while it grows.
 const SCRATCH: usize = 8;
 
 /// Most points are smaller.
@@ -81,7 +81,7 @@ struct Written {
     length: usize,
 }
 
-/// By how many bytes a field grew; none when nothing is left in it, and it is to be removed.
+/// By how many bytes a field grew; `None` when nothing is left in it and it is to be removed.
 type Grown = Option<isize>;
 
 impl<'a> Pass<'a, '_, '_> {
@@ -177,7 +177,7 @@ impl<'a> Pass<'a, '_, '_> {
         None
     }
 
-    /// Writes the delta that a point of `data` is. Returns false when it is none.
+    /// Writes the delta of a point of `data`. Returns false when the point makes no delta.
     fn point(&mut self, kind: Kind, data: Message<'a>, message: Message<'a>, common: Common) -> Result<bool, NoRoom> {
         self.take_scratch(message.range().len())?;
         let mut point = Point::read(kind, message);
@@ -208,7 +208,7 @@ impl<'a> Pass<'a, '_, '_> {
         Ok(true)
     }
 
-    /// Takes room for what is calculated for a point of so many bytes; it is used again for the next one.
+    /// Takes room for what is calculated for a point of so many bytes. The room is used again for the next point.
     fn take_scratch(&mut self, point: usize) -> Result<(), NoRoom> {
         let needed = point.saturating_mul(SCRATCH).max(LEAST_SCRATCH);
         if needed > self.scratch {

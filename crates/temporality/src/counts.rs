@@ -27,9 +27,9 @@ pub struct Passed {
     pub delta: u64,
     /// Without a temporality.
     pub unspecified: u64,
-    /// Of sums that may go down, which no backend takes as deltas.
+    /// Sums that may go down. No backend takes these as deltas.
     pub non_monotonic: u64,
-    /// Sums whose value is not a number, or infinite: there is no difference to it.
+    /// Sums whose value is infinite or not a number, so that there is no difference to it.
     pub not_finite: u64,
 }
 
@@ -59,7 +59,7 @@ pub struct Forgotten {
     pub stale: u64,
     /// Least recently seen when `Limits::max_bytes` was reached.
     pub memory: u64,
-    /// Deltas of refused requests that were owed and will not be delivered: their series was forgotten, or its
+    /// Deltas of refused requests that were owed and will not be delivered, because their series was forgotten or its
     /// buckets have changed.
     pub owed: u64,
 }

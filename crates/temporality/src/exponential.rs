@@ -16,8 +16,8 @@ use weir_otlp::metrics::{Buckets as BucketsView, ExponentialHistogramDataPoint};
 use crate::packed::Packed;
 use crate::value::{Change, Value, both, finite};
 
-/// Two differences are added at a scale at which their buckets are no more than these, or than one of them has alone.
-/// SDKs use at most 160.
+/// Two differences are added at a scale at which they have at most this many buckets, or as many as one of them has
+/// alone. SDKs use at most 160.
 const BUCKETS: usize = 320;
 
 /// `ExponentialHistogramDataPoint`, as far as it can be subtracted.
@@ -85,7 +85,7 @@ impl Exponential {
         };
     }
 
-    /// The same at the scale and the zero threshold of `other`, where those are coarser.
+    /// The same at the scale and the zero threshold of `other`, where these are coarser.
     fn with_resolution_of(&self, other: &Self) -> Cow<'_, Self> {
         let coarser = u32::try_from(i64::from(self.scale) - i64::from(other.scale)).unwrap_or(0);
         let wider = other.zero_threshold > self.zero_threshold;
@@ -170,7 +170,7 @@ impl Buckets {
         last.next().is_none().then_some(buckets)
     }
 
-    /// Lowers the scale by `bits`: as many buckets become one as a number of so many bits can tell apart.
+    /// Lowers the scale by `bits`: 2^`bits` buckets become one.
     fn coarser(&self, bits: u32) -> Self {
         let index = |index: i64| index >> bits.min(63);
         let mut fine = self.all().peekable();
@@ -224,8 +224,8 @@ impl Buckets {
 }
 
 impl FromIterator<(i64, u64)> for Buckets {
-    /// Takes buckets in order, without a gap, and leaves out the empty ones before the first and after the last that is
-    /// not. An offset beyond 32 bits, which no bucket of a real number has, becomes the nearest that can be written.
+    /// Takes buckets in order, without a gap, and leaves out empty ones at both ends. An offset beyond 32 bits, which
+    /// no bucket of a real number has, becomes the nearest that can be written.
     fn from_iter<I: IntoIterator<Item = (i64, u64)>>(buckets: I) -> Self {
         let mut buckets = buckets.into_iter().skip_while(|(_, count)| *count == 0).peekable();
         let start = buckets.peek().map_or(0, |(index, _)| *index);

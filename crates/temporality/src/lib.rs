@@ -121,7 +121,7 @@ impl Converter {
         undone
     }
 
-    /// From now on, what is remembered takes at most `bytes`; what had to be forgotten for that.
+    /// From now on, what is remembered takes at most `bytes`. Returns what had to be forgotten for that.
     pub fn set_max_bytes(&mut self, bytes: usize) -> Forgotten {
         self.table.limits.max_bytes = bytes;
         let mut forgotten = Forgotten::default();
@@ -129,7 +129,7 @@ impl Converter {
         forgotten
     }
 
-    /// Knows no series any more, like one that is new.
+    /// Forgets all series, like a new converter.
     pub fn begin_anew(&mut self, now: u64) {
         *self = Self::new(self.table.limits, now);
     }
@@ -149,8 +149,8 @@ impl Converter {
         !self.table.conversions.any_open(u64::MAX)
     }
 
-    /// All that is remembered, for [`Converter::restore`] in the next process. To be taken when everything
-    /// [is decided](Converter::is_decided) and no more will be converted.
+    /// All that is remembered, for [`Converter::restore`] in the next process. Take it when everything [is
+    /// decided](Converter::is_decided) and nothing more will be converted.
     pub fn snapshot(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         // A list takes all there is, and so does this.

@@ -22,7 +22,8 @@ const TIME: u32 = number::TIME_UNIX_NANO;
 const AS_DOUBLE: u32 = number::AS_DOUBLE;
 const AS_INT: u32 = number::AS_INT;
 
-/// Most bytes that a delta has more than its point, beside its buckets: fields that were not there, and lengths.
+/// The most bytes by which a delta is longer than its point, apart from its buckets: fields that were not there, and
+/// lengths.
 pub(crate) const MOST_FIELDS: usize = 192;
 
 /// A type of metric that can be converted.
@@ -73,8 +74,8 @@ impl Kind {
         }
     }
 
-    /// Fields of its data points that a delta has anew, or not at all: of the smallest and the largest value nothing
-    /// is known for an interval that begins later than the start.
+    /// The fields of its data points that a delta has anew, or not at all. The smallest and the largest value are not
+    /// known for an interval that begins later than the start.
     fn replaced(self) -> &'static [u32] {
         match self {
             Self::Sum => &[START_TIME, AS_DOUBLE, AS_INT],
@@ -155,7 +156,7 @@ fn buckets(kind: Kind, message: Message<'_>) -> Option<Value> {
     }
 }
 
-/// Writes a data point of `request` as the delta since `start`; what is not part of the value stays as it is.
+/// Writes a data point of `request` as the delta since `start`. What is not part of the value stays as it is.
 pub(crate) fn write(out: &mut Encoder, request: &[u8], kind: Kind, message: Message<'_>, start: u64, delta: &Value) {
     let open = out.open(sum::DATA_POINTS, message.range().len());
     out.fixed64(START_TIME, start);

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The conversions of a converter, by number. They have a lock of their own, so that nobody who decides on one of them,
-/// or wants to know, waits while another request is converted.
+/// The conversions of a converter, by number. They have a lock of their own. So whoever decides on one of them, or
+/// wants to know about it, does not wait while another request is converted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Conversions(Arc<Mutex<Numbers>>);
 
@@ -16,7 +16,7 @@ struct Numbers {
     taken_back: u64,
 }
 
-/// A conversion that may be taken back. Dropped, it stands.
+/// A conversion that may be undone. Once this is dropped, the conversion stands.
 #[derive(Debug)]
 pub(crate) struct Open {
     conversions: Conversions,
@@ -24,8 +24,8 @@ pub(crate) struct Open {
     is_taken_back: bool,
 }
 
-/// What a conversion relies on: points were left out because of others, whose requests may still be refused. Their
-/// client must not be told that they are safe before [`Reliance::holds`] says so.
+/// What a conversion relies on. Points were left out because of others, whose requests may still be refused. The client
+/// must not be told that its points are safe before [`Reliance::holds`] says so.
 #[derive(Debug)]
 pub struct Reliance {
     conversions: Conversions,
@@ -75,8 +75,8 @@ impl Drop for Open {
 }
 
 impl Reliance {
-    /// Whether what it relies on stands; `None` while that is not decided. When anything was taken back meanwhile, it
-    /// does not: that is seldom, and to try again is always right.
+    /// Whether what it relies on stands; `None` while that is not decided. If anything was undone meanwhile, it does
+    /// not stand: that is rare, and trying again is always right.
     pub fn holds(&self) -> Option<bool> {
         let numbers = self.conversions.lock();
         if numbers.taken_back != self.taken_back {

@@ -15,19 +15,19 @@ use crate::undo::{Advance, Step, Undone};
 use crate::value::Value;
 
 /// What a series takes: its id, its last point, the two links of the list, and its share of the table, which is least
-/// full, and there twice, when it has just grown; and its part of the [`Spare`] places.
+/// full, and exists twice, when it has just grown. It also has its part of the [`Spare`] places.
 pub(crate) const SERIES_BYTES: usize = PLACE_BYTES + PLACE_BYTES / OF_USED_SPARE;
 
 const PLACE_BYTES: usize =
     size_of::<SeriesId>() + size_of::<Series>() + 2 * size_of::<usize>() + 4 * size_of::<usize>();
 
-/// What is owed to a series takes as much as another series, or less.
+/// What is owed to a series takes at most as much as another series.
 pub(crate) const OWED_BYTES: usize = SERIES_BYTES;
 
-/// One spare place for so many that are in use: more are given back.
+/// One spare place is kept for so many places in use; more are given back.
 const OF_USED_SPARE: usize = 8;
 
-/// Places of what was removed: the list and the tables keep them for what comes.
+/// Places of removed series, which the list and the tables keep for new ones.
 #[derive(Debug, Default)]
 struct Spare(usize);
 
@@ -65,11 +65,12 @@ pub(crate) struct Series {
     pub(crate) conversion: u64,
 }
 
-/// What a conversion leaves behind beside its request.
+/// What a conversion leaves behind, apart from its request.
 #[derive(Debug, Default)]
 pub(crate) struct Traces {
     pub(crate) steps: Vec<Step>,
-    /// It left out points because of conversions up to this one, of which some may still be taken back; 0: of none.
+    /// It left out points because of conversions up to this one, and some of these may still be undone. 0: because of
+    /// none.
     pub(crate) relies_until: u64,
 }
 
@@ -94,8 +95,8 @@ pub(crate) struct SeriesTable {
     spare_series: Spare,
     spare_owed: Spare,
     bytes: usize,
-    /// A series that is not known and started then or later was never seen before (DELTA-2): this is after the start
-    /// of the converter, and after the last sight of everything that was forgotten.
+    /// The start of the converter, or the last sight of any series that was forgotten, whichever is later. An unknown
+    /// series that started then or later was never seen before (DELTA-2).
     pub(crate) known_from: u64,
     /// The latest time the caller told.
     pub(crate) now: u64,
@@ -128,7 +129,7 @@ impl SeriesTable {
         self.bytes
     }
 
-    /// A clock that is set back stands still here, so that the order of sight remains one of time.
+    /// If the clock is set back, time stands still here, so that the order of sight stays an order of time.
     pub(crate) fn set_now(&mut self, now: u64) {
         self.now = self.now.max(now);
     }

@@ -49,7 +49,7 @@ const SERIES_BYTES: usize = 512;
 /// A bucket is written with so many bytes, and remembered with at least one.
 const BUCKET_BYTES: usize = 8;
 
-/// Writes one series after the other, so that no more than one is in memory a second time. `pay` gives that.
+/// Writes one series after the other, so that at most one of them is in memory a second time. `pay` gives that memory.
 pub(crate) fn write(table: &SeriesTable, out: &mut dyn Write, pay: &mut dyn FnMut(usize) -> bool) -> io::Result<()> {
     let largest = table.series.iter().map(|(id, series)| most_bytes(table, *id, series)).max();
     if !pay(largest.unwrap_or(SERIES_BYTES)) {

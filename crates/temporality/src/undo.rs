@@ -5,7 +5,7 @@ use crate::reliance::Open;
 use crate::series::Series;
 use crate::value::Value;
 
-/// Takes one conversion back, once: `Converter::undo`. Dropped, the conversion stands.
+/// Undoes one conversion, once: see `Converter::undo`. When this is dropped, the conversion stands.
 #[derive(Debug)]
 pub struct Undo {
     /// In the order in which they were done.
@@ -32,8 +32,8 @@ pub(crate) enum Step {
 pub(crate) struct Advance {
     /// The series.
     pub(crate) id: SeriesId,
-    /// Time of the point. While the conversion can be undone, a series at this time is where the point left it: the
-    /// time of a series only goes up, or back by an undo.
+    /// Time of the point. While the conversion can be undone, a series at this time is where the point left it, because
+    /// the time of a series only goes up, or back by an undo.
     pub(crate) time: u64,
     /// The series before; `None` when the point was its first.
     pub(crate) previous: Option<Series>,
@@ -46,9 +46,9 @@ pub(crate) struct Advance {
 pub struct Undone {
     /// Series that are back where they were.
     pub restored: u64,
-    /// Deltas that will be added to the next one of their series.
+    /// Deltas that will be added to the next delta of their series.
     pub owed: u64,
-    /// Deltas that are lost, as their series was forgotten meanwhile, or its buckets have changed.
+    /// Deltas that are lost, because their series was forgotten meanwhile or its buckets have changed.
     pub lost: u64,
 }
 

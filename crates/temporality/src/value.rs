@@ -92,7 +92,7 @@ impl Value {
         }
     }
 
-    /// Most bytes that its buckets take in a data point: eight for each in a histogram with explicit bounds.
+    /// The most bytes that its buckets take in a data point: eight for each in a histogram with explicit bounds.
     pub(crate) fn buckets_bytes(&self) -> usize {
         match self {
             Self::Zero | Self::Int(_) | Self::Double(_) => 0,
@@ -113,12 +113,12 @@ impl Value {
     }
 }
 
-/// The sum of values that two points have in common: it is known when both know it.
+/// The sum of two values, or their difference, if both points have one.
 pub(crate) fn both(left: Option<f64>, right: Option<f64>, combine: impl Fn(f64, f64) -> f64) -> Option<f64> {
     Some(combine(left?, right?))
 }
 
-/// `sum` of a histogram, unless it is not a number or infinite: there is no difference to such a sum.
+/// The `sum` of a histogram, unless it is infinite or not a number: there is no difference to such a sum.
 pub(crate) fn finite(sum: Option<f64>) -> Option<f64> {
     sum.filter(|sum| sum.is_finite())
 }

@@ -15,13 +15,13 @@ use tokio::time::{MissedTickBehavior, interval};
 #[global_allocator]
 static ALLOCATOR: Thrifty = Thrifty;
 
-/// All pages that have been free for so long go back at once.
+/// All pages that have been free for this long go back at once.
 const LOOKS: Duration = Duration::from_secs(1);
 
 /// A thread looks whether free pages must go back whenever it has allocated so many bytes.
 const STEP: usize = 256 << 10;
 
-/// What is free goes back when more bytes than these are in use, or free and not yet given back.
+/// Free pages go back when more bytes than these are in use, or free and not yet given back.
 static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 thread_local! {
@@ -29,8 +29,9 @@ thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// jemalloc keeps free pages for their time. This does not, when there is no place for them: buffers of growing size
-/// fit nowhere in what was freed of smaller ones, and all are paid for only as long as they live.
+/// jemalloc keeps free pages for a while. This allocator does not, when there is no place for them. Buffers of growing
+/// size do not fit into the room of smaller ones that were freed, and all buffers are paid for only as long as they
+/// live.
 struct Thrifty;
 
 #[expect(unsafe_code, reason = "an allocator is unsafe")]
@@ -81,15 +82,15 @@ fn make_place(bytes: usize) {
     }
 }
 
-/// From now on what is free has no place beyond 15/16 of so many bytes: libraries of C have an allocator of their own,
-/// and the compressors of zstd may have 1/32 in it, 3 MiB at least.
+/// From now on, free pages have no place beyond 15/16 of so many bytes. C libraries have an allocator of their own, and
+/// the compressors of zstd may have 1/32 in it, 3 MiB at least.
 pub(crate) fn keep_within(memory: usize) {
     MOST.store(memory - memory / 16, Ordering::Relaxed);
     return_large_ones();
 }
 
-/// The allocator of libraries of C keeps what a compressor had, once for each of many threads, unless it is told that
-/// so much is to go back at once. Otherwise it finds out that such sizes come again.
+/// Makes the allocator of C libraries give large blocks back at once. Otherwise it finds out that such sizes come
+/// again, and keeps what a compressor had, once for each of many threads.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "mallopt is a function of C, and no crate has a safe name for this")]
 fn return_large_ones() {
@@ -102,8 +103,8 @@ fn return_large_ones() {
 #[cfg(not(target_env = "gnu"))]
 fn return_large_ones() {}
 
-/// Whoever allocates and frees gives free pages back (see `.cargo/config.toml`). This does it where nobody does, for
-/// ever.
+/// Threads that allocate and free give free pages back (see `.cargo/config.toml`). This task does it where no thread
+/// does. It never ends.
 pub(crate) async fn tidy() {
     let mut looks = interval(LOOKS);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -120,7 +121,7 @@ fn held() -> usize {
     pages * rustix::param::page_size()
 }
 
-/// Has jemalloc do what has a name: for all arenas, whose number is 4096.
+/// Has jemalloc do what is called `name`, for all arenas: their number is 4096.
 #[expect(unsafe_code, reason = "jemalloc is a library of C, and no crate has a safe name for this")]
 fn act(name: &CStr) {
     // SAFETY: the name ends with a zero byte, and such an action takes and returns no value, so all else is null.
@@ -164,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// The memory of the process is one for all tests.
+    /// All tests share the memory of the process.
     static ALONE: Mutex<()> = Mutex::const_new(());
 
     fn resident() -> usize {
@@ -172,7 +173,7 @@ mod tests {
         statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * rustix::param::page_size()
     }
 
-    /// Every second of these buffers stays: no long row of pages is free.
+    /// Every other buffer stays, so that no long row of pages is free.
     #[tokio::test]
     async fn what_is_free_goes_back_though_nothing_is_allocated() {
         let _alone = ALONE.lock().await;
@@ -193,7 +194,7 @@ mod tests {
         panic!("{} bytes of {full}", resident());
     }
 
-    /// Half of the buffers stay each time, so that those of the next size fit nowhere in what is free.
+    /// Half of the buffers stay each time, so that those of the next size do not fit into the room that is free.
     #[test]
     fn what_is_free_goes_back_before_more_is_held_than_was_set() {
         const SET: usize = 128 << 20;

@@ -8,7 +8,7 @@ use weir_resources::{Files, Foreign, Loaded, LogOutputs, Options, Report};
 
 use crate::findings;
 
-/// What files are judged with, of which `--strict` says a part.
+/// What files are checked with. `--strict` is a part of it.
 pub(crate) fn options(strict: bool) -> Options {
     let foreign = if strict { Foreign::Refuse } else { Foreign::Skip };
     Options { now: SystemTime::now(), foreign, api_server: api_server() }
@@ -19,7 +19,7 @@ fn api_server() -> Option<String> {
     env::var_os("KUBERNETES_SERVICE_HOST")?.into_string().ok().filter(|host| !host.is_empty())
 }
 
-/// For a command that ends; `None` when findings, which are printed, forbid it.
+/// For a command that ends by itself. `None` when findings forbid it; these are printed.
 pub(crate) fn for_command(paths: &[PathBuf]) -> anyhow::Result<Option<Loaded>> {
     let files = Files::read(paths);
     let (findings, loaded) = match files.load(&options(false)).and_then(Loaded::runnable) {
@@ -30,7 +30,7 @@ pub(crate) fn for_command(paths: &[PathBuf]) -> anyhow::Result<Option<Loaded>> {
     Ok(loaded)
 }
 
-/// For a gateway, beside what runs so far. Warnings are logged.
+/// For a gateway; it is also checked against what runs so far. Warnings are logged.
 pub(crate) fn for_gateway(paths: &[PathBuf], strict: bool, running: &LogOutputs) -> Result<Loaded, Report> {
     let loaded = Files::read(paths).load(&options(strict))?.runnable()?;
     loaded.log_outputs.check_after(running)?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use weir_plan::PipelineId;
 use weir_resources::{Diagnostic, Reason, Severity, Source};
 
-/// With source lines on a terminal, a line each elsewhere.
+/// Prints them: with source lines on a terminal, a line each elsewhere.
 pub(crate) fn print(diagnostics: &[Diagnostic], sources: &[Source]) -> io::Result<()> {
     let mut out = io::stderr().lock();
     let texts: HashMap<&str, &str> =
@@ -21,7 +21,7 @@ pub(crate) fn print(diagnostics: &[Diagnostic], sources: &[Source]) -> io::Resul
     Ok(())
 }
 
-/// As log records, for programs that read the log of a gateway.
+/// Logs them as records, for programs that read the log of a gateway.
 pub(crate) fn log(diagnostics: &[Diagnostic]) {
     for diagnostic in diagnostics {
         let Diagnostic { file, line, column, field, message, expected, severity, pipeline, reason, .. } = diagnostic;

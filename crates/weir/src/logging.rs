@@ -33,7 +33,8 @@ pub(crate) fn style(format: LogFormat, serves: bool) -> Style {
     }
 }
 
-/// Starts logging. Libraries are heard from `warn` on. Nobody is told of lines that cannot be written: there is nobody.
+/// Starts logging. Libraries are logged from `warn` on. If a line cannot be written, nobody is told, because there is
+/// nobody left to tell.
 pub(crate) fn init(style: Style, level: LogLevel) {
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,

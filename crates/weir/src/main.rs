@@ -71,7 +71,8 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// An error and its causes, each of them once: some say their cause themselves, for those who show nothing else.
+/// An error and its causes, each of them once: some errors repeat their cause in their own text, for programs that show
+/// nothing else.
 fn explain(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

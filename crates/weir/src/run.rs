@@ -50,7 +50,7 @@ async fn run_gateway(args: Arc<RunArgs>) -> anyhow::Result<ExitCode> {
     gateway.serve(signals).await
 }
 
-/// What comes of `work`, unless it is ended before: what is there already is not let go.
+/// The result of `work`, unless `ends` resolves before. A result that is there already is not dropped.
 async fn unless<T>(ends: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -139,8 +139,7 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// What can be wrong with the command line, the configuration and the ports is found out before the data directory
-    /// is touched.
+    /// Mistakes in the command line, the configuration and the ports are found before the data directory is touched.
     async fn start(args: Arc<RunArgs>) -> anyhow::Result<Self> {
         let watches = Watches::new(&args)?;
         let Loaded { plan, cluster, log_outputs, .. } = configuration(&args)?;
@@ -167,7 +166,7 @@ impl Gateway {
         Ok(Self { engine, pods, args, watches, log_outputs, memory })
     }
 
-    /// By now a signal finds a gateway that is to be ended in order.
+    /// From now on, a signal finds a gateway that can be ended in good order.
     fn say_ready(&self) {
         let (Addresses { grpc, http, metrics, health, admin }, memory) = (self.engine.addresses(), self.memory);
         let [grpc, http, metrics, health, admin] = [grpc, http, metrics, health, admin].map(|at| at.map(display));
@@ -255,7 +254,7 @@ fn configuration(args: &RunArgs) -> anyhow::Result<Loaded> {
     })
 }
 
-/// Files that are being read. Meanwhile requests are served, and signals heard, also when a file system hangs.
+/// Files that are being read. Meanwhile requests are served and signals are heard, even when a file system hangs.
 struct Reading<T>(Option<JoinHandle<T>>);
 
 impl<T> Default for Reading<T> {
@@ -273,7 +272,7 @@ impl<T: Send + 'static> Reading<T> {
         self.0 = Some(tokio::task::spawn_blocking(read));
     }
 
-    /// What was read, once it is; may be dropped and called again.
+    /// What was read, once it is there. May be dropped and called again.
     async fn done(&mut self) -> T {
         if let Some(reading) = &mut self.0 {
             let read = reading.await;
@@ -296,8 +295,8 @@ fn report((pipeline, books): &(PipelineId, BookFigures)) {
     tracing::info!(%pipeline, accepted, recovered, delivered, filtered, dropped, rejected, pending, balanced, "stopped");
 }
 
-/// What comes this soon after a signal is the same wish: terminals, supervisors and timeout(1) signal a process and then
-/// its group.
+/// A signal that comes this soon after another means the same: terminals, supervisors and timeout(1) signal a process
+/// and then its group.
 const ECHO: Duration = Duration::from_secs(1);
 
 /// The signals that end the program.

@@ -43,7 +43,7 @@ pub(crate) fn files(args: &RunArgs) -> Vec<PathBuf> {
     files.into_iter().flatten().cloned().collect()
 }
 
-/// A token on each line, so that a new one can be added before the old one goes; none without a file.
+/// One token on each line, so that a new one can be added before the old one goes. None without a file.
 fn tokens(file: Option<&Path>, flag: &str) -> anyhow::Result<Vec<Secret>> {
     let Some(file) = file else { return Ok(Vec::new()) };
     let text = text(file, flag)?;

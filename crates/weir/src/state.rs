@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(read(), None);
     }
 
-    /// However long a file is, nothing of it is read that nobody pays for.
+    /// However long a file is, nothing of it is read that has not been paid for.
     #[test]
     fn what_there_is_no_room_for_is_not_read() {
         let dir = tempfile::TempDir::new().unwrap();

@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use weir_resources::Stamp;
 
-/// Twice this, and the time to read the files, is what a change takes to have an effect.
+/// A change takes twice this, and the time to read the files, to have an effect.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Watches files.
@@ -26,7 +26,7 @@ pub(crate) struct Watch {
     hangup: Signal,
     /// Somebody asked for it, and has not been served yet.
     asked: bool,
-    /// Files are read now and then although nothing changed: certificates in them expire.
+    /// When to read the files again even if nothing changed: certificates in them expire.
     read_again: Instant,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Watch {
 const READ_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 impl Watch {
-    /// From now on; to be called before the files are read, so that no change is missed.
+    /// Watches from now on. Call this before the files are read, so that no change is missed.
     pub(crate) fn new(paths: Vec<PathBuf>) -> anyhow::Result<Self> {
         let stamp = weir_resources::stamp(&paths);
         let mut ticks = interval(LOOK_EVERY);
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// Nobody touches them, and time passes: a certificate may have come to its end.
+    /// Nobody touches the files, but time passes: a certificate may have expired.
     #[tokio::test(start_paused = true)]
     async fn files_that_stay_as_they_are_are_read_again_once_a_day() {
         let file = tempfile::NamedTempFile::new().unwrap();

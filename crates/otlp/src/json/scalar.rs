@@ -160,7 +160,7 @@ impl Visitor<'_> for ScalarVisitor<'_> {
     }
 }
 
-/// A double in a string. Of the words Rust would take for infinity and "not a number" only proto3 JSON's are right.
+/// A double in a string. Rust reads many words as infinity and "not a number"; only those of proto3 JSON are right.
 fn double(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),

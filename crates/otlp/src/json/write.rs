@@ -65,8 +65,8 @@ impl Writer {
         self.out.push(b'}');
     }
 
-    /// The value that counts of every field, in the order of the definition; the last one of a repeated field, which
-    /// says no more than that there is one.
+    /// For every field, the value that counts, in the order of the definition. For a repeated field it is the last one,
+    /// which only says that there is one.
     fn find<'a>(&mut self, message: &'static Message, body: &'a [u8]) -> [Option<Value<'a>>; schema::NUMBERS] {
         let mut found = [None; schema::NUMBERS];
         for field in Fields::new(body) {
@@ -110,7 +110,7 @@ impl Writer {
         self.value(kind, value);
     }
 
-    /// A comma, unless this is the first after `open`. No value ends with an opening bracket.
+    /// A comma, unless this is the first value after `open`. No value ends with an opening bracket.
     fn separate(&mut self, open: u8) {
         if self.out.last() != Some(&open) {
             self.out.push(b',');

@@ -56,7 +56,7 @@ impl<'a> Node<'a> {
         self.api.version
     }
 
-    /// Whoever reads it and the table that checks it have to agree.
+    /// The code that reads a node and the table that checks it have to agree.
     fn expect(&self, expected: bool) {
         debug_assert!(expected || matches!(self.of, Type::Any), "the table says otherwise of {}", self.place.field);
     }
@@ -77,8 +77,8 @@ impl<'a> Node<'a> {
         self.findings
     }
 
-    /// Where the node stands. Only a scalar on one line that is not secret may be shown: one on several lines may
-    /// have taken in a secret by a missing line.
+    /// Where the node stands. Only a scalar on one line that is not secret may be shown: because of a missing line, a
+    /// scalar on several lines may include a secret.
     pub(crate) fn place(&self) -> Place {
         let scalar = !matches!(self.yaml.content, Content::List(_) | Content::Map(_));
         let excerpt = match (self.secret, scalar) {
@@ -190,7 +190,7 @@ impl<'a> Node<'a> {
         self.map_of(|_| true)
     }
 
-    /// Of a mapping with keys of the user's choice, those that are wanted.
+    /// The wanted entries of a mapping with keys of the user's choice.
     pub(crate) fn map_of(&self, wanted: impl Fn(&str) -> bool) -> Vec<(&'a str, Node<'a>)> {
         self.expect(matches!(self.of, Type::Map(_)));
         let of = if let Type::Map(of) = self.of { *of } else { Type::Any };
@@ -205,7 +205,7 @@ impl<'a> Node<'a> {
         Some(Fields { node: self.clone(), entries, taken: Vec::new() })
     }
 
-    /// Checks what nobody reads: it is as the table says, all the way down.
+    /// Checks a node that nobody reads against the table, all the way down.
     pub(crate) fn check(&self) {
         match self.of {
             Type::Any => {}
@@ -310,7 +310,7 @@ impl<'a> Fields<'a> {
     }
 
     /// For a mapping that others write to as well: reports what starts with `ours` and is not known. What belongs to
-    /// others has to be text, and no more.
+    /// others only has to be text.
     pub(crate) fn finish_ours(self, ours: &str) {
         self.unknown(|key| key.starts_with(ours)).for_each(|entry| self.report_unknown(entry, "unknown annotation"));
         for entry in self.unknown(|key| !key.starts_with(ours)) {

@@ -41,9 +41,9 @@ pub struct Field {
     pub older: Older,
     /// Whether a document without it is wrong.
     pub required: bool,
-    /// Whether its values may be shown; without a word, if those of its mapping may.
+    /// Whether its values are secret; `None` if that is as for its mapping.
     pub secret: Option<bool>,
-    /// Whether it does something; else it is read and checked, and does nothing yet.
+    /// Whether it has an effect. If not, it is read and checked, and does nothing yet.
     pub active: bool,
     /// What it is when it is not given, for people.
     pub default: &'static str,
@@ -56,7 +56,7 @@ pub struct Field {
 pub enum Type {
     /// Not looked at, or not by this table.
     Any,
-    /// A string, and what people call those that are right.
+    /// A string, and what people call the right ones.
     Text(&'static str),
     /// True or false.
     Boolean,
@@ -74,7 +74,7 @@ pub enum Type {
 
 /// A mapping with known fields.
 pub struct Object {
-    /// What people call it, where it is documented by itself; else empty.
+    /// What people call it, if it is documented on its own; otherwise empty.
     pub name: &'static str,
     /// In the order in which messages and the documentation name them.
     pub fields: &'static [&'static [Field]],
@@ -87,7 +87,7 @@ pub enum Older {
     Same,
     /// Of another name.
     Named(&'static str),
-    /// Of another name, and true where this one is false.
+    /// It has another name, and is true where this field is false.
     Opposite(&'static str),
     /// Not there.
     Missing,

@@ -21,13 +21,13 @@ const MAX_DEPTH: usize = 64;
 /// used in many pipelines; far below what an exponential expansion needs to hurt.
 const MAX_ALIAS_WEIGHT: usize = 1 << 20;
 
-/// Bytes of a document for each of its keys, values and collections, but for the first ones. What these take of memory
-/// does not depend on their text: with fewer, a document would take many times as much as others of its length. Real
-/// documents, as compact JSON too, have more.
+/// How many bytes a document needs for each of its keys, values and collections, except for the first ones. Their
+/// memory does not depend on their text: a document with fewer bytes for each would take many times as much memory as
+/// others of its length. Real documents have more, even as compact JSON.
 const BYTES_PER_NODE: usize = 4;
 const FREE_NODES: usize = 16 * 1024;
 
-/// Syntax errors kept per file; more help nobody.
+/// Syntax errors kept per file. More would help nobody.
 const MAX_ERRORS: usize = 1000;
 
 /// What a node weighs beside its text.

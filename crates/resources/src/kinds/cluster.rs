@@ -87,7 +87,7 @@ impl Objects {
         }
     }
 
-    /// Many files begin with the namespace of what is in them. It is of interest where a cluster says what it is.
+    /// Many files begin with the namespace of what is in them. It matters only where it says what the cluster is.
     fn namespace(&mut self, mut meta: ObjectMeta<'_>) {
         if meta.name.value != CLUSTER_NAMESPACE {
             return;

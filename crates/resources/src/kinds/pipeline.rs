@@ -30,7 +30,7 @@ use fluent_bit::FluentBit;
 pub(crate) use metric::TEMPORALITIES;
 use removed::Removed;
 
-/// Whether what telemetry itself causes in a service mesh is left out.
+/// Whether noise that telemetry causes in a service mesh is left out.
 pub(crate) const NOISE_FILTER: [(&str, bool); 2] = [("enabled", true), ("disabled", false)];
 
 /// A checked document.
@@ -51,7 +51,7 @@ pub(crate) struct Spec {
     pub(crate) output: Output,
     /// Where the output stands.
     pub(crate) output_place: Place,
-    /// What rules ask for that enrichment takes away, and where.
+    /// What rules ask for that enrichment has removed by then, and where.
     pub(crate) asked_in_vain: Vec<(Removed, Place)>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Spec {
 pub(crate) enum Output {
     /// An OTLP backend.
     Otlp(Box<OtlpOutput>),
-    /// What only Fluent Bit could do so far; such a pipeline has no part in the plan.
+    /// What only Fluent Bit can do. Such a pipeline has no part in the plan.
     FluentBit(Box<FluentBit>),
 }
 
@@ -105,7 +105,7 @@ impl Pipeline {
         Some((matches!(spec.output, Output::Otlp(_)), &spec.output_place))
     }
 
-    /// Warns of rules that ask for what enrichment takes away before, in this mode.
+    /// Warns of rules that ask for what enrichment removes before, in this mode.
     pub(crate) fn warn_of_removed(&self, mode: ServiceEnrichment, findings: &Findings) {
         let asked = self.spec.iter().flat_map(|spec| &spec.asked_in_vain);
         let removed = asked.filter(|(removed, _)| removed.is_removed(mode));

@@ -20,7 +20,7 @@ const REFERENCE: [&str; 3] = ["name", "namespace", "key"];
 
 /// All Secrets of a configuration. It has no `Debug`: everything in it is secret.
 pub(crate) struct Secrets {
-    /// Others may be where nobody can look: one that is missing is no error.
+    /// Other Secrets may be where nobody can look, so a missing one is no error.
     partial: bool,
     by_name: BTreeMap<(String, String), Entry>,
 }

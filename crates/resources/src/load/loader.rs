@@ -19,7 +19,7 @@ use crate::kinds::{self, KINDS, Kind, LogOutputs, Role};
 pub(super) struct Loader<'a> {
     findings: &'a Findings,
     options: &'a Options,
-    /// There is more that is not given: what is missing here may be there.
+    /// There are more documents than these, so what is missing here may be there.
     partial: bool,
     secrets: Secrets,
     pipelines: Vec<Pipeline>,
@@ -103,7 +103,8 @@ impl<'a> Loader<'a> {
         self.findings.extend(std::mem::take(&mut self.skipped).into_warning());
     }
 
-    /// Reads one document, or an item of a list, which may be no list itself: the API server prints no such thing.
+    /// Reads one document, or an item of a list. An item must not be a list itself: the API server prints no such
+    /// thing.
     fn document(&mut self, node: &Node<'_>, lists: bool) {
         let Some(mut fields) = node.fields() else { return };
         let api_version = fields.required("apiVersion");

@@ -16,7 +16,7 @@ use super::{ExportArgs, Format, Journal, report, unreadable};
 /// The signal that JSON can be written for, as queues are named.
 const TRACES: &str = "traces/";
 
-/// What is in the journal was held to the gateway's limits before it came there.
+/// What is in the journal was checked against the gateway's limits before it was written.
 const LIMITS: Limits = Limits { max_depth: u32::MAX, max_items: u32::MAX };
 
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
@@ -156,7 +156,7 @@ impl Out {
         parts.iter().try_for_each(|part| out.write_all(part))
     }
 
-    /// Everything is where it belongs; in a file it is on disk, for the journal may be deleted next.
+    /// Flushes everything. A file is synced to disk, because the journal may be deleted next.
     fn finish(&mut self) -> io::Result<()> {
         match self {
             Self::Stdout(out) => out.flush(),

@@ -8,7 +8,7 @@ use weir_journal::{File, Fs, OsFs, Space};
 
 use super::report::bytes;
 
-/// What takes no longer than this says nothing; longer, it says so this often.
+/// Work that takes no longer than this says nothing; longer work says how far it is this often.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// A directory whose reading is watched.

@@ -25,7 +25,7 @@ pub(super) fn convert(kind: &Kind, mut spec: Value, to: Version) -> Value {
     spec
 }
 
-/// Takes over from what was kept what the older version has no fields for: nobody can have edited it there.
+/// Takes over, from what was kept, the fields that the older version does not have: nobody can have edited them there.
 pub(super) fn restore_missing(kind: &Kind, spec: &mut Value, kept: &Value) {
     restore(of_spec(kind), spec, kept);
 }

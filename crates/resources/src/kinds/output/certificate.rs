@@ -13,7 +13,7 @@ use x509_cert::time::Time;
 
 use crate::diagnostic::Reason;
 
-/// How long before its end a certificate is warned of.
+/// How long before its end there is a warning about a certificate.
 const ABOUT_TO_EXPIRE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// What is wrong with a certificate.

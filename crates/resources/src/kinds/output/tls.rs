@@ -112,8 +112,8 @@ fn read<T>(value: &Value, parse: fn(&str) -> Result<T, String>, resolver: Resolv
     }
 }
 
-/// Reports problems of certificates. Time passes without anybody's doing: an expired certificate stops neither other
-/// pipelines nor its own, whose data waits until it is replaced.
+/// Reports problems of certificates. A certificate expires without anybody's doing. So it stops neither other pipelines
+/// nor its own, whose data waits until the certificate is replaced.
 fn report(problems: impl IntoIterator<Item = Problem>, place: &Place, resolver: Resolver<'_>) {
     for Problem { reason, message } in problems {
         let diagnostic = match reason {

@@ -14,7 +14,7 @@ const LEAST_BYTES: u64 = 1 << 20;
 /// No disk is larger, and sums of sizes cannot overflow.
 const MOST_BYTES: u64 = 1 << 60;
 
-/// Below this, data would be given up that is merely on its way.
+/// With less, data that is merely on its way would be given up.
 const LEAST_AGE: Duration = Duration::from_secs(1);
 
 /// For ever, in the life of a gateway; sums of times cannot overflow.

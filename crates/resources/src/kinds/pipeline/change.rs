@@ -28,7 +28,7 @@ impl LogOutputs {
         self.by_name.insert(name.to_owned(), LogOutput { otlp, switched });
     }
 
-    /// Whether this configuration may follow the one before, in which a pipeline that is away is forgotten.
+    /// Whether this configuration may follow `before`. A pipeline that `before` does not have counts as new.
     ///
     /// # Errors
     /// What has been switched.

@@ -18,9 +18,9 @@ struct Legacy<'a> {
     node: Node<'a>,
     /// Its path in messages.
     attribute: &'static str,
-    /// What is reported when it stands beside an OTLP output; nothing where another rule says it.
+    /// What is reported when it stands beside an OTLP output; `None` where another rule reports it.
     rule: Option<&'static str>,
-    /// What is missing as long as it does nothing; nothing where another field says it.
+    /// What is missing because this has no effect yet; `None` where another field reports it.
     inactive: Option<&'static str>,
 }
 
@@ -152,7 +152,7 @@ fn decode_runtime<'a>(runtime: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Optio
     enabled.then_some(ContainerLogs { namespaces, containers, keep_original_body })
 }
 
-/// Those of a pipeline that says nothing of them.
+/// The container logs of a pipeline that says nothing about them.
 fn container_logs() -> ContainerLogs {
     ContainerLogs { namespaces: Selector::without_system(), containers: Selector::All, keep_original_body: true }
 }

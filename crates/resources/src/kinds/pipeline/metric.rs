@@ -85,8 +85,8 @@ fn decode_input(input: &Node<'_>) -> Option<Input> {
     Some(Input { otlp, runtime, prometheus, istio, ..Input::default() })
 }
 
-/// Reads an input that fetches metrics: what all have, and of `rest`, which is told where from and whether the input is
-/// enabled. Nothing when it is not.
+/// Reads an input that fetches metrics: the fields that all of them have and, through `rest`, its own. `rest` is told
+/// where from, and whether the input is enabled. Returns nothing if it is not.
 fn pull<T>(node: &Node<'_>, inactive: &str, rest: impl FnOnce(&mut Fields<'_>, Selector, bool) -> T) -> Option<T> {
     let mut fields = node.fields()?;
     let enabled = fields.optional("enabled").and_then(|node| node.boolean()).unwrap_or(false);
