@@ -59,12 +59,12 @@ pub(crate) enum ValueKind {
     Float(f64),
     String(String),
     Bytes(Vec<u8>),
-    /// An enum, or the name of a function that is passed on.
+    /// An enum, or the name of a function that is passed as an argument.
     Name(String),
     Path(Path),
     Call(Call),
     Negate(Box<Value>),
-    /// The first value, and what is done to it from left to right.
+    /// The first value, and the operations on it from left to right.
     Math(Box<Value>, Vec<(MathOperator, Value)>),
     List(Vec<Value>),
     Map(Vec<(String, Value)>),

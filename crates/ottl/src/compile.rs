@@ -22,11 +22,11 @@ pub(crate) struct Compiler {
     available: Vec<Context>,
     /// Whether a path may go without its context.
     pub(crate) bare_paths: bool,
-    /// Whether statements are compiled, where conditions stand for whole groups otherwise.
+    /// Whether statements are compiled. Otherwise conditions stand for whole groups.
     pub(crate) in_statements: bool,
-    /// Literal keys per level, known at run time by their place here.
+    /// Literal keys per level. At run time they are known by their place here.
     keys: [Vec<String>; LEVELS],
-    /// Parameters of the lambdas around; none for `_`.
+    /// Parameters of the lambdas around; `None` for `_`.
     locals: Vec<Option<String>>,
 }
 
@@ -100,7 +100,7 @@ impl Compiler {
         })
     }
 
-    /// Joins tests; a literal that decides stands for all of them, another one for nothing.
+    /// Joins tests. A literal that decides stands for all of them; any other literal is left out.
     fn joined(&mut self, all: &[ast::Condition], decides: bool, join: fn(Vec<Test>) -> Test) -> Result<Test, Fault> {
         let mut tests = all.iter().map(|condition| self.test(condition)).collect::<Result<Vec<_>, _>>()?;
         if tests.iter().any(|test| matches!(test, Test::Literal(value) if *value == decides)) {
@@ -157,7 +157,7 @@ impl Compiler {
         })
     }
 
-    /// A value to calculate with; a literal that is no number is refused.
+    /// A value to calculate with. A literal that is not a number is refused.
     fn operand(&mut self, value: &ast::Value) -> Result<Expr, Fault> {
         match self.value(value)? {
             Expr::Literal(literal) if !matches!(literal, Value::Int(_) | Value::Double(_)) => {
@@ -192,7 +192,7 @@ impl Compiler {
         Ok(Lambda { base, parameters, body: body? })
     }
 
-    /// The number of the first key after a path, when that is a literal key of a message's map.
+    /// The number of the first key after a path, if it is a literal key of a message's map.
     fn first_slot(&mut self, target: Target, keys: &[Expr]) -> Option<usize> {
         match (target, keys.first()) {
             (Target::Map(level), Some(Expr::Literal(Value::String(key)))) => Some(self.slot(level, key)),
@@ -223,7 +223,7 @@ fn is_text(path: &Path, operator: ast::Comparison, text: &str) -> Option<Is> {
     Some(Is { entry, text: text.to_owned(), encoded: encoded.into_bytes(), equal })
 }
 
-/// `set` of an entry; takes the value if it is one.
+/// `set` of an entry. Takes the value if it is such a `set`.
 fn set_entry(target: &Path, value: &mut Expr) -> Option<Action> {
     let target = entry(target)?;
     let source = match value {

@@ -88,7 +88,7 @@ impl fmt::Display for Context {
     }
 }
 
-/// The messages on the way from a request to what a statement is evaluated for.
+/// The messages on the way from a request to the thing that a statement is evaluated for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     /// `ResourceSpans` and its like.

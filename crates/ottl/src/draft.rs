@@ -16,14 +16,14 @@ use crate::value::{Entries, Value, allocated, wire};
 
 mod map;
 
-/// Most fields of a message that statements look into.
+/// The most fields of a message that statements look into.
 const MAX_FIELDS: usize = 1 << 16;
 
-/// What each of them takes while they do, where it may have taken two bytes in the request: its entry, in a list that
-/// may be there twice while it grows, and its place by its key.
+/// The memory that each field takes while statements look into it, where it may have taken two bytes in the request:
+/// its entry, in a list that may exist twice while it grows, and its place by its key.
 const FIELD_BYTES: usize = 2 * size_of::<Entry<'_>>() + 64;
 
-/// Up to so many fields there is always memory for. Lists of more are not kept for the next message.
+/// There is always memory for this many fields. Longer lists are not kept for the next message.
 const FEW_FIELDS: usize = 256;
 
 /// A value of a field that is not the map.
@@ -84,7 +84,7 @@ impl<'a> Scalar<'a> {
     }
 }
 
-/// Memory that belongs to a list of bodies alone.
+/// Memory that only a list of bodies uses.
 pub(crate) fn bodies_heap(bodies: &[Cow<'_, [u8]>]) -> usize {
     size_of_val(bodies) + bodies.iter().map(body_heap).sum::<usize>()
 }
@@ -136,7 +136,7 @@ pub(crate) struct Draft<'a> {
     place: Option<Place>,
     /// Number of the field that is a map; 0 when there is none.
     map: u32,
-    /// Number of a field that no path leads to and that may be there any number of times; 0 when there is none.
+    /// Number of a field that no path leads to and that may occur any number of times; 0 when there is none.
     children: u32,
     indexed: bool,
     changed: bool,
@@ -144,10 +144,10 @@ pub(crate) struct Draft<'a> {
     grown: isize,
     /// Memory that the changes take.
     held: usize,
-    /// Memory that the fields take once they were looked at.
+    /// Memory that the fields take once they were read.
     listed: usize,
     fields: Vec<Field<'a>>,
-    /// New values of fields; none for a field that goes away.
+    /// New values of fields; `None` for a field that goes away.
     changes: Vec<(u32, Option<Scalar<'a>>)>,
     entries: Vec<Entry<'a>>,
     /// A byte that hints at the key, for each entry: most searches look at no more.
@@ -158,7 +158,7 @@ pub(crate) struct Draft<'a> {
     added_places: Places<'a>,
     /// How many keys were searched since the message began or lost entries.
     searches: usize,
-    /// Where keys are among the entries that are left, once many were searched.
+    /// Where the keys of the entries that are left are, once many keys were searched.
     places: Option<HashMap<&'a [u8], usize>>,
     /// Where the keys are that statements name as literals, each known by a number.
     slots: Vec<Slot>,
@@ -194,7 +194,7 @@ impl<'a> Draft<'a> {
         self.forget_places();
     }
 
-    /// Forgets the changes of a message that is not looked at any more.
+    /// Forgets the changes of a message that nobody looks at any more.
     fn forget_changes(&mut self) {
         self.changed = false;
         self.grown = 0;
@@ -224,7 +224,7 @@ impl<'a> Draft<'a> {
         self.held
     }
 
-    /// Memory that the fields take since they were looked at.
+    /// Memory that the fields take since they were read.
     pub(crate) fn listed(&self) -> usize {
         self.listed
     }
@@ -239,8 +239,8 @@ impl<'a> Draft<'a> {
         self.indexed
     }
 
-    /// Looks at the fields, which has to be done before anything else is asked of the message. False when there are too
-    /// many, or more than `room` bytes are enough for: the message then has to be left alone.
+    /// Reads the fields. This has to be done before anything else is asked of the message. False when there are too
+    /// many, or when `room` bytes are not enough for them: the message then has to be left alone.
     pub(crate) fn index(&mut self, room: usize) -> bool {
         self.indexed = true;
         let is_whole = self.list_fields(MAX_FIELDS.min(FEW_FIELDS + room / FIELD_BYTES));
@@ -288,7 +288,7 @@ impl<'a> Draft<'a> {
         self.entries.push(Entry { key, value, start, end, state: State::Kept });
     }
 
-    /// The value of a field; of one that occurs twice the last.
+    /// The value of a field; if it occurs twice, the last one.
     pub(crate) fn scalar(&mut self, number: u32) -> Option<Scalar<'a>> {
         match self.changes.iter().find(|(changed, _)| *changed == number) {
             Some((_, scalar)) => scalar.clone(),

@@ -13,10 +13,10 @@ use crate::scene::Scene;
 use crate::walk::Walk;
 use weir_otlp::{NoRoom, Room, Signal};
 
-/// Conditions of which one is enough to drop an item, or a whole metric, scope or resource when that is its context.
+/// Conditions, one of which is enough to drop an item, or a whole metric, scope or resource if that is its context.
 ///
 /// Each condition has the context that its own paths name. Outer contexts come first: what they drop is not looked
-/// into. Two are equal when they were made from the same texts. A clone shares what was compiled.
+/// into. Two filters are equal when they were made from the same texts. A clone shares what was compiled.
 #[derive(Clone)]
 pub struct Filter {
     signal: Signal,
@@ -36,17 +36,17 @@ struct Part {
 /// What a [`Filter`] did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filtered {
-    /// The request without what was dropped, empty when nothing is left; none when nothing was dropped.
+    /// The request without what was dropped; empty when nothing is left, `None` when nothing was dropped.
     pub request: Option<Vec<u8>>,
-    /// One for each condition. What several would drop is counted for the first of them.
+    /// One for each condition. An item that several conditions would drop counts for the first of them.
     pub conditions: Vec<Tally>,
-    /// Spans, data points or log records that each condition dropped, those in a whole metric, scope or resource
-    /// included.
+    /// Spans, data points or log records that each condition dropped, including those in a whole metric, scope or
+    /// resource.
     pub dropped: Vec<u64>,
 }
 
 impl Filtered {
-    /// Of a filter with so many conditions, before it did anything.
+    /// The result of a filter with so many conditions, before it did anything.
     fn nothing(conditions: usize) -> Self {
         Self { request: None, conditions: vec![Tally::default(); conditions], dropped: vec![0; conditions] }
     }
@@ -86,7 +86,7 @@ impl Filter {
         Ok(Self { signal, options: options.clone(), conditions: conditions.to_vec(), parts })
     }
 
-    /// Drops from a valid request what a condition holds for, and scopes and resources that have nothing left. A
+    /// Drops from a valid request whatever a condition holds for, and scopes and resources that have nothing left. A
     /// condition that fails is counted and drops nothing.
     pub fn apply(&self, request: &[u8], limits: &Limits) -> Filtered {
         let done = self.apply_within(request, limits, &mut |_| true);

@@ -257,7 +257,7 @@ fn all() -> impl Iterator<Item = &'static Function> {
     TOPICS.iter().flat_map(|topic| topic.iter())
 }
 
-/// The function of the reference that needs data of a thousand patterns, which goes out of date.
+/// The function of the reference that needs data of a thousand patterns. Such data goes out of date.
 pub(crate) const NEEDS_USER_AGENTS: &str = "UserAgent";
 
 /// The function of that name.
@@ -281,7 +281,7 @@ pub struct Signature {
     pub is_editor: bool,
     /// The only contexts it exists in; all when empty.
     pub contexts: &'static [Context],
-    /// Whether it exists in the statements of transforms only, and in no condition of a filter.
+    /// Whether it exists in the statements of transforms only, not in conditions of a filter.
     pub only_in_statements: bool,
 }
 

@@ -57,10 +57,10 @@ impl Options {
 pub struct Limits {
     /// Nanoseconds since the Unix epoch: what `Now()` returns.
     pub now_unix_nano: u64,
-    /// Bytes by which the request may grow, less what is taken away. A statement that would add more fails for the item.
+    /// Bytes by which the request may grow, less what is removed. A statement that would add more fails for the item.
     pub max_growth: usize,
-    /// Bytes of memory that the cache, changes that are not yet part of the request, and what one condition or statement
-    /// calculates may take at once. One that would take more fails for the item.
+    /// Memory that may be taken at once by the cache, by changes that are not yet part of the request, and by what one
+    /// condition or statement calculates, in bytes. A condition or statement that would take more fails for the item.
     pub max_scratch: usize,
 }
 
@@ -69,7 +69,7 @@ pub struct Limits {
 pub struct Tally {
     /// Times it was executed, or held.
     pub matched: u64,
-    /// Times it failed. What it failed for stays as it was.
+    /// How often it failed. An item that it failed for stays as it was.
     pub errors: u64,
     /// Why it failed the first time.
     pub first_error: Option<String>,
@@ -131,7 +131,7 @@ impl Group {
         Scene::new(request, arena, &self.slots, limits)
     }
 
-    /// The number of the first condition that holds; one that fails is counted and passed over.
+    /// The number of the first condition that holds. A condition that fails is counted and skipped.
     pub(crate) fn first_match<'a>(&'a self, scene: &mut Scene<'a>, tallies: &mut [Tally]) -> Option<usize> {
         for (number, (test, tally)) in self.conditions.iter().zip(tallies).enumerate() {
             scene.begin_statement();
@@ -168,7 +168,7 @@ impl<'t> Parsed<'t> {
         statements.chain(self.conditions.iter().map(|parsed| (parsed.origin, parsed.text)))
     }
 
-    /// What the first text that has such a thing mentions, and that text; statements first.
+    /// The first mention in a text, and that text; statements first.
     fn first<M>(&self, mention: fn(Hints) -> Option<M>) -> Option<(Origin, &'t str, M)> {
         fn of<'t, T, M>(
             parsed: &Tree<'t, T>,
@@ -228,7 +228,7 @@ fn compiled<T, C>(
     done
 }
 
-/// Why a group has no context, at the text that asks for what there is not.
+/// Why a group has no context. The error points at the text that asks for something that does not exist.
 fn explain(problem: &NoContext, parsed: &Parsed<'_>, available: &[Context]) -> Error {
     let first = parsed.texts().next().map_or("", |(_, text)| text);
     let find = |word: &str, width: usize| {

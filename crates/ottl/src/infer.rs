@@ -18,7 +18,7 @@ pub(crate) struct Hints {
     enums: BTreeSet<String>,
     /// The first path that names no context.
     pub(crate) bare: Option<Path>,
-    /// The first call of a function that there is in no context.
+    /// The first call of a function that no context has.
     pub(crate) unknown: Option<Call>,
     /// Parameters of the lambdas around.
     locals: Vec<String>,
@@ -29,9 +29,9 @@ pub(crate) struct Hints {
 pub(crate) enum NoContext {
     /// No path names one.
     NoPath,
-    /// The one that is named is not available for this signal or this use.
+    /// The context that is named is not available for this signal or this use.
     NotAvailable(Context),
-    /// The one that is named lacks a function or an enum, and so do those inside it.
+    /// The context that is named lacks a function or an enum, and so do the contexts inside it.
     Lacks(Context, String),
 }
 

@@ -122,7 +122,7 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     Ok((Token::Float(value), length))
 }
 
-/// A string literal with Go's escapes, which is what the reference resolves.
+/// A string literal with Go's escapes, which are what the reference resolves.
 fn string(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     let mut value = Vec::new();
     let mut index = 1;
@@ -155,7 +155,7 @@ fn string(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     Ok((Token::String(value), index + 1))
 }
 
-/// Resolves what follows a backslash; how many bytes that was.
+/// Resolves what follows a backslash. Returns how many bytes that was.
 fn escape(rest: &str, value: &mut Vec<u8>) -> Option<usize> {
     let code = |start: usize, digits: usize, radix| u32::from_str_radix(rest.get(start..start + digits)?, radix).ok();
     let simple = match rest.bytes().next()? {

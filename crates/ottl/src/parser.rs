@@ -118,7 +118,7 @@ impl<'t> Parser<'t> {
         if self.peek().token == Token::End { Ok(()) } else { Err(self.expected(what)) }
     }
 
-    /// What stands here is not what the grammar demands.
+    /// The error when something else stands here than the grammar demands.
     fn expected(&self, what: &str) -> Fault {
         let range = self.peek().range.clone();
         let found = match self.text.get(range.clone()).unwrap_or_default() {

@@ -35,7 +35,7 @@ struct Patch {
     new: Range<usize>,
 }
 
-/// Where a change stands of which is not yet known where it is.
+/// The place of a change whose place is not known yet.
 const NOWHERE: Range<usize> = usize::MAX..usize::MAX;
 
 /// Where the new length of a message goes in the list of changes.
@@ -47,16 +47,16 @@ pub(crate) struct Mark(usize);
 pub(crate) struct Patches<'p> {
     list: Vec<Patch>,
     arena: Encoder,
-    /// Where their memory comes from; those of one item are small and have none.
+    /// What their memory comes from. The patches of one item are small and need none.
     room: Option<Room<'p>>,
-    /// There was not enough of it: not all changes are here.
+    /// There was not enough memory: some changes are missing.
     lacks_room: bool,
 }
 
-/// New lengths in the arena, which the list pays for: as much for each change.
+/// Room for new lengths in the arena, which the list pays for: as much for each change.
 const LENGTH_BYTES: usize = 16;
 
-/// The arena of a larger request never has to grow, which would take twice its memory for a moment.
+/// For a request larger than this, the arena never has to grow. To grow would take twice its memory for a moment.
 const LARGE: usize = 64 << 10;
 
 impl<'p> Patches<'p> {
@@ -66,10 +66,10 @@ impl<'p> Patches<'p> {
     }
 
     /// Room for changes to most items of a request of so many bytes, so that little has to be moved as they become
-    /// more, and for all that is written of a request of at most `most` bytes.
+    /// more, and for everything that is written for a request of at most `most` bytes.
     ///
     /// # Errors
-    /// When there is not so much room.
+    /// When there is not that much room.
     pub(crate) fn rewriting(request: usize, most: usize, mut room: Room<'p>) -> Result<Self, NoRoom> {
         let mut list = Vec::new();
         room.reserve(&mut list, request / 128)?;
@@ -96,7 +96,7 @@ impl<'p> Patches<'p> {
         }
     }
 
-    /// Replaces bytes of the request with what is written; returns by how much that is longer.
+    /// Replaces bytes of the request with what is written. Returns by how much that is longer.
     pub(crate) fn replace(&mut self, old: Range<usize>, write: impl FnOnce(&mut Encoder)) -> isize {
         let start = self.arena.len();
         write(&mut self.arena);
@@ -108,7 +108,7 @@ impl<'p> Patches<'p> {
         grown
     }
 
-    /// Removes bytes of the request; returns by how much it is longer, which is less than 0.
+    /// Removes bytes of the request. Returns by how much it is longer, which is less than 0.
     pub(crate) fn remove(&mut self, old: Range<usize>) -> isize {
         if let Some(last) = self.list.last_mut()
             && last.new.is_empty()
@@ -120,7 +120,8 @@ impl<'p> Patches<'p> {
         self.replace(old, |_| {})
     }
 
-    /// Makes room for the new length of a message about to be changed: changes that are made in order need no sorting.
+    /// Makes room for the new length of a message that is about to be changed. Changes that are made in order need no
+    /// sorting.
     pub(crate) fn enter(&mut self) -> Mark {
         self.push(Patch { old: NOWHERE, new: 0..0 });
         Mark(self.list.len().saturating_sub(1))

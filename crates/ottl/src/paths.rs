@@ -15,14 +15,15 @@ use weir_otlp::field::{
 pub(crate) struct Field {
     /// The message.
     pub(crate) level: Level,
-    /// Field number by type of data point; the same four times in other messages, 0 where there is no such field.
+    /// The field number for each type of data point. Other messages have the same number four times; 0 where there is
+    /// no such field.
     pub(crate) numbers: [u32; 4],
-    /// Number of the field inside the message that the field is; 0 when the field itself is meant.
+    /// Number of the field inside the message that this field holds; 0 when the field itself is meant.
     pub(crate) inner: u32,
     pub(crate) codec: Codec,
 }
 
-/// How a field stands on the wire, and as which value it is read.
+/// How a field is encoded on the wire, and as which value it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
     /// `string`

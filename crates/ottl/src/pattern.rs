@@ -18,7 +18,7 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Bytes a compiled pattern may take. For statements a hundred times what real ones need.
+    /// Bytes that a compiled pattern may take. For statements this is a hundred times what real ones need.
     const fn max_compiled(self) -> usize {
         match self {
             Self::Statement => 1 << 20,
@@ -35,8 +35,8 @@ impl Origin {
     }
 }
 
-/// When texts are long, matching keeps about as much as the compiled pattern takes for each of its groups. Of a pattern of the
-/// telemetry that is this much at most.
+/// When texts are long, matching keeps about as much as the compiled pattern takes for each of its groups. For a
+/// pattern from telemetry, that is at most this much.
 const MAX_GROUPS_BYTES: usize = 256 << 10;
 
 /// Deepest nesting of groups.

@@ -77,7 +77,7 @@ pub(crate) struct Path {
     pub(crate) target: Target,
     /// Keys after the path.
     pub(crate) keys: Vec<Expr>,
-    /// Number of the first key among the literal keys of its level, when it is one.
+    /// Number of the first key among the literal keys of its level, if it is one of them.
     pub(crate) slot: Option<usize>,
 }
 
@@ -170,14 +170,14 @@ pub(crate) enum LambdaBody {
     Test(Test),
 }
 
-/// What is to be done, and what must hold for that.
+/// What is to be done, and the condition for that.
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) action: Action,
     pub(crate) test: Test,
 }
 
-/// A call of an editor. What most statements consist of needs no call to be made.
+/// A call of an editor. The most frequent calls have variants of their own, so that no call is made.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// `set` of an entry.

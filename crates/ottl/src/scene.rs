@@ -19,7 +19,7 @@ pub(crate) mod metrics;
 pub(crate) mod patterns;
 mod trace_state;
 
-/// What a value fails with that takes too much memory. No function passes it over.
+/// The failure of a value that takes too much memory. No function ignores it.
 pub(crate) const TOO_MUCH_WORK: Failure = Failure::text("what is calculated takes more work than rules may do");
 pub(crate) const TOO_LARGE: Failure = Failure::text("what is calculated takes more memory than rules may use");
 
@@ -30,12 +30,12 @@ const LENGTHS: isize = 28;
 /// See the module. It lives as long as one request is worked on.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
-    /// What is walked over: the request, or a metric that was added to it.
+    /// The message that is walked over: the request, or a metric that was added to it.
     pub(crate) request: &'a [u8],
     /// Where metrics live that statements add.
     arena: &'a Bump,
     drafts: [Draft<'a>; LEVELS],
-    /// Which of them have more fields than are looked into, a bit each.
+    /// Which messages have more fields than are looked into, a bit each.
     oversized: u8,
     /// Type of the current data point.
     pub(crate) point: PointKind,
@@ -43,7 +43,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) data: u32,
     /// Metrics that statements changed as a whole, and added.
     pub(crate) metrics: metrics::Metrics<'a>,
-    /// Position of the current event or exemplar among its like.
+    /// Position of the current event or exemplar among the others of its message.
     pub(crate) leaf_index: i64,
     cache: Entries<'a>,
     /// Memory that the cache takes.
@@ -55,7 +55,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) now: i128,
     /// Bytes that statements may still add to the request.
     budget: isize,
-    /// Bytes of metrics that may still be looked at for single data points.
+    /// Bytes of metrics that may still be read for the sake of single data points.
     looks: usize,
     /// Memory that changes, the cache and the values of one statement may take at once.
     max_scratch: usize,
@@ -63,7 +63,7 @@ pub(crate) struct Scene<'a> {
     held: usize,
     /// Memory that is left for values of the current statement or condition.
     room: usize,
-    /// Bytes that the current statement or condition may still write, those included that are gone meanwhile.
+    /// Bytes that the current statement or condition may still write, including bytes that are gone by then.
     work: usize,
 }
 

@@ -33,7 +33,8 @@ enum Piece {
     },
     Minute,
     Second,
-    /// A point or a comma, and at most so many digits of a second. Without any, the separator is left out as well.
+    /// A point or a comma, and at most so many digits of a second. Without any digits, the separator is left out as
+    /// well.
     Fraction {
         separator: char,
         digits: usize,
@@ -54,12 +55,12 @@ impl Piece {
     }
 }
 
-/// How a number of one digit is written. Read is it the same in every way.
+/// How a number of one digit is written. Reading is the same for all of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pad {
     Zero,
     Space,
-    /// The reference means a space, but writes this, in front of two digits as well.
+    /// The reference means a space but writes this, even in front of two digits.
     Underscore,
     None,
 }
@@ -183,7 +184,7 @@ impl Format {
     }
 }
 
-/// The single directives, and what is between them, that a directive is short for.
+/// The single directives, and the text between them, that a directive is short for.
 fn expanded(directive: char) -> Option<&'static str> {
     Some(match directive {
         'D' | 'x' => "m/d/Y",
@@ -227,7 +228,7 @@ fn piece(directive: char) -> Option<Piece> {
     })
 }
 
-/// Words of Go's layouts: between directives they mean the same as in a layout. And how long they are.
+/// Words of Go's layouts, and how long they are. Between directives they mean the same as in a layout.
 fn word(text: &str) -> Option<(Piece, usize)> {
     let words = [
         ("January", Piece::MonthName(Length::Long)),

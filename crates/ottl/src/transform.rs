@@ -15,9 +15,9 @@ use crate::value::Failure;
 use crate::walk::{DroppedBy, Walk};
 use weir_otlp::{NoRoom, Room, Signal};
 
-/// A group of statements, executed one after the other for every item for which one of the conditions holds.
+/// A group of statements, executed in order for every item for which one of the conditions holds.
 ///
-/// Two are equal when they were made from the same texts. A clone shares what was compiled.
+/// Two transforms are equal when they were made from the same texts. A clone shares what was compiled.
 #[derive(Clone)]
 pub struct Transform {
     options: Options,
@@ -29,7 +29,7 @@ pub struct Transform {
 /// What a [`Transform`] did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transformed {
-    /// The request with the changes; none when nothing changed.
+    /// The request with the changes; `None` when nothing changed.
     pub request: Option<Vec<u8>>,
     /// One for each condition.
     pub conditions: Vec<Tally>,
@@ -104,7 +104,7 @@ impl Transform {
     }
 }
 
-/// Executes the statements for what the scene shows, which is never dropped.
+/// Executes the statements for what the scene shows. It never drops anything.
 fn execute<'a>(
     group: &'a Group,
     scene: &mut Scene<'a>,
@@ -123,7 +123,7 @@ fn execute<'a>(
     None
 }
 
-/// Executes a statement if its condition holds; whether it did. One that fails has changed nothing.
+/// Executes a statement if its condition holds, and returns whether it did. A statement that fails has changed nothing.
 fn run<'a>(statement: &'a Statement, scene: &mut Scene<'a>) -> Result<bool, Failure> {
     scene.begin_statement();
     let holds = scene.test(&statement.test)?;

@@ -60,7 +60,7 @@ pub(crate) enum Map<'a> {
     Tree(Entries<'a>),
 }
 
-/// Keys and values in order; a key that occurs twice means its first value.
+/// Keys and values in order. If a key occurs twice, its first value counts.
 pub(crate) type Entries<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
 
 /// A list: still the body of an `ArrayValue`, or taken apart.
@@ -115,7 +115,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Memory that belongs to this value alone, about: what it borrows is not in it.
+    /// About how much memory belongs to this value alone, without what it borrows.
     #[inline]
     pub(crate) fn heap(&self) -> usize {
         // Nearly every value is a borrowed text.
@@ -199,7 +199,7 @@ pub(crate) fn entry_heap(key: &Cow<'_, str>, value: &Value<'_>) -> usize {
     size_of::<(Cow<'_, str>, Value<'_>)>() + text + value.heap()
 }
 
-/// Memory that so many bytes take on their own: an allocator rounds up, and keeps a note beside them.
+/// Memory that so many bytes take on their own. An allocator rounds up, and keeps a note beside them.
 pub(crate) fn allocated(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { bytes + 16 }
 }

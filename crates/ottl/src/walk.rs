@@ -27,7 +27,7 @@ enum Fate {
     Dropped,
 }
 
-/// What a visit says: the number of the condition that drops what was visited, if one does.
+/// The result of a visit: the number of the condition that drops what was visited, if one does.
 pub(crate) type DroppedBy = Option<usize>;
 
 /// A walk that calls `visit` for everything of one context.
@@ -53,7 +53,8 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, '_, F> {
         self.children(request, HEAD, Self::resource_data);
     }
 
-    /// Calls `each` for the messages in a repeated field; by how much the body grew, and how many are left.
+    /// Calls `each` for the messages in a repeated field. Returns by how much the body grew, and how many messages are
+    /// left.
     fn children(&mut self, parent: Place, number: u32, each: fn(&mut Self, Place) -> Fate) -> (isize, usize) {
         let request = self.scene.request;
         let (mut grown, mut kept) = (0, 0);
@@ -237,7 +238,7 @@ impl<'a, F: FnMut(&mut Scene<'a>) -> DroppedBy> Walk<'a, '_, F> {
         Fate::Kept(grown)
     }
 
-    /// Metrics that statements added, which come behind those of the scope; statements see them as they saw these.
+    /// Metrics that statements added. They come behind those of the scope, and statements see them as well.
     fn added_metrics(&mut self) -> Vec<Vec<u8>> {
         let mut added = Vec::new();
         for index in 0.. {

@@ -27,7 +27,7 @@ impl Counting {
         self.most.load(Ordering::Relaxed)
     }
 
-    /// Bytes that are in use; from now on the most is looked for.
+    /// Returns the bytes in use. From now on, the most is recorded.
     pub fn begin(&self) -> usize {
         let used = self.used();
         self.most.store(used, Ordering::Relaxed);

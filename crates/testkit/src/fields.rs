@@ -52,8 +52,7 @@ impl Field {
         &self.field
     }
 
-    /// The request with this value for the field, everything around it left out. Messages in lists stand behind an
-    /// empty one.
+    /// The request with this value for the field and nothing else in it. Messages in lists stand behind an empty one.
     pub fn json(&self, value: &str) -> Document {
         let (mut text, mut path, mut end) = (String::new(), String::new(), String::new());
         for field in &self.outer {
@@ -72,7 +71,7 @@ impl Field {
         Document { text, path, value }
     }
 
-    /// The request with each value that the field does not take.
+    /// One request for each value that the field does not take.
     pub fn wrong_json(&self) -> Vec<Document> {
         let elements = self.wrong_values().iter().copied();
         if !self.field.is_list() {
@@ -86,7 +85,7 @@ impl Field {
         one.chain(instead).collect()
     }
 
-    /// What the field does not take, of one element if it is a list.
+    /// What the field does not take; for a list, what one element does not take.
     fn wrong_values(&self) -> &'static [&'static str] {
         match self.field.kind() {
             Kind::Bool => &["0", "1", "\"true\"", "\"\"", "[]", "{}"],

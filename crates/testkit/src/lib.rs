@@ -14,8 +14,8 @@ pub use sim_fs::{Faults, Operation, SimFs};
 pub use sockets::*;
 pub use watched::{Call, Watched};
 
-/// The seed of a run of generated cases: the same each time, because a run that proves a change must not fail for what
-/// only chance has found; another one where the environment's `variable` names it, or says `random`.
+/// The seed of a run of generated cases. It is the same each time, because a run that proves a change must not fail for
+/// something that only chance has found. It is another one if the environment's `variable` names one, or says `random`.
 pub fn seed(variable: &str) -> u64 {
     const DEFAULT: u64 = 1;
     #[expect(clippy::disallowed_methods, reason = "a developer repeats a run with the seed it printed")]

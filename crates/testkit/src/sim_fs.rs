@@ -76,7 +76,7 @@ pub enum Operation {
     SyncDir,
 }
 
-/// How often operations fail by themselves, in one of so many; 0: never.
+/// How often operations fail by themselves: one in so many; 0 for never.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
     /// A read or write does less than asked.
@@ -102,9 +102,9 @@ struct Disk {
     rng: Rng,
     contents: BTreeMap<usize, Content>,
     next_file: usize,
-    /// How many have a file open, which may have lost its name.
+    /// How many have a file open. The file may have lost its name.
     open: BTreeMap<usize, usize>,
-    /// What removed files had: their sectors may show up in new ones.
+    /// What removed files had. Their sectors may show up in new files.
     stale: VecDeque<Sparse>,
     names: BTreeMap<String, usize>,
     durable_names: BTreeMap<String, usize>,
@@ -123,7 +123,7 @@ struct Disk {
 #[derive(Debug, Clone)]
 struct NameChange {
     name: String,
-    /// The file that has the name from now on; none: it is removed.
+    /// The file that has the name from now on; `None` if the name is removed.
     file: Option<usize>,
 }
 
@@ -197,7 +197,7 @@ impl SimFs {
         self.disk().fail_next.push_back((operation, ENOSPC));
     }
 
-    /// How many operations of this kind have failed so far, but for want of room or by a crash.
+    /// How many operations of this kind have failed so far, except for want of room or by a crash.
     pub fn failures(&self, operation: Operation) -> u64 {
         self.disk().failures.get(&operation).copied().unwrap_or(0)
     }
@@ -222,7 +222,7 @@ impl SimFs {
         self.disk().operations
     }
 
-    /// Operation `number` (the first one is 1) is met by a crash, and everything after it fails.
+    /// A crash meets operation `number` (the first one is 1), and everything after it fails.
     pub fn crash_at(&self, number: u64) {
         self.disk().crash_at = Some(number);
     }
@@ -237,13 +237,13 @@ impl SimFs {
         self.disk().crashed
     }
 
-    /// A disk as a kill of the process at this moment leaves it.
+    /// The disk as a kill of the process at this moment leaves it.
     pub fn after_kill(&self) -> Self {
         let disk = self.disk().clone().restarted();
         Self { disk: Arc::new(Mutex::new(disk)) }
     }
 
-    /// A disk as power loss at this moment may leave it. Asking again may give another one.
+    /// The disk as a power loss at this moment may leave it. Asking again may give another result.
     pub fn after_power_loss(&self) -> Self {
         let disk = self.disk().power_loss();
         Self { disk: Arc::new(Mutex::new(disk)) }
@@ -293,7 +293,7 @@ impl Disk {
         lost.restarted()
     }
 
-    /// Files without a name that nobody has open, and that power loss cannot bring back.
+    /// Forgets files without a name that nobody has open and that power loss cannot bring back.
     fn forget_removed(&mut self) {
         let named = self.names.values().chain(self.durable_names.values()).copied();
         let named = named.chain(self.name_changes.iter().filter_map(|change| change.file));

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Long enough for a busy machine; a condition that never comes true fails by then.
+/// Long enough for a busy machine. A condition that never comes true has failed by then.
 const PATIENCE: Duration = Duration::from_secs(120);
 const INTERVAL: Duration = Duration::from_millis(10);
 
@@ -37,7 +37,8 @@ pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Says that something could not be tested here. Not captured by the test harness, because it must not go unnoticed.
+/// Says that something could not be tested here. The test harness does not capture it, because it must not go
+/// unnoticed.
 pub fn warn(what: &str) {
     std::io::stderr().write_all(format!("\nwarning: {what}\n").as_bytes()).unwrap();
 }

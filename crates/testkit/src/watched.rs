@@ -16,13 +16,13 @@ pub struct Call<'a> {
     pub operation: Operation,
     /// On which file.
     pub file: &'a str,
-    /// Where the bytes end that are to be read or written; 0 for other operations.
+    /// The end of the bytes that are to be read or written; 0 for other operations.
     pub end: u64,
 }
 
 type Tell = Arc<dyn Fn(Call<'_>) + Send + Sync>;
 
-/// The view. Other views of the same file system, and the file system itself, are not heard of.
+/// The view. It does not notice other views of the same file system, or the file system itself.
 pub struct Watched {
     fs: SimFs,
     tell: Tell,

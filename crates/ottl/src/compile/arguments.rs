@@ -16,7 +16,7 @@ use crate::strptime::Format;
 use crate::value::Value;
 use crate::value::zone::Zone;
 
-/// Most memory that is taken for what is made of literals: a width in a format could ask for any length (OTTL-1).
+/// The most memory for values made of literals: a width in a format could ask for any length (OTTL-1).
 const MAX_LITERAL: usize = 1 << 20;
 
 impl Compiler {
@@ -123,7 +123,7 @@ impl Compiler {
         }
     }
 
-    /// A function that is passed on: a lambda of one parameter that calls it.
+    /// A function passed as an argument: a lambda of one parameter that calls it.
     fn passed_on(&mut self, name: &str, value: &ast::Value) -> Result<Lambda, Fault> {
         let function = self.function(name, &value.range)?;
         let takes_one = function.parameters.iter().filter(|parameter| !parameter.optional).count() == 1;
@@ -221,7 +221,7 @@ fn count_fault(function: &Function, call: &ast::Call) -> Fault {
     Fault::new(call.range.clone(), message).help(format!("its parameters are ({})", names.join(", ")))
 }
 
-/// Whether a path can lead to what is asked for; with keys it can lead anywhere.
+/// Whether a path can lead to what is asked for. With keys it can lead anywhere.
 fn may_be(path: &Path, fits: fn(Target) -> bool) -> bool {
     match path.target {
         Target::Body | Target::Local(_) => true,
@@ -229,7 +229,7 @@ fn may_be(path: &Path, fits: fn(Target) -> bool) -> bool {
     }
 }
 
-/// What a path leads to, when that holds the items of the context: their bytes are being written anew one by one, and
+/// What a path leads to, if that holds the items of the context. Their bytes are being written anew one by one, so they
 /// cannot be replaced as a whole at the same time.
 fn walked(context: Context, target: Target) -> Option<&'static str> {
     let Target::Field(Field { codec: Codec::Messages(kind), .. }) = target else { return None };
@@ -267,7 +267,7 @@ fn static_type(expr: &Expr) -> Option<&'static str> {
     }
 }
 
-/// Refuses an assignment of a value whose type is known and is not the one of the target.
+/// Refuses an assignment of a value whose known type is not that of the target.
 fn check_assignment(arguments: &Arguments, target: &ast::Value, value: &ast::Value) -> Result<(), Fault> {
     let [Argument::Path(path), Argument::Value(expr)] = &arguments.0[..] else { return Ok(()) };
     let refused = |message| Err(Fault::new(target.range.start..value.range.end, message));
@@ -296,7 +296,7 @@ fn check_assignment(arguments: &Arguments, target: &ast::Value, value: &ast::Val
     }
 }
 
-/// The type of what an `AnyValue` can never hold, when a value is known to be that or to have it inside.
+/// The type of a value, known to be this one or to contain it, that an `AnyValue` can never hold.
 fn unstorable(expr: &Expr) -> Option<&'static str> {
     match expr {
         Expr::List(values) => values.iter().find_map(unstorable),

@@ -131,8 +131,9 @@ pub(crate) fn unknown_function(name: &str, range: &Range<usize>) -> Fault {
     Fault::new(range.clone(), format!("unknown function \"{name}\"")).did_you_mean(name, functions::names())
 }
 
-/// Says which context a path lacks: of those that are available and have it, the one of the group, if that is a context
-/// of items, or else the first. A path that names an outer context as well is more often about an item than about that.
+/// Says which context a path lacks. Of the contexts that are available and have the path, it is that of the group, if
+/// that is a context of items, or else the first. A path that names an outer context as well is more often about an
+/// item than about that context.
 pub(crate) fn without_context(path: &ast::Path, group: Option<Context>, available: &[Context]) -> Fault {
     let Some(first) = path.segments.first() else { return Fault::new(path.range.clone(), "empty path") };
     let is_outer = |context: &Context| matches!(context, Context::Resource | Context::Scope);

@@ -8,7 +8,7 @@ use crate::value::places::FEW;
 use crate::value::{Entries, Value, entry_heap, wire};
 
 impl<'a> Draft<'a> {
-    /// The value of a key. `slot` is the number of the key, when a statement names it as a literal.
+    /// The value of a key. `slot` is the number of the key, if a statement names it as a literal.
     pub(crate) fn get(&mut self, key: &str, slot: Option<usize>) -> Option<Value<'a>> {
         match self.find(key, slot) {
             Slot::Entry(index) => Some(self.value_of(&self.entries[index])),
@@ -56,7 +56,7 @@ impl<'a> Draft<'a> {
         self.put_at(place, key, None, value, grown);
     }
 
-    /// Gives a key a value, of which is known where it is and by how much the body grows.
+    /// Gives a key a value. It is known where the key is and by how much the body grows.
     pub(crate) fn put_at(
         &mut self,
         place: Slot,
@@ -85,7 +85,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Gives an entry of the message as it came another value.
+    /// Gives another value to an entry that the message came with.
     fn replace(&mut self, index: usize, value: Value<'a>) {
         match self.entries[index].state {
             State::Replaced(place) => {
@@ -237,7 +237,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Entries moved or went away: what was found before may be wrong.
+    /// Entries moved or went away, so what was found before may be wrong.
     pub(super) fn forget_places(&mut self) {
         self.slots.fill(Slot::Unknown);
         self.added_places.forget();

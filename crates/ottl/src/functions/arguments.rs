@@ -194,7 +194,7 @@ impl Arguments {
         }
     }
 
-    /// A compiled pattern; one that is no literal is compiled unless it was just before.
+    /// A compiled pattern. A pattern that is not a literal is compiled here, unless it was just before.
     pub(crate) fn pattern<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Matcher<'a>, Failure> {
         match self.at(index) {
             Argument::Pattern(Pattern::Ready(regex)) => Ok(Matcher::Ready(regex)),
@@ -206,7 +206,7 @@ impl Arguments {
         }
     }
 
-    /// A grok pattern: the literal, if it is one, and where it is kept once it is compiled.
+    /// A grok pattern: the literal, if it is one, and the place where it is kept once it is compiled.
     pub(crate) fn grok(&self, index: usize) -> Option<(Option<&Value<'static>>, &Cell)> {
         match self.at(index) {
             Argument::Grok(Expr::Literal(literal), cell) => Some((Some(literal), cell)),

@@ -132,7 +132,7 @@ fn quantifier<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>, wanted: bool)
     Ok(Value::Bool(!wanted))
 }
 
-/// Puts pairs together to what they were taken from.
+/// Puts pairs together again as what they were taken from.
 fn rebuilt<'a>(is_map: bool, pairs: Vec<(Value<'a>, Value<'a>)>) -> Result<Value<'a>, Failure> {
     if !is_map {
         return Ok(Value::list(pairs.into_iter().map(|(_, value)| value).collect()));
@@ -159,7 +159,7 @@ fn returned(value: Value<'_>) -> Result<Value<'_>, Failure> {
     if value.is_nil() { Err(Failure::text("the lambda returned nothing")) } else { Ok(value) }
 }
 
-/// The first element the predicate holds for, or what the mapper makes of it; nothing when there is none.
+/// The first element that the predicate holds for, or what the mapper makes of it; nothing when there is none.
 fn find<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let lambda = arguments.lambda(1)?;
     for (key, value) in pairs(arguments.value(0, scene)?, scene)? {
@@ -185,7 +185,7 @@ fn map_each<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value
     rebuilt(is_map, mapped)
 }
 
-/// A map with other keys; of values that get the same one the last stays.
+/// A map with other keys. If several values get the same key, the last one stays.
 fn map_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let lambda = arguments.lambda(1)?;
     let source = arguments.map(0, scene)?.into_entries();

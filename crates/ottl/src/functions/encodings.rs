@@ -90,7 +90,8 @@ enum Charset {
     Ascii,
     /// As the Encoding Standard has it.
     Standard(&'static Encoding),
-    /// As the Encoding Standard has it, but for the control characters from 0x80 to 0x9f, which it gives away.
+    /// As in the Encoding Standard, except for the control characters from 0x80 to 0x9f, whose bytes the standard uses
+    /// for other characters.
     Iso(&'static Encoding),
 }
 

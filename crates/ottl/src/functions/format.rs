@@ -98,7 +98,7 @@ impl Run<'_, '_> {
         index.is_some()
     }
 
-    /// A width, after an index or not; whether an index stands right before what follows.
+    /// A width, behind an index or not. Returns whether an index stands right before what follows.
     fn width(&mut self, spec: &mut Spec, indexed: bool, out: &mut String) -> bool {
         if let Some(rest) = self.rest.strip_prefix('*') {
             self.rest = rest;

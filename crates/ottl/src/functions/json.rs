@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 }
 
-/// Entries in the order of their keys; of a key that occurs twice the last value counts.
+/// Entries in the order of their keys. If a key occurs twice, the last value counts.
 fn sorted(mut entries: Entries<'_>) -> Entries<'_> {
     entries.sort_by(|(left, _), (right, _)| left.cmp(right));
     entries.dedup_by(|(later, value), (earlier, kept)| {

@@ -70,7 +70,7 @@ enum Common {
     Text,
 }
 
-/// A number as text, at most; one that is longer is rare.
+/// The most bytes of a number as text; longer ones are rare.
 const MOST_NUMBER_BYTES: usize = 48;
 
 fn sort<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
@@ -114,7 +114,7 @@ fn common(values: &[Value<'_>]) -> Result<Option<Common>, Failure> {
     Ok(common)
 }
 
-/// Integers among themselves exactly, everything else as doubles; what is not a number comes first.
+/// Integers are compared with each other exactly, everything else as doubles. What is not a number comes first.
 fn numbers(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     #[expect(clippy::cast_precision_loss, reason = "the language compares int and double as doubles")]
     let double = |value: &Value<'_>| match value {

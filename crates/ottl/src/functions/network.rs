@@ -29,7 +29,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         .checked(check_networks),
 ];
 
-/// The address in a text; an IPv4 address that is written as an IPv6 one is an IPv4 address.
+/// The address in a text. An IPv4 address that is written as an IPv6 address counts as an IPv4 address.
 fn address(text: &str) -> Option<IpAddr> {
     text.parse().ok().map(|address: IpAddr| address.to_canonical())
 }

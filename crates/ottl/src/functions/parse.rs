@@ -81,8 +81,8 @@ fn parse_key_value<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Resul
     Ok(Value::map(map.entries))
 }
 
-/// Parts of a text between delimiters that are not in quotes. Quotes go away unless a backslash stands before them;
-/// parts without anything in them are left out.
+/// Parts of a text between delimiters that are not in quotes. Quotes are removed unless a backslash stands before them.
+/// Empty parts are left out.
 struct Unquoted<'t> {
     rest: &'t str,
     delimiter: &'t str,

@@ -43,7 +43,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// What stands in for a match: a template, and perhaps a function and a format for what the template gives.
+/// What replaces a match: a template, and perhaps a function and a format for the result of the template.
 struct Replacement<'a> {
     template: Cow<'a, str>,
     function: Option<&'a Lambda>,
@@ -73,7 +73,7 @@ impl<'a> Replacement<'a> {
         }
     }
 
-    /// A text in which every match is replaced; none when nothing matches.
+    /// A text in which every match is replaced; `None` when nothing matches.
     fn replace(&self, pattern: &Regex, text: &str, scene: &mut Scene<'a>) -> Result<Option<String>, Failure> {
         let mut out = String::new();
         let mut done = 0;

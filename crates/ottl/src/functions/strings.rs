@@ -155,7 +155,7 @@ fn convert_case<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>, case: &str)
     }
 }
 
-/// A text with another letter for each, which may take more bytes.
+/// A text with each letter replaced by another one, which may take more bytes.
 fn each<'a>(text: &str, other: fn(char) -> char, scene: &Scene<'a>) -> Result<Value<'a>, Failure> {
     let length = text.chars().map(|char| other(char).len_utf8()).sum();
     scene.check_length(length)?;
@@ -188,18 +188,18 @@ fn snake<'a>(text: &str, scene: &Scene<'a>) -> Result<Value<'a>, Failure> {
     Ok(Value::text(out))
 }
 
-/// The one letter in lower case that stands for a letter, as in Go: without regard to the letters around it.
+/// The single lower-case letter for a letter, as in Go: without regard to the letters around it.
 fn lower(char: char) -> char {
     char.to_lowercase().next().unwrap_or(char)
 }
 
-/// The one letter in upper case that stands for a letter; a letter for which several would stand stays as it is.
+/// The single upper-case letter for a letter. A letter that would become several stays as it is.
 fn upper(char: char) -> char {
     let mut upper = char.to_uppercase();
     upper.next().filter(|_| upper.next().is_none()).unwrap_or(char)
 }
 
-/// Words without anything between them, each with a capital letter in front; of the letters only those of ASCII.
+/// Words joined without separators, each with a capital letter in front. Only letters and digits of ASCII remain.
 fn camel<'a>(text: &str, scene: &Scene<'a>) -> Result<Value<'a>, Failure> {
     scene.check_length(text.len())?;
     let text = text.trim();

@@ -52,7 +52,7 @@ fn is<'a>(
     Ok(Value::Bool(matches(&arguments.value(0, scene)?)))
 }
 
-/// A literal of another type than is asked for makes the question a mistake, which the reference refuses too.
+/// To ask for the type of a literal of another type is a mistake, which the reference refuses, too.
 fn literal_is(arguments: &Arguments, kind: &str) -> Result<(), String> {
     match arguments.literal(0) {
         Some(value) if value.type_name() != kind => Err(format!("a {} is never a {kind}", value.type_name())),

@@ -51,7 +51,7 @@ fn written<'a>(tree: &Tree, scene: &Scene<'a>) -> Result<Value<'a>, Failure> {
     Ok(Value::text(out))
 }
 
-/// Appends what is written, if there is memory for it.
+/// Appends what `write` writes, if there is memory for it.
 fn append(scene: &Scene<'_>, out: &mut String, write: &dyn Fn(Sink<'_>)) -> Result<(), Failure> {
     let mut length = out.len();
     write(&mut |part| length += part.len());

@@ -60,7 +60,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// What is below a value; nothing when a key of a map is missing.
+    /// What is below a value; nothing when a map lacks a key.
     fn descend(&mut self, mut value: Value<'a>, keys: &'a [Expr]) -> Result<Value<'a>, Failure> {
         for key in keys {
             let key = self.eval(key)?;

@@ -21,7 +21,7 @@ const SPAN_KINDS: [(&str, &str); 6] = [
     ("Consumer", "SPAN_KIND_CONSUMER"),
 ];
 
-/// The value of a field; that of an absent one is the default of its type.
+/// The value of a field. An absent field has the default of its type.
 pub(super) fn decode<'a>(codec: Codec, scalar: Option<Scalar<'a>>) -> Value<'a> {
     match codec {
         Codec::Text | Codec::TraceState => Value::String(text(scalar)),
@@ -51,7 +51,7 @@ fn span_kind(number: u64) -> Option<&'static (&'static str, &'static str)> {
     usize::try_from(number).ok().and_then(|number| SPAN_KINDS.get(number))
 }
 
-/// What is written for a value; nothing when it is the default of the field.
+/// What is written for a value; nothing if it is the default of the field.
 pub(super) fn encode<'a>(codec: Codec, value: Value<'a>) -> Result<Option<Scalar<'a>>, Failure> {
     Ok(match (codec, value) {
         (_, Value::Nil)

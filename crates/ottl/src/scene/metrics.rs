@@ -19,10 +19,10 @@ const IS_MONOTONIC: u32 = sum::IS_MONOTONIC;
 /// Bytes that a metric takes beside its body.
 const OVERHEAD: isize = 16;
 
-/// Most bytes by which a member of `Metric.data` grows beside its points: two properties and a longer length.
+/// The most bytes by which a member of `Metric.data` grows beside its points: two properties and a longer length.
 const PROPERTIES: isize = 8;
 
-/// Most metrics have fewer points than this; the list for one of very many is not kept for all others.
+/// Most metrics have fewer points than this. The list for a metric with very many is not kept for the others.
 const KEPT_POINTS: usize = 256;
 
 /// What becomes of metrics as a whole.
@@ -36,7 +36,7 @@ pub(crate) struct Metrics<'a> {
     left: Vec<(usize, Vec<u8>)>,
     /// Whether there was no memory for all of those.
     forgets: bool,
-    /// Memory that those take, and the metrics that were added.
+    /// Memory that these points take, and the metrics that were added.
     left_held: usize,
     added_held: usize,
     /// Position of the current point.

@@ -15,7 +15,7 @@ use crate::value::Failure;
 /// So many are kept.
 const KEPT: usize = 8;
 
-/// So many are compiled for one request and one group of rules.
+/// At most this many are compiled for one request and one group of rules.
 const MOST: usize = 1000;
 
 const TOO_MANY: Failure = Failure::text("the request has more different patterns than rules may compile");

@@ -1,6 +1,6 @@
 //! W3C trace states, as `trace.TraceState` of OpenTelemetry for Go reads and changes them.
 
-/// Most members; what comes after them makes room for a new one.
+/// The most members. Later ones make room for a new one.
 const MAX_MEMBERS: usize = 32;
 
 /// The members of a valid trace state, in order.
@@ -41,7 +41,7 @@ impl<'s> TraceState<'s> {
     }
 }
 
-/// A name, or the names of a tenant and of a system with `@` between them; the name of a tenant may start with a digit.
+/// A name, or the names of a tenant and of a system with `@` between them. The name of a tenant may start with a digit.
 fn is_key(key: &str) -> bool {
     let is_name = |name: &str, most: usize| {
         let is_inside = |byte: u8| is_alphanumeric(byte) || matches!(byte, b'_' | b'-' | b'*' | b'/');

@@ -80,7 +80,7 @@ impl<'t> Reading<'t> {
         Some(())
     }
 
-    /// Text for itself; spaces stand for as many as there are, and for none at the end.
+    /// Literal text. A space stands for any number of spaces, and for none at the end.
     fn text(&mut self, text: &str) -> Option<()> {
         let mut text = text;
         while let Some(char) = text.chars().next() {
@@ -122,7 +122,7 @@ impl<'t> Reading<'t> {
         (least..=most).contains(&number).then_some(number)
     }
 
-    /// The place of a name, or of its first letters, in a list; upper and lower case are the same.
+    /// The place of a name, or of its first letters, in a list. Case does not matter.
     fn name(&mut self, names: &[&str], length: Length) -> Option<i64> {
         let letters = |name: &str| if length == Length::Short { 3 } else { name.len() };
         let starts = |name: &str| {
@@ -141,7 +141,7 @@ impl<'t> Reading<'t> {
         Some(half == pm)
     }
 
-    /// A point or a comma and digits of a second, if they are there; more than nine change nothing.
+    /// A point or a comma and digits of a second, if they are there. Digits after the ninth change nothing.
     fn fraction(&mut self) {
         let Some(rest) = self.rest.strip_prefix(['.', ',']) else { return };
         let count = rest.bytes().take_while(u8::is_ascii_digit).count();

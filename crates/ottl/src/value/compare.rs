@@ -35,7 +35,7 @@ pub(crate) fn equal(left: &Value<'_>, right: &Value<'_>) -> bool {
     compare(left, Comparison::Equal, right)
 }
 
-/// A value as it is compared: bytes without a byte are nothing, as a nil slice is in Go.
+/// A value as it is compared: empty bytes are nothing, like a nil slice in Go.
 fn present<'v, 'a>(value: &'v Value<'a>) -> &'v Value<'a> {
     match value {
         Value::Bytes(bytes) if bytes.is_empty() => &Value::Nil,
@@ -98,7 +98,7 @@ fn numbers(left: f64, operator: Comparison, right: f64) -> bool {
     }
 }
 
-/// Whether two values are the same inside a list or a map, where int and double are two kinds.
+/// Whether two values are the same inside a list or a map. There, int and double are two kinds.
 #[expect(clippy::float_cmp, reason = "the language compares numbers exactly")]
 fn same(left: &Value<'_>, right: &Value<'_>) -> bool {
     match (left, right) {
@@ -116,7 +116,7 @@ fn same(left: &Value<'_>, right: &Value<'_>) -> bool {
     }
 }
 
-/// Whether there are as many on both sides, and all that stand beside each other are the same.
+/// Whether both sides have the same number of values, and each value is the same as the one beside it.
 fn pairwise<T>(
     left: impl Iterator<Item = T>,
     mut right: impl Iterator<Item = T>,
@@ -131,7 +131,7 @@ fn pairwise<T>(
     right.next().is_none()
 }
 
-/// Whether every key of one map has the same value in the other; of a key that occurs twice the first counts.
+/// Whether every key of one map has the same value in the other. If a key occurs twice, the first one counts.
 fn same_entries(left: &Map<'_>, right: &Map<'_>) -> bool {
     let mut others = HashMap::new();
     for (key, value) in right.iter() {

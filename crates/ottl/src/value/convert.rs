@@ -98,7 +98,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// As an integer; text that is no integer is nothing.
+    /// As an integer; text that is not an integer becomes nothing.
     pub(crate) fn into_int_like(self) -> Result<Option<i64>, Failure> {
         Ok(Some(match self {
             Self::Nil => return Ok(None),

@@ -82,7 +82,7 @@ fn times<'a>(left: &Value<'_>, operator: MathOperator, right: &Value<'_>) -> Res
     })
 }
 
-/// As 64 bits; what does not fit becomes the nearest that does, as Go's `time.Time.Sub` has it.
+/// As 64 bits. A number that does not fit becomes the nearest that does, as in Go's `time.Time.Sub`.
 pub(crate) fn clamped(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use super::{Entries, Failure, Value, allocated};
 use crate::scene::Meter;
 
-/// So many entries are looked through, which is faster and needs no memory.
+/// Up to this many entries are searched one by one, which is faster and needs no memory.
 pub(crate) const FEW: usize = 64;
 
-/// An entry and its place, in a list and a table that may have to double; their texts are not in it.
+/// An entry and its place, in a list and a table that may have to double, without their texts.
 const ENTRY_BYTES: usize = 3 * (size_of::<(Cow<'_, str>, Value<'_>)>() + size_of::<(Cow<'_, str>, usize)>());
 
 /// The places of keys in entries that only grow. A key that occurs twice is found at its first place.
@@ -34,7 +34,7 @@ impl<'a> Places<'a> {
         self.known.get(key).copied()
     }
 
-    /// Entries moved or went away: what was known may be wrong.
+    /// Entries moved or went away, so what was known may be wrong.
     pub(crate) fn forget(&mut self) {
         if self.seen > 0 {
             *self = Self::default();
@@ -69,7 +69,7 @@ impl<'a> Distinct<'a> {
         Ok(())
     }
 
-    /// Adds an entry, or gives a key that is there another value.
+    /// Adds an entry, or gives an existing key another value.
     pub(crate) fn put(&mut self, key: Cow<'a, str>, value: Value<'a>) {
         match self.places.find(&self.entries, &key) {
             Some(place) => self.entries[place].1 = value,

@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::Value;
 
-/// Bytes from hexadecimal digits of either case; none when a character is no digit or their number is odd.
+/// Bytes from hexadecimal digits of either case; `None` when a character is not a digit or their number is odd.
 pub(crate) fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
     let nibble = |digit: u8| u8::try_from(char::from(digit).to_digit(16)?).ok();
     let (pairs, rest) = digits.as_chunks::<2>();
@@ -32,8 +32,8 @@ pub(crate) fn char_boundary(text: &str, index: usize) -> usize {
     (0..=index.min(text.len())).rev().find(|index| text.is_char_boundary(*index)).unwrap_or_default()
 }
 
-/// A floating point number as Go's `strconv.ParseFloat` reads it, but for hexadecimal ones: underscores may stand
-/// between digits, and what is too large is none.
+/// A floating point number as Go's `strconv.ParseFloat` reads it, except hexadecimal ones. Underscores may stand
+/// between digits, and a number that is too large is refused.
 pub(crate) fn parse_double(text: &str) -> Option<f64> {
     let is_digit =
         |index: Option<usize>| index.and_then(|index| text.as_bytes().get(index)).is_some_and(u8::is_ascii_digit);
@@ -69,8 +69,8 @@ pub(crate) fn double(value: f64) -> String {
 enum Dialect {
     /// Go's own, for the text of an `AnyValue`.
     Standard,
-    /// The one that makes text of arguments: exponents have two digits, fewer characters have
-    /// short escapes, and what HTML means something by is escaped.
+    /// The library that makes text of arguments: exponents have two digits, fewer characters have short escapes, and
+    /// characters that mean something in HTML are escaped.
     Arguments,
 }
 

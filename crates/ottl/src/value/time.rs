@@ -49,7 +49,7 @@ impl Time {
         clamped(self.unix_nano.div_euclid(SECOND))
     }
 
-    /// What is shown in the zone of the time, in the Gregorian calendar.
+    /// What calendars and clocks show in the zone of the time, in the Gregorian calendar.
     pub(crate) fn civil(&self) -> Civil {
         let offset = self.zone.offset_at(self.unix_seconds());
         let local = self.unix_nano + i128::from(offset) * SECOND;
@@ -106,7 +106,8 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// Days since the Unix epoch of a date in the Gregorian calendar; days that a month does not have are days of the next.
+/// Days since the Unix epoch of a date in the Gregorian calendar. Days that a month does not have are days of the next
+/// month.
 pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     // As the way back: years start in March, an era has 400 of them.
     let year = if month <= 2 { year - 1 } else { year };

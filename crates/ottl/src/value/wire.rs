@@ -9,7 +9,7 @@ use weir_otlp::field::{any_value, array_value, key_value, key_value_list};
 
 use super::{Failure, List, Map, Value};
 
-/// Longest list or map that is looked into. An element of two bytes takes some dozen while it is.
+/// Longest list or map that is looked into. Meanwhile an element of two bytes takes some dozen bytes.
 pub(crate) const MAX_CONTAINER: usize = 1 << 20;
 
 /// The value in the body of an `AnyValue`.
@@ -86,7 +86,7 @@ fn bodies(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     Fields::new(body).filter(|field| field.number == array_value::VALUES).filter_map(|field| field.body())
 }
 
-/// Deepest nesting of lists and maps in a value that is written; each level is two or three messages, and backends
+/// Deepest nesting of lists and maps in a value that is written. Each level is two or three messages, and backends
 /// refuse more than a hundred.
 const MAX_DEPTH: u32 = 24;
 
@@ -138,8 +138,8 @@ impl Value<'_> {
         })
     }
 
-    /// Writes the body of an `AnyValue`. Kinds that it cannot hold are written as nothing; they do not get here, see
-    /// [`encoded_len`](Self::encoded_len).
+    /// Writes the body of an `AnyValue`. Kinds that it cannot hold would be written as nothing; they do not get here,
+    /// see [`encoded_len`](Self::encoded_len).
     pub(crate) fn encode(&self, out: &mut Encoder) {
         match self {
             Self::String(text) => out.bytes(any_value::STRING_VALUE, text.as_bytes()),

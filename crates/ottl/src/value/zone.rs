@@ -44,9 +44,9 @@ impl Zone {
         self.0.iana_name().is_some() && self.0.to_offset_info(timestamp(unix)).abbreviation() == name
     }
 
-    /// Seconds since the Unix epoch when clocks show what they show so many seconds after it in UTC.
+    /// Seconds since the Unix epoch at the moment when clocks show the local time `local`, counted as if it were UTC.
     ///
-    /// What clocks show twice or never becomes what Go's `time.Date` makes of it.
+    /// Times that clocks show twice or never become what Go's `time.Date` makes of them.
     pub(crate) fn unix(&self, local: i64) -> i64 {
         match self.offset_at(local) {
             0 => local,

@@ -14,7 +14,7 @@ pub(super) struct Content {
     durable: Sparse,
     /// Changes since the last sync, in order.
     unsynced: Vec<Change>,
-    /// A sync has failed: what is written may be neither durable nor waiting to be.
+    /// A sync has failed: what is written may be neither durable nor about to be.
     lost: bool,
 }
 

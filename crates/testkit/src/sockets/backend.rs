@@ -63,7 +63,7 @@ pub enum Say {
     Raw(&'static str, &'static [u8]),
     /// In gRPC a head with the status of a success, a message, and these trailers, if any.
     Early(Option<&'static str>),
-    /// A success in gRPC with a message of 4 GiB, as far as it is taken; counts the bytes of it.
+    /// A success in gRPC with a message of 4 GiB, sent as far as it is taken. Counts its bytes.
     Endless(Arc<AtomicU64>),
     /// Nothing, for ever.
     Nothing,
@@ -103,7 +103,7 @@ impl Backend {
         Self::serve(listener, None, Arc::new(script))
     }
 
-    /// Reads every request and takes it, but says so only from [`Backend::answer`] on.
+    /// Reads every request and takes it, but answers only from [`Backend::answer`] on.
     pub async fn holding() -> Self {
         let backend = Self::start().await;
         backend.hold();
@@ -115,7 +115,7 @@ impl Backend {
         self.answers.send_replace(false);
     }
 
-    /// Answers what was asked so far, and from now on at once.
+    /// Answers everything that was asked so far, and from now on at once.
     pub fn answer(&self) {
         self.answers.send_replace(true);
     }
@@ -164,7 +164,7 @@ impl Backend {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// Has another certificate, or asks for others, on connections that are made from now on.
+    /// Has another certificate, or asks for other ones, on connections made from now on.
     pub fn renew(&self, acceptor: TlsAcceptor) {
         *self.tls.lock().unwrap() = Some(acceptor);
     }

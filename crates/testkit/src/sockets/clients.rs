@@ -24,12 +24,12 @@ pub fn ids(numbers: Range<u64>) -> Vec<u64> {
     (1 + numbers.start * SPANS..=numbers.end * SPANS).collect()
 }
 
-/// Sends these requests, several at a time; what each was answered, in their order.
+/// Sends these requests, several at a time. Returns the answers in the order of the requests.
 pub async fn send(address: SocketAddr, numbers: Range<u64>, padding: usize) -> Vec<Answer> {
     send_by(AT_ONCE, address, numbers, padding).await
 }
 
-/// Sends all of these requests at the same time; what each was answered, in their order.
+/// Sends all these requests at the same time. Returns the answers in the order of the requests.
 pub async fn send_at_once(address: SocketAddr, numbers: Range<u64>, padding: usize) -> Vec<Answer> {
     send_by(usize::MAX, address, numbers, padding).await
 }
@@ -41,14 +41,14 @@ async fn send_by(at_once: usize, address: SocketAddr, numbers: Range<u64>, paddi
     futures_util::stream::iter(answers).buffered(at_once).collect().await
 }
 
-/// Sends these requests, each of which is answered OK.
+/// Sends these requests; each must be answered OK.
 pub async fn send_all(address: SocketAddr, numbers: Range<u64>, padding: usize) {
     for answer in send(address, numbers, padding).await {
         assert_eq!(answer.code, OK, "{answer:?}");
     }
 }
 
-/// Sends these requests one after the other, each of which is answered OK: each is on disk by itself.
+/// Sends these requests one after the other; each must be answered OK. So each is on disk by itself.
 pub async fn send_singly(address: SocketAddr, numbers: Range<u64>, padding: usize) {
     let client = Grpc::connect(address).await;
     for number in numbers {

@@ -40,7 +40,7 @@ impl DataDir {
         self.path().join("journal")
     }
 
-    /// Takes the directory, as soon as the last connection of the engine before has let go of it.
+    /// Locks the directory, as soon as the last connection of the previous engine has let go of it.
     pub async fn lock(&self) -> OsFs {
         let mut fs = None;
         eventually("the directory is free", async || {

@@ -36,7 +36,7 @@ fn span(id: u64, padding: usize) -> Span {
     }
 }
 
-/// Text that compresses to about half, as telemetry does not do better once keys are taken away.
+/// Text that compresses to about half, because telemetry hardly compresses better once its keys are left out.
 fn noise(seed: u64, length: usize) -> String {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..length).map(|_| random.alphanumeric()).collect()

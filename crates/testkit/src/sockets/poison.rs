@@ -8,7 +8,7 @@ use super::backend::{Backend, Captured, Say};
 use super::clients::{SPANS, ids, send_singly};
 use super::{eventually, payload};
 
-/// One, two neighbours, the last of a request and the first of the next.
+/// One, two neighbours, the last one of a request and the first one of the next.
 pub const BAD: [u64; 5] = [13, 57, 58, 190, 191];
 
 /// Requests are numbered below this.
@@ -39,7 +39,8 @@ pub fn good() -> Vec<u64> {
 /// Requests of others have greater numbers.
 pub const OTHERS: u64 = 10_000;
 
-/// Others send until `done`: something has to pass for the bad ones to be the cause. Returns how many requests it took.
+/// Others send until `done`: something has to pass to show that the bad ones are the cause. Returns how many requests
+/// it took.
 pub async fn others_send(address: SocketAddr, mut done: impl AsyncFnMut() -> bool) -> u64 {
     let mut number = OTHERS;
     eventually("the bad ones are found", async || {

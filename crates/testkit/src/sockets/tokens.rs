@@ -15,7 +15,7 @@ pub struct TokenServer {
 }
 
 impl TokenServer {
-    /// Says `illness` to everybody, until it recovers.
+    /// Answers everybody with `illness`, until it recovers.
     pub async fn ill(illness: Say) -> Self {
         let well = Arc::new(AtomicBool::new(false));
         let switch = Arc::clone(&well);

@@ -2,8 +2,8 @@
 
 use super::spec::Spec;
 
-/// Digits that a number can have behind its point, in either notation: the smallest one is 2^-1074. More are zeros,
-/// which `format!` would not write for a precision of any size.
+/// The most digits that a number can have behind its point, in either notation: the smallest number is 2^-1074. Further
+/// digits are zeros, which `format!` would not write for a precision of any size.
 const MAX_DIGITS: usize = 1074;
 
 impl Spec {
@@ -51,7 +51,7 @@ impl Spec {
         Some(if matches!(verb, 'E' | 'G') { text.to_uppercase() } else { text })
     }
 
-    /// With an exponent when it is large or very small, and with no more digits than say something.
+    /// With an exponent when it is large or very small, and with only as many digits as matter.
     fn shortest(&self, value: f64) -> String {
         let precision = self.precision.map(|precision| precision.max(1));
         let scientific = match precision {

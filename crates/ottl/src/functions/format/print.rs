@@ -188,7 +188,7 @@ fn map(mut entries: Entries<'_>, verb: char, spec: &Spec, out: &mut String) -> R
     Ok(())
 }
 
-/// A value inside a list or a map, where nothing is written whatever the verb.
+/// A value inside a list or a map. There, nil is written, whatever the verb is.
 fn element(value: &Value<'_>, verb: char, spec: &Spec, out: &mut String) -> Result<(), Failure> {
     match value {
         _ if spec.go => Err(Failure::text("a list or a map cannot be formatted with %#v")),

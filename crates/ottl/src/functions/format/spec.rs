@@ -33,7 +33,7 @@ impl Spec {
         true
     }
 
-    /// What this means for a verb: for `v` two flags are other things.
+    /// What this means for a verb: with `v`, two flags mean something else.
     pub(super) fn of(self, verb: char) -> Self {
         match verb {
             'v' => Self { go: self.sharp, sharp: false, plus: false, ..self },

@@ -13,8 +13,8 @@ pub(super) fn find(name: &str) -> Option<&'static str> {
     tables.into_iter().flatten().find(|(other, _)| *other == name).map(|(_, definition)| *definition)
 }
 
-/// An address of IPv6, perhaps with a zone. After so many groups with a colon comes what they leave room for, by
-/// preference: groups behind a double colon, an address of IPv4 at the end, or nothing.
+/// An IPv6 address, perhaps with a zone. After so many groups with a colon comes what they leave room for, in this
+/// order of preference: groups behind a double colon, an IPv4 address at the end, or nothing.
 fn ipv6() -> String {
     const GROUP: &str = "[[:xdigit:]]{1,4}";
     const BYTE: &str = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)";

@@ -63,8 +63,8 @@ pub(super) fn parse<'a>(text: &str, scene: &Scene<'a>) -> Result<Entries<'a>, Fa
     Ok(result)
 }
 
-/// The values of a line by the names of the fields; of a field that occurs twice the last counts. Missing values take memory
-/// too, so that short lines could ask for much.
+/// The values of a line by the names of the fields. If a field occurs twice, the last one counts. Missing values take
+/// memory, too, so short lines could ask for much.
 fn data<'a>(fields: &[&str], line: &str, meter: &mut Meter) -> Result<Entries<'a>, Failure> {
     let mut values = Words { rest: line.trim_start_matches([' ', '\t']) };
     meter.take(fields.len().saturating_mul(size_of::<(Cow<'_, str>, Value<'_>)>()))?;

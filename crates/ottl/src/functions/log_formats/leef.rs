@@ -35,7 +35,7 @@ pub(super) fn parse<'a>(text: &str, scene: &Scene<'a>) -> Result<Entries<'a>, Fa
     Ok(entries)
 }
 
-/// What attributes are separated by, and the attributes. A field that looks like an attribute says no delimiter.
+/// The delimiter of the attributes, and the attributes. A field that looks like an attribute names no delimiter.
 fn delimited(text: &str) -> Result<(char, &str), Failure> {
     let (field, attributes) = text.split_once('|').unwrap_or((text, ""));
     if field.contains('=') {

@@ -11,7 +11,7 @@ use weir_otlp::field::histogram_data_point;
 const BUCKET_COUNTS: u32 = histogram_data_point::BUCKET_COUNTS;
 const EXPLICIT_BOUNDS: u32 = histogram_data_point::EXPLICIT_BOUNDS;
 
-/// Bounds this close to the one that is named are meant.
+/// A bound this close to the one that is named is the one that is meant.
 const EPSILON: f64 = 1e-12;
 
 const NO_TARGET: &str = "the target value must not be nil";
@@ -91,7 +91,7 @@ fn without_bound(mut bounds: Vec<f64>, mut counts: Vec<u64>, target: f64) -> Opt
     Some((bounds, counts))
 }
 
-/// So many neighbours become one that no more than `most` are left.
+/// Joins as many neighbours as it takes to leave at most `most` buckets.
 fn compacted(bounds: &[f64], counts: &[u64], most: usize) -> Option<Buckets> {
     if counts.len() <= most || !bounds.is_sorted_by(|left, right| left < right) {
         return None;

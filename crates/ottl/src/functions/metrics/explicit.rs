@@ -122,7 +122,7 @@ fn touched(range: Range, bounds: &[f64]) -> (usize, usize) {
     (start, end.map_or(last, |end| start + end))
 }
 
-/// Equal parts for all buckets; what cannot be divided goes to the first ones.
+/// Equal parts for all buckets; the remainder goes to the first ones.
 fn uniform(count: u64, range: Range, bounds: &[f64], counts: &mut [u64]) {
     let (start, end) = touched(range, bounds);
     share(count, start..=end, counts);
@@ -135,8 +135,9 @@ fn share(count: u64, buckets: std::ops::RangeInclusive<usize>, counts: &mut [u64
     }
 }
 
-/// A random part of what the width of a bucket would get; the rest in equal parts, with what cannot be divided at a
-/// random place. The reference throws dice for every single value of the rest, which takes as long as a count is large.
+/// A random part of what a bucket would get for its width. The rest is spread in equal parts, with the remainder at a
+/// random place. The reference throws dice for every single value of the rest, which takes longer the larger the count
+/// is.
 #[expect(clippy::cast_precision_loss, reason = "parts of counts are no exact numbers")]
 #[expect(clippy::cast_possible_truncation, reason = "the fraction of a count is left to the rest")]
 #[expect(clippy::cast_sign_loss, reason = "widths and parts are positive")]

@@ -94,8 +94,8 @@ fn count_value(point: Point<'_>, _: PointKind) -> Option<(u32, u64)> {
     Some((AS_INT, point.fixed64(COUNT).unwrap_or_default()))
 }
 
-/// Adds a sum with a point for each point of the current metric that has the value. One without points is left out
-/// where `needs_points`.
+/// Adds a sum with a point for each point of the current metric that has the value. If `needs_points`, a sum without
+/// points is left out.
 fn add<'a>(
     scene: &mut Scene<'a>,
     texts: [&str; 3],

@@ -43,7 +43,7 @@ fn magnitude(digits: &str, radix: u32) -> Option<u64> {
     if digits.is_empty() { None } else { digits.chars().try_fold(0, add) }
 }
 
-/// Digits whose prefix says the base, with underscores between them.
+/// Digits whose prefix gives the base; underscores may stand between them.
 fn prefixed(text: &str) -> Option<u64> {
     let lower = text.as_bytes().get(1).map(u8::to_ascii_lowercase);
     let (radix, digits) = match (text.strip_prefix('0'), lower) {

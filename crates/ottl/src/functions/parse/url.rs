@@ -29,7 +29,7 @@ pub(super) fn parse_url<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> 
     entries(&Url::parse(&text)?).map(Value::map)
 }
 
-/// An address in parts; texts are decoded unless said.
+/// An address in parts. The texts are decoded unless stated otherwise.
 #[derive(Debug, Default)]
 struct Url<'t> {
     scheme: String,
@@ -152,7 +152,7 @@ impl<'t> Url<'t> {
     }
 }
 
-/// The part as it was, when it is encoded well; encoded otherwise.
+/// The part as it was, if it is encoded well; otherwise encoded.
 fn raw(text: &str, decoded: &str, part: Part) -> String {
     if is_escaped(text, part) { text.to_owned() } else { escaped(decoded, part) }
 }

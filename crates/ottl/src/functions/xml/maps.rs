@@ -56,11 +56,11 @@ pub(super) fn parse_simplified_xml<'a>(arguments: &'a Arguments, scene: &mut Sce
     simplified(&tree, &tree.0[0], &mut scene.meter()).map(Value::map)
 }
 
-/// Names counted and lists by their names, in tables that have to double, and what an entry takes.
+/// Names counted, and lists by their names, in tables that may have to double; and what an entry takes.
 const NAME_BYTES: usize =
     3 * (size_of::<(&str, usize)>() + size_of::<(&str, (usize, Vec<Value<'_>>))>()) + ELEMENT_BYTES;
 
-/// Texts by the names of the elements they stand in; elements of the same name are a list, empty ones are left out.
+/// Texts by the names of their elements. Elements of the same name become a list; empty ones are left out.
 fn simplified<'a>(tree: &Tree, parent: &Node, meter: &mut Meter) -> Result<Entries<'a>, Failure> {
     let elements = || parent.children.iter().map(|child| &tree.0[*child]).filter(|child| child.kind == Kind::Element);
     let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -97,7 +97,7 @@ fn simplified<'a>(tree: &Tree, parent: &Node, meter: &mut Meter) -> Result<Entri
     Ok(entries)
 }
 
-/// The first text of an element without elements in it; none when it is empty.
+/// The first text of an element that contains no elements; `None` when it is empty.
 fn leaf<'t>(tree: &'t Tree, element: &Node) -> Option<&'t str> {
     let children = || element.children.iter().map(|child| &tree.0[*child]);
     if children().any(|child| child.kind == Kind::Element) {

@@ -55,7 +55,7 @@ pub(super) fn local(name: &str) -> &str {
     name.rsplit_once(':').map_or(name, |(_, local)| local)
 }
 
-/// What is wrong with a document, without the names and references in it.
+/// What is wrong with a document, without any names and references from it.
 fn malformed(error: impl Into<Error>) -> Failure {
     Failure::new(match error.into() {
         Error::Syntax(error) => format!("cannot parse XML: {error}"),
@@ -182,7 +182,7 @@ impl Tree {
         }
     }
 
-    /// Writes a node in parts; the document as what is in it.
+    /// Writes a node in parts. For the document, it writes what is in it.
     pub(super) fn write(&self, node: usize, out: Sink<'_>) {
         let node = &self.0[node];
         let (start, end) = match node.kind {
@@ -208,7 +208,7 @@ impl Tree {
     }
 }
 
-/// Writes a text with references for what would not be text.
+/// Writes a text; characters that would not be text become references.
 pub(super) fn write_text(text: &str, out: Sink<'_>) {
     for part in text.split_inclusive(['&', '<', '>', '"', '\'']) {
         let (before, reference) = match part.as_bytes().last() {

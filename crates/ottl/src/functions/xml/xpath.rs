@@ -11,7 +11,7 @@ mod parse;
 
 pub(crate) use parse::parse;
 
-/// Most nodes that one selection looks at; paths in brackets could ask for the square of a document.
+/// The most nodes that one selection looks at. Paths in brackets could ask for the square of a document.
 const MAX_VISITS: usize = 1 << 20;
 
 /// Alternatives; all of them select.
@@ -141,7 +141,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// What an axis leads to, as far as the test holds.
+    /// The nodes that an axis leads to, if the test holds for them.
     fn candidates(&mut self, step: &Step, context: Selected) -> Result<Vec<Selected>, Failure> {
         let node = &self.tree.0[context.node];
         let of_attribute = context.attribute.is_some();

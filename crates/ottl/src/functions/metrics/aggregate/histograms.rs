@@ -29,7 +29,7 @@ const ZERO_COUNT: u32 = exponential_histogram_data_point::ZERO_COUNT;
 const POSITIVE: u32 = exponential_histogram_data_point::POSITIVE;
 const NEGATIVE: u32 = exponential_histogram_data_point::NEGATIVE;
 
-/// Most buckets of a merged exponential histogram, whatever lies between the offsets; SDKs use 160.
+/// The most buckets of a merged exponential histogram, whatever lies between the offsets. SDKs use 160.
 const MAX_BUCKETS: i64 = 1 << 14;
 
 impl Shape {
@@ -44,7 +44,7 @@ impl Shape {
         key
     }
 
-    /// What changes in the first point when the others are merged into it, but for the buckets.
+    /// What changes in the first point when the others are merged into it, except for the buckets.
     fn common<'p>(self, points: &[Point<'p>]) -> Vec<(u32, Option<Scalar<'p>>)> {
         let Some(first) = points.first() else { return Vec::new() };
         let count = points.iter().fold(0u64, |count, point| count.wrapping_add(counted(*point)));
@@ -72,7 +72,7 @@ fn counted(point: Point<'_>) -> u64 {
     point.fixed64(COUNT).unwrap_or_default()
 }
 
-/// The points that say something: the first, and those after it with a count.
+/// The points that matter: the first, and those after it that have a count.
 fn significant(group: &[Vec<u8>]) -> Vec<Point<'_>> {
     let points = group.iter().map(|point| Point(point)).enumerate();
     points.filter(|(index, point)| *index == 0 || counted(*point) > 0).map(|(_, point)| point).collect()
@@ -115,7 +115,7 @@ pub(super) fn merged_exponential(group: &[Vec<u8>]) -> Result<Vec<u8>, Failure> 
     Ok(first.with(&changes))
 }
 
-/// Counts by index added up. The reference does the same for buckets that do not overlap, and goes wrong for some that
+/// Counts added up by index. The reference does the same for buckets that do not overlap, but goes wrong for some that
 /// do.
 fn merged_buckets<'a>(all: Vec<Point<'_>>) -> Result<Option<Scalar<'a>>, Failure> {
     const OFFSET: u32 = buckets::OFFSET;

@@ -64,7 +64,7 @@ fn doubles(mut values: Vec<f64>, function: &str) -> f64 {
     }
 }
 
-/// The value that goes before all others; not a number when one of them is none.
+/// The value that goes before all others; NaN when one of them is NaN.
 fn extreme(values: Vec<f64>, goes_before: fn(f64, f64) -> bool) -> f64 {
     let chosen = |best: f64, value: f64| {
         if best.is_nan() || !(value.is_nan() || goes_before(value, best)) { best } else { value }
