@@ -197,7 +197,7 @@ impl Account {
         let Some(queue) = &self.queue else { return self.share.is_behind() };
         let backlog = queue.backlog();
         let is_slow = || Duration::from_millis(self.delivery_ms.load(Ordering::Relaxed)) > spill_after;
-        // All of the backlog may be on its way, and still be refused or not answered again and again.
+        // All of the backlog may be on its way, and may still be refused or left unanswered again and again.
         let is_stuck = || self.share.without_progress() > spill_after;
         // A backend that takes everything in time leaves nothing behind, even if some of it was written to the journal.
         backlog.untaken_entries > 0 || (backlog.entries > 0 && (is_slow() || is_stuck()))

@@ -116,7 +116,7 @@ impl Desk {
             open.retain(|conversation| !conversation.is_finished());
             if open.len() == MAX_CONNECTIONS {
                 open.pop_front().as_ref().map(AbortHandle::abort);
-                // Those that have just come get their answer before more come.
+                // Connections that have just come get their answer before more come.
                 tokio::task::yield_now().await;
             }
             open.push_back(conversations.spawn(self.clone().converse(stream)));

@@ -335,7 +335,7 @@ impl Text {
     pub fn reserve(&mut self, more: usize) -> bool {
         let (before, length) = (self.bytes.capacity(), self.bytes.len() + more);
         if length > before {
-            // Both are there while one is copied.
+            // Both exist while one is copied.
             if !self.permit.grow(length) {
                 return false;
             }

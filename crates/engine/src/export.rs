@@ -331,7 +331,7 @@ impl Exporter {
             Protocol::Http => http::outcome(&answer, &self.encode),
         };
         match outcome {
-            // The head of an answer may come while the request goes out, its end may not.
+            // The head of an answer may come while the request goes out; its end may not.
             Outcome::Delivered { .. } if !was_sent => answer::not_otlp("a success before the request was sent"),
             outcome => outcome,
         }

@@ -532,7 +532,7 @@ fn start_writer(
     let (Some(opened), Some(journal)) = (opened, &settings.journal) else { return Ok((None, None)) };
     let (store, writer) = Store::new(opened, Arc::clone(accounts), Io::Threads, clock, journal.fsync);
     let (ended, end) = tokio::sync::oneshot::channel();
-    // A runtime of its own: that of the program may end before the thread has noticed.
+    // It has a runtime of its own, because that of the program may end before the thread has noticed.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StartError::Thread)?;
     let run = move || {
         runtime.block_on(writer.run());
@@ -540,6 +540,6 @@ fn start_writer(
         let _ = ended.send(());
     };
     std::thread::Builder::new().name("journal".into()).spawn(run).map_err(StartError::Thread)?;
-    // A panic on the thread drops `ended`: that is an end as well.
+    // A panic on the thread drops `ended`, which is an end as well.
     Ok((Some(store), Some(tokio::spawn(async move { drop(end.await) }))))
 }

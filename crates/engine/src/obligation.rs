@@ -351,7 +351,7 @@ impl Obligation {
         let Phase::Stored(stored) = &*phase else { return None };
         *phase = Phase::Rewriting(stored.clone());
         self.account.depositing(body.len());
-        // What was refused is not written together with other data.
+        // Refused data is not written together with other data.
         Some(Deposit { obligation: Arc::clone(self), body, sent: true, rewritten: true, inside: None })
     }
 
@@ -380,7 +380,7 @@ impl Obligation {
                 drop(phase);
                 self.answered();
             }
-            // Its client did not wait for that. The entry cannot be told from others any more.
+            // Its client did not wait for that. The entry can no longer be told from others.
             Phase::Withdrawn => self.account.books.hold_withdrawn(self.items),
             _ => self.account.books.lose_track("an obligation left while it was being written"),
         }
@@ -410,7 +410,7 @@ impl Obligation {
                 }
             }
             Phase::Rewriting(part) => part.became(&stored.entry(), &self.account, self.items),
-            // Delivered or refused while it was being written.
+            // It was delivered or refused while it was being written.
             other => {
                 *phase = other;
                 stored.finished(&self.account, self.items);
@@ -570,7 +570,7 @@ impl Drop for Obligation {
             Phase::Waiting { .. } | Phase::Storing | Phase::Held(_) => {
                 self.account.books.lose_track("an obligation was forgotten");
             }
-            // The journal remembers it: what was forgotten is handed out again.
+            // The journal remembers it, and hands out again what was forgotten.
             Phase::Stored(stored) | Phase::Rewriting(stored) => {
                 stored.forgotten(&self.account, self.items, self.bytes);
             }

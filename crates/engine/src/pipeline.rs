@@ -159,7 +159,7 @@ impl Pipeline {
         let (inbox, commands) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::new(Instant::now()));
         let Common { limits, budget, read_back, oversized, store, clock } = common;
-        // Whatever an earlier pipeline learned was of the backend that it had.
+        // What an earlier pipeline learned was about the backend that it had.
         account.request_size.forget();
         account.request_size.adjust(limits.batch_bytes);
         // Without a journal there is nothing to read.

@@ -138,7 +138,7 @@ impl Pipelines {
     pub(crate) fn apply(&mut self, plan: &Plan) -> Changes {
         let gone = self.all_but(plan);
         let alone = Division::new(&self.settings, &plan.pipelines, 0);
-        // They use what they have until they have ended.
+        // Pipelines that leave use what they have until they have ended.
         let division = Division::new(&self.settings, &plan.pipelines, self.leaving.len() + gone.len());
         let made: Vec<_> = plan.pipelines.iter().map(|pipeline| self.make(pipeline, division)).collect();
         let rules = self.compile(plan, division);
@@ -151,7 +151,7 @@ impl Pipelines {
         }
         let enricher = Enricher::new(plan.enrichment.clone(), Arc::clone(&self.pods));
         let routes = Routes { enricher, routes };
-        // What does not fit beside those that are leaving may come again when they have ended.
+        // What does not fit beside the pipelines that are leaving may come again when they have ended.
         let max_request_bytes = self.max_request_bytes(alone, routes.copies());
         self.intake.set_routes(routes, max_request_bytes);
         self.share_out(division);
@@ -269,7 +269,7 @@ impl Pipelines {
 
     /// A pipeline that is not running. If its backend cannot be set up, its data waits.
     fn add(&mut self, planned: &weir_plan::Pipeline, made: Made, division: Division) -> Option<SetupError> {
-        // One that is not running has been made.
+        // For a pipeline that is not running, everything has been made.
         let (exporter, room) = made?;
         let (backend, fault): (Arc<dyn Backend>, _) = match exporter {
             Ok(exporter) => (Arc::new(exporter), None),
@@ -325,7 +325,7 @@ impl Pipelines {
             };
             let Some(left) = self.leaving.remove(&ended) else { return };
             say_left(&left.pipeline.account);
-            // The others have what it used.
+            // The others get what it used.
             let plan = self.running.values().map(|running| &running.plan);
             self.share_out(Division::new(&self.settings, plan, self.leaving.len()));
         }

@@ -181,7 +181,7 @@ impl Receiver {
             None => stream.unread_while(self.inlet.reserve(REQUEST_BYTES)).await,
         };
         let paid = paid.ok_or_else(Refusal::no_memory)?;
-        // What is kept on the rest of the way is a part of that: none of it is there before.
+        // What is kept on the rest of the way is a part of this: none of it is there before.
         Box::pin(self.take_in(transport, call, body, stream, paid)).await
     }
 
@@ -268,9 +268,9 @@ impl Receiver {
     }
 
     fn read_json(&self, signal: Signal, body: &[u8], permit: &mut Permit) -> Result<Vec<u8>, Refusal> {
-        // Every field costs its name in JSON: protobuf is shorter, but for some negative enum values.
+        // Every field costs its name in JSON. Protobuf is shorter, except for some negative enum values.
         let room = body.len().saturating_add(body.len() / 4).min(self.max_request_bytes());
-        // A string with escapes is there once more while it is read.
+        // A string with escapes exists once more while it is read.
         let escaped = if body.contains(&b'\\') { body.len() } else { 0 };
         if !permit.grow(room.saturating_add(escaped)) {
             return Err(Refusal::no_memory());

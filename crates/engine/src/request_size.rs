@@ -61,7 +61,7 @@ impl RequestSize {
     pub(crate) fn refused(&self, bytes: usize, now: Instant) -> Option<usize> {
         let mut known = self.lock();
         if bytes <= known.taken {
-            // The second time it counts: the limit may be lower than it was.
+            // It counts from the second time on, because the limit may be lower than it was.
             known.taken = bytes.saturating_sub(1);
             return None;
         }
@@ -83,7 +83,7 @@ impl RequestSize {
         let mut known = self.lock();
         known.taken = known.taken.max(bytes);
         let is_due = known.learned_at.is_some_and(|at| now.duration_since(at) >= RELEARN_AFTER);
-        // Only a backend that is offered as much as was learned shows that it might take more.
+        // Only a backend that is offered as much as was learned can show that it takes more.
         if is_due && bytes > known.bytes / 2 {
             known.bytes = (known.bytes * 2).min(known.most);
             known.learned_at = (known.bytes < known.most).then_some(now);

@@ -382,7 +382,8 @@ impl Delta {
         drop(converter);
         let (counts, undo, reliance) = (converted.counts, converted.undo, converted.reliance);
         if let Cow::Owned(request) = converted.request {
-            // Of what the conversion took, this is for the request; the rest was for the way back, and in passing.
+            // This part of what the conversion took is for the request. The rest is for the undo, or was needed only
+            // meanwhile.
             if let Some(paid) = permit.split_off(request.capacity().min(permit.bytes())) {
                 work.permit = paid;
             }
@@ -413,7 +414,7 @@ impl Drop for Conversion {
     fn drop(&mut self) {
         let Some(undo) = self.undo.take() else { return };
         let undone = self.converter.lock().unwrap_or_else(PoisonError::into_inner).undo(undo);
-        // The points were none of ours, but series were forgotten all the same, and deltas that were owed may be lost.
+        // The points were not ours, but series were forgotten all the same, and deltas that were owed may be lost.
         let mut forgotten = self.converted.forgotten;
         forgotten.owed += undone.lost;
         let counts = weir_temporality::Counts { forgotten, ..weir_temporality::Counts::default() };

@@ -318,7 +318,7 @@ impl Division {
 
     fn among(settings: &Settings, pipelines: usize, deltas: usize) -> Self {
         let series = (settings.memory / 32).min(MAX_SERIES_BYTES);
-        // With very many of them, they have a quarter of the memory together.
+        // If there are very many of them, they have a quarter of the memory together.
         let series = series.min(settings.memory / 4 / deltas.max(1));
         let encode = settings.memory / 8 / pipelines;
         let connection_bytes = connection_bytes(settings);
@@ -339,7 +339,7 @@ impl Division {
         let links = (settings.memory / OF_MEMORY_FOR_LINKS / LINK_BYTES / pipelines).clamp(1, MAX_IN_FLIGHT);
         let encoders = (settings.memory / OF_MEMORY_FOR_ENCODERS).clamp(LEAST_FOR_ENCODERS, MOST_FOR_ENCODERS);
         let (streams, pages) = (settings.memory / OF_MEMORY_FOR_STREAMS, settings.memory / OF_MEMORY_FOR_PAGES);
-        // Half of the encoding room per request: one can be compressed while another is on the wire.
+        // Half of the encoding room for each request: one can be compressed while another is on the wire.
         let batch_bytes = settings.batch_bytes.min(encode / 2);
         let aside = Self {
             pipelines,
@@ -369,7 +369,8 @@ impl Division {
         let aside: usize = self.parts().iter().map(|(_, bytes)| bytes).sum();
         let payloads = settings.memory - aside;
         let share = payloads / 4 * 3 / self.pipelines;
-        // With a journal nothing stays in memory after its client was answered; half of that room reads back instead.
+        // With a journal nothing stays in memory after its client was answered. Half of that room is for reading back
+        // instead.
         let read_back = if settings.journal.is_some() { share / 2 } else { 0 };
         let payloads = payloads - read_back * self.pipelines;
         // A backend that takes its time must not have all the memory that requests arrive in.

@@ -330,7 +330,8 @@ fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &Accounts
     for (id, name) in journal.queues() {
         let backlog = journal.backlog(id);
         let has_lost = recovery.lost.iter().any(|(queue, _)| *queue == id);
-        // Another kind of queue is of another version of Weir; nothing of it is sent, so its signal does not matter.
+        // Any other kind of queue is from another version of Weir. Nothing of it is sent, so its signal does not
+        // matter.
         let pipeline = name.parse().unwrap_or_else(|_| PipelineId::new(Signal::Traces, name.as_str()));
         if (backlog.entries == 0 && !has_lost) || accounts.find(&pipeline).is_some() {
             continue;
@@ -411,7 +412,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_clock_goes_on_while_the_machine_is_suspended() {
         let hours = |n: u64| Duration::from_secs(n * 3600);
-        // What the engine measures stands still; the machine has been up for longer than it was at the start.
+        // The time that the engine measures stands still. The machine has been up for longer than at the start.
         let clock = Clock { started_ms: 1000, started: Instant::now(), up_at_start: Some(Duration::ZERO) };
         let up = uptime();
         assert!(clock.elapsed() >= up && clock.elapsed() < up + hours(1), "{:?} of {up:?}", clock.elapsed());

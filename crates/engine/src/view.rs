@@ -131,10 +131,11 @@ const LISTED_BYTES: usize = 64;
 
 impl Owners {
     fn snapshot(&self, budget: &Budget) -> Option<Snapshot> {
-        // First: it does not show what it costs itself.
+        // This comes first, so that a snapshot does not show its own cost.
         let memory = self.ledgers.figures();
         let routes = self.intake.routes();
-        // After the routes, and it has all accounts: no pipeline is missed that leaves or comes meanwhile.
+        // This comes after the routes and has all accounts, so that no pipeline is missed that leaves or comes
+        // meanwhile.
         let accounts = self.accounts.all();
         let (all, planned) = (accounts.len(), routes.routes.len());
         let places = planned * size_of::<PipelineFigures>() + all.saturating_sub(planned) * size_of::<OrphanFigures>();

@@ -67,7 +67,7 @@ pub(crate) fn inflate(
             } else {
                 read_within(flate2::bufread::DeflateDecoder::new(&mut rest), unsaid, limits, permit)
             }?;
-            // One stream is all there can be: the decoders stop at its end, whatever follows.
+            // There can be only one stream: the decoders stop at its end, whatever follows.
             if rest.is_empty() { Ok(inflated) } else { Err(InflateError::Corrupt(trailing(rest.len()))) }
         }
         Encoding::Zstd => inflate_zstd(body, limits, permit),
@@ -136,11 +136,11 @@ fn read_within(
     let mut first = promised.min(compressed.saturating_mul(limits.ratio)).saturating_add(1);
     let mut out = Vec::new();
     loop {
-        // Grow by a quarter: few copies, and at most a fifth paid for and unused.
+        // Grows by a quarter: few copies, and at most a fifth is paid for and unused.
         let step = if first > 1 { first } else { STEP_BYTES.max(out.len() / 4) };
         let step = step.min(limits.bytes + 1 - out.len().min(limits.bytes));
         first = 0;
-        // What has to grow may be there twice for a moment.
+        // A buffer that has to grow may exist twice for a moment.
         let moved = out.capacity();
         if !permit.grow(step.saturating_add(moved)) {
             return Err(InflateError::NoMemory);

@@ -141,7 +141,7 @@ impl Connections {
             },
             None => self.turn.lock().await,
         };
-        // Somebody else may have done it while this one waited.
+        // Another request may have done it while this one waited.
         if let Some((lanes, false)) = self.known() {
             return Ok(lanes);
         }
@@ -193,7 +193,7 @@ impl Lanes {
         let old = now >= self.until || self.lanes.len() > links.max(1);
         let sick = now >= self.since + AGE_AFTER_FAILURE && (self.addresses.some_failed() || lane_failed());
         let paused = now < *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
-        // Connections that are at work are not given up because there cannot be one more.
+        // Connections at work are not given up because there cannot be one more.
         let alone =
             || self.addresses.exhausted() && self.lanes.iter().all(|lane| lane.under_way.load(Ordering::Relaxed) == 0);
         (old || sick || alone()) && !paused

@@ -218,7 +218,7 @@ impl Connector {
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(TCP_TIMEOUT));
         tcp.set_keepalive(Some(PING_INTERVAL));
-        // Whoever takes nothing for as long as an answer may take would hold the socket for ever.
+        // A peer that takes nothing for as long as an answer may take would hold the socket for ever.
         tcp.set_tcp_user_timeout(Some(ANSWER_TIMEOUT));
         let forwards = self.dial.proxy.as_ref().is_some_and(|proxy| proxy.way == Way::Forward);
         coalesce::Connector { tcp, forwards, budget: self.dial.buffers.clone() }

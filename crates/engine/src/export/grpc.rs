@@ -19,7 +19,7 @@ pub(super) fn outcome(answer: &Answer, budget: &Budget) -> Outcome {
     let Some(code) = code(answer) else { return without_status(answer) };
     match code {
         Code::OK if answer.status == 200 => return success(answer, budget),
-        // Who says both has not taken anything for sure.
+        // An answer that says both does not prove that anything was taken.
         Code::OK => return without_status(answer),
         _ => {}
     }
@@ -100,7 +100,7 @@ fn without_status(answer: &Answer) -> Outcome {
         // The stream ended without its trailers.
         200 if is_grpc(answer) && !answer.is_cut => Outcome::retry(message),
         200..=299 => answer::not_otlp(&message),
-        // Only a gRPC status speaks of items.
+        // Only a gRPC status is about items.
         400 | 422 => Outcome::refused(About::Access, status.as_str(), message),
         code => match over_http::about(code) {
             None => Outcome::retry(message),

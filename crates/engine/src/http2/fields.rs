@@ -89,7 +89,7 @@ impl Fields {
                 Place::Number { of, value, shift } => {
                     let more = usize::from(first & 0x7f).checked_shl(shift).unwrap_or(usize::MAX);
                     let value = value.saturating_add(more);
-                    // What is longer is no number for the library, which ends the connection.
+                    // The library takes no longer number, and ends the connection.
                     if first & 0x80 > 0 {
                         Place::Number { of, value, shift: shift + 7 }
                     } else {

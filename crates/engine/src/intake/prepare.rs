@@ -65,7 +65,7 @@ impl Enriched {
         budget: &Budget,
     ) -> Result<Self, Unprepared> {
         let purse = Purse::new(budget, request.body.len());
-        // One for both: what is known of the sender may change meanwhile.
+        // One for both, because what is known of the sender may change meanwhile.
         let arrival = enricher.arrival(request.origin.peer, request.unix_nanos);
         let enrich = |noise, purse| enrich(&request, &arrival, enricher, noise, purse);
         let (made, noise) = enrich(Noise::Drop, purse)?;

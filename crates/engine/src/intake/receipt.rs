@@ -47,7 +47,7 @@ impl Receipt<'_> {
     pub(super) async fn verdict(mut self) -> Verdict {
         let deadline = Instant::now() + self.intake.spill_after + OTHERS_PATIENCE;
         let obstacle = self.secure().await;
-        // Now, so that others who rely on it need not wait for those on whom this one does.
+        // Now, so that requests that rely on it need not wait for requests that it relies on.
         self.offers.iter_mut().for_each(Offer::decide);
         let withdrawn = self.ticket.was_withdrawn();
         let refused = withdrawn || !self.others_are_accepted(deadline).await;
@@ -118,7 +118,7 @@ impl Receipt<'_> {
         if (1..all).contains(&laggards)
             && let Some(store) = self.intake.store.as_ref().filter(|store| store.is_working() && self.may_put(store))
         {
-            // Without room for all of it, there may be some when the others have delivered.
+            // If there is no room for all of it, there may be some when the others have delivered.
             self.put(store, |offer| lags(&offer.pipeline));
         }
     }
@@ -137,7 +137,8 @@ impl Receipt<'_> {
             if Instant::now() >= deadline {
                 break;
             }
-            // Ends early when a pipeline is done with the request; what the writer is done with is only seen by looking.
+            // Ends early when a pipeline is done with the request. What the writer is done with shows only when
+            // somebody looks.
             let _ = tokio::time::timeout(ROOM_CHECK, self.ticket.changed.notified()).await;
         }
         false
@@ -205,7 +206,7 @@ impl Receipt<'_> {
     async fn wait_for_room(&self, deadline: Instant) {
         while !self.ticket.is_secured() && !self.intake.is_draining() && self.lacks_room() && Instant::now() < deadline
         {
-            // Ends early when a pipeline is done with the request; room made by others is only seen by looking.
+            // Ends early when a pipeline is done with the request. Room made by others shows only when somebody looks.
             let _ = tokio::time::timeout(ROOM_CHECK, self.ticket.changed.notified()).await;
         }
     }
@@ -305,7 +306,7 @@ impl Drop for Receipt<'_> {
         if !self.decided {
             self.conclude();
         }
-        // Without an answer there is nothing in the books yet of what rules did.
+        // Without an answer, the books do not yet have what rules did.
         let mut offers = std::mem::take(&mut self.offers);
         if offers.iter().any(Offer::is_unsettled) {
             self.ticket

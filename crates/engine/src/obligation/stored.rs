@@ -97,7 +97,7 @@ impl Stored {
     pub(super) fn finished(&self, account: &Account, items: u64) -> bool {
         let Some(queue) = &account.queue else { return true };
         let entry = &self.lease.entry;
-        // Before the part is counted off: whoever finishes the last one ends the entry.
+        // This comes before the part is counted off: whoever finishes the last part ends the entry.
         let owed = self.is_whole() || queue.journal.complete_items(queue.id, entry, items);
         let last = self.lease.parts.fetch_sub(1, Ordering::AcqRel) == 1;
         let completed = last && queue.journal.complete(queue.id, entry);
@@ -117,7 +117,7 @@ impl Stored {
         if self.finished(account, items) {
             account.release(entry);
         } else if let Some(queue) = &account.queue {
-            // Given up while it was written, and in the books.
+            // It was given up while it was written, and is in the books.
             queue.journal.complete(queue.id, entry);
         }
     }

@@ -193,7 +193,7 @@ impl Concurrency {
     /// Draws the consequences of a full window.
     fn judge(&mut self) {
         let window = std::mem::take(&mut self.window);
-        // One answer that came very late is not waited for for long.
+        // A single answer that comes very late is not waited for.
         self.round_trip = window.longest.max(self.round_trip / 2);
         match std::mem::replace(&mut self.phase, Phase::Steady) {
             Phase::Look(experiment) => self.look(experiment, window),
@@ -226,7 +226,7 @@ impl Concurrency {
         let helped = experiment.helped(&window, &self.calm, self.limit);
         self.look_in = if helped { LOOK_AGAIN } else { LOOK_EVERY };
         self.limit = if helped { cut(experiment.from) } else { experiment.from };
-        // Fewer taken with less load: that is not calm but a change, and the next window will show it.
+        // Fewer requests taken with less load: that is not calm but a change, and the next window will show it.
         if !window.has_fewer(&self.calm) {
             self.calm.update(window);
         }
@@ -235,7 +235,7 @@ impl Concurrency {
     fn begin_experiment(&mut self, window: &Window) {
         let from = window.used.clamp(1, self.limit);
         self.limit = cut(from);
-        // Of a backend of which nothing is known the answer is wanted at once.
+        // About an unknown backend the answer is wanted at once.
         while self.calm.is_unknown() && ratio(from, self.limit) < DEEP && self.limit > 1 {
             self.limit = cut(self.limit);
         }
@@ -245,7 +245,7 @@ impl Concurrency {
     /// What the window after a cut says about its cause.
     fn compare(&mut self, mut experiment: Experiment, window: &Window) {
         experiment.since.pool(window);
-        // More than all of the cost cannot go away.
+        // No more than the whole cost can go away.
         let helped = experiment.helped(window, &self.calm, self.limit) || window.cost(&self.calm) < NO_COST;
         if helped && !window.is_congested(&self.calm) {
             self.calm.learn(window);
@@ -270,7 +270,8 @@ impl Experiment {
 
     /// Whether fewer requests under way make each of them cheaper, to judge by a window with no more than `limit`.
     fn helped(&self, window: &Window, calm: &Calm, limit: usize) -> bool {
-        // In proportion it would be the depth of the cut times less, and with no relief at all once: this is half way.
+        // In proportion, the cost would be divided by the depth of the cut; without any relief, by one. This is half
+        // way.
         let enough = self.cost / ratio(self.from, limit).sqrt();
         limit < self.from && window.cost(calm) < enough
     }

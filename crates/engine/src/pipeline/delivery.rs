@@ -207,7 +207,7 @@ impl Delivery {
                 () = account.queue_filled.notified(), if self.draining.is_none() => {
                     self.backlog = account.backlog().untaken_entries > 0;
                     self.take_over();
-                    // What went to the journal leaves its places.
+                    // Data that went to the journal gives up its places.
                     self.queue.trim();
                 }
                 () = sleep_until(wakes_at) => {}
@@ -270,7 +270,7 @@ impl Delivery {
     fn send_to(&mut self, backend: Arc<dyn Backend>) {
         let now = Instant::now();
         self.parts.crew.backend = backend;
-        // What is on its way to the old one neither takes its place nor speaks for it.
+        // What is on its way to the old backend neither takes its place nor speaks for the new one.
         self.backend += 1;
         (self.flying, self.in_flight_bytes) = (0, 0);
         self.account().has_another_backend();
@@ -518,7 +518,7 @@ impl Delivery {
             Some(probe_at) => work.filter(|_| self.flying == 0).map(|at| at.max(probe_at)),
             None => work.filter(|_| self.may_send(now)),
         };
-        // What is withdrawn or written elsewhere leaves without a word.
+        // Pieces that are withdrawn or written elsewhere leave without a notice.
         let drain = self.draining.map(|deadline| deadline.min(now + ROOM_CHECK));
         let turn = self.parts.read_back.waits(now).then(|| now + ROOM_CHECK);
         [work, drain, turn, self.silent_at()].into_iter().flatten().min()
@@ -529,14 +529,14 @@ impl Delivery {
         if !self.backlog || self.draining.is_some() || !self.has_untried() {
             return None;
         }
-        // Memory that others have, or a read that hangs, comes free without a word; what is under way ends with one.
+        // Memory that others have, or a read that hangs, becomes free without a notice. Work under way ends with one.
         let later = (self.flying == 0).then(|| now + ROOM_CHECK);
         self.reads_again.filter(|at| *at > now).or(later)
     }
 
     fn is_finished(&self) -> bool {
         let Some(deadline) = self.draining else { return false };
-        // What is in the journal can wait for the next start, not so the clients of what is about to be written there.
+        // What is in the journal can wait for the next start. The clients of what is about to be written there cannot.
         let parked = || match self.account().queue {
             Some(_) => !self.parked.has_waiting(),
             None => self.parked.is_empty(),
@@ -583,7 +583,7 @@ impl Delivery {
 /// The end, in order or not.
 impl Drop for Delivery {
     fn drop(&mut self) {
-        // What was sent here in the last moment shares the fate of the rest; its client is not left waiting.
+        // What was sent here in the last moment shares the fate of the rest. Its client is not left waiting.
         self.commands.close();
         while let Ok(command) = self.commands.try_recv() {
             self.obey(command);
@@ -591,7 +591,7 @@ impl Drop for Delivery {
         self.give_up();
         (self.flying, self.in_flight_bytes) = (0, 0);
         self.publish();
-        // What was handed back here is for whoever takes over.
+        // What was handed back here is left for whoever takes over.
         self.account().queue_filled.notify_one();
     }
 }

@@ -114,7 +114,7 @@ fn take(
         account.lost(items, DropReason::JournalDamaged);
         log_damage(&queue.journal.discovered_damage());
     }
-    // Entries differ in size, so there may be more of them than their mean let expect.
+    // Entries differ in size, so there may be more of them than their mean size suggests.
     for (entry, _) in chunk.entries.drain(pieces.min(chunk.entries.len())..) {
         account.release(&entry);
     }
@@ -248,7 +248,7 @@ mod tests {
         let mut permit = budget.try_take(room_for(REQUEST)).unwrap();
         let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
         assert!(taken.fetched.is_empty() && taken.too_large.is_some());
-        // However little more there is meanwhile.
+        // However little is added meanwhile.
         budget.resize(permit.bytes());
         let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
         assert!(taken.fetched.is_empty() && taken.too_large.is_some());

@@ -147,9 +147,9 @@ impl Suspicion {
 
     /// What is known of the parts of a batch that is taken apart.
     pub(super) fn of_parts(&self) -> Self {
-        // By chance alone one of two parts fails easily: what was shown of the whole says little of them.
+        // One of two parts fails easily by chance alone, so what was shown of the whole says little about them.
         let proofs = if self.clear { self.proofs } else { 0 };
-        // Blames count where the words turn out to be unclear.
+        // Blames count if the words turn out to be unclear.
         Self { proofs, blames: 0, alone: 0, own: false, ..*self }
     }
 
@@ -250,7 +250,7 @@ mod tests {
             while let Some((mut batch, mut suspicion)) = line.pop_front()
                 && taken < 511
             {
-                // Something else is taken before each.
+                // Something else is taken before each of them.
                 number += 1;
                 if !batch.contains(&77) {
                     taken += batch.len();
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_backend_that_begins_to_refuse_everything_in_the_middle_of_a_search_costs_one_good_item_at_most() {
-        // The last that was beside the bad one: it is refused for the first time just after others were taken.
+        // The last one beside the bad one: it is refused for the first time just after others were taken.
         for at in 2..20 {
             let sent = send(Some(About::Data), vec![batch(0, 512)], 10_000, |n, batch| n > at || batch.contains(&77));
             assert!(sent.rejected <= 2, "after request {at}: {sent:?}");

@@ -225,7 +225,7 @@ mod tests {
         let mut pace = Pace::default();
         let (longest, mean) = delays(&pace);
         assert!(longest <= Duration::from_secs(1) && mean >= Duration::from_millis(250), "{longest:?}, {mean:?}");
-        // Of a backend that takes everything, three failures in a row are news.
+        // For a backend that takes everything, three failures in a row are news.
         (0..3).for_each(|_| pace.failed(None, Instant::now()));
         let (longest, mean) = delays(&pace);
         assert!(longest > Duration::from_secs(7) && mean > Duration::from_secs(3), "{longest:?}, {mean:?}");

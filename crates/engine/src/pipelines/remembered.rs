@@ -90,7 +90,7 @@ impl Remembered {
 /// Reads a file on a thread of its own, because a disk that hangs may keep the thread.
 fn in_time<T: Send + 'static>(read: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     let (done, read_in_time) = mpsc::channel();
-    // Nobody listens to what comes too late.
+    // Nobody listens to a result that comes too late.
     std::thread::Builder::new().name("state".into()).spawn(move || drop(done.send(read())))?;
     read_in_time.recv_timeout(LAST_WRITES).map_err(|_| no_answer())?
 }

@@ -107,7 +107,7 @@ impl Member {
         self.activity.active.fetch_add(1, Ordering::Relaxed);
         if !self.activity.had_request.swap(true, Ordering::Relaxed) {
             let mut members = self.crowd.members();
-            // One that was dismissed in this moment is not there any more.
+            // A member that was dismissed in this moment is not there any more.
             if let Some(activity) = members.newcomers.remove(&self.number) {
                 members.others.insert(self.number, activity);
             }

@@ -144,7 +144,7 @@ fn acceptor(tls: &IngestTls) -> Result<TlsAcceptor, String> {
         .map_err(|error| format!("cannot use the certificate with the private key: {error}"))?;
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // Sessions that are kept have their clients' certificates. Connections live long: few would be resumed.
+    // Kept sessions hold their clients' certificates. Connections live long, so few sessions would be resumed.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

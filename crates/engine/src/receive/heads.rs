@@ -151,7 +151,7 @@ impl<T> Heads<T> {
 
     /// A head has ended.
     fn end(&mut self) -> io::Result<()> {
-        // What is remembered of a head in several frames may keep all that it took.
+        // What is remembered of a head in several frames may keep everything that the head took.
         let buffer = self.partial.take().map_or(self.buffer.bytes, |partial| partial.cost());
         let keeps = self.fields.end(buffer).saturating_sub(KEPT_ASIDE) + self.trailers.end(buffer);
         let changes = std::mem::replace(&mut self.keeps, keeps) != keeps;
@@ -202,7 +202,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heads<T> {
             Some(rest) => Poll::Ready(self.hand_out(rest, into)?),
             None => self.poll_fresh(cx, into)?,
         };
-        // Only now: what is here is in time, however busy the process was.
+        // Only now, because what is here is in time, however busy the process was.
         if let Some(partial) = &mut self.partial
             && partial.is_late(cx)
         {

@@ -70,7 +70,7 @@ impl Refusal {
     }
 
     pub(super) fn too_large(declared: usize, limit: usize) -> Self {
-        // "too large" is what exporters look for, ours included, to find out that they shall send less at once.
+        // Exporters, ours included, look for "too large" to find out that they shall send less at once.
         let message = format!("request too large: {declared} bytes, the limit is {limit}; send smaller batches");
         Self::lasting(Reason::TooLarge, Code::RESOURCE_EXHAUSTED, StatusCode::PAYLOAD_TOO_LARGE, message)
     }

@@ -223,7 +223,7 @@ impl Server {
     /// Resolves when a connection that was told to go away has had its time.
     async fn farewell(&self, member: &Member) {
         tokio::time::sleep(FAREWELL).await;
-        // Also one that began when the client did not know yet.
+        // This includes requests that began when the client did not know yet.
         if member.is_busy() {
             tokio::time::sleep(self.limits.grace.saturating_sub(FAREWELL)).await;
         }
@@ -261,7 +261,7 @@ fn builder(window: u32) -> auto::Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // Runs from the end of the request before: it must not be shorter than an idle connection may live.
+        // It runs from the end of the previous request, so it must not be shorter than an idle connection may live.
         .header_read_timeout(IDLE_TIMEOUT)
         .max_buf_size(HTTP1_BUFFER_BYTES)
         .http2()

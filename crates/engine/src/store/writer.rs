@@ -130,7 +130,7 @@ impl Writer {
 
     /// Puts pieces on disk and tells their obligations.
     fn commit(&mut self, deposits: impl Iterator<Item = Deposit>) {
-        // What is written again is no new data: other rules hold for it, and it has groups of its own.
+        // Data that is written again is not new data: other rules hold for it, and it has groups of its own.
         let (again, new) = draft(deposits).into_iter().partition(Draft::is_rewritten);
         self.commit_drafts(new);
         self.commit_drafts(again);
@@ -159,7 +159,7 @@ impl Writer {
             if is_new {
                 self.failed("the disk is nearly full, and some space is always left free", drafts.len());
             } else {
-                // It stays where it is, and clients are none the worse for that.
+                // It stays where it is, which costs clients nothing.
                 self.parts.stats.rewrites_again_ms.store(self.soon(REWRITE_AGAIN), Ordering::Relaxed);
             }
             return drafts.iter().for_each(Draft::withdraw);
@@ -177,7 +177,7 @@ impl Writer {
                 drafts.iter().zip(written).for_each(|(draft, entry)| draft.secure(entry));
                 self.enforce_limits(drafts);
             }
-            // No fault of the disk, and alone in its group.
+            // This is no fault of the disk, and the entry is alone in its group.
             Err(error @ AppendError::TooLarge { .. }) => {
                 tracing::error!(%error, "cannot write a request to the journal; its client is asked to send it again");
                 drafts.iter().for_each(Draft::withdraw);
@@ -283,13 +283,14 @@ impl Writer {
     fn make_space(&mut self, bytes: u64, is_new: bool) -> bool {
         let mut free = None;
         for _ in 0..EVICTIONS {
-            // What cannot be asked will be seen when writing.
+            // If the disk does not say, writing will show.
             let Ok(space) = self.journal.space() else { return true };
             let needed = bytes + FREE_BYTES.min(space.total / 10);
             if space.free >= needed {
                 return true;
             }
-            // Data is not given up in vain: not when others fill the disk, nor when it shares its files with what stays.
+            // Data is not given up in vain: not when others fill the disk, and not when it shares its files with data
+            // that stays.
             let hopeless = space.free + self.parts.journal.stats().disk_bytes < needed;
             if !is_new || hopeless || free.is_some_and(|before| space.free <= before) || !self.evict_segment() {
                 return false;

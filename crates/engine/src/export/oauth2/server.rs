@@ -85,7 +85,7 @@ impl TokenServer {
         if !response.status().is_success() {
             return Err(format!("the token server answered {}", response.status()));
         }
-        // What is longer is not read to its end: the connection is closed.
+        // A longer answer is not read to its end: the connection is closed.
         let answer = answer::Answer::read(response, &self.room).await?;
         if answer.is_cut {
             return Err(format!("the answer is longer than {} KiB, or in very many pieces", MAX_ANSWER_BYTES / 1024));
@@ -120,7 +120,7 @@ impl Issuer for TokenServer {
             let answered = tokio::time::timeout(TIMEOUT, self.ask()).await;
             let answered = answered.unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())));
             answered.map_err(|cause| {
-                // The URL may hold credentials: its host is enough to find the culprit.
+                // The URL may hold credentials. Its host is enough to find the culprit.
                 let host = self.uri.host().unwrap_or("the token server");
                 legible::line(&format!("cannot get a token from {host}: {cause}"), MAX_MESSAGE_CHARS)
             })

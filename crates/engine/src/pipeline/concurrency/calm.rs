@@ -80,7 +80,7 @@ impl Window {
     }
 
     fn share(&self) -> f64 {
-        // Half a request more: not having taken one of a few does not mean that none will be.
+        // Half a request more: if none of a few was taken, that does not mean that none will be.
         (self.taken as f64 + 0.5) / (self.answers as f64 + 0.5)
     }
 

@@ -50,7 +50,7 @@ impl Delivery {
             self.flying -= 1;
             self.in_flight_bytes -= bytes;
         } else {
-            // What another backend refused says nothing of this one.
+            // What another backend refused says nothing about this one.
             batch.suspicion = Suspicion::default();
         }
         let Some(landed) = landed else {
@@ -72,7 +72,7 @@ impl Delivery {
                 self.observe(&outcome, sent, beside, batch.bytes);
                 self.follow(outcome, Answered { batch, bodies, sent, number });
             }
-            // What came after the look was announced before this landed; the next entry will be announced.
+            // Entries that came after the look were announced before this landed, and later ones will be announced.
             End::NothingToTake => self.backlog = self.account().backlog().untaken_entries > 0,
             // Flights that end make room.
             End::NoRoom(bytes) => self.next_entry_bytes = bytes,
@@ -113,7 +113,7 @@ impl Delivery {
         match outcome {
             Outcome::Delivered { rejected, message } => {
                 self.delivered(&answered.batch, rejected, &message);
-                // One that takes a request and rejects all of it has taken nothing.
+                // A backend that takes a request and rejects all of it has taken nothing.
                 if rejected < answered.batch.items().max(1) {
                     self.traffic.takes(answered.number);
                 } else {
@@ -173,7 +173,7 @@ impl Delivery {
                 tracing::warn!(%pipeline, cause = message, "backend does not answer; data is kept and tried again");
                 self.complained = true;
             }
-            // Asked first, so that what is news now is not told again at once.
+            // This is asked first, so that news is not told twice at once.
             BackendState::Refused if self.pace.may_complain(now) || is_news => {
                 let cause = message;
                 tracing::warn!(
@@ -222,8 +222,7 @@ impl Delivery {
         batch.attempts = batch.attempts.saturating_add(1);
         batch.not_before = hint.map(|hint| now + self.pace.asked(hint));
         if hint.is_none() {
-            // With a hint it stays with the batch, which waits that long: by way of the backlog it would be sent at
-            // once.
+            // With a hint the batch stays here and waits that long. From the backlog it would be sent at once.
             batch.came_back();
         }
         if !batch.still_owed() {
@@ -231,9 +230,9 @@ impl Delivery {
         }
         let is_suspect = batch.suspicion.is_shown(self.pace.usual_streak()) && self.draining.is_none();
         let due = match kind {
-            // What could not be sent at all waits for the next probe, not for a backoff of its own.
+            // A batch that could not be sent at all waits for the next probe, not for a backoff of its own.
             RetryKind::Unreachable => now,
-            // Alone in its misfortune, and nothing is gained by a hurry.
+            // Only this batch fails, so nothing is gained by hurry.
             _ if is_suspect => {
                 let due = now + Pace::suspect_delay(batch.attempts);
                 batch.not_before = Some(batch.not_before.map_or(due, |at| at.max(due)));

@@ -62,7 +62,7 @@ impl Delivery {
         let until = self.put_off.until.unwrap_or(now + ROUND);
         self.put_off.entries += 1;
         self.put_off.until = Some(until.max(now + self.pace.asked(hint.unwrap_or_default())));
-        // Nobody tells of it, and it may be all that the journal has to give.
+        // Nobody else announces it, and it may be all that the journal has to give.
         self.backlog = true;
         true
     }
@@ -70,7 +70,7 @@ impl Delivery {
     /// Has a part of an entry written as an entry of its own.
     fn rewrite(&self, piece: &Arc<Obligation>, body: &Bytes) -> bool {
         let Some(store) = self.parts.store.as_ref().filter(|store| store.may_rewrite()) else { return false };
-        // Not at the price of other data, until it is counted as on its way.
+        // It must not cost other data, until it is counted as on its way.
         let Some(_room) = self.account().room_for(body.len(), false) else { return false };
         let Some(permit) = self.parts.budget.try_take(body.len()) else { return false };
         let Some(deposit) = piece.rewrite(budget::charge(body.to_vec(), permit)) else { return false };
@@ -85,7 +85,8 @@ impl Delivery {
         }
         let has_places = self.room() > self.parts.limits.pieces / 2 + 1;
         if has_places {
-            // Oldest first, as ever. Otherwise the journal goes on where it is: all of it gets its turn.
+            // The oldest come first, as always. Without places, the journal goes on where it is, so that all of it gets
+            // its turn.
             self.account().begin_again();
         }
         if has_places || !self.has_untried() {

@@ -37,7 +37,7 @@ impl Delivery {
         message: &str,
     ) {
         match self.suspect(&mut answered, None, None) {
-            // A wish of the backend is for the whole, as long as that leaves a place for others.
+            // A hint of the backend is for the whole batch, as long as that leaves a place for others.
             _ if hint.is_some() && !self.has_no_place_for(&answered.batch) => self.retry(answered.batch, kind, hint),
             Step::Halve => {
                 self.pace.failed(hint, Instant::now());
@@ -96,7 +96,8 @@ impl Delivery {
         let evidence = self.evidence(about, can_be_split);
         match answered.batch.suspicion.step(evidence) {
             Step::Wait if can_be_split && self.needs_room(&answered.batch) => Step::Halve,
-            // Where nothing else can leave, nothing else can be taken either: then the neighbours have to show it.
+            // Where nothing else can leave, nothing else can be taken either. Then the neighbours have to show whether
+            // it is this batch.
             Step::Wait if answered.batch.pieces.len() > 1 && self.pace.is_probing() && !self.has_fresh() => Step::Halve,
             step => step,
         }
@@ -141,7 +142,7 @@ impl Delivery {
         let suspicion = batch.suspicion.of_parts();
         if batch.pieces.len() == 1 {
             if self.room() == 0 {
-                // Its parts would need more places than it has.
+                // Its parts would need more places than there are.
                 return self.wait(Answered { batch, bodies, sent, number }, RetryKind::Answered, hint);
             }
             match split_piece(&batch.pieces[0], &bodies[0], &self.parts) {
@@ -158,11 +159,11 @@ impl Delivery {
         for mut half in [batch, self.batch(second)] {
             (half.suspicion, half.not_before) = (suspicion, not_before);
             if hint.is_none() {
-                // With a hint it stays here, as in `retry`: by way of the backlog it would be sent at once.
+                // With a hint it stays here, as in `retry`. From the backlog it would be sent at once.
                 half.came_back();
             }
             if half.still_owed() {
-                // Due since it arrived: one batch is taken apart to the end before the next one is begun.
+                // It is due since it arrived: one batch is taken apart to the end before the next one is begun.
                 let since = half.pieces[0].since();
                 self.parked.park(half, not_before.unwrap_or(since));
             }
@@ -188,7 +189,7 @@ impl Delivery {
     fn reject(&mut self, answered: Answered, code: String, message: &str) {
         let Answered { batch, bodies, .. } = answered;
         let items = batch.items();
-        // What was found out need not be paid for again: the search may go on.
+        // Whatever was found out need not be paid for again, so the search may go on.
         self.retries.taken(Instant::now());
         self.account().share.progressed();
         self.sample(&code, message, items, bodies.first());

@@ -58,7 +58,7 @@ impl Paid {
     /// From now on it takes so many bytes. False when there is no room for them.
     pub(super) fn pay(&mut self, bytes: usize, funds: &Funds) -> bool {
         let bytes = bytes.next_multiple_of(PAID_AT_ONCE);
-        // None is divided: what came last goes first.
+        // Permits are not divided: the last ones go first.
         while let Some((last, _)) = self.permits.last().filter(|(last, _)| self.bytes - last >= bytes) {
             self.bytes -= last;
             self.permits.pop();
