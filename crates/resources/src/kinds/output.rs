@@ -1,6 +1,6 @@
 //! `OTLPOutput`: the backend of a pipeline, as written. The same for every signal.
 //!
-//! Here a document becomes checked fields: types, names, and the rules that need no Secret. [`compile`] follows
+//! Here a document becomes checked fields: types, names, and the rules that need no Secret. [`compile()`] follows
 //! references and makes the plan's output.
 
 mod certificate;
