@@ -1,11 +1,11 @@
 //! Random use of the journal against a plain model, with a crash at every operation that changes the disk.
 //!
-//! Every scenario is run once to the end and then again and again, each time with a crash at another operation; what is
-//! there afterwards must be what the model says, and so it goes on for two more lives. Between two lives, recovery is
-//! itself met by crashes, a full disk or a failing one.
+//! Every scenario is run once to the end, and then again and again, each time with a crash at another operation. What is
+//! there afterwards must be what the model says. Two more lives follow in the same way. Between two lives, recovery
+//! itself meets crashes, a full disk or a failing one.
 //!
-//! The lives are always the same, so that a change is what makes the test fail; but for one fresh scenario per style. The
-//! seed of what fails is printed: `WEIR_JOURNAL_SEED=<seed>` runs that scenario alone, and
+//! Except for one fresh scenario per style, the lives are always the same, so that only a change makes the test fail. The
+//! seed of a failure is printed: `WEIR_JOURNAL_SEED=<seed>` runs that scenario alone, and
 //! `WEIR_JOURNAL_CRASH=<operation>` with that crash alone. `WEIR_JOURNAL_POINTS=<number>` changes how many crashes there
 //! are, not counting those of recovery, and `WEIR_JOURNAL_LIVES=<seed>` where the seeds begin.
 
