@@ -25,7 +25,7 @@ pub enum AppendError {
         /// What would be accepted.
         limit: u64,
     },
-    /// A queue id that this journal gave out for no name.
+    /// This journal gave out no such queue id.
     #[error("cannot append an entry owed to a queue that is not registered")]
     UnknownQueue,
     /// The file system does not take it. The next append begins a new file.

@@ -34,9 +34,9 @@ pub trait File: Send + Sync + Debug {
     fn sync(&self) -> io::Result<()>;
     /// Reserves room up to `bytes` and extends the file with zeros to that length.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
-    /// A hint that what lies before `until` will not be used soon, so the system need not keep it in memory. Only for
-    /// what a sync has made durable: after a failed sync, the system's memory may be the only place where the bytes
-    /// are.
+    /// A hint that what lies before `until` will not be used soon, so the system need not keep it in memory. It is only
+    /// for what a sync has made durable: after a failed sync, the system's memory may be the only place where the
+    /// bytes are.
     fn forget(&self, until: u64);
     /// Cuts the file, or extends it with zeros, to `bytes`.
     fn truncate(&self, bytes: u64) -> io::Result<()>;
