@@ -80,6 +80,8 @@ pub enum Verdict {
     Secured,
     /// It cannot be taken now, and nothing of it is kept. The source shall try again after this long.
     Refused(Obstacle, Duration),
+    /// No pipeline of its signal takes from its input, or none does any more.
+    NotServed,
     /// There is not enough memory to work on it now.
     NoMemory,
     /// It can only be taken in smaller parts.

@@ -88,6 +88,11 @@ impl Routes {
         self.routes.iter().filter(move |route| route.pipeline.signal() == signal)
     }
 
+    /// Whether some pipeline takes this signal from this input.
+    fn serve(&self, signal: Signal, input: InputKind) -> bool {
+        self.of(signal).any(|route| route.selection.takes_from(input))
+    }
+
     /// The copies that requests of one signal need, of the signal that needs most.
     pub(crate) fn copies(&self) -> Copies {
         let of = |signal| Copies {
@@ -213,7 +218,7 @@ impl Intake {
 
     /// Whether there is a pipeline that takes this signal from this input.
     pub(crate) fn serves(&self, signal: Signal, input: InputKind) -> bool {
-        self.routes().of(signal).any(|route| route.selection.takes_from(input))
+        self.routes().serve(signal, input)
     }
 
     /// Offers a request to every pipeline of its signal that takes it, and waits for the verdict. When the future is
@@ -230,12 +235,10 @@ impl Intake {
             self.prepare(request)
         };
         drop(turn);
-        let receipt = match prepared {
-            Ok(receipt) => receipt,
-            Err(Unprepared::NoMemory) => return Verdict::NoMemory,
-            Err(Unprepared::TooLarge(message)) => return Verdict::TooLarge(message),
-        };
-        receipt.verdict().await
+        match prepared {
+            Ok(receipt) => receipt.verdict().await,
+            Err(verdict) => verdict,
+        }
     }
 
     /// Whether some pipeline converts requests of this signal to delta.
@@ -251,8 +254,11 @@ impl Intake {
     }
 
     /// Enriches, selects and processes a request, and offers the result.
-    fn prepare(&self, request: Request) -> Result<Receipt<'_>, Unprepared> {
+    fn prepare(&self, request: Request) -> Result<Receipt<'_>, Verdict> {
         let (routes, signal, items) = (self.routes(), request.signal, request.items);
+        if !routes.serve(signal, request.origin.input) {
+            return Err(Verdict::NotServed);
+        }
         let enriched = Enriched::new(request, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
         let mut cuts = Cuts::new(signal, &routes, &enriched, &self.budget);
         let mut offers = Vec::new();
@@ -266,7 +272,7 @@ impl Intake {
         if offers.is_empty() {
             self.unclaimed[signal as usize].fetch_add(items, Ordering::Relaxed);
         }
-        let paid = pay(&offers, cuts.purse)?;
+        let paid = pay(&offers, cuts.purse).map_err(Unprepared::from)?;
         Ok(self.offer(offers, paid))
     }
 

@@ -210,8 +210,7 @@ impl Receiver {
         if self.inlet.is_open(signal, InputKind::Otlp) {
             return Ok(());
         }
-        let message = format!("no pipeline for {} is configured", signal.name());
-        Err(Refusal::unsupported(StatusCode::NOT_FOUND, message))
+        Err(not_served(signal))
     }
 
     fn max_request_bytes(&self) -> usize {
@@ -232,6 +231,8 @@ impl Receiver {
                 counters.accepted[signal as usize].fetch_add(items, Ordering::Relaxed);
                 Ok(())
             }
+            // There was one when the request began.
+            Verdict::NotServed => Err(not_served(signal)),
             Verdict::NoMemory => {
                 counters.refused[signal as usize].fetch_add(items, Ordering::Relaxed);
                 Err(Refusal::no_memory())
@@ -297,6 +298,10 @@ impl Receiver {
     fn count_refusal(&self, transport: Transport, reason: Reason) {
         self.stats.of(transport).refusals[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
+}
+
+fn not_served(signal: Signal) -> Refusal {
+    Refusal::unsupported(StatusCode::NOT_FOUND, format!("no pipeline for {} is configured", signal.name()))
 }
 
 fn transport(headers: &HeaderMap) -> Transport {

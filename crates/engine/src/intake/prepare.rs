@@ -9,7 +9,7 @@ use weir_plan::{Input, Signal};
 use super::select::{Part, Selected, Selection};
 use crate::budget::{self, Budget, Permit, Purse, Shortage};
 use crate::buffer::Buffer;
-use crate::inlet::{InputKind, Request};
+use crate::inlet::{InputKind, Request, Verdict};
 use crate::preview::Step;
 use crate::rules::{Processed, Removed, Rules};
 
@@ -31,6 +31,15 @@ pub(crate) enum Unprepared {
     NoMemory,
     /// Never, unless it is sent in smaller parts.
     TooLarge(String),
+}
+
+impl From<Unprepared> for Verdict {
+    fn from(unprepared: Unprepared) -> Self {
+        match unprepared {
+            Unprepared::NoMemory => Self::NoMemory,
+            Unprepared::TooLarge(message) => Self::TooLarge(message),
+        }
+    }
 }
 
 impl From<Shortage> for Unprepared {

@@ -67,7 +67,7 @@ impl Ledger {
             Verdict::Secured => {
                 self.acknowledged.lock().unwrap().extend(ids.into_iter().map(|id| (id, pipelines)));
             }
-            Verdict::Refused(..) | Verdict::NoMemory | Verdict::TooLarge(_) => {
+            Verdict::Refused(..) | Verdict::NotServed | Verdict::NoMemory | Verdict::TooLarge(_) => {
                 self.refused.fetch_add(items, Ordering::Relaxed);
             }
         }

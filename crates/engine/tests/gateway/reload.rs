@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use weir_engine::settings::MEMORY_MIN;
 use weir_engine::{Changes, Engine, Settings, StartError};
@@ -19,7 +21,7 @@ use weir_testkit::grpc::{Grpc, OK, UNIMPLEMENTED, frame};
 use weir_testkit::metrics::Scrape;
 use weir_testkit::signals::{counter_of, deltas, numbered};
 use weir_testkit::sink::{DOWN, arrived, arrived_of, closed_port, faults, sink};
-use weir_testkit::{eventually, payload};
+use weir_testkit::{eventually, http, in_time, payload};
 
 use crate::support::{Gateway, no_pods, on_disk, output, pipeline, settings, traces};
 
@@ -50,6 +52,23 @@ async fn a_pipeline_that_is_added_gets_what_comes_and_one_that_is_removed_nothin
     gateway.engine.reload(&Plan::default()).unwrap();
     let answer = gateway.client().await.export(&payload::encoded(1, 1, 0)).await;
     assert_eq!(answer.code, UNIMPLEMENTED, "{answer:?}");
+}
+
+/// Nobody owes what is left of a request when its pipeline is gone, so its client is not told OK.
+#[tokio::test]
+async fn a_request_that_arrives_while_its_last_pipeline_leaves_is_not_acknowledged() {
+    let backend = sink("{}").await;
+    let mut gateway = Gateway::to(backend.grpc).await;
+    let body = payload::encoded(1, 1, 0);
+    let fields = format!("Content-Length: {}\r\nExpect: 100-continue\r\nConnection: close\r\n", body.len());
+    let mut client = TcpStream::connect(gateway.at.http).await.unwrap();
+    client.write_all(&http::head("POST", Signal::Traces.http_path(), "application/x-protobuf", &fields)).await.unwrap();
+    let mut begun = [0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
+    in_time("it is asked for the body", client.read_exact(&mut begun)).await.unwrap();
+    gateway.engine.reload(&Plan::default()).unwrap();
+    client.write_all(&body).await.unwrap();
+    assert_eq!(in_time("the answer", http::read_answer(&mut client)).await.unwrap().status, 404);
+    assert_eq!(gateway.scrape().await.sum("weir_receiver_unclaimed_items_total", "signal"), 0.0);
 }
 
 /// What waited for a backend that was not there goes to the one that is there now, at once.
