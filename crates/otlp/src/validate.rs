@@ -2,8 +2,7 @@
 //!
 //! It checks the wire type of every known field, every length, the UTF-8 of every string, nesting and counts, and
 //! it refuses what protobuf runtimes would have to merge (WIRE-4). It does not judge meaning: an empty trace id or an
-//! end before its start is the business of whoever reads the span, and so are buckets that do not
-//! match their bounds.
+//! end before its start is the business of whoever reads the span, and so are buckets that do not match their bounds.
 
 use crate::cursor::{Cursor, Key, WireType, fault};
 use crate::error::{Error, Fault, Problem};
@@ -69,10 +68,10 @@ impl Walk<'_> {
     }
 }
 
-/// Goes over fields as nearly all are, and returns where the first other one begins, or the message ends.
+/// Checks fields of the most common forms, and returns where the first other field begins, or where the message ends.
 ///
-/// It takes fields whose key and length, or number, is a byte each, text that is ASCII, and attributes with such a key and
-/// such a text. Whatever else there is, right or wrong, is judged field by field in [`Walk::message`].
+/// It accepts fields with a key of one byte and a length or number of one byte, text that is ASCII, and attributes with
+/// such a key and such a text. All other fields, right or wrong, are checked one by one in [`Walk::message`].
 #[inline]
 fn after_plain_fields(message: &Message, bytes: &[u8], mut at: usize, attributes: bool) -> usize {
     while let Some(&[key, first, ..]) = bytes.get(at..).and_then(|rest| rest.first_chunk::<2>()) {
@@ -96,7 +95,7 @@ fn after_plain_fields(message: &Message, bytes: &[u8], mut at: usize, attributes
     at
 }
 
-/// Checks numbers that stand together: whole ones, up to the end.
+/// Checks packed numbers: each has to be whole, up to the end.
 fn packed(field: &Field, cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<(), Fault> {
     let length = cursor.len_delimited()?.len();
     let are_whole = match field.kind.wire() {

@@ -1,8 +1,8 @@
 //! The addresses of a name.
 //!
-//! The system looks names up, and what it does cannot be ended. So few names are looked up at once in the whole process,
-//! and each backend has at most one look-up: it waits for its place and goes on when nobody waits for it any longer, and
-//! who asks next gets what it found.
+//! The system looks names up, and a lookup that has begun cannot be ended. So few names are looked up at once in the
+//! whole process, and each backend has at most one lookup. A lookup waits for its place and goes on when nobody waits
+//! for it any longer; whoever asks next gets what it found.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// A name server that says nothing is waited for no longer.
+/// A name server that does not answer is waited for no longer than this.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Addresses that are remembered of a name.
@@ -28,7 +28,7 @@ pub(super) const MOST_ADDRESSES: usize = 64;
 /// A look-up that takes longer is a slow one.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// What was found is looked up again when it has waited this long for somebody to ask for it.
+/// A result that nobody has asked for in this time is not used: the name is looked up again.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// Look-ups of the whole process. The system keeps all addresses of a name until it is done, 800 KiB where there are
@@ -39,7 +39,7 @@ static PLACES: Places = Places::new(32);
 #[derive(Debug)]
 struct Places {
     all: Semaphore,
-    /// Of these, what names may take that were slow the last time.
+    /// How many of these places names may take that were slow the last time.
     slow: Semaphore,
 }
 

@@ -1,4 +1,4 @@
-//! What is gone over at once is right, and is what nearly all items are made of.
+//! Fields that one loop checks at once: they are judged rightly, and nearly all items are made of them.
 
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::{common::v1 as common, logs::v1 as logs, metrics::v1 as metrics, trace::v1 as trace};
