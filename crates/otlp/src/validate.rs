@@ -70,8 +70,9 @@ impl Walk<'_> {
 
 /// Checks fields of the most common forms, and returns where the first other field begins, or where the message ends.
 ///
-/// It accepts fields with a key of one byte and a length or number of one byte, text that is ASCII, and attributes with
-/// such a key and such a text. All other fields, right or wrong, are checked one by one in [`Walk::message`].
+/// It accepts fields whose key is one byte and whose length or number is one byte or of fixed width, text that is ASCII,
+/// and attributes with such a key and such a text. All other fields, right or wrong, are checked one by one in
+/// [`Walk::message`].
 #[inline]
 fn after_plain_fields(message: &Message, bytes: &[u8], mut at: usize, attributes: bool) -> usize {
     while let Some(&[key, first, ..]) = bytes.get(at..).and_then(|rest| rest.first_chunk::<2>()) {
