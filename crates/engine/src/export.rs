@@ -192,20 +192,6 @@ pub(crate) struct Exporter {
     encoders: Budget,
 }
 
-/// The body of a request as it goes over the wire.
-struct Encoded {
-    chunks: Vec<Bytes>,
-    is_compressed: bool,
-    /// Pays for what was copied.
-    _permit: Option<Permit>,
-}
-
-impl Encoded {
-    fn plain(chunks: Vec<Bytes>) -> Self {
-        Self { chunks, is_compressed: false, _permit: None }
-    }
-}
-
 impl Exporter {
     /// Prepares a backend; connects when there is something to send.
     pub(crate) fn new(
@@ -230,13 +216,12 @@ impl Exporter {
     }
 
     async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
-        let encoded = match self.encode(bodies).await {
+        let (body, _permit) = match self.encode(bodies).await {
             Ok(encoded) => encoded,
             Err(message) => return Outcome::unsent(message),
         };
-        let Encoded { chunks, is_compressed, _permit } = encoded;
         let answered = tokio::time::timeout(ANSWER_TIMEOUT, async {
-            match self.request(chunks, is_compressed).await {
+            match self.request(body).await {
                 Ok(request) => self.exchange(request).await,
                 Err(message) => Outcome::unsent(message),
             }
@@ -245,25 +230,31 @@ impl Exporter {
         answered.await.unwrap_or_else(silence)
     }
 
-    /// The body as it goes over the wire. Where there is no room to compress or copy it, it goes as it is.
-    async fn encode(&self, bodies: Vec<Bytes>) -> Result<Encoded, String> {
+    /// The body as it goes over the wire, and what pays for it where it was copied. Where there is no room to compress or
+    /// copy it, it goes as it is.
+    async fn encode(&self, bodies: Vec<Bytes>) -> Result<(Chunks, Option<Permit>), String> {
         let room = self.encode.capacity() / 4 * 3;
         let wanted = match self.compression {
             Compression::None => Some(body::small_bytes(&bodies)).filter(|bytes| (1..=room).contains(bytes)),
             _ => Some(codec::most_deflated(self.compression, &bodies).min(room)),
         };
-        let Some(wanted) = wanted else { return Ok(Encoded::plain(bodies)) };
+        let Some(wanted) = wanted else { return Ok((self.frame(bodies, false), None)) };
         let Some(permit) = self.encode.take(wanted, ANSWER_TIMEOUT).await else {
             return Err("no room to encode the request".into());
         };
         match self.compression {
-            Compression::None => Ok(Encoded { _permit: Some(permit), ..Encoded::plain(body::join_small(bodies)) }),
+            Compression::None => Ok((self.frame(body::join_small(bodies), false), Some(permit))),
             _ => self.compress(bodies, wanted, permit).await,
         }
     }
 
     /// Compresses a body into `room` bytes, which `permit` pays for.
-    async fn compress(&self, bodies: Vec<Bytes>, room: usize, mut permit: Permit) -> Result<Encoded, String> {
+    async fn compress(
+        &self,
+        bodies: Vec<Bytes>,
+        room: usize,
+        mut permit: Permit,
+    ) -> Result<(Chunks, Option<Permit>), String> {
         let (compression, protocol) = (self.compression, self.protocol);
         let total: usize = bodies.iter().map(Bytes::len).sum();
         let encoder = codec::encoder_bytes(compression, total).min(self.encoders.capacity() / 2);
@@ -283,18 +274,22 @@ impl Exporter {
         match deflated {
             Ok(chunks) => {
                 permit.shrink_to(chunks.iter().map(Bytes::len).sum());
-                Ok(Encoded { chunks, is_compressed: true, _permit: Some(permit) })
+                Ok((self.frame(chunks, true), Some(permit)))
             }
-            Err(error) if error.kind() == std::io::ErrorKind::OutOfMemory => Ok(Encoded::plain(bodies)),
+            Err(error) if error.kind() == std::io::ErrorKind::OutOfMemory => Ok((self.frame(bodies, false), None)),
             Err(error) => Err(format!("cannot compress the request: {error}")),
         }
     }
 
-    async fn request(&self, chunks: Vec<Bytes>, is_compressed: bool) -> Result<Request<Chunks>, String> {
-        let body = match self.protocol {
+    fn frame(&self, chunks: Vec<Bytes>, is_compressed: bool) -> Chunks {
+        match self.protocol {
             Protocol::Grpc => Chunks::grpc(chunks, is_compressed),
-            Protocol::Http => Chunks::plain(chunks),
-        };
+            Protocol::Http => Chunks::plain(chunks, is_compressed),
+        }
+    }
+
+    async fn request(&self, body: Chunks) -> Result<Request<Chunks>, String> {
+        let is_compressed = body.is_compressed();
         let mut request =
             Request::post(self.uri.clone()).body(body).map_err(|error| format!("cannot make a request: {error}"))?;
         *request.headers_mut() = self.headers.clone();
@@ -409,6 +404,8 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Buf;
+
     use super::*;
 
     fn exporter(protocol: Protocol, compression: Compression) -> Exporter {
@@ -429,18 +426,18 @@ mod tests {
         for (bodies, is_small) in requests {
             for compression in [Compression::Gzip, Compression::Zstd, Compression::Snappy] {
                 let exporter = exporter(Protocol::Http, compression);
-                let encoded = exporter.encode(bodies.clone()).await.unwrap();
-                let made: usize = encoded.chunks.iter().map(Bytes::len).sum();
-                assert!(!encoded.is_compressed || exporter.encode.used() >= made, "{compression:?}: {made} bytes");
-                assert_eq!(encoded.is_compressed, is_small, "{compression:?}");
+                let (body, permit) = exporter.encode(bodies.clone()).await.unwrap();
+                let (made, is_compressed) = (body.remaining(), body.is_compressed());
+                assert!(!is_compressed || exporter.encode.used() >= made, "{compression:?}: {made} bytes");
+                assert_eq!(is_compressed, is_small, "{compression:?}");
                 assert_eq!(exporter.encoders.used(), 0);
-                drop(encoded);
+                drop((body, permit));
                 assert_eq!(exporter.encode.used(), 0);
             }
         }
         let exporter = exporter(Protocol::Grpc, Compression::None);
         let pieces: Vec<_> = (0..400).map(|_| noise(10_000)).collect();
-        let encoded = exporter.encode(pieces.clone()).await.unwrap();
-        assert_eq!((encoded.chunks.len(), exporter.encode.used()), (pieces.len(), 0), "there is no room to join them");
+        let (body, _permit) = exporter.encode(pieces.clone()).await.unwrap();
+        assert_eq!((body.pieces(), exporter.encode.used()), (1 + pieces.len(), 0), "there is no room to join them");
     }
 }

@@ -1,23 +1,21 @@
 //! Request bodies made of shared bytes: what was received is sent, without a copy in between.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::io::IoSlice;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use http_body::{Body, Frame, SizeHint};
 
 use super::COPY_BELOW_BYTES;
 
-/// A body of known length in several pieces.
+/// The body of a request, in several pieces, none of them empty.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     chunks: VecDeque<Bytes>,
-    remaining: u64,
+    /// Bytes that have not gone out.
+    remaining: usize,
+    is_compressed: bool,
     progress: Progress,
 }
 
@@ -32,42 +30,28 @@ impl Progress {
     }
 }
 
-/// A piece of a body on its way. The last one notes when it went out.
-#[derive(Debug)]
-pub(crate) struct Chunk {
-    bytes: Bytes,
-    progress: Option<Progress>,
-}
-
-impl Buf for Chunk {
-    fn remaining(&self) -> usize {
-        self.bytes.len()
-    }
-
-    fn chunk(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        self.bytes.chunks_vectored(slices)
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.bytes.advance(count);
-        if self.bytes.is_empty()
-            && let Some(progress) = &self.progress
-        {
-            progress.0.store(true, Ordering::Release);
-        }
-    }
-}
-
 impl Chunks {
-    /// The pieces as they are. Empty ones are left out: nobody would notice that the last of them went out.
-    pub(super) fn plain(chunks: Vec<Bytes>) -> Self {
+    /// The pieces as they are.
+    pub(super) fn plain(chunks: Vec<Bytes>, is_compressed: bool) -> Self {
         let chunks: VecDeque<_> = chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect();
-        let remaining = chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        Self { chunks, remaining, progress: Progress::default() }
+        let remaining = chunks.iter().map(Bytes::len).sum();
+        Self { chunks, remaining, is_compressed, progress: Progress::default() }
+    }
+
+    /// The pieces as one gRPC message (five bytes of prefix: compressed flag and length).
+    pub(super) fn grpc(chunks: Vec<Bytes>, is_compressed: bool) -> Self {
+        let mut body = Self::plain(chunks, is_compressed);
+        let mut prefix = BytesMut::with_capacity(5);
+        prefix.put_u8(u8::from(is_compressed));
+        // Batches are a few MiB; saturation would only make the backend refuse the request.
+        prefix.put_u32(u32::try_from(body.remaining).unwrap_or(u32::MAX));
+        body.chunks.push_front(prefix.freeze());
+        body.remaining += 5;
+        body
+    }
+
+    pub(super) fn is_compressed(&self) -> bool {
+        self.is_compressed
     }
 
     /// To look at while the body is sent.
@@ -75,36 +59,39 @@ impl Chunks {
         self.progress.clone()
     }
 
-    /// The pieces as one gRPC message (five bytes of prefix: compressed flag and length).
-    pub(super) fn grpc(chunks: Vec<Bytes>, compressed: bool) -> Self {
-        let mut body = Self::plain(chunks);
-        let mut prefix = BytesMut::with_capacity(5);
-        prefix.put_u8(u8::from(compressed));
-        // Batches are a few MiB; saturation would only make the backend refuse the request.
-        prefix.put_u32(u32::try_from(body.remaining).unwrap_or(u32::MAX));
-        body.chunks.push_front(prefix.freeze());
-        body.remaining += 5;
-        body
+    #[cfg(test)]
+    pub(super) fn pieces(&self) -> usize {
+        self.chunks.len()
     }
 }
 
-impl Body for Chunks {
-    type Data = Chunk;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Chunk>, Infallible>>> {
-        let Some(bytes) = self.chunks.pop_front() else { return Poll::Ready(None) };
-        self.remaining -= bytes.len() as u64;
-        let progress = self.chunks.is_empty().then(|| self.progress.clone());
-        Poll::Ready(Some(Ok(Frame::data(Chunk { bytes, progress }))))
+impl Buf for Chunks {
+    fn remaining(&self) -> usize {
+        self.remaining
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.chunks.is_empty()
+    fn chunk(&self) -> &[u8] {
+        self.chunks.front().map(AsRef::as_ref).unwrap_or_default()
     }
 
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.remaining)
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let places = slices.iter_mut().zip(&self.chunks);
+        places.map(|(slice, chunk)| *slice = IoSlice::new(chunk)).count()
+    }
+
+    /// What went out is let go piece by piece.
+    fn advance(&mut self, mut count: usize) {
+        self.remaining -= count;
+        while let Some(first) = self.chunks.front_mut() {
+            let here = count.min(first.len());
+            first.advance(here);
+            count -= here;
+            if first.has_remaining() {
+                return;
+            }
+            self.chunks.pop_front();
+        }
+        self.progress.0.store(true, Ordering::Release);
     }
 }
 
@@ -138,8 +125,6 @@ pub(super) fn join_small(bodies: Vec<Bytes>) -> Vec<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::BodyExt;
-
     use super::*;
 
     #[test]
@@ -152,34 +137,43 @@ mod tests {
         assert_eq!(joined[1].as_ptr(), large.as_ptr());
     }
 
-    /// Takes a body as connections do: they write nothing for an empty piece.
-    async fn write(mut body: Chunks) {
-        let progress = body.progress();
-        while let Some(frame) = body.frame().await {
-            let mut data = frame.unwrap().into_data().unwrap();
-            assert!(!progress.is_sent(), "a piece is left");
-            while data.has_remaining() {
-                data.advance(data.remaining().min(1000));
+    #[test]
+    fn a_body_has_gone_out_with_its_last_byte_whatever_pieces_are_empty() {
+        let (large, empty) = (Bytes::from(vec![9; COPY_BELOW_BYTES]), Bytes::new());
+        let pieces = [vec![large.clone(), empty.clone()], vec![empty.clone(), large, empty]];
+        let bodies = pieces.map(|pieces| [Chunks::plain(pieces.clone(), false), Chunks::grpc(pieces, false)]);
+        for mut body in bodies.into_iter().flatten() {
+            let progress = body.progress();
+            while body.has_remaining() {
+                assert!(!progress.is_sent() && !body.chunk().is_empty(), "a piece is left");
+                body.advance(body.remaining().min(1000));
             }
+            assert!(progress.is_sent());
         }
     }
 
-    #[tokio::test]
-    async fn a_body_has_gone_out_with_its_last_byte_whatever_pieces_are_empty() {
-        let (large, empty) = (Bytes::from(vec![9; COPY_BELOW_BYTES]), Bytes::new());
-        let pieces = [vec![large.clone(), empty.clone()], vec![empty.clone(), large, empty]];
-        let bodies = pieces.map(|pieces| [Chunks::plain(pieces.clone()), Chunks::grpc(pieces, false)]);
-        for body in bodies.into_iter().flatten() {
-            let progress = body.progress();
-            write(body).await;
-            assert!(progress.is_sent());
+    #[test]
+    fn pieces_go_out_in_order_however_much_at_a_time() {
+        let pieces: Vec<_> = (1..40_u8).map(|length| Bytes::from(vec![length; length.into()])).collect();
+        let whole = pieces.concat();
+        for step in [1, 7, 100, whole.len()] {
+            let (mut body, mut out) = (Chunks::plain(pieces.clone(), false), Vec::new());
+            while body.has_remaining() {
+                let mut slices = [IoSlice::new(&[]); 3];
+                let count = body.chunks_vectored(&mut slices);
+                let there: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+                let taken = there.len().min(step);
+                out.extend_from_slice(&there[..taken]);
+                body.advance(taken);
+            }
+            assert!(out == whole && body.chunk().is_empty(), "{step} bytes at a time");
         }
     }
 
     #[test]
     fn a_grpc_message_is_prefixed_with_flag_and_length() {
         let mut body = Chunks::grpc(vec![Bytes::from_static(b"abc"), Bytes::from_static(b"de")], true);
-        assert_eq!(body.size_hint().exact(), Some(10));
+        assert_eq!(body.remaining(), 10);
         assert_eq!(body.chunks.make_contiguous().concat(), b"\x01\0\0\0\x05abcde");
     }
 }

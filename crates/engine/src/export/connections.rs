@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::{Request, Response};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -42,7 +43,7 @@ const CONNECTION_WINDOW: u32 = 64 * 1024;
 /// longer head is given up, and tried again.
 const MOST_HEAD_BYTES: u32 = 8 * 1024;
 
-type HttpClient = Client<Connector, Chunks>;
+type HttpClient = Client<Connector, Full<Chunks>>;
 
 /// See the module.
 #[derive(Debug)]
@@ -107,7 +108,7 @@ impl Connections {
     pub(super) async fn request(&self, request: Request<Chunks>) -> Result<(Response<Incoming>, Passage), Outcome> {
         let unreachable = |message| Outcome::Retry { kind: RetryKind::Unreachable, hint: None, message };
         let passage = self.lanes().await.map_err(unreachable)?.passage();
-        match passage.client().request(request).await {
+        match passage.client().request(request.map(Full::new)).await {
             Ok(response) => Ok((response, passage)),
             Err(error) => {
                 let kind = if error.is_connect() { RetryKind::Unreachable } else { RetryKind::Answered };

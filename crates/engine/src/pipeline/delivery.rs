@@ -131,13 +131,6 @@ struct Flight {
     number: u64,
 }
 
-/// What leaves next.
-enum Departure {
-    Batch(Batch, Option<Permit>),
-    /// As much of the backlog as one request holds.
-    Backlog(Permit),
-}
-
 impl Delivery {
     pub(super) fn new(parts: Parts, commands: mpsc::UnboundedReceiver<Instruction>) -> Self {
         Self {
@@ -287,13 +280,7 @@ impl Delivery {
     fn fill_slots(&mut self, now: Instant) {
         self.notice_silence(now);
         self.begin_round(now);
-        while self.may_send(now) {
-            match self.next_departure(now) {
-                Some(Departure::Batch(batch, permit)) => self.send(batch, permit),
-                Some(Departure::Backlog(permit)) => self.fetch(permit),
-                None => break,
-            }
-        }
+        while self.may_send(now) && self.send_next(now) {}
     }
 
     fn may_send(&self, now: Instant) -> bool {
@@ -303,29 +290,37 @@ impl Delivery {
 
     /// Data that was tried before comes first, within the retry budget. A backend that takes nothing is asked with such
     /// data and with new data in turn: it may be the data that it does not want.
-    fn next_departure(&mut self, now: Instant) -> Option<Departure> {
+    /// Returns false when there is neither.
+    fn send_next(&mut self, now: Instant) -> bool {
         let parked_first = !self.pace.is_probing() || self.probe_parked_next;
         self.probe_parked_next = !parked_first;
-        if parked_first && let Some(retry) = self.next_retry(now) {
-            return Some(retry);
+        match parked_first {
+            true => self.send_retry(now) || self.send_fresh(now),
+            false => self.send_fresh(now) || self.send_retry(now),
         }
-        let fresh = self.next_fresh(now);
-        if fresh.is_some() || parked_first { fresh } else { self.next_retry(now) }
+    }
+
+    fn send_retry(&mut self, now: Instant) -> bool {
+        let Some((batch, permit)) = self.next_retry(now) else { return false };
+        self.send(batch, permit);
+        true
     }
 
     /// Live data, whose clients wait, and the backlog take turns: data stays fresh, and the backlog shrinks however
     /// much arrives.
-    fn next_fresh(&mut self, now: Instant) -> Option<Departure> {
+    fn send_fresh(&mut self, now: Instant) -> bool {
         let live = self.queue_leaves_at().is_some_and(|at| at <= now);
         if (self.backlog_next || !live)
             && let Some(permit) = self.backlog_permit(now)
         {
             self.backlog_next = false;
-            return Some(Departure::Backlog(permit));
+            self.fetch(permit);
+            return true;
         }
-        let batch = self.next_from_queue(now)?;
+        let Some(batch) = self.next_from_queue(now) else { return false };
         self.backlog_next = true;
-        Some(Departure::Batch(batch, None))
+        self.send(batch, None);
+        true
     }
 
     /// How large the next request may be.
@@ -334,7 +329,8 @@ impl Delivery {
         if self.pace.is_probing() { most.min(PROBE_BYTES) } else { most }
     }
 
-    fn next_retry(&mut self, now: Instant) -> Option<Departure> {
+    /// A parked batch, and the permit for what of it has to be read back.
+    fn next_retry(&mut self, now: Instant) -> Option<(Batch, Option<Permit>)> {
         if self.retry_at(now).is_none_or(|at| at > now) {
             return None;
         }
@@ -360,7 +356,7 @@ impl Delivery {
         };
         self.retry_starves = None;
         self.retries.try_retry(now);
-        Some(Departure::Batch(batch, permit))
+        Some((batch, permit))
     }
 
     /// Leaves as much of a batch as a probe may have, and parks the rest.

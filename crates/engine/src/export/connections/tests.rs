@@ -142,7 +142,7 @@ fn connections(names: &Names, at: SocketAddr, protocol: Protocol) -> Connections
 /// Sends a request and reads its answer to the end.
 async fn ask(connections: &Connections) -> Result<(), Outcome> {
     let port = connections.dial.port();
-    let request = Request::post(format!("http://backend.test:{port}/")).body(Chunks::plain(Vec::new())).unwrap();
+    let request = Request::post(format!("http://backend.test:{port}/")).body(Chunks::plain(Vec::new(), false)).unwrap();
     let (response, passage) = connections.request(request).await?;
     response.into_body().collect().await.unwrap();
     passage.answered();
@@ -384,7 +384,7 @@ async fn a_connection_that_does_not_come_to_be_is_given_up() {
     let tls = tls::client_config(Some(&weir_plan::Tls { insecure_skip_verify: true, ..Default::default() })).unwrap();
     let dial = Dial::new(&uri, Box::new(Names::new(&[address])), tls, None);
     let connections = Connections::new(dial, Protocol::Http, Arc::new(AtomicUsize::new(64)));
-    let request = Request::post(uri).body(Chunks::plain(Vec::new())).unwrap();
+    let request = Request::post(uri).body(Chunks::plain(Vec::new(), false)).unwrap();
     let Err(Outcome::Retry { kind: RetryKind::Unreachable, message, .. }) = connections.request(request).await else {
         panic!("nobody says anything there");
     };
@@ -405,7 +405,7 @@ async fn a_backend_that_reads_nothing_is_hung_up_on() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let connections = connections(&Names::new(&[address]), address, Protocol::Http);
-    let body = Chunks::plain(vec![Bytes::from(vec![0; 16 << 20])]);
+    let body = Chunks::plain(vec![Bytes::from(vec![0; 16 << 20])], false);
     let request = Request::post(format!("http://backend.test:{}/", address.port())).body(body).unwrap();
     let (asked, accepted) =
         tokio::join!(tokio::time::timeout(Duration::from_secs(1), connections.request(request)), listener.accept());
