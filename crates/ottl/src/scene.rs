@@ -302,6 +302,22 @@ impl<'a> Scene<'a> {
         Ok(value)
     }
 
+    /// The entries of a map, taken apart.
+    ///
+    /// # Errors
+    /// As [`unfold`](Self::unfold), or when it is no map.
+    pub(crate) fn entries(&self, value: Value<'a>) -> Result<Entries<'a>, Failure> {
+        Ok(self.unfold(value)?.into_map()?.into_entries())
+    }
+
+    /// The elements of a list, taken apart.
+    ///
+    /// # Errors
+    /// As [`unfold`](Self::unfold), or when it is no list.
+    pub(crate) fn elements(&self, value: Value<'a>) -> Result<Vec<Value<'a>>, Failure> {
+        Ok(self.unfold(value)?.into_list()?.into_values())
+    }
+
     /// Memory that the current statement may still take.
     pub(crate) fn room(&self) -> usize {
         self.room
@@ -363,7 +379,7 @@ impl<'a> Scene<'a> {
     /// As [`put_cached`](Self::put_cached).
     pub(crate) fn replace_cache(&mut self, value: Value<'a>) -> Result<(), Failure> {
         value.encoded_len()?;
-        let entries = self.unfold(value)?.into_map()?.into_entries();
+        let entries = self.entries(value)?;
         let heap = entries.iter().map(|(key, value)| entry_heap(key, value)).sum::<usize>();
         self.check_held(heap.saturating_sub(self.cache_held))?;
         self.check_size()?;

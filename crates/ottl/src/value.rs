@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::draft::bodies_heap;
+use crate::scene::TOO_LARGE;
 
 pub(crate) mod compare;
 pub(crate) mod convert;
@@ -62,6 +63,9 @@ pub(crate) enum Map<'a> {
 
 /// Keys and values in order. If a key occurs twice, its first value counts.
 pub(crate) type Entries<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
+
+/// A key and its value, which are only looked at.
+pub(crate) type Lent<'m, 'a> = (Cow<'m, str>, Cow<'m, Value<'a>>);
 
 /// A list: still the body of an `ArrayValue`, or taken apart.
 #[derive(Debug, Clone)]
@@ -228,6 +232,28 @@ impl<'a> Map<'a> {
         parsed.chain(entries.iter().cloned())
     }
 
+    /// The entries in the order of their keys, and what they leave of `room`. Those of a map that is taken apart already
+    /// are not copied.
+    ///
+    /// # Errors
+    /// When there is no room for them.
+    pub(crate) fn sorted(&self, room: usize) -> Result<(Vec<Lent<'_, 'a>>, usize), Failure> {
+        let length = self.len();
+        // Sorting takes as much again.
+        let room = room.checked_sub(2 * length * size_of::<Lent<'_, 'a>>()).ok_or(TOO_LARGE)?;
+        let mut sorted = Vec::with_capacity(length);
+        match self {
+            Self::Wire(body) => {
+                sorted.extend(wire::entries(body).map(|(key, value)| (Cow::Borrowed(key), Cow::Owned(value))));
+            }
+            Self::Tree(entries) => {
+                sorted.extend(entries.iter().map(|(key, value)| (Cow::Borrowed(key.as_ref()), Cow::Borrowed(value))));
+            }
+        }
+        sorted.sort_by(|(left, _), (right, _)| left.cmp(right));
+        Ok((sorted, room))
+    }
+
     /// The value of a key.
     pub(crate) fn get(&self, key: &str) -> Option<Value<'a>> {
         match self {
@@ -239,7 +265,11 @@ impl<'a> Map<'a> {
     /// The entries, taken apart one level deep.
     pub(crate) fn into_entries(self) -> Entries<'a> {
         match self {
-            Self::Wire(body) => wire::entries(body).map(|(key, value)| (Cow::Borrowed(key), value)).collect(),
+            Self::Wire(body) => {
+                let mut entries = Entries::with_capacity(wire::count(body));
+                entries.extend(wire::entries(body).map(|(key, value)| (Cow::Borrowed(key), value)));
+                entries
+            }
             Self::Tree(entries) => entries,
         }
     }
@@ -275,7 +305,11 @@ impl<'a> List<'a> {
     /// The elements.
     pub(crate) fn into_values(self) -> Vec<Value<'a>> {
         match self {
-            Self::Wire(body) => wire::elements(body).collect(),
+            Self::Wire(body) => {
+                let mut values = Vec::with_capacity(wire::count(body));
+                values.extend(wire::elements(body));
+                values
+            }
             Self::Tree(values) => values,
         }
     }

@@ -14,7 +14,7 @@ use crate::scene::Scene;
 use crate::scene::patterns::Matcher;
 use crate::strptime::Format;
 use crate::value::zone::Zone;
-use crate::value::{Failure, List, Map, Time, Value};
+use crate::value::{Entries, Failure, Time, Value};
 
 const NOT_DECLARED: Failure = Failure::text("the argument is not of the declared form");
 
@@ -94,21 +94,24 @@ impl Arguments {
         index: usize,
         scene: &mut Scene<'a>,
     ) -> Result<Option<Cow<'a, str>>, Failure> {
-        self.value(index, scene)?.into_text_like()
+        let value = self.value(index, scene)?;
+        value.into_text_like(scene.room())
     }
 
     pub(crate) fn int<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<i64, Failure> {
         self.value(index, scene)?.into_int()
     }
 
-    pub(crate) fn map<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Map<'a>, Failure> {
+    /// The entries of a map.
+    pub(crate) fn entries<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Entries<'a>, Failure> {
         let value = self.value(index, scene)?;
-        scene.unfold(value)?.into_map()
+        scene.entries(value)
     }
 
-    pub(crate) fn list<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<List<'a>, Failure> {
+    /// The elements of a list.
+    pub(crate) fn elements<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Vec<Value<'a>>, Failure> {
         let value = self.value(index, scene)?;
-        scene.unfold(value)?.into_list()
+        scene.elements(value)
     }
 
     pub(crate) fn time<'a>(&'a self, index: usize, scene: &mut Scene<'a>) -> Result<Time, Failure> {

@@ -19,11 +19,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("Len", &[TARGET], len),
     function("ContainsValue", &[required("target", LIST), required("item", Kind::Any)], contains_value),
     function("Keys", &[required("target", MAP)], |arguments, scene| {
-        let entries = arguments.map(0, scene)?.into_entries();
+        let entries = arguments.entries(0, scene)?;
         Ok(Value::list(entries.into_iter().map(|(key, _)| Value::String(key)).collect()))
     }),
     function("Values", &[required("target", MAP)], |arguments, scene| {
-        let entries = arguments.map(0, scene)?.into_entries();
+        let entries = arguments.entries(0, scene)?;
         Ok(Value::list(entries.into_iter().map(|(_, value)| value).collect()))
     }),
     function("Any", &[SOURCE, PREDICATE], |arguments, scene| quantifier(arguments, scene, true)),
@@ -62,9 +62,7 @@ fn index<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a
     let (target, value) = (arguments.value(0, scene)?, arguments.value(1, scene)?);
     let position = match target {
         Value::String(text) => text.find(&*value.into_text()?),
-        other => {
-            scene.unfold(other)?.into_list()?.into_values().iter().position(|element| compare::equal(element, &value))
-        }
+        other => scene.elements(other)?.iter().position(|element| compare::equal(element, &value)),
     };
     Ok(Value::Int(position.map_or(-1, |position| i64::try_from(position).unwrap_or(i64::MAX))))
 }
@@ -100,14 +98,23 @@ fn len<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>,
 }
 
 fn contains_value<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let list = arguments.list(0, scene)?.into_values();
+    let list = arguments.elements(0, scene)?;
     let item = arguments.value(1, scene)?;
     Ok(Value::Bool(list.iter().any(|value| compare::equal(value, &item))))
 }
 
-/// Keys or indexes, and values.
-fn pairs<'a>(source: Value<'a>, scene: &Scene<'a>) -> Result<Vec<(Value<'a>, Value<'a>)>, Failure> {
-    match scene.unfold(source)? {
+/// A key or an index, and a value.
+type Pair<'a> = (Value<'a>, Value<'a>);
+
+/// The elements of a map or a list, if there is memory for so many copies of them.
+fn pairs<'a>(source: Value<'a>, copies: usize, scene: &Scene<'a>) -> Result<Vec<Pair<'a>>, Failure> {
+    let count = match &source {
+        Value::Map(map) => map.len(),
+        Value::List(list) => list.len(),
+        _ => 0,
+    };
+    scene.check_length(copies * count * size_of::<Pair<'_>>())?;
+    match source {
         Value::Map(map) => Ok(map.into_entries().into_iter().map(|(key, value)| (Value::String(key), value)).collect()),
         Value::List(list) => {
             let values = list.into_values().into_iter();
@@ -117,14 +124,14 @@ fn pairs<'a>(source: Value<'a>, scene: &Scene<'a>) -> Result<Vec<(Value<'a>, Val
     }
 }
 
-fn holds<'a>(scene: &mut Scene<'a>, lambda: &'a Lambda, (key, value): (Value<'a>, Value<'a>)) -> Result<bool, Failure> {
+fn holds<'a>(scene: &mut Scene<'a>, lambda: &'a Lambda, (key, value): Pair<'a>) -> Result<bool, Failure> {
     scene.call_lambda(lambda, [key, value])?.into_bool()
 }
 
 /// Whether one element, or every one, is as the predicate wants it.
 fn quantifier<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>, wanted: bool) -> Result<Value<'a>, Failure> {
     let lambda = arguments.lambda(1)?;
-    for pair in pairs(arguments.value(0, scene)?, scene)? {
+    for pair in pairs(arguments.value(0, scene)?, 1, scene)? {
         if holds(scene, lambda, pair)? == wanted {
             return Ok(Value::Bool(wanted));
         }
@@ -133,7 +140,7 @@ fn quantifier<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>, wanted: bool)
 }
 
 /// Puts pairs together again as what they were taken from.
-fn rebuilt<'a>(is_map: bool, pairs: Vec<(Value<'a>, Value<'a>)>) -> Result<Value<'a>, Failure> {
+fn rebuilt<'a>(is_map: bool, pairs: Vec<Pair<'a>>) -> Result<Value<'a>, Failure> {
     if !is_map {
         return Ok(Value::list(pairs.into_iter().map(|(_, value)| value).collect()));
     }
@@ -145,8 +152,9 @@ fn filter<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
     let source = arguments.value(0, scene)?;
     let is_map = matches!(source, Value::Map(_));
     let lambda = arguments.lambda(1)?;
-    let mut kept = Vec::new();
-    for pair in pairs(source, scene)? {
+    let pairs = pairs(source, 2, scene)?;
+    let mut kept = Vec::with_capacity(pairs.len());
+    for pair in pairs {
         if holds(scene, lambda, pair.clone())? {
             kept.push(pair);
         }
@@ -162,7 +170,7 @@ fn returned(value: Value<'_>) -> Result<Value<'_>, Failure> {
 /// The first element that the predicate holds for, or what the mapper makes of it; nothing when there is none.
 fn find<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let lambda = arguments.lambda(1)?;
-    for (key, value) in pairs(arguments.value(0, scene)?, scene)? {
+    for (key, value) in pairs(arguments.value(0, scene)?, 1, scene)? {
         if holds(scene, lambda, (key.clone(), value.clone()))? {
             return match arguments.optional_lambda(2) {
                 Some(mapper) => returned(scene.call_lambda(mapper, [key, value])?),
@@ -177,8 +185,9 @@ fn map_each<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value
     let source = arguments.value(0, scene)?;
     let is_map = matches!(source, Value::Map(_));
     let lambda = arguments.lambda(1)?;
-    let mut mapped = Vec::new();
-    for (key, value) in pairs(source, scene)? {
+    let pairs = pairs(source, 2, scene)?;
+    let mut mapped = Vec::with_capacity(pairs.len());
+    for (key, value) in pairs {
         let value = scene.call_lambda(lambda, [key.clone(), value])?;
         mapped.push((key, value));
     }
@@ -188,7 +197,7 @@ fn map_each<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value
 /// A map with other keys. If several values get the same key, the last one stays.
 fn map_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let lambda = arguments.lambda(1)?;
-    let source = arguments.map(0, scene)?.into_entries();
+    let source = arguments.entries(0, scene)?;
     let mut map = Distinct::with_capacity(source.len());
     let mut length = 0;
     for (key, value) in source {
@@ -201,7 +210,7 @@ fn map_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value
 }
 
 fn reduce<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let source = pairs(arguments.value(0, scene)?, scene)?;
+    let source = pairs(arguments.value(0, scene)?, 1, scene)?;
     let lambda = arguments.lambda(2)?;
     let mut result = arguments.value(1, scene)?;
     for (key, value) in source {

@@ -98,7 +98,7 @@ fn keep_keys<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Valu
 }
 
 fn merge_maps<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let source = arguments.map(1, scene)?.into_entries();
+    let source = arguments.entries(1, scene)?;
     let strategy = arguments.literal_text(2).unwrap_or_default();
     scene.edit_map(arguments.path(0)?, |map| {
         let mut merged = Distinct::default();
@@ -155,11 +155,12 @@ fn truncate_all<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<V
 }
 
 fn stringify_all<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
+    let room = scene.room();
     scene.edit_map(arguments.path(0)?, |map| {
         let mut changed = Distinct::default();
         for (key, value) in map.entries() {
             if !matches!(value, Value::String(_)) {
-                changed.put(key, Value::String(value.readable()?.into_any_text()));
+                changed.put(key, Value::String(value.readable()?.into_any_text(room)?));
             }
         }
         map.put(changed.entries)
@@ -175,7 +176,7 @@ fn clear<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a
 fn flatten<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let target = arguments.path(0)?;
     let value = scene.get(target)?;
-    let entries = scene.unfold(value)?.into_map()?.into_entries();
+    let entries = scene.entries(value)?;
     let mut flat = Flat {
         scene,
         entries: Distinct::default(),
@@ -214,12 +215,11 @@ impl<'a> Flat<'_, 'a> {
     fn value(&mut self, key: String, value: Value<'a>, depth: i64) -> Result<(), Failure> {
         match value {
             Value::Map(_) if depth < self.depth => {
-                let entries = self.scene.unfold(value)?.into_map()?.into_entries();
+                let entries = self.scene.entries(value)?;
                 self.map(entries, &key, depth + 1)
             }
             Value::List(_) if depth < self.depth => {
-                let list = self.scene.unfold(value)?.into_list()?;
-                let mut values = list.into_values().into_iter().enumerate();
+                let mut values = self.scene.elements(value)?.into_iter().enumerate();
                 values.try_for_each(|(index, value)| self.element(&key, index, value, depth + 1))
             }
             value => self.put(key, value),
@@ -231,8 +231,7 @@ impl<'a> Flat<'_, 'a> {
             Value::Map(_) if depth < self.depth => self.value(format!("{list}.{index}"), value, depth),
             // As in the reference, no dot stands between the indexes of a list in a list.
             Value::List(_) if depth < self.depth => {
-                let inner = self.scene.unfold(value)?.into_list()?;
-                let mut values = inner.into_values().into_iter().enumerate();
+                let mut values = self.scene.elements(value)?.into_iter().enumerate();
                 values.try_for_each(|(inner, value)| self.value(format!("{list}.{index}{inner}"), value, depth + 2))
             }
             value if self.resolve_conflicts => self.put(list.to_owned(), value),

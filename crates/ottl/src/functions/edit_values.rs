@@ -61,7 +61,7 @@ fn append<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
 fn delete_index<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let target = arguments.path(0)?;
     let value = scene.get(target)?;
-    let mut values = scene.unfold(value)?.into_list()?.into_values();
+    let mut values = scene.elements(value)?;
     let start = arguments.int(1, scene)?;
     let end = if arguments.has(2) { arguments.int(2, scene)? } else { start.saturating_add(1) };
     let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());

@@ -32,7 +32,7 @@ fn format<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
         scene.check_length(out.len())?;
     }
     out.push_str(run.rest);
-    run.extra(&mut out)?;
+    run.extra(scene.room(), &mut out)?;
     Ok(Value::text(out))
 }
 
@@ -52,7 +52,7 @@ impl Run<'_, '_> {
     /// A directive, behind its percent sign.
     fn directive(&mut self, out: &mut String, scene: &Scene<'_>) -> Result<(), Failure> {
         self.good_index = true;
-        let mut spec = Spec::default();
+        let mut spec = Spec { room: scene.room(), ..Spec::default() };
         while let Some(flag) = self.rest.chars().next().filter(|flag| spec.flag(*flag)) {
             self.rest = &self.rest[flag.len_utf8()..];
         }
@@ -154,7 +154,7 @@ impl Run<'_, '_> {
     }
 
     /// Values that the format does not use.
-    fn extra(&self, out: &mut String) -> Result<(), Failure> {
+    fn extra(&self, room: usize, out: &mut String) -> Result<(), Failure> {
         let extra = self.values.get(self.next..).unwrap_or_default();
         if self.reordered || extra.is_empty() {
             return Ok(());
@@ -164,7 +164,7 @@ impl Run<'_, '_> {
             if index > 0 {
                 out.push_str(", ");
             }
-            print::with_type(value, out)?;
+            print::with_type(value, &Spec { room, ..Spec::default() }, out)?;
         }
         out.push(')');
         Ok(())

@@ -191,7 +191,7 @@ mod tests {
     fn check(text: &str) {
         let expected: serde_json::Value = serde_json::from_str(text).unwrap();
         let value = read(text, 1 << 20).unwrap();
-        assert_eq!(value.clone().into_any_text(), expected.to_string(), "{text}");
+        assert_eq!(value.clone().into_any_text(1 << 20).unwrap(), expected.to_string(), "{text}");
         let taken = least_room(text);
         assert!(value.heap() <= taken, "{text}: {} of {taken}", value.heap());
         assert!(taken == 0 || read(text, taken - 1).err() == Some(TOO_LARGE), "{text}");

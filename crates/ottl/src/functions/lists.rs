@@ -40,16 +40,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 fn slice_to_map<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let values = arguments.list(0, scene)?.into_values();
-    let mut map = Distinct::with_capacity(values.len());
+    let values = arguments.elements(0, scene)?;
+    let (mut map, mut meter) = (Distinct::with_capacity(values.len()), scene.meter());
     for (index, element) in values.into_iter().enumerate() {
         let key = if arguments.has(1) {
-            walk(&element, arguments.literal_texts(1))?.into_text()?
+            walk(&element, arguments.literal_texts(1))?.into_text()?.into_owned()
         } else {
-            Cow::Owned(index.to_string())
+            index.to_string()
         };
         let value = if arguments.has(2) { walk(&element, arguments.literal_texts(2))? } else { element };
-        map.put(key, value);
+        map.put_within(&mut meter, key, value)?;
     }
     Ok(Value::map(map.entries))
 }
@@ -74,7 +74,7 @@ enum Common {
 const MOST_NUMBER_BYTES: usize = 48;
 
 fn sort<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
-    let mut values = arguments.list(0, scene)?.into_values();
+    let mut values = arguments.elements(0, scene)?;
     let Some(common) = common(&values)? else { return Ok(Value::list(values)) };
     let descending = arguments.literal_text(1) == Some("desc");
     let order = |left: Ordering| if descending { left.reverse() } else { left };
@@ -84,7 +84,10 @@ fn sort<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>
             let texts = values.iter().map(Value::heap).sum::<usize>();
             let each = 2 * size_of::<(Cow<'_, str>, Value<'_>)>() + MOST_NUMBER_BYTES;
             scene.check_length(values.len().saturating_mul(each).saturating_add(2 * texts))?;
-            let mut keyed: Vec<_> = values.into_iter().map(|value| (value.clone().into_any_text(), value)).collect();
+            let mut keyed = Vec::with_capacity(values.len());
+            for value in values {
+                keyed.push((value.clone().into_any_text(scene.room())?, value));
+            }
             keyed.sort_by(|(left, _), (right, _)| order(left.cmp(right)));
             values = keyed.into_iter().map(|(_, value)| value).collect();
         }
@@ -136,7 +139,7 @@ fn delimiters(arguments: &Arguments) -> (&str, &str) {
 
 fn to_key_value_string<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'a>, Failure> {
     let (delimiter, pair_delimiter) = delimiters(arguments);
-    let mut entries = arguments.map(0, scene)?.into_entries();
+    let mut entries = arguments.entries(0, scene)?;
     if arguments.literal_bool(3) == Some(true) {
         entries.sort_by(|(left, _), (right, _)| left.cmp(right));
     }
@@ -147,7 +150,7 @@ fn to_key_value_string<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> R
         }
         quoted(&key, (delimiter, pair_delimiter), &mut out);
         out.push_str(delimiter);
-        quoted(&value.readable()?.into_any_text(), (delimiter, pair_delimiter), &mut out);
+        quoted(&value.readable()?.into_any_text(scene.room())?, (delimiter, pair_delimiter), &mut out);
         scene.check_length(out.len())?;
     }
     Ok(Value::text(out))

@@ -53,7 +53,7 @@ pub(super) fn map_of<'a>(
     mut pairs: impl Iterator<Item = (String, String)>,
 ) -> Result<Value<'a>, Failure> {
     let (mut map, mut meter) = (Distinct::default(), scene.meter());
-    pairs.try_for_each(|(key, value)| map.put_within(&mut meter, key, value))?;
+    pairs.try_for_each(|(key, value)| map.put_within(&mut meter, key, Value::text(value)))?;
     Ok(Value::map(map.entries))
 }
 
@@ -76,7 +76,7 @@ fn parse_key_value<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Resul
         let Some((key, value)) = pair.split_once(delimiter) else {
             return Err(Failure::about(&pair, "is no pair of a key and a value"));
         };
-        map.put_within(&mut meter, key.trim().to_owned(), value.trim().to_owned())?;
+        map.put_within(&mut meter, key.trim().to_owned(), Value::text(value.trim().to_owned()))?;
     }
     Ok(Value::map(map.entries))
 }

@@ -145,12 +145,12 @@ fn replace_all_patterns<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> 
     let replacement = Replacement::of(arguments, 3, scene)?;
     let keys = arguments.literal_text(1) == Some("key");
     // What changes is found first: while the map is being edited no function can be called.
-    let entries = scene.get(arguments.path(0)?)?.into_map()?.into_entries();
-    let mut changed = Vec::with_capacity(entries.len());
+    let value = scene.get(arguments.path(0)?)?;
+    let mut entries = scene.entries(value)?;
     let mut any = false;
     let mut length = 0;
-    for (key, value) in entries {
-        let subject = match &value {
+    for (key, value) in &mut entries {
+        let subject = match &*value {
             _ if keys => key.as_ref(),
             Value::String(text) => text.as_ref(),
             _ => "",
@@ -164,14 +164,14 @@ fn replace_all_patterns<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> 
         any |= new.is_some();
         length += new.as_ref().map_or(0, String::len);
         scene.check_length(length)?;
-        changed.push(match (new, keys) {
-            (Some(new), true) => (Cow::Owned(new), value),
-            (Some(new), false) => (key, Value::text(new)),
-            (None, _) => (key, value),
-        });
+        match new {
+            Some(new) if keys => *key = Cow::Owned(new),
+            Some(new) => *value = Value::text(new),
+            None => {}
+        }
     }
     if any {
-        scene.edit_map(arguments.path(0)?, |map: &mut MapEditor<'_, 'a>| map.replace_all(changed))?;
+        scene.edit_map(arguments.path(0)?, |map: &mut MapEditor<'_, 'a>| map.replace_all(entries))?;
     }
     Ok(Value::Nil)
 }

@@ -76,7 +76,8 @@ impl Attributes<'_, '_> {
     /// The first of these attributes that is there.
     fn first(&mut self, keys: &[&str]) -> Option<String> {
         let value = keys.iter().find_map(|key| self.0.entry(Level::Item, key, None))?;
-        Some(value.into_any_text().into_owned())
+        // A text that is too large to make names none.
+        value.into_any_text(self.0.room()).ok().map(String::from)
     }
 
     fn is_true(&mut self, key: &str) -> bool {

@@ -75,7 +75,7 @@ fn concat<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
         if index > 0 {
             text.push_str(&delimiter);
         }
-        text.push_str(&scene.eval(expr)?.into_text_like()?.unwrap_or(Cow::Borrowed("<nil>")));
+        text.push_str(&scene.eval(expr)?.into_text_like(scene.room())?.unwrap_or(Cow::Borrowed("<nil>")));
         scene.check_length(text.len())?;
     }
     Ok(Value::text(text))

@@ -90,7 +90,7 @@ impl<'a> Scene<'a> {
             }
             Target::Field(field) => self.field(field),
             Target::Body => self.body().readable()?,
-            Target::BodyText => Value::String(self.body().readable()?.into_any_text()),
+            Target::BodyText => Value::String(self.body().readable()?.into_any_text(self.room)?),
             Target::Cache => Value::map(self.cache.clone()),
             Target::EventIndex => Value::Int(self.leaf_index),
             Target::MetricType => Value::Int(match self.data {
@@ -251,7 +251,7 @@ impl<'a> Scene<'a> {
             Target::Map(level) => {
                 let entries = match value {
                     Value::Nil => Entries::new(),
-                    value => self.unfold(value)?.into_map()?.into_entries(),
+                    value => self.entries(value)?,
                 };
                 self.replace_entries(level, entries)
             }
@@ -273,6 +273,7 @@ impl<'a> Scene<'a> {
     }
 
     fn set_field(&mut self, field: Field, value: Value<'a>) -> Result<(), Failure> {
+        let value = self.unfold(value)?;
         let number = self.number(field);
         if number == 0 {
             return match field.level {

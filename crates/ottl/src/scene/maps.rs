@@ -125,7 +125,9 @@ impl<'a> Scene<'a> {
             return edit(&mut MapEditor::Message(self, level));
         }
         let value = self.get(path)?;
-        let mut entries = self.unfold(value)?.into_map()?.into_entries();
+        // Editors look at a copy.
+        self.check_length(2 * value.unfolding())?;
+        let mut entries = self.entries(value)?;
         edit(&mut MapEditor::Entries(&mut entries, Places::default()))?;
         self.set(path, Value::map(entries))
     }

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::{Failure, List, Map, Time, Value, text};
+use crate::scene::TOO_LARGE;
 
 fn expected(what: &str, value: &Value<'_>) -> Failure {
     Failure::new(format!("expected a {what} but got a {}", value.type_name()))
@@ -68,34 +69,29 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// As text; containers as JSON, bytes as hexadecimal digits.
-    pub(crate) fn into_text_like(self) -> Result<Option<Cow<'a, str>>, Failure> {
+    /// As text; containers as JSON, bytes as hexadecimal digits. It fails rather than take more than `room` bytes of memory.
+    pub(crate) fn into_text_like(self, room: usize) -> Result<Option<Cow<'a, str>>, Failure> {
         Ok(Some(match self {
             Self::Nil => return Ok(None),
             Self::String(text) => text,
+            Self::Bytes(bytes) if 2 * bytes.len() > room => return Err(TOO_LARGE),
             Self::Bytes(bytes) => Cow::Owned(text::to_hex(&bytes)),
             Self::Double(value) if !value.is_finite() => return Err(Failure::text("the number is not finite")),
             Self::Time(time) if !time.is_rfc3339() => return Err(Failure::text("the year is not one of 0 to 9999")),
-            other => {
-                let mut json = String::new();
-                text::argument_json(&other, &mut json);
-                Cow::Owned(json)
-            }
+            other => Cow::Owned(text::argument_json(&other, room)?),
         }))
     }
 
-    /// As the text that stands for an `AnyValue`: bytes as base64, nothing as nothing.
-    pub(crate) fn into_any_text(self) -> Cow<'a, str> {
-        match self {
+    /// As the text that stands for an `AnyValue`: bytes as base64, nothing as nothing. It fails rather than take more than
+    /// `room` bytes of memory.
+    pub(crate) fn into_any_text(self, room: usize) -> Result<Cow<'a, str>, Failure> {
+        Ok(match self {
+            Self::Bytes(bytes) if 2 * bytes.len() > room => return Err(TOO_LARGE),
             Self::Bytes(bytes) => Cow::Owned(text::to_base64(&bytes)),
             Self::Nil => Cow::Borrowed(""),
             Self::String(text) => text,
-            other => {
-                let mut json = String::new();
-                text::json(&other, &mut json);
-                Cow::Owned(json)
-            }
-        }
+            other => Cow::Owned(text::json(&other, room)?),
+        })
     }
 
     /// As an integer; text that is not an integer becomes nothing.

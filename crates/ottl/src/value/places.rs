@@ -59,13 +59,13 @@ impl<'a> Distinct<'a> {
         self.places.find(&self.entries, key).is_some()
     }
 
-    /// Adds an entry of its own key and value, or gives a key that is there another value, if there is memory for it.
+    /// Adds an entry, or gives a key that is there another value, if there is memory for it.
     ///
     /// # Errors
     /// When there is not.
-    pub(crate) fn put_within(&mut self, meter: &mut Meter, key: String, value: String) -> Result<(), Failure> {
-        meter.take(ENTRY_BYTES + 2 * allocated(key.len()) + allocated(value.len()))?;
-        self.put(Cow::Owned(key), Value::text(value));
+    pub(crate) fn put_within(&mut self, meter: &mut Meter, key: String, value: Value<'a>) -> Result<(), Failure> {
+        meter.take(ENTRY_BYTES + 2 * allocated(key.len()) + value.heap())?;
+        self.put(Cow::Owned(key), value);
         Ok(())
     }
 

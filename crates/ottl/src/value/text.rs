@@ -3,7 +3,8 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use super::Value;
+use super::{Failure, List, Value, wire};
+use crate::scene::TOO_LARGE;
 
 /// Bytes from hexadecimal digits of either case; `None` when a character is not a digit or their number is odd.
 pub(crate) fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
@@ -74,17 +75,32 @@ enum Dialect {
     Arguments,
 }
 
-/// Appends a value as JSON: keys in order, bytes in base64, as Go marshals the raw form of an `AnyValue`.
-pub(crate) fn json(value: &Value<'_>, out: &mut String) {
-    write(value, Dialect::Standard, out);
+/// A value as JSON: keys in order, bytes in base64, as Go marshals the raw form of an `AnyValue`.
+///
+/// # Errors
+/// When that takes more than `room` bytes of memory.
+pub(crate) fn json(value: &Value<'_>, room: usize) -> Result<String, Failure> {
+    let mut out = String::new();
+    write(value, Dialect::Standard, room, &mut out)?;
+    Ok(out)
 }
 
-/// Appends a value as JSON, as a parameter that wants text sees it.
-pub(crate) fn argument_json(value: &Value<'_>, out: &mut String) {
-    write(value, Dialect::Arguments, out);
+/// A value as JSON, as a parameter that wants text sees it.
+///
+/// # Errors
+/// As [`json`].
+pub(crate) fn argument_json(value: &Value<'_>, room: usize) -> Result<String, Failure> {
+    let mut out = String::new();
+    write(value, Dialect::Arguments, room, &mut out)?;
+    Ok(out)
 }
 
-fn write(value: &Value<'_>, dialect: Dialect, out: &mut String) {
+/// Fails when there is no room for so much text, which moves to a buffer twice as large as it grows.
+pub(crate) fn check_growing(length: usize, room: usize) -> Result<(), Failure> {
+    if length > room / 3 { Err(TOO_LARGE) } else { Ok(()) }
+}
+
+fn write(value: &Value<'_>, dialect: Dialect, room: usize, out: &mut String) -> Result<(), Failure> {
     match value {
         Value::Nil => out.push_str("null"),
         Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
@@ -93,30 +109,41 @@ fn write(value: &Value<'_>, dialect: Dialect, out: &mut String) {
             (text, Dialect::Arguments) => two_digits(text),
             (text, Dialect::Standard) => text,
         }),
-        Value::String(text) => quoted(text, dialect, out),
+        Value::String(text) => quoted(text, dialect, room, out)?,
         // Go has no empty slice of bytes here, but a nil one.
         Value::Bytes(bytes) if bytes.is_empty() => out.push_str("null"),
-        Value::Bytes(bytes) => quoted(&to_base64(bytes), dialect, out),
+        Value::Bytes(bytes) => {
+            check_growing(out.len() + 2 * bytes.len(), room)?;
+            quoted(&to_base64(bytes), dialect, room, out)?;
+        }
         Value::Map(map) => {
-            let mut entries = map.clone().into_entries();
-            entries.sort_by(|(left, _), (right, _)| left.cmp(right));
-            let each = |(key, value): (_, _), out: &mut String| {
-                quoted(key, dialect, out);
+            let (entries, room) = map.sorted(room)?;
+            joined(entries.iter(), ('{', '}'), room, out, |(key, value), out| {
+                quoted(key, dialect, room, out)?;
                 out.push(':');
-                write(value, dialect, out);
-            };
-            joined(entries.iter().map(|(key, value)| (key.as_ref(), value)), ('{', '}'), out, each);
+                write(value, dialect, room, out)
+            })?;
         }
-        Value::List(list) => {
-            joined(list.clone().into_values().iter(), ('[', ']'), out, |value, out| write(value, dialect, out));
+        Value::List(List::Wire(body)) => {
+            let each = |value, out: &mut String| write(&value, dialect, room, out);
+            joined(wire::elements(body), ('[', ']'), room, out, each)?;
         }
-        Value::Time(time) => quoted(&time.rfc3339(), dialect, out),
-        Value::TraceId(id) | Value::ProfileId(id) => {
-            joined(id.iter(), ('[', ']'), out, |byte, out| out.push_str(&byte.to_string()))
+        Value::List(List::Tree(values)) => {
+            joined(values.iter(), ('[', ']'), room, out, |value, out| write(value, dialect, room, out))?;
         }
-        Value::SpanId(id) => joined(id.iter(), ('[', ']'), out, |byte, out| out.push_str(&byte.to_string())),
+        Value::Time(time) => quoted(&time.rfc3339(), dialect, room, out)?,
+        Value::TraceId(id) | Value::ProfileId(id) => numbers(id, room, out)?,
+        Value::SpanId(id) => numbers(id, room, out)?,
         Value::Messages(_) | Value::Unreadable => out.push_str("{}"),
     }
+    Ok(())
+}
+
+fn numbers(bytes: &[u8], room: usize, out: &mut String) -> Result<(), Failure> {
+    joined(bytes.iter(), ('[', ']'), room, out, |byte, out| {
+        out.push_str(&byte.to_string());
+        Ok(())
+    })
 }
 
 /// A number with at least two digits in its exponent.
@@ -127,18 +154,33 @@ fn two_digits(text: String) -> String {
     }
 }
 
-fn joined<T>(items: impl Iterator<Item = T>, marks: (char, char), out: &mut String, each: impl Fn(T, &mut String)) {
+fn joined<T>(
+    items: impl Iterator<Item = T>,
+    marks: (char, char),
+    room: usize,
+    out: &mut String,
+    each: impl Fn(T, &mut String) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     out.push(marks.0);
     for (index, item) in items.enumerate() {
         if index > 0 {
             out.push(',');
         }
-        each(item, out);
+        each(item, out)?;
+        check_growing(out.len(), room)?;
     }
     out.push(marks.1);
+    Ok(())
 }
 
-fn quoted(text: &str, dialect: Dialect, out: &mut String) {
+fn quoted(text: &str, dialect: Dialect, room: usize, out: &mut String) -> Result<(), Failure> {
+    let escapes = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 1,
+        // The last begins U+2028.
+        ..b' ' | b'<' | b'>' | b'&' | 0xe2 => 5,
+        _ => 0,
+    });
+    check_growing(out.len() + text.len() + escapes.sum::<usize>(), room)?;
     out.push('"');
     for char in text.chars() {
         match char {
@@ -158,6 +200,7 @@ fn quoted(text: &str, dialect: Dialect, out: &mut String) {
         }
     }
     out.push('"');
+    Ok(())
 }
 
 #[cfg(test)]

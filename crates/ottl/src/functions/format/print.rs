@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use super::quote;
 use super::spec::Spec;
-use crate::value::text::to_hex;
+use crate::value::text::{check_growing, to_hex};
 use crate::value::time::{Civil, Time};
-use crate::value::{Entries, Failure, Value};
+use crate::value::{Failure, List, Map, Value};
 
 /// Appends a value. A verb that is not for its type is written with it.
 pub(super) fn value(value: &Value<'_>, verb: char, spec: &Spec, out: &mut String) -> Result<(), Failure> {
@@ -23,8 +23,8 @@ pub(super) fn value(value: &Value<'_>, verb: char, spec: &Spec, out: &mut String
         Value::Duration(nanos) if !is_for_text(verb) => return integer(*nanos, value, verb, spec, out),
         Value::String(text) => return string(text, value, verb, spec, out),
         Value::Bytes(bytes) => return self::bytes(bytes, verb, spec, out),
-        Value::List(list) => return self::list(&list.clone().into_values(), verb, spec, out),
-        Value::Map(map) => return self::map(map.clone().into_entries(), verb, spec, out),
+        Value::List(list) => return self::list(list, verb, spec, out),
+        Value::Map(map) => return self::map(map, verb, spec, out),
         Value::Nil | Value::Bool(_) => return wrong(value, verb, spec, out),
         Value::Messages(_) | Value::Unreadable => return Err(no_text(value, verb)),
         Value::Time(_) | Value::Duration(_) | Value::TraceId(_) | Value::SpanId(_) | Value::ProfileId(_) => {
@@ -38,12 +38,12 @@ pub(super) fn value(value: &Value<'_>, verb: char, spec: &Spec, out: &mut String
 }
 
 /// Appends a value after its type.
-pub(super) fn with_type(value: &Value<'_>, out: &mut String) -> Result<(), Failure> {
+pub(super) fn with_type(value: &Value<'_>, spec: &Spec, out: &mut String) -> Result<(), Failure> {
     if !value.is_nil() {
         out.push_str(type_name(value)?);
         out.push('=');
     }
-    self::value(value, 'v', &Spec::default(), out)
+    self::value(value, 'v', spec, out)
 }
 
 /// Says that a verb is not for a value, and appends it with the flags of the verb.
@@ -160,21 +160,22 @@ fn bytes(bytes: &[u8], verb: char, spec: &Spec, out: &mut String) -> Result<(), 
     Ok(())
 }
 
-fn list(values: &[Value<'_>], verb: char, spec: &Spec, out: &mut String) -> Result<(), Failure> {
+fn list(list: &List<'_>, verb: char, spec: &Spec, out: &mut String) -> Result<(), Failure> {
     out.push('[');
-    for (index, value) in values.iter().enumerate() {
+    for (index, value) in list.iter().enumerate() {
         if index > 0 {
             out.push(' ');
         }
-        element(value, verb, spec, out)?;
+        element(&value, verb, spec, out)?;
     }
     out.push(']');
     Ok(())
 }
 
 /// Maps are in the order of their keys.
-fn map(mut entries: Entries<'_>, verb: char, spec: &Spec, out: &mut String) -> Result<(), Failure> {
-    entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+fn map(map: &Map<'_>, verb: char, spec: &Spec, out: &mut String) -> Result<(), Failure> {
+    let (entries, room) = map.sorted(spec.room)?;
+    let spec = &Spec { room, ..*spec };
     out.push_str("map[");
     for (index, (key, value)) in entries.iter().enumerate() {
         if index > 0 {
@@ -197,7 +198,8 @@ fn element(value: &Value<'_>, verb: char, spec: &Spec, out: &mut String) -> Resu
             Ok(())
         }
         value => self::value(value, verb, spec, out),
-    }
+    }?;
+    check_growing(out.len(), spec.room)
 }
 
 /// What the `String` method of the type in the reference says.

@@ -12,6 +12,8 @@ pub(super) struct Spec {
     pub(super) go: bool,
     pub(super) width: Option<usize>,
     pub(super) precision: Option<usize>,
+    /// Memory that what is written may take.
+    pub(super) room: usize,
 }
 
 /// A number that is a width, a precision or an index; Go stops reading one before it has eight digits.

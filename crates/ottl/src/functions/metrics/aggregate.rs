@@ -75,7 +75,7 @@ fn aggregate<'a>(
     let mut groups: Vec<Vec<Vec<u8>>> = Vec::new();
     let mut known = HashMap::new();
     for point in edited {
-        let group = *known.entry(key(Point(&point), kind, by_start_time)).or_insert(groups.len());
+        let group = *known.entry(key(Point(&point), kind, by_start_time, scene.room())?).or_insert(groups.len());
         match groups.get_mut(group) {
             Some(group) => group.push(point),
             None => groups.push(vec![point]),
@@ -93,11 +93,10 @@ fn aggregate<'a>(
 }
 
 /// What points have in common that become one: attributes in any order, times, and what makes histograms fit.
-fn key(point: Point<'_>, kind: PointKind, by_start_time: bool) -> (String, Vec<u64>) {
+fn key(point: Point<'_>, kind: PointKind, by_start_time: bool, room: usize) -> Result<(String, Vec<u64>), Failure> {
     let attributes = point.bodies(kind.attributes()).map(wire::key_value);
     let attributes = attributes.map(|(key, value)| (String::from_utf8_lossy(key), wire::any(value)));
-    let mut key = String::new();
-    text::json(&Value::map(attributes.collect()), &mut key);
+    let key = text::json(&Value::map(attributes.collect()), room)?;
     let start_time = if by_start_time { point.fixed64(START_TIME).unwrap_or_default() } else { 0 };
     let mut numbers = vec![point.fixed64(TIME).unwrap_or_default(), start_time];
     let shape = match kind {
@@ -106,5 +105,5 @@ fn key(point: Point<'_>, kind: PointKind, by_start_time: bool) -> (String, Vec<u
         PointKind::Number | PointKind::Summary => None,
     };
     numbers.extend(shape.iter().flat_map(|shape| shape.key(point)));
-    (key, numbers)
+    Ok((key, numbers))
 }
