@@ -36,8 +36,9 @@ enum Item {
     LogRecord(usize),
 }
 
-const SHAPES: [Shape; 7] = [
+const SHAPES: [Shape; 8] = [
     span("spans, 40 attributes of 64 bytes", 40, "abcdefgh", 8),
+    span("spans, 5 attributes of 64 bytes", 5, "abcdefgh", 8),
     span("spans, 5 attributes of 16 bytes", 5, "abcdefgh", 2),
     span("spans, 5 attributes of 300 bytes", 5, "abcdefghij", 30),
     span("spans, 40 attributes of 63 bytes, Japanese", 40, "テレメトリ。。", 3),
