@@ -46,7 +46,7 @@ CFG
 measure() {
     local name=$1 before after
     shift
-    taskset -c 1 "$weir" sink --grpc-port $sink --http-port 0 --control-port 0 2>"$dir/sink.log" &
+    taskset -c 1 "$weir" sink --grpc-port $sink --http-port 0 --control-port 0 >/dev/null 2>"$dir/sink.log" &
     pids+=($!)
     until_open $sink
     taskset -c 0 "$@" 2>"$dir/$name.log" &
