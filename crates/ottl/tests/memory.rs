@@ -36,6 +36,17 @@ mod functions {
         out.into_bytes()
     }
 
+    /// A point of a histogram with an attribute `list`, a list written in the same way.
+    fn point(element: &[u8], count: usize) -> Vec<u8> {
+        let mut out = Encoder::default();
+        let mut open: Vec<_> = [1, 2, 2, 9, 1, 9].into_iter().map(|number| out.open(number, 1 << 20)).collect();
+        out.bytes(1, b"list");
+        open.extend([2, 5].map(|number| out.open(number, 1 << 20)));
+        (0..count).for_each(|_| out.raw(element));
+        open.into_iter().rev().for_each(|open| out.close(open));
+        out.into_bytes()
+    }
+
     /// The most memory that the expression takes on the way, beside the request and what it becomes.
     fn taken(expression: &str, body: String) -> (usize, bool) {
         taken_by(&format!("set(log.attributes[\"n\"], Len({expression}))"), &log(body))
@@ -44,7 +55,8 @@ mod functions {
     /// The same for a statement.
     fn taken_by(statement: &str, request: &[u8]) -> (usize, bool) {
         let statements = [statement.to_owned()];
-        let transform = Transform::compile(Signal::Logs, &Options::transform(Signal::Logs), &[], &statements).unwrap();
+        let signal = if statement.contains("log.") { Signal::Logs } else { Signal::Metrics };
+        let transform = Transform::compile(signal, &Options::transform(signal), &[], &statements).unwrap();
         let limits = Limits { now_unix_nano: 0, max_growth: 1 << 24, max_scratch: SCRATCH };
         let before = ALLOCATOR.begin();
         let done = transform.apply(request, &limits);
@@ -107,6 +119,15 @@ mod functions {
             too_much.extend(
                 of_lists.iter().chain(&of_both).filter_map(|statement| taken(statement, element, bytes, false)),
             );
+        }
+        for (field, element, count) in [
+            ("explicit_bounds", &[10, 9, 33, 0, 0, 0, 0, 0, 0, 0, 0][..], 95_000),
+            ("bucket_counts", &[10, 2, 24, 1], 250_000),
+        ] {
+            let statement = format!("set(datapoint.{field}, datapoint.attributes[\"list\"])");
+            let (taken, is_done) = taken_by(&statement, &point(element, count));
+            println!("{taken:>10} {is_done:5} {statement}");
+            too_much.extend((taken > SCRATCH).then(|| format!("{statement} took {taken}")));
         }
         too_much
     }
