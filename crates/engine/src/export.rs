@@ -97,7 +97,7 @@ pub(crate) enum About {
 }
 
 impl Outcome {
-    fn retry(message: impl Into<String>) -> Self {
+    pub(crate) fn retry(message: impl Into<String>) -> Self {
         Self::Retry { kind: RetryKind::Answered, hint: None, message: message.into() }
     }
 
@@ -253,7 +253,7 @@ impl Exporter {
         &self,
         bodies: Vec<Bytes>,
         room: usize,
-        mut permit: Permit,
+        permit: Permit,
     ) -> Result<(Chunks, Option<Permit>), String> {
         let (compression, protocol) = (self.compression, self.protocol);
         let total: usize = bodies.iter().map(Bytes::len).sum();
@@ -261,12 +261,13 @@ impl Exporter {
         let Some(encoder) = self.encoders.take(encoder, ANSWER_TIMEOUT).await else {
             return Err("no room to compress the request".into());
         };
+        // Whoever waits may be gone before this has ended: what pays for it is in it.
         let deflate = move || {
             let deflated = codec::deflate(compression, protocol, &bodies, room);
             drop(encoder);
-            (bodies, deflated)
+            (bodies, deflated, permit)
         };
-        let (bodies, deflated) = if total <= INLINE_COMPRESS_BYTES {
+        let (bodies, deflated, mut permit) = if total <= INLINE_COMPRESS_BYTES {
             deflate()
         } else {
             tokio::task::spawn_blocking(deflate).await.map_err(|error| format!("cannot compress: {error}"))?

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use weir_plan::Signal;
 
 pub(crate) use delivery::MAX_IN_FLIGHT;
@@ -166,7 +167,14 @@ impl Pipeline {
         let reads = store.as_ref().map_or_else(|| Reads::new(Io::Threads), |store| store.reads.clone());
         let store_stats = store.as_ref().map(|store| Arc::clone(&store.stats));
         let parts = delivery::Parts {
-            crew: Crew { backend, account: Arc::clone(&account), reads, store: store_stats, reading: Arc::default() },
+            crew: Crew {
+                backend,
+                given_up: CancellationToken::new(),
+                account: Arc::clone(&account),
+                reads,
+                store: store_stats,
+                reading: Arc::default(),
+            },
             limits,
             halves: budget.within(limits.halves),
             budget,

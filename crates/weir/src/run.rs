@@ -28,7 +28,7 @@ use crate::watch::Watch;
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let runtime = runtime()?;
+    let runtime = runtime(memory(&args))?;
     let code = runtime.block_on(run_gateway(Arc::new(args)));
     // A disk or a name server that hangs does not keep the process alive.
     runtime.shutdown_background();
@@ -59,18 +59,27 @@ async fn unless<T>(ends: impl Future<Output = ()>, work: impl Future<Output = T>
     }
 }
 
-/// One worker per core this process may use; a single core needs no work stealing and is faster without.
-fn runtime() -> anyhow::Result<Runtime> {
+/// What a worker keeps for itself (buffers that the allocator holds for each thread) must not outgrow the memory that it
+/// works with.
+const MEMORY_OF_WORKER: usize = 4 << 20;
+
+/// One worker per core this process may use, if there is memory for so many; a single core needs no work stealing and
+/// is faster without.
+fn runtime(memory: usize) -> anyhow::Result<Runtime> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = cores.min(memory / MEMORY_OF_WORKER).max(1);
     let mut builder = if cores == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
-    builder.enable_all().build().context("cannot start the runtime")
+    builder.worker_threads(workers).enable_all().build().context("cannot start the runtime")
+}
+
+/// The memory budget, in bytes.
+fn memory(args: &RunArgs) -> usize {
+    let of_limit = || limits::cgroup_memory_limit().map_or(settings::MEMORY, |limit| limit / 4 * 3);
+    args.memory.unwrap_or_else(of_limit)
 }
 
 fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
-    let memory = match args.memory {
-        Some(memory) => memory,
-        None => limits::cgroup_memory_limit().map_or(settings::MEMORY, |limit| limit / 4 * 3),
-    };
+    let memory = memory(args);
     if memory < settings::MEMORY_MIN {
         let least = settings::MEMORY_MIN >> 20;
         bail!("cannot work with --memory {memory}: at least {least}MiB is needed");

@@ -1,6 +1,6 @@
 //! The TLS side of a backend connection.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -40,18 +40,33 @@ fn config(tls: Option<&Tls>) -> Result<ClientConfig, String> {
     }
 }
 
-fn roots(ca_pem: Option<&str>) -> Result<RootCertStore, String> {
-    let Some(pem) = ca_pem else {
-        let mut store = RootCertStore::empty();
-        let native = rustls_native_certs::load_native_certs();
-        store.add_parsable_certificates(native.certs);
-        if store.is_empty() {
-            return Err(format!("cannot find the system's root certificates ({:?}); set tls.ca", native.errors));
-        }
-        return Ok(store);
-    };
-    let certificates = weir_tls::certificates(pem);
-    certificates.and_then(weir_tls::roots).map_err(|error| format!("cannot use tls.ca: {error}"))
+fn roots(ca_pem: Option<&str>) -> Result<Arc<RootCertStore>, String> {
+    let Some(pem) = ca_pem else { return system_roots() };
+    let roots = weir_tls::certificates(pem).and_then(weir_tls::roots);
+    roots.map(Arc::new).map_err(|error| format!("cannot use tls.ca: {error}"))
+}
+
+/// The system's root certificates as they are now.
+fn system_roots() -> Result<Arc<RootCertStore>, String> {
+    static LATEST: Mutex<Weak<RootCertStore>> = Mutex::new(Weak::new());
+    let mut store = RootCertStore::empty();
+    let native = rustls_native_certs::load_native_certs();
+    store.add_parsable_certificates(native.certs);
+    if store.is_empty() {
+        return Err(format!("cannot find the system's root certificates ({:?}); set tls.ca", native.errors));
+    }
+    Ok(shared(store, &LATEST))
+}
+
+/// `store`, or the latest one if it has the same certificates: they take some 100 KiB, and most pipelines trust the same.
+fn shared(store: RootCertStore, latest: &Mutex<Weak<RootCertStore>>) -> Arc<RootCertStore> {
+    let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(same) = latest.upgrade().filter(|latest| latest.roots == store.roots) {
+        return same;
+    }
+    let store = Arc::new(store);
+    *latest = Arc::downgrade(&store);
+    store
 }
 
 fn certified_key(identity: &Identity) -> Result<CertifiedKey, String> {
@@ -97,5 +112,26 @@ impl ServerCertVerifier for AcceptAny {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_testkit::tls::Authority;
+
+    use super::*;
+
+    fn store() -> RootCertStore {
+        weir_tls::certificates(&Authority::new().pem()).and_then(weir_tls::roots).unwrap()
+    }
+
+    #[test]
+    fn the_same_roots_are_kept_once() {
+        let (latest, one, other) = (Mutex::default(), store(), store());
+        let first = shared(one.clone(), &latest);
+        assert!(Arc::ptr_eq(&first, &shared(one, &latest)));
+        let changed = shared(other.clone(), &latest);
+        assert_eq!(changed.roots, other.roots);
+        assert!(Arc::ptr_eq(&changed, &shared(other, &latest)));
     }
 }

@@ -1,9 +1,9 @@
 //! Who may work on a request now, and who waits. Work that takes long is done on few requests at a time, and keeps no
 //! worker from serving others. A request that waits keeps the memory that it has paid for.
 
-use std::thread::available_parallelism;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
@@ -31,8 +31,9 @@ pub(super) enum Turn<'a> {
 }
 
 impl Turns {
+    /// As many as there are workers, if there is a runtime.
     pub(super) fn new() -> Self {
-        Self::for_cores(available_parallelism().map_or(1, usize::from))
+        Self::for_cores(Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers()))
     }
 
     fn for_cores(cores: usize) -> Self {

@@ -19,6 +19,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::concurrency::Concurrency;
 use super::flight::{Crew, Landed, room_for};
@@ -100,6 +101,8 @@ pub(super) struct Delivery {
     flying_pieces: usize,
     /// The number of the backend. Another backend has the next number.
     backend: u64,
+    /// Gives up the requests to the backend before this one.
+    predecessor: CancellationToken,
     next_batch: u64,
     /// The journal may have something to take.
     backlog: bool,
@@ -149,6 +152,7 @@ impl Delivery {
             in_flight_bytes: 0,
             flying_pieces: 0,
             backend: 0,
+            predecessor: CancellationToken::new(),
             next_batch: 0,
             backlog: parts.crew.account.queue.is_some(),
             next_entry_bytes: 0,
@@ -263,6 +267,9 @@ impl Delivery {
     fn send_to(&mut self, backend: Arc<dyn Backend>) {
         let now = Instant::now();
         self.parts.crew.backend = backend;
+        // A backend that hangs would have connections for each configuration there ever was: those of two are enough.
+        self.predecessor.cancel();
+        self.predecessor = std::mem::take(&mut self.parts.crew.given_up);
         // What is on its way to the old backend neither takes its place nor speaks for the new one.
         self.backend += 1;
         (self.flying, self.in_flight_bytes) = (0, 0);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use weir_journal::{Journal, ReadError};
 
 use crate::account::Account;
@@ -20,6 +21,8 @@ use crate::store::{Reads, StoreStats, log_damage};
 #[derive(Debug, Clone)]
 pub(super) struct Crew {
     pub(super) backend: Arc<dyn Backend>,
+    /// Answers of this backend are not waited for any longer.
+    pub(super) given_up: CancellationToken,
     pub(super) account: Arc<Account>,
     pub(super) reads: Arc<Reads>,
     /// None without a journal.
@@ -144,7 +147,7 @@ impl Crew {
         }
         let sent = Instant::now();
         let anything = bodies.iter().any(|body| !body.is_empty());
-        let end = if anything { End::Outcome(self.backend.send(bodies.clone()).await) } else { End::NothingOwed };
+        let end = if anything { End::Outcome(self.exchange(bodies.clone()).await) } else { End::NothingOwed };
         Landed { end, sent, fetched: Vec::new(), bodies, damaged, _permit: permit }
     }
 
@@ -186,8 +189,13 @@ impl Crew {
         let bodies: Vec<_> = ranges.into_iter().map(|range| buffer.slice(range)).collect();
         drop(buffer);
         let sent = Instant::now();
-        let outcome = self.backend.send(bodies.clone()).await;
+        let outcome = self.exchange(bodies.clone()).await;
         Landed { end: End::Outcome(outcome), sent, fetched, bodies, damaged: Vec::new(), _permit: None }
+    }
+
+    async fn exchange(&self, bodies: Vec<Bytes>) -> Outcome {
+        let answered = self.given_up.run_until_cancelled(self.backend.send(bodies)).await;
+        answered.unwrap_or_else(|| Outcome::retry("the output of the pipeline has changed twice since"))
     }
 
     fn count_read(&self, bytes: usize) {

@@ -71,6 +71,28 @@ async fn a_request_that_arrives_while_its_last_pipeline_leaves_is_not_acknowledg
     assert_eq!(gateway.scrape().await.sum("weir_receiver_unclaimed_items_total", "signal"), 0.0);
 }
 
+/// A backend that hangs has connections for two configurations of its pipeline at most.
+#[tokio::test]
+async fn requests_to_a_backend_that_was_replaced_twice_are_given_up() {
+    let hanging = Backend::holding().await;
+    let settings = Settings { spill_after: Duration::from_millis(5), ..settings() };
+    let mut gateway = Gateway::with(vec![pipeline("backend", hanging.address)], settings).await;
+    for number in 0..10 {
+        let mut changed = pipeline("backend", hanging.address);
+        changed.output.headers = vec![Header { name: "x-token".into(), value: Secret::new(number.to_string()) }];
+        gateway.engine.reload(&plan(vec![changed])).unwrap();
+        send_all(gateway.at.grpc, number..number + 1, 10).await;
+        eventually("it has what came", async || hanging.ids().contains(&(number * SPANS + 1))).await;
+    }
+    // Sooner than requests without an answer are given up.
+    let closed = eventually("the connections before are closed", async || hanging.open_connections() <= 2);
+    tokio::time::timeout(Duration::from_secs(20), closed).await.unwrap();
+    hanging.answer();
+    gateway.settle().await;
+    let arrived: BTreeSet<u64> = hanging.ids().into_iter().collect();
+    assert!(arrived.into_iter().eq(ids(0..10)));
+}
+
 /// What waited for a backend that was not there goes to the one that is there now, at once.
 #[tokio::test]
 async fn a_corrected_endpoint_gets_the_backlog() {

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -78,6 +78,8 @@ pub struct Backend {
     captured: Arc<Mutex<Vec<Captured>>>,
     answers: watch::Sender<bool>,
     connections: Arc<AtomicUsize>,
+    /// Each connection has one more of it.
+    open: Weak<()>,
     tls: Tls,
     task: JoinHandle<()>,
 }
@@ -142,26 +144,35 @@ impl Backend {
         let desk = Desk { captured: Arc::clone(&captured), may_answer, script };
         let (connections, tls) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(tls)));
         let (counter, security) = (Arc::clone(&connections), Arc::clone(&tls));
+        let open = Arc::new(());
+        let still_open = Arc::downgrade(&open);
         let task = tokio::spawn(async move {
             let mut conversations = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 counter.fetch_add(1, Ordering::SeqCst);
+                let open = Arc::clone(&open);
                 let (desk, tls) = (desk.clone(), security.lock().unwrap().clone());
                 conversations.spawn(async move {
                     match tls {
                         None => desk.converse(stream).await,
                         Some(tls) => desk.converse_over(tls, stream).await,
                     }
+                    drop(open);
                 });
             }
         });
-        Self { address, captured, answers, connections, tls, task }
+        Self { address, captured, answers, connections, open: still_open, tls, task }
     }
 
     /// How many connections were ever made to it.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
+    }
+
+    /// How many of them there are now.
+    pub fn open_connections(&self) -> usize {
+        self.open.strong_count() - 1
     }
 
     /// Has another certificate, or asks for other ones, on connections made from now on.

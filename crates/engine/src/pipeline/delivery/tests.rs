@@ -244,6 +244,7 @@ fn idle(account: Arc<Account>) -> Delivery {
     };
     let crew = Crew {
         backend: Arc::new(Silent),
+        given_up: CancellationToken::new(),
         account,
         reads: Reads::new(Io::InPlace),
         store: None,
