@@ -84,9 +84,10 @@ async fn what_cannot_be_written_is_not_acknowledged() {
 async fn a_full_disk_keeps_nobody_from_starting() {
     let (dir, sink) = (DataDir::new(), sink("{}").await);
     let full = ["sh", "-c", "ulimit -S -f 0; exec \"$0\" \"$@\""];
-    let weir = Weir::start_under(&full, &manifest("backend", sink.grpc), &arguments(dir.arg())).await;
+    let arguments = ["--data-dir", dir.arg(), "--spill-after", "60s"];
+    let weir = Weir::start_under(&full, &manifest("backend", sink.grpc), &arguments).await;
     send_all(weir.grpc, 0..5, 100).await;
-    assert_eq!(arrived(&sink), ids(0..5), "what its backend takes at once needs no disk");
+    assert_eq!(arrived(&sink), ids(0..5), "what its backend takes in time needs no disk");
 }
 
 /// Ready means that a request would be taken.
@@ -172,8 +173,8 @@ async fn a_backlog_larger_than_the_disk_loses_its_oldest() {
     let manifests = manifest("sick", sick.grpc) + &manifest("healthy", healthy.grpc);
     let weir = disk.start(&manifests).await;
     let requests = 120;
-    // Of a MiB each.
-    send_all(weir.grpc, 0..requests, 100_000).await;
+    // Of a MiB each, one after the other, so that the oldest are those with the lowest numbers.
+    send_singly(weir.grpc, 0..requests, 100_000).await;
     eventually("the healthy pipeline has everything", async || arrived(&healthy) == ids(0..requests)).await;
     let scrape = Scrape::of(weir.metrics).await;
     let dropped =

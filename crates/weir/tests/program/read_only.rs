@@ -1,7 +1,8 @@
 //! A disk that the kernel makes read-only under a running gateway, as it does when it meets an error.
 
-use weir_testkit::clients::{ids, is_polite, send, send_all};
+use weir_testkit::clients::{ids, is_polite, request, send, send_all};
 use weir_testkit::eventually;
+use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::metrics::Scrape;
 use weir_testkit::sink::{DOWN, arrived, faults, sink};
 
@@ -30,7 +31,8 @@ async fn a_disk_that_becomes_read_only_is_still_read() {
         Scrape::of(weir.metrics).await.get("weir_journal_tidy_failures_total") >= 1.0
     })
     .await;
-    send_all(weir.grpc, 30..31, 1000).await;
+    let client = Grpc::connect(weir.grpc).await;
+    eventually("its backend has what comes in time", async || client.export(&request(30, 1000)).await.code == OK).await;
     weir.kill().await;
 
     let before = sink.report(false).duplicates;
