@@ -24,16 +24,17 @@ test: tools ## Formatting, lints, dependency rules, tests, documentation
 	$(CARGO) clippy --workspace --all-targets -- --deny warnings
 	scripts/deny.sh
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --quiet
-	$(CARGO) test --workspace
+	scripts/tests.sh
 
 .PHONY: test-interop
 test-interop: build test-ottl-differential ## Real clients and backends: SDKs, telemetrygen, the OpenTelemetry Collector, Prometheus
 	tests/interop/run.sh
 
+# Of the whole workspace, so that what `make test` has built is used again.
 .PHONY: test-ottl-differential
 test-ottl-differential: tools ## OTTL beside the OpenTelemetry Collector, and patterns beside Go: the cases of all tables, and generated ones; OTTL_SEED=random for others
 	bench/peers/build.sh
-	$(CARGO) test --package weir-re2 --package weir-ottl --test differential -- --nocapture
+	$(CARGO) test --workspace --test differential -- --nocapture
 
 .PHONY: fuzz-smoke
 fuzz-smoke: tools ## Every fuzz target for FUZZ_SECONDS

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Runs all tests of the workspace, several programs at a time, because most of them wait more than they compute.
+# Cargo builds them and says what it would run, so nothing has to be listed here. Of a program that fails, all output is
+# shown.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+logs=$PWD/target/tests
+rm -rf "$logs"
+mkdir -p "$logs"
+
+# The directory and the path of each program. Large ones come first: they link the whole gateway, and take longest.
+list='echo "$(stat -c %s "$0") $PWD $0"'
+cargo test --workspace --tests --config "target.'cfg(all())'.runner = ['sh', '-c', '''$list''']" |
+    sort --numeric-sort --reverse | cut --delimiter=' ' --fields=2- >"$logs/all"
+[[ -s "$logs/all" ]] || { echo "scripts/tests.sh: cargo named no tests" >&2; exit 1; }
+
+run() {
+    local log=$logs/${2##*/}.log
+    cd "$1"
+    if CARGO_MANIFEST_DIR=$1 "$2" >"$log" 2>&1; then
+        # What could not be tested on this machine must not go unnoticed.
+        sed -nE "s|^(test result: .*\|warning: .*)|${2##*/}: \1|p" "$log"
+    else
+        echo "${2##*/}: FAILED"
+        mv "$log" "$log.failed"
+        return 1
+    fi
+}
+export -f run
+export logs RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
+
+failed=0
+xargs --max-procs=$(($(nproc) + 1)) --max-lines=1 bash -c 'run "$0" "$1"' <"$logs/all" || failed=1
+cargo test --workspace --doc --quiet >"$logs/doc.log" 2>&1 || { failed=1 && mv "$logs/doc.log" "$logs/doc.log.failed"; }
+
+if ((failed)); then
+    find "$logs" -name '*.failed' -exec cat {} +
+    find "$logs" -name '*.failed' -printf 'tests: FAILED, see above: %f\n'
+    exit 1
+fi
+cat "$logs"/*.log | awk '/^test result: ok/ { passed += $4 } END { print "tests: " passed " passed, 0 failed" }'
