@@ -10,7 +10,8 @@ use tokio::time::MissedTickBehavior;
 use weir_plan::PipelineId;
 
 use crate::account::Account;
-use crate::store::{Clock, ORPHANS_WAIT};
+use crate::clock::Clock;
+use crate::store::ORPHANS_WAIT;
 
 /// How often the accounts are searched for losses that the log has not told of yet.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -11,6 +11,7 @@ mod dial;
 mod grpc;
 mod http;
 mod oauth2;
+mod outcome;
 mod proxy;
 mod resolve;
 mod tls;
@@ -27,11 +28,13 @@ use bytes::Bytes;
 use weir_plan::{Compression, Endpoint, Output, Pipeline, PipelineId, Protocol, Signal};
 
 use crate::budget::{Budget, Permit};
-use crate::{codec, legible, settings};
+use crate::division::Division;
+use crate::{codec, settings};
 use answer::Answer;
 use body::Chunks;
 use connections::Connections;
 use dial::Dial;
+pub(crate) use outcome::{About, Outcome, Refusal, RetryKind};
 use proxy::Proxy;
 
 /// A request that has no answer after this long is tried again. Long, because a slow backend that does take the data
@@ -44,92 +47,6 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 const COPY_BELOW_BYTES: usize = 16 * 1024;
 /// Larger bodies are not compressed on the async workers.
 const INLINE_COMPRESS_BYTES: usize = 64 * 1024;
-/// How much of what a backend says is kept.
-const MAX_MESSAGE_CHARS: usize = 500;
-
-/// What became of one request to a backend.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// Taken, but for `rejected` items (OTLP partial success).
-    Delivered { rejected: u64, message: String },
-    /// Not taken now; to be tried again, not before `hint`.
-    Retry { kind: RetryKind, hint: Option<Duration>, message: String },
-    /// Refused, for a reason that time alone may not mend.
-    Refused(Refusal),
-}
-
-/// What stood in the way of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RetryKind {
-    /// No connection: refused, DNS, TLS.
-    Unreachable,
-    /// No answer in time.
-    Silent,
-    /// The request never left: no room to encode it, no token.
-    Ours,
-    /// The backend was there: an answer that asks to try again, a reset.
-    Answered,
-}
-
-/// An answer that refuses a request without asking to try again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) about: About,
-    /// gRPC status name, HTTP status, or a word of ours: `too_large`, `not_otlp`.
-    pub(crate) code: String,
-    /// The backend's own words, or ours.
-    pub(crate) message: String,
-    /// The backend asked not to be tried again before.
-    pub(crate) hint: Option<Duration>,
-}
-
-/// What a refusal is about, as far as its code tells: decision 012 has the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum About {
-    /// The items: other items may be taken.
-    Data,
-    /// The size of the request: a smaller one may be taken.
-    Size,
-    /// The backend's own state, or the items: its code does not tell which.
-    Unclear,
-    /// Who asks, where, or by which way (credentials, routes, proxies): no item is at fault.
-    Access,
-}
-
-impl Outcome {
-    pub(crate) fn retry(message: impl Into<String>) -> Self {
-        Self::Retry { kind: RetryKind::Answered, hint: None, message: message.into() }
-    }
-
-    fn silence(message: impl Into<String>) -> Self {
-        Self::Retry { kind: RetryKind::Silent, hint: None, message: message.into() }
-    }
-
-    fn unsent(message: impl Into<String>) -> Self {
-        Self::Retry { kind: RetryKind::Ours, hint: None, message: message.into() }
-    }
-
-    pub(crate) fn refused(about: About, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Refused(Refusal { about, code: code.into(), message: message.into(), hint: None })
-    }
-
-    /// The same with a message fit for people, whatever the backend, or something in front of it, put there.
-    fn legible(mut self) -> Self {
-        let (Self::Delivered { message, .. } | Self::Retry { message, .. } | Self::Refused(Refusal { message, .. })) =
-            &mut self;
-        *message = legible::line(message, MAX_MESSAGE_CHARS);
-        self
-    }
-}
-
-impl Refusal {
-    /// Its code and its words; words over HTTP begin with their code already.
-    pub(crate) fn cause(&self) -> String {
-        let Self { code, message, .. } = self;
-        if message.starts_with(code.as_str()) { message.clone() } else { format!("{code}: {message}") }
-    }
-}
-
 /// Something that takes batches.
 pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// Sends the concatenation of `bodies` as one request.
@@ -170,7 +87,7 @@ impl Room {
         Self { encode, links: Arc::new(AtomicUsize::new(links)) }
     }
 
-    pub(crate) fn resize(&self, division: settings::Division) {
+    pub(crate) fn resize(&self, division: Division) {
         self.encode.resize(division.encode);
         self.links.store(division.links, Ordering::Relaxed);
     }

@@ -23,12 +23,13 @@ use weir_plan::{PipelineId, Signal};
 
 use crate::books::BookFigures;
 use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse, Shortage};
+use crate::division::{Copies, PIECE_BYTES};
 use crate::inlet::{InputKind, Obstacle, Request, Verdict};
 use crate::obligation::Ticket;
 use crate::pipeline::Pipeline;
 use crate::receive::BySignal;
 use crate::rules::{Delta, Rules};
-use crate::settings::{Copies, LAST_ANSWERS, PIECE_BYTES};
+use crate::settings::LAST_ANSWERS;
 use crate::store::Store;
 use cuts::Cuts;
 use offer::Offer;

@@ -22,7 +22,10 @@ mod backends;
 mod books;
 mod budget;
 mod buffer;
+mod clock;
 mod codec;
+mod division;
+mod entrance;
 mod export;
 mod histogram;
 mod http2;
@@ -52,10 +55,9 @@ pub mod view;
 mod writes;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -64,6 +66,7 @@ use weir_plan::{PipelineId, Plan, Secret};
 
 pub use books::BookFigures;
 pub use budget::{Permit, Text};
+pub use entrance::{Addresses, Entrance};
 pub use export::SetupError;
 pub use inlet::{Inlet, InputKind, Obstacle, Origin, Request, Unfit, Verdict};
 pub use pipelines::Changes;
@@ -72,18 +75,17 @@ pub use settings::Settings;
 
 use account::Account;
 use accounts::Accounts;
-use admin::{Desk, HealthPage, Route};
-use backends::Backends;
 use budget::{Budget, Funds};
+use clock::Clock;
+use division::{Division, PAGES, STREAMS};
+use entrance::{Doors, desks, is_closed, with_tokens};
 use intake::Intake;
-use metrics::Metrics;
 use pipeline::Common;
 use pipelines::Pipelines;
 use receive::{Gate, Receiver, ReceiverStats, Server, ServerLimits};
-use rejected::Rejected;
 use reloads::Reloads;
-use settings::{Admin, Division, IngestSecurity, LAST_ANSWERS, LAST_WRITES, PAGES, STREAMS};
-use store::{Clock, Io, Opened, Store};
+use settings::{IngestSecurity, LAST_ANSWERS, LAST_WRITES};
+use store::{Io, Opened, Store};
 use view::{Owners, View};
 
 /// Why an engine did not start.
@@ -139,21 +141,6 @@ fn advice(source: &io::Error, [address, port]: &[&str; 2]) -> String {
         io::ErrorKind::PermissionDenied => format!("; choose a port from 1024 on with {port}"),
         _ => String::new(),
     }
-}
-
-/// The addresses that an engine listens on; `None` where its settings have no port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Addresses {
-    /// OTLP/gRPC.
-    pub grpc: Option<SocketAddr>,
-    /// OTLP/HTTP.
-    pub http: Option<SocketAddr>,
-    /// Prometheus metrics.
-    pub metrics: Option<SocketAddr>,
-    /// Health check.
-    pub health: Option<SocketAddr>,
-    /// How backends stand, and samples of what they refused.
-    pub admin: Option<SocketAddr>,
 }
 
 /// How an engine ended.
@@ -389,126 +376,14 @@ impl Engine {
     }
 }
 
-/// The ports of an engine that is about to start, bound, and who may use them. Nobody is served as yet.
-#[derive(Debug)]
-pub struct Entrance {
-    gate: Gate,
-    admin_gate: Arc<Gate>,
-    sockets: Sockets,
-}
-
-impl Entrance {
-    /// Takes up certificates and tokens, and binds the ports that there are.
-    pub async fn open(settings: &Settings) -> Result<Self, StartError> {
-        let tokens = &settings.admin.tokens;
-        is_closed(&settings.admin, tokens)?;
-        let gate = Gate::new(&settings.security).map_err(StartError::Security)?;
-        let admin_gate = Arc::new(Gate::new(&with_tokens(tokens)).map_err(StartError::Security)?);
-        Ok(Self { gate, admin_gate, sockets: Sockets::bind(settings).await? })
-    }
-}
-
-/// Checks that nobody sees samples of telemetry without one of these tokens.
-fn is_closed(admin: &Admin, tokens: &[Secret]) -> Result<(), StartError> {
-    match admin.port {
-        Some(port) if !admin.may_have(tokens) => {
-            Err(StartError::OpenAdmin { address: SocketAddr::new(admin.listen, port) })
-        }
-        _ => Ok(()),
-    }
-}
-
 fn has_memory_for(plan: &Plan, settings: &Settings) -> Result<(), StartError> {
     let (pipelines, most) = (plan.pipelines.len(), settings.most_pipelines());
     if pipelines > most { Err(StartError::TooManyPipelines { pipelines, most }) } else { Ok(()) }
 }
 
-fn with_tokens(tokens: &[Secret]) -> IngestSecurity {
-    IngestSecurity { tls: None, tokens: tokens.to_vec() }
-}
-
 fn report(faults: &[SetupError]) {
     for SetupError { pipeline, cause } in faults {
         tracing::error!(%pipeline, cause, "cannot set up the pipeline as configured; the others are not concerned");
-    }
-}
-
-/// Those who serve, and where.
-#[derive(Debug)]
-struct Doors {
-    sockets: Sockets,
-    server: Server,
-    /// Of metrics, health and administration.
-    desks: [Desk; 3],
-}
-
-/// Those of metrics, health and administration.
-fn desks(routes: &[Route], admin_gate: &Arc<Gate>, view: &View, funds: &Funds) -> [Desk; 3] {
-    let desk =
-        |routes: Vec<Route>, gate| Desk { routes: routes.into(), gate, view: view.clone(), funds: funds.clone() };
-    let mut admin = vec![Route::new("/backends", Backends), Route::new("/rejected", Rejected)];
-    admin.extend_from_slice(routes);
-    [
-        desk(vec![Route::new("/metrics", Metrics)], None),
-        desk(vec![Route::new("/", HealthPage)], None),
-        desk(admin, Some(Arc::clone(admin_gate))),
-    ]
-}
-
-/// The listening sockets, bound before anything runs.
-#[derive(Debug)]
-struct Sockets {
-    grpc: Option<Socket>,
-    http: Option<Socket>,
-    metrics: Option<Socket>,
-    health: Option<Socket>,
-    admin: Option<Socket>,
-}
-
-#[derive(Debug)]
-struct Socket {
-    listener: TcpListener,
-    address: SocketAddr,
-}
-
-impl Sockets {
-    async fn bind(settings: &Settings) -> Result<Self, StartError> {
-        let Settings { listen, grpc_port, http_port, metrics_port, health_port, admin, .. } = settings;
-        Ok(Self {
-            grpc: Socket::bind(*listen, *grpc_port, "OTLP/gRPC", ["--listen", "--grpc-port"]).await?,
-            http: Socket::bind(*listen, *http_port, "OTLP/HTTP", ["--listen", "--http-port"]).await?,
-            metrics: Socket::bind(*listen, *metrics_port, "metrics", ["--listen", "--metrics-port"]).await?,
-            health: Socket::bind(*listen, *health_port, "health checks", ["--listen", "--health-port"]).await?,
-            admin: Socket::bind(admin.listen, admin.port, "administration", ["--admin-listen", "--admin-port"]).await?,
-        })
-    }
-
-    fn addresses(&self) -> Addresses {
-        let of = |socket: &Option<Socket>| socket.as_ref().map(|socket| socket.address);
-        Addresses {
-            grpc: of(&self.grpc),
-            http: of(&self.http),
-            metrics: of(&self.metrics),
-            health: of(&self.health),
-            admin: of(&self.admin),
-        }
-    }
-}
-
-impl Socket {
-    /// None without a port.
-    async fn bind(
-        listen: IpAddr,
-        port: Option<u16>,
-        purpose: &'static str,
-        flags: [&'static str; 2],
-    ) -> Result<Option<Self>, StartError> {
-        let Some(port) = port else { return Ok(None) };
-        let address = SocketAddr::new(listen, port);
-        let fail = |source| StartError::Bind { address, purpose, flags, source };
-        let listener = TcpListener::bind(address).await.map_err(fail)?;
-        let address = listener.local_addr().map_err(fail)?;
-        Ok(Some(Self { listener, address }))
     }
 }
 

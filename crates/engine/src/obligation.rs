@@ -9,89 +9,23 @@
 mod stored;
 #[cfg(test)]
 mod tests;
+mod ticket;
 
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use weir_journal::{Entry, QueueId};
 use weir_plan::Signal;
 
 pub(crate) use stored::{Leftover, LoadError, Stored};
+pub(crate) use ticket::Ticket;
 
 use crate::account::Account;
 use crate::books::{DropReason, Fate};
 use crate::budget::{OVERHEAD_BYTES, Paid};
 use crate::store::Inside;
-
-/// What is to be done when the request is answered, or would be if its client still waited. It is told whether the
-/// client has to send again.
-type Settlement = Box<dyn FnOnce(bool) + Send>;
-
-/// The waiting client's side of its obligations.
-#[derive(Default)]
-pub(crate) struct Ticket {
-    /// Obligations whose client is not answered for.
-    open: AtomicU32,
-    /// Obligations that some pipeline has finished.
-    done: AtomicU32,
-    /// Some obligation was withdrawn: the client must send again.
-    withdrawn: AtomicBool,
-    /// Told after each change of the others.
-    pub(crate) changed: Notify,
-    /// Of a client that did not wait for its answer.
-    settlement: Mutex<Option<Settlement>>,
-}
-
-impl fmt::Debug for Ticket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticket").field("open", &self.open).field("done", &self.done).finish_non_exhaustive()
-    }
-}
-
-impl Ticket {
-    pub(crate) fn is_secured(&self) -> bool {
-        self.open.load(Ordering::Acquire) == 0
-    }
-
-    /// Whether the client still has to keep the data.
-    pub(crate) fn was_withdrawn(&self) -> bool {
-        self.withdrawn.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn any_done(&self) -> bool {
-        self.done.load(Ordering::Acquire) > 0
-    }
-
-    fn opened(&self) {
-        self.open.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn closed(&self) {
-        self.open.fetch_sub(1, Ordering::AcqRel);
-        self.changed.notify_one();
-        self.settle();
-    }
-
-    /// Nobody waits for the answer: `settlement` is called once there is one.
-    pub(crate) fn when_secured(&self, settlement: Settlement) {
-        *self.settlement.lock().unwrap_or_else(PoisonError::into_inner) = Some(settlement);
-        self.settle();
-    }
-
-    fn settle(&self) {
-        if !self.is_secured() {
-            return;
-        }
-        let settlement = self.settlement.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(settlement) = settlement {
-            settlement(self.was_withdrawn());
-        }
-    }
-}
 
 /// One pipeline's debt for one piece of data.
 #[derive(Debug)]

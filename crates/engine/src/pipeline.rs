@@ -32,10 +32,11 @@ pub use standing::{BackendFigures, BackendState};
 
 use crate::account::Account;
 use crate::budget::Budget;
+use crate::clock::Clock;
 use crate::export::Backend;
 use crate::histogram::Histogram;
 use crate::obligation::Obligation;
-use crate::store::{Clock, Io, Reads, Store};
+use crate::store::{Io, Reads, Store};
 use flight::Crew;
 
 /// Sizes that delivery works within.

@@ -22,11 +22,12 @@ use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
 use crate::books::BookFigures;
 use crate::budget::Budget;
+use crate::division::{COMPRESSORS, Copies, Division, PAYLOADS, READ_BACK, REQUESTS};
 use crate::export::{Backend, Exporter, Room, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, MAX_IN_FLIGHT, Pipeline};
 use crate::rules::{Memory, Rules};
-use crate::settings::{COMPRESSORS, Copies, Division, PAYLOADS, READ_BACK, REQUESTS, Settings};
+use crate::settings::Settings;
 use crate::share::Share;
 use crate::view::Ledgers;
 

@@ -32,11 +32,11 @@ use weir_plan::PipelineId;
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::budget::{Budget, Funds, Permit};
+use crate::clock::Clock;
 use crate::intake::{Intake, Routes};
 use crate::process;
 use crate::receive::ReceiverStats;
 use crate::reloads::Reloads;
-use crate::store::Clock;
 pub(crate) use memory::Ledgers;
 
 /// Whether a request would be taken now.

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use weir_temporality::Reliance;
 
 use crate::budget::{Paid, Permit};
+use crate::division::PIECE_BYTES;
 use crate::obligation::{Obligation, Ticket};
 use crate::pipeline::Pipeline;
 use crate::rules::{Conversion, Removed};
-use crate::settings::PIECE_BYTES;
 
 /// What one pipeline gets of a request.
 pub(super) struct Offer {

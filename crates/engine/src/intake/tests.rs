@@ -12,12 +12,12 @@ use weir_plan::{Compression, Endpoint, Output, Processing, Protocol, Temporality
 use super::*;
 use crate::account::Account;
 use crate::buffer::Buffer;
+use crate::clock::Clock;
 use crate::export::{About, Backend, Outcome, Unusable};
 use crate::inlet::Origin;
 use crate::pipeline::{Common, Limits};
 use crate::rules::Memory;
 use crate::share::Share;
-use crate::store::Clock;
 
 const MEMORY: usize = 64 << 20;
 

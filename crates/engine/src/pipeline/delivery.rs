@@ -1,9 +1,10 @@
 //! The task that owns a pipeline's data: takes obligations in, sends batches, parks what must be tried again.
 //!
 //! One task, one owner: queue, parked batches and flights are plain fields. Sending runs in tasks of its own
-//! (`flight.rs`), so a slow answer occupies a slot and nothing else. `delivery/landing.rs` says what follows from an
-//! answer, `delivery/refusal.rs` what follows from a refusal.
+//! (`flight.rs`), so a slow answer occupies a slot and nothing else. `delivery/departure.rs` says what leaves
+//! next, `delivery/landing.rs` what follows from an answer, `delivery/refusal.rs` what follows from a refusal.
 
+mod departure;
 mod landing;
 mod put_off;
 mod read_back;
@@ -22,19 +23,20 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::concurrency::Concurrency;
-use super::flight::{Crew, Landed, room_for};
-use super::isolation::{Suspicion, Traffic};
-use super::pace::{self, Pace};
+use super::flight::{Crew, Landed};
+use super::isolation::Traffic;
+use super::pace::Pace;
 use super::parked::{Batch, Parked};
 use super::queue::SendQueue;
 use super::retry_budget::RetryBudget;
 use super::{BackendState, Instruction, Limits, Stats};
 use crate::account::Account;
 use crate::books::{DropReason, Fate};
-use crate::budget::{Budget, Permit};
+use crate::budget::Budget;
+use crate::clock::Clock;
 use crate::export::Backend;
-use crate::obligation::{Obligation, Source};
-use crate::store::{Clock, Store};
+use crate::obligation::Obligation;
+use crate::store::Store;
 use put_off::PutOff;
 pub(super) use read_back::ReadBack;
 
@@ -44,17 +46,8 @@ const COMMANDS_PER_TURN: usize = 256;
 /// Unanswered requests per backend at most. Enough to fill a backend that takes a second per request with full batches.
 pub(crate) const MAX_IN_FLIGHT: usize = 64;
 
-/// Small pieces of the backlog that travel in one request at most.
-const MAX_FETCHED_PIECES: usize = 1024;
-
-/// While a backend takes nothing, it is asked with at most this much, or with one piece.
-const PROBE_BYTES: usize = 64 * 1024;
-
 /// A backend that has answered nothing for this long is called silent.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
-
-/// How long a batch that finds no room to be read back keeps the rest of the backlog from taking that room.
-const RETRY_FIRST: Duration = Duration::from_secs(1);
 
 /// How often to look for things that nobody announces: room to read a batch back, and the end of a drain.
 const ROOM_CHECK: Duration = Duration::from_millis(20);
@@ -281,209 +274,6 @@ impl Delivery {
         self.parked.forget_refusals();
         self.parked.hurry(now);
         self.end_round();
-    }
-
-    /// Sends as long as there is a slot and something worth sending.
-    fn fill_slots(&mut self, now: Instant) {
-        self.notice_silence(now);
-        self.begin_round(now);
-        while self.may_send(now) && self.send_next(now) {}
-    }
-
-    fn may_send(&self, now: Instant) -> bool {
-        self.in_flight_bytes < self.parts.limits.in_flight_bytes
-            && self.pace.allows(self.flying, self.concurrency.limit(), now)
-    }
-
-    /// Data that was tried before comes first, within the retry budget. A backend that takes nothing is asked with such
-    /// data and with new data in turn: it may be the data that it does not want.
-    /// Returns false when there is neither.
-    fn send_next(&mut self, now: Instant) -> bool {
-        let parked_first = !self.pace.is_probing() || self.probe_parked_next;
-        self.probe_parked_next = !parked_first;
-        match parked_first {
-            true => self.send_retry(now) || self.send_fresh(now),
-            false => self.send_fresh(now) || self.send_retry(now),
-        }
-    }
-
-    fn send_retry(&mut self, now: Instant) -> bool {
-        let Some((batch, permit)) = self.next_retry(now) else { return false };
-        self.send(batch, permit);
-        true
-    }
-
-    /// Live data, whose clients wait, and the backlog take turns: data stays fresh, and the backlog shrinks however
-    /// much arrives.
-    fn send_fresh(&mut self, now: Instant) -> bool {
-        let live = self.queue_leaves_at().is_some_and(|at| at <= now);
-        if (self.backlog_next || !live)
-            && let Some(permit) = self.backlog_permit(now)
-        {
-            self.backlog_next = false;
-            self.fetch(permit);
-            return true;
-        }
-        let Some(batch) = self.next_from_queue(now) else { return false };
-        self.backlog_next = true;
-        self.send(batch, None);
-        true
-    }
-
-    /// How large the next request may be.
-    fn request_bytes(&self) -> usize {
-        let most = self.account().request_size.bytes();
-        if self.pace.is_probing() { most.min(PROBE_BYTES) } else { most }
-    }
-
-    /// A parked batch, and the permit for what of it has to be read back.
-    fn next_retry(&mut self, now: Instant) -> Option<(Batch, Option<Permit>)> {
-        if self.retry_at(now).is_none_or(|at| at > now) {
-            return None;
-        }
-        let mut batch = self.parked.pop_due(now)?;
-        while !batch.still_owed() {
-            batch = self.parked.pop_due(now)?;
-        }
-        if self.pace.is_probing() {
-            self.cut(&mut batch, now);
-        }
-        let stored_bytes = batch.stored_bytes();
-        let permit = match stored_bytes {
-            0 => None,
-            bytes => match self.parts.read_back.take(bytes, now) {
-                Some(permit) => Some(permit),
-                None => {
-                    // A flight that ends makes room, and the backlog must not take it.
-                    self.parked.park(batch, now + ROOM_CHECK);
-                    self.retry_starves = Some(now + RETRY_FIRST);
-                    return None;
-                }
-            },
-        };
-        self.retry_starves = None;
-        self.retries.try_retry(now);
-        Some((batch, permit))
-    }
-
-    /// Leaves as much of a batch as a probe may have, and parks the rest.
-    fn cut(&mut self, batch: &mut Batch, now: Instant) {
-        let rest = batch.cut(PROBE_BYTES);
-        if rest.is_empty() {
-            return;
-        }
-        batch.suspicion = batch.suspicion.of_parts();
-        let (attempts, suspicion) = (batch.attempts, batch.suspicion);
-        let mut rest = Batch { attempts, suspicion, ..self.batch(rest) };
-        rest.measure();
-        self.parked.park(rest, now);
-    }
-
-    /// When something parked may be tried again.
-    fn retry_at(&self, now: Instant) -> Option<Instant> {
-        // What is in the journal can wait for the next start.
-        let ends = self.draining.is_some() && self.account().queue.is_some();
-        let due = self.parked.next_due().filter(|_| !ends)?;
-        Some(due.max(self.retries.next_token(now)))
-    }
-
-    fn next_from_queue(&mut self, now: Instant) -> Option<Batch> {
-        if self.queue_leaves_at().is_none_or(|at| at > now) {
-            return None;
-        }
-        let mut batch = self.batch(Vec::new());
-        batch.pieces = self.queue.take(self.request_bytes(), self.room());
-        Some(batch)
-    }
-
-    fn queue_leaves_at(&self) -> Option<Instant> {
-        let oldest = self.queue.oldest().filter(|_| self.may_begin())?;
-        Some(pace::leaves_at(oldest, self.queue.bytes(), self.request_bytes(), self.flying))
-    }
-
-    /// Whether data may be sent that was not sent before. With a journal, data that may not be sent goes there unsent,
-    /// and costs no memory.
-    fn may_begin(&self) -> bool {
-        self.room() > 0
-    }
-
-    /// Whether there is anything that was not sent before.
-    pub(super) fn has_fresh(&self) -> bool {
-        !self.queue.is_empty() || (self.backlog && self.has_untried())
-    }
-
-    /// For so many more pieces.
-    pub(super) fn room(&self) -> usize {
-        match self.account().queue {
-            Some(_) => self.parts.limits.pieces.saturating_sub(self.parked.pieces() + self.flying_pieces),
-            None => usize::MAX,
-        }
-    }
-
-    /// Room to read a request's worth of the backlog, if there is a backlog to read.
-    fn backlog_permit(&mut self, now: Instant) -> Option<Permit> {
-        let readable = self.reads_again.is_none_or(|at| at <= now);
-        let retry_first = self.retry_starves.is_some_and(|until| until > now);
-        let wanted = self.backlog && readable && !retry_first && self.draining.is_none() && self.has_untried();
-        // One read at a time: two would read the same.
-        let free = !self.parts.crew.reading.load(Ordering::Acquire);
-        let bytes = room_for(self.account().request_size.bytes().max(self.next_entry_bytes));
-        if wanted && free && self.may_begin() { self.parts.read_back.take(bytes, now) } else { None }
-    }
-
-    fn batch(&mut self, pieces: Vec<Arc<Obligation>>) -> Batch {
-        self.next_batch += 1;
-        let suspicion = Suspicion::default();
-        Batch { id: self.next_batch, bytes: 0, pieces, attempts: 0, not_before: None, suspicion }
-    }
-
-    fn send(&mut self, mut batch: Batch, permit: Option<Permit>) {
-        if !batch.still_owed() {
-            return;
-        }
-        if batch.attempts == 0 {
-            self.retries.first_attempt(Instant::now());
-        }
-        let mut live = 0;
-        let mut sources = Vec::with_capacity(batch.pieces.len());
-        batch.pieces.retain(|piece| {
-            let Some(source) = piece.send() else { return false };
-            live += if let Source::Memory(body) = &source { body.len() } else { 0 };
-            sources.push(source);
-            true
-        });
-        let task = self.parts.crew.clone().send(sources, permit);
-        let pieces = batch.pieces.len();
-        self.depart(task, batch, live, pieces);
-    }
-
-    fn fetch(&mut self, permit: Permit) {
-        let batch = self.batch(Vec::new());
-        let backlog = self.account().backlog();
-        let entry_bytes = usize::try_from(backlog.bytes / backlog.entries.max(1)).unwrap_or(usize::MAX);
-        let pieces = self.room().clamp(1, MAX_FETCHED_PIECES);
-        let bytes = self.request_bytes().min(entry_bytes.saturating_mul(pieces));
-        // With little memory the permit may be for less.
-        let bytes = bytes.min(permit.bytes().saturating_sub(room_for(crate::budget::OVERHEAD_BYTES))).max(1);
-        self.parts.crew.reading.store(true, Ordering::Release);
-        let task = self.parts.crew.clone().fetch(bytes, pieces, permit);
-        self.depart(task, batch, 0, pieces);
-    }
-
-    fn depart<F>(&mut self, task: F, batch: Batch, bytes: usize, pieces: usize)
-    where
-        F: Future<Output = Landed> + Send + 'static,
-    {
-        if self.flying == 0 {
-            self.heard = Instant::now();
-        }
-        let send = self.sends.spawn(task);
-        self.in_flight_bytes += bytes;
-        self.flying_pieces += pieces;
-        self.flying += 1;
-        let number = self.traffic.leaves();
-        self.flights
-            .insert(send.id(), Flight { batch, bytes, pieces, beside: self.flying, backend: self.backend, number });
     }
 
     /// When a backend that does not answer is called silent.

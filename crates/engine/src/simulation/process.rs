@@ -18,12 +18,13 @@ use super::sluggish::Sluggish;
 use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
 use crate::budget::Budget;
+use crate::clock::Clock;
 use crate::export::Backend;
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, Pipeline};
 use crate::settings::Fsync;
 use crate::share::Share;
-use crate::store::{Clock, Io, Opened, Store};
+use crate::store::{Io, Opened, Store};
 
 const MEMORY: usize = 1 << 20;
 const BATCH_BYTES: usize = 48 << 10;

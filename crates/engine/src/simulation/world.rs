@@ -20,8 +20,8 @@ use super::process::{Disk, Planned, Process, id_of, is_nameless, number_of};
 use super::totals::Totals;
 use super::{payload, rules};
 use crate::books::BookFigures;
+use crate::clock::Clock;
 use crate::settings::Fsync;
-use crate::store::Clock;
 
 /// Small, so that segments are small and come and go.
 const DISK: u64 = 64 << 20;

@@ -3,6 +3,7 @@
 //! It runs on a thread of its own, because every step waits for the disk. While one group is being written the next
 //! one gathers, so a slow disk makes larger groups, not longer queues.
 
+mod draft;
 #[cfg(test)]
 mod tests;
 
@@ -10,10 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
-use weir_journal::{AppendError, Durability, Entry, NewEntry, Owed, QueueId};
+use weir_journal::{AppendError, Durability, NewEntry};
 
 use super::{Busy, Clock, Job, ORPHANS_WAIT, REWRITE_AGAIN, StoreStats, TRY_AGAIN};
 use crate::account::Account;
@@ -22,20 +22,15 @@ use crate::books::DropReason;
 use crate::obligation::Deposit;
 use crate::seldom::Seldom;
 use crate::settings::Fsync;
+use draft::{Draft, draft};
 
 /// The most bytes that are written together, so that nobody waits long for others. A larger entry is written alone.
 const GROUP_BYTES: usize = 32 << 20;
 /// Requests written together at most.
 const REQUESTS_PER_GROUP: usize = 1024;
-/// Small pieces that are owed to the same pipelines become one entry of up to this size, if the backends take requests
-/// of that size. That makes fewer entries to remember, and fewer reads when they are delivered.
-const ENTRY_BYTES: usize = 1 << 20;
 /// How often completions are written down, empty segments are deleted, and old data is looked for. Data delivered since
 /// the last time is delivered again after a kill.
 const TIDY_EVERY: Duration = Duration::from_millis(100);
-/// How far back in a group a piece looks for others that it can be written with. The pieces of one request follow each
-/// other.
-const DRAFTS_BACK: usize = 4;
 /// A tenth of the disk is left free, or this much if that is less.
 const FREE_BYTES: u64 = 2 << 30;
 /// The most segments that are given up for one group when the disk is full.
@@ -60,19 +55,6 @@ pub(crate) struct Writer {
     unsynced: bool,
     failure_reported: Seldom,
     untidiness_reported: Seldom,
-}
-
-/// One entry to be: pieces, and who is owed them.
-struct Draft {
-    deposits: Vec<Deposit>,
-    bodies: Vec<Bytes>,
-    bytes: usize,
-    /// It does not grow beyond this.
-    limit: usize,
-    items: u64,
-    /// A request with a piece of it is under way, so the piece has to stay as it is.
-    sent: bool,
-    owed: Vec<Owed>,
 }
 
 impl Writer {
@@ -318,109 +300,9 @@ impl Writer {
     }
 }
 
-/// Small pieces that nobody is sending, and that are owed to the same pipelines, become one entry.
-fn draft(deposits: impl Iterator<Item = Deposit>) -> Vec<Draft> {
-    let mut drafts: Vec<Draft> = Vec::new();
-    for deposit in deposits {
-        add_claim(&mut drafts, deposit);
-    }
-    merge(drafts)
-}
-
-/// If the same bytes are owed to several pipelines, they are one entry. Their deposits follow each other.
-fn add_claim(drafts: &mut Vec<Draft>, deposit: Deposit) {
-    let Some(queue) = deposit.obligation.queue() else {
-        deposit.obligation.withdraw();
-        return;
-    };
-    let owed = Owed { queue, taken: true };
-    let same = drafts.iter_mut().rev().take(DRAFTS_BACK).find(|draft| draft.is_of(&deposit.body) && !draft.owes(queue));
-    match same {
-        Some(draft) => {
-            draft.sent |= deposit.sent;
-            draft.limit = draft.limit.min(deposit.obligation.request_bytes());
-            draft.owed.push(owed);
-            draft.deposits.push(deposit);
-        }
-        None => drafts.push(Draft {
-            bytes: deposit.body.len(),
-            limit: ENTRY_BYTES.min(deposit.obligation.request_bytes()),
-            items: deposit.obligation.items(),
-            bodies: vec![deposit.body.clone()],
-            sent: deposit.sent,
-            owed: vec![owed],
-            deposits: vec![deposit],
-        }),
-    }
-}
-
-fn merge(drafts: Vec<Draft>) -> Vec<Draft> {
-    let mut merged: Vec<Draft> = Vec::with_capacity(drafts.len());
-    for draft in drafts {
-        match merged.iter_mut().rev().take(DRAFTS_BACK).find(|other| other.takes(&draft)) {
-            Some(other) => {
-                other.bytes += draft.bytes;
-                other.items += draft.items;
-                other.bodies.extend(draft.bodies);
-                other.deposits.extend(draft.deposits);
-            }
-            None => merged.push(draft),
-        }
-    }
-    merged
-}
-
 impl Job {
     fn deposits(self) -> impl Iterator<Item = Deposit> {
         let deposits = if let Self::Put(deposits) = self { deposits } else { Vec::new() };
         deposits.into_iter()
-    }
-}
-
-impl Draft {
-    fn is_of(&self, body: &Bytes) -> bool {
-        self.bodies.len() == 1 && self.bodies[0].as_ptr() == body.as_ptr() && self.bodies[0].len() == body.len()
-    }
-
-    fn owes(&self, queue: QueueId) -> bool {
-        self.owed.iter().any(|owed| owed.queue == queue)
-    }
-
-    /// Whether it is a part of an entry that becomes an entry of its own. Nothing else is written together with it.
-    fn is_rewritten(&self) -> bool {
-        self.deposits.iter().any(|deposit| deposit.rewritten)
-    }
-
-    /// Whether another draft may become part of this one.
-    fn takes(&self, other: &Self) -> bool {
-        let same_queues = || self.owed.iter().map(|owed| owed.queue).eq(other.owed.iter().map(|owed| owed.queue));
-        let fits = self.bytes + other.bytes <= self.limit.min(other.limit);
-        !self.sent && !other.sent && fits && same_queues()
-    }
-
-    /// The clients have to keep it.
-    fn withdraw(&self) {
-        self.deposits.iter().for_each(|deposit| deposit.obligation.withdraw());
-    }
-
-    fn entry(&self) -> NewEntry<'_> {
-        NewEntry { payload: &self.bodies, items: u32::try_from(self.items).unwrap_or(u32::MAX), owed: &self.owed }
-    }
-
-    /// Everything about the entry is on disk. It is entered in the books first; only then may the pipelines have it.
-    fn secure(&self, entry: Entry) {
-        for deposit in &self.deposits {
-            if deposit.sent {
-                deposit.obligation.secure(entry);
-            } else {
-                deposit.obligation.secure_in_queue();
-            }
-        }
-        for owed in &self.owed {
-            let of_queue = |deposit: &&Deposit| !deposit.sent && deposit.obligation.queue() == Some(owed.queue);
-            if let Some(deposit) = self.deposits.iter().find(of_queue) {
-                deposit.obligation.release(&entry);
-            }
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::budget::Budget;
-use crate::settings::Division;
+use crate::division::Division;
 
 /// The memory budget by holder.
 #[derive(Debug, Clone, PartialEq, Eq)]

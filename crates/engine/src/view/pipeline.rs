@@ -10,11 +10,11 @@ use weir_temporality::Counts;
 
 use crate::account::Account;
 use crate::books::BookFigures;
+use crate::clock::Clock;
 use crate::histogram::HistogramFigures;
 use crate::intake::Route;
 use crate::pipeline::BackendFigures;
 use crate::rules::{Delta, RuleStats, Rules};
-use crate::store::Clock;
 
 /// One pipeline.
 #[derive(Debug, Clone, PartialEq)]

@@ -18,10 +18,10 @@ use weir_plan::{OAuth2, Protocol, Tls};
 
 use super::{Grant, Granting, Issuer};
 use crate::budget::{Budget, OVERHEAD_BYTES};
-use crate::export::MAX_MESSAGE_CHARS;
 use crate::export::answer::{self, MAX_ANSWER_BYTES, ROOM_BYTES};
 use crate::export::connections::HTTP1_BUFFER;
 use crate::export::dial::{Connector, Dial};
+use crate::export::outcome::MAX_MESSAGE_CHARS;
 use crate::export::proxy::Proxy;
 use crate::export::resolve;
 use crate::{legible, settings};

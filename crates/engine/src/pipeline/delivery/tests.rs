@@ -10,12 +10,14 @@ use weir_plan::{PipelineId, Signal};
 use weir_testkit::SimFs;
 
 use super::super::{Common, Pipeline};
+use super::departure::PROBE_BYTES;
 use super::landing::Answered;
 use super::refusal::{Split, split_piece};
 use super::*;
 use crate::account;
+use crate::division::PIECE_BYTES;
 use crate::export::{About, Outcome, Refusal};
-use crate::settings::PIECE_BYTES;
+use crate::obligation::Source;
 use crate::share::Share;
 use crate::simulation::payload;
 use crate::store::{Io, Reads};

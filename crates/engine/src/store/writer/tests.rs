@@ -1,6 +1,7 @@
 //! The writer on a simulated disk, in virtual time.
 
-use weir_journal::{Fs, Options};
+use bytes::Bytes;
+use weir_journal::{Entry, Fs, Options, Owed, QueueId};
 use weir_plan::{PipelineId, Signal};
 use weir_testkit::{Operation, SimFs};
 

@@ -15,11 +15,12 @@ use super::*;
 use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
 use crate::budget::Budget;
+use crate::clock::Clock;
 use crate::export::{About, Backend, Outcome, RetryKind};
 use crate::settings::Fsync;
 use crate::share::Share;
 use crate::simulation::payload;
-use crate::store::{Clock, Io, Opened, Store};
+use crate::store::{Io, Opened, Store};
 
 const PLACES: usize = 40;
 const ITEMS: u64 = 6000;

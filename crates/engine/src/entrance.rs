@@ -1,0 +1,144 @@
+//! The ways into an engine: its ports, who may use them, and who serves there.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use weir_plan::Secret;
+
+use crate::StartError;
+use crate::admin::{Desk, HealthPage, Route};
+use crate::backends::Backends;
+use crate::budget::Funds;
+use crate::metrics::Metrics;
+use crate::receive::{Gate, Server};
+use crate::rejected::Rejected;
+use crate::settings::{Admin, IngestSecurity, Settings};
+use crate::view::View;
+
+/// The addresses that an engine listens on; `None` where its settings have no port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// OTLP/gRPC.
+    pub grpc: Option<SocketAddr>,
+    /// OTLP/HTTP.
+    pub http: Option<SocketAddr>,
+    /// Prometheus metrics.
+    pub metrics: Option<SocketAddr>,
+    /// Health check.
+    pub health: Option<SocketAddr>,
+    /// How backends stand, and samples of what they refused.
+    pub admin: Option<SocketAddr>,
+}
+
+/// The ports of an engine that is about to start, bound, and who may use them. Nobody is served as yet.
+#[derive(Debug)]
+pub struct Entrance {
+    pub(crate) gate: Gate,
+    pub(crate) admin_gate: Arc<Gate>,
+    pub(crate) sockets: Sockets,
+}
+
+impl Entrance {
+    /// Takes up certificates and tokens, and binds the ports that there are.
+    pub async fn open(settings: &Settings) -> Result<Self, StartError> {
+        let tokens = &settings.admin.tokens;
+        is_closed(&settings.admin, tokens)?;
+        let gate = Gate::new(&settings.security).map_err(StartError::Security)?;
+        let admin_gate = Arc::new(Gate::new(&with_tokens(tokens)).map_err(StartError::Security)?);
+        Ok(Self { gate, admin_gate, sockets: Sockets::bind(settings).await? })
+    }
+}
+
+/// Checks that nobody sees samples of telemetry without one of these tokens.
+pub(crate) fn is_closed(admin: &Admin, tokens: &[Secret]) -> Result<(), StartError> {
+    match admin.port {
+        Some(port) if !admin.may_have(tokens) => {
+            Err(StartError::OpenAdmin { address: SocketAddr::new(admin.listen, port) })
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn with_tokens(tokens: &[Secret]) -> IngestSecurity {
+    IngestSecurity { tls: None, tokens: tokens.to_vec() }
+}
+
+/// Those who serve, and where.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    pub(crate) sockets: Sockets,
+    pub(crate) server: Server,
+    /// Of metrics, health and administration.
+    pub(crate) desks: [Desk; 3],
+}
+
+/// Those of metrics, health and administration.
+pub(crate) fn desks(routes: &[Route], admin_gate: &Arc<Gate>, view: &View, funds: &Funds) -> [Desk; 3] {
+    let desk =
+        |routes: Vec<Route>, gate| Desk { routes: routes.into(), gate, view: view.clone(), funds: funds.clone() };
+    let mut admin = vec![Route::new("/backends", Backends), Route::new("/rejected", Rejected)];
+    admin.extend_from_slice(routes);
+    [
+        desk(vec![Route::new("/metrics", Metrics)], None),
+        desk(vec![Route::new("/", HealthPage)], None),
+        desk(admin, Some(Arc::clone(admin_gate))),
+    ]
+}
+
+/// The listening sockets, bound before anything runs.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    pub(crate) grpc: Option<Socket>,
+    pub(crate) http: Option<Socket>,
+    pub(crate) metrics: Option<Socket>,
+    pub(crate) health: Option<Socket>,
+    pub(crate) admin: Option<Socket>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Sockets {
+    async fn bind(settings: &Settings) -> Result<Self, StartError> {
+        let Settings { listen, grpc_port, http_port, metrics_port, health_port, admin, .. } = settings;
+        Ok(Self {
+            grpc: Socket::bind(*listen, *grpc_port, "OTLP/gRPC", ["--listen", "--grpc-port"]).await?,
+            http: Socket::bind(*listen, *http_port, "OTLP/HTTP", ["--listen", "--http-port"]).await?,
+            metrics: Socket::bind(*listen, *metrics_port, "metrics", ["--listen", "--metrics-port"]).await?,
+            health: Socket::bind(*listen, *health_port, "health checks", ["--listen", "--health-port"]).await?,
+            admin: Socket::bind(admin.listen, admin.port, "administration", ["--admin-listen", "--admin-port"]).await?,
+        })
+    }
+
+    pub(crate) fn addresses(&self) -> Addresses {
+        let of = |socket: &Option<Socket>| socket.as_ref().map(|socket| socket.address);
+        Addresses {
+            grpc: of(&self.grpc),
+            http: of(&self.http),
+            metrics: of(&self.metrics),
+            health: of(&self.health),
+            admin: of(&self.admin),
+        }
+    }
+}
+
+impl Socket {
+    /// None without a port.
+    async fn bind(
+        listen: IpAddr,
+        port: Option<u16>,
+        purpose: &'static str,
+        flags: [&'static str; 2],
+    ) -> Result<Option<Self>, StartError> {
+        let Some(port) = port else { return Ok(None) };
+        let address = SocketAddr::new(listen, port);
+        let fail = |source| StartError::Bind { address, purpose, flags, source };
+        let listener = TcpListener::bind(address).await.map_err(fail)?;
+        let address = listener.local_addr().map_err(fail)?;
+        Ok(Some(Self { listener, address }))
+    }
+}
