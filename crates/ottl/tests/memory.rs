@@ -19,7 +19,11 @@ mod functions {
     const SCRATCH: usize = 4 << 20;
 
     fn log(body: String) -> Vec<u8> {
-        let body = Some(AnyValue { value: Some(any_value::Value::StringValue(body)) });
+        log_of(any_value::Value::StringValue(body))
+    }
+
+    fn log_of(body: any_value::Value) -> Vec<u8> {
+        let body = Some(AnyValue { value: Some(body) });
         let log_records = vec![LogRecord { body, ..LogRecord::default() }];
         let scope_logs = vec![ScopeLogs { log_records, ..ScopeLogs::default() }];
         ExportLogsServiceRequest { resource_logs: vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }] }
@@ -120,6 +124,12 @@ mod functions {
                 of_lists.iter().chain(&of_both).filter_map(|statement| taken(statement, element, bytes, false)),
             );
         }
+        for verb in ["v", "99d", "z", "s", "q", "x", "% #x"] {
+            let statement = format!("set(log.attributes[\"n\"], Len(Format(\"%{verb}\", [log.body])))");
+            let (taken, is_done) = taken_by(&statement, &log_of(any_value::Value::BytesValue(vec![0xff; 1 << 20])));
+            println!("{taken:>10} {is_done:5} {statement}");
+            too_much.extend((taken > SCRATCH).then(|| format!("{statement} took {taken}")));
+        }
         for (field, element, count) in [
             ("explicit_bounds", &[10, 9, 33, 0, 0, 0, 0, 0, 0, 0, 0][..], 95_000),
             ("bucket_counts", &[10, 2, 24, 1], 250_000),
@@ -175,6 +185,13 @@ mod functions {
             ("InsertXML(log.body, \"//b\", \"<c/>\")", xml(filled("<b/>")[..80_000].to_owned())),
             ("RemoveXML(log.body, \"//b\")", xml(filled("<b/>"))),
             ("ConvertAttributesToElementsXML(log.body)", xml(filled("<a b='' c='' d='' e='' f='' g=''/>"))),
+            ("Format(\"%s\", [log.body])", filled("a")),
+            ("Format(\"%s%s%s%s\", [log.body, log.body, log.body, log.body])", filled("a")),
+            ("Format(\"%x\", [log.body])", filled("a")),
+            ("Format(\"% #x\", [log.body])", filled("a")),
+            ("Format(\"%q\", [log.body])", filled("\u{1}")),
+            ("Format(\"%+q\", [log.body])", filled("\u{e9}")),
+            ("Format(\"%b\", [log.body])", filled("a")),
             ("ConvertTextToElementsXML(log.body, element_name = \"a-long-name-for-a-text\")", xml(filled("b<c/>"))),
         ];
         let too_much = cases.into_iter().filter_map(|(expression, body)| {

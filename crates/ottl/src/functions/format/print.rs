@@ -116,31 +116,33 @@ fn integer(int: i64, value: &Value<'_>, verb: char, spec: &Spec, out: &mut Strin
 fn string(text: &str, value: &Value<'_>, verb: char, spec: &Spec, out: &mut String) -> Result<(), Failure> {
     let quotes = verb == 'q' || (verb == 'v' && spec.go);
     match verb {
-        's' | 'v' if !quotes => spec.pad(spec.truncated(text), out),
-        'q' | 'v' => spec.pad(&quoted(spec.truncated(text), spec), out),
+        's' | 'v' if !quotes => spec.append(spec.truncated(text), out),
+        'q' | 'v' => spec.append(&quoted(spec.truncated(text), spec)?, out),
         'x' | 'X' => spec.hex(text.as_bytes(), verb, out),
-        _ => return wrong(value, verb, spec, out),
+        _ => wrong(value, verb, spec, out),
     }
-    Ok(())
 }
 
-fn quoted(text: &str, spec: &Spec) -> String {
-    if spec.sharp && quote::is_raw(text) { format!("`{text}`") } else { quote::text(text, spec.plus) }
+fn quoted(text: &str, spec: &Spec) -> Result<String, Failure> {
+    check_growing(text.len(), spec.room)?;
+    if spec.sharp && quote::is_raw(text) { Ok(format!("`{text}`")) } else { quote::text(text, spec.plus, spec.room) }
 }
 
 fn bytes(bytes: &[u8], verb: char, spec: &Spec, out: &mut String) -> Result<(), Failure> {
     match verb {
-        'x' | 'X' => spec.hex(bytes, verb, out),
+        'x' | 'X' => return spec.hex(bytes, verb, out),
         's' | 'q' => {
-            // What is no UTF-8 could not be stored.
+            // What is no UTF-8 could not be stored. Each such byte becomes three.
+            check_growing(bytes.len(), spec.room / 3)?;
             let text = String::from_utf8_lossy(bytes);
             let text = spec.truncated(&text);
-            if verb == 's' { spec.pad(text, out) } else { spec.pad(&quoted(text, spec), out) }
+            return if verb == 's' { spec.append(text, out) } else { spec.append(&quoted(text, spec)?, out) };
         }
         'v' | 'd' if spec.go => return Err(no_text(&Value::Bytes(bytes.into()), verb)),
         _ => {
             out.push('[');
             for (index, byte) in bytes.iter().enumerate() {
+                check_growing(out.len(), spec.room)?;
                 if index > 0 {
                     out.push(' ');
                 }

@@ -1,11 +1,17 @@
 //! Text in quotes, as Go writes it in programs.
 
-/// A text in double quotes.
-pub(super) fn text(text: &str, ascii: bool) -> String {
+use crate::value::Failure;
+use crate::value::text::check_growing;
+
+/// A text in double quotes, if there is room for it.
+pub(super) fn text(text: &str, ascii: bool, room: usize) -> Result<String, Failure> {
     let mut out = String::from('"');
-    text.chars().for_each(|char| escaped(char, '"', ascii, &mut out));
+    for char in text.chars() {
+        escaped(char, '"', ascii, &mut out);
+        check_growing(out.len(), room)?;
+    }
     out.push('"');
-    out
+    Ok(out)
 }
 
 /// A character in single quotes.

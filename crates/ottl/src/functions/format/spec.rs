@@ -1,5 +1,8 @@
 //! Flags, width and precision of a directive.
 
+use crate::value::Failure;
+use crate::value::text::check_growing;
+
 /// What stands between the percent sign and the verb.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spec {
@@ -41,6 +44,13 @@ impl Spec {
             'v' => Self { go: self.sharp, sharp: false, plus: false, ..self },
             _ => self,
         }
+    }
+
+    /// The same as [`pad`](Self::pad), of a text that may be long.
+    pub(super) fn append(&self, text: &str, out: &mut String) -> Result<(), Failure> {
+        check_growing(out.len() + text.len(), self.room)?;
+        self.pad(text, out);
+        Ok(())
     }
 
     /// Appends a text, with spaces, or zeros on the left, up to the width.
@@ -105,8 +115,10 @@ impl Spec {
     }
 
     /// Appends bytes as hexadecimal digits.
-    pub(super) fn hex(&self, bytes: &[u8], verb: char, out: &mut String) {
+    pub(super) fn hex(&self, bytes: &[u8], verb: char, out: &mut String) -> Result<(), Failure> {
         let bytes = &bytes[..self.precision.map_or(bytes.len(), |precision| precision.min(bytes.len()))];
+        // With a space and a prefix for each.
+        check_growing(5 * bytes.len(), self.room)?;
         let mut text = String::new();
         for (index, byte) in bytes.iter().enumerate() {
             if self.space && index > 0 {
@@ -117,6 +129,6 @@ impl Spec {
             }
             text.push_str(&if verb == 'X' { format!("{byte:02X}") } else { format!("{byte:02x}") });
         }
-        self.pad(&text, out);
+        self.append(&text, out)
     }
 }
