@@ -43,10 +43,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// HTTP/2 pings find dead connections within this and [`PING_TIMEOUT`].
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bodies below this are copied together: a separate frame for each would cost more than the copy.
+/// Bodies below this are copied together: writing each of them by itself would cost more than the copy.
 const COPY_BELOW_BYTES: usize = 16 * 1024;
 /// Larger bodies are not compressed on the async workers.
 const INLINE_COMPRESS_BYTES: usize = 64 * 1024;
+
 /// Something that takes batches.
 pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// Sends the concatenation of `bodies` as one request.
