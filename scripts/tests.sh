@@ -28,7 +28,7 @@ run() {
     fi
 }
 export -f run
-export logs RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
+export logs
 
 failed=0
 xargs --max-procs=$(($(nproc) + 1)) --max-lines=1 bash -c 'run "$0" "$1"' <"$logs/all" || failed=1
