@@ -46,6 +46,9 @@ const COMMANDS_PER_TURN: usize = 256;
 /// Unanswered requests per backend at most. Enough to fill a backend that takes a second per request with full batches.
 pub(crate) const MAX_IN_FLIGHT: usize = 64;
 
+/// A second change of the backend waits at most this long for requests under way to the first one. They are given up then.
+const SUCCESSOR_WAITS: Duration = Duration::from_secs(5);
+
 /// A backend that has answered nothing for this long is called silent.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 
@@ -94,6 +97,8 @@ pub(super) struct Delivery {
     flying_pieces: usize,
     /// The number of the backend. Another backend has the next number.
     backend: u64,
+    /// The next backend, and how long it waits at most for requests under way to the one before this.
+    successor: Option<(Arc<dyn Backend>, Instant)>,
     /// Gives up the requests to the backend before this one.
     predecessor: CancellationToken,
     next_batch: u64,
@@ -145,6 +150,7 @@ impl Delivery {
             in_flight_bytes: 0,
             flying_pieces: 0,
             backend: 0,
+            successor: None,
             predecessor: CancellationToken::new(),
             next_batch: 0,
             backlog: parts.crew.account.queue.is_some(),
@@ -170,6 +176,7 @@ impl Delivery {
         self.take_over();
         loop {
             self.obey_what_waits();
+            self.change_backend(Instant::now());
             self.fill_slots(Instant::now());
             self.publish();
             if self.draining.is_some() {
@@ -244,7 +251,10 @@ impl Delivery {
                 self.pace.hurry(now);
             }
             Instruction::Adjust(limits) => self.adjust(limits),
-            Instruction::SendTo(backend) => self.send_to(backend),
+            Instruction::SendTo(backend) => {
+                let at = self.successor.take().map_or_else(|| Instant::now() + SUCCESSOR_WAITS, |(_, at)| at);
+                self.successor = Some((backend, at));
+            }
         }
     }
 
@@ -257,11 +267,13 @@ impl Delivery {
     }
 
     /// What was learned was about the old backend, and data that waits on its account need not wait for the new one.
-    fn send_to(&mut self, backend: Arc<dyn Backend>) {
-        let now = Instant::now();
-        self.parts.crew.backend = backend;
-        // A backend that hangs would have connections for each configuration there ever was: those of two are enough.
+    /// A backend that hangs would have connections for each configuration there ever was. So requests are under way to
+    /// two backends at most.
+    fn change_backend(&mut self, now: Instant) {
+        let has_predecessor = self.flights.len() > self.flying;
+        let Some((backend, _)) = self.successor.take_if(|(_, at)| !has_predecessor || *at <= now) else { return };
         self.predecessor.cancel();
+        self.parts.crew.backend = backend;
         self.predecessor = std::mem::take(&mut self.parts.crew.given_up);
         // What is on its way to the old backend neither takes its place nor speaks for the new one.
         self.backend += 1;
@@ -314,7 +326,8 @@ impl Delivery {
         // Pieces that are withdrawn or written elsewhere leave without a notice.
         let drain = self.draining.map(|deadline| deadline.min(now + ROOM_CHECK));
         let turn = self.parts.read_back.waits(now).then(|| now + ROOM_CHECK);
-        [work, drain, turn, self.silent_at()].into_iter().flatten().min()
+        let successor = self.successor.as_ref().map(|(_, at)| *at);
+        [work, drain, turn, successor, self.silent_at()].into_iter().flatten().min()
     }
 
     /// When to look again at a backlog that could not be read just now.
