@@ -193,7 +193,7 @@ impl Account {
 
     /// Whether waiting for the pipeline is hardly of use: it holds older data, and new data would take it longer than
     /// `spill_after`.
-    pub(crate) fn lags(&self, spill_after: Duration) -> bool {
+    pub(crate) fn is_behind(&self, spill_after: Duration) -> bool {
         let Some(queue) = &self.queue else { return self.share.is_behind() };
         let backlog = queue.backlog();
         let is_slow = || Duration::from_millis(self.delivery_ms.load(Ordering::Relaxed)) > spill_after;
@@ -269,7 +269,7 @@ impl Account {
     /// Items of the backlog were given up.
     pub(crate) fn lost(&self, items: u64, reason: DropReason) {
         if items > 0 {
-            self.books.finish_held(items, &Fate::Dropped(reason));
+            self.books.finish_kept(items, &Fate::Dropped(reason));
         }
     }
 }

@@ -118,9 +118,9 @@ mod tests {
     async fn what_is_lost_is_said_when_the_interval_is_over() {
         let (_accounts, account) = looked_after();
         account.books.arrive(50);
-        account.books.hold(50);
+        account.books.keep(50);
         for _ in 0..5 {
-            account.books.finish_held(10, &Fate::Dropped(DropReason::MemoryFull));
+            account.books.finish_kept(10, &Fate::Dropped(DropReason::MemoryFull));
         }
         sleep(Duration::from_secs(20)).await;
         assert_eq!(account.books.losses().unsaid(), 40, "the first was said at once");
@@ -156,11 +156,11 @@ mod tests {
         let (_guards, log) = captured();
         let (_accounts, account) = looked_after();
         account.books.arrive(100);
-        account.books.hold(100);
+        account.books.keep(100);
         let refused = Fate::Rejected { code: "400".into(), cause: "no such field".into() };
         for _ in 0..5 {
-            account.books.finish_held(10, &Fate::Dropped(DropReason::MemoryFull));
-            account.books.finish_held(1, &refused);
+            account.books.finish_kept(10, &Fate::Dropped(DropReason::MemoryFull));
+            account.books.finish_kept(1, &refused);
         }
         sleep(Duration::from_secs(100)).await;
         let full = "WARN gave up data: the pipeline's share of the memory is full of what its backend does not take";
@@ -181,11 +181,11 @@ mod tests {
     async fn a_pipeline_that_is_gone_is_forgotten_when_nothing_of_it_is_pending() {
         let (accounts, account) = looked_after();
         account.books.arrive(1);
-        account.books.hold(1);
+        account.books.keep(1);
         account.orphan(Duration::ZERO);
         sleep(KEPT + ORPHANS_WAIT).await;
         assert_eq!(accounts.all().len(), 1, "something of it is pending");
-        account.books.finish_held(1, &Fate::Delivered);
+        account.books.finish_kept(1, &Fate::Delivered);
         sleep(2 * LOOK_EVERY).await;
         assert!(accounts.all().is_empty());
     }
@@ -226,7 +226,7 @@ mod tests {
         }
         let first = accounts.find(&PipelineId::new(Signal::Traces, "0")).unwrap();
         first.books.arrive(1);
-        first.books.hold(1);
+        first.books.keep(1);
         accounts.forget(None);
         assert_eq!(accounts.all().len(), MOST_KEPT + 1, "one has something pending");
         assert!(

@@ -171,7 +171,7 @@ impl Books {
     }
 
     /// Waiting items became ours to keep.
-    pub(crate) fn hold(&self, items: u64) {
+    pub(crate) fn keep(&self, items: u64) {
         let mut ledger = self.lock();
         ledger.leave_waiting(items);
         ledger.accepted += items;
@@ -201,14 +201,14 @@ impl Books {
     }
 
     /// Items that had been withdrawn while they were being written are on disk all the same, and will be delivered.
-    pub(crate) fn hold_withdrawn(&self, items: u64) {
+    pub(crate) fn keep_withdrawn(&self, items: u64) {
         let mut ledger = self.lock();
         ledger.accepted += items;
         ledger.pending += items;
     }
 
-    /// Held items were finished.
-    pub(crate) fn finish_held(&self, items: u64, fate: &Fate) {
+    /// Kept items were finished.
+    pub(crate) fn finish_kept(&self, items: u64, fate: &Fate) {
         let mut ledger = self.lock();
         match ledger.pending.checked_sub(items) {
             Some(rest) => ledger.pending = rest,
@@ -288,15 +288,15 @@ mod tests {
     fn every_way_through_the_books_balances() {
         let books = Books::new(&PipelineId::new(Signal::Traces, "shop"));
         books.arrive(100);
-        books.hold(40);
+        books.keep(40);
         books.withdraw(10);
         books.finish_waiting(50, &Fate::Delivered);
-        books.finish_held(15, &Fate::Dropped(DropReason::MemoryFull));
-        books.finish_held(5, &Fate::Rejected { code: "INVALID_ARGUMENT".into(), cause: String::new() });
+        books.finish_kept(15, &Fate::Dropped(DropReason::MemoryFull));
+        books.finish_kept(5, &Fate::Rejected { code: "INVALID_ARGUMENT".into(), cause: String::new() });
         books.finish_withdrawn(10, &Fate::DeliveredBut { rejected: 3, cause: "three are bad".into() });
         books.recover(7);
         books.recover_damaged(2);
-        books.finish_held(7, &Fate::Dropped(DropReason::BacklogAge));
+        books.finish_kept(7, &Fate::Dropped(DropReason::BacklogAge));
         let figures = books.figures();
         assert!(figures.balanced(), "{figures:?}");
         assert_eq!((figures.accepted, figures.delivered, figures.pending), (100, 57, 20));
@@ -308,7 +308,7 @@ mod tests {
     fn an_entry_that_does_not_add_up_is_counted() {
         let books = Books::new(&PipelineId::new(Signal::Traces, "shop"));
         books.arrive(1);
-        books.hold(2);
+        books.keep(2);
         assert!(!books.figures().balanced());
     }
 }

@@ -1,7 +1,7 @@
-//! Promise P3 (ENGINE-2): one ledger of bytes that every payload draws from before a byte of it is buffered.
+//! Promise P3 (ENGINE-2): one budget of bytes that every payload draws from before a byte of it is buffered.
 //!
 //! A [`Permit`] travels with the bytes it stands for (see [`Charged`]) and goes back when the last reference to them
-//! is dropped, so the ledger cannot disagree with what is in memory. It does not know what the bytes are for.
+//! is dropped, so the budget cannot disagree with what is in memory. It does not know what the bytes are for.
 
 mod purse;
 mod text;
@@ -18,30 +18,30 @@ pub(crate) use purse::{Purse, Shortage};
 pub use text::Text;
 
 /// Charged on top of each buffer: its bookkeeping (ticket, obligations, queue slot, allocator rounding). Without it a
-/// flood of tiny requests would hold many times the bytes that the ledger sees.
+/// flood of tiny requests would hold many times the bytes that the budget sees.
 pub(crate) const OVERHEAD_BYTES: usize = 1024;
 
 /// Requests that may wait for room at once. Before they wait, something was read for them into the connection's
-/// buffers, which the ledger does not see. This limit bounds it.
+/// buffers, which the budget does not see. This limit bounds it.
 const MAX_WAITING: u32 = 16;
 
-/// The ledger. Cheap to clone.
+/// The budget. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     room: Arc<Semaphore>,
-    /// What all ledgers within another one may take together.
+    /// What all budgets within another one may take together.
     pool: Option<Arc<Semaphore>>,
     capacity: Arc<AtomicUsize>,
     waiting: Arc<AtomicU32>,
     max_waiting: u32,
 }
 
-/// Ledgers, in the order in which they are asked for room.
+/// Budgets, in the order in which they are asked for room.
 #[derive(Clone, Debug)]
 pub(crate) struct Funds(pub(crate) [Budget; 2]);
 
 impl Funds {
-    /// What `take` gets from the first ledger that has room for it.
+    /// What `take` gets from the first budget that has room for it.
     pub(crate) fn find<T>(&self, take: impl FnMut(&Budget) -> Option<T>) -> Option<T> {
         self.0.iter().find_map(take)
     }
@@ -65,7 +65,7 @@ pub struct Permit {
 #[derive(Debug)]
 pub(crate) struct Paid(#[expect(dead_code, reason = "held, not looked at")] Permits);
 
-/// The same bytes, taken from a ledger and from the pool that it is within.
+/// The same bytes, taken from a budget and from the pool that it is within.
 #[derive(Debug)]
 struct Permits {
     own: OwnedSemaphorePermit,
@@ -88,7 +88,7 @@ impl Permits {
 }
 
 impl Budget {
-    /// A ledger of `capacity` bytes.
+    /// A budget of `capacity` bytes.
     pub(crate) fn new(capacity: usize) -> Self {
         let capacity = capacity.min(Semaphore::MAX_PERMITS);
         let room = Arc::new(Semaphore::new(capacity));
@@ -96,12 +96,12 @@ impl Budget {
         Self { room, pool: None, capacity, waiting: Arc::default(), max_waiting: MAX_WAITING }
     }
 
-    /// A ledger for work that already holds its input and may wait for its output, however many wait.
+    /// A budget for work that already holds its input and may wait for its output, however many wait.
     pub(crate) fn for_encoding(capacity: usize) -> Self {
         Self { max_waiting: u32::MAX, ..Self::new(capacity) }
     }
 
-    /// A ledger of `capacity` bytes within this one. Together such ledgers may be larger than this one for a while, as
+    /// A budget of `capacity` bytes within this one. Together such budgets may be larger than this one for a while, as
     /// when there are suddenly more of them. Then each waits until the others have given back what they took.
     pub(crate) fn within(&self, capacity: usize) -> Self {
         Self { pool: Some(Arc::clone(&self.room)), max_waiting: self.max_waiting, ..Self::new(capacity) }

@@ -1,8 +1,8 @@
 //! Compression of request bodies, in both directions, within limits.
 
+mod chunk_writer;
 mod deflate;
 mod inflate;
-mod pieces;
 #[cfg(test)]
 mod tests;
 mod zstd_frames;

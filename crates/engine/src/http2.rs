@@ -5,4 +5,4 @@ mod fields;
 mod frames;
 
 pub(crate) use fields::{Fields, TEXT_BUFFER_BYTES};
-pub(crate) use frames::{Frames, Piece};
+pub(crate) use frames::{Fragment, Frames};

@@ -76,7 +76,7 @@ pub enum Unfit {
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every pipeline has delivered or holds the data.
+    /// Every pipeline has delivered the data, has it on disk or holds it in memory.
     Secured,
     /// It cannot be taken now, and nothing of it is kept. The source shall try again after this long.
     Refused(Obstacle, Duration),

@@ -211,10 +211,10 @@ impl Intake {
             && !self.needs_broken_store()
     }
 
-    /// Nothing can be written, and every pipeline lags: no request would be delivered in time.
+    /// Nothing can be written, and every pipeline is behind: no request would be delivered in time.
     fn needs_broken_store(&self) -> bool {
         self.store.as_ref().is_some_and(Store::has_failed_lately)
-            && self.routes().routes.iter().all(|route| route.pipeline.account.lags(self.spill_after))
+            && self.routes().routes.iter().all(|route| route.pipeline.account.is_behind(self.spill_after))
     }
 
     /// Whether there is a pipeline that takes this signal from this input.
@@ -280,12 +280,12 @@ impl Intake {
     /// From now on every pipeline owes what it is offered.
     fn offer(&self, mut offers: Vec<Offer>, mut paid: Option<Permit>) -> Receipt<'_> {
         let ticket = Arc::new(Ticket::default());
-        offers.iter_mut().for_each(|offer| offer.claim(&ticket, &mut paid));
-        // Only now: a pipeline must not finish the first claim while the ticket does not know of the last.
-        for Offer { pipeline, claims, .. } in &offers {
-            claims.iter().for_each(|claim| pipeline.take(Arc::clone(claim)));
+        offers.iter_mut().for_each(|offer| offer.owe(&ticket, &mut paid));
+        // Only now: a pipeline must not finish the first obligation while the ticket does not know of the last.
+        for Offer { pipeline, obligations, .. } in &offers {
+            obligations.iter().for_each(|obligation| pipeline.take(Arc::clone(obligation)));
         }
-        Receipt { intake: self, ticket, offers, decided: false }
+        Receipt { intake: self, ticket, offers, is_settled: false }
     }
 }
 

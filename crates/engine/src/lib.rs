@@ -215,7 +215,7 @@ impl Engine {
             accounts: Arc::clone(&accounts),
             receivers: Arc::clone(&receivers),
             reloads: Arc::clone(&reloads),
-            ledgers: pipelines.ledgers([(STREAMS, streams.clone()), (PAGES, pages.clone())]),
+            budgets: pipelines.budgets([(STREAMS, streams.clone()), (PAGES, pages.clone())]),
             clock,
             funds: Funds([pages.clone(), budget.clone()]),
         });

@@ -1,10 +1,11 @@
 //! Promise P1: what is owed for one piece of data, from its arrival until the pipeline is done with it.
 //!
-//! A [`Ticket`] stands for the client that waits; an [`Obligation`] is one pipeline's debt for one piece of the
-//! request. It begins `Waiting` (client unanswered). Then it is `Held` in memory or `Stored` in the journal (client
-//! told OK, the data is ours to keep), or `Withdrawn` (client told to send again), and ends `Done`. In between it may be
-//! `Storing` or `Rewriting` (the journal's writer has it), or `Split` (two others stand for its parts). Every transition
-//! makes its entry in the books, so nothing can leave without one. How and when bytes are sent is not known here.
+//! A [`Ticket`] stands for the client that waits; an [`Obligation`] is one piece of its request that one pipeline owes
+//! its backend. It begins `Waiting` (client unanswered). Then it is `Held` in memory or `Stored` in the journal (client
+//! told OK, the data is ours to keep), or `Withdrawn` (client told to send again), and ends `Done`. In between it may
+//! be `Storing` or `Rewriting` (the journal's writer has it), or `Split` (two others stand for its parts). Every
+//! transition makes its entry in the books, so nothing can leave without one. How and when bytes are sent is not known
+//! here.
 
 mod stored;
 #[cfg(test)]
@@ -27,7 +28,7 @@ use crate::books::{DropReason, Fate};
 use crate::budget::{OVERHEAD_BYTES, Paid};
 use crate::store::Inside;
 
-/// One pipeline's debt for one piece of data.
+/// One piece of data that one pipeline owes its backend.
 #[derive(Debug)]
 pub(crate) struct Obligation {
     items: u64,
@@ -84,13 +85,13 @@ impl Drop for Deposit {
 }
 
 impl Obligation {
-    /// A new debt whose bytes nobody else has.
+    /// A new obligation whose bytes nobody else has.
     #[cfg(test)]
     pub(crate) fn new(body: Bytes, items: u64, ticket: &Arc<Ticket>, account: &Arc<Account>) -> Arc<Self> {
         Self::paid((body, items), None, ticket, account)
     }
 
-    /// A new debt of `items` items encoded in `body`, entered in the books as waiting.
+    /// A new obligation for `items` items encoded in `body`, entered in the books as waiting.
     pub(crate) fn paid(
         (body, items): (Bytes, u64),
         paid: Option<Paid>,
@@ -104,13 +105,13 @@ impl Obligation {
         Arc::new(Self { items, bytes, since: Instant::now(), ticket, account, phase, _paid: paid })
     }
 
-    /// A debt that the journal remembers: an entry that was taken from the pipeline's queue.
+    /// An obligation that the journal remembers: an entry that was taken from the pipeline's queue.
     pub(crate) fn stored(entry: Entry, account: &Arc<Account>) -> Arc<Self> {
         let (items, bytes) = (u64::from(entry.items), entry.payload_bytes as usize);
         Self::make((items, bytes), Instant::now(), None, account, Phase::Stored(Stored::whole(entry)))
     }
 
-    /// A debt that another pipeline's task left behind with the account.
+    /// An obligation that another pipeline's task left behind with the account.
     pub(crate) fn left_behind(leftover: Leftover, account: &Arc<Account>) -> Arc<Self> {
         let Leftover { stored, items, bytes } = leftover;
         Self::make((items, bytes), Instant::now(), None, account, Phase::Stored(stored))
@@ -181,14 +182,14 @@ impl Obligation {
 
     /// What is to be sent; `None` when nothing is owed any more. From now on until [`Obligation::came_back`], a request
     /// is under way.
-    pub(crate) fn send(&self) -> Option<Source> {
+    pub(crate) fn send(&self) -> Option<Whereabouts> {
         match &mut *self.lock() {
             Phase::Waiting { body, sent, .. } => {
                 *sent = true;
-                Some(Source::Memory(body.clone()))
+                Some(Whereabouts::Memory(body.clone()))
             }
-            Phase::Held(body) => Some(Source::Memory(body.clone())),
-            Phase::Stored(stored) => stored.is_owed(&self.account).then(|| Source::Journal(stored.clone())),
+            Phase::Held(body) => Some(Whereabouts::Memory(body.clone())),
+            Phase::Stored(stored) => stored.is_owed(&self.account).then(|| Whereabouts::Journal(stored.clone())),
             Phase::Storing | Phase::Rewriting(_) | Phase::Withdrawn | Phase::Split(_) | Phase::Done => None,
         }
     }
@@ -225,7 +226,7 @@ impl Obligation {
         match std::mem::replace(&mut *phase, Phase::Done) {
             Phase::Waiting { body, .. } => {
                 *phase = Phase::Held(body);
-                self.account.books.hold(self.items);
+                self.account.books.keep(self.items);
                 drop(phase);
                 self.answered();
                 self.cost()
@@ -310,12 +311,12 @@ impl Obligation {
         match &*phase {
             Phase::Storing => {
                 *phase = Phase::Done;
-                self.account.books.hold(self.items);
+                self.account.books.keep(self.items);
                 drop(phase);
                 self.answered();
             }
             // Its client did not wait for that. The entry can no longer be told from others.
-            Phase::Withdrawn => self.account.books.hold_withdrawn(self.items),
+            Phase::Withdrawn => self.account.books.keep_withdrawn(self.items),
             _ => self.account.books.lose_track("an obligation left while it was being written"),
         }
     }
@@ -331,7 +332,7 @@ impl Obligation {
         match std::mem::replace(&mut *phase, Phase::Done) {
             Phase::Waiting { .. } => {
                 *phase = Phase::Stored(stored.clone());
-                self.account.books.hold(self.items);
+                self.account.books.keep(self.items);
                 drop(phase);
                 self.answered();
             }
@@ -390,7 +391,7 @@ impl Obligation {
             Phase::Held(_) => {
                 *phase = Phase::Done;
                 self.account.share.remove(self.cost());
-                self.account.books.finish_held(self.items, &Fate::Dropped(DropReason::Shutdown));
+                self.account.books.finish_kept(self.items, &Fate::Dropped(DropReason::Shutdown));
             }
             Phase::Waiting { deposited: true, .. }
             | Phase::Storing
@@ -417,13 +418,13 @@ impl Obligation {
             }
             Phase::Held(_) => {
                 account.share.remove(self.cost());
-                account.books.finish_held(self.items, fate);
+                account.books.finish_kept(self.items, fate);
             }
             Phase::Stored(stored) => {
                 if !stored.finished(account, self.items) {
                     return false;
                 }
-                account.books.finish_held(self.items, fate);
+                account.books.finish_kept(self.items, fate);
             }
             Phase::Withdrawn => account.books.finish_withdrawn(self.items, fate),
             Phase::Rewriting(_) | Phase::Split(_) | Phase::Done => {
@@ -433,7 +434,7 @@ impl Obligation {
         true
     }
 
-    /// Replaces the debt by two debts for the given parts of its bytes (`body`, `items`), in the same phase. Without
+    /// Replaces the obligation by two, for the given parts of its bytes (`body`, `items`), in the same phase. Without
     /// parts, nothing is owed any more. If a request is under way, it stands for both parts.
     pub(crate) fn split(&self, [first, second]: [(Bytes, u64); 2]) -> Vec<Arc<Self>> {
         let mut phase = self.lock();
@@ -492,7 +493,7 @@ impl Obligation {
 
 /// Where the bytes to send are.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum Whereabouts {
     Memory(Bytes),
     Journal(Stored),
 }

@@ -29,7 +29,7 @@ use crate::pipeline::{Common, Limits, MAX_IN_FLIGHT, Pipeline};
 use crate::rules::{Memory, Rules};
 use crate::settings::Settings;
 use crate::share::Share;
-use crate::view::Ledgers;
+use crate::view::Budgets;
 
 use remembered::Remembered;
 
@@ -126,13 +126,13 @@ impl Pipelines {
         }
     }
 
-    /// What there is to see of the memory: these ledgers, and those of the pipelines.
-    pub(crate) fn ledgers(&self, others: [(&'static str, Budget); 2]) -> Ledgers {
+    /// What there is to see of the memory: these budgets, and those of the pipelines.
+    pub(crate) fn budgets(&self, others: [(&'static str, Budget); 2]) -> Budgets {
         let Common { budget, read_back, .. } = &self.common;
         let own = [(PAYLOADS, budget), (READ_BACK, read_back), (REQUESTS, &self.encode), (COMPRESSORS, &self.encoders)];
-        let own = own.map(|(holder, ledger)| (holder, ledger.clone()));
-        let ledgers = own.into_iter().chain(others).collect();
-        Ledgers { total: self.settings.memory, division: Arc::clone(&self.divided), ledgers }
+        let own = own.map(|(holder, budget)| (holder, budget.clone()));
+        let budgets = own.into_iter().chain(others).collect();
+        Budgets { total: self.settings.memory, division: Arc::clone(&self.divided), budgets }
     }
 
     /// Makes the pipelines what `plan` says, as far as they can be set up.

@@ -37,7 +37,7 @@ use crate::intake::{Intake, Routes};
 use crate::process;
 use crate::receive::ReceiverStats;
 use crate::reloads::Reloads;
-pub(crate) use memory::Ledgers;
+pub(crate) use memory::Budgets;
 
 /// Whether a request would be taken now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub(crate) struct Owners {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) receivers: Arc<ReceiverStats>,
     pub(crate) reloads: Arc<Reloads>,
-    pub(crate) ledgers: Ledgers,
+    pub(crate) budgets: Budgets,
     pub(crate) clock: Clock,
     /// What pays for snapshots.
     pub(crate) funds: Funds,
@@ -132,7 +132,7 @@ const LISTED_BYTES: usize = 64;
 impl Owners {
     fn snapshot(&self, budget: &Budget) -> Option<Snapshot> {
         // This comes first, so that a snapshot does not show its own cost.
-        let memory = self.ledgers.figures();
+        let memory = self.budgets.figures();
         let routes = self.intake.routes();
         // This comes after the routes and has all accounts, so that no pipeline is missed that leaves or comes
         // meanwhile.

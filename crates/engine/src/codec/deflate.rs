@@ -6,7 +6,7 @@ use bytes::Bytes;
 use libdeflater::{CompressionLvl, Compressor};
 use weir_plan::{Compression, Protocol};
 
-use super::pieces::Pieces;
+use super::chunk_writer::ChunkWriter;
 
 /// The level of gzip: `docs/decisions/014-what-compresses.md` says why.
 const GZIP_LEVEL: CompressionLvl = match CompressionLvl::new(1) {
@@ -50,8 +50,8 @@ pub(crate) fn deflate(
     room: usize,
 ) -> io::Result<Vec<Bytes>> {
     let size: usize = chunks.iter().map(Bytes::len).sum();
-    // One piece is enough for most telemetry.
-    let out = Pieces::new(size / 8 + 256, room);
+    // One chunk is enough for most telemetry.
+    let out = ChunkWriter::new(size / 8 + 256, room);
     let done = match compression {
         Compression::None => return Ok(chunks.to_vec()),
         Compression::Gzip => return Ok(vec![deflate_gzip(chunks, size, room)?]),
@@ -72,7 +72,7 @@ pub(crate) fn deflate(
     Ok(done.into_chunks())
 }
 
-/// libdeflate reads one piece and writes one piece, so several pieces are joined first.
+/// libdeflate reads one chunk and writes one chunk, so several chunks are joined first.
 fn deflate_gzip(chunks: &[Bytes], size: usize, room: usize) -> io::Result<Bytes> {
     let (plain, room) = match chunks {
         [one] => (one.clone(), room),
@@ -90,10 +90,10 @@ fn deflate_gzip(chunks: &[Bytes], size: usize, room: usize) -> io::Result<Bytes>
 }
 
 /// A raw block: its length, then each part compressed to a block of its own, without the length of that.
-fn deflate_snappy_block(chunks: &[Bytes], size: usize, mut out: Pieces) -> io::Result<Pieces> {
+fn deflate_snappy_block(chunks: &[Bytes], size: usize, mut out: ChunkWriter) -> io::Result<ChunkWriter> {
     let mut encoder = snap::raw::Encoder::new();
     let mut deflated = vec![0; snap::raw::max_compress_len(SNAPPY_BLOCK)];
-    let mut write = |part: &mut Vec<u8>, out: &mut Pieces| {
+    let mut write = |part: &mut Vec<u8>, out: &mut ChunkWriter| {
         let length = encoder.compress(part, &mut deflated)?;
         out.write_all(&deflated[varint(part.len()).len()..length])?;
         part.clear();

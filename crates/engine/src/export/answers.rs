@@ -17,7 +17,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::http2::{Fields, Frames, Piece};
+use crate::http2::{Fields, Fragment, Frames};
 use crate::writes::writes_go_on;
 
 /// A few of these may be harmless: every name that begins with a colon counts as one, so the name of the status does,
@@ -50,15 +50,15 @@ impl<T> Answers<T> {
     fn follow(&mut self, said: &[u8]) -> io::Result<usize> {
         let mut bytes = said;
         while self.heads < HEADS_AT_ONCE
-            && let Some(piece) = self.frames.next(&mut bytes)
+            && let Some(fragment) = self.frames.next(&mut bytes)
         {
-            match piece {
-                Piece::Head { fields, .. } => self.fields.read(fields),
-                Piece::Ends => {
+            match fragment {
+                Fragment::Head { fields, .. } => self.fields.read(fields),
+                Fragment::Ends => {
                     self.fields.end(0);
                     self.heads += 1;
                 }
-                Piece::Other | Piece::Data { .. } | Piece::Begins { .. } => {}
+                Fragment::Other | Fragment::Data { .. } | Fragment::Begins { .. } => {}
             }
             if self.fields.targets() > MOST_TARGETS {
                 return Err(io::Error::other("answers have header fields that only requests have"));
@@ -89,9 +89,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for Answers<T> {
             return Poll::Ready(self.hand_out(rest, into));
         }
         let room = into.remaining().min(READ_BYTES);
-        let mut piece = ReadBuf::new(into.initialize_unfilled_to(room));
-        ready!(Pin::new(&mut self.inner).poll_read(cx, &mut piece))?;
-        let said = piece.filled();
+        let mut buffer = ReadBuf::new(into.initialize_unfilled_to(room));
+        ready!(Pin::new(&mut self.inner).poll_read(cx, &mut buffer))?;
+        let said = buffer.filled();
         let (read, now) = (said.len(), self.follow(said)?);
         self.rest = Bytes::copy_from_slice(&said[now..read]);
         into.advance(now);

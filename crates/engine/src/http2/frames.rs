@@ -25,7 +25,7 @@ pub(crate) struct Frames {
 
 /// What comes next.
 #[derive(Debug)]
-pub(crate) enum Piece<'a> {
+pub(crate) enum Fragment<'a> {
     /// Nothing of a head.
     Other,
     /// A frame of a body begins, with so many bytes. The last frame ends the body.
@@ -77,13 +77,13 @@ impl Frames {
     }
 
     /// Takes some of `bytes`; `None` when they tell nothing more.
-    pub(crate) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Piece<'a>> {
+    pub(crate) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Fragment<'a>> {
         if let Place::Head(Head { left: 0, is_last, .. }) = self.place {
             self.place = payload(0);
-            return Some(if is_last { Piece::Ends } else { Piece::Other });
+            return Some(if is_last { Fragment::Ends } else { Fragment::Other });
         }
         let first = *bytes.first()?;
-        let (mut step, mut piece) = (1, Piece::Other);
+        let (mut step, mut fragment) = (1, Fragment::Other);
         match &mut self.place {
             Place::Preface(at) if PREFACE[*at] != first => self.place = Place::Elsewhere,
             Place::Preface(at) if *at + 1 == PREFACE.len() => self.place = payload(0),
@@ -96,7 +96,7 @@ impl Frames {
                 *at += 1;
                 if *at == FRAME_HEAD_BYTES {
                     let head = *head;
-                    piece = self.enter(head);
+                    fragment = self.enter(head);
                 }
             }
             Place::Payload(left) => {
@@ -106,12 +106,12 @@ impl Frames {
             Place::Head(head) => {
                 let (length, fields) = head.read(bytes);
                 step = length;
-                piece = Piece::Head { length, fields };
+                fragment = Fragment::Head { length, fields };
             }
             Place::Elsewhere => step = bytes.len(),
         }
         *bytes = &bytes[step..];
-        Some(piece)
+        Some(fragment)
     }
 
     /// Bytes that are here of a frame that is not complete.
@@ -124,20 +124,20 @@ impl Frames {
     }
 
     /// Goes on after the head of a frame.
-    fn enter(&mut self, head: [u8; FRAME_HEAD_BYTES]) -> Piece<'static> {
+    fn enter(&mut self, head: [u8; FRAME_HEAD_BYTES]) -> Fragment<'static> {
         let [high, middle, low, kind, flags, stream @ ..] = head;
         self.length = u32::from_be_bytes([0, high, middle, low]) as usize;
         if kind != HEADERS && kind != CONTINUATION {
             self.place = payload(self.length);
-            let data = Piece::Data { length: self.length, is_last: flags & END_STREAM != 0 };
-            return if kind == DATA { data } else { Piece::Other };
+            let data = Fragment::Data { length: self.length, is_last: flags & END_STREAM != 0 };
+            return if kind == DATA { data } else { Fragment::Other };
         }
         let has = |flag| kind == HEADERS && flags & flag != 0;
         let skipped = if has(PRIORITY) { PRIORITY_BYTES } else { 0 };
         let is_last = flags & END_HEADERS != 0;
         self.place = Place::Head(Head { left: self.length, is_padded: has(PADDED), skipped, padding: 0, is_last });
         // The first bit means nothing.
-        Piece::Begins { stream: u32::from_be_bytes(stream) & (u32::MAX >> 1), is_last }
+        Fragment::Begins { stream: u32::from_be_bytes(stream) & (u32::MAX >> 1), is_last }
     }
 }
 

@@ -14,39 +14,39 @@ use crate::rules::{Conversion, Removed};
 /// What one pipeline gets of a request.
 pub(super) struct Offer {
     pub(super) pipeline: Arc<Pipeline>,
-    /// The bytes and items of each piece of the request, until there are claims to them.
+    /// The bytes and items of each piece of the request, until there are obligations for them.
     pub(super) pieces: Vec<(Bytes, u64)>,
     /// One for each piece.
-    pub(super) claims: Vec<Arc<Obligation>>,
+    pub(super) obligations: Vec<Arc<Obligation>>,
     /// What its rules removed.
     pub(super) removed: Vec<Removed>,
     /// What its rules remember of the request.
     pub(super) conversion: Option<Conversion>,
     /// What else has to be accepted first, because points were left out on account of it.
     pub(super) reliance: Option<Reliance>,
-    /// Pays for the offer itself when there are no claims.
+    /// Pays for the offer itself when there are no obligations.
     pub(super) _paid: Option<Paid>,
 }
 
 impl Offer {
     /// From now on the pipeline owes its pieces. `paid` pays for what each of them costs beside its bytes.
-    pub(super) fn claim(&mut self, ticket: &Arc<Ticket>, paid: &mut Option<Permit>) {
+    pub(super) fn owe(&mut self, ticket: &Arc<Ticket>, paid: &mut Option<Permit>) {
         let mut pay = || paid.as_mut().and_then(|paid| paid.pay(PIECE_BYTES));
         self._paid = if self.pieces.is_empty() { pay() } else { None };
         let account = &self.pipeline.account;
-        let claim = |piece| Obligation::paid(piece, pay(), ticket, account);
-        self.claims = std::mem::take(&mut self.pieces).into_iter().map(claim).collect();
+        let obligation = |piece| Obligation::paid(piece, pay(), ticket, account);
+        self.obligations = std::mem::take(&mut self.pieces).into_iter().map(obligation).collect();
     }
 
     pub(super) fn is_unsettled(&self) -> bool {
         self.conversion.is_some() || !self.removed.is_empty()
     }
 
-    /// It is known what becomes of the claims. If the request is refused and was delivered here all the same, it must
-    /// not be converted again when it returns.
-    pub(super) fn decide(&mut self) {
+    /// It is known what becomes of the obligations. If the request is refused and was delivered here all the same, it
+    /// must not be converted again when it returns.
+    pub(super) fn keep_conversion(&mut self) {
         if let Some(conversion) = self.conversion.take()
-            && !self.claims.iter().any(|claim| claim.was_withdrawn())
+            && !self.obligations.iter().any(|obligation| obligation.was_withdrawn())
         {
             self.reliance = conversion.keep();
         }
@@ -54,7 +54,7 @@ impl Offer {
 
     /// The request is answered. What rules removed enters the books once the client has been told OK.
     pub(super) fn settle(&mut self, refused: bool) {
-        self.decide();
+        self.keep_conversion();
         let books = &self.pipeline.account.books;
         for removed in self.removed.drain(..).filter(|_| !refused) {
             books.filter(removed.reason, removed.items);
@@ -64,7 +64,7 @@ impl Offer {
 
     /// What it would cost to hold what is open.
     pub(super) fn open_cost(&self) -> usize {
-        self.claims.iter().map(|claim| claim.waiting_cost()).sum()
+        self.obligations.iter().map(|obligation| obligation.waiting_cost()).sum()
     }
 }
 
@@ -96,7 +96,7 @@ impl<'a> Place<'a> {
         if !self.reserved {
             share.add(self.open);
         }
-        let held: usize = self.offer.claims.iter().map(|claim| claim.hold()).sum();
+        let held: usize = self.offer.obligations.iter().map(|obligation| obligation.hold()).sum();
         // Some of it may have been delivered since, or cut into parts with a little overhead.
         if held > self.open {
             share.add(held - self.open);

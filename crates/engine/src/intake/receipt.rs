@@ -34,13 +34,13 @@ const OF_MEMORY_FOR_DISK: usize = 2;
 /// The least part of `spill_after` that a client waits: it gives a backend that has just come back its chance.
 const LEAST_PATIENCE: f64 = 0.1;
 
-/// The claims of one waiting client.
+/// The obligations of one waiting client.
 pub(super) struct Receipt<'a> {
     pub(super) intake: &'a Intake,
     pub(super) ticket: Arc<Ticket>,
     pub(super) offers: Vec<Offer>,
     /// What is to become of the request is settled; only the answer may be missing.
-    pub(super) decided: bool,
+    pub(super) is_settled: bool,
 }
 
 impl Receipt<'_> {
@@ -48,7 +48,7 @@ impl Receipt<'_> {
         let deadline = Instant::now() + self.intake.spill_after + OTHERS_PATIENCE;
         let obstacle = self.secure().await;
         // Now, so that requests that rely on it need not wait for requests that it relies on.
-        self.offers.iter_mut().for_each(Offer::decide);
+        self.offers.iter_mut().for_each(Offer::keep_conversion);
         let withdrawn = self.ticket.was_withdrawn();
         let refused = withdrawn || !self.others_are_accepted(deadline).await;
         self.offers.iter_mut().for_each(|offer| offer.settle(refused));
@@ -58,15 +58,16 @@ impl Receipt<'_> {
         }
     }
 
-    /// Waits until it is known what becomes of all claims. Returns what stands in the way if any of them is withdrawn.
+    /// Waits until it is known what becomes of all obligations. Returns what stands in the way if any of them is
+    /// withdrawn.
     async fn secure(&mut self) -> Obstacle {
-        self.spill_for_laggards();
+        self.spill_for_those_behind();
         self.wait_until(Instant::now() + self.patience()).await;
         let store = self.intake.store.as_ref().filter(|store| store.is_working());
         if let Some(store) = store.filter(|_| !self.ticket.is_secured())
             && self.finds_room_with(store, Instant::now() + ROOM_PATIENCE).await
         {
-            self.decided = true;
+            self.is_settled = true;
             if !self.put(store, |_| true) {
                 self.withdraw();
                 return Obstacle::Full;
@@ -83,14 +84,14 @@ impl Receipt<'_> {
         if let Some(deadline) = self.intake.drain_deadline.get() {
             self.wait_until(*deadline).await;
         }
-        self.decide()
+        self.hold_or_withdraw()
     }
 
-    /// How long to wait for delivery. When every pipeline lags, hardly anything is gained by waiting. It only slows
-    /// clients down, the more the fuller the backlogs are.
+    /// How long to wait for delivery. When every pipeline is behind, hardly anything is gained by waiting. It only
+    /// slows clients down, the more the fuller the backlogs are.
     fn patience(&self) -> Duration {
         let spill_after = self.intake.spill_after;
-        if self.intake.store.is_none() || !self.pipelines().all(|pipeline| pipeline.account.lags(spill_after)) {
+        if self.intake.store.is_none() || !self.pipelines().all(|pipeline| pipeline.account.is_behind(spill_after)) {
             return spill_after;
         }
         let pressure = self.pipelines().map(|pipeline| pipeline.account.pressure()).fold(0.0, f64::max);
@@ -101,7 +102,7 @@ impl Receipt<'_> {
     async fn wait_until(&self, deadline: Instant) {
         let timeout = tokio::time::sleep_until(deadline);
         tokio::pin!(timeout);
-        while !self.ticket.is_secured() && !self.only_laggards_left() {
+        while !self.ticket.is_secured() && !self.only_those_behind_left() {
             tokio::select! {
                 biased;
                 () = self.ticket.changed.notified() => {}
@@ -110,16 +111,16 @@ impl Receipt<'_> {
         }
     }
 
-    /// Data for pipelines that lag goes to the journal while the others deliver, so the client waits once and not
-    /// twice. When all pipelines lag, the client waits first, which slows it down.
-    fn spill_for_laggards(&self) {
-        let lags = |pipeline: &Pipeline| pipeline.account.lags(self.intake.spill_after);
-        let (all, laggards) = (self.pipelines().count(), self.pipelines().filter(|pipeline| lags(pipeline)).count());
-        if (1..all).contains(&laggards)
+    /// Data for pipelines that are behind goes to the journal while the others deliver, so the client waits once and
+    /// not twice. When all pipelines are behind, the client waits first, which slows it down.
+    fn spill_for_those_behind(&self) {
+        let is_behind = |pipeline: &Pipeline| pipeline.account.is_behind(self.intake.spill_after);
+        let (all, behind) = (self.pipelines().count(), self.pipelines().filter(|pipeline| is_behind(pipeline)).count());
+        if (1..all).contains(&behind)
             && let Some(store) = self.intake.store.as_ref().filter(|store| store.is_working() && self.may_put(store))
         {
             // If there is no room for all of it, there may be some when the others have delivered.
-            self.put(store, |offer| lags(&offer.pipeline));
+            self.put(store, |offer| is_behind(&offer.pipeline));
         }
     }
 
@@ -165,13 +166,13 @@ impl Receipt<'_> {
 
     /// A pipeline that is behind must not slow the clients of one that is not (P2). Once somebody has delivered, there
     /// is no point in waiting for pipelines that will not deliver within `spill_after`.
-    fn only_laggards_left(&self) -> bool {
+    fn only_those_behind_left(&self) -> bool {
         !self.waits_for_drain()
             && self.ticket.any_done()
             && self
                 .offers
                 .iter()
-                .all(|offer| offer.open_cost() == 0 || offer.pipeline.account.lags(self.intake.spill_after))
+                .all(|offer| offer.open_cost() == 0 || offer.pipeline.account.is_behind(self.intake.spill_after))
     }
 
     /// Without a journal, what is not delivered before the process ends is lost. So while it drains, there is no hurry
@@ -190,11 +191,11 @@ impl Receipt<'_> {
         });
         let Some(_rooms) = rooms.collect::<Option<Vec<_>>>() else { return false };
         let mut deposits = Vec::new();
-        let pieces = offers.iter().map(|offer| offer.claims.len()).max().unwrap_or_default();
-        // Piece by piece, so that the claims to the same bytes follow each other.
+        let pieces = offers.iter().map(|offer| offer.obligations.len()).max().unwrap_or_default();
+        // Piece by piece, so that the obligations for the same bytes follow each other.
         for piece in 0..pieces {
-            let claims = offers.iter().filter_map(|offer| offer.claims.get(piece));
-            claims.for_each(|claim| claim.deposit(&mut deposits));
+            let obligations = offers.iter().filter_map(|offer| offer.obligations.get(piece));
+            obligations.for_each(|obligation| obligation.deposit(&mut deposits));
         }
         if !deposits.is_empty() {
             store.put(deposits);
@@ -238,8 +239,8 @@ impl Receipt<'_> {
     /// Answers now, from memory: holds what is open where there is room. Where there is none, a pipeline's own oldest
     /// data makes room if its backend takes nothing anyway, or if another pipeline would otherwise go without. In all
     /// other cases the client is refused and nothing is lost.
-    fn decide(&mut self) -> Obstacle {
-        self.decided = true;
+    fn hold_or_withdraw(&mut self) -> Obstacle {
+        self.is_settled = true;
         let obstacle = self.obstacle();
         if self.ticket.is_secured() {
             return obstacle;
@@ -249,7 +250,7 @@ impl Receipt<'_> {
             return obstacle;
         }
         let places: Vec<Place<'_>> =
-            self.offers.iter().filter(|offer| !offer.claims.is_empty()).map(Place::find).collect();
+            self.offers.iter().filter(|offer| !offer.obligations.is_empty()).map(Place::find).collect();
         let taken = places.iter().any(|place| place.reserved);
         if taken && places.iter().all(|place| place.reserved || self.may_drop(&place.offer.pipeline)) {
             places.iter().for_each(Place::hold);
@@ -262,8 +263,8 @@ impl Receipt<'_> {
 
     /// Gives everything that is still open back to the client.
     fn withdraw(&mut self) {
-        self.decided = true;
-        self.offers.iter().flat_map(|offer| &offer.claims).for_each(|claim| claim.withdraw());
+        self.is_settled = true;
+        self.offers.iter().flat_map(|offer| &offer.obligations).for_each(|obligation| obligation.withdraw());
     }
 
     /// Whether the requests were accepted on whose account points were left out of this one. Waits for that until
@@ -281,12 +282,12 @@ impl Receipt<'_> {
 
     /// The pipelines that take something of the request. A pipeline whose rules left nothing of it has no say.
     fn pipelines(&self) -> impl Iterator<Item = &Arc<Pipeline>> {
-        self.offers.iter().filter(|offer| !offer.claims.is_empty()).map(|offer| &offer.pipeline)
+        self.offers.iter().filter(|offer| !offer.obligations.is_empty()).map(|offer| &offer.pipeline)
     }
 
     /// The client went away unanswered. What it sent is kept all the same where that costs nothing.
     fn conclude(&mut self) {
-        self.decided = true;
+        self.is_settled = true;
         let may_put = |store: &&Store| store.is_working() && self.may_put(store) && !self.ticket.is_secured();
         match self.intake.store.as_ref().filter(may_put) {
             // The writer says what becomes of it.
@@ -295,7 +296,7 @@ impl Receipt<'_> {
                 self.withdraw();
             }
             None => {
-                self.decide();
+                self.hold_or_withdraw();
             }
         }
     }
@@ -303,7 +304,7 @@ impl Receipt<'_> {
 
 impl Drop for Receipt<'_> {
     fn drop(&mut self) {
-        if !self.decided {
+        if !self.is_settled {
             self.conclude();
         }
         // Without an answer, the books do not yet have what rules did.

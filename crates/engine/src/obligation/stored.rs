@@ -1,4 +1,4 @@
-//! A debt whose bytes are in the journal: the entry, and which part of it.
+//! An obligation whose bytes are in the journal: the entry, and which part of it.
 //!
 //! An entry has to be sent in parts when a backend takes only smaller requests, or refuses some items for good. The
 //! entry on disk stays whole. A part is remembered as the halvings that lead to it, and is made again from the entry's

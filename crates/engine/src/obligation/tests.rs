@@ -113,7 +113,7 @@ fn what_nobody_is_sending_belongs_to_the_queue_once_it_is_on_disk() {
 fn what_is_on_the_wire_stays_one_debt_while_it_is_written() {
     let (ticket, account, mut writer) = on_disk();
     let piece = Obligation::new(bytes("abc"), 3, &ticket, &account);
-    assert!(matches!(piece.send(), Some(Source::Memory(_))));
+    assert!(matches!(piece.send(), Some(Whereabouts::Memory(_))));
     let mut deposits = Vec::new();
     piece.deposit(&mut deposits);
     assert!(deposits[0].sent);
@@ -121,7 +121,7 @@ fn what_is_on_the_wire_stays_one_debt_while_it_is_written() {
     piece.secure(entry);
     assert!(ticket.is_secured());
     piece.came_back();
-    assert!(matches!(piece.send(), Some(Source::Journal(_))), "its bytes are read back from now on");
+    assert!(matches!(piece.send(), Some(Whereabouts::Journal(_))), "its bytes are read back from now on");
     let queue = account.queue.as_ref().unwrap();
     assert!(queue.journal.take(queue.id, 1000, &mut |_| true).unwrap().entries.is_empty(), "nobody else sends it");
     piece.finish(&Fate::Delivered);

@@ -14,7 +14,7 @@ use crate::account::Account;
 use crate::books::DropReason;
 use crate::budget::{self, Permit};
 use crate::export::{Backend, Outcome};
-use crate::obligation::{LoadError, Obligation, Source};
+use crate::obligation::{LoadError, Obligation, Whereabouts};
 use crate::store::{Reads, StoreStats, log_damage};
 
 /// What a flight needs.
@@ -127,13 +127,13 @@ fn take(
 }
 
 impl Crew {
-    /// Sends what is at `sources`. `permit` pays for what has to be read back.
-    pub(super) async fn send(self, sources: Vec<Source>, permit: Option<Permit>) -> Landed {
+    /// Sends what is at `places`. `permit` pays for what has to be read back.
+    pub(super) async fn send(self, places: Vec<Whereabouts>, permit: Option<Permit>) -> Landed {
         let permit = permit.map(Arc::new);
-        let mut bodies = Vec::with_capacity(sources.len());
+        let mut bodies = Vec::with_capacity(places.len());
         let mut damaged = Vec::new();
-        for (at, source) in sources.into_iter().enumerate() {
-            let body = match self.load(source, permit.clone()).await {
+        for (at, place) in places.into_iter().enumerate() {
+            let body = match self.load(place, permit.clone()).await {
                 Ok(body) => body,
                 Err(LoadError::Io(cause)) => return Landed::grounded(End::Unread(cause)),
                 Err(LoadError::Damaged) => {
@@ -152,10 +152,10 @@ impl Crew {
     }
 
     /// What is read is paid for until the disk has answered, whether or not anybody waits for that.
-    async fn load(&self, source: Source, permit: Option<Arc<Permit>>) -> Result<Bytes, LoadError> {
-        let stored = match source {
-            Source::Memory(body) => return Ok(body),
-            Source::Journal(stored) => stored,
+    async fn load(&self, place: Whereabouts, permit: Option<Arc<Permit>>) -> Result<Bytes, LoadError> {
+        let stored = match place {
+            Whereabouts::Memory(body) => return Ok(body),
+            Whereabouts::Journal(stored) => stored,
         };
         self.count_read(stored.read_bytes());
         let account = Arc::clone(&self.account);

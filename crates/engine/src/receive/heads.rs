@@ -27,7 +27,7 @@ use self::costs::{Partial, ReadBuffer, Trailers};
 pub(super) use self::paid::Kept;
 use super::streams::Streams;
 use crate::budget::{Funds, Permit};
-use crate::http2::{Fields, Frames, Piece, TEXT_BUFFER_BYTES};
+use crate::http2::{Fields, Fragment, Frames, TEXT_BUFFER_BYTES};
 use crate::writes::writes_go_on;
 
 /// Bytes of heads, and of what counts like heads, that are read before requests have their turn.
@@ -102,23 +102,23 @@ impl<T> Heads<T> {
     fn follow(&mut self, said: &[u8], room: usize) -> io::Result<usize> {
         self.buffer.note(room, self.frames.held());
         let mut bytes = said;
-        while let Some(piece) = self.frames.next(&mut bytes) {
-            match piece {
-                Piece::Data { length, is_last: false } if length < SMALL_DATA => {
+        while let Some(fragment) = self.frames.next(&mut bytes) {
+            match fragment {
+                Fragment::Data { length, is_last: false } if length < SMALL_DATA => {
                     self.taken += SMALL_DATA_BYTES;
                     if self.taken >= BYTES_AT_ONCE {
                         break;
                     }
                 }
-                Piece::Other | Piece::Data { .. } => {}
-                Piece::Begins { stream, is_last } => self.begin(stream, is_last)?,
-                Piece::Head { length, fields } => {
+                Fragment::Other | Fragment::Data { .. } => {}
+                Fragment::Begins { stream, is_last } => self.begin(stream, is_last)?,
+                Fragment::Head { length, fields } => {
                     self.taken += length;
                     self.fields.read(fields);
                     self.trailers.read(length);
                     self.pay_for_part(length, 0)?;
                 }
-                Piece::Ends => {
+                Fragment::Ends => {
                     self.end()?;
                     if self.taken >= BYTES_AT_ONCE {
                         break;
@@ -265,13 +265,13 @@ mod tests {
         let said = [PREFACE, &frame(4, 0, 6), &frame(HEADERS, 0, 3000)].concat();
         let few = said.len() - 2990;
         let end = [frame(CONTINUATION, END_HEADERS, 200), frame(0, END_HEADERS, 5000)].concat();
-        for piece in [1, 7, 100, 10_000] {
+        for step in [1, 7, 100, 10_000] {
             let (mut heads, budget) = heads(200_000);
-            said[..few].chunks(piece).for_each(|piece| follow(&mut heads, piece).unwrap());
+            said[..few].chunks(step).for_each(|chunk| follow(&mut heads, chunk).unwrap());
             assert!((8000..20_000).contains(&budget.used()), "{}", budget.used());
-            said[few..].chunks(piece).for_each(|piece| follow(&mut heads, piece).unwrap());
+            said[few..].chunks(step).for_each(|chunk| follow(&mut heads, chunk).unwrap());
             assert!((100_000..200_000).contains(&budget.used()), "{}", budget.used());
-            end.chunks(piece).for_each(|piece| follow(&mut heads, piece).unwrap());
+            end.chunks(step).for_each(|chunk| follow(&mut heads, chunk).unwrap());
             assert_eq!((budget.used(), heads.taken), (0, 2 * HEAD_BYTES + 3200));
         }
         let (mut heads, _) = heads(50_000);
@@ -287,13 +287,13 @@ mod tests {
             let payload = path(number);
             [&[0, 0, 13, HEADERS, END_HEADERS | PADDED | PRIORITY, 0, 0, 0, 2 * number + 1][..], &payload].concat()
         };
-        for piece in [1, 5, 10_000] {
+        for step in [1, 5, 10_000] {
             let (mut heads, budget) = heads(6 * (EACH + OVERHEAD_BYTES));
             follow(&mut heads, PREFACE).unwrap();
-            frame(0).chunks(piece).for_each(|piece| follow(&mut heads, piece).unwrap());
+            frame(0).chunks(step).for_each(|chunk| follow(&mut heads, chunk).unwrap());
             assert_eq!((budget.used(), heads.kept.is_little()), (0, true), "the first is set aside");
             for number in 1..7 {
-                frame(number).chunks(piece).for_each(|piece| follow(&mut heads, piece).unwrap());
+                frame(number).chunks(step).for_each(|chunk| follow(&mut heads, chunk).unwrap());
                 assert_eq!(budget.used(), usize::from(number) * (EACH + OVERHEAD_BYTES));
             }
             assert!(heads.kept.is_little());
@@ -372,15 +372,15 @@ mod tests {
         }
         far.write_all(&said).await.unwrap();
         let (mut received, mut in_a_row) = (Vec::new(), 0);
-        let mut piece = [0; READ_BUFFER_BYTES];
+        let mut buffer = [0; READ_BUFFER_BYTES];
         while received.len() < said.len() {
-            let mut read = std::pin::pin!(unconstrained(near.read(&mut piece)));
+            let mut read = std::pin::pin!(unconstrained(near.read(&mut buffer)));
             match poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await {
                 Poll::Pending => in_a_row = 0,
                 Poll::Ready(read) => {
                     let read = read.unwrap();
                     in_a_row += read;
-                    received.extend_from_slice(&piece[..read]);
+                    received.extend_from_slice(&buffer[..read]);
                 }
             }
             assert!(in_a_row <= PREFACE.len() + most * frame.len(), "{in_a_row} bytes");
@@ -398,8 +398,8 @@ mod tests {
         let mut wait = std::pin::pin!(stream.unread_while(wait));
         assert!(poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx))).await.is_pending());
         far.write_all(PREFACE).await.unwrap();
-        let mut piece = [0; 100];
-        let mut read = std::pin::pin!(near.read(&mut piece));
+        let mut buffer = [0; 100];
+        let mut read = std::pin::pin!(near.read(&mut buffer));
         assert!(poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await.is_pending());
         room.send(()).unwrap();
         let (read, _) = tokio::join!(read, wait);

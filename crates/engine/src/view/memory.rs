@@ -21,7 +21,7 @@ pub struct MemoryPart {
     pub holder: &'static str,
     /// Its size in bytes.
     pub bytes: usize,
-    /// How much of it is taken. `None` where there is no ledger: such parts are limited by number, so they cannot take
+    /// How much of it is taken. `None` where there is no budget: such parts are limited by number, so they cannot take
     /// more.
     pub used: Option<usize>,
 }
@@ -33,21 +33,21 @@ impl MemoryFigures {
     }
 }
 
-/// The ledgers of the parts that have one, and how the memory is divided now.
+/// The budgets of the parts that have one, and how the memory is divided now.
 #[derive(Debug)]
-pub(crate) struct Ledgers {
+pub(crate) struct Budgets {
     pub(crate) total: usize,
     pub(crate) division: Arc<Mutex<Division>>,
     /// By holder, payloads first.
-    pub(crate) ledgers: Vec<(&'static str, Budget)>,
+    pub(crate) budgets: Vec<(&'static str, Budget)>,
 }
 
-impl Ledgers {
+impl Budgets {
     pub(super) fn figures(&self) -> MemoryFigures {
         let division = *self.division.lock().unwrap_or_else(PoisonError::into_inner);
         let used = |holder| {
-            let (_, ledger) = self.ledgers.iter().find(|(name, _)| *name == holder)?;
-            Some(ledger.used())
+            let (_, budget) = self.budgets.iter().find(|(name, _)| *name == holder)?;
+            Some(budget.used())
         };
         let part = |(holder, bytes)| MemoryPart { holder, bytes, used: used(holder) };
         MemoryFigures { total: self.total, parts: division.parts().map(part) }

@@ -12,7 +12,7 @@ use super::super::pace;
 use super::super::parked::Batch;
 use super::{Delivery, Flight, ROOM_CHECK};
 use crate::budget::Permit;
-use crate::obligation::{Obligation, Source};
+use crate::obligation::{Obligation, Whereabouts};
 
 /// Small pieces of the backlog that travel in one request at most.
 const MAX_FETCHED_PIECES: usize = 1024;
@@ -186,14 +186,14 @@ impl Delivery {
             self.retries.first_attempt(Instant::now());
         }
         let mut live = 0;
-        let mut sources = Vec::with_capacity(batch.pieces.len());
+        let mut places = Vec::with_capacity(batch.pieces.len());
         batch.pieces.retain(|piece| {
-            let Some(source) = piece.send() else { return false };
-            live += if let Source::Memory(body) = &source { body.len() } else { 0 };
-            sources.push(source);
+            let Some(place) = piece.send() else { return false };
+            live += if let Whereabouts::Memory(body) = &place { body.len() } else { 0 };
+            places.push(place);
             true
         });
-        let task = self.parts.crew.clone().send(sources, permit);
+        let task = self.parts.crew.clone().send(places, permit);
         let pieces = batch.pieces.len();
         self.depart(task, batch, live, pieces);
     }

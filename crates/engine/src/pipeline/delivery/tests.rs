@@ -17,7 +17,7 @@ use super::*;
 use crate::account;
 use crate::division::PIECE_BYTES;
 use crate::export::{About, Outcome, Refusal};
-use crate::obligation::Source;
+use crate::obligation::Whereabouts;
 use crate::share::Share;
 use crate::simulation::payload;
 use crate::store::{Io, Reads};
@@ -295,7 +295,7 @@ async fn what_is_taken_apart_in_memory_is_paid_for() {
     let whole = Obligation::new(Bytes::from(body), 1000, &Arc::default(), delivery.account());
     let mut pieces = VecDeque::from([whole]);
     loop {
-        let Some(Source::Memory(body)) = pieces[0].send() else { panic!("it waits") };
+        let Some(Whereabouts::Memory(body)) = pieces[0].send() else { panic!("it waits") };
         match split_piece(&pieces[0], &body, &delivery.parts) {
             Split::Halves(halves) => pieces.extend(halves),
             Split::SingleItem => panic!("{} pieces, and nobody pays for them", pieces.len()),
@@ -317,7 +317,7 @@ fn a_piece_costs_no_more_than_is_set_aside() {
     let places = 3 * size_of::<Arc<Obligation>>() / 2
         + 3 * size_of::<Batch>() / 2
         + 3 * size_of::<(Instant, Instant, u64)>() / 2;
-    let request = size_of::<Source>().max(2 * size_of::<Bytes>());
+    let request = size_of::<Whereabouts>().max(2 * size_of::<Bytes>());
     let piece = obligation + places + request;
     assert!(piece <= PIECE_BYTES, "{piece}");
 }

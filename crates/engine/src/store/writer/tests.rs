@@ -205,7 +205,7 @@ async fn a_part_that_is_written_again_costs_no_other_data_on_a_full_disk() {
     let entry = write(&mut writer, NOW_MS);
     let account = Arc::clone(&writer.parts.accounts.orphans()[0]);
     account.books.arrive(7);
-    account.books.hold(7);
+    account.books.keep(7);
     disk.set_capacity(Some(disk.used() + 1000));
 
     let halves = [(Bytes::from_static(b"sp"), 3), (Bytes::from_static(b"ans"), 4)];

@@ -1,22 +1,22 @@
-//! The output of a compressor, in pieces of memory that were paid for before.
+//! The output of a compressor, in chunks of memory that were paid for before.
 
 use std::io::{self, Write};
 
 use bytes::Bytes;
 
-/// A body in pieces: when more comes, the pieces that are there need not be moved.
+/// A body in chunks: when more comes, the chunks that are there need not be moved.
 #[derive(Debug)]
-pub(super) struct Pieces {
+pub(super) struct ChunkWriter {
     full: Vec<Bytes>,
     last: Vec<u8>,
-    /// Length of a piece.
+    /// Length of a chunk.
     step: usize,
-    /// Bytes that further pieces may have.
+    /// Bytes that further chunks may have.
     room: usize,
 }
 
-impl Pieces {
-    /// At most `room` bytes, in pieces of `step`.
+impl ChunkWriter {
+    /// At most `room` bytes, in chunks of `step`.
     pub(super) fn new(step: usize, room: usize) -> Self {
         Self { full: Vec::new(), last: Vec::new(), step, room }
     }
@@ -28,7 +28,7 @@ impl Pieces {
     }
 }
 
-impl Write for Pieces {
+impl Write for ChunkWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.last.len() == self.last.capacity() {
             let next = self.step.min(self.room);
