@@ -47,7 +47,7 @@ const COMMANDS_PER_TURN: usize = 256;
 pub(crate) const MAX_IN_FLIGHT: usize = 64;
 
 /// A second change of the backend waits at most this long for requests under way to the first one. They are given up then.
-const SUCCESSOR_WAITS: Duration = Duration::from_secs(5);
+const NEXT_BACKEND_WAITS: Duration = Duration::from_secs(5);
 
 /// A backend that has answered nothing for this long is called silent.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
@@ -88,7 +88,7 @@ pub(super) struct Delivery {
     /// The next probe is something that was tried before.
     probe_parked_next: bool,
     sends: JoinSet<Landed>,
-    /// In the order in which they left.
+    /// Under way, to this backend and the one before.
     flights: BTreeMap<Id, Flight>,
     /// Of the flights, those to the backend of now.
     flying: usize,
@@ -96,11 +96,11 @@ pub(super) struct Delivery {
     /// Of all flights.
     flying_pieces: usize,
     /// The number of the backend. Another backend has the next number.
-    backend: u64,
-    /// The next backend, and how long it waits at most for requests under way to the one before this.
-    successor: Option<(Arc<dyn Backend>, Instant)>,
+    backend_number: u64,
+    /// The backend that comes next, and when it comes even if requests to the one before the present one are under way.
+    next_backend: Option<(Arc<dyn Backend>, Instant)>,
     /// Gives up the requests to the backend before this one.
-    predecessor: CancellationToken,
+    give_up_previous: CancellationToken,
     next_batch: u64,
     /// The journal may have something to take.
     backlog: bool,
@@ -149,9 +149,9 @@ impl Delivery {
             flying: 0,
             in_flight_bytes: 0,
             flying_pieces: 0,
-            backend: 0,
-            successor: None,
-            predecessor: CancellationToken::new(),
+            backend_number: 0,
+            next_backend: None,
+            give_up_previous: CancellationToken::new(),
             next_batch: 0,
             backlog: parts.crew.account.queue.is_some(),
             next_entry_bytes: 0,
@@ -252,8 +252,8 @@ impl Delivery {
             }
             Instruction::Adjust(limits) => self.adjust(limits),
             Instruction::SendTo(backend) => {
-                let at = self.successor.take().map_or_else(|| Instant::now() + SUCCESSOR_WAITS, |(_, at)| at);
-                self.successor = Some((backend, at));
+                let at = self.next_backend.take().map_or_else(|| Instant::now() + NEXT_BACKEND_WAITS, |(_, at)| at);
+                self.next_backend = Some((backend, at));
             }
         }
     }
@@ -271,12 +271,12 @@ impl Delivery {
     /// two backends at most.
     fn change_backend(&mut self, now: Instant) {
         let has_predecessor = self.flights.len() > self.flying;
-        let Some((backend, _)) = self.successor.take_if(|(_, at)| !has_predecessor || *at <= now) else { return };
-        self.predecessor.cancel();
+        let Some((backend, _)) = self.next_backend.take_if(|(_, at)| !has_predecessor || *at <= now) else { return };
+        self.give_up_previous.cancel();
         self.parts.crew.backend = backend;
-        self.predecessor = std::mem::take(&mut self.parts.crew.given_up);
+        self.give_up_previous = std::mem::take(&mut self.parts.crew.given_up);
         // What is on its way to the old backend neither takes its place nor speaks for the new one.
-        self.backend += 1;
+        self.backend_number += 1;
         (self.flying, self.in_flight_bytes) = (0, 0);
         self.account().has_another_backend();
         self.pace = self.pace.of_another();
@@ -326,8 +326,8 @@ impl Delivery {
         // Pieces that are withdrawn or written elsewhere leave without a notice.
         let drain = self.draining.map(|deadline| deadline.min(now + ROOM_CHECK));
         let turn = self.parts.read_back.waits(now).then(|| now + ROOM_CHECK);
-        let successor = self.successor.as_ref().map(|(_, at)| *at);
-        [work, drain, turn, successor, self.silent_at()].into_iter().flatten().min()
+        let next = self.next_backend.as_ref().map(|(_, at)| *at);
+        [work, drain, turn, next, self.silent_at()].into_iter().flatten().min()
     }
 
     /// When to look again at a backlog that could not be read just now.
@@ -375,7 +375,9 @@ impl Delivery {
         stats.concurrency.store(self.concurrency.limit() as u64, Ordering::Relaxed);
         stats.parked.store(self.parked.len() as u64, Ordering::Relaxed);
         stats.queued_bytes.store(self.queue.bytes() as u64, Ordering::Relaxed);
-        let pending = self.queue.bytes() + self.parked.bytes() + self.in_flight_bytes;
+        // Those to an earlier backend, too.
+        let under_way: usize = self.flights.values().map(|flight| flight.bytes).sum();
+        let pending = self.queue.bytes() + self.parked.bytes() + under_way;
         stats.pending_bytes.store(pending as u64, Ordering::Relaxed);
         let flying = self.flights.values().filter_map(|flight| flight.batch.pieces.first()).map(|piece| piece.since());
         let oldest = flying.chain(self.parked.oldest()).chain(self.queue.oldest()).min();
@@ -395,7 +397,6 @@ impl Drop for Delivery {
             self.obey(command);
         }
         self.give_up();
-        (self.flying, self.in_flight_bytes) = (0, 0);
         self.publish();
         // What was handed back here is left for whoever takes over.
         self.account().queue_filled.notify_one();

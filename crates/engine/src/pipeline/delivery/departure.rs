@@ -223,7 +223,9 @@ impl Delivery {
         self.flying_pieces += pieces;
         self.flying += 1;
         let number = self.traffic.leaves();
-        self.flights
-            .insert(send.id(), Flight { batch, bytes, pieces, beside: self.flying, backend: self.backend, number });
+        self.flights.insert(
+            send.id(),
+            Flight { batch, bytes, pieces, beside: self.flying, backend: self.backend_number, number },
+        );
     }
 }

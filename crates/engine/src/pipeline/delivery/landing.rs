@@ -45,7 +45,7 @@ impl Delivery {
             return;
         };
         self.flying_pieces -= pieces;
-        let is_of_now = backend == self.backend;
+        let is_of_now = backend == self.backend_number;
         if is_of_now {
             self.flying -= 1;
             self.in_flight_bytes -= bytes;
@@ -112,15 +112,16 @@ impl Delivery {
     fn follow(&mut self, outcome: Outcome, answered: Answered) {
         match outcome {
             Outcome::Delivered { rejected, message } => {
-                self.delivered(&answered.batch, rejected, &message);
                 // A backend that takes a request and rejects all of it has taken nothing.
                 if rejected < answered.batch.items().max(1) {
                     self.traffic.takes(answered.number);
+                    self.stands(BackendState::Ok, "", "", Instant::now());
                 } else {
                     // What that costs is in the log as a loss.
                     let now = Instant::now();
                     self.parts.stats.backend.becomes(BackendState::Refused, PARTIAL_SUCCESS, &message, now);
                 }
+                self.delivered(&answered.batch, rejected, &message);
             }
             Outcome::Retry { kind, hint, message } => {
                 self.complain(kind, &message, answered.sent);
@@ -193,7 +194,6 @@ impl Delivery {
         self.account().share.progressed();
         self.retries.taken(now);
         self.pace.succeeded(now);
-        self.stands(BackendState::Ok, "", "", now);
         self.parked.hurry_next(now);
         if let Some(first) = batch.pieces.first() {
             self.account().delivered_after(first.since().elapsed());
