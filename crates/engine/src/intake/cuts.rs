@@ -22,6 +22,8 @@ pub(super) struct Cuts<'a> {
     /// How much the pipeline with the least room could hold.
     share: usize,
     shared: &'a Enriched,
+    /// One pipeline takes requests of this signal.
+    alone: bool,
     /// Knows of what was made of the request so far.
     pub(super) purse: Purse<'a>,
     /// What several pipelines have in common, the limit that it was cut by, and its pieces.
@@ -33,7 +35,8 @@ impl<'a> Cuts<'a> {
         let shares = routes.of(signal).map(|route| route.pipeline.account.share.limit());
         let share = shares.min().unwrap_or(usize::MAX);
         let purse = Purse::new(budget, shared.bytes());
-        Self { signal, share, shared, purse, done: Vec::new() }
+        let alone = routes.of(signal).count() == 1;
+        Self { signal, share, shared, alone, purse, done: Vec::new() }
     }
 
     /// What a pipeline is offered of a request that its rules were applied to.
@@ -46,10 +49,13 @@ impl<'a> Cuts<'a> {
         Ok(Offer { pipeline, pieces, obligations: Vec::new(), removed, conversion, reliance: None, _paid: None })
     }
 
-    /// Pieces as large as the backend takes. No request is refused because of what the backend has taught: without memory
-    /// to cut it like that, pieces are as large as configured, and delivery halves what the backend refuses.
+    /// Pieces as large as the backend takes, as far as that costs nobody anything. What several pipelines share stays one
+    /// copy, in memory and in the journal, whatever their backends have taught: pieces of it are as large as configured,
+    /// and delivery takes apart what a backend refuses. No request is refused because of what a backend has taught,
+    /// either: without memory to cut it like that, pieces are as large as configured.
     fn pieces(&mut self, body: &Bytes, items: u64, size: &RequestSize) -> Result<Pieces, Unprepared> {
-        let limit = size.bytes();
+        let is_own = self.alone || !self.shared.has(body);
+        let limit = if is_own { size.bytes() } else { size.configured() };
         match self.cut_by(limit, body, items) {
             Err(_) if limit < size.configured() => self.cut_by(size.configured(), body, items),
             pieces => pieces,

@@ -5,14 +5,16 @@ use std::time::Duration;
 use base64::Engine as _;
 
 use tokio::time::Instant;
+use weir_engine::Settings;
 use weir_plan::{Compression, Header, Output, Pipeline, Protocol, Secret, Signal, Tls};
 use weir_testkit::backend::{Backend, Captured, Say};
+use weir_testkit::data_dir::DataDir;
 use weir_testkit::grpc::OK;
-use weir_testkit::sink::{arrived, closed_port, faults, sink};
+use weir_testkit::sink::{DOWN, arrived, closed_port, faults, sink};
 use weir_testkit::tls::Authority;
 use weir_testkit::{eventually, payload};
 
-use crate::support::{Gateway, output, pipeline, settings};
+use crate::support::{Gateway, on_disk, output, pipeline, settings};
 
 fn through(output: Output) -> Vec<Pipeline> {
     vec![Pipeline::new(Signal::Traces, "backend", output)]
@@ -211,12 +213,11 @@ async fn too_large_requests_are_split_down_to_what_the_backend_takes() {
     }
 }
 
-/// What one backend has taught is not found out again for each request, and is no matter of the others.
+/// What a backend has taught is not found out again for each request.
 #[tokio::test]
 async fn requests_are_cut_by_what_the_backend_was_found_to_take() {
-    let (small, healthy) = (sink(r#"{"max_request_bytes": 60000}"#).await, Backend::start().await);
-    let pipelines = vec![pipeline("small", small.grpc), pipeline("healthy", healthy.address)];
-    let gateway = Gateway::with(pipelines, settings()).await;
+    let small = sink(r#"{"max_request_bytes": 60000}"#).await;
+    let gateway = Gateway::with(vec![pipeline("small", small.grpc)], settings()).await;
     let refused = || small.report(false).refused.get("too_large").copied().unwrap_or_default();
     export(&gateway, 1, 300).await;
     gateway.settle().await;
@@ -226,6 +227,31 @@ async fn requests_are_cut_by_what_the_backend_was_found_to_take() {
     gateway.settle().await;
     assert_eq!(refused(), found_out);
     assert_eq!(arrived(&small), (1..=600).collect::<Vec<_>>());
+}
+
+/// What one backend has taught is no matter of the others: they get what they got, and the journal has one copy.
+#[tokio::test]
+async fn what_backends_have_taught_makes_no_copies() {
+    let (dir, healthy) = (DataDir::new(), Backend::start().await);
+    let small = [sink(r#"{"max_request_bytes": 30000}"#).await, sink(r#"{"max_request_bytes": 60000}"#).await];
+    let pipelines = vec![
+        pipeline("smallest", small[0].grpc),
+        pipeline("small", small[1].grpc),
+        pipeline("healthy", healthy.address),
+    ];
+    let gateway =
+        Gateway::with(pipelines, Settings { spill_after: Duration::from_millis(5), ..on_disk(&dir).await }).await;
+    export(&gateway, 1, 300).await;
+    gateway.settle().await;
+    assert!(small.iter().all(|sink| sink.report(false).refused.contains_key("too_large")));
+    small.iter().for_each(|sink| sink.set_faults(faults(DOWN)));
+    let spilled = async || gateway.scrape().await.get("weir_journal_spilled_bytes_total");
+    let before = spilled().await;
+    export(&gateway, 301, 300).await;
+    eventually("it is in the journal", async || spilled().await > before).await;
+    let written = spilled().await - before;
+    assert!(written < 100_000.0, "{written} bytes");
+    eventually("the healthy one has it", async || healthy.ids().len() == 600).await;
     let whole: Vec<_> = healthy.captured().iter().map(|request| payload::ids(&request.message).len()).collect();
     assert_eq!(whole, [300, 300]);
 }
