@@ -8,11 +8,19 @@ mod sim_fs;
 mod sockets;
 mod watched;
 
+use std::io::{self, Write as _};
+
 pub use counting::Counting;
 pub use sim_fs::{Faults, Operation, SimFs};
 #[cfg(feature = "sockets")]
 pub use sockets::*;
 pub use watched::{Call, Watched};
+
+/// Says that something could not be tested here. The test harness does not capture it, because it must not go
+/// unnoticed.
+pub fn warn(what: &str) {
+    io::stderr().write_all(format!("\nwarning: {what}\n").as_bytes()).expect("standard error is open");
+}
 
 /// The seed of a run of generated cases. It is the same each time, because a run that proves a change must not fail for
 /// something that only chance has found. It is another one if the environment's `variable` names one, or says `random`.

@@ -18,7 +18,6 @@ pub mod sink;
 pub mod tls;
 pub mod tokens;
 
-use std::io::Write;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -35,12 +34,6 @@ pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
         assert!(Instant::now() < deadline, "did not happen in time: {what}");
         ticks.tick().await;
     }
-}
-
-/// Says that something could not be tested here. The test harness does not capture it, because it must not go
-/// unnoticed.
-pub fn warn(what: &str) {
-    std::io::stderr().write_all(format!("\nwarning: {what}\n").as_bytes()).unwrap();
 }
 
 /// The result of `future`, which must not take forever.
