@@ -106,7 +106,8 @@ pub(crate) struct Exporter {
     /// Pays for copies and compressed bodies. It is apart from the payloads' budget: sending is what frees that budget,
     /// so it must never wait for it.
     encode: Budget,
-    /// Pays for the memory that compressors of all pipelines need for themselves. None of them waits for anybody.
+    /// Pays for the memory that compressors of all pipelines need for themselves. Requests wait for it, but not for
+    /// each other's backends: a compressor at work waits for nobody.
     encoders: Budget,
 }
 

@@ -78,7 +78,8 @@ pub enum Unfit {
 pub enum Verdict {
     /// Every pipeline has delivered the data, has it on disk or holds it in memory.
     Secured,
-    /// It cannot be taken now, and nothing of it is kept. The source shall try again after this long.
+    /// It cannot be taken now. Some pipelines may have delivered it or have it on disk; they get it again when the
+    /// source sends it again, after this long.
     Refused(Obstacle, Duration),
     /// No pipeline of its signal takes from its input, or none does any more.
     NotServed,

@@ -45,7 +45,7 @@ const HEAVY_BYTES: usize = 256 << 10;
 /// The gateway is ready when a request of this size would be taken.
 const READY_BYTES: usize = 4096;
 
-/// The way of a request into one pipeline.
+/// How requests reach one pipeline.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     pub(crate) pipeline: Arc<Pipeline>,
@@ -66,7 +66,7 @@ impl Route {
     }
 }
 
-/// All ways of requests, as one plan has them.
+/// The routes of one plan.
 #[derive(Debug)]
 pub(crate) struct Routes {
     pub(crate) enricher: Enricher,
@@ -80,7 +80,7 @@ impl Routes {
         Self { enricher, routes: Vec::new() }
     }
 
-    /// The way to the pipeline of an account.
+    /// The route to the pipeline with this id.
     pub(crate) fn to(&self, pipeline: &PipelineId) -> Option<&Route> {
         self.routes.iter().find(|route| route.pipeline.account.id == *pipeline)
     }
@@ -193,7 +193,7 @@ impl Intake {
         let _ = self.drain_deadline.set(deadline);
     }
 
-    /// Whether it is too late to answer later.
+    /// Whether the process ends so soon that clients must be answered now.
     fn has_ended(&self) -> bool {
         self.drain_deadline.get().is_some_and(|deadline| *deadline + LAST_ANSWERS / 2 <= Instant::now())
     }

@@ -1,8 +1,8 @@
 //! One pipeline: the handle that requests are offered to, and the group of tasks that delivers for it.
 //!
-//! Each pipeline has its own queue, share of memory, send slots and backend connection. Pipelines have nothing in
-//! common but the bytes of a request and the budget that pays for them (promise P2). Only `weir-otlp` knows what the
-//! bytes mean, and only `export` knows how they travel.
+//! Each pipeline has its own queue, share of memory, send slots and backend connection (promise P2). What pipelines
+//! share is listed in `docs/guarantees.md`. Only `weir-otlp` knows what the bytes mean, and only `export` knows how they
+//! travel.
 
 mod concurrency;
 mod delivery;
