@@ -3,7 +3,7 @@
 //! An exporter turns bodies into one request, and an answer into an [`Outcome`]. It keeps no data and decides no retry.
 
 mod answer;
-mod answers;
+mod answer_heads;
 mod body;
 mod coalesce;
 mod connections;
@@ -308,18 +308,6 @@ fn headers(output: &Output) -> Result<HeaderMap, String> {
         headers.append(name, value);
     }
     Ok(headers)
-}
-
-/// An error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -23,11 +23,11 @@ use weir_plan::{PipelineId, Signal};
 
 use crate::books::BookFigures;
 use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse, Shortage};
+use crate::counters::BySignal;
 use crate::division::{Copies, PIECE_BYTES};
 use crate::inlet::{InputKind, Obstacle, Request, Verdict};
 use crate::obligation::Ticket;
 use crate::pipeline::Pipeline;
-use crate::receive::BySignal;
 use crate::rules::{Delta, Rules};
 use crate::settings::LAST_ANSWERS;
 use crate::store::Store;

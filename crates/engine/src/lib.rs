@@ -24,6 +24,7 @@ mod budget;
 mod buffer;
 mod clock;
 mod codec;
+mod counters;
 mod division;
 mod entrance;
 mod export;

@@ -38,6 +38,7 @@ use streams::Stream;
 use crate::budget::{Budget, Funds, Permit};
 use crate::buffer::Buffer;
 use crate::codec::{self, Encoding, InflateLimits};
+use crate::counters::BySignal;
 use crate::histogram::Histogram;
 use crate::inlet::{Inlet, InputKind, Origin, Request, Verdict};
 use crate::seldom::Seldom;
@@ -55,9 +56,6 @@ pub(crate) enum Transport {
     Grpc,
     Http,
 }
-
-/// A counter for each signal, in the order of [`Signal::ALL`].
-pub(crate) type BySignal = [AtomicU64; Signal::ALL.len()];
 
 /// What receivers count, per transport.
 #[derive(Debug, Default)]
@@ -120,8 +118,9 @@ impl Call {
     }
 }
 
-/// The answer to a request; boxed, because the future is large and tasks are moved several times on their way.
-type Answer = Pin<Box<dyn Future<Output = Result<Response<Reply>, Infallible>> + Send>>;
+/// The work on a request, which ends with its answer; boxed, because the future is large and tasks are moved several
+/// times on their way.
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Reply>, Infallible>> + Send>>;
 
 /// Takes requests of both transports.
 #[derive(Debug)]
@@ -139,7 +138,7 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Answers one request. It never fails: a refusal is an answer, too. The head is read and dropped before this
     /// returns, because a client may send very many of them at once.
-    fn handle(self: &Arc<Self>, request: ::http::Request<Incoming>, peer: IpAddr, stream: Stream) -> Answer {
+    fn handle(self: &Arc<Self>, request: ::http::Request<Incoming>, peer: IpAddr, stream: Stream) -> Answering {
         let (receiver, started) = (Arc::clone(self), Instant::now());
         let (head, body) = request.into_parts();
         let (transport, format) = (transport(&head.headers), http::format(&head.headers));
@@ -150,7 +149,7 @@ impl Receiver {
         Box::pin(async move {
             let signal = call.as_ref().map(|call| call.signal).ok();
             let result = match call {
-                Ok(call) => receiver.take(transport, call, body, &stream).await,
+                Ok(call) => receiver.admit(transport, call, body, &stream).await,
                 Err(refusal) => Err(refusal),
             };
             if let Err(refusal) = &result {
@@ -169,37 +168,43 @@ impl Receiver {
     }
 
     /// A request whose stream nothing pays for. Its connection ends at once.
-    fn abandon(&self, request: &::http::Request<Incoming>) -> Answer {
+    fn abandon(&self, request: &::http::Request<Incoming>) -> Answering {
         self.count_refusal(transport(request.headers()), Reason::NoMemory);
         Box::pin(std::future::pending())
     }
 
     /// From the head of a request to the verdict about its data.
-    async fn take(&self, transport: Transport, call: Call, body: Incoming, stream: &Stream) -> Result<Signal, Refusal> {
+    async fn admit(
+        &self,
+        transport: Transport,
+        call: Call,
+        body: Incoming,
+        stream: &Stream,
+    ) -> Result<Signal, Refusal> {
         let paid = match self.inlet.try_reserve(REQUEST_BYTES) {
             Some(paid) => Some(paid),
             None => stream.unread_while(self.inlet.reserve(REQUEST_BYTES)).await,
         };
         let paid = paid.ok_or_else(Refusal::no_memory)?;
         // What is kept on the rest of the way is a part of this: none of it is there before.
-        Box::pin(self.take_in(transport, call, body, stream, paid)).await
+        Box::pin(self.read_body(transport, call, body, stream, paid)).await
     }
 
-    async fn take_in(
+    async fn read_body(
         &self,
         transport: Transport,
         mut call: Call,
         body: Incoming,
         stream: &Stream,
-        mut request: Permit,
+        mut paid: Permit,
     ) -> Result<Signal, Refusal> {
-        let permit = request.part(0).ok_or_else(Refusal::no_memory)?;
+        let permit = paid.part(0).ok_or_else(Refusal::no_memory)?;
         let body = BodyReader::new(body, stream, self.body_timeout, permit);
         let body = match transport {
             Transport::Grpc => grpc::read(self, &mut call, body).await?,
             Transport::Http => http::read(self, &call, body).await?,
         };
-        self.ingest(call, body, transport).await?;
+        self.decode_and_offer(call, body, transport).await?;
         Ok(call.signal)
     }
 
@@ -223,7 +228,7 @@ impl Receiver {
     }
 
     /// From a body that was read to the verdict about its data.
-    async fn ingest(&self, call: Call, body: Buffer, transport: Transport) -> Result<(), Refusal> {
+    async fn decode_and_offer(&self, call: Call, body: Buffer, transport: Transport) -> Result<(), Refusal> {
         let (signal, request) = (call.signal, self.decode(call, body, transport)?);
         let (items, counters) = (request.items(), self.stats.of(transport));
         match self.inlet.offer(request).await {

@@ -2,39 +2,30 @@
 //!
 //! Requests hand their pieces to a [`Store`]; its one writer (`store/writer.rs`) puts everything that waits on disk
 //! together, with one write and one fsync, and tells each obligation what became of it. Reading back is done by the
-//! pipelines themselves, by way of `store/reads.rs`.
+//! pipelines themselves, by way of `store/reads.rs`. What the journal has at the start is in `store/open.rs`.
 
+mod open;
 mod reads;
 mod writer;
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use weir_journal::{DamageReport, Durability, Fs, Journal, Options, Recovery};
-use weir_plan::{PipelineId, Signal};
+use weir_journal::{Durability, Journal};
 
-use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
 use crate::clock::Clock;
 use crate::histogram::Histogram;
 use crate::obligation::Deposit;
 use crate::seldom::Seldom;
 use crate::settings::Fsync;
-use crate::share::Share;
+pub(crate) use open::{Opened, log_damage};
+use open::{Recovered, enter_recovered, find_orphans};
 pub(crate) use reads::{Io, Reads};
 pub(crate) use writer::Writer;
-
-/// The size of a segment file. It is small enough that a shrinking backlog soon gives its space back, and large enough
-/// that the largest backlogs are some hundred files.
-const SEGMENT_BYTES: u64 = 32 << 20;
-/// On a small disk a segment is this part of the disk, so that giving up one segment is not giving up everything.
-const SEGMENTS_PER_DISK: u64 = 64;
-/// But not less than this.
-const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
 /// What waits for a pipeline that is not configured is given up when this process has run for this long without the
 /// pipeline.
@@ -44,9 +35,6 @@ pub(crate) const ORPHANS_WAIT: Duration = Duration::from_secs(24 * 3600);
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 /// When there was no space on the disk to write something again, the next attempt is this much later.
 const REWRITE_AGAIN: Duration = Duration::from_secs(10);
-
-/// Damaged places that are logged one by one.
-const LOGGED_PLACES: usize = 20;
 
 /// After a failure, the disk counts for the health check as not working for this much longer, if nothing is written
 /// meanwhile.
@@ -129,13 +117,6 @@ impl Drop for Inside {
     }
 }
 
-/// What opening the journal took.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Recovered {
-    pub(crate) took: Duration,
-    pub(crate) truncated_bytes: u64,
-}
-
 /// The way to the journal. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
@@ -156,33 +137,6 @@ enum Job {
     Close,
 }
 
-/// A journal that was opened, before there are pipelines.
-pub(crate) struct Opened {
-    pub(crate) journal: Arc<Journal>,
-    recovery: Recovery,
-    took: Duration,
-    writer: weir_journal::Writer,
-}
-
-impl fmt::Debug for Opened {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened").field("recovery", &self.recovery).finish_non_exhaustive()
-    }
-}
-
-impl Opened {
-    /// Opens the journal and reports what it found there.
-    pub(crate) fn open(fs: Arc<dyn Fs>, clock: Clock) -> Result<Self, weir_journal::OpenError> {
-        let disk = fs.space().map_or(u64::MAX, |space| space.total);
-        let segment_bytes = (disk / SEGMENTS_PER_DISK).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES);
-        let options = Options { segment_bytes, seed: fastrand::u64(..) };
-        let (writer, journal, recovery) = weir_journal::open(fs, options)?;
-        let took = clock.started.elapsed();
-        report(&recovery, took);
-        Ok(Self { journal, recovery, took, writer })
-    }
-}
-
 impl Store {
     /// The store of these pipelines, and its writer, which its owner runs. Queues that belong to none of the pipelines
     /// are added to the accounts.
@@ -192,9 +146,9 @@ impl Store {
         find_orphans(&journal, &recovery, &accounts);
         enter_recovered(&recovery, &accounts.all());
         let stats = Arc::<StoreStats>::default();
-        let (inbox, commands) = mpsc::unbounded_channel();
+        let (inbox, jobs) = mpsc::unbounded_channel();
         let parts = writer::Parts { accounts, journal: Arc::clone(&journal), stats: Arc::clone(&stats), clock, fsync };
-        let writer = Writer::new(writer, commands, parts);
+        let writer = Writer::new(writer, jobs, parts);
         (Self { journal, stats, reads: Reads::new(io), clock, recovered, inbox }, writer)
     }
 
@@ -282,77 +236,6 @@ fn distinct_bytes(deposits: &[Deposit]) -> usize {
     let distinct =
         deposits.iter().filter(|deposit| std::mem::replace(&mut last, deposit.body.as_ptr()) != deposit.body.as_ptr());
     distinct.map(|deposit| deposit.body.len()).sum()
-}
-
-/// Accounts of pipelines that are owed something, or have lost something, and are not configured.
-fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts: &Accounts) {
-    for (id, name) in journal.queues() {
-        let backlog = journal.backlog(id);
-        let has_lost = recovery.lost.iter().any(|(queue, _)| *queue == id);
-        // Any other kind of queue is from another version of Weir. Nothing of it is sent, so its signal does not
-        // matter.
-        let pipeline = name.parse().unwrap_or_else(|_| PipelineId::new(Signal::Traces, name.as_str()));
-        if (backlog.entries == 0 && !has_lost) || accounts.find(&pipeline).is_some() {
-            continue;
-        }
-        if backlog.entries > 0 {
-            let (items, bytes) = (backlog.items, backlog.bytes);
-            tracing::warn!(
-                queue = name,
-                items,
-                bytes,
-                "the journal holds data for a pipeline that is not configured; it is kept until this process has run for \
-                 a day, in case the pipeline returns"
-            );
-        }
-        let queue = JournalQueue::of_orphan(Arc::clone(journal), id);
-        let account = Account::new(pipeline, Share::new(0, Instant::now()), Some(queue));
-        account.orphan(Duration::ZERO);
-        accounts.add(Arc::new(account));
-    }
-}
-
-/// Takes the backlog into the books.
-fn enter_recovered(recovery: &Recovery, accounts: &[Arc<Account>]) {
-    for account in accounts {
-        let Some(queue) = &account.queue else { continue };
-        let backlog = recovery.queues.iter().find(|(id, ..)| *id == queue.id).map(|(.., backlog)| backlog.items);
-        let lost = recovery.lost.iter().find(|(id, _)| *id == queue.id).map(|(_, loss)| loss.items);
-        account.books.recover(backlog.unwrap_or_default());
-        account.books.recover_damaged(lost.unwrap_or_default());
-    }
-}
-
-fn report(recovery: &Recovery, took: Duration) {
-    log_damage(&recovery.damage);
-    if !recovery.orphans.is_empty() {
-        let files = recovery.orphans.join(", ");
-        tracing::info!(files, "removed files of completions whose segments are gone: everything in them was delivered");
-    }
-    if recovery.truncated_bytes > 0 {
-        let bytes = recovery.truncated_bytes;
-        tracing::warn!(
-            bytes,
-            "cut off the end of the journal, which is not whole: a write that was under way when the process or the machine died, or damage that cannot be told from one"
-        );
-    }
-    let entries: u64 = recovery.queues.iter().map(|(.., backlog)| backlog.entries).sum();
-    if entries > 0 {
-        let items: u64 = recovery.queues.iter().map(|(.., backlog)| backlog.items).sum();
-        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(entries, items, took_ms, "found data in the journal; delivery goes on");
-    }
-}
-
-/// Logs where the journal is damaged, how much was lost with it, and what was done about it.
-pub(crate) fn log_damage(damage: &[DamageReport]) {
-    for report in damage.iter().take(LOGGED_PLACES) {
-        tracing::error!("the journal is damaged: {report}");
-    }
-    let rest = damage.len().saturating_sub(LOGGED_PLACES);
-    if rest > 0 {
-        tracing::error!(places = rest, "the journal is damaged in more places; `weir journal verify` lists them");
-    }
 }
 
 impl Fsync {

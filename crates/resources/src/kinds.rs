@@ -10,6 +10,7 @@ mod fields;
 mod object;
 mod output;
 pub(crate) mod pipeline;
+mod reference;
 pub(crate) mod secret;
 pub(crate) mod telemetry;
 pub(crate) mod value;

@@ -22,7 +22,8 @@ use weir_plan::Protocol;
 
 use super::body::Chunks;
 use super::dial::{Addresses, Connector, Dial};
-use super::{Outcome, PING_INTERVAL, PING_TIMEOUT, RetryKind, chain};
+use super::{Outcome, PING_INTERVAL, PING_TIMEOUT, RetryKind};
+use crate::legible;
 
 /// Connections are replaced at this age, give or take a tenth.
 const AGE: Duration = Duration::from_secs(300);
@@ -112,7 +113,7 @@ impl Connections {
             Ok(response) => Ok((response, passage)),
             Err(error) => {
                 let kind = if error.is_connect() { RetryKind::Unreachable } else { RetryKind::Answered };
-                Err(Outcome::Retry { kind, hint: None, message: chain(&error) })
+                Err(Outcome::Retry { kind, hint: None, message: legible::with_causes(&error) })
             }
         }
     }

@@ -26,12 +26,13 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tower_service::Service;
 
-use super::answers::Answers;
+use super::answer_heads::AnswerHeads;
 use super::coalesce::{self, Coalesced};
 use super::proxy::{self, Proxy, Way};
 use super::resolve::{self, Resolve};
-use super::{ANSWER_TIMEOUT, PING_INTERVAL, chain};
+use super::{ANSWER_TIMEOUT, PING_INTERVAL};
 use crate::budget::Budget;
+use crate::legible::with_causes;
 
 /// For TCP.
 const TCP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,7 +52,7 @@ type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 /// To the backend, or to the proxy before it.
 type Near = MaybeHttpsStream<Coalesced<TokioIo<TcpStream>>>;
 /// To the backend.
-type Stream = TokioIo<Answers<TokioIo<MaybeHttpsStream<Near>>>>;
+type Stream = TokioIo<AnswerHeads<TokioIo<MaybeHttpsStream<Near>>>>;
 
 /// How connections to one destination are made.
 #[derive(Debug)]
@@ -203,9 +204,10 @@ impl Connector {
         let connected = connected.map(with_little_in_tls);
         self.note(index, connected.is_err());
         let among_others = self.addresses.all.len() > 1;
-        let which =
-            |cause: BoxError| if among_others { format!("{address}: {}", chain(cause.as_ref())).into() } else { cause };
-        (index, connected.map(|stream| TokioIo::new(Answers::new(TokioIo::new(stream)))).map_err(which))
+        let which = |cause: BoxError| {
+            if among_others { format!("{address}: {}", with_causes(cause.as_ref())).into() } else { cause }
+        };
+        (index, connected.map(|stream| TokioIo::new(AnswerHeads::new(TokioIo::new(stream)))).map_err(which))
     }
 
     fn note(&self, index: usize, failed: bool) {
@@ -268,14 +270,14 @@ impl Line {
         };
         let mut to_proxy = HttpsConnector::from((self.tcp, tls));
         let connected = match way {
-            Way::Forward => to_proxy.call(uri.clone()).await.map_err(|cause| chain(cause.as_ref())),
+            Way::Forward => to_proxy.call(uri.clone()).await.map_err(|cause| with_causes(cause.as_ref())),
             Way::Tunnel => {
                 let tunnel = Tunnel::new(uri.clone(), to_proxy);
                 let mut tunnel = match authorization {
                     Some(authorization) => tunnel.with_auth(authorization),
                     None => tunnel,
                 };
-                tunnel.call(destination.clone()).await.map_err(|cause| chain(&cause))
+                tunnel.call(destination.clone()).await.map_err(|cause| with_causes(&cause))
             }
         };
         let (proxy, name) = (uri.authority(), destination.authority());

@@ -2,13 +2,13 @@
 //!
 //! One task, one owner: queue, parked batches and flights are plain fields. Sending runs in tasks of its own
 //! (`flight.rs`), so a slow answer occupies a slot and nothing else. `delivery/departure.rs` says what leaves
-//! next, `delivery/landing.rs` what follows from an answer, `delivery/refusal.rs` what follows from a refusal.
+//! next, `delivery/landing.rs` what follows from an answer, `delivery/refused.rs` what follows from a refusal.
 
 mod departure;
 mod landing;
 mod put_off;
 mod read_back;
-mod refusal;
+mod refused;
 #[cfg(test)]
 mod tests;
 

@@ -49,7 +49,7 @@ pub(super) struct Parts {
 /// See the module.
 pub(crate) struct Writer {
     journal: weir_journal::Writer,
-    commands: mpsc::UnboundedReceiver<Job>,
+    jobs: mpsc::UnboundedReceiver<Job>,
     parts: Parts,
     /// Written since the last sync (`fsync: interval`).
     unsynced: bool,
@@ -58,10 +58,10 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(journal: weir_journal::Writer, commands: mpsc::UnboundedReceiver<Job>, parts: Parts) -> Self {
+    pub(super) fn new(journal: weir_journal::Writer, jobs: mpsc::UnboundedReceiver<Job>, parts: Parts) -> Self {
         Self {
             journal,
-            commands,
+            jobs,
             parts,
             unsynced: false,
             failure_reported: Seldom::default(),
@@ -88,8 +88,8 @@ impl Writer {
                     let _busy = self.begin();
                     self.sync();
                 }
-                _ = self.commands.recv_many(&mut inbox, REQUESTS_PER_GROUP) => {
-                    let closes = inbox.is_empty() || inbox.iter().any(|command| matches!(command, Job::Close));
+                _ = self.jobs.recv_many(&mut inbox, REQUESTS_PER_GROUP) => {
+                    let closes = inbox.is_empty() || inbox.iter().any(|job| matches!(job, Job::Close));
                     self.commit(inbox.drain(..).flat_map(Job::deposits));
                     if closes {
                         break;
@@ -97,8 +97,8 @@ impl Writer {
                 }
             }
         }
-        self.commands.close();
-        while let Ok(late) = self.commands.try_recv() {
+        self.jobs.close();
+        while let Ok(late) = self.jobs.try_recv() {
             late.deposits().for_each(|deposit| deposit.obligation.withdraw());
         }
         if let Err(error) = self.journal.finish() {

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_plan::Signal;
 
+use crate::counters::BySignal;
 use crate::histogram::HistogramFigures;
 use crate::intake::Intake;
-use crate::receive::{BySignal, Counters, REASONS, ReceiverStats};
+use crate::receive::{Counters, REASONS, ReceiverStats};
 
 /// A figure for each signal, in the order of [`Signal::ALL`].
 type EachSignal<T> = [T; Signal::ALL.len()];

@@ -20,7 +20,7 @@ use crate::diagnostic::{Diagnostic, Findings, Place};
 use crate::document::{Fields, Node};
 use crate::kinds::object::{self, Metadata};
 use crate::kinds::output::{self, OtlpOutput, tls};
-use crate::kinds::secret::SecretKeyRef;
+use crate::kinds::reference::SecretKeyRef;
 use crate::kinds::value::{Resolver, Value};
 use crate::kinds::{KINDS, Role};
 

@@ -6,7 +6,8 @@ use std::time::SystemTime;
 
 use crate::diagnostic::{Diagnostic, Findings, Place};
 use crate::document::{Fields, Located, Node, Version};
-use crate::kinds::secret::{self, SecretKeyRef, Secrets};
+use crate::kinds::reference::{SecretKeyRef, secret_key_ref};
+use crate::kinds::secret::Secrets;
 
 /// A value before its reference is followed.
 #[derive(Clone)]
@@ -43,7 +44,7 @@ impl Value {
         let value = fields.optional("value");
         let value_from = fields.optional("valueFrom");
         let inline = value.as_ref().and_then(Node::string);
-        let reference = value_from.as_ref().and_then(secret::secret_key_ref);
+        let reference = value_from.as_ref().and_then(secret_key_ref);
 
         let empty = inline.as_ref().is_some_and(|text| text.value.is_empty());
         let tolerated = empty && fields.node().version() == Version::V1Alpha1;

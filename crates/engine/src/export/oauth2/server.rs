@@ -81,7 +81,7 @@ impl TokenServer {
         // Tokens are needed seldom: no connection waits for the next one.
         let mut client = Client::builder(TokioExecutor::new());
         let client = client.pool_max_idle_per_host(0).http1_max_buf_size(HTTP1_BUFFER).build(connector);
-        let response = client.request(self.request()?).await.map_err(|error| crate::export::chain(&error))?;
+        let response = client.request(self.request()?).await.map_err(|error| legible::with_causes(&error))?;
         if !response.status().is_success() {
             return Err(format!("the token server answered {}", response.status()));
         }

@@ -1,4 +1,4 @@
-//! What follows from a backend's answer. `refusal.rs` says what follows from a refusal.
+//! What follows from a backend's answer. `refused.rs` says what follows from a refusal.
 
 use std::sync::Arc;
 use std::time::Duration;

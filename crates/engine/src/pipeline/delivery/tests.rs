@@ -12,7 +12,7 @@ use weir_testkit::SimFs;
 use super::super::{Common, Pipeline};
 use super::departure::PROBE_BYTES;
 use super::landing::Answered;
-use super::refusal::{Split, split_piece};
+use super::refused::{Split, split_piece};
 use super::*;
 use crate::account;
 use crate::division::PIECE_BYTES;

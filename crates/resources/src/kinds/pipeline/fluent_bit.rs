@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use crate::diagnostic::{Diagnostic, Reason};
 use crate::document::{Located, Node, Version};
 use crate::kinds::output::tls::Tls;
-use crate::kinds::secret;
+use crate::kinds::reference::secret_key_ref;
 use crate::kinds::value::{Resolved, Resolver, Value};
 
 /// Plugins that the pipeline itself depends on.
@@ -166,7 +166,7 @@ fn check_files(node: &Node<'_>) {
 fn variable(node: &Node<'_>) -> Option<Value> {
     let mut fields = node.fields()?;
     fields.required("name").and_then(|node| filled(&node));
-    let reference = fields.required("valueFrom").and_then(|node| secret::secret_key_ref(&node));
+    let reference = fields.required("valueFrom").and_then(|node| secret_key_ref(&node));
     fields.finish();
     reference.map(Value::Reference)
 }

@@ -1,4 +1,4 @@
-//! Answers of backends, on their way to the HTTP/2 library.
+//! The heads of backends' answers, on their way to the HTTP/2 library.
 //!
 //! The library takes in all heads that have arrived, those of answers and those before answers (1xx). One byte of a
 //! head may stand for a field that takes a hundred times as much memory. So after some heads the tasks of the requests
@@ -29,9 +29,9 @@ const HEADS_AT_ONCE: usize = 4;
 /// What is read at once. Some of it is kept for later.
 const READ_BYTES: usize = 8 * 1024;
 
-/// A connection whose answers are followed.
+/// A connection whose answers' heads are followed.
 #[derive(Debug)]
-pub(super) struct Answers<T> {
+pub(super) struct AnswerHeads<T> {
     inner: T,
     frames: Frames,
     fields: Fields,
@@ -41,7 +41,7 @@ pub(super) struct Answers<T> {
     rest: Bytes,
 }
 
-impl<T> Answers<T> {
+impl<T> AnswerHeads<T> {
     pub(super) fn new(inner: T) -> Self {
         Self { inner, frames: Frames::of_server(), fields: Fields::default(), heads: 0, rest: Bytes::new() }
     }
@@ -77,7 +77,7 @@ impl<T> Answers<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Answers<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for AnswerHeads<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.heads == HEADS_AT_ONCE {
             self.heads = 0;
@@ -99,9 +99,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for Answers<T> {
     }
 }
 
-writes_go_on!(Answers);
+writes_go_on!(AnswerHeads);
 
-impl<T: Connection> Connection for Answers<TokioIo<T>> {
+impl<T: Connection> Connection for AnswerHeads<TokioIo<T>> {
     fn connected(&self) -> Connected {
         self.inner.inner().connected()
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     /// Follows all of it.
-    fn follow(answers: &mut Answers<()>, mut said: &[u8]) -> io::Result<()> {
+    fn follow(answers: &mut AnswerHeads<()>, mut said: &[u8]) -> io::Result<()> {
         while !said.is_empty() {
             answers.heads = 0;
             said = &said[answers.follow(said)?..];
@@ -135,14 +135,14 @@ mod tests {
 
     #[test]
     fn paths_are_no_part_of_answers() {
-        let mut answers = Answers::new(());
+        let mut answers = AnswerHeads::new(());
         follow(&mut answers, SETTINGS).unwrap();
         // The status, by the table of every connection and in letters, and a field that is to be remembered.
         let honest = [head(&[0x88]), head(b"\x40\x07:status\x03200"), head(b"\x40\x01x\x01y").repeat(200)].concat();
         follow(&mut answers, &honest).unwrap();
         let paths: Vec<u8> = (0..5).flat_map(|number| head(&[0x88, 0x44, 2, b'/', number])).collect();
         assert!(follow(&mut answers, &paths).unwrap_err().to_string().contains("only requests have"));
-        let mut elsewhere = Answers::new(());
+        let mut elsewhere = AnswerHeads::new(());
         follow(&mut elsewhere, b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
         follow(&mut elsewhere, &paths).unwrap();
     }
@@ -155,7 +155,7 @@ mod tests {
         for room in [5, 100, 3 * READ_BYTES] {
             let (near, mut far) = duplex(said.len());
             far.write_all(&said).await.unwrap();
-            let mut answers = Answers::new(near);
+            let mut answers = AnswerHeads::new(near);
             let (mut heard, mut turn, mut buffer) = (Vec::new(), 0, vec![0; room]);
             while heard.len() < said.len() {
                 let mut into = ReadBuf::new(&mut buffer);
