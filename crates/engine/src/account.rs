@@ -191,7 +191,7 @@ impl Account {
         self.backlog().oldest_ms.map_or(Duration::ZERO, |oldest| Duration::from_millis(now_ms.saturating_sub(oldest)))
     }
 
-    /// Whether waiting for the pipeline is hardly of use: it holds older data, and new data would take it longer than
+    /// Whether waiting for the pipeline is hardly of use: it has older data, and new data would take it longer than
     /// `spill_after`.
     pub(crate) fn is_behind(&self, spill_after: Duration) -> bool {
         let Some(queue) = &self.queue else { return self.share.is_behind() };
@@ -218,7 +218,7 @@ impl Account {
         self.share.progressed();
     }
 
-    /// Little is held: the pipeline could do with more.
+    /// Little is held, or on disk: the pipeline could do with more.
     pub(crate) fn is_well(&self) -> bool {
         self.share.is_well() && self.queue.as_ref().is_none_or(|queue| queue.fullness() <= 1.0 / 8.0)
     }

@@ -128,7 +128,7 @@ impl Obligation {
         Arc::new(Self { items, bytes, since, ticket, account, phase, _paid: None })
     }
 
-    /// What kind of items it holds.
+    /// What kind of items are in it.
     pub(crate) fn signal(&self) -> Signal {
         self.account.id.signal
     }
