@@ -5,7 +5,8 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tikv_jemallocator::Jemalloc;
@@ -23,6 +24,12 @@ const STEP: usize = 256 << 10;
 
 /// Free pages go back when more bytes than these are in use, or free and not yet given back.
 static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Whoever gives pages back has it.
+static PURGE: Mutex<()> = Mutex::new(());
+
+/// Somebody does.
+static PURGES: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// Bytes that this thread has allocated since it last looked.
@@ -73,12 +80,20 @@ fn count(bytes: usize) {
     });
 }
 
-/// Gives all free pages back if there is no place for them and `bytes` more.
+/// Gives all free pages back if there is no place for them and `bytes` more. One thread does that, and others wait for
+/// it: jemalloc counts pages as gone when it begins to give them back.
 #[cold]
 fn make_place(bytes: usize) {
     let most = MOST.load(Ordering::Relaxed);
-    if most < usize::MAX && held().saturating_add(bytes) > most {
+    let is_full = || held().saturating_add(bytes) > most;
+    if most == usize::MAX || !(PURGES.load(Ordering::Acquire) || is_full()) {
+        return;
+    }
+    let _turn = PURGE.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_full() {
+        PURGES.store(true, Ordering::Release);
         act(c"arena.4096.purge");
+        PURGES.store(false, Ordering::Release);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Makes a connection to one of the addresses of a name, directly or through a proxy, with or without TLS.
 //!
-//! An address that does not answer soon is overtaken by the next one, and comes last from then on. How many connections
-//! there are, and when addresses are looked up again, is decided elsewhere.
+//! An address that does not answer soon is overtaken by the next one, and comes last from then on. For one connection,
+//! TCP is tried with several addresses at once, but TLS with one at a time, because it may keep much of what the other
+//! side says. How many connections there are, and when addresses are looked up again, is decided elsewhere.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -9,8 +10,8 @@ use std::future::{Future, Ready, ready};
 use std::iter::once;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -49,8 +50,9 @@ const TLS_BUFFER: usize = 16 * 1024;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
+type Tcp = Coalesced<TokioIo<TcpStream>>;
 /// To the backend, or to the proxy before it.
-type Near = MaybeHttpsStream<Coalesced<TokioIo<TcpStream>>>;
+type Near = MaybeHttpsStream<Tcp>;
 /// To the backend.
 type Stream = TokioIo<AnswerHeads<TokioIo<MaybeHttpsStream<Near>>>>;
 
@@ -168,11 +170,14 @@ impl Connector {
         let order = self.addresses.order(self.first);
         let mut attempts = JoinSet::new();
         let mut failure = None;
+        let handshake = Arc::new(Semaphore::new(1));
+        let patience = TIMEOUT / u32::try_from(order.len().max(1))?;
         for tried in 1..=order.len() {
             let index = order[tried - 1];
-            attempts.spawn(self.clone().attempt(index, destination.clone()));
-            let patience = if tried < order.len() { HEAD_START } else { Duration::MAX };
-            while let Ok(Some(ended)) = tokio::time::timeout(patience, attempts.join_next()).await {
+            let turn = Turn { handshake: Arc::clone(&handshake), patience };
+            attempts.spawn(self.clone().attempt(index, turn, destination.clone()));
+            let alone = if tried < order.len() { HEAD_START } else { Duration::MAX };
+            while let Ok(Some(ended)) = tokio::time::timeout(alone, attempts.join_next()).await {
                 match ended? {
                     (winner, Ok(stream)) => {
                         let overtaken = order.iter().take(tried).take_while(|index| **index != winner);
@@ -197,17 +202,26 @@ impl Connector {
         tokio::time::timeout(TIMEOUT, self.connect(destination)).await.map_err(late)?
     }
 
-    async fn attempt(self, index: usize, destination: Uri) -> (usize, Result<Stream, BoxError>) {
+    async fn attempt(self, index: usize, turn: Turn, destination: Uri) -> (usize, Result<Stream, BoxError>) {
         let address = self.addresses.all[index].at;
-        let line = Line { tcp: self.tcp(address), proxy: self.dial.proxy.clone() };
-        let connected = HttpsConnector::from((line, Arc::clone(&self.dial.tls))).call(destination).await;
-        let connected = connected.map(with_little_in_tls);
+        let connected = self.reach(address, turn, destination).await.map(with_little_in_tls);
         self.note(index, connected.is_err());
         let among_others = self.addresses.all.len() > 1;
         let which = |cause: BoxError| {
             if among_others { format!("{address}: {}", with_causes(cause.as_ref())).into() } else { cause }
         };
         (index, connected.map(|stream| TokioIo::new(AnswerHeads::new(TokioIo::new(stream)))).map_err(which))
+    }
+
+    async fn reach(&self, address: SocketAddr, turn: Turn, to: Uri) -> Result<MaybeHttpsStream<Near>, BoxError> {
+        let proxy = self.dial.proxy.clone();
+        let next = proxy.as_ref().map_or_else(|| to.clone(), |proxy| proxy.uri.clone());
+        let tcp = self.tcp(address).call(next).await?;
+        let _turn = turn.handshake.acquire().await?;
+        let line = Line { tcp: Once(Arc::new(Mutex::new(Some(tcp)))), proxy };
+        let handshake = HttpsConnector::from((line, Arc::clone(&self.dial.tls))).call(to);
+        let late = |_| format!("no connection within {} s", turn.patience.as_secs());
+        tokio::time::timeout(turn.patience, handshake).await.map_err(late)?
     }
 
     fn note(&self, index: usize, failed: bool) {
@@ -256,10 +270,36 @@ fn with_little_in_tls(mut stream: MaybeHttpsStream<Near>) -> MaybeHttpsStream<Ne
     stream
 }
 
+/// When an address that is connected to may go on with a proxy and TLS, and for how long.
+#[derive(Debug)]
+struct Turn {
+    handshake: Arc<Semaphore>,
+    patience: Duration,
+}
+
+/// A connection over TCP, which is there already.
+#[derive(Debug, Clone)]
+struct Once(Arc<Mutex<Option<Tcp>>>);
+
+impl Service<Uri> for Once {
+    type Response = Tcp;
+    type Error = BoxError;
+    type Future = Ready<Result<Tcp, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let tcp = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        ready(tcp.ok_or_else(|| "the connection is used already".into()))
+    }
+}
+
 /// The way to a backend by one address, without its TLS.
 #[derive(Debug, Clone)]
 struct Line {
-    tcp: coalesce::Connector,
+    tcp: Once,
     proxy: Option<Proxy>,
 }
 
@@ -352,6 +392,37 @@ mod tests {
             assert_ne!(silent.accept().await.unwrap().1, mine);
         }
         assert_eq!((silent.accept().await.unwrap().1, connecting.len()), (mine, MOST));
+    }
+
+    /// What TLS keeps of an unfinished handshake is set aside once for each connection.
+    #[tokio::test]
+    async fn one_address_at_a_time_has_a_handshake() {
+        let first = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = first.local_addr().unwrap().port();
+        let mut silent = vec![first];
+        for last in 2..=4 {
+            silent.push(TcpListener::bind(SocketAddr::from(([127, 0, 0, last], port))).await.unwrap());
+        }
+        let destination: Uri = format!("https://localhost:{port}/").parse().unwrap();
+        let resolve = Box::new(resolve::System::new());
+        let dial = Arc::new(Dial::new(&destination, resolve, tls::client_config(None).unwrap(), None));
+        let all = silent.iter().map(|listener| listener.local_addr().unwrap()).collect();
+        let (addresses, turns) = (Arc::new(Addresses::new(all)), Arc::new(Semaphore::new(1)));
+        let mut connector = Connector { dial, addresses, first: 0, turns };
+        let connecting = tokio::spawn(connector.call(destination));
+        let mut streams = Vec::new();
+        for listener in &silent {
+            streams.push(listener.accept().await.unwrap().0);
+        }
+        let mut greeted = 0;
+        for stream in &streams {
+            // A handshake begins with a message of the client, which is sent at once.
+            let mut first = [0];
+            let message = tokio::time::timeout(Duration::from_millis(100), stream.peek(&mut first));
+            greeted += usize::from(message.await.is_ok());
+        }
+        assert_eq!(greeted, 1);
+        connecting.abort();
     }
 
     #[test]
