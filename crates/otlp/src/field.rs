@@ -1,5 +1,5 @@
 //! The field numbers of OTLP, by message: the only place where they are written. The tables of the schema are made of
-//! them, and a test compares these tables with the definitions.
+//! them, and tests compare these tables, and the numbers of responses, with the definitions.
 //!
 //! Requests of the three signals share the shape of [`request`], [`resource_data`] and [`scope_data`].
 
@@ -17,6 +17,20 @@ pub const fn short_key(number: u32, wire: WireType) -> u8 {
 pub mod request {
     /// The data of one resource.
     pub const RESOURCES: u32 = 1;
+}
+
+/// `ExportTraceServiceResponse` and its sisters.
+pub mod export_response {
+    /// `partial_success`
+    pub const PARTIAL_SUCCESS: u32 = 1;
+}
+
+/// `ExportTracePartialSuccess` and its sisters.
+pub mod export_partial_success {
+    /// `rejected_spans`, `rejected_data_points`, `rejected_log_records`.
+    pub const REJECTED: u32 = 1;
+    /// `error_message`
+    pub const ERROR_MESSAGE: u32 = 2;
 }
 
 /// `ResourceSpans`, `ResourceMetrics`, `ResourceLogs`.

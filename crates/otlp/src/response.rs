@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer as _};
 use crate::build::Encoder;
 use crate::cursor::{Cursor, Value, fault};
 use crate::error::{Error, Fault, Problem};
+use crate::field::export_partial_success::{ERROR_MESSAGE, REJECTED};
+use crate::field::export_response::PARTIAL_SUCCESS;
 use crate::signal::Signal;
 
 /// What a backend took only in part, or a warning when nothing was rejected.
@@ -55,9 +57,9 @@ pub fn partial_success_from_json(text: &[u8]) -> Result<Option<PartialSuccess>, 
 pub fn response(partial: Option<&PartialSuccess>) -> Vec<u8> {
     let mut response = Encoder::default();
     if let Some(PartialSuccess { rejected, message }) = partial {
-        let partial = response.open(1, message.len() + 16);
-        response.varint(1, rejected.cast_unsigned());
-        response.bytes(2, message.as_bytes());
+        let partial = response.open(PARTIAL_SUCCESS, message.len() + 16);
+        response.varint(REJECTED, rejected.cast_unsigned());
+        response.bytes(ERROR_MESSAGE, message.as_bytes());
         response.close(partial);
     }
     response.into_bytes()
@@ -85,8 +87,8 @@ fn read_response(bytes: &[u8]) -> Result<PartialSuccess, Fault> {
     let mut response = Cursor::new(bytes);
     while let Some(field) = response.next_field()? {
         match (field.number, field.value) {
-            (1, Value::Len(_)) => read_partial(&bytes[..field.end], field.body_start(), &mut partial)?,
-            (1, _) => return Err(fault(Problem::WireType, field.start)),
+            (PARTIAL_SUCCESS, Value::Len(_)) => read_partial(&bytes[..field.end], field.body_start(), &mut partial)?,
+            (PARTIAL_SUCCESS, _) => return Err(fault(Problem::WireType, field.start)),
             _ => {}
         }
     }
@@ -97,13 +99,13 @@ fn read_partial(bytes: &[u8], start: usize, partial: &mut PartialSuccess) -> Res
     let mut cursor = Cursor::starting_at(bytes, start);
     while let Some(field) = cursor.next_field()? {
         match (field.number, field.value) {
-            (1, Value::Varint(rejected)) => partial.rejected = rejected.cast_signed(),
-            (2, Value::Len(text)) => {
+            (REJECTED, Value::Varint(rejected)) => partial.rejected = rejected.cast_signed(),
+            (ERROR_MESSAGE, Value::Len(text)) => {
                 let text = std::str::from_utf8(text)
                     .map_err(|error| fault(Problem::Utf8, field.body_start() + error.valid_up_to()))?;
                 text.clone_into(&mut partial.message);
             }
-            (1 | 2, _) => return Err(fault(Problem::WireType, field.start)),
+            (REJECTED | ERROR_MESSAGE, _) => return Err(fault(Problem::WireType, field.start)),
             _ => {}
         }
     }

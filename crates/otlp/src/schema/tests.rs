@@ -23,6 +23,30 @@ fn the_tables_are_the_definitions() {
     assert!(seen.len() > 30, "only {} messages were compared", seen.len());
 }
 
+#[test]
+fn the_numbers_of_responses_are_the_definitions() {
+    use crate::field::export_partial_success::{ERROR_MESSAGE, REJECTED};
+    use crate::field::export_response::PARTIAL_SUCCESS;
+
+    let otlp = DescriptorPool::decode(DESCRIPTORS).unwrap();
+    for (package, message, rejected) in [
+        ("trace", "ExportTrace", "rejected_spans"),
+        ("metrics", "ExportMetrics", "rejected_data_points"),
+        ("logs", "ExportLogs", "rejected_log_records"),
+    ] {
+        for (rest, ours) in [
+            ("ServiceResponse", vec![(PARTIAL_SUCCESS, "partial_success")]),
+            ("PartialSuccess", vec![(REJECTED, rejected), (ERROR_MESSAGE, "error_message")]),
+        ] {
+            let name = format!("opentelemetry.proto.collector.{package}.v1.{message}{rest}");
+            let definition = otlp.get_message_by_name(&name).unwrap();
+            let fields: Vec<FieldDescriptor> = definition.fields().collect();
+            let theirs: Vec<(u32, &str)> = fields.iter().map(|field| (field.number(), field.name())).collect();
+            assert_eq!(ours, theirs, "{name}");
+        }
+    }
+}
+
 /// Compares a message and all that it leads to.
 fn check(ours: &'static Message, definition: &MessageDescriptor, seen: &mut BTreeSet<String>) {
     if !seen.insert(definition.full_name().to_owned()) {
