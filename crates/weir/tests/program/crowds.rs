@@ -24,6 +24,9 @@ const BESIDE: u64 = 32_000_000;
 /// The most items that one request may have.
 const CROWD: usize = 1 << 20;
 
+/// What is said when no waiting could help.
+const NEVER: &str = "work on it needs more memory than there is";
+
 /// Clients that send at once.
 const CLIENTS: usize = 6;
 
@@ -80,6 +83,14 @@ async fn send(weir: &Weir, signal: Signal, content_type: &'static str, encoding:
     assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
 }
 
+/// The same of what can never be taken, because of what work on it would take: the code under test refuses it, with `why`.
+async fn send_too_large(weir: &Weir, signal: Signal, why: &str, body: Vec<u8>) {
+    let alone = post(weir.http, signal, PROTOBUF, "identity", &body).await;
+    assert!(alone.status == 413 && alone.text().contains(why), "{} {}", alone.status, alone.text());
+    let statuses = send_at_once(weir, signal, PROTOBUF, "identity", body).await;
+    assert!(statuses.iter().all(|status| [413, 503].contains(status)), "{statuses:?}");
+}
+
 /// What clients are answered that all send `body` at once; the memory of the process stays within what was set.
 async fn send_at_once(
     weir: &Weir,
@@ -113,8 +124,8 @@ async fn a_crowd_of_tiny_spans_is_cut_within_the_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_of_tiny_spans_in_json_is_read_within_the_memory() {
-    let weir = start(&pipeline(Signal::Traces, json!({})).await).await;
     for (span, count) in [("{}", CROWD), (r#"{"kind":1}"#, 900_000)] {
+        let weir = start(&pipeline(Signal::Traces, json!({})).await).await;
         let spans = vec![span; count].join(",");
         let body = format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{spans}]}}]}}]}}"#);
         send(&weir, Signal::Traces, JSON, "identity", body.into_bytes()).await;
@@ -128,20 +139,17 @@ async fn a_crowd_of_tiny_spans_is_filtered_and_changed_within_the_memory() {
         json!({"transform": [{"statements": ["set(span.name, \"\")"]}]}),
     ] {
         let weir = start(&pipeline(Signal::Traces, rules).await).await;
-        let spans = crowd(b"\x12\x03\x2a\x01a\x12\x00", CROWD / 8);
-        send(&weir, Signal::Traces, PROTOBUF, "identity", spans).await;
+        let spans = |count| crowd(b"\x12\x03\x2a\x01a\x12\x00", count);
+        send_too_large(&weir, Signal::Traces, NEVER, spans(CROWD / 2)).await;
+        send(&weir, Signal::Traces, PROTOBUF, "identity", spans(CROWD / 8)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_of_tiny_log_records_is_enriched_within_the_memory() {
     let weir = start(&pipeline(Signal::Logs, json!({})).await).await;
-    // Of empty records, what would be added is many times as large as the request: the enrichment refuses that itself.
-    let empty = crowd(b"\x12\x00", CROWD);
-    let answer = post(weir.http, Signal::Logs, PROTOBUF, "identity", &empty).await;
-    assert!(answer.status == 413 && answer.text().contains("cannot enrich the request"), "{answer:?}");
-    let statuses = send_at_once(&weir, Signal::Logs, PROTOBUF, "identity", empty).await;
-    assert!(statuses.iter().all(|status| [413, 503].contains(status)), "{statuses:?}");
+    // What would be added to empty records is many times as large as they are.
+    send_too_large(&weir, Signal::Logs, "cannot enrich the request", crowd(b"\x12\x00", CROWD)).await;
     let mut record = Encoder::default();
     let mut text = Encoder::default();
     text.bytes(3, &[b'x'; 140]);
@@ -151,12 +159,9 @@ async fn a_crowd_of_tiny_log_records_is_enriched_within_the_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_of_tiny_metrics_is_converted_within_the_memory() {
-    let weir = start(&pipeline(Signal::Metrics, json!({"output": {"otlp": {"temporality": "delta"}}})).await).await;
+    let delta = pipeline(Signal::Metrics, json!({"output": {"otlp": {"temporality": "delta"}}})).await;
     // A sum that grows, of one empty point; and a histogram, the same.
     let (number, buckets) = (b"\x12\x08\x3a\x06\x0a\x00\x10\x02\x18\x01", b"\x12\x06\x4a\x04\x0a\x00\x10\x02");
-    for metrics in [crowd(number, 470_000), crowd(buckets, CROWD / 8)] {
-        send(&weir, Signal::Metrics, PROTOBUF, "identity", metrics).await;
-    }
     // Histograms of series of their own, which are remembered.
     let metric = |name: usize| {
         let mut metric = Encoder::default();
@@ -166,8 +171,11 @@ async fn a_crowd_of_tiny_metrics_is_converted_within_the_memory() {
         metric.close(open);
         metric.into_bytes()
     };
-    let metrics: Vec<u8> = (0..CROWD / 16).flat_map(metric).collect();
-    send(&weir, Signal::Metrics, PROTOBUF, "identity", crowd(&metrics, 1)).await;
+    let series = |count| crowd(&(0..count).flat_map(metric).collect::<Vec<u8>>(), 1);
+    for metrics in [crowd(number, 470_000), crowd(buckets, CROWD / 8), series(CROWD / 16)] {
+        send(&start(&delta).await, Signal::Metrics, PROTOBUF, "identity", metrics).await;
+    }
+    send_too_large(&start(&delta).await, Signal::Metrics, NEVER, series(CROWD / 8)).await;
 }
 
 /// Each level repeats what is beside it in every part, for all levels below.
