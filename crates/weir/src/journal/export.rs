@@ -10,11 +10,9 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use weir_journal::{Depth, Entry, Exported};
 use weir_otlp::{Error, Limits, Signal, to_json};
+use weir_plan::PipelineId;
 
 use super::{ExportArgs, Format, Journal, report, unreadable};
-
-/// The signal that JSON can be written for, as queues are named.
-const TRACES: &str = "traces/";
 
 /// What is in the journal was checked against the gateway's limits before it was written.
 const LIMITS: Limits = Limits { max_depth: u32::MAX, max_items: u32::MAX };
@@ -26,8 +24,9 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     }
     let journal = Journal::open(&args.dir, !to_terminal)?;
     let queue = find_queue(&journal, &args.pipeline)?;
-    if args.format == Format::Json && !queue.starts_with(TRACES) {
-        bail!("cannot write {queue} as JSON: its signal is not known; use --format protobuf");
+    let is_traces = queue.parse::<PipelineId>().is_ok_and(|id| id.signal == Signal::Traces);
+    if args.format == Format::Json && !is_traces {
+        bail!("cannot write {queue} as JSON: only traces can be; use --format protobuf");
     }
     let mut export = Export::new(args.format, Out::open(args)?);
     let exported = weir_journal::export(&journal.fs, &queue, &mut |entry, payload| export.entry(entry, payload));
@@ -52,7 +51,8 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
 fn find_queue(journal: &Journal, pipeline: &str) -> anyhow::Result<String> {
     let queues = journal.inspect(Depth::Headers)?.queues;
     let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
-    let is_meant = |name: &&&str| **name == pipeline || name.split_once('/').is_some_and(|(_, rest)| rest == pipeline);
+    let is_meant =
+        |name: &&&str| **name == pipeline || name.parse::<PipelineId>().is_ok_and(|id| id.is_called(pipeline));
     let meant: Vec<&str> = names.iter().filter(is_meant).copied().collect();
     let place = journal.path.display();
     match (meant.as_slice(), names.as_slice()) {
