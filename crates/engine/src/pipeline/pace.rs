@@ -94,7 +94,7 @@ impl Pace {
     /// The backend could not be reached; returns true when that is news.
     pub(super) fn cannot_reach(&mut self, now: Instant) -> bool {
         let news = !self.outage.is_some_and(|outage| outage.unreachable);
-        self.close_gate(true, Duration::ZERO, now);
+        self.begin_outage(true, Duration::ZERO, now);
         news
     }
 
@@ -102,13 +102,13 @@ impl Pace {
     pub(super) fn failed(&mut self, hint: Option<Duration>, now: Instant) {
         self.streak = self.streak.saturating_add(1);
         if self.streak >= DOWN_AFTER {
-            self.close_gate(false, self.asked(hint.unwrap_or_default()), now);
+            self.begin_outage(false, self.asked(hint.unwrap_or_default()), now);
         }
     }
 
     /// The backend does not let us in. More requests could only annoy it.
     pub(super) fn shut_out(&mut self, hint: Option<Duration>, now: Instant) {
-        self.close_gate(false, self.asked(hint.unwrap_or_default()), now);
+        self.begin_outage(false, self.asked(hint.unwrap_or_default()), now);
     }
 
     /// Whether the backend took nothing since `sent`. Then what it says of a request of that time, it says of all.
@@ -126,7 +126,7 @@ impl Pace {
         self.usual_streak
     }
 
-    fn close_gate(&mut self, unreachable: bool, pause: Duration, now: Instant) {
+    fn begin_outage(&mut self, unreachable: bool, pause: Duration, now: Instant) {
         // Requests that were under way together fail together: that is one failure.
         if self.outage.is_some_and(|outage| now < outage.probe_at) {
             return;

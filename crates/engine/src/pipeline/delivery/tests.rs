@@ -352,16 +352,16 @@ async fn what_is_taken_apart_waits_as_long_as_the_backend_asks() {
 
 /// A firewall before the backend refuses it for what is in it, and lets everything else pass.
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_where_others_pass_does_not_close_the_gate() {
+async fn what_is_refused_where_others_pass_begins_no_outage() {
     let account = with_backlog();
     let mut delivery = idle(Arc::clone(&account));
     let obligation = Obligation::new(Bytes::from_static(b"a script"), 1, &Arc::default(), &account);
     let mut batch = delivery.batch(vec![obligation]);
-    for closes in [true, false, false] {
+    for begins in [true, false, false] {
         let refusal = Refusal { about: About::Access, code: "403".into(), message: String::new(), hint: None };
         let number = delivery.traffic.leaves();
         delivery.refused(Answered { batch, bodies: vec![Bytes::new()], sent: Instant::now(), number }, refusal);
-        assert_eq!(delivery.pace.is_probing(), closes);
+        assert_eq!(delivery.pace.is_probing(), begins);
         tokio::time::advance(Duration::from_secs(60)).await;
         batch = delivery.parked.pop_due(Instant::now()).unwrap();
         let other = delivery.traffic.leaves();
