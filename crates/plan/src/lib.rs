@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 mod cluster;
@@ -182,8 +183,8 @@ pub struct OAuth2 {
     pub scopes: Vec<String>,
     /// Additional form parameters.
     pub params: Vec<(String, Secret)>,
-    /// PEM bundle that replaces the system's roots for the token endpoint.
-    pub ca_pem: Option<String>,
+    /// PEM bundle that replaces the system's roots for the token endpoint. Pipelines with the same bundle share its text.
+    pub ca_pem: Option<Arc<str>>,
 }
 
 /// How TLS to a backend is verified and with which identity.
@@ -191,8 +192,8 @@ pub struct OAuth2 {
 pub struct Tls {
     /// Accept any server certificate.
     pub insecure_skip_verify: bool,
-    /// PEM bundle that replaces the system's roots.
-    pub ca_pem: Option<String>,
+    /// PEM bundle that replaces the system's roots. Pipelines with the same bundle share its text.
+    pub ca_pem: Option<Arc<str>>,
     /// Client certificate for mutual TLS.
     pub identity: Option<Identity>,
 }

@@ -43,30 +43,35 @@ fn config(tls: Option<&Tls>) -> Result<ClientConfig, String> {
 fn roots(ca_pem: Option<&str>) -> Result<Arc<RootCertStore>, String> {
     let Some(pem) = ca_pem else { return system_roots() };
     let roots = weir_tls::certificates(pem).and_then(weir_tls::roots);
-    roots.map(Arc::new).map_err(|error| format!("cannot use tls.ca: {error}"))
+    roots.map(|store| shared(store, &IN_USE)).map_err(|error| format!("cannot use tls.ca: {error}"))
 }
 
 /// The system's root certificates as they are now.
 fn system_roots() -> Result<Arc<RootCertStore>, String> {
-    static LATEST: Mutex<Weak<RootCertStore>> = Mutex::new(Weak::new());
     let mut store = RootCertStore::empty();
     let native = rustls_native_certs::load_native_certs();
     store.add_parsable_certificates(native.certs);
     if store.is_empty() {
         return Err(format!("cannot find the system's root certificates ({:?}); set tls.ca", native.errors));
     }
-    Ok(shared(store, &LATEST))
+    Ok(shared(store, &IN_USE))
 }
 
-/// `store`, or the latest one if it has the same certificates: they take some 100 KiB, and most pipelines trust the same.
-fn shared(store: RootCertStore, latest: &Mutex<Weak<RootCertStore>>) -> Arc<RootCertStore> {
-    let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(same) = latest.upgrade().filter(|latest| latest.roots == store.roots) {
-        return same;
-    }
-    let store = Arc::new(store);
-    *latest = Arc::downgrade(&store);
-    store
+/// The roots that pipelines trust, each once.
+type Roots = Mutex<Vec<Weak<RootCertStore>>>;
+
+static IN_USE: Roots = Mutex::new(Vec::new());
+
+/// `store`, or one in use with the same certificates: they take some 100 KiB, and most pipelines trust the same.
+fn shared(store: RootCertStore, in_use: &Roots) -> Arc<RootCertStore> {
+    let mut in_use = in_use.lock().unwrap_or_else(PoisonError::into_inner);
+    in_use.retain(|roots| roots.strong_count() > 0);
+    let same = in_use.iter().filter_map(Weak::upgrade).find(|roots| roots.roots == store.roots);
+    same.unwrap_or_else(|| {
+        let store = Arc::new(store);
+        in_use.push(Arc::downgrade(&store));
+        store
+    })
 }
 
 fn certified_key(identity: &Identity) -> Result<CertifiedKey, String> {
@@ -127,11 +132,14 @@ mod tests {
 
     #[test]
     fn the_same_roots_are_kept_once() {
-        let (latest, one, other) = (Mutex::default(), store(), store());
-        let first = shared(one.clone(), &latest);
-        assert!(Arc::ptr_eq(&first, &shared(one, &latest)));
-        let changed = shared(other.clone(), &latest);
-        assert_eq!(changed.roots, other.roots);
-        assert!(Arc::ptr_eq(&changed, &shared(other, &latest)));
+        let (in_use, one, other) = (Mutex::default(), store(), store());
+        let first = shared(one.clone(), &in_use);
+        let second = shared(other.clone(), &in_use);
+        assert_eq!(second.roots, other.roots);
+        assert!(Arc::ptr_eq(&first, &shared(one, &in_use)));
+        assert!(Arc::ptr_eq(&second, &shared(other.clone(), &in_use)));
+        drop((first, second));
+        assert_eq!(shared(other.clone(), &in_use).roots, other.roots);
+        assert_eq!(in_use.into_inner().unwrap().len(), 1, "only those in use");
     }
 }

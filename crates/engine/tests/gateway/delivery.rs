@@ -91,7 +91,7 @@ async fn tls_with_the_right_authority_delivers() {
     for protocol in [Protocol::Grpc, Protocol::Http] {
         let authority = Authority::new();
         let backend = Backend::with_tls(authority.server(None)).await;
-        let tls = Tls { ca_pem: Some(authority.pem()), ..Tls::default() };
+        let tls = Tls { ca_pem: Some(authority.pem().into()), ..Tls::default() };
         let gateway = Gateway::start(over_tls(&backend, protocol, tls)).await;
         export(&gateway, 1, 3).await;
         gateway.settle().await;
@@ -115,7 +115,7 @@ async fn insecure_skip_verify_accepts_anybody() {
 #[tokio::test]
 async fn tls_with_a_wrong_authority_keeps_the_data() {
     let backend = Backend::with_tls(Authority::new().server(None)).await;
-    let tls = Tls { ca_pem: Some(Authority::new().pem()), ..Tls::default() };
+    let tls = Tls { ca_pem: Some(Authority::new().pem().into()), ..Tls::default() };
     let gateway = Gateway::start(over_tls(&backend, Protocol::Grpc, tls)).await;
     export(&gateway, 1, 3).await;
     eventually("it is tried again", async || {
@@ -131,13 +131,14 @@ async fn tls_with_a_wrong_authority_keeps_the_data() {
 async fn mutual_tls_shows_the_client_certificate() {
     let (servers, clients) = (Authority::new(), Authority::new());
     let backend = Backend::with_tls(servers.server(Some(&clients))).await;
-    let tls = Tls { ca_pem: Some(servers.pem()), identity: Some(clients.identity()), ..Tls::default() };
+    let tls = Tls { ca_pem: Some(servers.pem().into()), identity: Some(clients.identity()), ..Tls::default() };
     let gateway = Gateway::start(over_tls(&backend, Protocol::Grpc, tls)).await;
     export(&gateway, 1, 3).await;
     gateway.settle().await;
     assert_eq!(backend.ids(), [1, 2, 3]);
 
-    let strangers = Tls { ca_pem: Some(servers.pem()), identity: Some(Authority::new().identity()), ..Tls::default() };
+    let strangers =
+        Tls { ca_pem: Some(servers.pem().into()), identity: Some(Authority::new().identity()), ..Tls::default() };
     let gateway = Gateway::start(over_tls(&backend, Protocol::Grpc, strangers)).await;
     export(&gateway, 4, 3).await;
     assert_eq!(gateway.books("backend").pending, 3, "a stranger's data waits");

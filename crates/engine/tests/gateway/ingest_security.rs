@@ -82,7 +82,7 @@ async fn with_tls_only_clients_that_are_trusted_come_through() {
     let security = IngestSecurity { tls: Some(ingest(&servers, Some(&clients))), tokens: Vec::new() };
     let (sink, gateway) = guarded(security).await;
     let to = |port: SocketAddr, protocol, identity| {
-        let tls = Some(Tls { ca_pem: Some(servers.pem()), identity, ..Tls::default() });
+        let tls = Some(Tls { ca_pem: Some(servers.pem().into()), identity, ..Tls::default() });
         Output { tls, ..output(port, protocol) }
     };
     for (protocol, port, first) in [(Protocol::Grpc, gateway.at.grpc, 100), (Protocol::Http, gateway.at.http, 200)] {
@@ -96,12 +96,12 @@ async fn with_tls_only_clients_that_are_trusted_come_through() {
     // Another certificate, as after a renewal by another authority, without a restart.
     let renewed = IngestSecurity { tls: Some(ingest(&strangers, None)), tokens: Vec::new() };
     gateway.engine.secure(&renewed).unwrap();
-    let trusting = Tls { ca_pem: Some(strangers.pem()), ..Tls::default() };
+    let trusting = Tls { ca_pem: Some(strangers.pem().into()), ..Tls::default() };
     let to = Output { tls: Some(trusting), ..output(gateway.at.grpc, Protocol::Grpc) };
     assert!(comes_through(to, 400, &sink).await);
     let garbage = IngestTls { cert_pem: "garbage".into(), ..ingest(&servers, None) };
     gateway.engine.secure(&IngestSecurity { tls: Some(garbage), tokens: Vec::new() }).unwrap_err();
-    let trusting = Tls { ca_pem: Some(strangers.pem()), ..Tls::default() };
+    let trusting = Tls { ca_pem: Some(strangers.pem().into()), ..Tls::default() };
     let to = Output { tls: Some(trusting), ..output(gateway.at.grpc, Protocol::Grpc) };
     assert!(comes_through(to, 410, &sink).await, "the last good certificate stays");
 }

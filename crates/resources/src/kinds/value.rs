@@ -2,6 +2,9 @@
 //!
 //! It knows where a value comes from, not what it is for.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::diagnostic::{Diagnostic, Findings, Place};
@@ -93,6 +96,8 @@ pub(crate) struct Resolver<'a> {
     /// The time at which certificates are judged.
     pub(crate) now: SystemTime,
     pub(crate) findings: &'a Findings,
+    /// Texts of certificates so far, each once: bundles are large, and most pipelines have the same.
+    pub(crate) bundles: &'a RefCell<HashSet<Arc<str>>>,
 }
 
 impl Resolver<'_> {

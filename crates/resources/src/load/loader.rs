@@ -1,5 +1,6 @@
 //! The documents of all files together: each has a kind, and some things must be true of all of them.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -191,7 +192,8 @@ impl<'a> Loader<'a> {
 
     fn compile(&self) -> Vec<weir_plan::Pipeline> {
         let service = self.telemetry.as_ref().map(|telemetry| telemetry.service).unwrap_or_default();
-        let resolver = Resolver { secrets: &self.secrets, now: self.options.now, findings: self.findings };
+        let (secrets, findings, bundles) = (&self.secrets, self.findings, RefCell::default());
+        let resolver = Resolver { secrets, now: self.options.now, findings, bundles: &bundles };
         let compile = |pipeline: &Pipeline| {
             let mark = self.findings.mark();
             let compiled = pipeline.compile(resolver);

@@ -1,5 +1,6 @@
 //! Documents compile to exactly the plan they describe.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_plan::{
@@ -105,7 +106,7 @@ fn the_full_example_uses_every_field() {
         oauth2: None,
         tls: Some(Tls {
             insecure_skip_verify: false,
-            ca_pem: Some(CA.to_owned()),
+            ca_pem: Some(CA.into()),
             identity: Some(Identity { cert_pem: CERTIFICATE.to_owned(), key_pem: Secret::new(KEY) }),
         }),
     };
@@ -120,7 +121,7 @@ fn the_full_example_uses_every_field() {
             client_secret: Secret::new("replace-me"),
             scopes: vec!["traces.write".to_owned()],
             params: vec![("audience".to_owned(), Secret::new("traces"))],
-            ca_pem: Some(CA.to_owned()),
+            ca_pem: Some(CA.into()),
         }),
         tls: Some(Tls::default()),
     };
@@ -134,7 +135,11 @@ fn the_full_example_uses_every_field() {
     let grpc = Pipeline { backlog, processing, ..Pipeline::new(Signal::Traces, "grpc-backend", grpc) };
     let http = Pipeline::new(Signal::Traces, "http-backend", http);
     let expected = Plan { pipelines: vec![grpc, http], ..Plan::default() };
-    assert_eq!(plan(include_str!("../../../../examples/full.yaml")), expected);
+    let full = plan(include_str!("../../../../examples/full.yaml"));
+    assert_eq!(full, expected);
+    let of_backend = full.pipelines[0].output.tls.as_ref().and_then(|tls| tls.ca_pem.as_ref());
+    let of_token_server = full.pipelines[1].output.oauth2.as_ref().and_then(|oauth2| oauth2.ca_pem.as_ref());
+    assert!(Arc::ptr_eq(of_backend.unwrap(), of_token_server.unwrap()), "the same bundle is kept once");
 }
 
 #[test]
@@ -191,7 +196,7 @@ fn tls_follows_scheme_and_insecure() {
     assert_eq!(tls("b:1", "{insecureSkipVerify: true}"), Some(unverified));
     let escaped = CA.trim_end().replace('\n', "\\n");
     let ca = tls("b:1", &format!("{{ca: {{value: '{escaped}'}}}}")).unwrap().ca_pem.unwrap();
-    assert_eq!(ca, CA.trim_end(), "line breaks written as two characters");
+    assert_eq!(*ca, *CA.trim_end(), "line breaks written as two characters");
 }
 
 #[test]

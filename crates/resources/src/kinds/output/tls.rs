@@ -1,5 +1,7 @@
 //! Transport security of an output.
 
+use std::sync::Arc;
+
 use weir_plan::{Identity, Secret};
 
 use super::certificate::{self, Problem};
@@ -92,10 +94,13 @@ impl Tls {
 }
 
 /// Certificates of authorities. `None` has been reported.
-pub(crate) fn ca(value: &Value, resolver: Resolver<'_>) -> Option<String> {
+pub(crate) fn ca(value: &Value, resolver: Resolver<'_>) -> Option<Arc<str>> {
     let Pem { text, content: bundle, place } = read(value, weir_tls::certificates, resolver)?;
     report(certificate::check_roots(&bundle, resolver.now), &place, resolver);
-    Some(text)
+    let mut bundles = resolver.bundles.borrow_mut();
+    let shared = bundles.get(text.as_str()).map_or_else(|| text.into(), Arc::clone);
+    bundles.insert(Arc::clone(&shared));
+    Some(shared)
 }
 
 fn read<T>(value: &Value, parse: fn(&str) -> Result<T, String>, resolver: Resolver<'_>) -> Option<Pem<T>> {
