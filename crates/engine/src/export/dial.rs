@@ -10,7 +10,7 @@ use std::future::{Future, Ready, ready};
 use std::iter::once;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -25,6 +25,7 @@ use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tower_service::Service;
 
 use super::answer_heads::AnswerHeads;
@@ -170,12 +171,10 @@ impl Connector {
         let order = self.addresses.order(self.first);
         let mut attempts = JoinSet::new();
         let mut failure = None;
-        let handshake = Arc::new(Semaphore::new(1));
-        let patience = TIMEOUT / u32::try_from(order.len().max(1))?;
+        let handshakes = Handshakes::new(Instant::now() + TIMEOUT);
         for tried in 1..=order.len() {
             let index = order[tried - 1];
-            let turn = Turn { handshake: Arc::clone(&handshake), patience };
-            attempts.spawn(self.clone().attempt(index, turn, destination.clone()));
+            attempts.spawn(self.clone().attempt(index, Arc::clone(&handshakes), destination.clone()));
             let alone = if tried < order.len() { HEAD_START } else { Duration::MAX };
             while let Ok(Some(ended)) = tokio::time::timeout(alone, attempts.join_next()).await {
                 match ended? {
@@ -202,9 +201,14 @@ impl Connector {
         tokio::time::timeout(TIMEOUT, self.connect(destination)).await.map_err(late)?
     }
 
-    async fn attempt(self, index: usize, turn: Turn, destination: Uri) -> (usize, Result<Stream, BoxError>) {
+    async fn attempt(
+        self,
+        index: usize,
+        handshakes: Arc<Handshakes>,
+        destination: Uri,
+    ) -> (usize, Result<Stream, BoxError>) {
         let address = self.addresses.all[index].at;
-        let connected = self.reach(address, turn, destination).await.map(with_little_in_tls);
+        let connected = self.reach(address, &handshakes, destination).await.map(with_little_in_tls);
         self.note(index, connected.is_err());
         let among_others = self.addresses.all.len() > 1;
         let which = |cause: BoxError| {
@@ -213,15 +217,17 @@ impl Connector {
         (index, connected.map(|stream| TokioIo::new(AnswerHeads::new(TokioIo::new(stream)))).map_err(which))
     }
 
-    async fn reach(&self, address: SocketAddr, turn: Turn, to: Uri) -> Result<MaybeHttpsStream<Near>, BoxError> {
+    async fn reach(
+        &self,
+        address: SocketAddr,
+        handshakes: &Handshakes,
+        to: Uri,
+    ) -> Result<MaybeHttpsStream<Near>, BoxError> {
         let proxy = self.dial.proxy.clone();
         let next = proxy.as_ref().map_or_else(|| to.clone(), |proxy| proxy.uri.clone());
         let tcp = self.tcp(address).call(next).await?;
-        let _turn = turn.handshake.acquire().await?;
         let line = Line { tcp: Once(Arc::new(Mutex::new(Some(tcp)))), proxy };
-        let handshake = HttpsConnector::from((line, Arc::clone(&self.dial.tls))).call(to);
-        let late = |_| format!("no connection within {} s", turn.patience.as_secs());
-        tokio::time::timeout(turn.patience, handshake).await.map_err(late)?
+        handshakes.one(HttpsConnector::from((line, Arc::clone(&self.dial.tls))).call(to)).await
     }
 
     fn note(&self, index: usize, failed: bool) {
@@ -270,11 +276,38 @@ fn with_little_in_tls(mut stream: MaybeHttpsStream<Near>) -> MaybeHttpsStream<Ne
     stream
 }
 
-/// When an address that is connected to may go on with a proxy and TLS, and for how long.
+/// The handshakes, with a proxy and TLS, of the addresses that one connection is tried with: one at a time.
 #[derive(Debug)]
-struct Turn {
-    handshake: Arc<Semaphore>,
-    patience: Duration,
+struct Handshakes {
+    turn: Semaphore,
+    /// Addresses that are connected to and wait for their turn.
+    waiting: AtomicUsize,
+    until: Instant,
+}
+
+impl Handshakes {
+    fn new(until: Instant) -> Arc<Self> {
+        Arc::new(Self { turn: Semaphore::new(1), waiting: AtomicUsize::new(0), until })
+    }
+
+    /// Has its turn for half of the time that is left, and longer as long as no other address waits for it.
+    async fn one<T>(&self, handshake: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let turn = self.turn.acquire().await;
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let _turn = turn?;
+        let patience = self.until.saturating_duration_since(Instant::now()) / 2;
+        let overdue = async {
+            tokio::time::sleep(patience).await;
+            while self.waiting.load(Ordering::Relaxed) == 0 {
+                tokio::time::sleep(HEAD_START).await;
+            }
+        };
+        tokio::select! {
+            done = handshake => done,
+            () = overdue => Err(format!("no connection within {} s", patience.as_secs()).into()),
+        }
+    }
 }
 
 /// A connection over TCP, which is there already.
@@ -423,6 +456,24 @@ mod tests {
         }
         assert_eq!(greeted, 1);
         connecting.abort();
+    }
+
+    /// What takes long is not cut short for addresses that cannot be connected to.
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_handshake_has_its_time() {
+        let lasting = |seconds| async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            Ok::<_, BoxError>(seconds)
+        };
+        let handshakes = Handshakes::new(Instant::now() + TIMEOUT);
+        assert_eq!(handshakes.one(lasting(14)).await.unwrap(), 14, "nobody waits");
+        let handshakes = Handshakes::new(Instant::now() + TIMEOUT);
+        let (slow, other) = tokio::join!(handshakes.one(lasting(7)), handshakes.one(lasting(1)));
+        assert_eq!((slow.unwrap(), other.unwrap()), (7, 1));
+        let handshakes = Handshakes::new(Instant::now() + TIMEOUT);
+        let (hangs, other) = tokio::join!(handshakes.one(lasting(100)), handshakes.one(lasting(1)));
+        assert!(hangs.is_err());
+        assert_eq!(other.unwrap(), 1, "it has its turn after half of the time");
     }
 
     #[test]

@@ -247,6 +247,8 @@ impl Delivery {
             Instruction::Drain(deadline) => {
                 let now = Instant::now();
                 self.draining = Some(deadline);
+                // There is no time to wait for another backend's answers.
+                self.next_backend.iter_mut().for_each(|(_, at)| *at = now);
                 self.parked.hurry(now);
                 self.pace.hurry(now);
             }

@@ -93,6 +93,22 @@ async fn requests_to_a_backend_that_was_replaced_twice_are_given_up() {
     assert!(arrived.into_iter().eq(ids(0..4)));
 }
 
+/// A drain begins with the backend that is configured, even if it was about to wait for an earlier one.
+#[tokio::test]
+async fn a_corrected_endpoint_is_the_one_that_a_drain_goes_to() {
+    let (hanging, healthy) = (Backend::holding().await, Backend::start().await);
+    let settings =
+        Settings { spill_after: Duration::from_millis(5), drain_timeout: Duration::from_secs(4), ..settings() };
+    let mut gateway = Gateway::with(vec![pipeline("backend", hanging.address)], settings).await;
+    send_all(gateway.at.grpc, 0..10, 10).await;
+    eventually("it has something", async || !hanging.captured().is_empty()).await;
+    gateway.engine.reload(&plan(vec![pipeline("backend", closed_port().await)])).unwrap();
+    send_all(gateway.at.grpc, 10..20, 10).await;
+    gateway.engine.reload(&plan(vec![pipeline("backend", healthy.address)])).unwrap();
+    gateway.stop().await;
+    assert_eq!(healthy.ids(), ids(0..20));
+}
+
 /// What waited for a backend that was not there goes to the one that is there now, at once.
 #[tokio::test]
 async fn a_corrected_endpoint_gets_the_backlog() {
