@@ -416,6 +416,7 @@ impl Drop for Conversion {
         let undone = self.converter.lock().unwrap_or_else(PoisonError::into_inner).undo(undo);
         // The points were not ours, but series were forgotten all the same, and deltas that were owed may be lost.
         let mut forgotten = self.converted.forgotten;
+        forgotten.add(&undone.forgotten);
         forgotten.owed += undone.lost;
         let counts = weir_temporality::Counts { forgotten, ..weir_temporality::Counts::default() };
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&counts);

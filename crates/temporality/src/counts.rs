@@ -120,7 +120,8 @@ impl Passed {
 }
 
 impl Forgotten {
-    fn add(&mut self, other: &Self) {
+    /// Adds what was forgotten at another time.
+    pub fn add(&mut self, other: &Self) {
         let Self { stale, memory, owed } = self;
         *stale += other.stale;
         *memory += other.memory;

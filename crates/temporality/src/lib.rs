@@ -12,8 +12,8 @@
 //!   its first point: no request that was refused and undone, in whatever order, is lost or counted twice.
 //! - **DELTA-2** no point is ever counted twice because its series was forgotten: a series is taken for a new one only
 //!   if it started after all forgotten series were last seen.
-//! - **DELTA-3** after every conversion, what is remembered takes at most `Limits::max_bytes`; series forgotten for
-//!   want of memory are counted.
+//! - **DELTA-3** after every conversion and undo, what is remembered takes at most `Limits::max_bytes`; series
+//!   forgotten for want of memory are counted.
 //! - **DELTA-4** every data point of a request is converted, passed on or dropped, and counted as such.
 //! - **DELTA-5** a request whose points were dropped because of points that came before relies on these. It says so as
 //!   long as the requests that brought them may be undone.
@@ -139,7 +139,7 @@ impl Converter {
         self.table.len()
     }
 
-    /// Bytes that they take, after a conversion at most `Limits::max_bytes` (DELTA-3).
+    /// Bytes that they take, after a conversion or an undo at most `Limits::max_bytes` (DELTA-3).
     pub fn bytes(&self) -> usize {
         self.table.bytes()
     }

@@ -287,8 +287,8 @@ impl SeriesTable {
                 Step::Advanced(advance) => self.take_back(advance, &mut undone),
                 Step::Settled { id, owed } => self.owe_again(id, owed, &mut undone),
             }
+            self.forget(&mut undone.forgotten);
         }
-        self.give_back();
         undone
     }
 

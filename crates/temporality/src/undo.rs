@@ -1,5 +1,6 @@
 //! What it takes to take a conversion back.
 
+use crate::counts::Forgotten;
 use crate::identity::SeriesId;
 use crate::reliance::Open;
 use crate::series::Series;
@@ -50,6 +51,8 @@ pub struct Undone {
     pub owed: u64,
     /// Deltas that are lost, because their series was forgotten meanwhile or its buckets have changed.
     pub lost: u64,
+    /// What had to be forgotten, because what is owed takes memory too.
+    pub forgotten: Forgotten,
 }
 
 impl Undo {

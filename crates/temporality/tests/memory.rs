@@ -104,5 +104,13 @@ mod remembered {
         numbers.clone().for_each(|number| drop(convert(&mut converter, &sum(number, 50), 50)));
         assert_eq!(converter.series(), numbers.len());
         assert!(used() <= converter.bytes(), "{} bytes for {}", used(), converter.bytes());
+
+        // There is not room for all that is owed.
+        let numbers = 0..sums;
+        numbers.clone().for_each(|number| drop(convert(&mut converter, &sum(number, 60), 60)));
+        let refused: Vec<_> = numbers.clone().map(|number| convert(&mut converter, &sum(number, 70), 70)).collect();
+        numbers.for_each(|number| drop(convert(&mut converter, &sum(number, 80), 80)));
+        let forgotten: u64 = refused.into_iter().map(|undo| converter.undo(undo).forgotten.memory).sum();
+        assert!(forgotten > 0 && used() <= LIMIT, "{} bytes with {forgotten} forgotten", used());
     }
 }
