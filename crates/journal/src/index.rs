@@ -240,7 +240,7 @@ impl Index {
         if ledger.is_empty() {
             return;
         }
-        queue.add(ledger.total(), ledger.untaken());
+        queue.add(ledger.total(), ledger.untaken().entries);
         self.segments.entry(segment).and_modify(|segment| segment.debts += ledger.total().entries);
         queue.ledgers.insert(segment, ledger);
     }
@@ -261,9 +261,10 @@ impl Index {
     }
 
     /// Marks an entry taken; false when it is not owed, or taken already.
-    pub(crate) fn take(&mut self, id: QueueId, segment: u64, index: u32) -> bool {
+    pub(crate) fn take(&mut self, id: QueueId, entry: &Entry) -> bool {
+        let Position { segment, index, offset: _ } = entry.position;
         let Some(queue) = self.get_mut(id) else { return false };
-        let taken = queue.ledgers.get_mut(&segment).is_some_and(|ledger| ledger.take(index));
+        let taken = queue.ledgers.get_mut(&segment).is_some_and(|ledger| ledger.take(index, Loss::of(entry)));
         queue.untaken -= u64::from(taken);
         taken
     }
@@ -273,7 +274,7 @@ impl Index {
         let Position { segment, index, offset } = entry.position;
         let Some(queue) = self.get_mut(id) else { return false };
         let Some(ledger) = queue.ledgers.get_mut(&segment).filter(|ledger| ledger.owes(index)) else { return false };
-        queue.untaken += u64::from(ledger.release(index));
+        queue.untaken += u64::from(ledger.release(index, Loss::of(entry)));
         if (segment, index) < queue.cursor {
             queue.cursor = (segment, index);
             queue.hint = Some((segment, Place { offset: u64::from(offset), index, items: None }));
@@ -287,7 +288,7 @@ impl Index {
         let Position { segment, index, offset: _ } = entry.position;
         let Some(queue) = self.get_mut(id) else { return false };
         let Some(ledger) = queue.ledgers.get_mut(&segment).filter(|ledger| ledger.owes(index)) else { return false };
-        queue.untaken += u64::from(ledger.release(index));
+        queue.untaken += u64::from(ledger.release(index, Loss::of(entry)));
         true
     }
 
@@ -302,9 +303,9 @@ impl Index {
     pub(crate) fn settle(&mut self, id: QueueId, segment: u64, index: u32, guess: Loss) -> Option<Loss> {
         let queue = self.queues.get_mut(usize::from(id.0))?;
         let ledger = queue.ledgers.get_mut(&segment)?;
-        let untaken = ledger.untaken();
+        let untaken = ledger.untaken().entries;
         let settled = ledger.settle(index, guess)?;
-        let untaken = untaken - ledger.untaken();
+        let untaken = untaken - ledger.untaken().entries;
         if ledger.is_empty() {
             queue.ledgers.remove(&segment);
         }
@@ -325,7 +326,7 @@ impl Index {
     pub(crate) fn settle_segment(&mut self, id: QueueId, number: u64) -> Loss {
         let Some(queue) = self.queues.get_mut(usize::from(id.0)) else { return Loss::default() };
         let Some(ledger) = queue.ledgers.remove(&number) else { return Loss::default() };
-        queue.subtract(ledger.total(), ledger.untaken());
+        queue.subtract(ledger.total(), ledger.untaken().entries);
         if let Some(segment) = self.segments.get_mut(&number) {
             segment.debts -= ledger.total().entries;
             let pending = segment.pending.entry(id).or_default();
@@ -392,5 +393,20 @@ impl Loss {
         self.entries += other.entries;
         self.items += other.items;
         self.bytes += other.bytes;
+    }
+
+    /// `other` is a part of it.
+    pub(crate) fn subtract(&mut self, other: Self) {
+        self.entries -= other.entries.min(self.entries);
+        self.items -= other.items.min(self.items);
+        self.bytes -= other.bytes.min(self.bytes);
+    }
+
+    /// One of these entries, which counts for about `guess`; the last one counts for all that is left.
+    pub(crate) fn part(self, guess: Self) -> Self {
+        match self.entries {
+            0 | 1 => self,
+            _ => Self { entries: 1, items: guess.items.min(self.items), bytes: guess.bytes.min(self.bytes) },
+        }
     }
 }

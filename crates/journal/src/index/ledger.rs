@@ -8,8 +8,9 @@ use crate::model::{Entry, Loss};
 /// The most entries of one run. Whoever takes them gets a list of them that is not paid for.
 const MAX_RUN: u32 = 1 << 10;
 
-/// Entries by their number in the segment. The sums are exact as long as each entry is settled for what it was entered
-/// for. Where that is not known any more, the last entry settled gets what is left.
+/// Entries by their number in the segment. The sums are exact as long as each entry is taken, handed back and settled
+/// for what it was entered for. Where that is not known any more, the last of the entries that are untaken gets what is
+/// left of these, so that those who have taken the others account for all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     owed: Bits,
@@ -19,7 +20,8 @@ pub(crate) struct Ledger {
     /// them.
     completed_items: BTreeMap<u32, u64>,
     total: Loss,
-    untaken: u64,
+    /// What of it is untaken.
+    untaken: Loss,
 }
 
 impl Ledger {
@@ -27,7 +29,7 @@ impl Ledger {
         self.total
     }
 
-    pub(crate) fn untaken(&self) -> u64 {
+    pub(crate) fn untaken(&self) -> Loss {
         self.untaken
     }
 
@@ -48,9 +50,10 @@ impl Ledger {
         let new = self.owed.insert(index);
         if new {
             self.total.add(Loss::of(entry));
-            self.untaken += u64::from(!taken);
             if taken {
                 self.taken.insert(index);
+            } else {
+                self.untaken.add(Loss::of(entry));
             }
         }
         new
@@ -65,20 +68,30 @@ impl Ledger {
         let items = items.min(self.total.items);
         *self.completed_items.entry(index).or_default() += items;
         self.total.items -= items;
+        if !self.is_taken(index) {
+            self.untaken.items = self.untaken.items.saturating_sub(items);
+        }
         Some(items)
     }
 
     /// Whether the entry was untaken.
-    pub(crate) fn take(&mut self, index: u32) -> bool {
+    pub(crate) fn take(&mut self, index: u32, entry: Loss) -> bool {
         let taken = self.owes(index) && self.taken.insert(index);
-        self.untaken -= u64::from(taken);
+        if taken {
+            let entry = self.without_completed(index, entry);
+            self.untaken.subtract(self.untaken.part(entry));
+        }
         taken
     }
 
     /// Whether the entry was taken.
-    pub(crate) fn release(&mut self, index: u32) -> bool {
-        let released = self.taken.remove(index);
-        self.untaken += u64::from(released);
+    pub(crate) fn release(&mut self, index: u32, entry: Loss) -> bool {
+        let released = self.taken.contains(index);
+        if released {
+            let entry = self.without_completed(index, entry);
+            self.untaken.add(self.taken_total().part(entry));
+            self.taken.remove(index);
+        }
         released
     }
 
@@ -87,23 +100,29 @@ impl Ledger {
         if !self.owed.remove(index) {
             return None;
         }
-        if !self.taken.remove(index) {
-            self.untaken -= 1;
-        }
-        let items = guess.items.saturating_sub(self.completed_items.remove(&index).unwrap_or(0));
-        let settled = match self.total.entries {
-            1 => self.total,
-            _ => Loss { entries: 1, items: items.min(self.total.items), bytes: guess.bytes.min(self.total.bytes) },
+        let guess = self.without_completed(index, guess);
+        self.completed_items.remove(&index);
+        let settled = if self.taken.remove(index) {
+            self.taken_total().part(guess)
+        } else {
+            let settled = self.untaken.part(guess);
+            self.untaken.subtract(settled);
+            settled
         };
-        self.total.entries -= settled.entries;
-        self.total.items -= settled.items;
-        self.total.bytes -= settled.bytes;
+        self.total.subtract(settled);
         Some(settled)
     }
 
-    /// What its entries counted for when they were entered.
-    pub(crate) fn entered(&self) -> Loss {
-        Loss { items: self.total.items + self.completed_items.values().sum::<u64>(), ..self.total }
+    /// What of it is taken.
+    fn taken_total(&self) -> Loss {
+        let mut taken = self.total;
+        taken.subtract(self.untaken);
+        taken
+    }
+
+    fn without_completed(&self, index: u32, entry: Loss) -> Loss {
+        let completed = self.completed_items.get(&index).copied().unwrap_or(0);
+        Loss { items: entry.items.saturating_sub(completed), ..entry }
     }
 
     /// What is owed, from `index` on.

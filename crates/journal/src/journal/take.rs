@@ -351,7 +351,6 @@ impl RunReader<'_> {
 impl Taking<'_> {
     /// Hands out what was read, as far as it is still untaken.
     fn enter(&self, run: Run) -> Chunk {
-        let segment = self.want.segment;
         let mut index = self.journal.index();
         let mut entries = Vec::with_capacity(run.entries.len());
         for Read { entry, payload, sound } in run.entries {
@@ -359,7 +358,7 @@ impl Taking<'_> {
             if !sound {
                 let place = (u64::from(entry.position.offset), payload.len() as u64);
                 self.give_up(&mut index, number..number + 1, Loss::of(&entry), place, DamageReport::UNSOUND);
-            } else if index.take(self.queue, segment, number) {
+            } else if index.take(self.queue, &entry) {
                 entries.push((entry, payload));
             }
         }
@@ -383,27 +382,27 @@ impl Taking<'_> {
     fn lose(&self, lost: &Lost) {
         let mut index = self.journal.index();
         let entries = u64::from(lost.next.index.saturating_sub(lost.first).max(1));
-        let owed = self.owed(&index);
-        let bytes = owed.bytes / owed.entries.max(1) * entries;
-        let items = lost.items.unwrap_or(owed.items / owed.entries.max(1) * entries);
+        let untaken = self.untaken(&index);
+        let bytes = untaken.bytes / untaken.entries.max(1) * entries;
+        let items = lost.items.unwrap_or(untaken.items / untaken.entries.max(1) * entries);
         let place = (self.want.place.offset, lost.bytes);
         let range = self.want.first..lost.next.index;
         self.give_up(&mut index, range, Loss { entries, items, bytes }, place, "no valid frame; skipped");
         self.advance(&mut index, lost.next);
     }
 
-    /// What the queue is owed of the segment.
-    fn owed(&self, index: &Index) -> Loss {
+    /// What the queue is owed of the segment and nobody has taken.
+    fn untaken(&self, index: &Index) -> Loss {
         let ledger = index.get(self.queue).and_then(|queue| queue.ledgers.get(&self.want.segment));
-        ledger.map(Ledger::entered).unwrap_or_default()
+        ledger.map(Ledger::untaken).unwrap_or_default()
     }
 
     fn lose_segment(&self) {
         let mut index = self.journal.index();
-        let owed = self.owed(&index);
+        let untaken = self.untaken(&index);
         let what = DamageReport::GONE;
         // Who has taken an entry will see for themselves, and account for it.
-        self.give_up(&mut index, 0..u32::MAX, owed, (0, 0), what);
+        self.give_up(&mut index, 0..u32::MAX, untaken, (0, 0), what);
     }
 
     /// Completes untaken entries that cannot be read and never will be. Each has its share of what is damaged together.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_journal::{Backlog, Durability, Entry, Journal, Loss, NewEntry, Owed, QueueId, Writer};
+use weir_journal::{Backlog, Durability, Entry, Fs, Journal, Loss, NewEntry, Owed, QueueId, Writer};
 use weir_testkit::SimFs;
 
 use crate::fixture::{SEGMENT, offset, start};
@@ -79,4 +79,31 @@ fn what_rots_before_it_is_taken_again_is_counted_exactly() {
     let (delivered, lost) = deliver_all(&journal, queue);
     assert_eq!((delivered, lost.entries, lost.items), (0, 1, 1000));
     assert_eq!(journal.backlog(queue).items, 2);
+}
+
+/// Those who have taken entries of a file account for these; what is told as lost is the rest, and no more.
+#[test]
+fn what_is_lost_with_a_file_is_counted_exactly() {
+    for items in [[5, 200], [200, 5]] {
+        let all: Vec<u32> = [[items[0]; 40], [items[1]; 40]].concat();
+        let fs = SimFs::new(1);
+        let (_writer, journal, queue, entries) = filled(&fs, &all);
+        let mut taken: Vec<Entry> = Vec::new();
+        while taken.len() < 40 {
+            let chunk = journal.take(queue, 7, &mut |_| true).unwrap();
+            taken.extend(chunk.entries.iter().map(|(entry, _)| *entry));
+        }
+        let rest = &entries[taken.len()..];
+        let sum = |entries: &[Entry]| entries.iter().map(|entry| u64::from(entry.items)).sum::<u64>();
+        // What comes back after a while is as it was.
+        assert!(journal.release(queue, &taken[1]) && journal.complete_items(queue, &taken[2], 3));
+        fs.remove(SEGMENT).unwrap();
+        let (delivered, lost) = deliver_all(&journal, queue);
+        let expected = sum(rest) + u64::from(taken[1].items);
+        assert_eq!((delivered, lost.entries, lost.items), (0, rest.len() as u64 + 1, expected));
+        taken.remove(1);
+        assert_eq!(journal.backlog(queue).items, sum(&taken) - 3);
+        assert!(taken.iter().all(|entry| journal.complete(queue, entry)));
+        assert_eq!(journal.backlog(queue), Backlog::default());
+    }
 }
