@@ -266,6 +266,8 @@ impl Delivery {
         self.parts.stats.samples.fit(limits.samples);
         self.concurrency.adjust(limits.requests);
         self.parts.limits = limits;
+        // Where memory is short nothing new comes in, which would drop as much.
+        self.evict(0);
     }
 
     /// What was learned was about the old backend, and data that waits on its account need not wait for the new one.

@@ -430,3 +430,32 @@ async fn a_pipeline_that_has_ended_leaves_its_memory_to_the_others() {
         () = has_all => {}
     }
 }
+
+/// Converters take memory that a sick pipeline had filled. It gives that back, so that the others are served.
+#[tokio::test]
+async fn a_pipeline_that_holds_more_than_its_new_part_keeps_nobody_from_memory() {
+    let (nowhere, well) = (closed_port().await, sink("{}").await);
+    let settings = Settings { memory: MEMORY_MIN, spill_after: Duration::from_millis(5), ..settings() };
+    let sick = pipeline("sick", nowhere);
+    let mut gateway = Gateway::with(vec![sick.clone()], settings).await;
+    let client = gateway.client().await;
+    let mut first = 1;
+    while client.export(&payload::encoded(first, 10, 50_000)).await.code == OK {
+        first += 10;
+    }
+    let converting = |number: usize| {
+        let mut pipeline = pipeline(&format!("well-{number}"), well.grpc);
+        pipeline.id.signal = Signal::Metrics;
+        pipeline.processing.temporality = Temporality::Delta;
+        pipeline
+    };
+    gateway.engine.reload(&plan((0..8).map(converting).chain([sick]).collect())).unwrap();
+    let is_served = async || {
+        let request = frame(&counter_of("a", 1, 1), false);
+        client.call(Signal::Metrics.grpc_method(), None, request).await.code == OK
+    };
+    eventually("another pipeline gets memory", is_served).await;
+    let books = gateway.scrape().await.books("sick");
+    assert!(books.dropped > 0 && books.pending > 0, "{books:?}");
+    gateway.stop().await;
+}
