@@ -95,6 +95,8 @@ pub(crate) struct Queue {
     untaken: u64,
     /// No untaken entry lies before this, unless it was put off.
     pub(crate) cursor: (u64, u32),
+    /// Where the search goes on among those that were put off, before the cursor, when nothing is left behind it.
+    pub(crate) again: (u64, u32),
     /// Where a frame is known to begin: where the last `take` ended, or at what was handed back.
     pub(crate) hint: Option<(u64, Place)>,
     /// What was lost to damage, and not yet told to whoever takes.
@@ -167,6 +169,14 @@ impl Queue {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The first run of untaken entries from a place on, and its segment.
+    pub(crate) fn untaken_from(&self, (segment, from): (u64, u32)) -> Option<(u64, (u32, u32))> {
+        self.ledgers.range(segment..).find_map(|(number, ledger)| {
+            let run = ledger.untaken_run(if *number == segment { from } else { 0 })?;
+            Some((*number, run))
+        })
     }
 
     fn add(&mut self, loss: Loss, untaken: u64) {
@@ -282,8 +292,8 @@ impl Index {
         true
     }
 
-    /// Hands a taken entry back, to be handed out after everything behind the cursor; false when it is not owed any
-    /// more.
+    /// Hands a taken entry back, to be handed out after everything that was not handed out yet; false when it is not
+    /// owed any more.
     pub(crate) fn put_off(&mut self, id: QueueId, entry: &Entry) -> bool {
         let Position { segment, index, offset: _ } = entry.position;
         let Some(queue) = self.get_mut(id) else { return false };
@@ -292,10 +302,10 @@ impl Index {
         true
     }
 
-    /// What was put off comes first.
+    /// The oldest comes first, whether it was put off or not.
     pub(crate) fn begin_again(&mut self, id: QueueId) {
         if let Some(queue) = self.get_mut(id) {
-            queue.cursor = (0, 0);
+            (queue.cursor, queue.again) = ((0, 0), (0, 0));
         }
     }
 

@@ -128,8 +128,8 @@ impl Journal {
         self.index().release(queue, entry)
     }
 
-    /// The same, but [`Journal::take`] hands out everything else first, unless it is told to begin again; false when it
-    /// is not owed any more.
+    /// The same, but [`Journal::take`] hands out first whatever it has not handed out yet, also what is appended later,
+    /// and then what was put off, in turn. False when the entry is not owed any more.
     pub fn put_off(&self, queue: QueueId, entry: &Entry) -> bool {
         self.index().put_off(queue, entry)
     }

@@ -139,16 +139,14 @@ fn next(index: &mut Index, id: QueueId) -> Next {
     let Some(queue) = index.queues.get_mut(usize::from(id.0)).filter(|queue| queue.untaken() > 0) else {
         return Next::Nothing;
     };
-    let (segment, from) = queue.cursor;
-    let run = queue.ledgers.range(segment..).find_map(|(number, ledger)| {
-        let run = ledger.untaken_run(if *number == segment { from } else { 0 })?;
-        Some((*number, run))
-    });
-    let Some((number, (first, last))) = run else {
-        queue.cursor = (0, 0);
+    let run = queue.untaken_from(queue.cursor).map(|run| (run, false));
+    let run = run.or_else(|| queue.untaken_from(queue.again).map(|run| (run, true)));
+    let Some(((number, (first, last)), was_put_off)) = run else {
+        queue.again = (0, 0);
         return Next::PutOff;
     };
-    queue.cursor = (number, first);
+    let cursor = if was_put_off { &mut queue.again } else { &mut queue.cursor };
+    *cursor = (number, first);
     let hint = queue.hint.filter(|(segment, hint)| *segment == number && hint.index <= first).map(|(_, hint)| hint);
     let Some(segment) = index.segments.get(&number) else { return Next::Nothing };
     let mark = segment.place(first);
@@ -369,9 +367,12 @@ impl Taking<'_> {
     /// Goes on behind the entries that were dealt with, unless something before them was handed back meanwhile.
     fn advance(&self, index: &mut Index, next: Place) {
         let Some(queue) = index.get_mut(self.queue) else { return };
-        if queue.cursor == (self.want.segment, self.want.first) {
-            queue.cursor = (self.want.segment, next.index);
-            queue.hint = Some((self.want.segment, next));
+        let (segment, first) = (self.want.segment, self.want.first);
+        for cursor in [&mut queue.cursor, &mut queue.again] {
+            if *cursor == (segment, first) {
+                *cursor = (segment, next.index);
+                queue.hint = Some((segment, next));
+            }
         }
     }
 

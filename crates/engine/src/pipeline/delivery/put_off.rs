@@ -2,8 +2,8 @@
 //! takes could fill all places, nothing else could leave. So the last places are for data that was not sent before.
 //!
 //! Refused data that finds no place is taken apart until single pieces are refused. These go back to the journal, which
-//! hands them out after everything else: the backlog goes round. A part of an entry is written again as an entry of its
-//! own, because the journal hands out whole entries only.
+//! hands them out after everything that was not tried yet, one after the other, so that each of them gets its turn. A
+//! part of an entry is written again as an entry of its own, because the journal hands out whole entries only.
 
 #[cfg(test)]
 mod tests;
@@ -84,11 +84,6 @@ impl Delivery {
             return;
         }
         let has_places = self.room() > self.parts.limits.pieces / 2 + 1;
-        if has_places {
-            // The oldest come first, as always. Without places, the journal goes on where it is, so that all of it gets
-            // its turn.
-            self.account().begin_again();
-        }
         if has_places || !self.has_untried() {
             self.put_off = PutOff::default();
             self.backlog = true;
