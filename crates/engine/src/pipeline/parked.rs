@@ -150,6 +150,18 @@ impl Parked {
         None
     }
 
+    /// Of the batches whose time has come, the one that was tried least. This looks at all of them.
+    pub(super) fn pop_least_tried(&mut self, now: Instant) -> Option<Batch> {
+        let due = self.due.iter().filter(|Reverse((due, _))| *due <= now);
+        let tried = due.filter_map(|Reverse((due, age))| Some((self.batches.get(age)?.attempts, *due, *age)));
+        let (_, _, age) = tried.min()?;
+        self.due.retain(|Reverse((_, other))| *other != age);
+        let batch = self.batches.remove(&age)?;
+        self.bytes -= batch.bytes;
+        self.pieces -= batch.pieces.len();
+        Some(batch)
+    }
+
     /// Held obligations, oldest first. Their batches keep their places until [`Parked::trim`].
     pub(super) fn held(&self) -> impl Iterator<Item = &Arc<Obligation>> {
         let pieces = self.batches.values().flat_map(|batch| &batch.pieces);
@@ -210,6 +222,26 @@ mod tests {
     use super::*;
     use crate::account::Account;
     use crate::share::Share;
+
+    #[test]
+    fn what_was_tried_least_may_come_first() {
+        let now = Instant::now();
+        let account = Account::new(PipelineId::new(Signal::Traces, "shop"), Share::new(usize::MAX, now), None);
+        let account = Arc::new(account);
+        let (mut parked, soon) = (Parked::default(), now + Duration::from_secs(1));
+        let late = now + Duration::from_secs(2);
+        for (id, attempts, due) in [(1, 5, now), (2, 2, soon), (3, 7, now), (4, 2, soon), (5, 1, late)] {
+            let pieces = vec![Obligation::new(Bytes::from_static(b"a"), 1, &Arc::default(), &account)];
+            let mut batch =
+                Batch { id, bytes: 0, pieces, attempts, not_before: None, suspicion: Suspicion::default() };
+            batch.measure();
+            parked.park(batch, due);
+        }
+        let mut next = |at| parked.pop_least_tried(at).map(|batch| batch.id);
+        assert_eq!([next(now), next(soon), next(soon), next(soon), next(soon)], [Some(1), Some(2), Some(4), Some(3), None]);
+        assert_eq!((parked.pieces(), parked.due.len()), (1, 1), "one is not due yet");
+        parked.drain().flat_map(|batch| batch.pieces).for_each(|piece| piece.withdraw());
+    }
 
     /// Clients that give up while their data waits for its next attempt.
     #[test]

@@ -82,9 +82,9 @@ impl Delivery {
         if self.retry_at(now).is_none_or(|at| at > now) {
             return None;
         }
-        let mut batch = self.parked.pop_due(now)?;
+        let mut batch = self.pop_parked(now)?;
         while !batch.still_owed() {
-            batch = self.parked.pop_due(now)?;
+            batch = self.pop_parked(now)?;
         }
         if self.pace.is_probing() {
             self.cut(&mut batch, now);
@@ -105,6 +105,12 @@ impl Delivery {
         self.retry_starves = None;
         self.retries.try_retry(now);
         Some((batch, permit))
+    }
+
+    /// A backend that is said to take nothing may be one that is only asked with what it never takes. So what was
+    /// refused least is what finds out.
+    fn pop_parked(&mut self, now: Instant) -> Option<Batch> {
+        if self.pace.is_probing() { self.parked.pop_least_tried(now) } else { self.parked.pop_due(now) }
     }
 
     /// Leaves as much of a batch as a probe may have, and parks the rest.
