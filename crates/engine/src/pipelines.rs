@@ -26,7 +26,7 @@ use crate::division::{COMPRESSORS, Copies, Division, PAYLOADS, READ_BACK, REQUES
 use crate::export::{Backend, Exporter, Room, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, MAX_IN_FLIGHT, Pipeline};
-use crate::rules::{Memory, Rules};
+use crate::rules::{Delta, Memory, Rules};
 use crate::settings::Settings;
 use crate::share::Share;
 use crate::view::Budgets;
@@ -155,6 +155,7 @@ impl Pipelines {
         // What does not fit beside the pipelines that are leaving may come again when they have ended.
         let max_request_bytes = self.max_request_bytes(alone, routes.copies());
         self.intake.set_routes(routes, max_request_bytes);
+        forget_series(&before, &self.intake.routes());
         self.share_out(division);
         self.remove(&gone);
         changes.removed = gone;
@@ -418,4 +419,11 @@ fn limits_of(planned: &weir_plan::Pipeline, division: Division) -> Limits {
         Protocol::Http => Limits { requests: division.links, ..limits(division) },
         Protocol::Grpc => limits(division),
     }
+}
+
+/// A converter that is not used any more lives as long as one of its conversions may be taken back. Its memory is that
+/// of the converters there are now.
+fn forget_series(before: &Routes, now: &Routes) {
+    let is_used = |delta: &Delta| now.deltas().any(|(_, other)| other.is(delta));
+    before.deltas().filter(|(_, delta)| !is_used(delta)).for_each(|(_, delta)| delta.resize(0));
 }

@@ -326,6 +326,11 @@ impl Delta {
         Self { converter: Arc::new(Mutex::new(converter)), counts: Arc::default(), series: Arc::default() }
     }
 
+    /// Whether both remember the same.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.converter, &other.converter)
+    }
+
     /// There are more converters now, or fewer. This one may remember so much.
     pub(crate) fn resize(&self, bytes: usize) {
         let forgotten = self.converter.lock().unwrap_or_else(PoisonError::into_inner).set_max_bytes(bytes);

@@ -99,6 +99,19 @@ impl Bits {
         })
     }
 
+    /// The greatest number of the set that is less than `until` and not in `except`.
+    pub(crate) fn last_except(&self, until: u32, except: &Self) -> Option<u32> {
+        let (end, bit) = split(until);
+        self.blocks.range(..=end / 64).rev().find_map(|(number, block)| {
+            let except = except.blocks.get(number);
+            (0..64).rev().map(|place| number * 64 + place).filter(|at| *at <= end).find_map(|at| {
+                let mask = if at == end { bit - 1 } else { u64::MAX };
+                let left = block.word(at % 64) & !except.map_or(0, |block| block.word(at % 64)) & mask;
+                (left != 0).then(|| at * 64 + 63 - left.leading_zeros())
+            })
+        })
+    }
+
     /// The least number of the set that is at least `from`.
     pub(crate) fn next(&self, from: u32) -> Option<u32> {
         self.next_except(from, &Self::default())

@@ -97,6 +97,8 @@ pub(crate) struct Queue {
     pub(crate) cursor: (u64, u32),
     /// Where the search goes on among those that were put off, before the cursor, when nothing is left behind it.
     pub(crate) again: (u64, u32),
+    /// From where to where entries were taken newest first.
+    backwards: Option<((u64, u32), (u64, u32))>,
     /// Where a frame is known to begin: where the last `take` ended, or at what was handed back.
     pub(crate) hint: Option<(u64, Place)>,
     /// What was lost to damage, and not yet told to whoever takes.
@@ -177,6 +179,29 @@ impl Queue {
             let run = ledger.untaken_run(if *number == segment { from } else { 0 })?;
             Some((*number, run))
         })
+    }
+
+    /// An entry behind the cursor, newest first: one that came since the last call, else the one before all those that
+    /// earlier calls returned. `None` when there is none; then it begins anew.
+    pub(crate) fn newest_untried(&mut self) -> Option<(u64, u32)> {
+        let last = self.untaken_before((u64::MAX, u32::MAX));
+        let (low, high) = self.backwards.unwrap_or(((u64::MAX, u32::MAX), (0, 0)));
+        self.backwards = match last.filter(|last| *last > high) {
+            Some(last) => Some((low.min(last), last)),
+            None => self.untaken_before(low).map(|before| (before, high)),
+        };
+        let (low, now) = self.backwards?;
+        Some(if last.is_some_and(|last| last > high) { now } else { low })
+    }
+
+    /// The last untaken entry before a place, and not before the cursor.
+    fn untaken_before(&self, (segment, until): (u64, u32)) -> Option<(u64, u32)> {
+        let (first, _) = self.cursor;
+        let found = self.ledgers.range(first..=segment.max(first)).rev().find_map(|(number, ledger)| {
+            let until = if *number == segment { until } else { u32::MAX };
+            Some((*number, ledger.last_untaken(until)?))
+        });
+        found.filter(|found| *found >= self.cursor)
     }
 
     fn add(&mut self, loss: Loss, untaken: u64) {

@@ -15,6 +15,7 @@ use crate::format::{FRAME_HEAD, FileKind, FrameHead, Kind, Seal};
 use crate::fs::{File, Fs, read_full};
 use crate::index::Index;
 use crate::model::{Backlog, Chunk, DamageReport, Entry, Loss, Position, QueueId, Stats};
+use take::Order;
 
 /// The shared handle.
 #[derive(Debug)]
@@ -61,7 +62,18 @@ impl Journal {
         max_bytes: usize,
         pay: &mut dyn FnMut(usize) -> bool,
     ) -> Result<Chunk, ReadError> {
-        take::take(self, queue, max_bytes, pay)
+        take::take(self, queue, Order::OldestFirst, max_bytes, pay)
+    }
+
+    /// The same, but a single entry, and newest first: one that came since the last call, else the one before those
+    /// that earlier calls took. When there is none that was not handed out yet, it is like [`Journal::take`].
+    pub fn take_newest(
+        &self,
+        queue: QueueId,
+        max_bytes: usize,
+        pay: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<Chunk, ReadError> {
+        take::take(self, queue, Order::NewestFirst, max_bytes, pay)
     }
 
     /// What [`Journal::take`] reads beyond payloads: the heads between them.

@@ -87,6 +87,8 @@ pub(super) struct Delivery {
     complained: bool,
     /// The next probe is something that was tried before.
     probe_parked_next: bool,
+    /// The last probe with data of the backlog was its newest.
+    probed_newest: bool,
     sends: JoinSet<Landed>,
     /// Under way, to this backend and the one before.
     flights: BTreeMap<Id, Flight>,
@@ -144,6 +146,7 @@ impl Delivery {
             heard: Instant::now(),
             complained: false,
             probe_parked_next: true,
+            probed_newest: false,
             sends: JoinSet::new(),
             flights: BTreeMap::new(),
             flying: 0,

@@ -99,16 +99,28 @@ pub(super) fn room_for(bytes: usize) -> usize {
     bytes.saturating_add(Journal::TAKE_OVERHEAD)
 }
 
-/// Takes up to `bytes` of the backlog in up to `pieces`, which `permit` pays for; `None` without a journal. An entry that
-/// is larger is paid for before it is read.
-fn take(
-    account: &Arc<Account>,
-    bytes: usize,
-    pieces: usize,
-    permit: &mut Permit,
-) -> Option<Result<ReadBack, ReadError>> {
+/// What to take of the backlog.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Portion {
+    /// At most so many bytes of it ...
+    pub(super) bytes: usize,
+    /// ... and so many pieces.
+    pub(super) pieces: usize,
+    /// The newest entry alone, instead of the oldest.
+    pub(super) newest: bool,
+}
+
+/// Takes a portion of the backlog, which `permit` pays for; `None` without a journal. An entry that is larger is paid for
+/// before it is read.
+fn take(account: &Arc<Account>, portion: Portion, permit: &mut Permit) -> Option<Result<ReadBack, ReadError>> {
     let queue = account.queue.as_ref()?;
-    let mut chunk = match queue.journal.take(queue.id, bytes, &mut |wanted| permit.cover(room_for(wanted))) {
+    let Portion { bytes, pieces, newest } = portion;
+    let pay = &mut |wanted| permit.cover(room_for(wanted));
+    let taken = match newest {
+        true => queue.journal.take_newest(queue.id, bytes, pay),
+        false => queue.journal.take(queue.id, bytes, pay),
+    };
+    let mut chunk = match taken {
         Ok(chunk) => chunk,
         Err(error) => return Some(Err(error)),
     };
@@ -166,13 +178,13 @@ impl Crew {
         self.reads.run(load).await.unwrap_or_else(|unread| Err(LoadError::Io(unread.to_string())))
     }
 
-    /// Takes up to `bytes` of the pipeline's backlog, in up to `pieces`, and sends them.
-    pub(super) async fn fetch(self, bytes: usize, pieces: usize, mut permit: Permit) -> Landed {
+    /// Takes a portion of the pipeline's backlog, and sends it.
+    pub(super) async fn fetch(self, portion: Portion, mut permit: Permit) -> Landed {
         let account = Arc::clone(&self.account);
         let turn = Turn { reading: Arc::clone(&self.reading), account: Arc::clone(&account) };
         let read = move || {
             let _turn = turn;
-            take(&account, bytes, pieces, &mut permit).map(|taken| (taken, permit))
+            take(&account, portion, &mut permit).map(|taken| (taken, permit))
         };
         let (taken, permit) = match self.reads.run(read).await {
             Ok(Some((Ok(taken), permit))) => (taken, permit),
@@ -217,6 +229,7 @@ mod tests {
     use crate::share::Share;
 
     const REQUEST: usize = 10_000;
+    const ALL: Portion = Portion { bytes: REQUEST, pieces: usize::MAX, newest: false };
     const ENTRY: usize = 150_000;
 
     /// A pipeline whose backlog has one entry, written when requests could be longer.
@@ -237,13 +250,13 @@ mod tests {
         let budget = Budget::new(200_000);
         let other = budget.try_take(100_000).unwrap();
         let mut permit = budget.try_take(room_for(REQUEST)).unwrap();
-        let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
+        let taken = take(&account, ALL, &mut permit).unwrap().unwrap();
         assert_eq!((taken.fetched.len(), taken.buffer.capacity()), (0, 0), "there is no room for it");
         assert_eq!(taken.too_large, Some(ENTRY), "and it is told how much that is");
         assert_eq!(account.backlog().untaken_entries, 1);
 
         drop(other);
-        let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
+        let taken = take(&account, ALL, &mut permit).unwrap().unwrap();
         assert_eq!((taken.fetched.len(), taken.too_large), (1, None));
         assert!(budget.used() >= taken.buffer.capacity() && taken.buffer.len() > ENTRY, "{}", budget.used());
         taken.fetched.iter().for_each(|piece| assert!(piece.finish(&crate::books::Fate::Delivered)));
@@ -254,15 +267,15 @@ mod tests {
         let account = account();
         let budget = Budget::new(50_000);
         let mut permit = budget.try_take(room_for(REQUEST)).unwrap();
-        let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
+        let taken = take(&account, ALL, &mut permit).unwrap().unwrap();
         assert!(taken.fetched.is_empty() && taken.too_large.is_some());
         // However little is added meanwhile.
         budget.resize(permit.bytes());
-        let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
+        let taken = take(&account, ALL, &mut permit).unwrap().unwrap();
         assert!(taken.fetched.is_empty() && taken.too_large.is_some());
         drop(permit);
         let mut permit = budget.clone().take_in_turn(ENTRY).await.unwrap();
-        let taken = take(&account, REQUEST, usize::MAX, &mut permit).unwrap().unwrap();
+        let taken = take(&account, ALL, &mut permit).unwrap().unwrap();
         assert_eq!((taken.fetched.len(), permit.bytes()), (1, budget.capacity()));
         taken.fetched.iter().for_each(|piece| assert!(piece.finish(&crate::books::Fate::Delivered)));
     }

@@ -152,6 +152,8 @@ impl Parked {
 
     /// Of the batches whose time has come, the one that was tried least. This looks at all of them.
     pub(super) fn pop_least_tried(&mut self, now: Instant) -> Option<Batch> {
+        // Nobody is to wake up for a batch that was removed by its age.
+        self.due.retain(|Reverse((_, age))| self.batches.contains_key(age));
         let due = self.due.iter().filter(|Reverse((due, _))| *due <= now);
         let tried = due.filter_map(|Reverse((due, age))| Some((self.batches.get(age)?.attempts, *due, *age)));
         let (_, _, age) = tried.min()?;
@@ -232,13 +234,15 @@ mod tests {
         let late = now + Duration::from_secs(2);
         for (id, attempts, due) in [(1, 5, now), (2, 2, soon), (3, 7, now), (4, 2, soon), (5, 1, late)] {
             let pieces = vec![Obligation::new(Bytes::from_static(b"a"), 1, &Arc::default(), &account)];
-            let mut batch =
-                Batch { id, bytes: 0, pieces, attempts, not_before: None, suspicion: Suspicion::default() };
+            let mut batch = Batch { id, bytes: 0, pieces, attempts, not_before: None, suspicion: Suspicion::default() };
             batch.measure();
             parked.park(batch, due);
         }
         let mut next = |at| parked.pop_least_tried(at).map(|batch| batch.id);
-        assert_eq!([next(now), next(soon), next(soon), next(soon), next(soon)], [Some(1), Some(2), Some(4), Some(3), None]);
+        assert_eq!(
+            [next(now), next(soon), next(soon), next(soon), next(soon)],
+            [Some(1), Some(2), Some(4), Some(3), None]
+        );
         assert_eq!((parked.pieces(), parked.due.len()), (1, 1), "one is not due yet");
         parked.drain().flat_map(|batch| batch.pieces).for_each(|piece| piece.withdraw());
     }

@@ -254,6 +254,31 @@ async fn the_good_arrive(code: u16) {
     assert!(books.dropped.is_empty(), "{code}: {books:?}");
 }
 
+/// What came last does not wait behind all that is refused.
+#[tokio::test]
+async fn live_data_passes_what_is_refused() {
+    join_all([500, 400].map(one_passes)).await;
+}
+
+async fn one_passes(code: u16) {
+    const BAD: u64 = 60;
+    let (dir, good) = (DataDir::new(), BAD + 1);
+    let is_bad = |request: &Captured| payload::ids(&request.message).iter().any(|id| *id <= BAD);
+    let backend =
+        Backend::scripted(move |_, request| if is_bad(request) { Say::Code(code, "no", None) } else { Say::Ok });
+    let backend = backend.await;
+    let gateway = gateway(&dir, backend.address, Protocol::Http).await;
+    let client = gateway.client().await;
+    for id in 1..=BAD {
+        // None is sent together with another one.
+        assert_eq!(client.export(&payload::encoded(id, 1, 100_000)).await.code, OK);
+    }
+    eventually("it seems to take nothing", async || state(&gateway).await.0 != "ok").await;
+    assert_eq!(client.export(&payload::encoded(good, 1, 10)).await.code, OK);
+    eventually("the good one passes", async || backend.taken_ids() == [good]).await;
+    assert!(gateway.books("backend").dropped.is_empty());
+}
+
 /// However many spans a request has: where nothing passes, the search ends.
 #[tokio::test]
 async fn a_size_that_never_fits_is_not_searched_to_the_last_span() {

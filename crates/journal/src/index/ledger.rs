@@ -135,4 +135,9 @@ impl Ledger {
         let first = self.owed.next_except(index, &self.taken)?;
         Some((first, self.owed.run_end_except(first, first.saturating_add(MAX_RUN), &self.taken)))
     }
+
+    /// The last untaken entry before `index`.
+    pub(crate) fn last_untaken(&self, index: u32) -> Option<u32> {
+        self.owed.last_except(index, &self.taken)
+    }
 }

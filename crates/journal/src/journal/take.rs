@@ -14,6 +14,13 @@ use crate::index::{Index, Ledger, Segment};
 use crate::model::{Chunk, DamageReport, Entry, Loss, QueueId};
 use crate::walk::{Found, Place, Step, Walk};
 
+/// Which entries come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    OldestFirst,
+    NewestFirst,
+}
+
 /// What to read next.
 #[derive(Debug, Clone, Copy)]
 struct Want {
@@ -95,13 +102,14 @@ struct Read {
 pub(super) fn take(
     journal: &Journal,
     queue: QueueId,
+    order: Order,
     max_bytes: usize,
     pay: &mut dyn FnMut(usize) -> bool,
 ) -> Result<Chunk, ReadError> {
     let mut failure = None;
-    let mut max_bytes = max_bytes;
+    let (mut max_bytes, mut order) = (max_bytes, order);
     loop {
-        let next = next(&mut journal.index(), queue);
+        let next = next(&mut journal.index(), queue, order);
         let want = match (next, failure.take()) {
             (Next::Want(want), earlier) => {
                 failure = earlier;
@@ -112,14 +120,20 @@ pub(super) fn take(
             (Next::PutOff, None) => continue,
         };
         let taking = Taking { journal, queue, want };
-        match taking.read(max_bytes) {
+        let outcome = match taking.read(max_bytes) {
+            Outcome::TooLarge(bytes) if pay(bytes) => {
+                max_bytes = bytes;
+                taking.read(max_bytes)
+            }
+            outcome => outcome,
+        };
+        match outcome {
             Outcome::Run(run) => {
                 let chunk = taking.enter(run);
                 if !chunk.entries.is_empty() {
                     return Ok(journal.report_unread(queue, chunk));
                 }
             }
-            Outcome::TooLarge(bytes) if pay(bytes) => max_bytes = bytes,
             Outcome::TooLarge(bytes) => {
                 let chunk = Chunk { too_large: Some(bytes), ..Chunk::default() };
                 return Ok(journal.report_unread(queue, chunk));
@@ -128,6 +142,7 @@ pub(super) fn take(
             Outcome::Unreadable { next, error } => {
                 failure = Some(Spot { segment: want.segment, offset: want.place.offset }.failed(error));
                 taking.put_off(next);
+                order = Order::OldestFirst;
             }
             Outcome::Gone => taking.lose_segment(),
         }
@@ -135,10 +150,15 @@ pub(super) fn take(
 }
 
 /// Finds the first untaken entry.
-fn next(index: &mut Index, id: QueueId) -> Next {
+fn next(index: &mut Index, id: QueueId, order: Order) -> Next {
     let Some(queue) = index.queues.get_mut(usize::from(id.0)).filter(|queue| queue.untaken() > 0) else {
         return Next::Nothing;
     };
+    if order == Order::NewestFirst
+        && let Some((segment, number)) = queue.newest_untried()
+    {
+        return want(index, segment, (number, number.saturating_add(1)), None);
+    }
     let run = queue.untaken_from(queue.cursor).map(|run| (run, false));
     let run = run.or_else(|| queue.untaken_from(queue.again).map(|run| (run, true)));
     let Some(((number, (first, last)), was_put_off)) = run else {
@@ -148,6 +168,11 @@ fn next(index: &mut Index, id: QueueId) -> Next {
     let cursor = if was_put_off { &mut queue.again } else { &mut queue.cursor };
     *cursor = (number, first);
     let hint = queue.hint.filter(|(segment, hint)| *segment == number && hint.index <= first).map(|(_, hint)| hint);
+    want(index, number, (first, last), hint)
+}
+
+/// What is to be read for a run of entries. `hint` is where a frame begins, before the first of them.
+fn want(index: &Index, number: u64, (first, last): (u32, u32), hint: Option<Place>) -> Next {
     let Some(segment) = index.segments.get(&number) else { return Next::Nothing };
     let mark = segment.place(first);
     let place = hint.filter(|hint| hint.index >= mark.index).unwrap_or(mark);

@@ -336,6 +336,31 @@ fn what_is_put_off_comes_after_everything_else() {
     assert!(journal.complete(queue, &entry) && !journal.put_off(queue, &entry));
 }
 
+#[test]
+fn the_newest_can_be_had_first() {
+    let fs = SimFs::new(1);
+    let (mut writer, journal, _) = start(&fs, 4096);
+    let queue = journal.queue("a");
+    let mut append = |numbers: std::ops::Range<u8>| {
+        numbers.for_each(|number| drop(append(&mut writer, &[vec![number; 3000]], &[queue])));
+    };
+    let newest = || {
+        let chunk = journal.take_newest(queue, 10, &mut |bytes| bytes == 3000).unwrap();
+        let (entry, range) = chunk.entries[0].clone();
+        (chunk.buffer[range][0], entry)
+    };
+    append(0..5);
+    let (number, entry) = newest();
+    assert_eq!((number, journal.put_off(queue, &entry)), (4, true));
+    assert_eq!(newest().0, 3, "each comes once");
+    append(5..7);
+    assert_eq!([newest().0, newest().0, newest().0], [6, 2, 1], "what came since, then what is left");
+    let oldest = journal.take(queue, 3000, &mut |_| true).unwrap();
+    assert_eq!(oldest.buffer[oldest.entries[0].1.start], 0);
+    assert_eq!([newest().0, newest().0], [4, 5], "all had their turn, and the rest comes oldest first, then newest");
+    assert!(journal.take_newest(queue, 10, &mut |_| true).unwrap().entries.is_empty());
+}
+
 /// An entry that several queues are owed is lost to each of them, and on the disk it is one.
 #[test]
 fn damage_is_counted_once_however_many_meet_it() {

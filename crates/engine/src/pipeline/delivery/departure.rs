@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::flight::{Landed, room_for};
+use super::super::flight::{Landed, Portion, room_for};
 use super::super::isolation::Suspicion;
 use super::super::pace;
 use super::super::parked::Batch;
@@ -213,8 +213,16 @@ impl Delivery {
         // With little memory the permit may be for less.
         let bytes = bytes.min(permit.bytes().saturating_sub(room_for(crate::budget::OVERHEAD_BYTES))).max(1);
         self.parts.crew.reading.store(true, Ordering::Release);
-        let task = self.parts.crew.clone().fetch(bytes, pieces, permit);
+        let portion = Portion { bytes, pieces, newest: self.probes_newest() };
+        let task = self.parts.crew.clone().fetch(portion, permit);
         self.depart(task, batch, 0, pieces);
+    }
+
+    /// Whether to probe with the newest of the backlog. It is every other time, so that data that the backend takes does
+    /// not have to wait behind all that it refuses, and least of all live data.
+    fn probes_newest(&mut self) -> bool {
+        self.probed_newest = self.pace.is_probing() && !self.probed_newest;
+        self.probed_newest
     }
 
     fn depart<F>(&mut self, task: F, batch: Batch, bytes: usize, pieces: usize)
