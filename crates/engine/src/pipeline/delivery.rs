@@ -87,8 +87,10 @@ pub(super) struct Delivery {
     complained: bool,
     /// The next probe is something that was tried before.
     probe_parked_next: bool,
-    /// The last probe with data of the backlog was its newest.
+    /// The last probe with data that was not sent before was the newest of it.
     probed_newest: bool,
+    /// The last probe with parked data was what was tried least.
+    probed_least_tried: bool,
     sends: JoinSet<Landed>,
     /// Under way, to this backend and the one before.
     flights: BTreeMap<Id, Flight>,
@@ -147,6 +149,7 @@ impl Delivery {
             complained: false,
             probe_parked_next: true,
             probed_newest: false,
+            probed_least_tried: false,
             sends: JoinSet::new(),
             flights: BTreeMap::new(),
             flying: 0,

@@ -86,6 +86,17 @@ impl SendQueue {
         taken
     }
 
+    /// Takes what came last.
+    pub(super) fn take_newest(&mut self) -> Vec<Arc<Obligation>> {
+        while let Some(piece) = self.pieces.pop_back() {
+            self.bytes -= piece.bytes();
+            if piece.is_owed() {
+                return vec![piece];
+            }
+        }
+        Vec::new()
+    }
+
     /// Held obligations, oldest first.
     pub(super) fn held(&self) -> impl Iterator<Item = &Arc<Obligation>> {
         self.pieces.iter().filter(|piece| piece.is_held())
@@ -139,5 +150,13 @@ mod tests {
         let taken = queue.take(usize::MAX, usize::MAX);
         assert_eq!((taken.len(), queue.bytes()), (1, 0));
         front.withdraw();
+
+        let pieces = [(); 3].map(|()| obligation());
+        pieces.iter().for_each(|piece| queue.push(Arc::clone(piece)));
+        pieces[2].withdraw();
+        let newest = queue.take_newest();
+        assert!(newest.len() == 1 && Arc::ptr_eq(&newest[0], &pieces[1]), "the last that is owed");
+        assert_eq!((queue.bytes(), queue.take_newest().len(), queue.take_newest().len()), (64 << 10, 1, 0));
+        pieces.iter().for_each(|piece| piece.withdraw());
     }
 }

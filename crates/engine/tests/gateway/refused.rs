@@ -19,7 +19,7 @@ use weir_testkit::grpc::OK;
 use weir_testkit::sink::sink;
 use weir_testkit::{eventually, http, payload};
 
-use crate::support::{Gateway, on_disk, output, pipeline};
+use crate::support::{Gateway, on_disk, output, pipeline, settings};
 
 const REQUESTS: u64 = 12;
 
@@ -257,17 +257,21 @@ async fn the_good_arrive(code: u16) {
 /// What came last does not wait behind all that is refused.
 #[tokio::test]
 async fn live_data_passes_what_is_refused() {
-    join_all([500, 400].map(one_passes)).await;
+    join_all([(500, true), (400, true), (400, false)].map(|(code, on_disk)| one_passes(code, on_disk))).await;
 }
 
-async fn one_passes(code: u16) {
+async fn one_passes(code: u16, has_disk: bool) {
     const BAD: u64 = 60;
     let (dir, good) = (DataDir::new(), BAD + 1);
     let is_bad = |request: &Captured| payload::ids(&request.message).iter().any(|id| *id <= BAD);
     let backend =
         Backend::scripted(move |_, request| if is_bad(request) { Say::Code(code, "no", None) } else { Say::Ok });
     let backend = backend.await;
-    let gateway = gateway(&dir, backend.address, Protocol::Http).await;
+    let settings = if has_disk { on_disk(&dir).await } else { settings() };
+    let settings = Settings { spill_after: Duration::from_millis(20), ..settings };
+    let output = output(backend.address, Protocol::Http);
+    let pipeline = Pipeline { output, ..pipeline("backend", backend.address) };
+    let gateway = Gateway::with(vec![pipeline], settings).await;
     let client = gateway.client().await;
     for id in 1..=BAD {
         // None is sent together with another one.

@@ -138,6 +138,8 @@ pub(super) fn take(
                 let chunk = Chunk { too_large: Some(bytes), ..Chunk::default() };
                 return Ok(journal.report_unread(queue, chunk));
             }
+            // How much is lost is known of a stretch as a whole, to whoever comes to it from before.
+            Outcome::Lost(_) if order == Order::NewestFirst => order = Order::OldestFirst,
             Outcome::Lost(lost) => taking.lose(&lost),
             Outcome::Unreadable { next, error } => {
                 failure = Some(Spot { segment: want.segment, offset: want.place.offset }.failed(error));

@@ -81,6 +81,22 @@ fn what_rots_before_it_is_taken_again_is_counted_exactly() {
     assert_eq!(journal.backlog(queue).items, 2);
 }
 
+/// However it is met, a stretch is counted as a whole, and once.
+#[test]
+fn what_is_lost_is_counted_exactly_by_who_takes_the_newest() {
+    let items: Vec<u32> = (1..=100).collect();
+    let fs = SimFs::new(1);
+    let (_writer, journal, queue, entries) = filled(&fs, &items);
+    entries[80..].iter().for_each(|entry| rot(&fs, entry));
+    let chunk = journal.take_newest(queue, 50, &mut |_| true).unwrap();
+    assert_eq!(chunk.entries[0].0.items, 1, "of the newest nothing is known but that they are damaged");
+    assert!(chunk.entries.iter().all(|(entry, _)| journal.release(queue, entry)));
+    let (delivered, lost) = deliver_all(&journal, queue);
+    assert_eq!((lost.entries, lost.items, delivered), (20, (81..=100).sum(), (1..=80).sum()));
+    assert_eq!((journal.stats().damage.places, journal.stats().damage.items), (1, (81..=100).sum()));
+    assert_eq!(journal.backlog(queue), Backlog::default());
+}
+
 /// Those who have taken entries of a file account for these; what is told as lost is the rest, and no more.
 #[test]
 fn what_is_lost_with_a_file_is_counted_exactly() {

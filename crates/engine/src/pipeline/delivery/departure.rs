@@ -108,9 +108,11 @@ impl Delivery {
     }
 
     /// A backend that is said to take nothing may be one that is only asked with what it never takes. So what was
-    /// refused least is what finds out.
+    /// refused least finds out every other time. Not each time, because what comes back from the journal counts as new,
+    /// and would keep everything else waiting.
     fn pop_parked(&mut self, now: Instant) -> Option<Batch> {
-        if self.pace.is_probing() { self.parked.pop_least_tried(now) } else { self.parked.pop_due(now) }
+        self.probed_least_tried = self.pace.is_probing() && !self.probed_least_tried;
+        if self.probed_least_tried { self.parked.pop_least_tried(now) } else { self.parked.pop_due(now) }
     }
 
     /// Leaves as much of a batch as a probe may have, and parks the rest.
@@ -139,7 +141,10 @@ impl Delivery {
             return None;
         }
         let mut batch = self.batch(Vec::new());
-        batch.pieces = self.queue.take(self.request_bytes(), self.room());
+        batch.pieces = match self.probes_newest() {
+            true => self.queue.take_newest(),
+            false => self.queue.take(self.request_bytes(), self.room()),
+        };
         Some(batch)
     }
 
@@ -218,8 +223,8 @@ impl Delivery {
         self.depart(task, batch, 0, pieces);
     }
 
-    /// Whether to probe with the newest of the backlog. It is every other time, so that data that the backend takes does
-    /// not have to wait behind all that it refuses, and least of all live data.
+    /// Whether to probe with the newest of what was not sent before. It is every other time, so that data that the backend
+    /// takes does not have to wait behind all that it refuses, and least of all live data.
     fn probes_newest(&mut self) -> bool {
         self.probed_newest = self.pace.is_probing() && !self.probed_newest;
         self.probed_newest
