@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use weir_plan::{ClusterFacts, Pod};
 
@@ -47,6 +48,11 @@ impl PodIndex {
         index
     }
 
+    /// Whether the pod with this `metadata.uid` is known; `None` when no pod is.
+    pub fn knows(&self, uid: &str) -> Option<bool> {
+        (!self.by_uid.is_empty()).then(|| self.by_uid.contains_key(uid))
+    }
+
     /// The pod with this address. An IPv4 address must not be mapped to IPv6.
     pub(crate) fn by_ip(&self, ip: IpAddr) -> Option<&Known> {
         self.by_ip.get(&ip).map(Arc::as_ref)
@@ -70,25 +76,62 @@ impl PodIndex {
 
 /// A list of pods, which is valid until another list takes its place.
 #[derive(Debug, Default)]
-pub struct PodList(RwLock<Arc<PodIndex>>);
+pub struct PodList {
+    index: RwLock<Arc<PodIndex>>,
+    /// A hash of the facts that the index is made of.
+    known: Mutex<Option<u64>>,
+}
 
 impl PodList {
     /// With these facts.
     pub fn new(facts: ClusterFacts) -> Self {
-        Self(RwLock::new(Arc::new(PodIndex::new(facts))))
+        let known = Mutex::new(Some(hash(&facts)));
+        Self { index: RwLock::new(Arc::new(PodIndex::new(facts))), known }
     }
 
     /// From now on requests are enriched with these facts.
     pub fn replace(&self, facts: ClusterFacts) {
+        let new = Some(hash(&facts));
+        // Two lists of many pods at a time are a lot, and most changes of a configuration are about something else.
+        if mem::replace(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner), new) == new {
+            return;
+        }
         let index = Arc::new(PodIndex::new(facts));
-        let before = mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), index);
+        let before = mem::replace(&mut *self.index.write().unwrap_or_else(PoisonError::into_inner), index);
         // Only now, when nobody waits for it: what was known of many pods takes a while to be given back.
         drop(before);
     }
 }
 
+fn hash(facts: &ClusterFacts) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    facts.hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Pods for PodList {
     fn now(&self) -> Arc<PodIndex> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.index.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_other_facts_make_another_index() {
+        let facts = |name: &str| ClusterFacts {
+            pods: vec![Pod { name: name.into(), uid: "1".into(), ..Pod::default() }],
+            ..ClusterFacts::default()
+        };
+        let list = PodList::new(facts("a"));
+        let first = list.now();
+        list.replace(facts("a"));
+        assert!(Arc::ptr_eq(&first, &list.now()));
+        list.replace(facts("b"));
+        assert!(!Arc::ptr_eq(&first, &list.now()));
+        list.replace(facts("a"));
+        assert!(!Arc::ptr_eq(&first, &list.now()));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// All that is known.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ClusterFacts {
     /// Of the cluster itself.
     pub cluster: Cluster,
@@ -14,7 +14,7 @@ pub struct ClusterFacts {
 
 /// What holds for all telemetry of a cluster; `None` adds nothing. The cluster's name is somebody's choice, see
 /// [`Enrichment`](crate::Enrichment).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Cluster {
     /// `k8s.cluster.uid`
     pub uid: Option<String>,
@@ -23,7 +23,7 @@ pub struct Cluster {
 }
 
 /// A pod, and what telemetry may want to know of its node, owners and namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Pod {
     /// `metadata.name`
     pub name: String,
@@ -49,7 +49,7 @@ pub struct Pod {
 }
 
 /// An owner of a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Workload {
     /// What it is.
     pub kind: WorkloadKind,
