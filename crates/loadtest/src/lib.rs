@@ -15,6 +15,8 @@
 //!   decides how a missing id is called, lost or pending, never whether it is missing.
 //! - JUDGE-6: figures of processing mean something only if it was done: what a filter is to drop must not arrive, and
 //!   what a rule writes must arrive.
+//! - JUDGE-7: a line of a log file is known by its own text alone, whole and unchanged or not at all. A line that did
+//!   not arrive is lost, unless every file that held it was deleted before the judge could ask: those are counted apart.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +28,7 @@ mod files;
 pub mod grpc;
 pub mod ids;
 pub mod latency;
+pub mod lines;
 pub mod load;
 mod marked;
 pub mod output;

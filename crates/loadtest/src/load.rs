@@ -5,6 +5,7 @@
 
 mod args;
 mod client;
+pub mod log_files;
 pub mod payload;
 mod report;
 mod worker;
@@ -21,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub(crate) use self::args::Offered;
-pub use self::args::{LoadArgs, SendArgs};
+pub use self::args::{LoadArgs, LoadCommand, SendArgs};
 use self::client::Target;
 pub use self::report::{LoadIds, LoadReport};
 use self::report::{Progress, Tally};
@@ -35,7 +36,11 @@ use crate::{cpu, files, runtime};
 /// # Errors
 /// The options make no sense together, or the report cannot be written.
 pub fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
-    let LoadArgs { signal, send: args } = args;
+    let LoadArgs { signal, send: args, instead } = args;
+    if let Some(LoadCommand::LogFiles(args)) = instead {
+        return log_files::run(&args);
+    }
+    let signal = signal.context("no signal was named")?;
     runtime::build()?.block_on(async {
         let (sender, stop) = watch::channel(false);
         let stopped = runtime::stop_signal()?;

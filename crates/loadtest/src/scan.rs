@@ -10,11 +10,15 @@
 //! - data point: `start_time_unix_nano`, which all five types have under the same number. Generated points claim to
 //!   have started in the first hours of 1970; a later start is a real time, and no id.
 
+mod bodies;
+
 use std::ops::RangeInclusive;
 
 use bytes::Buf;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
+pub(crate) use self::bodies::find_lines;
+use crate::lines::Finding;
 use crate::signal::Signal;
 
 /// What an export request holds.
@@ -28,6 +32,8 @@ pub(crate) struct Scan {
     pub(crate) times: Vec<(u64, u64)>,
     /// Items without an id of this judge: they cannot be told apart.
     pub(crate) without_id: u64,
+    /// What each log record is as a line of `weir load log-files`; empty when nobody wants to know.
+    pub(crate) lines: Vec<Finding>,
 }
 
 /// A start time from here on (1972) is a time and not an id.
@@ -180,6 +186,7 @@ impl Scan {
     pub(crate) fn reject_first(&mut self, count: u64) {
         let mut rest = count.min(self.items);
         self.items -= rest;
+        self.lines.drain(..usize::try_from(rest).unwrap_or(usize::MAX).min(self.lines.len()));
         let without_id = rest.min(self.without_id);
         self.without_id -= without_id;
         rest -= without_id;

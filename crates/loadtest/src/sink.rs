@@ -33,6 +33,7 @@ Examples:
   weir sink
   weir sink --fault 503:70 --delay 1s:70 --retry-after 2
   weir sink --outage 10s..25s --report sink.json
+  weir sink --log-lines --report sink.json
   curl -X POST localhost:14319/faults -d '{\"fault\": [\"429:30\", \"grpc=14:10\"], \"stall\": 1}'
   curl localhost:14319/report";
 
@@ -58,6 +59,9 @@ pub struct SinkArgs {
     /// Count requests in which this text, for example the key of an attribute, does not stand
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub expect_text: Option<String>,
+    /// Count the lines of `weir load log-files` in log records: duplicates, order, damage
+    #[arg(long)]
+    pub log_lines: bool,
     /// What to do wrong on purpose
     #[command(flatten)]
     pub faults: Faults,
@@ -97,6 +101,13 @@ fn summarize(report: &SinkReport) -> io::Result<()> {
     )?;
     if report.without_text > 0 {
         writeln!(out, "without the text expected: {} requests", report.without_text)?;
+    }
+    if let Some(lines) = &report.log_lines {
+        writeln!(
+            out,
+            "lines of log files: {} ({} duplicates, {} out of order); damaged {}, records without a line {}",
+            lines.received, lines.duplicates, lines.reordered, lines.damaged, lines.unmarked
+        )?;
     }
     for (reason, count) in &report.refused {
         writeln!(out, "not accepted, {reason}: {count} requests")?;
@@ -142,7 +153,7 @@ impl Sink {
         let (control_listener, control) = bind(args.listen, args.control_port).await?;
         let dice = Dice::new(args.faults.clone());
         let shared = Arc::new(Shared {
-            ledger: Ledger::default(),
+            ledger: Ledger::new(args.log_lines),
             dice,
             expected_text: args.expect_text.clone(),
             outage: server::outage_channel(),

@@ -386,3 +386,98 @@ async fn a_wrong_endpoint_is_an_error_and_not_an_endless_wait() {
     let error = format!("{:#}", ended.map(|report| report.requests).unwrap_err());
     assert!(error.contains("endpoint") && error.contains(&closed), "{error}");
 }
+
+mod log_files {
+    use std::sync::Arc;
+
+    use flate2::read::GzDecoder;
+    use http_body_util::Full;
+    use hyper::client::conn::http1;
+    use hyper_util::rt::TokioIo;
+    use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+    use opentelemetry_proto::tonic::common::v1::AnyValue;
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
+    use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+    use prost::Message;
+    use weir_loadtest::load::log_files::{self, LinesVerdict, LogFilesArgs, Manifest};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct FilesCli {
+        #[command(flatten)]
+        args: LogFilesArgs,
+    }
+
+    /// Texts in the files of a run, in order.
+    fn texts(directory: &std::path::Path, manifest: &Manifest) -> Vec<String> {
+        let mut texts = Vec::new();
+        for container in &manifest.containers {
+            let entries = std::fs::read_dir(directory.join(container.pod.path())).unwrap();
+            let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+            // What is written now comes after what was rotated.
+            paths.sort_by_key(|path| (path.extension().is_some_and(|end| end == "log"), path.clone()));
+            for path in paths {
+                let mut text = String::new();
+                let mut file = std::fs::File::open(&path).unwrap();
+                if path.extension().is_some_and(|end| end == "gz") {
+                    std::io::Read::read_to_string(&mut GzDecoder::new(file), &mut text).unwrap();
+                } else {
+                    std::io::Read::read_to_string(&mut file, &mut text).unwrap();
+                }
+                texts.extend(text.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap().to_owned()));
+            }
+        }
+        texts
+    }
+
+    async fn export(sink: &Sink, texts: &[String]) {
+        let record = |text: &String| LogRecord {
+            body: Some(AnyValue { value: Some(Value::StringValue(text.clone())) }),
+            ..LogRecord::default()
+        };
+        let scope_logs = vec![ScopeLogs { log_records: texts.iter().map(record).collect(), ..ScopeLogs::default() }];
+        let resource_logs = vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }];
+        let stream = tokio::net::TcpStream::connect(sink.http).await.unwrap();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let request = http::Request::post("/v1/logs")
+            .header("host", "sink")
+            .header("content-type", "application/x-protobuf")
+            .body(Full::new(bytes::Bytes::from(ExportLogsServiceRequest { resource_logs }.encode_to_vec())))
+            .unwrap();
+        assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+    }
+
+    #[tokio::test]
+    async fn lines_are_followed_from_the_files_to_the_sink() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_str().unwrap();
+        let flags = "--containers 3 --lines 2000 --rotate-size 100KB --keep 100 --shape json";
+        let cli = FilesCli::parse_from(["log-files", path].into_iter().chain(flags.split_whitespace()));
+        let manifest = log_files::write(&cli.args, &Arc::default()).unwrap();
+        let texts = texts(directory.path(), &manifest);
+        let verdict = async |change: &dyn Fn(&mut Vec<String>)| {
+            let sink = sink("--log-lines").await;
+            let mut changed = texts.clone();
+            change(&mut changed);
+            for batch in changed.chunks(500) {
+                export(&sink, batch).await;
+            }
+            log_files::judge(&manifest, &sink.stop(true).await.log_lines.unwrap())
+        };
+        let none = LinesVerdict { written: 6000, arrived: 6000, ..LinesVerdict::default() };
+        assert_eq!(verdict(&|_| ()).await, none);
+        let lost = verdict(&|texts| drop(texts.remove(1234))).await;
+        assert_eq!((lost.arrived, lost.lost, lost.duplicated, lost.reordered), (5999, 1, 0, 0));
+        let doubled = verdict(&|texts| texts.insert(3000, texts[777].clone())).await;
+        assert_eq!((doubled.lost, doubled.duplicated, doubled.reordered), (0, 1, 0));
+        // The first line of a container comes after its last.
+        let late = verdict(&|texts| texts[..2000].rotate_left(1)).await;
+        assert_eq!((late.lost, late.duplicated, late.reordered), (0, 0, 1));
+        let cut = verdict(&|texts| texts[5].truncate(300)).await;
+        assert_eq!((cut.lost, cut.damaged), (1, 1));
+        let foreign = verdict(&|texts| texts.push("hello".to_owned())).await;
+        assert_eq!((foreign.lost, foreign.unmarked), (0, 1));
+    }
+}

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
+use super::log_files::LogFilesArgs;
 use super::payload::ShapeArgs;
 use crate::codec::Compression;
 use crate::signal::Signal;
@@ -16,18 +17,30 @@ Examples:
   weir load traces --max --duration 30s --report load.json
   weir load metrics --producers 2000 --push-interval 30s
   weir load logs --rate 1000 --size 2000
+  weir load log-files /var/log/pods --containers 10 --rate 1000 --rotate-size 10MiB --manifest lines.json
   weir load traces --http --endpoint 127.0.0.1:4318 --items 10000 --batch 10 --attributes 5";
 
 /// Generate telemetry and send it to an OTLP endpoint.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(disable_help_subcommand = true)]
 pub struct LoadArgs {
     /// What to send
-    #[arg(value_enum, value_name = "SIGNAL")]
-    pub signal: Signal,
+    #[arg(value_enum, value_name = "SIGNAL", required = true)]
+    pub signal: Option<Signal>,
     /// Where, and how fast
     #[command(flatten)]
     pub send: SendArgs,
+    /// What to do instead of sending
+    #[command(subcommand)]
+    pub instead: Option<LoadCommand>,
+}
+
+/// Load that is not sent to an endpoint.
+#[derive(Subcommand, Debug, Clone)]
+pub enum LoadCommand {
+    /// Write log files of containers as the kubelet and the runtime do; count what an agent made of them
+    LogFiles(Box<LogFilesArgs>),
 }
 
 /// Where to send what, and how fast.
@@ -169,6 +182,39 @@ impl Offered {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: LoadArgs,
+    }
+
+    #[test]
+    fn a_signal_or_log_files_but_not_both() {
+        use clap::Parser;
+
+        let parsed = |line: &str| Cli::try_parse_from(["load"].into_iter().chain(line.split_whitespace()));
+        let sent = parsed("--rate 5 traces --http").unwrap().args;
+        assert!(sent.signal == Some(Signal::Traces) && sent.instead.is_none());
+        let Some(LoadCommand::LogFiles(files)) = parsed("log-files /tmp/pods --rate 5 --tear").unwrap().args.instead
+        else {
+            panic!("log-files is a subcommand")
+        };
+        assert_eq!((files.rate, files.look.tear), (5, Some(Duration::from_millis(20))));
+        assert!(parsed("log-files --verify sink.json lines.json").is_ok());
+        for wrong in [
+            "",
+            "--rate 5",
+            "log-files",
+            "traces log-files /tmp/pods",
+            "log-files --verify sink.json",
+            "log-files /tmp/pods --verify sink.json lines.json",
+            "log-files /tmp/pods --rate 1 --byte-rate 1",
+            "log-files /tmp/pods --namespace a_b",
+        ] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn producers_are_spread_over_their_interval() {

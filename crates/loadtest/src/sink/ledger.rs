@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::IdSet;
 use crate::latency::{Latencies, LatencySummary};
+use crate::lines::{LineReport, LineTally};
 use crate::runtime::unix_nanos;
 use crate::scan::Scan;
 use crate::signal::Signal;
@@ -16,6 +17,8 @@ use crate::signal::Signal;
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     books: Mutex<Books>,
+    /// Whether log records are looked through for the lines of `weir load log-files`.
+    wants_lines: bool,
 }
 
 #[derive(Debug)]
@@ -35,6 +38,7 @@ struct Books {
     without_text: u64,
     refused: BTreeMap<String, u64>,
     latencies: Latencies,
+    lines: LineTally,
 }
 
 impl Default for Books {
@@ -54,6 +58,7 @@ impl Default for Books {
             without_text: 0,
             refused: BTreeMap::new(),
             latencies: Latencies::default(),
+            lines: LineTally::default(),
         }
     }
 }
@@ -95,6 +100,9 @@ pub struct SinkReport {
     /// Recorded ids of each signal as inclusive ranges, when asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids: Option<BTreeMap<Signal, Vec<(u64, u64)>>>,
+    /// What arrived of the lines of `weir load log-files`, when they were looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_lines: Option<LineReport>,
 }
 
 impl SinkReport {
@@ -118,6 +126,16 @@ pub(crate) struct Envelope {
 }
 
 impl Ledger {
+    /// Empty books.
+    pub(crate) fn new(wants_lines: bool) -> Self {
+        Self { books: Mutex::default(), wants_lines }
+    }
+
+    /// Whether the lines of log records are to be found before they are recorded.
+    pub(crate) fn wants_lines(&self) -> bool {
+        self.wants_lines
+    }
+
     /// Counts a request that arrived.
     pub(crate) fn arrived(&self) {
         self.lock().requests += 1;
@@ -143,6 +161,7 @@ impl Ledger {
             let new = ids.insert(run.clone());
             books.duplicates += length - new;
         }
+        books.lines.add(&scan.lines);
         for (time, _) in &scan.times {
             books.latencies.record(now.saturating_sub(*time), 1);
         }
@@ -183,6 +202,7 @@ impl Ledger {
             refused: books.refused.clone(),
             latency_ms: books.latencies.summary(),
             ids: with_ids.then(|| books.ids.iter().map(|(signal, ids)| (*signal, ids.ranges())).collect()),
+            log_lines: self.wants_lines.then(|| books.lines.report(with_ids)),
         }
     }
 

@@ -19,7 +19,7 @@ use super::ledger::Envelope;
 use crate::chunks::{self, Chunks};
 use crate::codec::{self, INFLATED_LIMIT_BYTES};
 use crate::grpc::{self, Code, ExportResponse, PartialSuccess, RpcStatus};
-use crate::scan::{Scan, scan};
+use crate::scan::{Malformed, Scan, find_lines, scan};
 use crate::signal::Signal;
 
 /// How a request came in, which decides how its answer looks.
@@ -168,7 +168,7 @@ struct Received<'a> {
 fn accept(shared: &Shared, fate: &Fate, received: Received<'_>) -> Response<Reply> {
     let wire_bytes = received.body.remaining() as u64;
     let Received { transport, signal, .. } = received;
-    match decode(fate, received, shared.expected_text.as_deref()) {
+    match decode(fate, received, shared) {
         Ok(Decoded { mut scan, bytes, lacks_text }) => {
             let rejected = if fate.reaction == Reaction::Partial { scan.items / 2 } else { 0 };
             scan.reject_first(rejected);
@@ -191,7 +191,9 @@ struct Decoded {
     lacks_text: bool,
 }
 
-fn decode(fate: &Fate, received: Received<'_>, expected: Option<&str>) -> Result<Decoded, Rejection> {
+fn decode(fate: &Fate, received: Received<'_>, shared: &Shared) -> Result<Decoded, Rejection> {
+    let expected = shared.expected_text.as_deref();
+    let wants_lines = received.signal == Signal::Logs && shared.ledger.wants_lines();
     let Received { transport, signal, headers, mut body } = received;
     let header = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("identity");
     let encoding = match transport {
@@ -204,7 +206,9 @@ fn decode(fate: &Fate, received: Received<'_>, expected: Option<&str>) -> Result
     if encoding == "identity" {
         let bytes = body.remaining() as u64;
         let lacks_text = expected.is_some_and(|text| !body.contains(text.as_bytes()));
-        let scan = scan(signal, &mut body).map_err(|err| Rejection::malformed(err.to_string()))?;
+        let scan =
+            if wants_lines { scan_lines(&body.copy_to_bytes(body.remaining())) } else { scan(signal, &mut body) };
+        let scan = scan.map_err(|err| Rejection::malformed(err.to_string()))?;
         return Ok(Decoded { scan, bytes, lacks_text });
     }
     let inflated = codec::inflate(body, encoding).map_err(Rejection::malformed)?;
@@ -212,11 +216,19 @@ fn decode(fate: &Fate, received: Received<'_>, expected: Option<&str>) -> Result
     match fate.max_request_bytes {
         Some(limit) if bytes > limit => Err(Rejection::too_large(transport, bytes, limit)),
         _ => {
-            let scan = scan(signal, &mut inflated.as_slice()).map_err(|err| Rejection::malformed(err.to_string()))?;
+            let scan = if wants_lines { scan_lines(&inflated) } else { scan(signal, &mut inflated.as_slice()) };
+            let scan = scan.map_err(|err| Rejection::malformed(err.to_string()))?;
             let lacks_text = expected.is_some_and(|text| !chunks::contains(&inflated, text.as_bytes()));
             Ok(Decoded { scan, bytes, lacks_text })
         }
     }
+}
+
+/// Scans log records, and finds the lines in them.
+fn scan_lines(message: &[u8]) -> Result<Scan, Malformed> {
+    let mut scan = scan(Signal::Logs, &mut &*message)?;
+    scan.lines = find_lines(message)?;
+    Ok(scan)
 }
 
 fn success(transport: Transport, rejected: u64) -> Response<Reply> {

@@ -17,6 +17,7 @@ pub async fn sink(faults: &str) -> Sink {
         control_port: 0,
         report: None,
         expect_text: None,
+        log_lines: true,
         faults: self::faults(faults),
     };
     Sink::start(&args).await.unwrap()
