@@ -37,8 +37,11 @@ pub enum InputKind {
     Prometheus,
     /// Metrics of Istio's proxies.
     Istio,
-    /// What containers print.
-    ContainerLogs,
+    /// What containers print, in requests of one container each.
+    ContainerLogs {
+        /// Whether the text that attributes were made of is there as well. Pipelines take only what is as they want it.
+        keep_original_body: bool,
+    },
 }
 
 /// Where a request comes from.

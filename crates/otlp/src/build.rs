@@ -3,6 +3,8 @@
 //! It is for data we create (JSON input, status messages, edited messages). It knows no schema: the caller names field
 //! numbers and wire types.
 
+use std::ops::Range;
+
 use crate::cursor::WireType;
 
 /// Bytes under construction.
@@ -46,8 +48,25 @@ impl Encoder {
     }
 
     /// Forgets what was written after the first `length` bytes.
-    pub(crate) fn truncate(&mut self, length: usize) {
+    pub fn truncate(&mut self, length: usize) {
         self.out.truncate(length);
+    }
+
+    /// What was written so far. The lengths of open messages are not in it yet.
+    pub fn written(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// Forgets what was written from `start` on, but for these ranges of it, which are in order and do not overlap.
+    /// What is left closes up; no message may have been opened in it that is still open.
+    pub fn retain(&mut self, start: usize, ranges: impl IntoIterator<Item = Range<usize>>) {
+        let mut end = start;
+        for range in ranges {
+            let length = range.len();
+            self.out.copy_within(range, end);
+            end += length;
+        }
+        self.out.truncate(end);
     }
 
     /// The finished bytes.

@@ -36,6 +36,11 @@ impl<'a> Message<'a> {
         self.key..self.bytes.len()
     }
 
+    /// The body of this message.
+    pub fn body(self) -> &'a [u8] {
+        &self.bytes[self.start..]
+    }
+
     /// The fields in wire order, with offsets in the request.
     pub fn fields(self) -> Fields<'a> {
         Fields::starting_at(self.bytes, self.start)

@@ -7,7 +7,7 @@
 pub struct Input {
     /// Telemetry that clients push.
     pub otlp: Option<OtlpInput>,
-    /// Metrics of nodes and workloads. Not active yet, like all that follow.
+    /// Metrics of nodes and workloads. Not active yet, like the two that follow.
     pub runtime: Option<RuntimeInput>,
     /// Metrics of annotated pods and services.
     pub prometheus: Option<PrometheusInput>,
@@ -136,5 +136,14 @@ impl Selector {
     /// All namespaces but those of the system.
     pub fn without_system() -> Self {
         Self::Except(Self::SYSTEM.map(str::to_owned).to_vec())
+    }
+
+    /// Whether it selects this name.
+    pub fn takes(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.iter().any(|known| known == name),
+            Self::Except(names) => names.iter().all(|known| known != name),
+        }
     }
 }

@@ -153,6 +153,7 @@ Examples:
   weir run pipelines/ secrets.yaml --listen 0.0.0.0 --memory 1GiB
   weir run quickstart.yaml --grpc-port 0 --http-port 0    (free ports; the log tells which)
   weir run quickstart.yaml --no-data-dir                  (nothing on disk; see below)
+  weir run logs.yaml --pod-logs /var/log/pods             (what containers print, too)
 
 What a backend does not take at once is written to the data directory before the client gets its OK: it survives the \
 end of this process and of the machine, and is delivered when the backend takes it. With --no-data-dir it is held in \
@@ -167,6 +168,7 @@ const PORTS: &str = "Ports";
 const SECURITY: &str = "Security of the OTLP ports";
 const MEMORY: &str = "Memory";
 const DATA_DIRECTORY: &str = "Data directory";
+const CONTAINER_LOGS: &str = "Container logs, for LogPipelines with runtime input";
 const ADMINISTRATION: &str = "Administration: how backends stand, at /backends, and what they refused, at /rejected";
 
 #[derive(Args, Debug)]
@@ -209,6 +211,9 @@ pub(crate) struct RunArgs {
     /// How often, with --fsync interval: what a power loss may lose
     #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DURATION", default_value = "1s", value_parser = limits::parse_duration)]
     pub(crate) fsync_interval: Duration,
+    /// Directory of the log files of all pods of this node [default: /var/log/pods, if it exists]
+    #[arg(long, help_heading = CONTAINER_LOGS, value_name = "DIR")]
+    pub(crate) pod_logs: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) ingest: IngestArgs,
     #[command(flatten)]

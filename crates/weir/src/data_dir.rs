@@ -16,8 +16,19 @@ use crate::state::StateFiles;
 /// The journal lies in a directory of its own below the data directory.
 const JOURNAL: &str = "journal";
 
-/// The journal that the command line asks for, locked for this process, and what lies beside it.
-pub(crate) fn open(args: &RunArgs) -> anyhow::Result<Option<(Journal, StateFiles)>> {
+/// How far container logs were read is kept in another one.
+const LOGS: &str = "logs";
+
+/// A data directory, locked for this process.
+pub(crate) struct DataDir {
+    pub(crate) journal: Journal,
+    pub(crate) state: StateFiles,
+    /// For how far container logs were read.
+    pub(crate) logs: PathBuf,
+}
+
+/// The data directory that the command line asks for.
+pub(crate) fn open(args: &RunArgs) -> anyhow::Result<Option<DataDir>> {
     if args.no_data_dir {
         tracing::warn!(
             "running without a data directory: data that no backend has taken is lost when this process ends"
@@ -39,7 +50,8 @@ pub(crate) fn open(args: &RunArgs) -> anyhow::Result<Option<(Journal, StateFiles
     };
     warn_of_others(&dir);
     tracing::info!(data_dir = %dir.display(), ?fsync, "data that no backend takes at once is kept on disk");
-    Ok(Some((Journal { fs: Arc::new(fs), fsync }, StateFiles::in_data_dir(&dir))))
+    let journal = Journal { fs: Arc::new(fs), fsync };
+    Ok(Some(DataDir { journal, state: StateFiles::in_data_dir(&dir), logs: dir.join(LOGS) }))
 }
 
 /// Telemetry may hold secrets, and a directory that was there before keeps its mode.

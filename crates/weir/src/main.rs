@@ -7,6 +7,7 @@ mod allocator;
 mod check;
 mod cli;
 mod configuration;
+mod container_logs;
 mod convert;
 mod data_dir;
 mod findings;

@@ -11,15 +11,17 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::field::display;
 use weir_engine::settings::Admin;
-use weir_engine::{Addresses, BookFigures, Changes, Engine, Entrance, Settings, settings};
+use weir_engine::{Addresses, BookFigures, Changes, Engine, Entrance, Settings, StartError, settings};
 use weir_enrich::{PodList, Pods};
-use weir_plan::PipelineId;
+use weir_plan::{PipelineId, Plan};
 use weir_resources::{Loaded, LogOutputs, Report};
+use weir_sources::tail::Tail;
 
 use crate::allocator;
 use crate::cli::RunArgs;
 use crate::configuration;
-use crate::data_dir;
+use crate::container_logs;
+use crate::data_dir::{self, DataDir};
 use crate::findings;
 use crate::limits;
 use crate::proxy;
@@ -140,6 +142,8 @@ struct Gateway {
     engine: Engine,
     /// What the engine asks about the cluster.
     pods: Arc<PodList>,
+    /// Reads what containers print, where there is a directory of that.
+    tail: Option<Tail>,
     args: Arc<RunArgs>,
     watches: Watches,
     log_outputs: LogOutputs,
@@ -155,9 +159,11 @@ impl Gateway {
         let mut settings = settings(&args)?;
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;
-        if let Some((journal, state)) = data_dir::open(&args)? {
+        let mut logs_state = None;
+        if let Some(DataDir { journal, state, logs }) = data_dir::open(&args)? {
             settings.journal = Some(journal);
             settings.state = Some(Arc::new(state));
+            logs_state = Some(logs);
         }
         let memory = settings.memory;
         allocator::keep_within(memory);
@@ -172,7 +178,8 @@ impl Gateway {
                 "pipeline started"
             );
         }
-        Ok(Self { engine, pods, args, watches, log_outputs, memory })
+        let tail = container_logs::start(&args, logs_state, &plan, &engine, &pods)?;
+        Ok(Self { engine, pods, tail, args, watches, log_outputs, memory })
     }
 
     /// From now on, a signal finds a gateway that can be ended in good order.
@@ -206,7 +213,13 @@ impl Gateway {
             }
         };
         tracing::info!("stopping: finishing what is under way; another signal, a second later or more, ends at once");
-        let stopped = self.engine.shutdown(signals.next()).await;
+        // What is read already is waited for, as it is for clients.
+        let reading = async {
+            if let Some(tail) = self.tail.take() {
+                tail.stop().await;
+            }
+        };
+        let (stopped, ()) = tokio::join!(self.engine.shutdown(signals.next()), reading);
         stopped.books.iter().for_each(report);
         if !stopped.in_order {
             bail!("ended by a second signal before everything under way was finished");
@@ -217,7 +230,7 @@ impl Gateway {
     /// Takes up what the files say now. Where they are wrong, everything goes on as it is.
     fn reload(&mut self, loaded: Result<Loaded, Report>) {
         match loaded {
-            Ok(Loaded { plan, cluster, log_outputs, .. }) => match self.engine.reload(&plan) {
+            Ok(Loaded { plan, cluster, log_outputs, .. }) => match self.take_up(&plan) {
                 Ok(Changes { added, changed, removed, .. }) => {
                     self.pods.replace(cluster);
                     self.log_outputs = log_outputs;
@@ -234,6 +247,16 @@ impl Gateway {
                 tracing::error!(findings, "the new configuration is not used; the last good one goes on");
             }
         }
+    }
+
+    /// What is read of containers is for the new pipelines before these are there, so that no line is missed.
+    fn take_up(&mut self, plan: &Plan) -> Result<Changes, StartError> {
+        let wanted = self.tail.as_ref().map(|tail| tail.reload(plan));
+        let taken_up = self.engine.reload(plan);
+        if let (Err(_), Some(tail), Some(wanted)) = (&taken_up, &self.tail, wanted) {
+            tail.restore(wanted);
+        }
+        taken_up
     }
 
     /// Takes up what the certificate, key and token files say now.

@@ -1,6 +1,8 @@
 //! From a request as it arrived to what each pipeline gets of it: enrichment once for all, then selection and rules for
 //! each pipeline. Everything that is made on the way is paid for from the budget.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use weir_enrich::{Arrival, Enricher, Noise};
 use weir_otlp::splice;
@@ -120,11 +122,11 @@ impl Enriched {
         }
         let noise = self.noise_for(selection);
         let body = if selection.drop_noise { &self.quiet.0 } else { &self.whole };
-        let (body, items) = match selection.of(self.signal, body) {
+        let (body, items) = match selection.of(self.signal, self.input, body) {
             Selected::Nothing if noise == 0 => return Ok(None),
             Selected::Nothing => (Bytes::new(), 0),
             Selected::All => (body.clone(), self.items - noise),
-            Selected::Some(part) => (join(body, &part, selection, purse)?, part.items),
+            Selected::Some(part) => (join(body, &part, selection.ranges(self.input, body), purse)?, part.items),
         };
         let purse = if self.has(&body) { purse } else { purse.holding(body.len()) };
         let mut processed = match rules {
@@ -157,8 +159,8 @@ impl Enriched {
         if !selection.drop_noise || self.quiet.1 == 0 {
             return 0;
         }
-        let (signal, total) = (self.signal, self.items);
-        let taken = |body: &Bytes, all| match selection.of(signal, body) {
+        let (signal, input, total) = (self.signal, self.input, self.items);
+        let taken = |body: &Bytes, all| match selection.of(signal, input, body) {
             Selected::All => all,
             Selected::Nothing => 0,
             Selected::Some(part) => part.items,
@@ -263,13 +265,18 @@ fn enrich_within(
 }
 
 /// Joins resources of a request; if they follow each other, the result is a slice of the request.
-fn join(body: &Bytes, part: &Part, selection: &Selection, purse: Purse<'_>) -> Result<Bytes, Unprepared> {
+fn join(
+    body: &Bytes,
+    part: &Part,
+    resources: impl Iterator<Item = Range<usize>>,
+    purse: Purse<'_>,
+) -> Result<Bytes, Unprepared> {
     if part.bytes == part.span.len() {
         return Ok(body.slice(part.span.clone()));
     }
     let permit = purse.take(part.bytes)?;
     let mut joined = Vec::with_capacity(part.bytes);
-    selection.resources(body).for_each(|range| joined.extend_from_slice(&body[range]));
+    resources.for_each(|range| joined.extend_from_slice(&body[range]));
     Ok(budget::charge(joined, permit))
 }
 

@@ -14,9 +14,24 @@ use crate::inlet::InputKind;
 /// Compiled from a plan's input.
 #[derive(Debug, Clone)]
 pub(crate) struct Selection {
-    otlp: bool,
+    /// Of what clients push.
+    otlp: Option<Resources>,
+    /// Of what containers print.
+    container_logs: Option<ContainerLogs>,
     pub(crate) drop_noise: bool,
+}
+
+/// Which resources a pipeline takes from one input.
+#[derive(Debug, Clone)]
+struct Resources {
     namespaces: Wanted,
+    containers: Wanted,
+}
+
+#[derive(Debug, Clone)]
+struct ContainerLogs {
+    resources: Resources,
+    keep_original_body: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -47,49 +62,64 @@ pub(crate) struct Part {
 
 impl Selection {
     pub(crate) fn new(input: &Input) -> Self {
-        let Some(OtlpInput { namespaces }) = &input.otlp else { return Self::nothing() };
-        let set = |names: &Vec<String>| names.iter().cloned().collect();
-        let namespaces = match namespaces {
-            Selector::All => Wanted::All,
-            Selector::Only(names) => Wanted::Only(set(names)),
-            Selector::Except(names) => Wanted::Except(set(names)),
+        let otlp =
+            |input: &OtlpInput| Resources { namespaces: Wanted::new(&input.namespaces), containers: Wanted::All };
+        let container_logs = |input: &weir_plan::ContainerLogs| ContainerLogs {
+            resources: Resources {
+                namespaces: Wanted::new(&input.namespaces),
+                containers: Wanted::new(&input.containers),
+            },
+            keep_original_body: input.keep_original_body,
         };
-        Self { otlp: true, drop_noise: input.drop_istio_noise, namespaces }
+        Self {
+            otlp: input.otlp.as_ref().map(otlp),
+            container_logs: input.container_logs.as_ref().map(container_logs),
+            drop_noise: input.drop_istio_noise,
+        }
     }
 
     /// Of a pipeline that takes no requests.
     pub(crate) fn nothing() -> Self {
-        Self { otlp: false, drop_noise: false, namespaces: Wanted::All }
+        Self { otlp: None, container_logs: None, drop_noise: false }
     }
 
     /// Whether there is an input that it takes from.
     pub(crate) fn takes_anything(&self) -> bool {
-        self.otlp
+        self.otlp.is_some() || self.container_logs.is_some()
     }
 
     /// Whether it takes from this input.
     pub(crate) fn takes_from(&self, input: InputKind) -> bool {
+        self.resources(input).is_some()
+    }
+
+    /// What it takes from this input.
+    fn resources(&self, input: InputKind) -> Option<&Resources> {
         match input {
-            InputKind::Otlp => self.otlp,
-            // Plans have these inputs, but nothing collects for them yet. The first source brings an `Option<Wanted>` for
-            // each kind: making them selective raises `Copies`, and so lowers the largest request.
-            InputKind::Runtime | InputKind::Prometheus | InputKind::Istio | InputKind::ContainerLogs => false,
+            InputKind::Otlp => self.otlp.as_ref(),
+            InputKind::ContainerLogs { keep_original_body } => {
+                let logs = self.container_logs.as_ref()?;
+                (logs.keep_original_body == keep_original_body).then_some(&logs.resources)
+            }
+            // Plans have these inputs, but nothing collects for them yet.
+            InputKind::Runtime | InputKind::Prometheus | InputKind::Istio => None,
         }
     }
 
-    /// Whether it takes some namespaces only.
+    /// Whether it takes only some resources of what clients push. A request of container logs is of one container.
     pub(crate) fn is_selective(&self) -> bool {
-        !matches!(self.namespaces, Wanted::All)
+        self.otlp.as_ref().is_some_and(|resources| !resources.are_all())
     }
 
-    /// Looks at the resources of a valid request.
-    pub(crate) fn of(&self, signal: Signal, request: &[u8]) -> Selected {
-        if matches!(self.namespaces, Wanted::All) {
+    /// Looks at the resources of a valid request from this input.
+    pub(crate) fn of(&self, signal: Signal, input: InputKind, request: &[u8]) -> Selected {
+        let Some(wanted) = self.resources(input) else { return Selected::Nothing };
+        if wanted.are_all() {
             return Selected::All;
         }
         let resources = Message::request(request).messages(request::RESOURCES).count();
         let (mut taken, mut part) = (0, Part { items: 0, span: 0..0, bytes: 0 });
-        for range in self.resources(request) {
+        for range in wanted.of(request) {
             let start = if taken == 0 { range.start } else { part.span.start };
             part.items += u64::from(count(signal, &request[range.clone()]));
             part.bytes += range.len();
@@ -103,29 +133,48 @@ impl Selection {
         }
     }
 
-    /// Where the resources are that the pipeline takes. They are searched for each time, because a list of them could
-    /// be larger than the request.
-    pub(crate) fn resources(&self, request: &[u8]) -> impl Iterator<Item = Range<usize>> {
-        let takes = |holder: &Message<'_>| {
-            self.takes(holder.message(resource_data::RESOURCE).map(Resource).and_then(namespace).as_deref())
-        };
+    /// Where the resources are that the pipeline takes of a request from this input. They are searched for each time,
+    /// because a list of them could be larger than the request.
+    pub(crate) fn ranges(&self, input: InputKind, request: &[u8]) -> impl Iterator<Item = Range<usize>> {
+        self.resources(input).into_iter().flat_map(|wanted| wanted.of(request))
+    }
+}
+
+impl Resources {
+    fn are_all(&self) -> bool {
+        matches!((&self.namespaces, &self.containers), (Wanted::All, Wanted::All))
+    }
+
+    fn of(&self, request: &[u8]) -> impl Iterator<Item = Range<usize>> {
+        let takes = |holder: &Message<'_>| self.take(holder.message(resource_data::RESOURCE).map(Resource));
         Message::request(request).messages(request::RESOURCES).filter(takes).map(Message::field_range)
     }
 
     /// Telemetry that does not say where it is from is always taken.
-    fn takes(&self, namespace: Option<&str>) -> bool {
-        let Some(namespace) = namespace else { return true };
-        match &self.namespaces {
+    fn take(&self, resource: Option<Resource<'_>>) -> bool {
+        let takes = |wanted: &Wanted, key| match wanted {
             Wanted::All => true,
-            Wanted::Only(names) => names.contains(namespace),
-            Wanted::Except(names) => !names.contains(namespace),
+            Wanted::Only(names) => text(resource, key).is_none_or(|name| names.contains(name.as_ref())),
+            Wanted::Except(names) => text(resource, key).is_none_or(|name| !names.contains(name.as_ref())),
+        };
+        takes(&self.namespaces, "k8s.namespace.name") && takes(&self.containers, "k8s.container.name")
+    }
+}
+
+impl Wanted {
+    fn new(selector: &Selector) -> Self {
+        let set = |names: &Vec<String>| names.iter().cloned().collect();
+        match selector {
+            Selector::All => Self::All,
+            Selector::Only(names) => Self::Only(set(names)),
+            Selector::Except(names) => Self::Except(set(names)),
         }
     }
 }
 
-/// The last `k8s.namespace.name` counts if it is text.
-fn namespace(resource: Resource<'_>) -> Option<Cow<'_, str>> {
-    let found = resource.attributes().filter(|attribute| attribute.key() == "k8s.namespace.name").last()?;
+/// The last attribute with this key counts if it is text.
+fn text<'a>(resource: Option<Resource<'a>>, key: &str) -> Option<Cow<'a, str>> {
+    let found = resource?.attributes().filter(|attribute| attribute.key() == key).last()?;
     match found.value() {
         AnyValue::String("") => None,
         AnyValue::String(name) => Some(name.into()),

@@ -445,7 +445,15 @@ fn the_example_for_metrics() {
 #[test]
 fn the_example_for_logs() {
     let pipeline = Pipeline {
-        input: Input { otlp: Some(OtlpInput { namespaces: only(&["shop", "payment"]) }), ..Input::default() },
+        input: Input {
+            otlp: Some(OtlpInput { namespaces: only(&["shop", "payment"]) }),
+            container_logs: Some(ContainerLogs {
+                namespaces: only(&["shop", "payment"]),
+                containers: except(&["istio-proxy"]),
+                keep_original_body: false,
+            }),
+            ..Input::default()
+        },
         processing: Processing {
             transforms: vec![Transform {
                 conditions: Vec::new(),

@@ -238,6 +238,7 @@ async fn the_options_of_run_stand_under_what_they_are_about() {
         "Ports:",
         "Memory:",
         "Data directory:",
+        "Container logs, for LogPipelines with runtime input:",
         "Security of the OTLP ports:",
         "Administration: how backends stand, at /backends, and what they refused, at /rejected:",
     ];
@@ -497,7 +498,7 @@ fn line(text: &str, start: &str) -> u64 {
 /// What is said of a configuration is a log record like every other, with the place in fields of its own.
 #[tokio::test]
 async fn what_is_not_active_yet_is_in_the_log() {
-    // Container logs are on by default.
+    // Of one with the defaults there is nothing to say.
     let defaults = document(Signal::Logs, "defaults", closed_port().await, "");
     let other = |name: &str, output: &str| {
         format!(
@@ -509,12 +510,6 @@ async fn what_is_not_active_yet_is_in_the_log() {
     let weir = Weir::start(&manifests, &[]).await;
     let logs = weir.logs();
     for (pipeline, field, start, text) in [
-        (
-            "logs/defaults",
-            "spec",
-            "  output:",
-            "input.runtime, which is on by default: no container logs are collected",
-        ),
         ("logs/http", "spec.output.http", "    http:", "output.http: this LogPipeline delivers nothing"),
         ("logs/custom", "spec.output.custom", "    custom:", "output.custom: this LogPipeline delivers nothing"),
     ] {
@@ -526,6 +521,8 @@ async fn what_is_not_active_yet_is_in_the_log() {
         assert!(found["file"].as_str().unwrap().ends_with("pipelines.yaml") && found["column"].is_u64(), "{found}");
     }
     assert!(logs.iter().all(|line| line["message"].is_string()), "{logs:?}");
+    let of_defaults = logs.iter().filter(|line| line["pipeline"] == "logs/defaults");
+    assert!(of_defaults.clone().all(|line| line["level"] == "INFO"), "{:?}", of_defaults.collect::<Vec<_>>());
 }
 
 /// A certificate is judged when a gateway starts; the reason is that of a condition.

@@ -265,10 +265,13 @@ const VARIABLE: Object = Object {
 };
 
 const LOG_INPUT: Object = plain(&[&[
-    Field::new("runtime", Type::Object(&CONTAINER_LOGS), "Collects what containers print.")
-        .default("on")
-        .older(Older::Named("application"))
-        .inactive(),
+    Field::new(
+        "runtime",
+        Type::Object(&CONTAINER_LOGS),
+        "Reads [what containers print](logs.md), on a machine that has their files.",
+    )
+    .default("on")
+    .older(Older::Named("application")),
     OTLP_INPUT_FIELD,
 ]]);
 pub(super) const CONTAINER_LOGS: Object = Object {

@@ -1,6 +1,6 @@
 //! `LogPipeline`: the fields of its `spec`, and which of them go together.
 //!
-//! The input `runtime` is part of the plan and does nothing yet. Everything that needs Fluent Bit is only checked.
+//! Everything that needs Fluent Bit is only checked.
 
 use weir_plan::{ContainerLogs, Input, OtlpInput, Processing, Selector, Signal};
 
@@ -25,19 +25,23 @@ struct Legacy<'a> {
 }
 
 /// `input` as written.
-#[derive(Default)]
 struct LogInput<'a> {
-    /// Where container logs are asked for, or turned off.
-    runtime: Option<(Node<'a>, Option<ContainerLogs>)>,
+    /// Nothing when they are turned off.
+    container_logs: Option<ContainerLogs>,
     otlp: Option<(Node<'a>, Option<OtlpInput>)>,
 }
 
-impl LogInput<'_> {
+impl Default for LogInput<'_> {
     /// Container logs are collected unless the document says that they are not.
+    fn default() -> Self {
+        Self { container_logs: Some(container_logs()), otlp: None }
+    }
+}
+
+impl LogInput<'_> {
     fn compile(self) -> Input {
-        let container_logs = self.runtime.map_or_else(|| Some(container_logs()), |(_, logs)| logs);
         let otlp = self.otlp.map_or_else(|| Some(OtlpInput::default()), |(_, otlp)| otlp);
-        Input { otlp, container_logs, ..Input::default() }
+        Input { otlp, container_logs: self.container_logs, ..Input::default() }
     }
 }
 
@@ -72,7 +76,6 @@ pub(crate) fn decode(spec: &Node<'_>, name: &str) -> Option<Spec> {
     let outputs = outputs?;
     let output = if let Some(otlp) = &outputs.otlp {
         refuse_legacy(&legacy);
-        warn_runtime(spec, &input);
         OtlpOutput::decode(otlp).map(|otlp| Output::Otlp(Box::new(otlp)))
     } else {
         refuse_without_otlp(&input, &given);
@@ -111,16 +114,14 @@ fn decode_outputs<'a>(output: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option
 
 fn decode_input<'a>(input: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option<LogInput<'a>> {
     let mut fields = input.fields()?;
-    let runtime = fields.optional("runtime").map(|node| {
-        let logs = decode_runtime(&node, legacy);
-        (node, logs)
-    });
+    let runtime = fields.optional("runtime");
+    let container_logs = runtime.map_or_else(|| Some(container_logs()), |node| decode_runtime(&node, legacy));
     let otlp = fields.optional("otlp").map(|node| {
         let otlp = input::otlp(&node);
         (node, otlp)
     });
     fields.finish();
-    Some(LogInput { runtime, otlp })
+    Some(LogInput { container_logs, otlp })
 }
 
 /// Nothing when the input is turned off.
@@ -185,22 +186,6 @@ fn warn_legacy(legacy: &[Legacy<'_>], name: &str) {
         node.findings().push(warning.expected("a LogPipeline with output.otlp"));
         if let Some(inactive) = inactive {
             node.warn_not_active(inactive);
-        }
-    }
-}
-
-/// Container logs are wanted unless the document says that they are not.
-fn warn_runtime(spec: &Node<'_>, input: &LogInput<'_>) {
-    let name = match spec.version() {
-        Version::V1Beta1 => "input.runtime",
-        Version::V1Alpha1 => "input.application",
-    };
-    match &input.runtime {
-        Some((_, None)) => {}
-        Some((node, Some(_))) => node.warn_not_active(&format!("{name}: no container logs are collected")),
-        None => {
-            let message = format!("not active yet: {name}, which is on by default: no container logs are collected");
-            spec.findings().push(Diagnostic::warning(&spec.place(), message));
         }
     }
 }

@@ -1,0 +1,29 @@
+//! Container logs: what the containers of a node write, read from the files that the kubelet and the runtime keep.
+//!
+//! A container's output is a chain of files (`chain`): those that were rotated away, oldest first, then the one that is
+//! written now. Bytes become lines (`line`), lines entries (`join`), and entries log records (`record`). Reading has no
+//! state but a position (`join::Position`): each turn begins where the position says, and the position moves when the
+//! engine says that the records are safe. The positions of all containers are in the checkpoints (`checkpoint`).
+//!
+//! One thread looks (`looker`): it lists the directories (`tree`), when the kernel hints at a change (`hints`) and from
+//! time to time, and brings what is there together with what is known of each container (`container`). One task reads
+//! (`reader`): container after container has its turn (`turn`), whose requests go to the engine's inlet.
+
+mod chain;
+mod checkpoint;
+mod container;
+mod files;
+mod hints;
+mod identity;
+mod join;
+mod line;
+mod looker;
+mod path;
+mod reader;
+mod record;
+mod scan;
+mod tree;
+mod turn;
+
+pub use looker::{Settings, StartError, Tail, Wanted};
+pub use reader::Totals;

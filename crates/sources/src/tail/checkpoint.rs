@@ -1,0 +1,276 @@
+//! How far each container was read, kept over restarts: lines of text, the last one of a container counts.
+//!
+//! ```text
+//! 8 hex digits  space  JSON  newline        CRC32C of the JSON
+//! {"header":{"version":1,"store":"…"}}      once, first
+//! {"saved":{"container":"NS_POD_UID/NAME","files":[…],"position":[[…],[…]],"guard":{…},"seen_at_ms":0}}
+//! {"removed":"NS_POD_UID/NAME"}
+//! ```
+//! Lines are only added. An end without a newline was torn off by a crash: it is dropped, and told. Any other line that
+//! is damaged is told with its place: what it said of a container is then older than what was read.
+//!
+//! This module knows bytes only; [`file`] keeps them in a directory.
+
+pub(crate) mod file;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::chain::{Chain, Link};
+use super::identity::Print;
+use super::join::{Position, Spot};
+use super::path::ContainerName;
+
+/// Of the format. Another one is not read.
+pub(crate) const VERSION: u32 = 1;
+
+/// No line is longer. A container with five files has one of about a kilobyte.
+pub(crate) const MAX_LINE: usize = 1 << 20;
+
+/// What is saved of a container that is not read any more is kept for so long.
+pub(crate) const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Before the JSON: the checksum and a space.
+const PREFIX: usize = 9;
+/// So much of what is out of date is not worth writing everything anew.
+const SPARE: u64 = 64 * 1024;
+
+/// How far a container was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Saved {
+    pub(crate) container: ContainerName,
+    pub(crate) files: Vec<Link>,
+    #[serde(with = "position")]
+    pub(crate) position: Position,
+    /// Of what is before the position.
+    pub(crate) guard: Print,
+    /// When the container was last there and wanted.
+    pub(crate) seen_at_ms: u64,
+}
+
+impl Saved {
+    pub(crate) fn of(container: ContainerName, chain: &Chain, seen_at_ms: u64) -> Self {
+        let (position, guard) = (chain.position(), chain.guard());
+        Self { container, files: chain.links().to_vec(), position, guard, seen_at_ms }
+    }
+
+    pub(crate) fn into_chain(self) -> Chain {
+        Chain::restore(self.files, self.position, self.guard)
+    }
+
+    /// Whether the container was away, or not wanted, for too long. A clock that went back is no reason.
+    pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.seen_at_ms) >= KEPT_MS
+    }
+}
+
+/// What a line says. `S` is what is saved of a container, or a reference to it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Line<S> {
+    Header(Header),
+    Saved(S),
+    Removed(ContainerName),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    version: u32,
+    store: String,
+}
+
+/// The line that says how far a container was read.
+pub(crate) fn encode(saved: &Saved) -> Vec<u8> {
+    line(&Line::Saved(saved))
+}
+
+/// The line that says that nothing is known of a container any more.
+pub(crate) fn encode_removal(container: &ContainerName) -> Vec<u8> {
+    line::<&Saved>(&Line::Removed(container.clone()))
+}
+
+/// The first line. `store` tells this store from others, and from one that took its place.
+pub(crate) fn encode_header(store: &str) -> Vec<u8> {
+    line::<&Saved>(&Line::Header(Header { version: VERSION, store: store.to_owned() }))
+}
+
+fn line<S: Serialize>(content: &Line<S>) -> Vec<u8> {
+    let mut bytes = vec![b' '; PREFIX];
+    serde_json::to_writer(&mut bytes, content).expect("it has no maps and is written to memory");
+    let checksum = format!("{:08x}", crc32c::crc32c(&bytes[PREFIX..]));
+    bytes[..PREFIX - 1].copy_from_slice(checksum.as_bytes());
+    bytes.push(b'\n');
+    bytes
+}
+
+/// A line that says nothing any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Damage {
+    /// Counted from 1.
+    pub(crate) line: u64,
+    /// Where it begins, in bytes.
+    pub(crate) offset: u64,
+    pub(crate) reason: Reason,
+}
+
+/// What is wrong with a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reason {
+    TooLong,
+    Checksum,
+    /// Its checksum is right, and yet it does not say anything of this version.
+    Content(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong => write!(out, "it is longer than {MAX_LINE} bytes"),
+            Self::Checksum => out.write_str("its checksum is wrong"),
+            Self::Content(reason) => write!(out, "it cannot be understood: {reason}"),
+        }
+    }
+}
+
+/// No more damaged lines are told one by one.
+const MOST_TOLD: usize = 1000;
+
+/// What a file of lines says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Replayed {
+    /// The id of the store; `None` when it has none yet, or its line is damaged.
+    pub(crate) store: Option<String>,
+    /// The version of the format, where it is not ours: nothing else was read.
+    pub(crate) foreign: Option<u32>,
+    pub(crate) containers: BTreeMap<ContainerName, Saved>,
+    /// The first of them; `damaged` counts all.
+    pub(crate) damage: Vec<Damage>,
+    pub(crate) damaged: u64,
+    /// The bytes of the end that was torn off.
+    pub(crate) torn_tail: Option<u64>,
+    /// The bytes up to there.
+    pub(crate) whole: u64,
+}
+
+impl Replayed {
+    /// Forgets the containers that were away for too long, and returns how many (R24).
+    pub(crate) fn expire(&mut self, now_ms: u64) -> usize {
+        let before = self.containers.len();
+        self.containers.retain(|_, saved| !saved.is_expired(now_ms));
+        before - self.containers.len()
+    }
+}
+
+/// Reads lines, in pieces of any size. It holds one line, and what counts.
+#[derive(Debug, Default)]
+pub(crate) struct Replay {
+    replayed: Replayed,
+    /// The begin of a line; nothing more is kept of one that is too long.
+    partial: Vec<u8>,
+    partial_length: u64,
+    lines: u64,
+}
+
+impl Replay {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) {
+        while let Some(end) = memchr::memchr(b'\n', bytes) {
+            self.keep(&bytes[..end]);
+            self.end_line();
+            bytes = &bytes[end + 1..];
+        }
+        self.keep(bytes);
+    }
+
+    pub(crate) fn finish(mut self) -> Replayed {
+        self.replayed.torn_tail = Some(self.partial_length).filter(|length| *length > 0);
+        self.replayed
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        self.partial_length += bytes.len() as u64;
+        if self.partial_length <= MAX_LINE as u64 {
+            self.partial.extend_from_slice(bytes);
+        } else {
+            self.partial.clear();
+        }
+    }
+
+    fn end_line(&mut self) {
+        let offset = self.replayed.whole;
+        self.lines += 1;
+        self.replayed.whole += self.partial_length + 1;
+        let read = if self.partial_length > MAX_LINE as u64 { Err(Reason::TooLong) } else { read(&self.partial) };
+        self.partial.clear();
+        self.partial_length = 0;
+        match read {
+            Ok(line) => self.apply(line),
+            Err(reason) => {
+                self.replayed.damaged += 1;
+                if self.replayed.damage.len() < MOST_TOLD {
+                    self.replayed.damage.push(Damage { line: self.lines, offset, reason });
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, line: Line<Box<Saved>>) {
+        match line {
+            Line::Header(header) if header.version != VERSION => self.replayed.foreign = Some(header.version),
+            _ if self.replayed.foreign.is_some() => {}
+            Line::Header(header) => self.replayed.store = Some(header.store),
+            Line::Saved(saved) => {
+                self.replayed.containers.insert(saved.container.clone(), *saved);
+            }
+            Line::Removed(container) => {
+                self.replayed.containers.remove(&container);
+            }
+        }
+    }
+}
+
+/// All lines in `bytes`.
+#[cfg(test)]
+pub(crate) fn replay(bytes: &[u8]) -> Replayed {
+    let mut replay = Replay::default();
+    replay.feed(bytes);
+    replay.finish()
+}
+
+fn read(line: &[u8]) -> Result<Line<Box<Saved>>, Reason> {
+    let (checksum, json) = line.split_at_checked(PREFIX).ok_or(Reason::Checksum)?;
+    let expected = format!("{:08x} ", crc32c::crc32c(json));
+    if checksum != expected.as_bytes() {
+        return Err(Reason::Checksum);
+    }
+    serde_json::from_slice(json).map_err(|error| Reason::Content(error.to_string()))
+}
+
+/// Whether so much of a file is out of date that it should be written anew. `live` are the bytes of the lines that
+/// count.
+pub(crate) fn is_worn(size: u64, live: u64) -> bool {
+    size > live.saturating_mul(2).saturating_add(SPARE)
+}
+
+/// A position as `[[file, offset], [null, [file, offset], null]]`.
+mod position {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::{Position, Spot};
+
+    type Pair = (u64, u64);
+
+    pub(super) fn serialize<S: Serializer>(position: &Position, out: S) -> Result<S::Ok, S::Error> {
+        let pair = |spot: Spot| (spot.file, spot.offset);
+        (pair(position.done), position.open.map(|spot| spot.map(pair))).serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Position, D::Error> {
+        let spot = |(file, offset): Pair| Spot { file, offset };
+        let (done, open) = <(Pair, [Option<Pair>; 3])>::deserialize(from)?;
+        Ok(Position { done: spot(done), open: open.map(|pair| pair.map(spot)) })
+    }
+}

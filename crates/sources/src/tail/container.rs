@@ -1,0 +1,380 @@
+//! One container: its chain of files, those that are open, and a turn of reading them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_engine::Permit;
+
+use super::chain::{Answer, Chain, Check, Event, Link, State};
+use super::checkpoint::{KEPT_MS, Saved};
+use super::files::{self, Content, Listing};
+use super::identity::{PRINT_BYTES, Print};
+use super::join::{Position, Spot};
+use super::line::Format;
+use super::path::ContainerName;
+use super::reader::MOST_REQUEST_BYTES;
+use super::turn::{Batch, Order, Turn};
+
+/// A file that could not be read so many times in a row, a second apart, is given up.
+const MOST_FAILURES: u32 = 30;
+
+/// A container whose output is read.
+#[derive(Debug)]
+pub(super) struct Container {
+    pub(super) name: ContainerName,
+    directory: PathBuf,
+    output: Mutex<Output>,
+    stage: AtomicU8,
+    found: Instant,
+}
+
+/// What is to be done for a container.
+#[repr(u8)]
+enum Stage {
+    /// Nothing, until a hint comes.
+    Idle,
+    /// Its turn will come.
+    Queued,
+    /// It has its turn.
+    Reading,
+    /// It has its turn, and there was a hint meanwhile.
+    ReadingHinted,
+}
+
+/// What a container wrote.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) chain: Chain,
+    /// By the number of their link.
+    pub(super) open: BTreeMap<u64, Content>,
+    pub(super) formats: BTreeMap<u64, Format>,
+    /// A request that is larger was refused.
+    pub(super) most_bytes: Option<usize>,
+    /// Pays for what it takes to inflate.
+    pub(super) decoder: Option<Permit>,
+    /// Lost when files were overwritten, and not told yet.
+    overwritten_bytes: u64,
+    /// How often a file could not be read, one time after the other.
+    failures: BTreeMap<u64, u32>,
+    /// Whether what is saved is out of date.
+    is_changed: bool,
+    /// When it was last saved, in milliseconds since the Unix epoch.
+    saved_ms: u64,
+    /// Whether there was a look since the last file vanished.
+    vanished: Vec<u64>,
+}
+
+/// What a look at a container showed.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    /// Bytes that nobody can read any more.
+    pub(super) lost_bytes: u64,
+    /// There is something to read.
+    pub(super) is_unread: bool,
+    /// Something has to be looked at again soon.
+    pub(super) is_unsettled: bool,
+    /// Nothing is left of it.
+    pub(super) is_over: bool,
+    /// The kernel gives no hints of what is written.
+    pub(super) has_links: bool,
+}
+
+impl Container {
+    pub(super) fn new(name: ContainerName, directory: PathBuf, chain: Chain) -> Self {
+        let output = Output {
+            chain,
+            open: BTreeMap::new(),
+            formats: BTreeMap::new(),
+            most_bytes: None,
+            decoder: None,
+            overwritten_bytes: 0,
+            failures: BTreeMap::new(),
+            is_changed: false,
+            saved_ms: 0,
+            vanished: Vec::new(),
+        };
+        let stage = AtomicU8::new(Stage::Idle as u8);
+        Self { name, directory, output: Mutex::new(output), stage, found: Instant::now() }
+    }
+
+    pub(super) fn output(&self) -> MutexGuard<'_, Output> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something may be there to be read. True when the container has to be queued for that.
+    pub(super) fn is_hinted(&self) -> bool {
+        let next = |stage| match stage {
+            stage if stage == Stage::Idle as u8 => Some(Stage::Queued as u8),
+            stage if stage == Stage::Reading as u8 => Some(Stage::ReadingHinted as u8),
+            _ => None,
+        };
+        let before = self.stage.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        before == Ok(Stage::Idle as u8)
+    }
+
+    /// Its turn begins.
+    pub(super) fn begins(&self) {
+        self.stage.store(Stage::Reading as u8, Ordering::Release);
+    }
+
+    /// Its turn is over. Whether it has to be queued again.
+    pub(super) fn ends(&self, is_more: bool) -> bool {
+        let next = |stage| {
+            let again = is_more || stage == Stage::ReadingHinted as u8;
+            Some(if again { Stage::Queued as u8 } else { Stage::Idle as u8 })
+        };
+        let before = self.stage.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        is_more || before == Ok(Stage::ReadingHinted as u8)
+    }
+
+    /// For how long it is known.
+    pub(super) fn age(&self) -> Duration {
+        self.found.elapsed()
+    }
+
+    /// Whether it neither has a turn nor waits for one.
+    pub(super) fn is_idle(&self) -> bool {
+        self.stage.load(Ordering::Acquire) == Stage::Idle as u8
+    }
+
+    /// Whether it is read now.
+    fn has_turn(&self) -> bool {
+        let stage = self.stage.load(Ordering::Acquire);
+        stage == Stage::Reading as u8 || stage == Stage::ReadingHinted as u8
+    }
+
+    /// Brings the directory together with what is known of it. `now_ms` never goes back.
+    pub(super) fn look(&self, now_ms: u64) -> io::Result<Look> {
+        let mut output = self.output();
+        output.renew_heads();
+        let Listing { files: listing, has_links } = files::list(&self.directory)?;
+        let Output { chain, .. } = &mut *output;
+        let before = chain.links().len();
+        let events = chain.reconcile(&listing, &mut |check| self.compare(check), now_ms);
+        output.is_changed |= !events.is_empty() || output.chain.links().len() != before;
+        for event in &events {
+            self.follow(&mut output, *event)?;
+        }
+        output.forget_closed();
+        let mut look = Look { has_links, ..Look::default() };
+        if !self.has_turn() {
+            look.lost_bytes = output.give_up() + std::mem::take(&mut output.overwritten_bytes);
+        }
+        let links = output.chain.links();
+        look.is_over = listing.is_empty() && links.is_empty();
+        let last = links.len().saturating_sub(1);
+        let is_unsettled = |(index, link): (usize, &Link)| {
+            let is_live = index == last && link.state == State::Present;
+            !is_live && !output.chain.is_final(link.number)
+        };
+        look.is_unsettled = (listing.is_empty() && !links.is_empty()) || links.iter().enumerate().any(is_unsettled);
+        look.is_unread = links.iter().any(|link| output.is_unread(link));
+        Ok(look)
+    }
+
+    /// Compares a file with what is known of a link.
+    fn compare(&self, check: &Check<'_>) -> Answer {
+        let compared = || -> io::Result<bool> {
+            let Some(mut content) = Content::open(&self.directory, check.seen.name)? else { return Ok(false) };
+            let guard = match check.guard {
+                Some((offset, print)) => content.has_guard(offset, print)?,
+                None => true,
+            };
+            Ok(content.id() == check.seen.id && guard && content.has_head(check.head)?)
+        };
+        match compared() {
+            Ok(true) => Answer::Same,
+            Ok(false) => Answer::Other,
+            Err(_) => Answer::Unreadable,
+        }
+    }
+
+    fn follow(&self, output: &mut Output, event: Event) -> io::Result<()> {
+        match event {
+            Event::New { number } => {
+                if self.open(output, number)? {
+                    output.renew_heads();
+                }
+            }
+            Event::Overwritten { number, .. } => drop(output.open.remove(&number)),
+            Event::Moved { from, to } => {
+                if let Some(content) = output.open.remove(&from) {
+                    output.open.insert(to, content);
+                }
+                if let Some(format) = output.formats.remove(&from) {
+                    output.formats.insert(to, format);
+                }
+            }
+            Event::Split { number, rest, .. } => {
+                let format = output.formats.get(&number).copied();
+                format.into_iter().for_each(|format| _ = output.formats.insert(rest, format));
+            }
+            Event::Renamed { .. } | Event::Compressed { .. } | Event::Gone { .. } | Event::Returned { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Opens the file of a link, if it is still the one that was seen. False when there is none to open.
+    pub(super) fn open(&self, output: &mut Output, number: u64) -> io::Result<bool> {
+        if output.open.contains_key(&number) {
+            return Ok(true);
+        }
+        let Some(link) = output.chain.link(number).filter(|link| link.state == State::Present) else {
+            return Ok(false);
+        };
+        let Some(content) = Content::open(&self.directory, link.name)?.filter(|content| content.id() == link.id) else {
+            return Ok(false);
+        };
+        output.open.insert(number, content);
+        Ok(true)
+    }
+
+    /// Whether the next file to be read is a compressed one.
+    pub(super) fn has_to_inflate(&self) -> bool {
+        let output = self.output();
+        output.next().is_some_and(|link| link.name.is_compressed)
+    }
+
+    /// A file begins anew, if what is before the position is not what was read there. True when it does.
+    pub(super) fn begins_anew(&self, output: &mut Output) -> io::Result<bool> {
+        let (done, guard) = (output.chain.position().done, output.chain.guard());
+        if !self.open(output, done.file)? {
+            return Ok(false);
+        }
+        let Some(content) = output.open.get_mut(&done.file) else { return Ok(false) };
+        if content.has_guard(done.offset, guard)? {
+            return Ok(false);
+        }
+        let size = content.size()?;
+        tracing::warn!(container = %self.name, "a log file was cut off or overwritten; it is read from its beginning");
+        for event in output.chain.overwritten(done.file, size) {
+            self.follow(output, event)?;
+        }
+        output.overwritten_bytes += output.chain.lost(done.file, None).bytes;
+        output.is_changed = true;
+        Ok(true)
+    }
+
+    /// The file at the place where reading begins cannot be read. When that goes on, or when it is gone, the rest of it is
+    /// given up, so that others do not wait for it. Returns how much that is, and whether it is the first failure.
+    pub(super) fn failed(&self) -> (bool, Option<u64>) {
+        let mut output = self.output();
+        let Some((number, state)) = output.next().map(|link| (link.number, link.state)) else {
+            return (true, None);
+        };
+        let failures = output.failures.entry(number).or_default();
+        *failures += 1;
+        let (is_first, is_over) = (*failures == 1, *failures >= MOST_FAILURES || state != State::Present);
+        if !is_over {
+            return (is_first, None);
+        }
+        output.failures.remove(&number);
+        output.open.remove(&number);
+        output.is_changed = true;
+        (is_first, Some(output.chain.lost(number, None).bytes))
+    }
+
+    /// Reads what comes next, as much as the order allows.
+    pub(super) fn read(&self, order: &Order) -> io::Result<Batch> {
+        let mut output = self.output();
+        while self.begins_anew(&mut output)? {}
+        let batch = Turn::new(self, &mut output, order).read()?;
+        output.failures.clear();
+        Ok(batch)
+    }
+
+    /// What was read up to this position is safe.
+    pub(super) fn commit(&self, position: Position, guard: Print) {
+        let mut output = self.output();
+        output.is_changed |= output.chain.position() != position;
+        output.chain.commit(position, guard);
+        output.most_bytes = output.most_bytes.map(|bytes| bytes * 2).filter(|bytes| *bytes < MOST_REQUEST_BYTES);
+        output.forget_closed();
+    }
+
+    /// What is to be saved, if that changed, or if it was saved long ago: what is old is forgotten.
+    pub(super) fn to_save(&self, now_ms: u64) -> Option<Saved> {
+        let mut output = self.output();
+        let is_old = now_ms.saturating_sub(output.saved_ms) >= KEPT_MS / 8;
+        if !std::mem::take(&mut output.is_changed) && !is_old {
+            return None;
+        }
+        output.saved_ms = now_ms;
+        Some(Saved::of(self.name.clone(), &output.chain, now_ms))
+    }
+
+    /// The same, whether it changed or not.
+    pub(super) fn saved(&self, now_ms: u64) -> Saved {
+        Saved::of(self.name.clone(), &self.output().chain, now_ms)
+    }
+
+    pub(super) fn directory(&self) -> &std::path::Path {
+        &self.directory
+    }
+}
+
+impl Output {
+    /// Files that grew have longer heads.
+    fn renew_heads(&mut self) {
+        for (number, content) in &mut self.open {
+            let is_short = |link: &&Link| usize::from(link.head.length) < PRINT_BYTES;
+            if self.chain.link(*number).filter(is_short).is_some()
+                && let Ok(head) = content.head()
+            {
+                self.chain.set_head(*number, head);
+            }
+        }
+    }
+
+    /// Closes files that are read to their end, and those that are no part of the chain any more.
+    fn forget_closed(&mut self) {
+        let Self { chain, open, formats, .. } = self;
+        let done = chain.earliest().file;
+        let is_wanted = |number: &u64| {
+            chain.link(*number).is_some_and(|link| *number >= done && !(link.end.is_some() && chain.is_read(link)))
+        };
+        open.retain(|number, _| is_wanted(number));
+        if !open.values().any(Content::is_compressed) {
+            self.decoder = None;
+        }
+        formats.retain(|number, _| chain.link(*number).is_some());
+    }
+
+    /// Bytes of files that are gone before they were opened, and so are lost. One look is not enough: a file that is
+    /// renamed may be missed.
+    fn give_up(&mut self) -> u64 {
+        let is_gone = |link: &&Link| link.state != State::Present && !self.open.contains_key(&link.number);
+        // Even of one that was read as far as it was seen, the end has to be known before the next one is read.
+        let is_left = |link: &&Link| !self.chain.is_read(link);
+        let gone: Vec<u64> =
+            self.chain.links().iter().filter(is_gone).filter(is_left).map(|link| link.number).collect();
+        let lost = gone.iter().filter(|number| self.vanished.contains(number));
+        let lost: Vec<u64> = lost.copied().collect();
+        let bytes = lost.iter().map(|number| self.chain.lost(*number, None).bytes).sum();
+        self.is_changed |= !lost.is_empty();
+        self.vanished = gone;
+        bytes
+    }
+
+    /// The file that is read next.
+    fn next(&self) -> Option<&Link> {
+        let first = self.place().file;
+        self.chain.links().iter().find(|link| link.number >= first && !self.chain.is_read(link))
+    }
+
+    /// Whether there is more in a file, as far as is known, or its end has to be found.
+    fn is_unread(&self, link: &Link) -> bool {
+        let is_ahead = link.number >= self.chain.position().done.file && link.end.is_none();
+        let has_end = link.name.is_compressed || self.chain.is_final(link.number);
+        self.chain.unread(link.number) > 0 || is_ahead && has_end
+    }
+
+    /// Where the container's output begins that is not safe.
+    pub(super) fn place(&self) -> Spot {
+        self.chain.earliest()
+    }
+}

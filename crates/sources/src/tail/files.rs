@@ -1,0 +1,215 @@
+//! The files of a container on the disk: which there are, and what is in them, compressed or not.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flate2::read::MultiGzDecoder;
+
+use super::chain::Seen;
+use super::identity::{FileId, PRINT_BYTES, Print};
+use super::path::LogName;
+
+/// What the decoder of a compressed file takes: its window, its tables, and what it has read ahead.
+pub(super) const DECODER_BYTES: usize = 96 << 10;
+
+/// What is read at once of what comes before the place that is wanted.
+const SKIP_BYTES: usize = 16 << 10;
+
+/// Directories that change while they are listed are listed again, so many times at most.
+const LISTINGS: usize = 3;
+
+/// The log files in a container's directory.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pub(super) files: Vec<Seen>,
+    /// Some are links. The kernel gives no hints of what is written to the files that these lead to.
+    pub(super) has_links: bool,
+}
+
+/// What is in a container's directory; nothing when it is gone.
+pub(super) fn list(directory: &Path) -> io::Result<Listing> {
+    let mut files = Listing::default();
+    for _ in 0..LISTINGS {
+        let before = changed_at(directory)?;
+        files = list_once(directory)?;
+        if changed_at(directory)? == before {
+            break;
+        }
+    }
+    Ok(files)
+}
+
+/// When names came or left; `None` when there is no such directory.
+fn changed_at(directory: &Path) -> io::Result<Option<(i64, i64)>> {
+    match fs::metadata(directory) {
+        Ok(metadata) => Ok(Some((metadata.mtime(), metadata.mtime_nsec()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn list_once(directory: &Path) -> io::Result<Listing> {
+    let mut listing = Listing::default();
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let Some(name) = entry.file_name().to_str().and_then(LogName::parse) else { continue };
+        // Of a link, what it leads to.
+        match fs::metadata(entry.path()) {
+            Ok(metadata) if metadata.is_file() => {
+                listing.files.push(Seen { name, id: file_id(&metadata), size: metadata.len() });
+                listing.has_links |= entry.file_type()?.is_symlink();
+            }
+            Ok(_) => {}
+            // Between the list and the look it went, or got another name.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(listing)
+}
+
+fn file_id(metadata: &Metadata) -> FileId {
+    let since_epoch = |time: SystemTime| time.duration_since(UNIX_EPOCH).ok();
+    let born = metadata.created().ok().and_then(since_epoch);
+    let born = born.and_then(|age| u64::try_from(age.as_nanos()).ok()).unwrap_or(0);
+    FileId { device: metadata.dev(), inode: metadata.ino(), born }
+}
+
+/// A file that is open.
+#[derive(Debug)]
+pub(super) struct Content {
+    file: File,
+    id: FileId,
+    /// Of a compressed file: what is at hand, and where in the content that is.
+    inflating: Option<(MultiGzDecoder<File>, u64)>,
+    is_compressed: bool,
+}
+
+impl Content {
+    /// Opens a file of a container; `None` when there is none of this name.
+    pub(super) fn open(directory: &Path, name: LogName) -> io::Result<Option<Self>> {
+        let file = match File::open(directory.join(name.to_string())) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        let id = file_id(&metadata);
+        Ok(Some(Self { file, id, inflating: None, is_compressed: name.is_compressed }))
+    }
+
+    pub(super) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// The size on the disk.
+    pub(super) fn size(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Reads what is at `offset` of the content; less than the buffer holds only at its end.
+    pub(super) fn read(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if self.is_compressed {
+            return self.inflate(buffer, offset);
+        }
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.file.read_at(&mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn inflate(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let (mut decoder, mut at) = match self.inflating.take().filter(|(_, at)| *at <= offset) {
+            Some(inflating) => inflating,
+            None => {
+                let mut file = self.file.try_clone()?;
+                io::Seek::rewind(&mut file)?;
+                (MultiGzDecoder::new(file), 0)
+            }
+        };
+        let mut skipped = [0; SKIP_BYTES];
+        while at < offset {
+            let wanted = usize::try_from(offset - at).unwrap_or(SKIP_BYTES).min(SKIP_BYTES);
+            match fill(&mut decoder, &mut skipped[..wanted])? {
+                0 => return Ok(0),
+                read => at += read as u64,
+            }
+        }
+        let read = fill(&mut decoder, buffer)?;
+        self.inflating = Some((decoder, at + read as u64));
+        Ok(read)
+    }
+
+    /// The print of what the content begins with.
+    pub(super) fn head(&mut self) -> io::Result<Print> {
+        let mut head = [0; PRINT_BYTES];
+        let read = self.read(&mut head, 0)?;
+        Ok(Print::of_head(&head[..read]))
+    }
+
+    /// Whether the content begins with what this is the print of.
+    pub(super) fn has_head(&mut self, print: Print) -> io::Result<bool> {
+        let mut head = [0; PRINT_BYTES];
+        let read = self.read(&mut head, 0)?;
+        Ok(print.is_head_of(&head[..read]))
+    }
+
+    /// The print of what is before an offset. There is none of a compressed file: nobody writes to it any more, and it
+    /// would have to be inflated again.
+    pub(super) fn guard(&mut self, offset: u64) -> io::Result<Print> {
+        if self.is_compressed {
+            return Ok(Print::default());
+        }
+        let mut tail = [0; PRINT_BYTES];
+        Ok(Print::of_tail(self.before(offset, &mut tail)?))
+    }
+
+    /// Whether this is the print of what is before an offset. A print of nothing says only how long the file is at least.
+    pub(super) fn has_guard(&mut self, offset: u64, print: Print) -> io::Result<bool> {
+        let mut tail = [0; PRINT_BYTES];
+        match print.length {
+            0 if self.is_compressed => Ok(true),
+            0 => Ok(self.size()? >= offset),
+            _ => Ok(print.is_tail_of(self.before(offset, &mut tail)?)),
+        }
+    }
+
+    pub(super) fn is_compressed(&self) -> bool {
+        self.is_compressed
+    }
+
+    fn before<'a>(&mut self, offset: u64, buffer: &'a mut [u8; PRINT_BYTES]) -> io::Result<&'a [u8]> {
+        let wanted = usize::try_from(offset).unwrap_or(PRINT_BYTES).min(PRINT_BYTES);
+        let read = self.read(&mut buffer[..wanted], offset - wanted as u64)?;
+        // A file that is shorter has nothing there.
+        Ok(if read == wanted { &buffer[..wanted] } else { &[] })
+    }
+}
+
+fn fill(decoder: &mut MultiGzDecoder<File>, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match decoder.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,166 @@
+use jiff::Timestamp;
+use proptest::prelude::*;
+
+use super::*;
+
+/// 2026-11-23T12:00:00.123456789Z
+const TIME: u64 = 1_795_435_200_123_456_789;
+
+fn line(stream: Stream, unix_nanos: u64, text: &[u8], is_partial: bool) -> Option<Line<'_>> {
+    Some(Line { stream: Some(stream), unix_nanos, text: Cow::Borrowed(text), is_partial, is_cut: false })
+}
+
+/// R14, and the bad input of the issue: broken times, empty content, unknown tags.
+#[test]
+fn cri_lines() {
+    let cases: &[(&[u8], Option<Line<'_>>)] = &[
+        (b"2026-11-23T12:00:00.123456789Z stdout F text", line(Stream::Stdout, TIME, b"text", false)),
+        (b"2026-11-23T12:00:00.123456789Z stderr P te xt ", line(Stream::Stderr, TIME, b"te xt ", true)),
+        (b"2026-11-23T13:00:00.123456789+01:00 stdout F t", line(Stream::Stdout, TIME, b"t", false)),
+        (b"2026-11-23T06:30:00.123456789-05:30 stdout F t", line(Stream::Stdout, TIME, b"t", false)),
+        (b"2026-11-23T12:00:00Z stdout F t", line(Stream::Stdout, TIME - 123_456_789, b"t", false)),
+        (b"2026-11-23T12:00:00.12Z stdout F t", line(Stream::Stdout, TIME - 3_456_789, b"t", false)),
+        (b"2026-11-23T12:00:00.123456789Z stdout F ", line(Stream::Stdout, TIME, b"", false)),
+        (b"2026-11-23T12:00:00.123456789Z stdout F", line(Stream::Stdout, TIME, b"", false)),
+        (b"2026-11-23T12:00:00.123456789Z stdout P:x", line(Stream::Stdout, TIME, b"", true)),
+        (b"2026-11-23T12:00:00.123456789Z stdout P:x:F t", line(Stream::Stdout, TIME, b"t", true)),
+        (b"2026-11-23T12:00:00.123456789Z stdout F:P t", line(Stream::Stdout, TIME, b"t", false)),
+        (b"2026-11-23T12:00:00.123456789Z stdout X:P t", line(Stream::Stdout, TIME, b"t", false)),
+        (b"2026-11-23T12:00:00.123456789Z stdout  t", line(Stream::Stdout, TIME, b"t", false)),
+        (b"2026-11-23T12:00:00.123456789Z stdout F \xff\0\r", line(Stream::Stdout, TIME, b"\xff\0\r", false)),
+        (b"1970-01-01T00:00:00Z stdout F t", line(Stream::Stdout, 0, b"t", false)),
+        (b"2016-12-31T23:59:60Z stdout F t", line(Stream::Stdout, 1_483_228_800_000_000_000, b"t", false)),
+        // The text must not be taken for a tag and get lost.
+        (b"2026-11-23T12:00:00.123456789Z stdout text", None),
+        (b"2026-11-23T12:00:00.123456789Z stdout ", None),
+        (b"2026-11-23T12:00:00.123456789Z stdout", None),
+        (b"2026-11-23T12:00:00.123456789Z stdin F t", None),
+        (b"2026-11-23T12:00:00.1234567890Z stdout F t", None),
+        (b"2026-11-23T12:00:00.Z stdout F t", None),
+        (b"2026-11-23T12:00:00 stdout F t", None),
+        (b"2026-11-23T12:00:00+1:00 stdout F t", None),
+        (b"2026-11-23T12:00:00+24:00 stdout F t", None),
+        (b"2026-11-23T24:00:00Z stdout F t", None),
+        (b"2026-11-23T12:60:00Z stdout F t", None),
+        (b"2026-11-23T12:00:61Z stdout F t", None),
+        (b"2026-00-23T12:00:00Z stdout F t", None),
+        (b"2026-13-23T12:00:00Z stdout F t", None),
+        (b"2026-02-29T12:00:00Z stdout F t", None),
+        (b"2026-11-00T12:00:00Z stdout F t", None),
+        (b"1969-12-31T23:59:59Z stdout F t", None),
+        (b"1970-01-01T00:00:00+00:01 stdout F t", None),
+        (b"2263-01-01T00:00:00Z stdout F t", None),
+        (b"9999-12-31T23:59:59.999999999-23:59 stdout F t", None),
+        (b"2026-11-23 12:00:00Z stdout F t", None),
+        (b" 2026-11-23T12:00:00Z stdout F t", None),
+        (b"text", None),
+        (b"", None),
+    ];
+    for (bytes, expected) in cases {
+        assert_eq!(Format::Cri.parse(bytes), *expected, "{}", bytes.escape_ascii());
+    }
+}
+
+/// R15, and the bad input of the issue.
+#[test]
+fn docker_lines() {
+    let unknown = |text| Line { is_partial: true, ..Line::of_text(text) };
+    let cases: &[(&[u8], Option<Line<'_>>)] = &[
+        (
+            br#"{"log":"text\n","stream":"stdout","time":"2026-11-23T12:00:00.123456789Z"}"#,
+            line(Stream::Stdout, TIME, b"text", false),
+        ),
+        (
+            br#" {"time":"2026-11-23T12:00:00.123456789Z","attrs":{"a":[{}]},"stream":"stderr","log":"a\"\u00e9\r\n"} "#,
+            line(Stream::Stderr, TIME, "a\"é\r".as_bytes(), false),
+        ),
+        (
+            br#"{"log":"part","stream":"stdout","time":"2026-11-23T12:00:00.123456789Z"}"#,
+            line(Stream::Stdout, TIME, b"part", true),
+        ),
+        (br#"{"log":"\n"}"#, Some(Line::of_text(b""))),
+        (br#"{"log":""}"#, Some(unknown(b""))),
+        (br#"{"log":"x","stream":null,"time":null}"#, Some(unknown(b"x"))),
+        (br#"{"log":"x","stream":"other"}"#, Some(unknown(b"x"))),
+        (b"{\"log\":\"\xff\"}", Some(unknown(b"\xff"))),
+        (br#"{"log":"x","time":"yesterday"}"#, None),
+        (br#"{"log":"x","log":"y"}"#, None),
+        (br#"{"log":1}"#, None),
+        (br#"{"log":[120]}"#, None),
+        (br#"{"log":"x"} y"#, None),
+        (br#"{"log":"x"#, None),
+        (br#"{"stream":"stdout"}"#, None),
+        (br#"["x","stdout",null]"#, None),
+        (br#""log""#, None),
+        (b"", None),
+    ];
+    for (bytes, expected) in cases {
+        assert_eq!(Format::Docker.parse(bytes), *expected, "{}", bytes.escape_ascii());
+    }
+}
+
+/// JSON of any depth is only skipped.
+#[test]
+fn docker_lines_may_be_deep() {
+    let deep = format!(r#"{{"attrs":{}{},"log":"x\n"}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    assert_eq!(Format::Docker.parse(deep.as_bytes()), Some(Line::of_text(b"x")));
+}
+
+/// R15.
+#[test]
+fn the_first_line_tells_the_format() {
+    let cases: &[(&[u8], Format)] = &[
+        (b"2026-11-23T12:00:00.123456789Z stdout F {\"log\":\"x\"}", Format::Cri),
+        (b"2026-11-23T12:00:00.123456789Z stderr P", Format::Cri),
+        (br#"{"log":"x\n","stream":"stdout","time":"2026-11-23T12:00:00Z"}"#, Format::Docker),
+        (br#"{"log":"x"}"#, Format::Docker),
+        (br#"{"message":"x"}"#, Format::Plain),
+        (b"2026-11-23T12:00:00Z starting", Format::Plain),
+        (b"", Format::Plain),
+    ];
+    for (bytes, expected) in cases {
+        assert_eq!(Format::of(bytes), *expected, "{}", bytes.escape_ascii());
+    }
+}
+
+/// A time in all the ways RFC 3339 has for it.
+fn written_time() -> impl Strategy<Value = (i64, usize, Option<i64>)> {
+    (0..i64::MAX, 0..=9_usize, proptest::option::of(-1439..=1439_i64))
+}
+
+proptest! {
+    #[test]
+    fn times_are_what_another_library_takes_them_for((nanos, digits, zone) in written_time()) {
+        let unit = 10_i64.pow(9 - u32::try_from(digits).unwrap());
+        let nanos = nanos / unit * unit;
+        let zone_minutes = zone.unwrap_or(0);
+        let shown = i128::from(nanos) + i128::from(zone_minutes) * 60_000_000_000;
+        let mut text = format!("{:.*}", digits, Timestamp::from_nanosecond(shown).unwrap());
+        if zone.is_some() {
+            let sign = if zone_minutes < 0 { '-' } else { '+' };
+            let (hours, minutes) = (zone_minutes.abs() / 60, zone_minutes.abs() % 60);
+            text.truncate(text.len() - 1);
+            text += &format!("{sign}{hours:02}:{minutes:02}");
+        }
+        prop_assume!(shown >= 0);
+        prop_assert_eq!(unix_nanos(text.as_bytes()), u64::try_from(nanos).ok(), "{}", text);
+    }
+
+    #[test]
+    fn every_day_is_known(day in 0..106_700_i64, change in 0..3_usize) {
+        // The digits of a day that exists, and of one that may not.
+        let text = Timestamp::from_second(day * 86_400).unwrap().to_string();
+        prop_assert_eq!(unix_nanos(text.as_bytes()), u64::try_from(day * 86_400_000_000_000).ok());
+        let changed = format!("{}3{change}{}", &text[..8], &text[10..]);
+        let expected = changed.parse::<Timestamp>().ok().and_then(|time| u64::try_from(time.as_nanosecond()).ok());
+        prop_assert_eq!(unix_nanos(changed.as_bytes()), expected, "{}", changed);
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(line in "[0-9TZ:. +stdouerFP{}\"log\\\\n\\[\\],-]{0,60}", bytes: Vec<u8>) {
+        for format in [Format::Cri, Format::Docker, Format::Plain] {
+            format.parse(line.as_bytes());
+            format.parse(&bytes);
+        }
+    }
+}

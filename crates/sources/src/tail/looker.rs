@@ -1,0 +1,372 @@
+//! Finds containers and their files, and saves how far they were read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use weir_engine::Inlet;
+use weir_enrich::Pods;
+use weir_plan::{ContainerLogs, Plan};
+
+use super::chain::Chain;
+use super::checkpoint::file::{Error, Store};
+use super::checkpoint::{Replayed, Saved, encode, encode_removal, is_worn};
+use super::container::Container;
+use super::hints::Hints;
+use super::path::ContainerName;
+use super::reader::{AtomicTotals, Reader, Shared, Totals};
+use super::tree::{Audience, Tree};
+
+/// How long a look waits for hints, and so how late other work may be.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What changes on its own, such as a file that nobody may write to any more, is looked at again after this.
+const SETTLES_AFTER: Duration = Duration::from_millis(1_100);
+
+/// What was read is saved this often ...
+const SAVE_EVERY: Duration = Duration::from_millis(250);
+/// ... and forced to the disk this often. What is lost with the power is read again.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// What to read, and with what.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The directory of all pods, usually `/var/log/pods`.
+    pub directory: PathBuf,
+    /// Where it is kept how far was read; `None` keeps it in memory, and a new process reads everything again.
+    pub state: Option<PathBuf>,
+    /// The name of the pod that this process runs in. Its output is not read, because reading it makes more of it.
+    pub own_pod: Option<String>,
+}
+
+/// Why reading did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// It cannot be kept how far was read.
+    #[error("cannot keep how far container logs are read: {0}")]
+    State(String),
+    /// No thread.
+    #[error("cannot start the thread that looks for container logs: {0}")]
+    Thread(io::Error),
+}
+
+/// Reads what containers write, until it is stopped.
+#[derive(Debug)]
+pub struct Tail {
+    shared: Arc<Shared>,
+    is_rewanted: Arc<AtomicBool>,
+    stop: watch::Sender<bool>,
+    reader: JoinHandle<()>,
+    looker: Option<thread::JoinHandle<()>>,
+}
+
+impl Tail {
+    /// Starts to read for the pipelines of a plan. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// When how far was read cannot be kept, for example because another process keeps it there.
+    pub fn start(settings: Settings, plan: &Plan, inlet: Inlet, pods: Arc<dyn Pods>) -> Result<Self, StartError> {
+        let Settings { directory, state, own_pod } = settings;
+        let (store, saved) = open(state.as_deref())?;
+        let (ready, queue) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            inlet,
+            pods,
+            wanted: RwLock::new(wanted(plan)),
+            own_pod,
+            containers: Mutex::default(),
+            ready,
+            totals: AtomicTotals::default(),
+        });
+        let hints = Hints::new().inspect_err(|error| {
+            tracing::warn!(%error, "the kernel gives no hints about container logs; they are looked for every second");
+        });
+        let (stop, stopped) = watch::channel(false);
+        let reader = tokio::spawn(Reader::new(Arc::clone(&shared), queue).run(stopped));
+        let is_rewanted = Arc::new(AtomicBool::new(false));
+        let looker = Looker {
+            catalogue: Catalogue {
+                shared: Arc::clone(&shared),
+                directory: directory.clone(),
+                saved,
+                lines: Vec::new(),
+                has_links: false,
+                unsettled: HashMap::new(),
+                started: Instant::now(),
+            },
+            tree: Tree::new(directory, hints.ok()),
+            store,
+            live_bytes: 0,
+            is_unsaved: false,
+            is_rewanted: Arc::clone(&is_rewanted),
+        };
+        let ends = reader.abort_handle();
+        let run = move || looker.run(&|| ends.is_finished());
+        let looker = thread::Builder::new().name("container logs".into()).spawn(run).map_err(StartError::Thread)?;
+        Ok(Self { shared, is_rewanted, stop, reader, looker: Some(looker) })
+    }
+
+    /// Reads for the pipelines of this plan from now on. Whatever is still wanted goes on where it is. To be called before
+    /// the engine runs the plan: lines that it does not take yet are read again, and none is missed. Returns what was
+    /// wanted before.
+    pub fn reload(&self, plan: &Plan) -> Wanted {
+        self.want(wanted(plan))
+    }
+
+    /// Reads what was wanted before, because the engine does not run the plan.
+    pub fn restore(&self, before: Wanted) {
+        let Wanted(_) = self.want(before.0);
+    }
+
+    fn want(&self, wanted: Vec<ContainerLogs>) -> Wanted {
+        let before = mem::replace(&mut *self.shared.wanted.write().unwrap_or_else(PoisonError::into_inner), wanted);
+        self.is_rewanted.store(true, Ordering::Release);
+        Wanted(before)
+    }
+
+    /// What was read so far.
+    pub fn totals(&self) -> Totals {
+        self.shared.totals()
+    }
+
+    /// Stops reading, waits until what was read is safe or refused, and saves how far that is.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        let _ = (&mut self.reader).await;
+        if let Some(looker) = self.looker.take() {
+            let _ = tokio::task::spawn_blocking(move || looker.join()).await;
+        }
+    }
+}
+
+/// What pipelines wanted at some time.
+#[derive(Debug)]
+#[must_use = "it is needed if the engine does not run the plan"]
+pub struct Wanted(Vec<ContainerLogs>);
+
+/// What pipelines want of what containers write.
+fn wanted(plan: &Plan) -> Vec<ContainerLogs> {
+    plan.pipelines.iter().filter_map(|pipeline| pipeline.input.container_logs.clone()).collect()
+}
+
+fn open(state: Option<&Path>) -> Result<(Option<Store>, BTreeMap<ContainerName, Saved>), StartError> {
+    let Some(state) = state else { return Ok((None, BTreeMap::new())) };
+    let fresh = format!("{:x}", unix_ms());
+    let (store, mut replayed) = Store::open(state, &fresh).map_err(|error| StartError::State(error.to_string()))?;
+    replayed.expire(unix_ms());
+    let Replayed { containers, damage, torn_tail, store: known, .. } = replayed;
+    for damage in damage {
+        let (line, offset, reason) = (damage.line, damage.offset, damage.reason);
+        tracing::warn!(line, offset, %reason, "how far container logs were read is damaged; some are read again");
+    }
+    if let Some(bytes) = torn_tail {
+        tracing::info!(?bytes, "the last line of how far container logs were read was not complete");
+    }
+    if known.is_none() {
+        let id = store.id();
+        tracing::info!(state = %state.display(), id, "nothing is known of container logs yet; all are read from their beginning");
+    }
+    Ok((Some(store), containers))
+}
+
+fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The thread that looks.
+struct Looker {
+    catalogue: Catalogue,
+    tree: Tree,
+    store: Option<Store>,
+    /// What the store had when it was last written anew.
+    live_bytes: u64,
+    /// Something could not be saved.
+    is_unsaved: bool,
+    is_rewanted: Arc<AtomicBool>,
+}
+
+impl Looker {
+    fn run(mut self, has_ended: &dyn Fn() -> bool) {
+        let (mut reconciled, mut saved, mut synced) = (None::<Instant>, Instant::now(), Instant::now());
+        loop {
+            let ends = has_ended();
+            if saved.elapsed() >= SAVE_EVERY || ends {
+                self.save(synced.elapsed() >= SYNC_EVERY || ends);
+                if synced.elapsed() >= SYNC_EVERY {
+                    synced = Instant::now();
+                }
+                saved = Instant::now();
+            }
+            if ends {
+                return;
+            }
+            let is_rewanted = self.is_rewanted.swap(false, Ordering::AcqRel);
+            let pause = self.tree.reconcile_after(self.catalogue.has_links);
+            if is_rewanted || reconciled.is_none_or(|at| at.elapsed() >= pause) {
+                self.tree.reconcile(&mut self.catalogue);
+                if reconciled.replace(Instant::now()).is_none() {
+                    self.catalogue.look_for_missing();
+                }
+            }
+            self.catalogue.look_at_unsettled();
+            if let Err(error) = self.tree.wait(TICK, &mut self.catalogue) {
+                tracing::warn!(%error, "cannot wait for hints about container logs");
+                thread::park_timeout(TICK);
+            }
+        }
+    }
+
+    fn save(&mut self, is_due: bool) {
+        let Some(store) = &mut self.store else { return };
+        let now = unix_ms();
+        let containers: Vec<Arc<Container>> = self.catalogue.shared.containers().values().cloned().collect();
+        let mut lines = mem::take(&mut self.catalogue.lines);
+        for container in &containers {
+            container.to_save(now).iter().for_each(|saved| lines.extend(encode(saved)));
+        }
+        let saved = write(store, &lines, is_due).and_then(|()| {
+            if !self.is_unsaved && !is_worn(store.size(), self.live_bytes) {
+                return Ok(());
+            }
+            let kept = self.catalogue.saved.values().map(encode);
+            store.compact(containers.iter().map(|container| encode(&container.saved(now))).chain(kept))?;
+            self.live_bytes = store.size();
+            Ok(())
+        });
+        match saved {
+            Ok(()) => self.is_unsaved = false,
+            // Then all of it is written anew.
+            Err(error) => {
+                if !mem::replace(&mut self.is_unsaved, true) {
+                    tracing::warn!(%error, "cannot save how far container logs were read; trying again");
+                }
+            }
+        }
+    }
+}
+
+fn write(store: &mut Store, lines: &[u8], is_due: bool) -> Result<(), Error> {
+    if !lines.is_empty() {
+        store.append(lines)?;
+    }
+    if is_due { store.sync() } else { Ok(()) }
+}
+
+/// All containers that are known.
+struct Catalogue {
+    shared: Arc<Shared>,
+    directory: PathBuf,
+    /// What an earlier process saved, of containers that were not found yet.
+    saved: BTreeMap<ContainerName, Saved>,
+    /// What is to be saved of containers that are not read any more.
+    lines: Vec<u8>,
+    /// The kernel gives no hints of some files.
+    has_links: bool,
+    /// When to look again.
+    unsettled: HashMap<ContainerName, Instant>,
+    started: Instant,
+}
+
+impl Catalogue {
+    /// What is gone since an earlier process saved it was not read to its end.
+    fn look_for_missing(&mut self) {
+        let is_gone = |name: &&ContainerName| !self.directory.join(name.to_string()).exists();
+        let missing: Vec<ContainerName> = self.saved.keys().filter(is_gone).cloned().collect();
+        missing.iter().for_each(|name| self.changed(name));
+    }
+
+    fn look_at_unsettled(&mut self) {
+        let now = Instant::now();
+        let due: Vec<_> = self.unsettled.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
+        for name in due {
+            self.unsettled.remove(&name);
+            self.changed(&name);
+        }
+    }
+
+    /// Nobody wants its output any more. How far it was read stays known, in case somebody wants it again.
+    fn retire(&mut self, name: &ContainerName) {
+        let Some(container) = self.shared.containers().get(name).cloned() else { return };
+        if !container.is_idle() {
+            self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
+            return;
+        }
+        let saved = container.saved(unix_ms());
+        self.lines.extend(encode(&saved));
+        self.saved.insert(name.clone(), saved);
+        self.shared.containers().remove(name);
+    }
+
+    fn look(&mut self, container: &Arc<Container>) {
+        let name = &container.name;
+        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let look = match container.look(now_ms) {
+            Ok(look) => look,
+            Err(error) => {
+                self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
+                return self.failed(&self.directory.join(name.to_string()), &error);
+            }
+        };
+        if look.lost_bytes > 0 {
+            self.shared.totals.lose(look.lost_bytes);
+            tracing::error!(container = %name, bytes = look.lost_bytes, "container logs were removed before they were read");
+        }
+        self.has_links |= look.has_links;
+        if look.is_over {
+            self.shared.containers().remove(name);
+            self.lines.extend(encode_removal(name));
+            return;
+        }
+        if look.is_unsettled {
+            self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
+        }
+        if look.is_unread {
+            self.shared.hint(container);
+        }
+    }
+}
+
+impl Audience for Catalogue {
+    fn wants(&self, name: &ContainerName) -> bool {
+        !self.shared.shapes(name).is_empty()
+    }
+
+    fn changed(&mut self, name: &ContainerName) {
+        if !self.wants(name) {
+            return self.retire(name);
+        }
+        let known = self.shared.containers().get(name).cloned();
+        let container = known.unwrap_or_else(|| {
+            let chain = self.saved.remove(name).map_or_else(Chain::default, Saved::into_chain);
+            let container = Arc::new(Container::new(name.clone(), self.directory.join(name.to_string()), chain));
+            self.shared.containers().insert(name.clone(), Arc::clone(&container));
+            container
+        });
+        self.look(&container);
+    }
+
+    fn written(&mut self, name: &ContainerName) {
+        let known = self.shared.containers().get(name).cloned();
+        known.iter().for_each(|container| self.shared.hint(container));
+    }
+
+    fn gone(&mut self, name: &ContainerName) {
+        if !self.wants(name) {
+            return self.retire(name);
+        }
+        let known = self.shared.containers().get(name).cloned();
+        known.iter().for_each(|container| self.look(container));
+    }
+
+    fn failed(&mut self, path: &Path, error: &io::Error) {
+        tracing::warn!(path = %path.display(), %error, "cannot look for container logs");
+    }
+}

@@ -1,0 +1,328 @@
+//! Who has a turn of reading, and what becomes of what was read.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::{self, JoinError, JoinSet};
+use tokio::time::Instant;
+use weir_engine::{Inlet, InputKind, Origin, Permit, Request, Verdict};
+use weir_enrich::Pods;
+use weir_plan::{ContainerLogs, Signal};
+
+use super::container::Container;
+use super::files::DECODER_BYTES;
+use super::path::ContainerName;
+use super::record::Shape;
+use super::turn::{Batch, Counts, MOST_APART, Order, WINDOW};
+
+/// Turns that are under way at once. Each holds what it read until that is safe.
+const TURNS: usize = 32;
+
+/// The largest request of a turn.
+pub(super) const MOST_REQUEST_BYTES: usize = 1 << 20;
+
+/// No request is made smaller than this because one was too large.
+const LEAST_REQUEST_BYTES: usize = 16 << 10;
+
+/// Whoever has read all that there is has the next turn after this, so that single lines do not cost a request each.
+const REST: Duration = Duration::from_millis(200);
+
+/// A turn that failed, or found no memory, is tried again after this.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The first lines of a pod wait for what is known of it, but not longer.
+const METADATA_WAITS: Duration = Duration::from_secs(2);
+
+/// What all parts of the tailer share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) inlet: Inlet,
+    pub(super) pods: Arc<dyn Pods>,
+    pub(super) wanted: RwLock<Vec<ContainerLogs>>,
+    pub(super) own_pod: Option<String>,
+    pub(super) containers: Mutex<HashMap<ContainerName, Arc<Container>>>,
+    pub(super) ready: mpsc::UnboundedSender<Arc<Container>>,
+    pub(super) totals: AtomicTotals,
+}
+
+/// What was read so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Containers whose output is read.
+    pub containers: u64,
+    /// Log records that are safe.
+    pub records: u64,
+    /// Bytes of files that are safe.
+    pub bytes: u64,
+    /// Lines that are not what the format of their file says. They became records with all of their text.
+    pub malformed: u64,
+    /// Texts that look like JSON and are not, or are too deep or too large.
+    pub unparsed: u64,
+    /// Lines that were cut because they are too long. All parts became records.
+    pub cut: u64,
+    /// Texts that lost their end, because no request could hold them.
+    pub shortened: u64,
+    /// NUL bytes that were left out.
+    pub nul_bytes: u64,
+    /// Bytes of files that were gone before they were read.
+    pub lost_bytes: u64,
+}
+
+/// The same, while they are counted.
+#[derive(Debug, Default)]
+pub(super) struct AtomicTotals {
+    counts: Mutex<Counts>,
+    lost_bytes: AtomicU64,
+}
+
+impl AtomicTotals {
+    fn add(&self, more: Counts) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.records += more.records;
+        counts.bytes += more.bytes;
+        counts.malformed += more.malformed;
+        counts.unparsed += more.unparsed;
+        counts.cut += more.cut;
+        counts.shortened += more.shortened;
+        counts.nul_bytes += more.nul_bytes;
+    }
+
+    pub(super) fn lose(&self, bytes: u64) {
+        self.lost_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    /// What the pipelines want of a container's records; nothing when none takes them.
+    pub(super) fn shapes(&self, name: &ContainerName) -> Vec<Shape> {
+        if self.own_pod.as_ref() == Some(&name.pod) {
+            return Vec::new();
+        }
+        let wanted = self.wanted.read().unwrap_or_else(PoisonError::into_inner);
+        let takes =
+            |logs: &&ContainerLogs| logs.namespaces.takes(&name.namespace) && logs.containers.takes(&name.container);
+        // Those that take more room come first.
+        let is_wanted = |keep| wanted.iter().filter(takes).any(|logs| logs.keep_original_body == keep);
+        let shapes = [true, false].into_iter().filter(|keep| is_wanted(*keep));
+        shapes.map(|keep_original_body| Shape { keep_original_body }).collect()
+    }
+
+    pub(super) fn containers(&self) -> MutexGuard<'_, HashMap<ContainerName, Arc<Container>>> {
+        self.containers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something may be there to be read.
+    pub(super) fn hint(&self, container: &Arc<Container>) {
+        if container.is_hinted() {
+            // The reader is gone when the process ends.
+            let _ = self.ready.send(Arc::clone(container));
+        }
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let counts = *self.totals.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let Counts { records, bytes, malformed, unparsed, cut, shortened, nul_bytes } = counts;
+        let lost_bytes = self.totals.lost_bytes.load(Ordering::Relaxed);
+        let containers = self.containers().len() as u64;
+        Totals { containers, records, bytes, malformed, unparsed, cut, shortened, nul_bytes, lost_bytes }
+    }
+}
+
+/// How a turn ended.
+enum End {
+    /// There is more.
+    More,
+    /// There is no more now.
+    Idle,
+    /// It is to be tried again after this long.
+    Again(Duration),
+}
+
+/// Gives turns to containers, first come, first served.
+pub(super) struct Reader {
+    shared: Arc<Shared>,
+    ready: mpsc::UnboundedReceiver<Arc<Container>>,
+    turns: JoinSet<End>,
+    /// Who has a turn.
+    reading: HashMap<task::Id, Arc<Container>>,
+    /// Those that rest, in the order in which they get up.
+    resting: VecDeque<(Instant, Arc<Container>)>,
+}
+
+impl Reader {
+    pub(super) fn new(shared: Arc<Shared>, ready: mpsc::UnboundedReceiver<Arc<Container>>) -> Self {
+        Self { shared, ready, turns: JoinSet::new(), reading: HashMap::new(), resting: VecDeque::new() }
+    }
+
+    /// Runs until it is stopped; then what is under way is finished.
+    pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        loop {
+            let gets_up = self.resting.front().map(|(at, _)| *at);
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => break,
+                Some(container) = self.ready.recv(), if self.turns.len() < TURNS => self.begin(container),
+                Some(ended) = self.turns.join_next_with_id() => self.end(ended),
+                () = until(gets_up) => {
+                    if let Some((_, container)) = self.resting.pop_front() {
+                        // It is queued already.
+                        let _ = self.shared.ready.send(container);
+                    }
+                }
+            }
+        }
+        while self.turns.join_next().await.is_some() {}
+    }
+
+    fn begin(&mut self, container: Arc<Container>) {
+        container.begins();
+        let (shared, reading) = (Arc::clone(&self.shared), Arc::clone(&container));
+        let turn = self.turns.spawn(async move { turn(&shared, &reading).await });
+        self.reading.insert(turn.id(), container);
+    }
+
+    fn end(&mut self, ended: Result<(task::Id, End), JoinError>) {
+        let (id, end) = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                tracing::error!(%error, "a turn of reading panicked: this is a bug in weir");
+                (error.id(), End::Again(PAUSE))
+            }
+        };
+        let Some(container) = self.reading.remove(&id) else { return };
+        match end {
+            End::More => {
+                container.ends(true);
+                let _ = self.shared.ready.send(container);
+            }
+            End::Idle => {
+                if container.ends(false) {
+                    self.rest(container, REST);
+                }
+            }
+            End::Again(pause) => {
+                container.ends(true);
+                self.rest(container, pause);
+            }
+        }
+    }
+
+    fn rest(&mut self, container: Arc<Container>, pause: Duration) {
+        let at = Instant::now() + pause;
+        let index = self.resting.partition_point(|(earlier, _)| *earlier <= at);
+        self.resting.insert(index, (at, container));
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One turn of a container: reads, offers and, when all of it is safe, moves on.
+async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
+    let shapes = shared.shapes(&container.name);
+    if shapes.is_empty() {
+        return End::Idle;
+    }
+    if let Some(pause) = waits_for_metadata(shared, container) {
+        return End::Again(pause);
+    }
+    let most = container.output().most_bytes.unwrap_or(MOST_REQUEST_BYTES).min(shared.inlet.max_request_bytes());
+    let Some((reading, permits)) = reserve(&shared.inlet, shapes.len(), most).await else { return End::Again(PAUSE) };
+    if container.has_to_inflate() && container.output().decoder.is_none() {
+        let Some(decoder) = shared.inlet.reserve(DECODER_BYTES).await else { return End::Again(PAUSE) };
+        container.output().decoder = Some(decoder);
+    }
+    let batch = read(container, shapes.clone(), most).await;
+    drop(reading);
+    match batch {
+        Ok(batch) => offer(shared, container, (batch, shapes), permits).await,
+        Err(error) => failed(shared, container, &error),
+    }
+}
+
+/// What the container wrote cannot be read now.
+fn failed(shared: &Shared, container: &Container, error: &io::Error) -> End {
+    let (is_first, given_up) = container.failed();
+    let name = &container.name;
+    if is_first {
+        tracing::warn!(container = %name, %error, "cannot read what the container wrote; trying again");
+    }
+    if let Some(bytes) = given_up {
+        shared.totals.lose(bytes);
+        tracing::error!(container = %name, bytes, %error, "the rest of a log file cannot be read and is given up");
+    }
+    End::Again(PAUSE)
+}
+
+/// Memory to read with, and memory for each request.
+async fn reserve(inlet: &Inlet, requests: usize, most: usize) -> Option<(Permit, Vec<Permit>)> {
+    // The window, parts of lines that are joined, and text that is made of bytes.
+    let reading = inlet.reserve(WINDOW + 2 * MOST_APART).await?;
+    let mut permits = Vec::new();
+    for _ in 0..requests {
+        permits.push(inlet.reserve(most).await?);
+    }
+    Some((reading, permits))
+}
+
+/// Until when a pod that is not known keeps its first lines waiting.
+fn waits_for_metadata(shared: &Shared, container: &Container) -> Option<Duration> {
+    let is_known = shared.pods.now().knows(&container.name.uid).unwrap_or(true);
+    let left = METADATA_WAITS.saturating_sub(container.age());
+    (!is_known && !left.is_zero()).then_some(left.min(REST))
+}
+
+/// Reads on a thread that may wait for the disk.
+async fn read(container: &Arc<Container>, shapes: Vec<Shape>, most_bytes: usize) -> io::Result<Batch> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let order = Order { shapes, most_bytes, now_nanos: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) };
+    let reading = Arc::clone(container);
+    task::spawn_blocking(move || reading.read(&order)).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+/// Offers what was read. Only when all of it is safe, the container moves on.
+async fn offer(
+    shared: &Shared,
+    container: &Container,
+    (batch, shapes): (Batch, Vec<Shape>),
+    permits: Vec<Permit>,
+) -> End {
+    let Batch { requests, position, guard, counts, is_more } = batch;
+    for ((shape, bytes), permit) in requests.into_iter().zip(permits) {
+        let length = bytes.len();
+        let input = InputKind::ContainerLogs { keep_original_body: shape.keep_original_body };
+        let request = match Request::new(Signal::Logs, bytes, permit, Origin::of(input)) {
+            Ok(request) => request,
+            Err(error) => {
+                tracing::error!(container = %container.name, %error, "made a request that is not valid: this is a bug in weir");
+                return End::Again(PAUSE);
+            }
+        };
+        match shared.inlet.offer(request).await {
+            Verdict::Secured => {}
+            // The pipelines change: it is read again for those there will be.
+            Verdict::NotServed => return End::Again(REST),
+            Verdict::Refused(_, after) => return End::Again(after),
+            Verdict::NoMemory => return End::Again(PAUSE),
+            Verdict::TooLarge(_) => {
+                container.output().most_bytes = Some((length / 2).max(LEAST_REQUEST_BYTES));
+                return End::Again(REST);
+            }
+        }
+    }
+    if shared.shapes(&container.name) != shapes {
+        // Somebody wants it in another form now. Others get it again.
+        return End::Again(REST);
+    }
+    container.commit(position, guard);
+    shared.totals.add(counts);
+    if is_more { End::More } else { End::Idle }
+}

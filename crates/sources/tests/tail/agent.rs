@@ -1,0 +1,115 @@
+//! An engine that reads container logs, and what is on the disk for it.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use weir_engine::settings::Admin;
+use weir_engine::{BookFigures, Engine, Settings};
+use weir_enrich::PodList;
+use weir_plan::{Compression, ContainerLogs, Endpoint, Output, Pipeline, Plan, Protocol, Selector, Signal};
+use weir_sources::tail::{self, Tail};
+use weir_testkit::in_time;
+
+/// The directories of pods, and that of what the agent remembers.
+pub(crate) struct Disk(TempDir);
+
+impl Disk {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn pods(&self) -> PathBuf {
+        self.0.path().join("pods")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.0.path().join("state")
+    }
+
+    /// The directory of a container, which is there from now on.
+    pub(crate) fn container(&self, namespace: &str, name: &str) -> PathBuf {
+        let directory = self.pods().join(format!("{namespace}_{name}-pod_11111111-2222-3333-4444-555555555555/{name}"));
+        fs::create_dir_all(&directory).unwrap();
+        directory
+    }
+}
+
+/// Adds text to a file.
+pub(crate) fn append(file: &Path, text: impl AsRef<[u8]>) {
+    OpenOptions::new().create(true).append(true).open(file).unwrap().write_all(text.as_ref()).unwrap();
+}
+
+/// A line as containerd writes it.
+pub(crate) fn line(stream: &str, tag: char, text: &str) -> String {
+    format!("2026-11-23T12:00:00.123456789Z {stream} {tag} {text}\n")
+}
+
+/// Everything but the system's.
+pub(crate) fn all() -> ContainerLogs {
+    ContainerLogs { namespaces: Selector::without_system(), containers: Selector::All, keep_original_body: true }
+}
+
+/// A pipeline for container logs.
+pub(crate) fn pipeline(name: &str, backend: SocketAddr, logs: ContainerLogs) -> Pipeline {
+    let endpoint = Endpoint { host: backend.ip().to_string(), port: backend.port(), path: String::new() };
+    let output = Output {
+        protocol: Protocol::Grpc,
+        endpoint,
+        compression: Compression::None,
+        headers: Vec::new(),
+        oauth2: None,
+        tls: None,
+    };
+    let mut pipeline = Pipeline::new(Signal::Logs, name, output);
+    (pipeline.input.otlp, pipeline.input.container_logs) = (None, Some(logs));
+    pipeline
+}
+
+pub(crate) fn plan(pipelines: Vec<Pipeline>) -> Plan {
+    Plan { pipelines, ..Plan::default() }
+}
+
+/// An engine without sockets that reads container logs.
+pub(crate) struct Agent {
+    pub(crate) engine: Engine,
+    pub(crate) tail: Tail,
+}
+
+impl Agent {
+    pub(crate) async fn start(disk: &Disk, plan: &Plan) -> Self {
+        let admin = Admin { port: None, ..Admin::default() };
+        let settings = Settings {
+            grpc_port: None,
+            http_port: None,
+            metrics_port: None,
+            health_port: None,
+            admin,
+            ..Settings::default()
+        };
+        fs::create_dir_all(disk.pods()).unwrap();
+        let pods = Arc::new(PodList::default());
+        let engine = Engine::start(plan, Arc::clone(&pods) as _, settings).await.unwrap();
+        let settings =
+            tail::Settings { directory: disk.pods(), state: Some(disk.state()), own_pod: Some("own-pod".into()) };
+        let tail = Tail::start(settings, plan, engine.inlet(), pods).unwrap();
+        Self { engine, tail }
+    }
+
+    pub(crate) fn reload(&mut self, plan: &Plan) {
+        let _ = self.tail.reload(plan);
+        self.engine.reload(plan).unwrap();
+    }
+
+    /// Stops in good order; the books of each pipeline.
+    pub(crate) async fn stop(self) -> Vec<BookFigures> {
+        in_time("the end of reading", self.tail.stop()).await;
+        let stopped = in_time("shutdown", self.engine.shutdown(std::future::pending())).await;
+        let books: Vec<BookFigures> = stopped.books.into_iter().map(|(_, books)| books).collect();
+        assert!(books.iter().all(BookFigures::balanced), "{books:?}");
+        books
+    }
+}

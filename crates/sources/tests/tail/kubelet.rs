@@ -1,0 +1,107 @@
+//! Files as the kubelet treats them: rotated, compressed, removed. Each line is known by its container, its stream and
+//! its number.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Parser;
+use weir_loadtest::load::log_files::{LinesVerdict, LogFilesArgs, Manifest, Stop, judge, write};
+use weir_loadtest::sink::Sink;
+use weir_testkit::eventually;
+use weir_testkit::sink::sink;
+
+use crate::agent::{Agent, Disk, all, pipeline, plan};
+
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    args: LogFilesArgs,
+}
+
+/// Writes files on a thread of its own, until all is written.
+async fn written(disk: &Disk, options: &str) -> Manifest {
+    let directory = disk.pods();
+    let options = options.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let args = [vec!["log-files".to_owned(), directory.to_str().unwrap().to_owned()], options].concat();
+    let Args { args } = Args::parse_from(args);
+    tokio::task::spawn_blocking(move || write(&args, &Stop::new()).unwrap()).await.unwrap()
+}
+
+fn verdict(manifest: &Manifest, sink: &Sink) -> LinesVerdict {
+    judge(manifest, &sink.report(true).log_lines.unwrap())
+}
+
+async fn all_arrives(manifest: &Manifest, sink: &Sink) -> LinesVerdict {
+    eventually("every line arrives", async || {
+        let LinesVerdict { written, arrived, .. } = verdict(manifest, sink);
+        written == arrived
+    })
+    .await;
+    verdict(manifest, sink)
+}
+
+/// R6, R7, R14, R18: each line once and in order, however often files are rotated, compressed, or begun anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rotation_costs_nothing() {
+    let (disk, sink) = (Disk::new(), sink("{}").await);
+    let agent = Agent::start(&disk, &plan(vec![pipeline("backend", sink.grpc, all())])).await;
+    let options = "--containers 3 --rate 5000 --duration 3s --rotate-every 100ms --keep 100 --partial 20 --stderr 30 \
+                   --restart-every 1s --tear 5ms";
+    let manifest = written(&disk, options).await;
+    let verdict = all_arrives(&manifest, &sink).await;
+    assert!(verdict.passes() && (verdict.duplicated, verdict.reordered) == (0, 0), "{verdict:?}");
+    assert_eq!(agent.tail.totals().lost_bytes, 0);
+    agent.stop().await;
+}
+
+/// R1, R8: what was read is not read again, and what was written meanwhile is found, rotated and compressed or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_goes_on_where_it_was() {
+    let (disk, sink) = (Disk::new(), sink("{}").await);
+    let plan = plan(vec![pipeline("backend", sink.grpc, all())]);
+    let is_written = AtomicBool::new(false);
+    let writing = async {
+        let options = "--containers 2 --rate 4000 --duration 4s --rotate-every 300ms --keep 100 --partial 20";
+        let manifest = written(&disk, options).await;
+        is_written.store(true, Ordering::SeqCst);
+        manifest
+    };
+    let restarting = async {
+        let mut agent = Agent::start(&disk, &plan).await;
+        while !is_written.load(Ordering::SeqCst) {
+            let has_read = async || agent.tail.totals().records > 1000 || is_written.load(Ordering::SeqCst);
+            eventually("it reads", has_read).await;
+            agent.stop().await;
+            agent = Agent::start(&disk, &plan).await;
+        }
+        agent
+    };
+    let (manifest, agent) = tokio::join!(writing, restarting);
+    let verdict = all_arrives(&manifest, &sink).await;
+    assert!(verdict.passes() && verdict.duplicated == 0, "{verdict:?}");
+    agent.stop().await;
+}
+
+/// R21: pods that are gone when somebody looks every second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn short_lived_pods_are_read() {
+    let (disk, sink) = (Disk::new(), sink("{}").await);
+    let agent = Agent::start(&disk, &plan(vec![pipeline("backend", sink.grpc, all())])).await;
+    let manifest =
+        written(&disk, "--containers 5 --rate 100 --duration 3s --pods-live 200ms --removed-after 500ms").await;
+    let verdict = all_arrives(&manifest, &sink).await;
+    assert!(verdict.passes() && verdict.deleted == 0, "{verdict:?}");
+    eventually("what is gone is forgotten", async || agent.tail.totals().containers == 0).await;
+    agent.stop().await;
+}
+
+/// A backend that refuses half of all requests, and one that is away for a while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_backend_refuses_arrives_later() {
+    for faults in [r#"{"fault": ["503:50"]}"#, r#"{"outage": ["0s..2s"]}"#] {
+        let (disk, sink) = (Disk::new(), sink(faults).await);
+        let agent = Agent::start(&disk, &plan(vec![pipeline("backend", sink.grpc, all())])).await;
+        let manifest = written(&disk, "--containers 3 --rate 2000 --duration 2s --rotate-every 500ms --keep 100").await;
+        assert!(all_arrives(&manifest, &sink).await.passes());
+        agent.stop().await;
+    }
+}

@@ -1,0 +1,122 @@
+//! What becomes of lines.
+
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
+use prost::Message;
+use weir_testkit::backend::Backend;
+use weir_testkit::eventually;
+
+use crate::agent::{Agent, Disk, all, append, line, pipeline, plan};
+
+/// What arrived at a backend: resource attributes, body and attributes of each record.
+struct Arrived {
+    resource: String,
+    body: String,
+    attributes: String,
+}
+
+fn arrived(backend: &Backend) -> Vec<Arrived> {
+    let mut all = Vec::new();
+    for captured in backend.captured() {
+        for holder in ExportLogsServiceRequest::decode(captured.plain).unwrap().resource_logs {
+            let resource = text_of(&holder.resource.unwrap().attributes);
+            for record in holder.scope_logs.into_iter().flat_map(|scope| scope.log_records) {
+                let body = record.body.as_ref().map(value).unwrap_or_default();
+                all.push(Arrived { resource: resource.clone(), body, attributes: text_of(&record.attributes) });
+            }
+        }
+    }
+    all
+}
+
+fn text_of(attributes: &[KeyValue]) -> String {
+    let text =
+        |attribute: &KeyValue| format!("{}={}", attribute.key, attribute.value.as_ref().map(value).unwrap_or_default());
+    attributes.iter().map(text).collect::<Vec<_>>().join(" ")
+}
+
+fn value(value: &AnyValue) -> String {
+    match &value.value {
+        Some(any_value::Value::StringValue(text)) => text.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn bodies(backend: &Backend) -> Vec<String> {
+    arrived(backend).into_iter().map(|record| record.body).collect()
+}
+
+/// R13, R14, R15: parts are joined for each stream, half a line waits for its end.
+#[tokio::test]
+async fn lines_become_records() {
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let file = disk.container("shop", "cart").join("0.log");
+    append(&file, line("stdout", 'F', "plain") + &line("stdout", 'P', "par") + &line("stderr", 'F', "other"));
+    append(&file, line("stdout", 'F', "ted") + r#"2026-11-23T12:00:01Z stdout F {"message":"said","#);
+    let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
+    eventually("what is complete arrives", async || bodies(&backend) == ["plain", "other", "parted"]).await;
+    append(&file, "\"level\":\"warn\",\"n\":1}\n");
+    eventually("the rest arrives", async || bodies(&backend).len() == 4).await;
+
+    let records = arrived(&backend);
+    let resource = "k8s.namespace.name=shop k8s.pod.name=cart-pod k8s.pod.uid=11111111-2222-3333-4444-555555555555 \
+                    k8s.container.name=cart k8s.container.restart_count=0";
+    for attribute in resource.split_whitespace() {
+        assert!(records[0].resource.contains(attribute), "{attribute} in {}", records[0].resource);
+    }
+    assert!(records[1].attributes.contains("log.iostream=stderr"), "{}", records[1].attributes);
+    assert_eq!(records[3].body, "said");
+    assert!(records[3].attributes.contains("log.original={\"message\":\"said\""), "{}", records[3].attributes);
+    let totals = agent.tail.totals();
+    assert_eq!((totals.records, totals.malformed, totals.lost_bytes), (4, 0, 0), "{totals:?}");
+    assert_eq!(agent.stop().await[0].delivered, 4);
+}
+
+/// R16, R17: what is no line costs nothing but itself.
+#[tokio::test]
+async fn a_file_goes_on_after_what_is_no_line() {
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let file = disk.container("shop", "cart").join("0.log");
+    append(&file, line("stdout", 'F', "first") + "no CRI at all\n");
+    append(&file, [&[0; 100_000][..], line("stdout", 'F', &"x".repeat(3 << 20)).as_bytes()].concat());
+    append(&file, line("stdout", 'F', "last"));
+    let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
+    eventually("the last line arrives", async || bodies(&backend).last().is_some_and(|body| body == "last")).await;
+    let bodies = bodies(&backend);
+    assert_eq!(bodies[..2], ["first", "no CRI at all"]);
+    assert_eq!(bodies[2..bodies.len() - 1].concat().matches('x').count(), 3 << 20, "in pieces");
+    let totals = agent.tail.totals();
+    assert_eq!((totals.malformed, totals.nul_bytes), (1, 100_000), "{totals:?}");
+    assert!(totals.cut > 1, "{totals:?}");
+    agent.stop().await;
+}
+
+/// R11: a file that is cut off and has more than before when somebody looks.
+#[tokio::test]
+async fn a_file_that_was_overwritten_is_read_from_its_beginning() {
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let file = disk.container("shop", "cart").join("0.log");
+    append(&file, line("stdout", 'F', "old 1") + &line("stdout", 'F', "old 2"));
+    let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
+    eventually("it is read", async || agent.tail.totals().records == 2).await;
+    let new: String = (1..=5).map(|number| line("stdout", 'F', &format!("new {number}"))).collect();
+    std::fs::write(&file, new).unwrap();
+    let expected = ["old 1", "old 2", "new 1", "new 2", "new 3", "new 4", "new 5"];
+    eventually("what is new is read", async || bodies(&backend) == expected).await;
+    agent.stop().await;
+}
+
+/// R8, R30: a compressed file is read on, and one that is damaged keeps nobody from what comes after it.
+#[tokio::test]
+async fn a_damaged_file_keeps_nobody_from_the_next() {
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let directory = disk.container("shop", "cart");
+    let mut whole = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut whole, line("stdout", 'F', "compressed").as_bytes()).unwrap();
+    std::fs::write(directory.join("0.log.20261123-110000.gz"), whole.finish().unwrap()).unwrap();
+    std::fs::write(directory.join("0.log.20261123-120000.gz"), b"no gzip").unwrap();
+    append(&directory.join("0.log"), line("stdout", 'F', "live"));
+    let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
+    eventually("both that can be read are", async || bodies(&backend) == ["compressed", "live"]).await;
+    agent.stop().await;
+}

@@ -1,0 +1,58 @@
+//! Whose output is read.
+
+use std::fs;
+
+use weir_plan::{ContainerLogs, Selector};
+use weir_testkit::backend::Backend;
+use weir_testkit::eventually;
+
+use crate::agent::{Agent, Disk, all, append, line, pipeline, plan};
+
+/// The files below a directory that this process has open.
+fn open_below(directory: &std::path::Path) -> usize {
+    let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    open.filter_map(|entry| fs::read_link(entry.path()).ok()).filter(|target| target.starts_with(directory)).count()
+}
+
+/// R24, R29: what nobody wants is not even opened; who wants it later gets all of it, and nobody gets it again.
+#[tokio::test]
+async fn only_what_is_wanted_is_read() {
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let [wanted, system] = ["shop", "kube-system"].map(|namespace| disk.container(namespace, "cart"));
+    let own = disk.container("shop", "own");
+    for directory in [&wanted, &system, &own] {
+        append(&directory.join("0.log"), line("stdout", 'F', "one"));
+    }
+    let of = |namespaces| plan(vec![pipeline("backend", backend.address, ContainerLogs { namespaces, ..all() })]);
+    let mut agent = Agent::start(&disk, &of(Selector::without_system())).await;
+    eventually("one arrives", async || agent.tail.totals().records == 1).await;
+    assert_eq!((open_below(&system), open_below(&own), open_below(&wanted)), (0, 0, 1));
+
+    agent.reload(&of(Selector::Only(vec!["kube-system".into()])));
+    eventually("the other arrives", async || agent.tail.totals().records == 2).await;
+    eventually("the first is closed", async || open_below(&wanted) == 0).await;
+    append(&wanted.join("0.log"), line("stdout", 'F', "two"));
+    agent.reload(&of(Selector::All));
+    eventually("what was written meanwhile arrives", async || agent.tail.totals().records == 3).await;
+    assert_eq!(agent.stop().await[0].delivered, 3, "each once");
+}
+
+/// R27: a file is read once for all, each pipeline gets what it wants.
+#[tokio::test]
+async fn pipelines_share_what_is_read() {
+    let (disk, [kept, left]) = (Disk::new(), [Backend::start().await, Backend::start().await]);
+    append(&disk.container("shop", "cart").join("0.log"), line("stdout", 'F', r#"{"a":"b"}"#));
+    append(&disk.container("shop", "proxy").join("0.log"), line("stdout", 'F', "noise"));
+    let without =
+        ContainerLogs { keep_original_body: false, containers: Selector::Except(vec!["proxy".into()]), ..all() };
+    let both = plan(vec![pipeline("kept", kept.address, all()), pipeline("left", left.address, without)]);
+    let agent = Agent::start(&disk, &both).await;
+    eventually("both are read", async || agent.tail.totals().records == 2).await;
+    let books = agent.stop().await;
+    assert_eq!(books.iter().map(|books| books.delivered).collect::<Vec<_>>(), [2, 1], "{books:?}");
+    let holds = |backend: &Backend, text: &[u8]| {
+        let plain: Vec<u8> = backend.captured().iter().flat_map(|captured| captured.plain.to_vec()).collect();
+        weir_testkit::data_dir::find(&plain, text).is_some()
+    };
+    assert!(holds(&kept, b"log.original") && !holds(&left, b"log.original"));
+}

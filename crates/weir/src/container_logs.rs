@@ -1,0 +1,56 @@
+//! Container logs as a source of the gateway.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use weir_engine::Engine;
+use weir_enrich::{PodList, Pods};
+use weir_plan::Plan;
+use weir_sources::tail::{Settings, Tail};
+
+use crate::cli::RunArgs;
+
+/// Where the kubelet has them.
+const DIRECTORY: &str = "/var/log/pods";
+
+/// Reads the directory that the command line names, or the usual one if it exists.
+pub(crate) fn start(
+    args: &RunArgs,
+    state: Option<PathBuf>,
+    plan: &Plan,
+    engine: &Engine,
+    pods: &Arc<PodList>,
+) -> anyhow::Result<Option<Tail>> {
+    let directory = args.pod_logs.clone().or_else(|| Some(DIRECTORY.into()).filter(|usual: &PathBuf| usual.is_dir()));
+    let Some(directory) = directory else {
+        if plan.pipelines.iter().any(|pipeline| pipeline.input.container_logs.is_some()) {
+            tracing::info!("container logs are not read: there is no {DIRECTORY}; --pod-logs names another directory");
+        }
+        return Ok(None);
+    };
+    if let Err(error) = check(&directory) {
+        // The usual directory may be there for somebody else.
+        if args.pod_logs.is_some() {
+            return Err(error);
+        }
+        tracing::warn!("{error:#}");
+        return Ok(None);
+    }
+    let directory = std::path::absolute(&directory).context("cannot find out what the current directory is")?;
+    if state.is_none() {
+        tracing::warn!(
+            "container logs are read from their beginning at each start, because there is no data directory"
+        );
+    }
+    tracing::info!(pod_logs = %directory.display(), "container logs are read for pipelines with runtime input");
+    let settings =
+        Settings { directory, state, own_pod: env::var_os("HOSTNAME").and_then(|name| name.into_string().ok()) };
+    Ok(Some(Tail::start(settings, plan, engine.inlet(), Arc::clone(pods) as Arc<dyn Pods>)?))
+}
+
+fn check(directory: &Path) -> anyhow::Result<()> {
+    let named = || format!("cannot read container logs in {}: name a directory with --pod-logs", directory.display());
+    std::fs::read_dir(directory).map(drop).with_context(named)
+}
