@@ -27,3 +27,4 @@ mod turn;
 
 pub use looker::{Settings, StartError, Tail, Wanted};
 pub use reader::Totals;
+pub use turn::Counts;

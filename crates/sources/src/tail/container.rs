@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,12 +27,12 @@ pub(super) struct Container {
     pub(super) name: ContainerName,
     directory: PathBuf,
     output: Mutex<Output>,
-    stage: AtomicU8,
+    stage: Mutex<Stage>,
     found: Instant,
 }
 
 /// What is to be done for a container.
-#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Nothing, until a hint comes.
     Idle,
@@ -97,7 +96,7 @@ impl Container {
             saved_ms: 0,
             vanished: Vec::new(),
         };
-        let stage = AtomicU8::new(Stage::Idle as u8);
+        let stage = Mutex::new(Stage::Idle);
         Self { name, directory, output: Mutex::new(output), stage, found: Instant::now() }
     }
 
@@ -105,30 +104,32 @@ impl Container {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something may be there to be read. True when the container has to be queued for that.
-    pub(super) fn is_hinted(&self) -> bool {
-        let next = |stage| match stage {
-            stage if stage == Stage::Idle as u8 => Some(Stage::Queued as u8),
-            stage if stage == Stage::Reading as u8 => Some(Stage::ReadingHinted as u8),
-            _ => None,
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something may be there to be read. Returns whether the container has to be queued for that.
+    pub(super) fn take_hint(&self) -> bool {
+        let mut stage = self.stage();
+        let before = *stage;
+        *stage = match before {
+            Stage::Idle | Stage::Queued => Stage::Queued,
+            Stage::Reading | Stage::ReadingHinted => Stage::ReadingHinted,
         };
-        let before = self.stage.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
-        before == Ok(Stage::Idle as u8)
+        before == Stage::Idle
     }
 
     /// Its turn begins.
-    pub(super) fn begins(&self) {
-        self.stage.store(Stage::Reading as u8, Ordering::Release);
+    pub(super) fn begin_turn(&self) {
+        *self.stage() = Stage::Reading;
     }
 
-    /// Its turn is over. Whether it has to be queued again.
-    pub(super) fn ends(&self, is_more: bool) -> bool {
-        let next = |stage| {
-            let again = is_more || stage == Stage::ReadingHinted as u8;
-            Some(if again { Stage::Queued as u8 } else { Stage::Idle as u8 })
-        };
-        let before = self.stage.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
-        is_more || before == Ok(Stage::ReadingHinted as u8)
+    /// Its turn is over. Returns whether it has to be queued again.
+    pub(super) fn end_turn(&self, is_more: bool) -> bool {
+        let mut stage = self.stage();
+        let again = is_more || *stage == Stage::ReadingHinted;
+        *stage = if again { Stage::Queued } else { Stage::Idle };
+        again
     }
 
     /// For how long it is known.
@@ -138,13 +139,12 @@ impl Container {
 
     /// Whether it neither has a turn nor waits for one.
     pub(super) fn is_idle(&self) -> bool {
-        self.stage.load(Ordering::Acquire) == Stage::Idle as u8
+        *self.stage() == Stage::Idle
     }
 
     /// Whether it is read now.
     fn has_turn(&self) -> bool {
-        let stage = self.stage.load(Ordering::Acquire);
-        stage == Stage::Reading as u8 || stage == Stage::ReadingHinted as u8
+        matches!(*self.stage(), Stage::Reading | Stage::ReadingHinted)
     }
 
     /// Brings the directory together with what is known of it. `now_ms` never goes back.
@@ -239,8 +239,8 @@ impl Container {
         output.next().is_some_and(|link| link.name.is_compressed)
     }
 
-    /// A file begins anew, if what is before the position is not what was read there. True when it does.
-    pub(super) fn begins_anew(&self, output: &mut Output) -> io::Result<bool> {
+    /// Begins a file anew, if what is before the position is not what was read there. Returns whether it did.
+    fn begin_anew_if_overwritten(&self, output: &mut Output) -> io::Result<bool> {
         let (done, guard) = (output.chain.position().done, output.chain.guard());
         if !self.open(output, done.file)? {
             return Ok(false);
@@ -281,7 +281,7 @@ impl Container {
     /// Reads what comes next, as much as the order allows.
     pub(super) fn read(&self, order: &Order) -> io::Result<Batch> {
         let mut output = self.output();
-        while self.begins_anew(&mut output)? {}
+        while self.begin_anew_if_overwritten(&mut output)? {}
         let batch = Turn::new(self, &mut output, order).read()?;
         output.failures.clear();
         Ok(batch)

@@ -21,14 +21,18 @@ use super::checkpoint::{Replayed, Saved, encode, encode_removal, is_worn};
 use super::container::Container;
 use super::hints::Hints;
 use super::path::ContainerName;
-use super::reader::{AtomicTotals, Reader, Shared, Totals};
+use super::reader::{Reader, Shared, Tally, Totals};
 use super::tree::{Audience, Tree};
+use super::turn::Counts;
 
 /// How long a look waits for hints, and so how late other work may be.
 const TICK: Duration = Duration::from_millis(100);
 
 /// What changes on its own, such as a file that nobody may write to any more, is looked at again after this.
 const SETTLES_AFTER: Duration = Duration::from_millis(1_100);
+
+/// The log says this often what was odd in what was read.
+const SAY_EVERY: Duration = Duration::from_secs(30);
 
 /// What was read is saved this often ...
 const SAVE_EVERY: Duration = Duration::from_millis(250);
@@ -83,7 +87,7 @@ impl Tail {
             own_pod,
             containers: Mutex::default(),
             ready,
-            totals: AtomicTotals::default(),
+            totals: Tally::default(),
         });
         let hints = Hints::new().inspect_err(|error| {
             tracing::warn!(%error, "the kernel gives no hints about container logs; they are looked for every second");
@@ -196,6 +200,7 @@ struct Looker {
 impl Looker {
     fn run(mut self, has_ended: &dyn Fn() -> bool) {
         let (mut reconciled, mut saved, mut synced) = (None::<Instant>, Instant::now(), Instant::now());
+        let (mut said, mut said_counts) = (Instant::now(), Counts::default());
         loop {
             let ends = has_ended();
             if saved.elapsed() >= SAVE_EVERY || ends {
@@ -204,6 +209,10 @@ impl Looker {
                     synced = Instant::now();
                 }
                 saved = Instant::now();
+            }
+            if said.elapsed() >= SAY_EVERY || ends {
+                said = Instant::now();
+                say_what_is_odd(&self.catalogue.shared.totals().counts, &mut said_counts);
             }
             if ends {
                 return;
@@ -251,6 +260,24 @@ impl Looker {
             }
         }
     }
+}
+
+/// What was not read as it was written, if there is more of it than the log has said.
+fn say_what_is_odd(counts: &Counts, said: &mut Counts) {
+    let odd = |counts: &Counts| Counts { records: 0, bytes: 0, ..*counts };
+    if odd(counts) == odd(said) {
+        return;
+    }
+    *said = *counts;
+    let Counts { malformed, unparsed, cut, shortened, nul_bytes, .. } = *counts;
+    tracing::warn!(
+        malformed,
+        unparsed,
+        cut,
+        shortened,
+        nul_bytes,
+        "some container logs are not what they should be; the figures are since the start"
+    );
 }
 
 fn write(store: &mut Store, lines: &[u8], is_due: bool) -> Result<(), Error> {

@@ -46,7 +46,7 @@ pub(super) struct Shared {
     pub(super) own_pod: Option<String>,
     pub(super) containers: Mutex<HashMap<ContainerName, Arc<Container>>>,
     pub(super) ready: mpsc::UnboundedSender<Arc<Container>>,
-    pub(super) totals: AtomicTotals,
+    pub(super) totals: Tally,
 }
 
 /// What was read so far.
@@ -55,41 +55,22 @@ pub(super) struct Shared {
 pub struct Totals {
     /// Containers whose output is read.
     pub containers: u64,
-    /// Log records that are safe.
-    pub records: u64,
-    /// Bytes of files that are safe.
-    pub bytes: u64,
-    /// Lines that are not what the format of their file says. They became records with all of their text.
-    pub malformed: u64,
-    /// Texts that look like JSON and are not, or are too deep or too large.
-    pub unparsed: u64,
-    /// Lines that were cut because they are too long. All parts became records.
-    pub cut: u64,
-    /// Texts that lost their end, because no request could hold them.
-    pub shortened: u64,
-    /// NUL bytes that were left out.
-    pub nul_bytes: u64,
+    /// What became of what is safe.
+    pub counts: Counts,
     /// Bytes of files that were gone before they were read.
     pub lost_bytes: u64,
 }
 
-/// The same, while they are counted.
+/// Where it is counted.
 #[derive(Debug, Default)]
-pub(super) struct AtomicTotals {
+pub(super) struct Tally {
     counts: Mutex<Counts>,
     lost_bytes: AtomicU64,
 }
 
-impl AtomicTotals {
+impl Tally {
     fn add(&self, more: Counts) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.records += more.records;
-        counts.bytes += more.bytes;
-        counts.malformed += more.malformed;
-        counts.unparsed += more.unparsed;
-        counts.cut += more.cut;
-        counts.shortened += more.shortened;
-        counts.nul_bytes += more.nul_bytes;
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&more);
     }
 
     pub(super) fn lose(&self, bytes: u64) {
@@ -118,7 +99,7 @@ impl Shared {
 
     /// Something may be there to be read.
     pub(super) fn hint(&self, container: &Arc<Container>) {
-        if container.is_hinted() {
+        if container.take_hint() {
             // The reader is gone when the process ends.
             let _ = self.ready.send(Arc::clone(container));
         }
@@ -126,10 +107,9 @@ impl Shared {
 
     pub(super) fn totals(&self) -> Totals {
         let counts = *self.totals.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let Counts { records, bytes, malformed, unparsed, cut, shortened, nul_bytes } = counts;
         let lost_bytes = self.totals.lost_bytes.load(Ordering::Relaxed);
         let containers = self.containers().len() as u64;
-        Totals { containers, records, bytes, malformed, unparsed, cut, shortened, nul_bytes, lost_bytes }
+        Totals { containers, counts, lost_bytes }
     }
 }
 
@@ -179,7 +159,7 @@ impl Reader {
     }
 
     fn begin(&mut self, container: Arc<Container>) {
-        container.begins();
+        container.begin_turn();
         let (shared, reading) = (Arc::clone(&self.shared), Arc::clone(&container));
         let turn = self.turns.spawn(async move { turn(&shared, &reading).await });
         self.reading.insert(turn.id(), container);
@@ -196,16 +176,16 @@ impl Reader {
         let Some(container) = self.reading.remove(&id) else { return };
         match end {
             End::More => {
-                container.ends(true);
+                container.end_turn(true);
                 let _ = self.shared.ready.send(container);
             }
             End::Idle => {
-                if container.ends(false) {
+                if container.end_turn(false) {
                     self.rest(container, REST);
                 }
             }
             End::Again(pause) => {
-                container.ends(true);
+                container.end_turn(true);
                 self.rest(container, pause);
             }
         }
@@ -288,6 +268,16 @@ async fn read(container: &Arc<Container>, shapes: Vec<Shape>, most_bytes: usize)
     task::spawn_blocking(move || reading.read(&order)).await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
+/// The request was too large: the next one is smaller.
+fn smaller(container: &Container, length: usize, cause: &str) -> End {
+    let most_bytes = (length / 2).max(LEAST_REQUEST_BYTES);
+    if container.output().most_bytes.replace(most_bytes) != Some(most_bytes) {
+        tracing::warn!(container = %container.name, length, most_bytes, cause, "a request of log lines is too large");
+        return End::Again(REST);
+    }
+    End::Again(PAUSE)
+}
+
 /// Offers what was read. Only when all of it is safe, the container moves on.
 async fn offer(
     shared: &Shared,
@@ -312,10 +302,7 @@ async fn offer(
             Verdict::NotServed => return End::Again(REST),
             Verdict::Refused(_, after) => return End::Again(after),
             Verdict::NoMemory => return End::Again(PAUSE),
-            Verdict::TooLarge(_) => {
-                container.output().most_bytes = Some((length / 2).max(LEAST_REQUEST_BYTES));
-                return End::Again(REST);
-            }
+            Verdict::TooLarge(cause) => return smaller(container, length, &cause),
         }
     }
     if shared.shapes(&container.name) != shapes {

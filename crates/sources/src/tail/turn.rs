@@ -43,20 +43,36 @@ pub(super) struct Batch {
 
 /// What became of what was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) records: u64,
+#[non_exhaustive]
+pub struct Counts {
+    /// Log records.
+    pub records: u64,
     /// Bytes of files.
-    pub(super) bytes: u64,
-    /// Lines that are not what their file's format says; their text is all there.
-    pub(super) malformed: u64,
-    /// Texts that look like JSON and are not, or are too deep or too large.
-    pub(super) unparsed: u64,
-    /// Lines that were cut because they are too long.
-    pub(super) cut: u64,
+    pub bytes: u64,
+    /// Lines that are not what the format of their file says. They became records with all of their text.
+    pub malformed: u64,
+    /// Texts that look like JSON and are not, or are too deep or too large. They are there as text.
+    pub unparsed: u64,
+    /// Lines that were cut because they are too long. All parts became records.
+    pub cut: u64,
     /// Texts that lost their end, because no request could hold them.
-    pub(super) shortened: u64,
+    pub shortened: u64,
     /// NUL bytes that were left out.
-    pub(super) nul_bytes: u64,
+    pub nul_bytes: u64,
+}
+
+impl Counts {
+    /// Adds those of another turn.
+    pub(super) fn add(&mut self, other: &Self) {
+        let Self { records, bytes, malformed, unparsed, cut, shortened, nul_bytes } = self;
+        *records += other.records;
+        *bytes += other.bytes;
+        *malformed += other.malformed;
+        *unparsed += other.unparsed;
+        *cut += other.cut;
+        *shortened += other.shortened;
+        *nul_bytes += other.nul_bytes;
+    }
 }
 
 /// Why a turn is over.

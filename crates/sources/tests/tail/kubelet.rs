@@ -68,7 +68,7 @@ async fn a_restart_goes_on_where_it_was() {
     let restarting = async {
         let mut agent = Agent::start(&disk, &plan).await;
         while !is_written.load(Ordering::SeqCst) {
-            let has_read = async || agent.tail.totals().records > 1000 || is_written.load(Ordering::SeqCst);
+            let has_read = async || agent.tail.totals().counts.records > 1000 || is_written.load(Ordering::SeqCst);
             eventually("it reads", has_read).await;
             agent.stop().await;
             agent = Agent::start(&disk, &plan).await;

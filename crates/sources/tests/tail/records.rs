@@ -68,7 +68,7 @@ async fn lines_become_records() {
     assert_eq!(records[3].body, "said");
     assert!(records[3].attributes.contains("log.original={\"message\":\"said\""), "{}", records[3].attributes);
     let totals = agent.tail.totals();
-    assert_eq!((totals.records, totals.malformed, totals.lost_bytes), (4, 0, 0), "{totals:?}");
+    assert_eq!((totals.counts.records, totals.counts.malformed, totals.lost_bytes), (4, 0, 0), "{totals:?}");
     assert_eq!(agent.stop().await[0].delivered, 4);
 }
 
@@ -86,8 +86,8 @@ async fn a_file_goes_on_after_what_is_no_line() {
     assert_eq!(bodies[..2], ["first", "no CRI at all"]);
     assert_eq!(bodies[2..bodies.len() - 1].concat().matches('x').count(), 3 << 20, "in pieces");
     let totals = agent.tail.totals();
-    assert_eq!((totals.malformed, totals.nul_bytes), (1, 100_000), "{totals:?}");
-    assert!(totals.cut > 1, "{totals:?}");
+    assert_eq!((totals.counts.malformed, totals.counts.nul_bytes), (1, 100_000), "{totals:?}");
+    assert!(totals.counts.cut > 1, "{totals:?}");
     agent.stop().await;
 }
 
@@ -98,7 +98,7 @@ async fn a_file_that_was_overwritten_is_read_from_its_beginning() {
     let file = disk.container("shop", "cart").join("0.log");
     append(&file, line("stdout", 'F', "old 1") + &line("stdout", 'F', "old 2"));
     let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
-    eventually("it is read", async || agent.tail.totals().records == 2).await;
+    eventually("it is read", async || agent.tail.totals().counts.records == 2).await;
     let new: String = (1..=5).map(|number| line("stdout", 'F', &format!("new {number}"))).collect();
     std::fs::write(&file, new).unwrap();
     let expected = ["old 1", "old 2", "new 1", "new 2", "new 3", "new 4", "new 5"];

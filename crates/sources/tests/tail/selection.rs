@@ -25,15 +25,15 @@ async fn only_what_is_wanted_is_read() {
     }
     let of = |namespaces| plan(vec![pipeline("backend", backend.address, ContainerLogs { namespaces, ..all() })]);
     let mut agent = Agent::start(&disk, &of(Selector::without_system())).await;
-    eventually("one arrives", async || agent.tail.totals().records == 1).await;
+    eventually("one arrives", async || agent.tail.totals().counts.records == 1).await;
     assert_eq!((open_below(&system), open_below(&own), open_below(&wanted)), (0, 0, 1));
 
     agent.reload(&of(Selector::Only(vec!["kube-system".into()])));
-    eventually("the other arrives", async || agent.tail.totals().records == 2).await;
+    eventually("the other arrives", async || agent.tail.totals().counts.records == 2).await;
     eventually("the first is closed", async || open_below(&wanted) == 0).await;
     append(&wanted.join("0.log"), line("stdout", 'F', "two"));
     agent.reload(&of(Selector::All));
-    eventually("what was written meanwhile arrives", async || agent.tail.totals().records == 3).await;
+    eventually("what was written meanwhile arrives", async || agent.tail.totals().counts.records == 3).await;
     assert_eq!(agent.stop().await[0].delivered, 3, "each once");
 }
 
@@ -47,7 +47,7 @@ async fn pipelines_share_what_is_read() {
         ContainerLogs { keep_original_body: false, containers: Selector::Except(vec!["proxy".into()]), ..all() };
     let both = plan(vec![pipeline("kept", kept.address, all()), pipeline("left", left.address, without)]);
     let agent = Agent::start(&disk, &both).await;
-    eventually("both are read", async || agent.tail.totals().records == 2).await;
+    eventually("both are read", async || agent.tail.totals().counts.records == 2).await;
     let books = agent.stop().await;
     assert_eq!(books.iter().map(|books| books.delivered).collect::<Vec<_>>(), [2, 1], "{books:?}");
     let holds = |backend: &Backend, text: &[u8]| {
