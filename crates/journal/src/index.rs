@@ -310,8 +310,11 @@ impl Index {
         let Some(queue) = self.get_mut(id) else { return false };
         let Some(ledger) = queue.ledgers.get_mut(&segment).filter(|ledger| ledger.owes(index)) else { return false };
         queue.untaken += u64::from(ledger.release(index, Loss::of(entry)));
-        if (segment, index) < queue.cursor {
-            queue.cursor = (segment, index);
+        let place = (segment, index);
+        // What was handed out again after it was put off is no reason to hand out again all that was put off.
+        let cursor = if place < queue.again { &mut queue.again } else { &mut queue.cursor };
+        if place < *cursor {
+            *cursor = place;
             queue.hint = Some((segment, Place { offset: u64::from(offset), index, items: None }));
         }
         true
@@ -330,7 +333,7 @@ impl Index {
     /// The oldest comes first, whether it was put off or not.
     pub(crate) fn begin_again(&mut self, id: QueueId) {
         if let Some(queue) = self.get_mut(id) {
-            (queue.cursor, queue.again) = ((0, 0), (0, 0));
+            (queue.cursor, queue.again, queue.backwards) = ((0, 0), (0, 0), None);
         }
     }
 

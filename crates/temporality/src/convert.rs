@@ -40,7 +40,8 @@ pub(crate) fn convert<'a>(
     table.set_now(now);
     table.conversion += 1;
     let rewriter = Rewriter::new(request);
-    let (counts, traces) = (Counts::default(), Traces::default());
+    let counts = Counts { forgotten: std::mem::take(&mut table.uncounted), ..Counts::default() };
+    let traces = Traces::default();
     let mut pass = Pass { request, table, room, scratch: 0, rewriter, counts, traces };
     let done = pass.request();
     let Pass { table, mut room, rewriter, counts, traces: Traces { steps, relies_until }, .. } = pass;
@@ -55,7 +56,10 @@ pub(crate) fn convert<'a>(
             Ok(Converted { request, counts, undo, reliance })
         }
         Err(no_room) => {
-            table.undo(steps);
+            let undone = table.undo(steps);
+            table.uncounted = counts.forgotten;
+            table.uncounted.add(&undone.forgotten);
+            table.uncounted.owed += undone.lost;
             Err(no_room)
         }
     }

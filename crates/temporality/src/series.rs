@@ -103,6 +103,8 @@ pub(crate) struct SeriesTable {
     /// Number of the last conversion.
     pub(crate) conversion: u64,
     pub(crate) conversions: Conversions,
+    /// What was forgotten for requests that found no room. It is counted with the next one.
+    pub(crate) uncounted: Forgotten,
 }
 
 impl SeriesTable {
@@ -118,6 +120,7 @@ impl SeriesTable {
             now,
             conversion: 0,
             conversions: Conversions::default(),
+            uncounted: Forgotten::default(),
         }
     }
 

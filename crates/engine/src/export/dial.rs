@@ -167,8 +167,7 @@ pub(super) struct Connector {
 
 impl Connector {
     /// The first connection that is made. The next address is tried when one fails, and beside one that is slow.
-    async fn connect(self, destination: Uri) -> Result<Stream, BoxError> {
-        let order = self.addresses.order(self.first);
+    async fn connect(&self, order: &[usize], destination: Uri) -> Result<Stream, BoxError> {
         let mut attempts = JoinSet::new();
         let mut failure = None;
         let handshakes = Handshakes::new(Instant::now() + TIMEOUT);
@@ -197,8 +196,12 @@ impl Connector {
         let turns = Arc::clone(&self.turns);
         let hang = |_| "as many connections as there may be are being made already, and none of them has come about";
         let _turn = tokio::time::timeout(TURN_TIMEOUT, turns.acquire()).await.map_err(hang)??;
-        let late = |_| format!("no connection within {} s", TIMEOUT.as_secs());
-        tokio::time::timeout(TIMEOUT, self.connect(destination)).await.map_err(late)?
+        let order = self.addresses.order(self.first);
+        let late = |_| {
+            order.iter().for_each(|index| self.note(*index, true));
+            format!("no connection within {} s", TIMEOUT.as_secs())
+        };
+        tokio::time::timeout(TIMEOUT, self.connect(&order, destination)).await.map_err(late)?
     }
 
     async fn attempt(
@@ -269,7 +272,7 @@ impl Service<Uri> for Connector {
 }
 
 /// Data that waits for the socket waits in [`Coalesced`], which pays for it. TLS itself needs no more than a record.
-fn with_little_in_tls(mut stream: MaybeHttpsStream<Near>) -> MaybeHttpsStream<Near> {
+fn with_little_in_tls<T>(mut stream: MaybeHttpsStream<T>) -> MaybeHttpsStream<T> {
     if let MaybeHttpsStream::Https(stream) = &mut stream {
         stream.inner_mut().get_mut().1.set_buffer_limit(Some(TLS_BUFFER));
     }
@@ -353,6 +356,7 @@ impl Line {
                 tunnel.call(destination.clone()).await.map_err(|cause| with_causes(&cause))
             }
         };
+        let connected = connected.map(with_little_in_tls);
         let (proxy, name) = (uri.authority(), destination.authority());
         let (proxy, name) = (proxy.map_or("", |proxy| proxy.as_str()), name.map_or("", |name| name.as_str()));
         connected.map_err(|cause| format!("cannot reach {name} through the proxy {proxy}: {cause}").into())

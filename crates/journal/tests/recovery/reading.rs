@@ -336,6 +336,26 @@ fn what_is_put_off_comes_after_everything_else() {
     assert!(journal.complete(queue, &entry) && !journal.put_off(queue, &entry));
 }
 
+/// Otherwise all that was put off would come before it.
+#[test]
+fn what_was_put_off_and_is_handed_back_waits_for_what_is_new() {
+    let fs = SimFs::new(1);
+    let (mut writer, journal, _) = start(&fs, 4096);
+    let queue = journal.queue("a");
+    let mut append = |number: u8| drop(append(&mut writer, &[vec![number; 3000]], &[queue]));
+    let next = || {
+        let chunk = journal.take(queue, 3000, &mut |_| true).unwrap();
+        let (entry, range) = chunk.entries[0].clone();
+        (chunk.buffer[range][0], entry)
+    };
+    (0..3).for_each(&mut append);
+    assert!((0..3).all(|_| journal.put_off(queue, &next().1)));
+    let (number, entry) = next();
+    assert_eq!((number, journal.release(queue, &entry)), (0, true));
+    append(3);
+    assert_eq!([next().0, next().0, next().0, next().0], [3, 0, 1, 2]);
+}
+
 #[test]
 fn the_newest_can_be_had_first() {
     let fs = SimFs::new(1);

@@ -16,6 +16,7 @@ use crate::value::{Failure, Value};
 pub(super) const FUNCTIONS: &[Function] = &[
     function("Base64Decode", &[required("target", STRING)], |arguments, scene| {
         let text = arguments.text(0, scene)?;
+        scene.check_length(2 * text.len())?;
         Ok(Value::text(from_base64(&PADDED, text.as_bytes())?))
     }),
     function("Base64Encode", &[required("target", STRING), optional("variant", STRING)], base64_encode).checked(
@@ -32,6 +33,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     function("Hex", &[required("target", Kind::Like)], |arguments, scene| {
         let bytes = arguments.value(0, scene)?.into_bytes_like()?.unwrap_or_default();
+        // Text that is put together moves to a buffer twice as large as it grows.
+        scene.check_length(3 * 2 * bytes.len())?;
         Ok(Value::text(to_hex(&bytes)))
     }),
 ];
@@ -61,7 +64,7 @@ fn base64_encode<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<
     let text = arguments.text(0, scene)?;
     let variant = if arguments.has(1) { arguments.text(1, scene)? } else { Cow::Borrowed("base64") };
     let engine = base64_variant(&variant).ok_or_else(|| Failure::about(&variant, NO_VARIANT))?;
-    scene.check_length(text.len() / 3 * 4)?;
+    scene.check_length(text.len().div_ceil(3) * 4)?;
     Ok(Value::text(engine.encode(text.as_bytes())))
 }
 
@@ -95,6 +98,20 @@ enum Charset {
     Iso(&'static Encoding),
 }
 
+impl Charset {
+    /// What decoding so many bytes takes at most.
+    fn most_bytes(&self, encoded: usize) -> usize {
+        match self {
+            // The digits without line ends, and what they say.
+            Self::Base64(_) => 2 * encoded,
+            Self::Raw => encoded,
+            // A byte becomes a character of at most three bytes, in a buffer that may be twice as large as the text,
+            // and is moved from one of that size.
+            Self::Ascii | Self::Standard(_) | Self::Iso(_) => 3 * 3 * encoded,
+        }
+    }
+}
+
 /// The charset of a name from the character sets of IANA; the reference gives some names another meaning.
 fn charset(name: &str) -> Option<Charset> {
     if let Some(engine) = base64_variant(name) {
@@ -126,9 +143,9 @@ fn decode<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
         Value::Bytes(bytes) => bytes,
         other => return Err(Failure::new(format!("expected a string or bytes but got a {}", other.type_name()))),
     };
-    // A byte becomes a character of at most three.
-    scene.check_length(bytes.len())?;
-    Ok(Value::text(match charset(&name).ok_or_else(|| Failure::about(&name, "is no encoding that is supported"))? {
+    let charset = charset(&name).ok_or_else(|| Failure::about(&name, "is no encoding that is supported"))?;
+    scene.check_length(charset.most_bytes(bytes.len()))?;
+    Ok(Value::text(match charset {
         Charset::Base64(engine) => from_base64(engine, bytes)?,
         Charset::Raw => std::str::from_utf8(bytes).map_err(|_| NOT_TEXT)?.to_owned(),
         Charset::Ascii => {

@@ -8,7 +8,7 @@ use super::{Function, INT, Kind, STRING, function, optional, required};
 use crate::program::{Arguments, Syntax};
 use crate::scene::Scene;
 use crate::value::places::Distinct;
-use crate::value::text::char_boundary;
+use crate::value::text::{char_boundary, check_growing};
 use crate::value::{Failure, Value, allocated};
 
 const TARGET: super::Parameter = required("target", STRING);
@@ -72,11 +72,12 @@ fn concat<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Value<'
     let delimiter = arguments.text(1, scene)?;
     let mut text = String::new();
     for (index, expr) in arguments.expressions(0).iter().enumerate() {
+        let part = scene.eval(expr)?.into_text_like(scene.room())?.unwrap_or(Cow::Borrowed("<nil>"));
+        check_growing(text.len() + delimiter.len() + part.len(), scene.room())?;
         if index > 0 {
             text.push_str(&delimiter);
         }
-        text.push_str(&scene.eval(expr)?.into_text_like(scene.room())?.unwrap_or(Cow::Borrowed("<nil>")));
-        scene.check_length(text.len())?;
+        text.push_str(&part);
     }
     Ok(Value::text(text))
 }
