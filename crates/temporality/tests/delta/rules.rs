@@ -177,8 +177,8 @@ fn memory_has_a_bound_and_the_least_recently_seen_leave_first() {
     assert_eq!(told(&mut converter, &named(1, 140), 140), "130..140 +0");
 
     // A request that finds no room has counts of its own, but nobody sees them.
-    let new = |name: u64| request(vec![metric(&name.to_string(), sum(vec![int(145, 150, 1)]))]).encode_to_vec();
-    let many = (20..60).map(new).collect::<Vec<_>>().concat();
+    let new = |name: u64| request(vec![metric(&name.to_string(), sum(vec![int(200, 201, 1)]))]).encode_to_vec();
+    let many = (20..2_000).map(new).collect::<Vec<_>>().concat();
     for steps in 0.. {
         let mut left = steps;
         let mut pay = |_| {
