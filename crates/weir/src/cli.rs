@@ -154,6 +154,7 @@ Examples:
   weir run quickstart.yaml --grpc-port 0 --http-port 0    (free ports; the log tells which)
   weir run quickstart.yaml --no-data-dir                  (nothing on disk; see below)
   weir run logs.yaml --pod-logs /var/log/pods             (what containers print, too)
+  weir run logs.yaml --roles logs                         (only that: no OTLP ports)
 
 What a backend does not take at once is written to the data directory before the client gets its OK: it survives the \
 end of this process and of the machine, and is delivered when the backend takes it. With --no-data-dir it is held in \
@@ -163,6 +164,15 @@ Outputs go through the proxies that the environment variables HTTPS_PROXY, HTTP_
 
 On SIGTERM or Ctrl-C, what is under way is finished first; another signal, a second later or more, ends at once.";
 
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// Take what clients push to the OTLP ports
+    Gateway,
+    /// Read what containers print
+    Logs,
+}
+
 /// Headings of the options.
 const PORTS: &str = "Ports";
 const SECURITY: &str = "Security of the OTLP ports";
@@ -170,6 +180,13 @@ const MEMORY: &str = "Memory";
 const DATA_DIRECTORY: &str = "Data directory";
 const CONTAINER_LOGS: &str = "Container logs, for LogPipelines with runtime input";
 const ADMINISTRATION: &str = "Administration: how backends stand, at /backends, and what they refused, at /rejected";
+
+impl RunArgs {
+    /// Whether this process does that.
+    pub(crate) fn has(&self, role: Role) -> bool {
+        self.roles.contains(&role)
+    }
+}
 
 #[derive(Args, Debug)]
 #[command(after_help = RUN_EXAMPLES)]
@@ -181,6 +198,10 @@ pub(crate) struct RunArgs {
     /// Refuse objects of kinds that mean nothing here, such as a Deployment, instead of skipping them
     #[arg(long)]
     pub(crate) strict: bool,
+    /// What this process does, where gateways and agents run apart: without gateway, the OTLP ports stay closed, and
+    /// without logs, no container logs are read
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLE,...", default_values_t = [Role::Gateway, Role::Logs])]
+    pub(crate) roles: Vec<Role>,
     /// Address of all ports but --admin-port; 0.0.0.0 for all addresses
     #[arg(long, help_heading = PORTS, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(crate) listen: IpAddr,

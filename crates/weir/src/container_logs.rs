@@ -4,13 +4,13 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use weir_engine::Engine;
 use weir_enrich::{PodList, Pods};
 use weir_plan::Plan;
 use weir_sources::tail::{Settings, Tail};
 
-use crate::cli::RunArgs;
+use crate::cli::{Role, RunArgs};
 
 /// Where the kubelet has them.
 const DIRECTORY: &str = "/var/log/pods";
@@ -23,8 +23,18 @@ pub(crate) fn start(
     engine: &Engine,
     pods: &Arc<PodList>,
 ) -> anyhow::Result<Option<Tail>> {
+    if !args.has(Role::Logs) {
+        if args.pod_logs.is_some() {
+            bail!("cannot read what --pod-logs names: --roles leaves out logs");
+        }
+        return Ok(None);
+    }
+    let is_all = !args.has(Role::Gateway);
     let directory = args.pod_logs.clone().or_else(|| Some(DIRECTORY.into()).filter(|usual: &PathBuf| usual.is_dir()));
     let Some(directory) = directory else {
+        if is_all {
+            bail!("nothing to do with --roles logs: there is no {DIRECTORY}; --pod-logs names another directory");
+        }
         if plan.pipelines.iter().any(|pipeline| pipeline.input.container_logs.is_some()) {
             tracing::info!("container logs are not read: there is no {DIRECTORY}; --pod-logs names another directory");
         }
@@ -32,7 +42,7 @@ pub(crate) fn start(
     };
     if let Err(error) = check(&directory) {
         // The usual directory may be there for somebody else.
-        if args.pod_logs.is_some() {
+        if args.pod_logs.is_some() || is_all {
             return Err(error);
         }
         tracing::warn!("{error:#}");

@@ -18,7 +18,7 @@ use weir_resources::{Loaded, LogOutputs, Report};
 use weir_sources::tail::Tail;
 
 use crate::allocator;
-use crate::cli::RunArgs;
+use crate::cli::{Role, RunArgs};
 use crate::configuration;
 use crate::container_logs;
 use crate::data_dir::{self, DataDir};
@@ -101,8 +101,8 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
     let admin = Admin { listen, port, tokens, routes: Vec::new() };
     Ok(Settings {
         listen: args.listen,
-        grpc_port: Some(args.grpc_port),
-        http_port: Some(args.http_port),
+        grpc_port: args.has(Role::Gateway).then_some(args.grpc_port),
+        http_port: args.has(Role::Gateway).then_some(args.http_port),
         metrics_port: Some(args.metrics_port),
         health_port: Some(args.health_port),
         memory,

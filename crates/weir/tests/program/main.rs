@@ -79,6 +79,8 @@ mod reload;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]
+mod roles;
+#[cfg(test)]
 mod shutdown;
 #[cfg(test)]
 mod sick_backends;

@@ -19,6 +19,7 @@ pub(crate) struct Weir {
     /// Of the log lines.
     reader: Option<JoinHandle<()>>,
     logs: Arc<Mutex<Vec<Value>>>,
+    /// Port 0 where it is closed.
     pub(crate) grpc: SocketAddr,
     pub(crate) http: SocketAddr,
     pub(crate) metrics: SocketAddr,
@@ -113,7 +114,7 @@ impl Weir {
         })
         .await;
         let ready = find().unwrap();
-        let address = |name: &str| ready[name].as_str().unwrap().parse().unwrap();
+        let address = |name: &str| ready[name].as_str().unwrap_or("0.0.0.0:0").parse().unwrap();
         let (grpc, http, metrics, health) = (address("grpc"), address("http"), address("metrics"), address("health"));
         Self { child, reader: Some(reader), logs, grpc, http, metrics, health, directory }
     }
