@@ -30,6 +30,9 @@ run() {
 export -f run
 export logs
 
+# So do the tests of each program.
+export RUST_TEST_THREADS=$((2 * $(nproc)))
+
 failed=0
 xargs --max-procs=$(($(nproc) + 1)) --max-lines=1 bash -c 'run "$0" "$1"' <"$logs/all" || failed=1
 cargo test --workspace --doc --quiet >"$logs/doc.log" 2>&1 || { failed=1 && mv "$logs/doc.log" "$logs/doc.log.failed"; }

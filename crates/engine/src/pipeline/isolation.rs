@@ -53,6 +53,8 @@ pub(super) struct Suspicion {
     clear: bool,
     /// It gave a proof itself; other proofs are of a batch that it was part of.
     own: bool,
+    /// Its last refusal was a proof.
+    proven: bool,
 }
 
 /// The requests to one backend so far.
@@ -118,7 +120,8 @@ impl Suspicion {
         if self.clear != is_clear(about) {
             *self = Self { clear: is_clear(about), ..Self::default() };
         }
-        if self.left_before.is_some_and(|before| traffic.taken > before) {
+        self.proven = self.left_before.is_some_and(|before| traffic.taken > before);
+        if self.proven {
             self.proofs = self.proofs.saturating_add(1);
             self.blames = self.blames.saturating_add(u32::from(may_blame(about)));
             self.own = true;
@@ -129,6 +132,11 @@ impl Suspicion {
     /// Whether something speaks against the batch.
     pub(super) fn is_grounded(&self) -> bool {
         self.own
+    }
+
+    /// Whether the last refusal was a proof, and so says nothing about the backend.
+    pub(super) fn is_proven(&self) -> bool {
+        self.proven
     }
 
     /// What to do after a refusal.
@@ -153,7 +161,7 @@ impl Suspicion {
         // One of two parts fails easily by chance alone, so what was shown of the whole says little about them.
         let proofs = if self.clear { self.proofs } else { 0 };
         // Blames count if the words turn out to be unclear.
-        Self { proofs, blames: 0, alone: 0, own: false, ..*self }
+        Self { proofs, blames: 0, alone: 0, own: false, proven: false, ..*self }
     }
 
     /// Whether there is so much proof against the batch that there is no hurry to send it again.

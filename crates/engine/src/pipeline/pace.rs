@@ -41,6 +41,8 @@ pub(super) struct Pace {
     outage: Option<Outage>,
     /// Failures of any batch since the backend last took one.
     streak: u32,
+    /// Those of them that speak against the backend.
+    telling: u32,
     /// Failures before a success, on average. Only a longer streak means something.
     usual_streak: f64,
     complained: Seldom,
@@ -98,10 +100,15 @@ impl Pace {
         news
     }
 
-    /// A request has to be tried again, not before `hint`.
-    pub(super) fn failed(&mut self, hint: Option<Duration>, now: Instant) {
+    /// A request has to be tried again, not before `hint`. If it is `proven` that the request is the cause, because the
+    /// backend took others, that is no sign of an outage, and the hint is for this request alone.
+    pub(super) fn failed(&mut self, proven: bool, hint: Option<Duration>, now: Instant) {
         self.streak = self.streak.saturating_add(1);
-        if self.streak >= DOWN_AFTER {
+        if proven {
+            return;
+        }
+        self.telling = self.telling.saturating_add(1);
+        if self.telling >= DOWN_AFTER {
             self.begin_outage(false, self.asked(hint.unwrap_or_default()), now);
         }
     }
@@ -140,7 +147,7 @@ impl Pace {
     pub(super) fn succeeded(&mut self, now: Instant) {
         self.taken_at = Some(now);
         self.usual_streak += (f64::from(self.streak.min(DOWN_AFTER)) - self.usual_streak) / USUAL_OVER;
-        self.streak = 0;
+        (self.streak, self.telling) = (0, 0);
         self.outage = self.outage.filter(|outage| outage.unreachable);
     }
 
@@ -226,17 +233,17 @@ mod tests {
         let (longest, mean) = delays(&pace);
         assert!(longest <= Duration::from_secs(1) && mean >= Duration::from_millis(250), "{longest:?}, {mean:?}");
         // For a backend that takes everything, three failures in a row are news.
-        (0..3).for_each(|_| pace.failed(None, Instant::now()));
+        (0..3).for_each(|_| pace.failed(false, None, Instant::now()));
         let (longest, mean) = delays(&pace);
         assert!(longest > Duration::from_secs(7) && mean > Duration::from_secs(3), "{longest:?}, {mean:?}");
         // One in four gets through: three failures in a row are ordinary.
         for _ in 0..50 {
             pace.succeeded(Instant::now());
-            (0..3).for_each(|_| pace.failed(None, Instant::now()));
+            (0..3).for_each(|_| pace.failed(false, None, Instant::now()));
         }
         let (longest, mean) = delays(&pace);
         assert!(longest <= Duration::from_secs(2) && mean >= Duration::from_millis(500), "{longest:?}, {mean:?}");
-        (0..50).for_each(|_| pace.failed(None, Instant::now()));
+        (0..50).for_each(|_| pace.failed(false, None, Instant::now()));
         let (longest, mean) = delays(&pace);
         assert!(longest > Duration::from_secs(28) && mean > Duration::from_secs(12), "{longest:?}, {mean:?}");
         pace.succeeded(Instant::now());
@@ -246,7 +253,7 @@ mod tests {
     #[test]
     fn a_first_failure_is_tried_again_soon_however_long_the_streak() {
         let mut pace = Pace::default();
-        (0..50).for_each(|_| pace.failed(None, Instant::now()));
+        (0..50).for_each(|_| pace.failed(false, None, Instant::now()));
         assert!((0..100).all(|_| pace.retry_delay(1, None) <= BACKOFF_FIRST));
     }
 
@@ -276,16 +283,26 @@ mod tests {
     async fn a_backend_that_takes_nothing_is_probed_as_well_and_its_hint_obeyed() {
         let mut pace = Pace::default();
         let now = Instant::now();
-        (1..DOWN_AFTER).for_each(|_| pace.failed(None, now));
+        (1..DOWN_AFTER).for_each(|_| pace.failed(false, None, now));
         assert!(pace.probe_at().is_none(), "it may be chance");
         let hint = Duration::from_secs(60);
-        pace.failed(Some(hint), now);
+        pace.failed(false, Some(hint), now);
         assert_eq!(pace.probe_at(), Some(now + hint));
-        pace.failed(None, now);
+        pace.failed(false, None, now);
         assert!(!pace.reached(), "it was there all the time");
         assert!(!pace.allows(0, 64, now) && pace.allows(0, 64, now + hint) && !pace.allows(1, 64, now + hint));
         pace.succeeded(Instant::now());
         assert!(pace.allows(1, 64, now));
+    }
+
+    /// However many there are, and whatever it asks for when it refuses them.
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_takes_others_is_not_down() {
+        let (mut pace, now, hint) = (Pace::default(), Instant::now(), Some(HINT_MAX));
+        (0..10 * DOWN_AFTER).for_each(|_| pace.failed(true, hint, now));
+        assert!(!pace.is_probing());
+        (0..DOWN_AFTER).for_each(|_| pace.failed(false, hint, now));
+        assert!(pace.is_probing());
     }
 
     #[tokio::test(start_paused = true)]

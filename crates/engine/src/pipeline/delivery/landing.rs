@@ -218,7 +218,7 @@ impl Delivery {
     pub(super) fn retry(&mut self, mut batch: Batch, kind: RetryKind, hint: Option<Duration>) {
         Stats::add(&self.parts.stats.retries, 1);
         let now = Instant::now();
-        self.pace.failed(hint, now);
+        self.pace.failed(batch.suspicion.is_proven(), hint, now);
         batch.attempts = batch.attempts.saturating_add(1);
         batch.not_before = hint.map(|hint| now + self.pace.asked(hint));
         if hint.is_none() {

@@ -52,16 +52,17 @@ impl Delivery {
         self.put_off.entries > 0 || self.has_no_place_for(batch)
     }
 
-    /// Leaves a single refused piece to the journal, if that is possible. It is not tried before `hint`.
+    /// Leaves a single refused piece to the journal, if that is possible. The first one of a round is not tried before
+    /// `hint`. Those that follow come with it: if each could put off the next round, there might never be one.
     pub(super) fn put_off(&mut self, answered: &Answered, hint: Option<Duration>) -> bool {
         let ([piece], [body]) = (answered.batch.pieces.as_slice(), answered.bodies.as_slice()) else { return false };
         if !piece.put_off() {
             return self.rewrite(piece, body);
         }
         let now = Instant::now();
-        let until = self.put_off.until.unwrap_or(now + ROUND);
+        let pause = ROUND.max(self.pace.asked(hint.unwrap_or_default()));
         self.put_off.entries += 1;
-        self.put_off.until = Some(until.max(now + self.pace.asked(hint.unwrap_or_default())));
+        self.put_off.until.get_or_insert(now + pause);
         // Nobody else announces it, and it may be all that the journal has to give.
         self.backlog = true;
         true

@@ -40,7 +40,7 @@ impl Delivery {
             // A hint of the backend is for the whole batch, as long as that leaves a place for others.
             _ if hint.is_some() && !self.has_no_place_for(&answered.batch) => self.retry(answered.batch, kind, hint),
             Step::Halve => {
-                self.pace.failed(hint, Instant::now());
+                self.pace.failed(answered.batch.suspicion.is_proven(), hint, Instant::now());
                 self.split(answered, None, hint, "retry", message);
             }
             Step::Wait | Step::Reject => self.wait(answered, kind, hint),
@@ -67,7 +67,7 @@ impl Delivery {
         match step {
             Step::Wait => self.wait(answered, RetryKind::Answered, hint),
             Step::Halve => {
-                self.pace.failed(hint, now);
+                self.pace.failed(answered.batch.suspicion.is_proven(), hint, now);
                 self.split(answered, Some(about), hint, &code, &message);
             }
             Step::Reject if about == About::Size => self.reject(answered, TOO_LARGE.to_owned(), &message),
@@ -79,7 +79,7 @@ impl Delivery {
     fn wait(&mut self, answered: Answered, kind: RetryKind, hint: Option<Duration>) {
         if self.has_no_place_for(&answered.batch) && self.put_off(&answered, hint) {
             Stats::add(&self.parts.stats.retries, 1);
-            return self.pace.failed(hint, Instant::now());
+            return self.pace.failed(answered.batch.suspicion.is_proven(), hint, Instant::now());
         }
         self.retry(answered.batch, kind, hint);
     }

@@ -16,7 +16,7 @@ use super::refused::{Split, split_piece};
 use super::*;
 use crate::account;
 use crate::division::PIECE_BYTES;
-use crate::export::{About, Outcome, Refusal};
+use crate::export::{About, Outcome, Refusal, RetryKind};
 use crate::obligation::Whereabouts;
 use crate::share::Share;
 use crate::simulation::payload;
@@ -348,6 +348,31 @@ async fn what_is_taken_apart_waits_as_long_as_the_backend_asks() {
         }));
         assert!(!deposits.is_empty(), "nor does it go round by way of the journal");
     }
+}
+
+/// A backend that throttles a tenant takes the data of all others.
+#[tokio::test(start_paused = true)]
+async fn a_hint_for_what_is_refused_where_others_pass_is_for_that_alone() {
+    const HINT: Option<Duration> = Some(Duration::from_secs(30));
+    let account = with_backlog();
+    let mut delivery = idle(Arc::clone(&account));
+    let obligation = |_| Obligation::new(Bytes::from_static(b"a tenant's"), 1, &Arc::default(), &account);
+    let mut throttled: Vec<Batch> = (0..100).map(obligation).map(|piece| delivery.batch(vec![piece])).collect();
+    for others_pass in [false, true, true] {
+        for batch in throttled.drain(..) {
+            let number = delivery.traffic.leaves();
+            let answered = Answered { batch, bodies: vec![Bytes::new()], sent: Instant::now(), number };
+            delivery.tried_in_vain(answered, RetryKind::Answered, HINT, "429");
+        }
+        assert_eq!(delivery.pace.is_probing(), !others_pass);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        throttled.extend(std::iter::from_fn(|| delivery.parked.pop_due(Instant::now())));
+        assert_eq!(throttled.len(), 100);
+        let other = delivery.traffic.leaves();
+        delivery.traffic.takes(other);
+        delivery.pace.succeeded(Instant::now());
+    }
+    throttled.iter().flat_map(|batch| &batch.pieces).for_each(|piece| piece.withdraw());
 }
 
 /// A firewall before the backend refuses it for what is in it, and lets everything else pass.
