@@ -36,11 +36,16 @@ impl Delivery {
         hint: Option<Duration>,
         message: &str,
     ) {
-        match self.suspect(&mut answered, None, None) {
-            // A hint of the backend is for the whole batch, as long as that leaves a place for others.
-            _ if hint.is_some() && !self.has_no_place_for(&answered.batch) => self.retry(answered.batch, kind, hint),
+        let step = self.suspect(&mut answered, None, None);
+        let is_proven = answered.batch.suspicion.is_proven();
+        match step {
+            // A hint of the backend is for the whole batch, unless others pass, and as long as that leaves a place for
+            // others.
+            _ if hint.is_some() && !(is_proven && step == Step::Halve) && !self.has_no_place_for(&answered.batch) => {
+                self.retry(answered.batch, kind, hint);
+            }
             Step::Halve => {
-                self.pace.failed(answered.batch.suspicion.is_proven(), hint, Instant::now());
+                self.pace.failed(is_proven, hint, Instant::now());
                 self.split(answered, None, hint, "retry", message);
             }
             Step::Wait | Step::Reject => self.wait(answered, kind, hint),
@@ -136,10 +141,12 @@ impl Delivery {
         }
     }
 
-    /// Sends the batch again in two halves, not before `hint`.
+    /// Sends the batch again in two halves, not before `hint`, unless it is proven that this is for something in the
+    /// batch alone.
     fn split(&mut self, answered: Answered, about: Option<About>, hint: Option<Duration>, code: &str, message: &str) {
         let Answered { mut batch, bodies, sent, number } = answered;
         let suspicion = batch.suspicion.of_parts();
+        let asked = hint.filter(|_| !batch.suspicion.is_proven());
         if batch.pieces.len() == 1 {
             if self.room() == 0 {
                 // Its parts would need more places than there are.
@@ -154,11 +161,11 @@ impl Delivery {
             }
         }
         let second = batch.pieces.split_off(batch.pieces.len().div_ceil(2));
-        let not_before = hint.map(|hint| Instant::now() + self.pace.asked(hint));
+        let not_before = asked.map(|hint| Instant::now() + self.pace.asked(hint));
         batch.attempts = 0;
         for mut half in [batch, self.batch(second)] {
             (half.suspicion, half.not_before) = (suspicion, not_before);
-            if hint.is_none() {
+            if not_before.is_none() {
                 // With a hint it stays here, as in `retry`. From the backlog it would be sent at once.
                 half.came_back();
             }

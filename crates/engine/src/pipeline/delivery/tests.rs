@@ -375,6 +375,35 @@ async fn a_hint_for_what_is_refused_where_others_pass_is_for_that_alone() {
     throttled.iter().flat_map(|batch| &batch.pieces).for_each(|piece| piece.withdraw());
 }
 
+/// Otherwise these would wait for ever.
+#[tokio::test(start_paused = true)]
+async fn neighbours_of_what_the_backend_throttles_leave_without_it() {
+    const HINT: Duration = Duration::from_secs(30);
+    let account = with_backlog();
+    let mut delivery = idle(Arc::clone(&account));
+    let obligation = |_| Obligation::new(Bytes::from_static(b"a tenant's"), 1, &Arc::default(), &account);
+    let mut batch = delivery.batch((0..2).map(obligation).collect());
+    let mut times = 0;
+    while batch.pieces.len() > 1 {
+        times += 1;
+        assert!(times < 20, "it is never taken apart");
+        let number = delivery.traffic.leaves();
+        let bodies = vec![Bytes::new(); batch.pieces.len()];
+        let answered = Answered { batch, bodies, sent: Instant::now(), number };
+        delivery.tried_in_vain(answered, RetryKind::Answered, Some(HINT), "429");
+        let due = delivery.parked.next_due().unwrap();
+        tokio::time::advance(HINT * 100).await;
+        batch = delivery.parked.pop_due(Instant::now()).unwrap();
+        assert_eq!(due + HINT * 100 <= Instant::now(), batch.pieces.len() == 1, "halves leave at once");
+        let other = delivery.traffic.leaves();
+        delivery.traffic.takes(other);
+        delivery.pace.succeeded(Instant::now());
+    }
+    assert!(times > 2, "{times}");
+    batch.pieces.iter().for_each(|piece| piece.withdraw());
+    delivery.parked.drain().flat_map(|batch| batch.pieces).for_each(|piece| piece.withdraw());
+}
+
 /// A firewall before the backend refuses it for what is in it, and lets everything else pass.
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_where_others_pass_begins_no_outage() {
