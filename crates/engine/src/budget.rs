@@ -203,6 +203,9 @@ impl Budget {
 }
 
 impl Permit {
+    /// What each permit stands for beside its bytes.
+    pub const OVERHEAD_BYTES: usize = OVERHEAD_BYTES;
+
     /// Bytes it stands for, overhead included.
     pub fn bytes(&self) -> usize {
         self.taken.own.num_permits()
@@ -240,7 +243,7 @@ impl Permit {
     }
 
     /// A permit of its own for `bytes` (and their overhead) of what this one stands for; `None` when that is less.
-    pub(crate) fn part(&mut self, bytes: usize) -> Option<Self> {
+    pub fn part(&mut self, bytes: usize) -> Option<Self> {
         self.split_off(bytes.saturating_add(OVERHEAD_BYTES))
     }
 
@@ -264,7 +267,7 @@ impl Permit {
     }
 
     /// Gives back all but `bytes` (and their overhead).
-    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+    pub fn shrink_to(&mut self, bytes: usize) {
         let keep = bytes.saturating_add(OVERHEAD_BYTES);
         let excess = self.bytes().saturating_sub(keep);
         drop(self.taken.split(excess));

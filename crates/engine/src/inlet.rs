@@ -171,6 +171,11 @@ impl Inlet {
         self.intake.budget().take(bytes, ADMIT_PATIENCE).await
     }
 
+    /// The memory for all requests that are worked on, in bytes. Another plan may change it at any time.
+    pub fn memory_bytes(&self) -> usize {
+        self.intake.budget().capacity()
+    }
+
     /// The same without waiting.
     pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Permit> {
         self.intake.budget().try_take(bytes)

@@ -9,6 +9,7 @@
 //! time to time, and brings what is there together with what is known of each container (`container`). One task reads
 //! (`reader`): container after container has its turn (`turn`), whose requests go to the engine's inlet.
 
+mod allowance;
 mod chain;
 mod checkpoint;
 mod container;

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_engine::Permit;
 
 use super::chain::{Answer, Chain, Check, Event, Link, State};
 use super::checkpoint::{KEPT_MS, Saved};
-use super::files::{self, Content, Listing};
+use super::files::{self, Content, Descriptors, Listing};
 use super::identity::{PRINT_BYTES, Print};
 use super::join::{Position, Spot};
 use super::line::Format;
@@ -26,6 +26,7 @@ const MOST_FAILURES: u32 = 30;
 pub(super) struct Container {
     pub(super) name: ContainerName,
     directory: PathBuf,
+    descriptors: Arc<Descriptors>,
     output: Mutex<Output>,
     stage: Mutex<Stage>,
     found: Instant,
@@ -83,7 +84,7 @@ pub(super) struct Look {
 }
 
 impl Container {
-    pub(super) fn new(name: ContainerName, directory: PathBuf, chain: Chain) -> Self {
+    pub(super) fn new(name: ContainerName, directory: PathBuf, chain: Chain, descriptors: Arc<Descriptors>) -> Self {
         let output = Output {
             chain,
             open: BTreeMap::new(),
@@ -97,7 +98,7 @@ impl Container {
             vanished: Vec::new(),
         };
         let stage = Mutex::new(Stage::Idle);
-        Self { name, directory, output: Mutex::new(output), stage, found: Instant::now() }
+        Self { name, directory, descriptors, output: Mutex::new(output), stage, found: Instant::now() }
     }
 
     pub(super) fn output(&self) -> MutexGuard<'_, Output> {
@@ -179,7 +180,9 @@ impl Container {
     /// Compares a file with what is known of a link.
     fn compare(&self, check: &Check<'_>) -> Answer {
         let compared = || -> io::Result<bool> {
-            let Some(mut content) = Content::open(&self.directory, check.seen.name)? else { return Ok(false) };
+            let Some(mut content) = Content::open(&self.directory, check.seen.name, &self.descriptors)? else {
+                return Ok(false);
+            };
             let guard = match check.guard {
                 Some((offset, print)) => content.has_guard(offset, print)?,
                 None => true,
@@ -197,7 +200,8 @@ impl Container {
         match event {
             Event::New { number } => {
                 if self.open(output, number)? {
-                    output.renew_heads();
+                    output.renew_head(number);
+                    self.spare_descriptors(output);
                 }
             }
             Event::Overwritten { number, .. } => drop(output.open.remove(&number)),
@@ -226,11 +230,29 @@ impl Container {
         let Some(link) = output.chain.link(number).filter(|link| link.state == State::Present) else {
             return Ok(false);
         };
-        let Some(content) = Content::open(&self.directory, link.name)?.filter(|content| content.id() == link.id) else {
+        let content = Content::open(&self.directory, link.name, &self.descriptors)?;
+        let Some(content) = content.filter(|content| content.id() == link.id) else {
             return Ok(false);
         };
         output.open.insert(number, content);
         Ok(true)
+    }
+
+    /// A file was read to its end. It is needed again only if that was in vain.
+    pub(super) fn finished(&self, output: &mut Output, number: u64) {
+        if let Some(content) = output.open.get_mut(&number) {
+            content.end_inflating();
+        }
+        self.spare_descriptors(output);
+    }
+
+    /// Closes what can be opened again, when there are too many open files.
+    fn spare_descriptors(&self, output: &mut Output) {
+        if self.descriptors.are_scarce() {
+            let Output { chain, open, .. } = output;
+            let is_there = |number| chain.link(number).is_some_and(|link| link.state == State::Present);
+            open.retain(|number, content| content.is_inflating() || !is_there(*number));
+        }
     }
 
     /// Whether the next file to be read is a compressed one.
@@ -282,7 +304,9 @@ impl Container {
     pub(super) fn read(&self, order: &Order) -> io::Result<Batch> {
         let mut output = self.output();
         while self.begin_anew_if_overwritten(&mut output)? {}
-        let batch = Turn::new(self, &mut output, order).read()?;
+        let batch = Turn::new(self, &mut output, order).read();
+        self.spare_descriptors(&mut output);
+        let batch = batch?;
         output.failures.clear();
         Ok(batch)
     }
@@ -320,13 +344,17 @@ impl Container {
 impl Output {
     /// Files that grew have longer heads.
     fn renew_heads(&mut self) {
-        for (number, content) in &mut self.open {
-            let is_short = |link: &&Link| usize::from(link.head.length) < PRINT_BYTES;
-            if self.chain.link(*number).filter(is_short).is_some()
-                && let Ok(head) = content.head()
-            {
-                self.chain.set_head(*number, head);
-            }
+        let open: Vec<u64> = self.open.keys().copied().collect();
+        open.into_iter().for_each(|number| self.renew_head(number));
+    }
+
+    fn renew_head(&mut self, number: u64) {
+        let is_short = |link: &&Link| usize::from(link.head.length) < PRINT_BYTES;
+        if self.chain.link(number).filter(is_short).is_some()
+            && let Some(content) = self.open.get_mut(&number)
+            && let Ok(head) = content.head()
+        {
+            self.chain.set_head(number, head);
         }
     }
 
@@ -376,5 +404,53 @@ impl Output {
     /// Where the container's output begins that is not safe.
     pub(super) fn place(&self) -> Spot {
         self.chain.earliest()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::super::record::Shape;
+    use super::*;
+
+    /// Most of the files of a node may wait to be read, and each open one is a connection less.
+    #[test]
+    fn files_that_wait_are_not_all_open() {
+        const MOST: usize = 3;
+        let directory = tempfile::tempdir().unwrap();
+        for minute in 10..40 {
+            let name = directory.path().join(format!("0.log.20261123-12{minute}00.gz"));
+            let mut file = GzEncoder::new(std::fs::File::create(name).unwrap(), Compression::fast());
+            writeln!(file, "2026-11-23T12:{minute}:00.123456789Z stdout F {minute}").unwrap();
+            file.finish().unwrap();
+        }
+        let name = ContainerName {
+            namespace: "shop".into(),
+            pod: "cart-0".into(),
+            uid: "11111111-2222-3333-4444-555555555555".into(),
+            container: "app".into(),
+        };
+        let descriptors = Arc::new(Descriptors::new(MOST));
+        let container = Container::new(name, directory.path().to_owned(), Chain::default(), Arc::clone(&descriptors));
+        let are_open = || container.output().open.len();
+        // Nothing is added to a file that is the same after a while.
+        for now_ms in [1, 60_000] {
+            assert!(container.look(now_ms).unwrap().is_unread && are_open() <= MOST, "{}", are_open());
+        }
+        let order = Order { shapes: vec![Shape { keep_original_body: false }], most_bytes: 1 << 20, now_nanos: 1 };
+        let mut records = 0;
+        while records < 30 {
+            let batch = container.read(&order).unwrap();
+            assert!(batch.counts.records > 0 && are_open() <= MOST + 1, "{records} {}", are_open());
+            records += batch.counts.records;
+            container.commit(batch.position, batch.guard);
+        }
+        assert_eq!(records, 30);
+        drop(container);
+        assert!(!descriptors.are_scarce() && Arc::strong_count(&descriptors) == 1);
     }
 }

@@ -4,6 +4,8 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flate2::read::MultiGzDecoder;
@@ -82,19 +84,79 @@ fn file_id(metadata: &Metadata) -> FileId {
     FileId { device: metadata.dev(), inode: metadata.ino(), born }
 }
 
+/// How many log files are open, and how many may be when nobody reads them: the rest of the descriptors is for
+/// connections and for the journal.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    open: AtomicUsize,
+    most: usize,
+}
+
+impl Descriptors {
+    /// Half of what the process may have.
+    pub(super) fn of_process() -> Self {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        Self::new(limit.and_then(|limit| usize::try_from(limit / 2).ok()).unwrap_or(usize::MAX))
+    }
+
+    pub(super) fn new(most: usize) -> Self {
+        Self { open: AtomicUsize::new(0), most }
+    }
+
+    /// Whether files are to be closed, and opened again when they are read.
+    pub(super) fn are_scarce(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > self.most
+    }
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Descriptor(Arc<Descriptors>);
+
+impl Descriptor {
+    fn new(all: &Arc<Descriptors>) -> Self {
+        all.open.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(all))
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// A file that is open.
 #[derive(Debug)]
 pub(super) struct Content {
-    file: File,
+    _descriptor: Descriptor,
+    file: Arc<File>,
     id: FileId,
-    /// Of a compressed file: what is at hand, and where in the content that is.
-    inflating: Option<(MultiGzDecoder<File>, u64)>,
+    /// Of a compressed file that is being read: what is at hand, and where in the content that is.
+    inflating: Option<(Inflating, u64)>,
     is_compressed: bool,
+}
+
+type Inflating = MultiGzDecoder<Reading>;
+
+/// Reads a file from its beginning on.
+#[derive(Debug)]
+struct Reading {
+    file: Arc<File>,
+    offset: u64,
+}
+
+impl Read for Reading {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
 }
 
 impl Content {
     /// Opens a file of a container; `None` when there is none of this name.
-    pub(super) fn open(directory: &Path, name: LogName) -> io::Result<Option<Self>> {
+    pub(super) fn open(directory: &Path, name: LogName, all: &Arc<Descriptors>) -> io::Result<Option<Self>> {
         let file = match File::open(directory.join(name.to_string())) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
@@ -104,7 +166,8 @@ impl Content {
             return Ok(None);
         }
         let id = file_id(&metadata);
-        Ok(Some(Self { file, id, inflating: None, is_compressed: name.is_compressed }))
+        let _descriptor = Descriptor::new(all);
+        Ok(Some(Self { _descriptor, file: Arc::new(file), id, inflating: None, is_compressed: name.is_compressed }))
     }
 
     pub(super) fn id(&self) -> FileId {
@@ -136,11 +199,7 @@ impl Content {
     fn inflate(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let (mut decoder, mut at) = match self.inflating.take().filter(|(_, at)| *at <= offset) {
             Some(inflating) => inflating,
-            None => {
-                let mut file = self.file.try_clone()?;
-                io::Seek::rewind(&mut file)?;
-                (MultiGzDecoder::new(file), 0)
-            }
+            None => (MultiGzDecoder::new(Reading { file: Arc::clone(&self.file), offset: 0 }), 0),
         };
         let mut skipped = [0; SKIP_BYTES];
         while at < offset {
@@ -158,14 +217,31 @@ impl Content {
     /// The print of what the content begins with.
     pub(super) fn head(&mut self) -> io::Result<Print> {
         let mut head = [0; PRINT_BYTES];
-        let read = self.read(&mut head, 0)?;
+        let read = self.read_head(&mut head)?;
         Ok(Print::of_head(&head[..read]))
+    }
+
+    fn read_head(&mut self, head: &mut [u8; PRINT_BYTES]) -> io::Result<usize> {
+        let read = self.read(head, 0);
+        // Only who reads it pays for what that takes, and many files wait to be read.
+        self.end_inflating();
+        read
+    }
+
+    /// Gives back what inflating takes. To go on begins anew.
+    pub(super) fn end_inflating(&mut self) {
+        self.inflating = None;
+    }
+
+    /// Whether it is in the midst of being inflated, so that to open it again would cost much.
+    pub(super) fn is_inflating(&self) -> bool {
+        self.inflating.is_some()
     }
 
     /// Whether the content begins with what this is the print of.
     pub(super) fn has_head(&mut self, print: Print) -> io::Result<bool> {
         let mut head = [0; PRINT_BYTES];
-        let read = self.read(&mut head, 0)?;
+        let read = self.read_head(&mut head)?;
         Ok(print.is_head_of(&head[..read]))
     }
 
@@ -201,7 +277,7 @@ impl Content {
     }
 }
 
-fn fill(decoder: &mut MultiGzDecoder<File>, buffer: &mut [u8]) -> io::Result<usize> {
+fn fill(decoder: &mut Inflating, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match decoder.read(&mut buffer[filled..]) {

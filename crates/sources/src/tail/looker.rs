@@ -19,6 +19,7 @@ use super::chain::Chain;
 use super::checkpoint::file::{Error, Store};
 use super::checkpoint::{Replayed, Saved, encode, encode_removal, is_worn};
 use super::container::Container;
+use super::files::Descriptors;
 use super::hints::Hints;
 use super::path::ContainerName;
 use super::reader::{Reader, Shared, Tally, Totals};
@@ -88,6 +89,8 @@ impl Tail {
             containers: Mutex::default(),
             ready,
             totals: Tally::default(),
+            allowance: Arc::default(),
+            descriptors: Arc::new(Descriptors::of_process()),
         });
         let hints = Hints::new().inspect_err(|error| {
             tracing::warn!(%error, "the kernel gives no hints about container logs; they are looked for every second");
@@ -373,7 +376,8 @@ impl Audience for Catalogue {
         let known = self.shared.containers().get(name).cloned();
         let container = known.unwrap_or_else(|| {
             let chain = self.saved.remove(name).map_or_else(Chain::default, Saved::into_chain);
-            let container = Arc::new(Container::new(name.clone(), self.directory.join(name.to_string()), chain));
+            let (directory, descriptors) = (self.directory.join(name.to_string()), &self.shared.descriptors);
+            let container = Arc::new(Container::new(name.clone(), directory, chain, Arc::clone(descriptors)));
             self.shared.containers().insert(name.clone(), Arc::clone(&container));
             container
         });

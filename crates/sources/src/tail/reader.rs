@@ -13,10 +13,11 @@ use weir_engine::{Inlet, InputKind, Origin, Permit, Request, Verdict};
 use weir_enrich::Pods;
 use weir_plan::{ContainerLogs, Signal};
 
+use super::allowance::{Allowance, Taken};
 use super::container::Container;
-use super::files::DECODER_BYTES;
+use super::files::{DECODER_BYTES, Descriptors};
 use super::path::ContainerName;
-use super::record::Shape;
+use super::record::{ATTRIBUTES_BYTES, Shape};
 use super::turn::{Batch, Counts, MOST_APART, Order, WINDOW};
 
 /// Turns that are under way at once. Each holds what it read until that is safe.
@@ -27,6 +28,9 @@ pub(super) const MOST_REQUEST_BYTES: usize = 1 << 20;
 
 /// No request is made smaller than this because one was too large.
 const LEAST_REQUEST_BYTES: usize = 16 << 10;
+
+/// Container logs take at most this part of the memory for payloads.
+const PART_OF_MEMORY: usize = 4;
 
 /// Whoever has read all that there is has the next turn after this, so that single lines do not cost a request each.
 const REST: Duration = Duration::from_millis(200);
@@ -47,6 +51,8 @@ pub(super) struct Shared {
     pub(super) containers: Mutex<HashMap<ContainerName, Arc<Container>>>,
     pub(super) ready: mpsc::UnboundedSender<Arc<Container>>,
     pub(super) totals: Tally,
+    pub(super) allowance: Arc<Allowance>,
+    pub(super) descriptors: Arc<Descriptors>,
 }
 
 /// What was read so far.
@@ -215,15 +221,16 @@ async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
         return End::Again(pause);
     }
     let most = container.output().most_bytes.unwrap_or(MOST_REQUEST_BYTES).min(shared.inlet.max_request_bytes());
-    let Some((reading, permits)) = reserve(&shared.inlet, shapes.len(), most).await else { return End::Again(PAUSE) };
+    let Some(mut room) = Room::reserve(shared, shapes.len(), most).await else { return End::Again(PAUSE) };
     if container.has_to_inflate() && container.output().decoder.is_none() {
         let Some(decoder) = shared.inlet.reserve(DECODER_BYTES).await else { return End::Again(PAUSE) };
         container.output().decoder = Some(decoder);
     }
-    let batch = read(container, shapes.clone(), most).await;
-    drop(reading);
-    match batch {
-        Ok(batch) => offer(shared, container, (batch, shapes), permits).await,
+    match read(container, shapes.clone(), most).await {
+        Ok(mut batch) => {
+            room.fit(&mut batch.requests);
+            offer(shared, container, (batch, shapes), room).await
+        }
         Err(error) => failed(shared, container, &error),
     }
 }
@@ -242,15 +249,29 @@ fn failed(shared: &Shared, container: &Container, error: &io::Error) -> End {
     End::Again(PAUSE)
 }
 
-/// Memory to read with, and memory for each request.
-async fn reserve(inlet: &Inlet, requests: usize, most: usize) -> Option<(Permit, Vec<Permit>)> {
-    // The window, parts of lines that are joined, and text that is made of bytes.
-    let reading = inlet.reserve(WINDOW + 2 * MOST_APART).await?;
-    let mut permits = Vec::new();
-    for _ in 0..requests {
-        permits.push(inlet.reserve(most).await?);
+/// Memory of a turn: to read with, and for each request.
+struct Room {
+    permit: Permit,
+    taken: Taken,
+}
+
+impl Room {
+    /// All of it at once: turns that wait for each other's memory would get nowhere.
+    async fn reserve(shared: &Shared, requests: usize, most: usize) -> Option<Self> {
+        // The window, parts of lines that are joined, text that is made of bytes, and what JSON becomes.
+        let wanted = WINDOW + 2 * MOST_APART + ATTRIBUTES_BYTES + requests * most;
+        let taken = shared.allowance.take(wanted, shared.inlet.memory_bytes() / PART_OF_MEMORY).await;
+        let permit = shared.inlet.reserve(wanted).await?;
+        Some(Self { permit, taken })
     }
-    Some((reading, permits))
+
+    /// Gives back all that the requests do not take.
+    fn fit(&mut self, requests: &mut [(Shape, Vec<u8>)]) {
+        requests.iter_mut().for_each(|(_, bytes)| bytes.shrink_to_fit());
+        let bytes = requests.iter().map(|(_, bytes)| bytes.capacity() + Permit::OVERHEAD_BYTES).sum();
+        self.taken.shrink_to(bytes);
+        self.permit.shrink_to(bytes);
+    }
 }
 
 /// Until when a pod that is not known keeps its first lines waiting.
@@ -279,15 +300,11 @@ fn smaller(container: &Container, length: usize, cause: &str) -> End {
 }
 
 /// Offers what was read. Only when all of it is safe, the container moves on.
-async fn offer(
-    shared: &Shared,
-    container: &Container,
-    (batch, shapes): (Batch, Vec<Shape>),
-    permits: Vec<Permit>,
-) -> End {
+async fn offer(shared: &Shared, container: &Container, (batch, shapes): (Batch, Vec<Shape>), mut room: Room) -> End {
     let Batch { requests, position, guard, counts, is_more } = batch;
-    for ((shape, bytes), permit) in requests.into_iter().zip(permits) {
+    for (shape, bytes) in requests {
         let length = bytes.len();
+        let Some(permit) = room.permit.part(bytes.capacity()) else { return End::Again(PAUSE) };
         let input = InputKind::ContainerLogs { keep_original_body: shape.keep_original_body };
         let request = match Request::new(Signal::Logs, bytes, permit, Origin::of(input)) {
             Ok(request) => request,

@@ -24,7 +24,8 @@ use memchr::memchr;
 use weir_otlp::build::{Encoder, Open};
 use weir_otlp::field::{any_value, log_record, request, resource, resource_data, scope, scope_data};
 
-use self::attributes::{Attributes, field_len, write_member};
+pub(crate) use self::attributes::Attributes;
+use self::attributes::{MEMORY, field_len, write_member};
 use self::known::Findings;
 use self::lexer::Scalar;
 use super::join::Entry;
@@ -44,6 +45,9 @@ const SCOPE_NAME: &str = "io.kyma-project.telemetry/runtime";
 /// What a record takes at most besides its text and its attributes: times, severity, trace context and lengths; and
 /// what the lengths of the messages around it may grow by.
 const REST: usize = 160;
+
+/// What reading JSON takes besides the request.
+pub(crate) const ATTRIBUTES_BYTES: usize = MEMORY;
 
 /// Which files the records are from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +103,6 @@ pub(crate) struct RequestBuilder {
     shape: Shape,
     most: usize,
     items: u32,
-    attributes: Attributes,
 }
 
 impl RequestBuilder {
@@ -110,21 +113,25 @@ impl RequestBuilder {
         write_resource(&mut out, source);
         let scope = out.open(resource_data::SCOPES, expected);
         write_scope(&mut out);
-        let (origin, attributes) = (Origin::of(source), Attributes::default());
-        Self { out, resource, scope, origin, shape, most: size.most, items: 0, attributes }
+        Self { out, resource, scope, origin: Origin::of(source), shape, most: size.most, items: 0 }
     }
 
     /// Appends a record, or nothing. Into an empty request goes any record: without parsing it, and without its end,
-    /// if need be.
-    pub(crate) fn push(&mut self, entry: &Entry<'_>, observed_unix_nanos: u64) -> Result<Form, NoRoom> {
+    /// if need be. `attributes` is where JSON is read to.
+    pub(crate) fn push(
+        &mut self,
+        entry: &Entry<'_>,
+        attributes: &mut Attributes,
+        observed_unix_nanos: u64,
+    ) -> Result<Form, NoRoom> {
         let text = String::from_utf8_lossy(trim(&entry.text));
         let record = Record { text: &text, entry, observed_unix_nanos };
         let form = if !looks_like_json(&text) {
             self.push_text(record, Form::Text)?
-        } else if self.attributes.read(&text, self.most).is_err() {
+        } else if attributes.read(&text, self.most).is_err() {
             self.push_text(record, Form::Unparsed)?
         } else {
-            match self.push_json(record) {
+            match self.push_json(record, attributes) {
                 Err(NoRoom) if self.items == 0 => self.push_text(record, Form::Unparsed)?,
                 pushed => pushed?,
             }
@@ -169,23 +176,23 @@ impl RequestBuilder {
         Ok(form)
     }
 
-    fn push_json(&mut self, record: Record<'_>) -> Result<Form, NoRoom> {
+    fn push_json(&mut self, record: Record<'_>, attributes: &mut Attributes) -> Result<Form, NoRoom> {
         let original = self.shape.keep_original_body.then_some(record.text);
-        let expected = self.attributes.len() + original.map_or(0, str::len);
+        let expected = attributes.len() + original.map_or(0, str::len);
         if self.room().is_none_or(|room| expected > room) {
             return Err(NoRoom);
         }
-        let findings = Findings::take(&mut self.attributes, self.shape.keep_original_body);
+        let findings = Findings::take(attributes, self.shape.keep_original_body);
         let open = self.out.open(scope_data::ITEMS, expected + self.origin.path.len());
         record.write_times(&mut self.out);
-        findings.write(&self.attributes, &mut self.out);
+        findings.write(attributes, &mut self.out);
         if !findings.has_path {
             self.out.raw(&self.origin.path);
         }
         if !findings.has_stream {
             self.out.raw(self.origin.stream(record.entry));
         }
-        self.attributes.write(&mut self.out);
+        attributes.write(&mut self.out);
         if let Some(text) = original {
             write_attribute(&mut self.out, log_record::ATTRIBUTES, "log.original", text);
         }

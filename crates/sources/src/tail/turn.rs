@@ -7,7 +7,7 @@ use super::files::Content;
 use super::identity::Print;
 use super::join::{Entry, Joiner, Position, Spot};
 use super::line::{Format, Line};
-use super::record::{Form, NoRoom, RequestBuilder, Shape, Size, Source};
+use super::record::{Attributes, Form, NoRoom, RequestBuilder, Shape, Size, Source};
 use super::scan::{Chunk, End, Found, Lines};
 
 /// The longest line, with its end; what is longer is cut.
@@ -96,6 +96,7 @@ pub(super) struct Turn<'a> {
     place: Spot,
     counts: Counts,
     builders: Vec<(Shape, RequestBuilder)>,
+    attributes: Attributes,
     /// What the requests are of.
     restart: Option<u64>,
     buffer: Vec<u8>,
@@ -105,8 +106,19 @@ impl<'a> Turn<'a> {
     pub(super) fn new(container: &'a Container, output: &'a mut Output, order: &'a Order) -> Self {
         let joiner = Joiner::new(output.chain.position(), MOST_APART as u64);
         let place = output.place();
-        let (builders, counts) = (Vec::new(), Counts::default());
-        Self { container, output, order, joiner, place, counts, builders, restart: None, buffer: Vec::new() }
+        let (builders, attributes, counts) = (Vec::new(), Attributes::default(), Counts::default());
+        Self {
+            container,
+            output,
+            order,
+            joiner,
+            place,
+            counts,
+            builders,
+            attributes,
+            restart: None,
+            buffer: Vec::new(),
+        }
     }
 
     pub(super) fn read(mut self) -> io::Result<Batch> {
@@ -165,8 +177,8 @@ impl<'a> Turn<'a> {
 
     /// What is not complete will not be completed.
     fn flush(&mut self) -> Result<(), Stop> {
-        let Self { joiner, builders, counts, order, .. } = self;
-        Ok(joiner.finish(&mut |entry: Entry<'_>| push(builders, counts, &entry, order.now_nanos))?)
+        let Self { joiner, builders, attributes, counts, order, .. } = self;
+        Ok(joiner.finish(&mut |entry: Entry<'_>| push(builders, attributes, counts, &entry, order.now_nanos))?)
     }
 
     /// Requests are of one run of the container, because its number is a part of what they say.
@@ -217,6 +229,7 @@ impl<'a> Turn<'a> {
         done?;
         if is_finished {
             self.output.chain.finish(number, reached);
+            self.container.finished(self.output, number);
         }
         self.place = Spot { file: number, offset: reached };
         Ok(Taken { bytes: usize::try_from(reached - offset).unwrap_or(WINDOW), is_finished })
@@ -237,9 +250,9 @@ impl<'a> Turn<'a> {
     }
 
     fn find(&mut self, number: u64, format: Format, found: Found<'_>) -> Result<(), Stop> {
-        let Self { joiner, builders, counts, order, .. } = self;
+        let Self { joiner, builders, attributes, counts, order, .. } = self;
         let spot = |offset| Spot { file: number, offset };
-        let emit = &mut |entry: Entry<'_>| push(builders, counts, &entry, order.now_nanos);
+        let emit = &mut |entry: Entry<'_>| push(builders, attributes, counts, &entry, order.now_nanos);
         match found {
             Found::Nuls { from, to } => {
                 let skipped = joiner.skip(spot(from), spot(to), emit)?;
@@ -270,13 +283,14 @@ struct Taken {
 /// Adds an entry to all requests. Those that come first need most room, so that it has room in all or in none.
 fn push(
     builders: &mut [(Shape, RequestBuilder)],
+    attributes: &mut Attributes,
     counts: &mut Counts,
     entry: &Entry<'_>,
     now_nanos: u64,
 ) -> Result<(), NoRoom> {
     let mut form = Form::Text;
     for (_, builder) in builders {
-        form = builder.push(entry, now_nanos)?;
+        form = builder.push(entry, attributes, now_nanos)?;
     }
     counts.records += 1;
     counts.unparsed += u64::from(form == Form::Unparsed);

@@ -24,6 +24,14 @@ const TOP: u32 = 5;
 /// A guess at how long an object or array is: longer ones move by a byte when they end.
 const GUESS: usize = 127;
 
+/// No text is read with more members in objects that are open at the same time ...
+pub(super) const MOST_MEMBERS: usize = 4096;
+/// ... or whose attributes take more.
+const MOST_BYTES: usize = 320 << 10;
+
+/// What [`Attributes`] take at most: what was written, also while it grows, and the members with their order.
+pub(super) const MEMORY: usize = 3 * MOST_BYTES + 3 * MOST_MEMBERS * size_of::<Member>();
+
 /// Names are compared each with each as long as there are no more.
 const FEW: usize = 24;
 
@@ -78,7 +86,7 @@ pub(super) struct Member {
 
 /// The attributes of one record at a time; its memory is used again for the next one.
 #[derive(Debug, Default)]
-pub(super) struct Attributes {
+pub(crate) struct Attributes {
     out: Encoder,
     /// Of the objects that are open.
     members: Vec<Member>,
@@ -87,13 +95,14 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    /// Reads an object. Fails, too, when its attributes take more than `most` bytes.
+    /// Reads an object. Fails, too, when its attributes take more than `most` bytes or [`MOST_BYTES`].
     pub(super) fn read(&mut self, text: &str, most: usize) -> Result<(), NotJson> {
         if memchr(0, text.as_bytes()).is_some() {
             return Err(NotJson);
         }
         self.out.truncate(0);
         self.members.clear();
+        let most = most.min(MOST_BYTES);
         let mut reader = Reader { lexer: Lexer::new(text), attributes: self, most };
         reader.lexer.expect(b'{')?;
         reader.object(log_record::ATTRIBUTES, TOP)?;
@@ -102,6 +111,15 @@ impl Attributes {
         }
         self.forget_repeated(0);
         Ok(())
+    }
+
+    /// Memory that it keeps.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.out.capacity()
+            + self.members.capacity() * size_of::<Member>()
+            + self.name.capacity()
+            + self.text.capacity()
     }
 
     /// Bytes of all attributes.
@@ -227,14 +245,18 @@ impl Reader<'_, '_> {
     }
 
     fn member(&mut self, number: u32, depth: u32) -> Result<(), NotJson> {
-        let Attributes { out, name, text, .. } = &mut *self.attributes;
+        let Attributes { out, name, text, members } = &mut *self.attributes;
         let start = out.len();
         self.lexer.expect(b'"')?;
         let name = self.lexer.string(name)?;
         self.lexer.expect(b':')?;
         let known = if depth == TOP { Known::of(name) } else { None };
         let mark = mark(name);
+        if members.len() == MOST_MEMBERS {
+            return Err(NotJson);
+        }
         match self.lexer.value(text)? {
+            Token::Scalar(scalar) if out.len() + name.len() + scalar_len(scalar) > self.most => return Err(NotJson),
             Token::Scalar(scalar) => write_member(out, number, name, scalar),
             Token::Nested(nested) => {
                 let member = out.open(number, GUESS);
@@ -256,6 +278,7 @@ impl Reader<'_, '_> {
         loop {
             let Attributes { out, text, .. } = &mut *self.attributes;
             match self.lexer.value(text)? {
+                Token::Scalar(scalar) if out.len() + scalar_len(scalar) > self.most => return Err(NotJson),
                 Token::Scalar(scalar) => write_value(out, array_value::VALUES, scalar),
                 Token::Nested(nested) => self.nested(array_value::VALUES, nested, depth)?,
             }

@@ -50,7 +50,7 @@ fn records(request: ExportLogsServiceRequest) -> Vec<LogRecord> {
 /// The record of one text, and what form it has.
 fn record(text: &[u8], shape: Shape) -> (Form, LogRecord) {
     let mut builder = builder(shape, 64 << 20);
-    let form = builder.push(&entry(text), 8).unwrap();
+    let form = builder.push(&entry(text), &mut Attributes::default(), 8).unwrap();
     (form, records(decode(builder)).remove(0))
 }
 
@@ -101,7 +101,13 @@ fn hex(bytes: &[u8]) -> String {
 fn requests_say_where_records_are_from() {
     let mut builder = builder(KEEP, 1 << 20);
     for (stream, text) in [(Some(Stream::Stdout), "a"), (Some(Stream::Stderr), r#"{"b":1}"#), (None, "c")] {
-        builder.push(&Entry { stream, unix_nanos: 0, text: Cow::Borrowed(text.as_bytes()), is_cut: false }, 8).unwrap();
+        builder
+            .push(
+                &Entry { stream, unix_nanos: 0, text: Cow::Borrowed(text.as_bytes()), is_cut: false },
+                &mut Attributes::default(),
+                8,
+            )
+            .unwrap();
     }
     assert_eq!(builder.items(), 3);
     let request = decode(builder);
@@ -131,8 +137,14 @@ fn lengths_are_as_short_as_they_can_be() {
     for count in [0, 1, 10, 100, 1_000, 20_000] {
         let mut builder = builder(KEEP, 64 << 20);
         for _ in 0..count {
-            builder.push(&entry(&b"x".repeat(200)), 8).unwrap();
-            builder.push(&entry(br#"{"msg":"text","a":{"b":[1,2,{"c":"d"}]},"level":"info"}"#), 8).unwrap();
+            builder.push(&entry(&b"x".repeat(200)), &mut Attributes::default(), 8).unwrap();
+            builder
+                .push(
+                    &entry(br#"{"msg":"text","a":{"b":[1,2,{"c":"d"}]},"level":"info"}"#),
+                    &mut Attributes::default(),
+                    8,
+                )
+                .unwrap();
         }
         let bytes = builder.into_bytes();
         let request = ExportLogsServiceRequest::decode(&bytes[..]).unwrap();

@@ -195,7 +195,7 @@ proptest! {
         let object = object.text();
         for text in [&text[..], object.as_bytes()] {
             let mut builder = builder(KEEP, most);
-            while builder.items() < 10 && builder.push(&entry(text), 8).is_ok() {}
+            while builder.items() < 10 && builder.push(&entry(text), &mut Attributes::default(), 8).is_ok() {}
             prop_assert!(builder.items() > 0);
             let items = builder.items() as usize;
             let bytes = builder.into_bytes();

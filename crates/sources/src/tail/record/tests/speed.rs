@@ -33,7 +33,7 @@ fn nanos(text: &str, shape: Shape) -> u128 {
     let start = Instant::now();
     let mut builder = RequestBuilder::new(&SOURCE, shape, Size { expected: 4 << 20, most: 8 << 20 });
     for _ in 0..COUNT {
-        builder.push(&entry(std::hint::black_box(text.as_bytes())), 8).unwrap();
+        builder.push(&entry(std::hint::black_box(text.as_bytes())), &mut Attributes::default(), 8).unwrap();
     }
     assert_eq!(builder.items(), COUNT);
     std::hint::black_box(builder.into_bytes());
