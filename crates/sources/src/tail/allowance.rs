@@ -3,6 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
+use weir_engine::{Inlet, Permit};
+
+/// Container logs take at most this part of the memory for requests.
+const PART_OF_MEMORY: usize = 4;
 
 /// What of it is taken.
 #[derive(Debug, Default)]
@@ -11,16 +15,51 @@ pub(super) struct Allowance {
     freed: Notify,
 }
 
-/// Bytes of it, given back with the value.
+/// Memory that is paid for, and counted in the allowance.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct Room {
+    permit: Permit,
+    taken: Taken,
+}
+
+/// Bytes of the allowance, given back with the value.
+#[derive(Debug)]
+struct Taken {
     allowance: Arc<Allowance>,
     bytes: usize,
 }
 
+impl Room {
+    /// Makes it as large as these, each with a permit of its own.
+    pub(super) fn shrink_to(&mut self, parts: impl Iterator<Item = usize>) {
+        let bytes = parts.map(|bytes| bytes + Permit::OVERHEAD_BYTES).sum();
+        self.taken.shrink_to(bytes);
+        self.permit.shrink_to(bytes);
+    }
+
+    /// A permit of its own for `bytes` of it.
+    pub(super) fn part(&mut self, bytes: usize) -> Option<Permit> {
+        self.permit.part(bytes)
+    }
+
+    /// Keeps `bytes` of it for longer than a turn, if most of the allowance is for turns all the same.
+    pub(super) fn keep(mut self, bytes: usize, inlet: &Inlet) -> Option<Self> {
+        self.shrink_to(std::iter::once(bytes));
+        let used = *self.taken.allowance.used.lock().unwrap_or_else(PoisonError::into_inner);
+        (used <= inlet.memory_bytes() / PART_OF_MEMORY / 2).then_some(self)
+    }
+}
+
 impl Allowance {
+    /// Reserves all that a turn needs at once: turns that wait for each other's memory would get nowhere. `None` when the
+    /// memory is taken by others.
+    pub(super) async fn reserve(self: &Arc<Self>, inlet: &Inlet, bytes: usize) -> Option<Room> {
+        let taken = self.take(bytes, inlet.memory_bytes() / PART_OF_MEMORY).await;
+        Some(Room { permit: inlet.reserve(bytes).await?, taken })
+    }
+
     /// Takes `bytes` as soon as no more than `most` are taken with them, or when nothing else is.
-    pub(super) async fn take(self: &Arc<Self>, bytes: usize, most: usize) -> Taken {
+    async fn take(self: &Arc<Self>, bytes: usize, most: usize) -> Taken {
         loop {
             let freed = self.freed.notified();
             if self.try_take(bytes, most) {
@@ -40,7 +79,7 @@ impl Allowance {
 
 impl Taken {
     /// Gives back all but `bytes`.
-    pub(super) fn shrink_to(&mut self, bytes: usize) {
+    fn shrink_to(&mut self, bytes: usize) {
         let excess = self.bytes.saturating_sub(bytes);
         self.bytes -= excess;
         *self.allowance.used.lock().unwrap_or_else(PoisonError::into_inner) -= excess;

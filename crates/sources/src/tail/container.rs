@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_engine::Permit;
-
+use super::allowance::Room;
 use super::chain::{Answer, Chain, Check, Event, Link, State};
 use super::checkpoint::{KEPT_MS, Saved};
 use super::files::{self, Content, Descriptors, Listing};
@@ -55,7 +54,7 @@ pub(super) struct Output {
     /// A request that is larger was refused.
     pub(super) most_bytes: Option<usize>,
     /// Pays for what it takes to inflate.
-    pub(super) decoder: Option<Permit>,
+    decoder: Option<Room>,
     /// Lost when files were overwritten, and not told yet.
     overwritten_bytes: u64,
     /// How often a file could not be read, one time after the other.
@@ -255,10 +254,14 @@ impl Container {
         }
     }
 
-    /// Whether the next file to be read is a compressed one.
-    pub(super) fn has_to_inflate(&self) -> bool {
-        let output = self.output();
-        output.next().is_some_and(|link| link.name.is_compressed)
+    /// Between turns, what it takes to go on with a compressed file stays only where there is `room` for it.
+    pub(super) fn rest(&self, room: Option<Room>) {
+        let mut output = self.output();
+        let is_inflating = output.open.values().any(Content::is_inflating);
+        output.decoder = room.filter(|_| is_inflating);
+        if output.decoder.is_none() {
+            output.open.values_mut().for_each(Content::end_inflating);
+        }
     }
 
     /// Begins a file anew, if what is before the position is not what was read there. Returns whether it did.
@@ -366,9 +369,6 @@ impl Output {
             chain.link(*number).is_some_and(|link| *number >= done && !(link.end.is_some() && chain.is_read(link)))
         };
         open.retain(|number, _| is_wanted(number));
-        if !open.values().any(Content::is_compressed) {
-            self.decoder = None;
-        }
         formats.retain(|number, _| chain.link(*number).is_some());
     }
 

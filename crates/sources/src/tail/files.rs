@@ -265,10 +265,6 @@ impl Content {
         }
     }
 
-    pub(super) fn is_compressed(&self) -> bool {
-        self.is_compressed
-    }
-
     fn before<'a>(&mut self, offset: u64, buffer: &'a mut [u8; PRINT_BYTES]) -> io::Result<&'a [u8]> {
         let wanted = usize::try_from(offset).unwrap_or(PRINT_BYTES).min(PRINT_BYTES);
         let read = self.read(&mut buffer[..wanted], offset - wanted as u64)?;

@@ -9,11 +9,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::Instant;
-use weir_engine::{Inlet, InputKind, Origin, Permit, Request, Verdict};
+use weir_engine::{Inlet, InputKind, Origin, Request, Verdict};
 use weir_enrich::Pods;
 use weir_plan::{ContainerLogs, Signal};
 
-use super::allowance::{Allowance, Taken};
+use super::allowance::{Allowance, Room};
 use super::container::Container;
 use super::files::{DECODER_BYTES, Descriptors};
 use super::path::ContainerName;
@@ -28,9 +28,6 @@ pub(super) const MOST_REQUEST_BYTES: usize = 1 << 20;
 
 /// No request is made smaller than this because one was too large.
 const LEAST_REQUEST_BYTES: usize = 16 << 10;
-
-/// Container logs take at most this part of the memory for payloads.
-const PART_OF_MEMORY: usize = 4;
 
 /// Whoever has read all that there is has the next turn after this, so that single lines do not cost a request each.
 const REST: Duration = Duration::from_millis(200);
@@ -221,18 +218,14 @@ async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
         return End::Again(pause);
     }
     let most = container.output().most_bytes.unwrap_or(MOST_REQUEST_BYTES).min(shared.inlet.max_request_bytes());
-    let Some(mut room) = Room::reserve(shared, shapes.len(), most).await else { return End::Again(PAUSE) };
-    if container.has_to_inflate() && container.output().decoder.is_none() {
-        let Some(decoder) = shared.inlet.reserve(DECODER_BYTES).await else { return End::Again(PAUSE) };
-        container.output().decoder = Some(decoder);
-    }
-    match read(container, shapes.clone(), most).await {
-        Ok(mut batch) => {
-            room.fit(&mut batch.requests);
-            offer(shared, container, (batch, shapes), room).await
-        }
+    let wanted = turn_bytes(shapes.len(), most);
+    let Some(mut room) = shared.allowance.reserve(&shared.inlet, wanted).await else { return End::Again(PAUSE) };
+    let end = match read(container, shapes.clone(), most).await {
+        Ok(batch) => offer(shared, container, (batch, shapes), &mut room).await,
         Err(error) => failed(shared, container, &error),
-    }
+    };
+    container.rest(room.keep(DECODER_BYTES, &shared.inlet));
+    end
 }
 
 /// What the container wrote cannot be read now.
@@ -249,29 +242,10 @@ fn failed(shared: &Shared, container: &Container, error: &io::Error) -> End {
     End::Again(PAUSE)
 }
 
-/// Memory of a turn: to read with, and for each request.
-struct Room {
-    permit: Permit,
-    taken: Taken,
-}
-
-impl Room {
-    /// All of it at once: turns that wait for each other's memory would get nowhere.
-    async fn reserve(shared: &Shared, requests: usize, most: usize) -> Option<Self> {
-        // The window, parts of lines that are joined, text that is made of bytes, and what JSON becomes.
-        let wanted = WINDOW + 2 * MOST_APART + ATTRIBUTES_BYTES + requests * most;
-        let taken = shared.allowance.take(wanted, shared.inlet.memory_bytes() / PART_OF_MEMORY).await;
-        let permit = shared.inlet.reserve(wanted).await?;
-        Some(Self { permit, taken })
-    }
-
-    /// Gives back all that the requests do not take.
-    fn fit(&mut self, requests: &mut [(Shape, Vec<u8>)]) {
-        requests.iter_mut().for_each(|(_, bytes)| bytes.shrink_to_fit());
-        let bytes = requests.iter().map(|(_, bytes)| bytes.capacity() + Permit::OVERHEAD_BYTES).sum();
-        self.taken.shrink_to(bytes);
-        self.permit.shrink_to(bytes);
-    }
+/// What a turn takes: the window, parts of lines that are joined, text that is made of bytes, what JSON becomes, what it
+/// takes to inflate, and the requests.
+fn turn_bytes(requests: usize, most: usize) -> usize {
+    WINDOW + 2 * MOST_APART + ATTRIBUTES_BYTES + DECODER_BYTES + requests * most
 }
 
 /// Until when a pod that is not known keeps its first lines waiting.
@@ -300,11 +274,13 @@ fn smaller(container: &Container, length: usize, cause: &str) -> End {
 }
 
 /// Offers what was read. Only when all of it is safe, the container moves on.
-async fn offer(shared: &Shared, container: &Container, (batch, shapes): (Batch, Vec<Shape>), mut room: Room) -> End {
-    let Batch { requests, position, guard, counts, is_more } = batch;
+async fn offer(shared: &Shared, container: &Container, (batch, shapes): (Batch, Vec<Shape>), room: &mut Room) -> End {
+    let Batch { mut requests, position, guard, counts, is_more } = batch;
+    requests.iter_mut().for_each(|(_, bytes)| bytes.shrink_to_fit());
+    room.shrink_to(requests.iter().map(|(_, bytes)| bytes.capacity()).chain([DECODER_BYTES]));
     for (shape, bytes) in requests {
         let length = bytes.len();
-        let Some(permit) = room.permit.part(bytes.capacity()) else { return End::Again(PAUSE) };
+        let Some(permit) = room.part(bytes.capacity()) else { return End::Again(PAUSE) };
         let input = InputKind::ContainerLogs { keep_original_body: shape.keep_original_body };
         let request = match Request::new(Signal::Logs, bytes, permit, Origin::of(input)) {
             Ok(request) => request,

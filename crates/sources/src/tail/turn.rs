@@ -138,7 +138,9 @@ impl<'a> Turn<'a> {
     }
 
     fn guard(&mut self, done: Spot) -> Print {
-        let content = self.output.open.get_mut(&done.file);
+        // Where descriptors are scarce, it may have been closed.
+        let is_open = self.container.open(self.output, done.file).unwrap_or(false);
+        let content = self.output.open.get_mut(&done.file).filter(|_| is_open);
         content.and_then(|content| content.guard(done.offset).ok()).unwrap_or_default()
     }
 
