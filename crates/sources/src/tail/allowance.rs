@@ -42,11 +42,12 @@ impl Room {
         self.permit.part(bytes)
     }
 
-    /// Keeps `bytes` of it for longer than a turn, if most of the allowance is for turns all the same.
-    pub(super) fn keep(mut self, bytes: usize, inlet: &Inlet) -> Option<Self> {
+    /// Keeps `bytes` of it until the next turn, if that leaves room for a turn of `turn` bytes: otherwise there might
+    /// never be one.
+    pub(super) fn keep(mut self, bytes: usize, turn: usize, inlet: &Inlet) -> Option<Self> {
         self.shrink_to(std::iter::once(bytes));
         let used = *self.taken.allowance.used.lock().unwrap_or_else(PoisonError::into_inner);
-        (used <= inlet.memory_bytes() / PART_OF_MEMORY / 2).then_some(self)
+        (used + turn <= inlet.memory_bytes() / PART_OF_MEMORY).then_some(self)
     }
 }
 

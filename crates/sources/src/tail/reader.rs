@@ -224,7 +224,7 @@ async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
         Ok(batch) => offer(shared, container, (batch, shapes), &mut room).await,
         Err(error) => failed(shared, container, &error),
     };
-    container.rest(room.keep(DECODER_BYTES, &shared.inlet));
+    container.rest(room.keep(DECODER_BYTES, wanted, &shared.inlet));
     end
 }
 
