@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flate2::read::MultiGzDecoder;
+use rustix::fs::Advice;
 
 use super::chain::Seen;
 use super::identity::{FileId, PRINT_BYTES, Print};
@@ -17,6 +18,9 @@ pub(super) const DECODER_BYTES: usize = 96 << 10;
 
 /// What is read at once of what comes before the place that is wanted.
 const SKIP_BYTES: usize = 16 << 10;
+
+/// The kernel is told of no less than this.
+const LET_GO_BYTES: u64 = 1 << 20;
 
 /// Directories that change while they are listed are listed again, so many times at most.
 const LISTINGS: usize = 3;
@@ -82,11 +86,18 @@ fn file_id(metadata: &Metadata) -> FileId {
     FileId { device: metadata.dev(), inode: metadata.ino(), born }
 }
 
+/// The size of a file on the disk.
+pub(super) fn size(path: &Path) -> io::Result<u64> {
+    Ok(fs::metadata(path)?.len())
+}
+
 /// A file that is open.
 #[derive(Debug)]
 pub(super) struct Content {
     file: File,
     id: FileId,
+    /// What is before it does not have to be in memory any more.
+    let_go: u64,
     /// Of a compressed file: what is at hand, and where in the content that is.
     inflating: Option<(MultiGzDecoder<File>, u64)>,
     is_compressed: bool,
@@ -104,7 +115,7 @@ impl Content {
             return Ok(None);
         }
         let id = file_id(&metadata);
-        Ok(Some(Self { file, id, inflating: None, is_compressed: name.is_compressed }))
+        Ok(Some(Self { file, id, let_go: 0, inflating: None, is_compressed: name.is_compressed }))
     }
 
     pub(super) fn id(&self) -> FileId {
@@ -114,6 +125,30 @@ impl Content {
     /// The size on the disk.
     pub(super) fn size(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    /// The size of a file that has no name any more: the disk keeps it as long as it is open.
+    pub(super) fn removed_size(&self) -> Option<u64> {
+        let metadata = self.file.metadata().ok()?;
+        (metadata.nlink() == 0).then_some(metadata.len())
+    }
+
+    /// When something was last written to it, in milliseconds since the Unix epoch.
+    pub(super) fn written_ms(&self) -> io::Result<Option<u64>> {
+        let written = self.file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(u64::try_from(written.as_millis()).ok())
+    }
+
+    /// What is before `offset` is not read again. When there is enough of it, the kernel may use the memory that it has
+    /// it in for something else.
+    pub(super) fn let_go(&mut self, offset: u64) {
+        let length = offset.saturating_sub(self.let_go);
+        if self.is_compressed || length < LET_GO_BYTES {
+            return;
+        }
+        // A file system that has no such memory is no loss.
+        let _ = rustix::fs::fadvise(&self.file, self.let_go, std::num::NonZero::new(length), Advice::DontNeed);
+        self.let_go = offset;
     }
 
     /// Reads what is at `offset` of the content; less than the buffer holds only at its end.

@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "what fails here is to fail the test")]
 
 mod agent;
+mod bounds;
 mod kubelet;
+mod outside;
+mod places;
 mod records;
 mod selection;
