@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use flate2::read::MultiGzDecoder;
 use rustix::fs::Advice;
+use rustix::io::Errno;
 
 use super::chain::Seen;
 use super::identity::{FileId, PRINT_BYTES, Print};
@@ -71,12 +72,16 @@ fn list_once(directory: &Path) -> io::Result<Listing> {
                 listing.has_links |= entry.file_type()?.is_symlink();
             }
             Ok(_) => {}
-            // Between the list and the look it went, or got another name.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // Between the list and the look it went, or got another name; or it is a link that leads nowhere.
+            Err(error) if leads_nowhere(&error) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(listing)
+}
+
+fn leads_nowhere(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 fn file_id(metadata: &Metadata) -> FileId {
