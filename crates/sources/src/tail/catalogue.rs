@@ -21,7 +21,7 @@ const SETTLES_AFTER: Duration = Duration::from_millis(1_100);
 const CONTAINER_BYTES: usize = 8 << 10;
 
 /// All containers together take no more than one part in so many of the memory, so that there is some to read with.
-const SHARE: usize = 4;
+const SHARE: usize = 2;
 
 /// All containers that are known.
 pub(super) struct Catalogue {

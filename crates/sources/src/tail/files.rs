@@ -103,9 +103,16 @@ pub(super) struct Content {
     id: FileId,
     /// What is before it does not have to be in memory any more.
     let_go: u64,
-    /// Of a compressed file: what is at hand, and where in the content that is.
-    inflating: Option<(MultiGzDecoder<File>, u64)>,
+    /// Of a compressed file that is read. Most are not, and take no memory for it.
+    inflating: Option<Box<Inflating>>,
     is_compressed: bool,
+}
+
+/// What is at hand of a compressed file, and where in the content that is.
+#[derive(Debug)]
+struct Inflating {
+    decoder: MultiGzDecoder<File>,
+    at: u64,
 }
 
 impl Content {
@@ -174,24 +181,25 @@ impl Content {
     }
 
     fn inflate(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let (mut decoder, mut at) = match self.inflating.take().filter(|(_, at)| *at <= offset) {
+        let mut inflating = match self.inflating.take().filter(|inflating| inflating.at <= offset) {
             Some(inflating) => inflating,
             None => {
                 let mut file = self.file.try_clone()?;
                 io::Seek::rewind(&mut file)?;
-                (MultiGzDecoder::new(file), 0)
+                Box::new(Inflating { decoder: MultiGzDecoder::new(file), at: 0 })
             }
         };
         let mut skipped = [0; SKIP_BYTES];
-        while at < offset {
-            let wanted = usize::try_from(offset - at).unwrap_or(SKIP_BYTES).min(SKIP_BYTES);
-            match fill(&mut decoder, &mut skipped[..wanted])? {
+        while inflating.at < offset {
+            let wanted = usize::try_from(offset - inflating.at).unwrap_or(SKIP_BYTES).min(SKIP_BYTES);
+            match fill(&mut inflating.decoder, &mut skipped[..wanted])? {
                 0 => return Ok(0),
-                read => at += read as u64,
+                read => inflating.at += read as u64,
             }
         }
-        let read = fill(&mut decoder, buffer)?;
-        self.inflating = Some((decoder, at + read as u64));
+        let read = fill(&mut inflating.decoder, buffer)?;
+        inflating.at += read as u64;
+        self.inflating = Some(inflating);
         Ok(read)
     }
 

@@ -4,6 +4,7 @@
 
 mod agent;
 mod bounds;
+mod hostile;
 mod kubelet;
 mod outside;
 mod places;
