@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::chain::Chain;
@@ -87,6 +88,7 @@ impl Catalogue {
         }
         let saved = container.saved(unix_ms());
         self.lines.extend(encode(&saved));
+        self.shared.has_news.store(true, Ordering::Release);
         self.saved.insert(name.clone(), saved);
         self.shared.board.containers().remove(name);
     }
@@ -124,6 +126,7 @@ impl Catalogue {
 
     fn look(&mut self, container: &Arc<Container>) {
         let name = &container.name;
+        self.shared.has_news.store(true, Ordering::Release);
         let look = match container.look(self.now_ms()) {
             Ok(look) => look,
             Err(error) => {

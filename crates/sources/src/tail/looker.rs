@@ -137,6 +137,7 @@ impl Tail {
             board,
             ready,
             totals: Mutex::default(),
+            has_news: AtomicBool::new(true),
         });
         let hints = Hints::new().inspect_err(|error| {
             tracing::warn!(%error, "the kernel gives no hints about container logs; they are looked for every second");
@@ -291,6 +292,11 @@ impl Looker {
 
     fn save(&mut self, is_due: bool) {
         let Some(store) = &mut self.store else { return };
+        // Where nothing happens, it costs nothing to find that out. What was written before may have to be synced.
+        let has_news = self.catalogue.shared.has_news.swap(false, Ordering::AcqRel) || self.is_unsaved;
+        if !has_news && (!is_due || store.sync().is_ok()) {
+            return;
+        }
         let now = unix_ms();
         let containers: Vec<Arc<Container>> = self.catalogue.shared.board.containers().values().cloned().collect();
         let mut lines = mem::take(&mut self.catalogue.lines);

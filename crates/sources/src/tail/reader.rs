@@ -1,6 +1,7 @@
 //! Who has a turn of reading, and what becomes of what was read.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{io, mem};
@@ -47,6 +48,8 @@ pub(super) struct Shared {
     pub(super) board: Board,
     pub(super) ready: mpsc::UnboundedSender<Arc<Container>>,
     pub(super) totals: Mutex<Totals>,
+    /// What is saved may be out of date.
+    pub(super) has_news: AtomicBool,
 }
 
 /// What was read so far.
@@ -227,14 +230,15 @@ async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
     drop(reading);
     match batch {
         Ok(batch) => offer(shared, container, (batch, shapes), permits).await,
-        Err(error) => failed(container, &error),
+        Err(error) => failed(shared, container, &error),
     }
 }
 
 /// What the container wrote cannot be read now.
-fn failed(container: &Container, error: &io::Error) -> End {
+fn failed(shared: &Shared, container: &Container, error: &io::Error) -> End {
     container.waits_for(Wait::Unreadable(error.to_string()));
     let (is_first, given_up) = container.failed();
+    shared.has_news.store(true, Ordering::Release);
     let name = &container.name;
     if is_first {
         tracing::warn!(container = %name, %error, "cannot read what the container wrote; trying again");
@@ -330,6 +334,7 @@ async fn offer(
         return End::Again(REST);
     }
     container.commit(position, guard, &counts);
+    shared.has_news.store(true, Ordering::Release);
     shared.add(|totals| totals.counts.add(&counts));
     if is_more { End::More } else { End::Idle }
 }

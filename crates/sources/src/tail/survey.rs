@@ -2,6 +2,7 @@
 //! files when these take too much of the disk.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_engine::view::ContainerLogFigures;
@@ -28,26 +29,31 @@ pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
     for container in containers.iter().filter(|container| container.is_behind()) {
         container.measure();
     }
-    keep_within(&containers, bounds.removed_bytes);
+    if keep_within(&containers, bounds.removed_bytes) {
+        shared.has_news.store(true, Ordering::Release);
+    }
     containers.iter().for_each(|container| shared.tell_losses(container));
     let stuck = tell_stuck(&containers, bounds.patience);
     shared.inlet.report(figures(shared, &containers, stuck, without_memory));
 }
 
-/// Gives up removed files, the oldest first, until the others take no more than `most` bytes.
-fn keep_within(containers: &[Arc<Container>], most: u64) {
+/// Gives up removed files, the oldest first, until the others take no more than `most` bytes. Returns whether there were
+/// such files.
+fn keep_within(containers: &[Arc<Container>], most: u64) -> bool {
     let holders = containers.iter().filter(|container| container.standing().removed_open_bytes > 0);
     let mut removed: Vec<(Removed, &Arc<Container>)> =
         holders.flat_map(|container| container.removed().into_iter().map(move |file| (file, container))).collect();
     removed.sort_by_key(|(file, _)| *file);
     let mut bytes: u64 = removed.iter().map(|(file, _)| file.bytes).sum();
+    let are_too_many = bytes > most;
     for (file, container) in removed {
         if bytes <= most {
-            return;
+            break;
         }
         bytes -= file.bytes;
         container.give_up_removed(file.number);
     }
+    are_too_many
 }
 
 /// Says who is stuck since the last time, and who is not any more. Returns how many are.
