@@ -6,7 +6,7 @@
 //! requests go.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_otlp::Limits;
@@ -15,6 +15,7 @@ use weir_plan::Signal;
 use crate::budget::Permit;
 use crate::buffer::Buffer;
 use crate::intake::Intake;
+use crate::view::ContainerLogFigures;
 
 /// How long a request may wait for room in the memory budget before it is refused.
 pub(crate) const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
@@ -171,14 +172,19 @@ impl Inlet {
         self.intake.budget().take(bytes, ADMIT_PATIENCE).await
     }
 
-    /// The memory for all requests that are worked on, in bytes. Another plan may change it at any time.
-    pub fn memory_bytes(&self) -> usize {
+    /// The same without waiting.
+    pub fn try_reserve(&self, bytes: usize) -> Option<Permit> {
+        self.intake.budget().try_take(bytes)
+    }
+
+    /// All the memory that there is for requests, in bytes.
+    pub fn memory(&self) -> usize {
         self.intake.budget().capacity()
     }
 
-    /// The same without waiting.
-    pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Permit> {
-        self.intake.budget().try_take(bytes)
+    /// Takes up what the source of container logs tells of itself, for the metrics.
+    pub fn report(&self, figures: ContainerLogFigures) {
+        *self.intake.container_logs.lock().unwrap_or_else(PoisonError::into_inner) = Some(figures);
     }
 
     /// Offers a request to every pipeline that takes it, and waits until its data is safe or refused. A source that

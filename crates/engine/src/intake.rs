@@ -13,7 +13,7 @@ mod tests;
 mod turns;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -31,6 +31,7 @@ use crate::pipeline::Pipeline;
 use crate::rules::{Delta, Rules};
 use crate::settings::LAST_ANSWERS;
 use crate::store::Store;
+use crate::view::ContainerLogFigures;
 use cuts::Cuts;
 use offer::Offer;
 use receipt::{Receipt, retry_after};
@@ -133,6 +134,8 @@ pub(crate) struct Intake {
     turns: Turns,
     /// Items answered OK that no pipeline takes, because of their namespaces.
     pub(crate) unclaimed: BySignal,
+    /// What the source of container logs told last; `None` when there is none.
+    pub(crate) container_logs: Mutex<Option<ContainerLogFigures>>,
 }
 
 impl Intake {
@@ -148,6 +151,7 @@ impl Intake {
             drain_deadline: OnceLock::new(),
             turns: Turns::new(),
             unclaimed: BySignal::default(),
+            container_logs: Mutex::default(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! snapshot. A scrape is the tables from top to bottom. A metric without samples is left out. docs/metrics.md has the
 //! same metrics; a test compares it with a scrape.
 
+mod container_logs;
 mod journal;
 mod pipelines;
 mod process;
@@ -59,12 +60,13 @@ enum Value<'a> {
 }
 
 /// In the order of a scrape.
-const TABLES: [&[Metric]; 6] = [
+const TABLES: [&[Metric]; 7] = [
     &receivers::METRICS,
     &pipelines::EXPORTERS,
     &pipelines::METRICS,
     &journal::METRICS,
     &rules::METRICS,
+    &container_logs::METRICS,
     &process::METRICS,
 ];
 

@@ -9,13 +9,14 @@
 //! Samples of what backends refused are not in it. They are telemetry, and large, so [`View::refused`] gives those of one
 //! pipeline at a time.
 
+mod container_logs;
 mod journal;
 mod memory;
 mod pipeline;
 mod receivers;
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 pub use crate::books::BookFigures;
@@ -23,6 +24,7 @@ pub use crate::histogram::HistogramFigures;
 pub use crate::pipeline::{BackendFigures, BackendState, Sample};
 pub use crate::process::ProcessFigures;
 pub use crate::reloads::ReloadFigures;
+pub use container_logs::ContainerLogFigures;
 pub use journal::JournalFigures;
 pub use memory::{MemoryFigures, MemoryPart};
 pub use pipeline::{BacklogFigures, DeltaFigures, OrphanFigures, PipelineFigures, RuleFigures};
@@ -78,6 +80,8 @@ pub struct Snapshot {
     pub memory: MemoryFigures,
     /// `None` without a data directory.
     pub journal: Option<JournalFigures>,
+    /// `None` where no container logs are read. The others are as of now; this is as of a second ago, or less.
+    pub container_logs: Option<ContainerLogFigures>,
     /// How taking up configurations went.
     pub reloads: ReloadFigures,
     /// What the process uses.
@@ -150,6 +154,7 @@ impl Owners {
             orphans,
             memory,
             journal: self.intake.store().map(JournalFigures::of),
+            container_logs: self.intake.container_logs.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             reloads: self.reloads.figures(),
             process: process::figures(),
             _paid: paid,

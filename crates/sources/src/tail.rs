@@ -5,11 +5,14 @@
 //! state but a position (`join::Position`): each turn begins where the position says, and the position moves when the
 //! engine says that the records are safe. The positions of all containers are in the checkpoints (`checkpoint`).
 //!
+//! How all that goes is on a board (`status`), which others read, too; once a second it is surveyed (`survey`).
+//!
 //! One thread looks (`looker`): it lists the directories (`tree`), when the kernel hints at a change (`hints`) and from
-//! time to time, and brings what is there together with what is known of each container (`container`). One task reads
+//! time to time, and brings what is there together with what is known of each container (`container`, `catalogue`). One task reads
 //! (`reader`): container after container has its turn (`turn`), whose requests go to the engine's inlet.
 
 mod allowance;
+mod catalogue;
 mod chain;
 mod checkpoint;
 mod container;
@@ -23,9 +26,12 @@ mod path;
 mod reader;
 mod record;
 mod scan;
+mod status;
+mod survey;
 mod tree;
 mod turn;
 
-pub use looker::{Settings, StartError, Tail, Wanted};
+pub use looker::{Settings, StartAt, StartError, Tail, Wanted};
 pub use reader::Totals;
+pub use status::{Activity, Board, ContainerStatus, Losses, Stuck, inspect};
 pub use turn::Counts;

@@ -16,6 +16,7 @@ Examples:
   weir check pipelines/                    report everything that is wrong with a configuration
   weir try pipelines/ --input sample.json  what transforms and filters make of a sample
   weir journal inspect /var/lib/weir       what waits on disk, and for whom
+  weir logs status /var/lib/weir           how far the logs of containers were read
   weir sink                                a backend to try things with
   weir load traces --rate 1000             send spans to a gateway
   weir demo examples/all-signals.yaml      all of these together, watched
@@ -63,6 +64,15 @@ pub(crate) enum FsyncMode {
     Never,
 }
 
+/// Where reading of container logs begins when nothing is known of any.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogsStartAt {
+    /// Everything that is there
+    Beginning,
+    /// Only what is written from then on
+    End,
+}
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Receive OTLP and deliver it to the pipelines of the given files
@@ -75,6 +85,8 @@ pub(crate) enum Command {
     Try(TryArgs),
     /// Look into a data directory: what waits on disk, is it sound, and get it out
     Journal(crate::journal::JournalArgs),
+    /// Show how far the logs of containers were read
+    Logs(crate::logs::LogsArgs),
     /// Be a backend: count what arrives, and misbehave on request
     Sink(weir_loadtest::sink::SinkArgs),
     /// Generate load
@@ -179,7 +191,7 @@ const SECURITY: &str = "Security of the OTLP ports";
 const MEMORY: &str = "Memory";
 const DATA_DIRECTORY: &str = "Data directory";
 const CONTAINER_LOGS: &str = "Container logs, for LogPipelines with runtime input";
-const ADMINISTRATION: &str = "Administration: how backends stand, at /backends, and what they refused, at /rejected";
+const ADMINISTRATION: &str = "Administration: how backends stand, at /backends, what they refused, at /rejected, and how containers are read, at /logs";
 
 impl RunArgs {
     /// Whether this process does that.
@@ -235,6 +247,12 @@ pub(crate) struct RunArgs {
     /// Directory of the log files of all pods of this node [default: /var/log/pods, if it exists]
     #[arg(long, help_heading = CONTAINER_LOGS, value_name = "DIR")]
     pub(crate) pod_logs: Option<PathBuf>,
+    /// What is read on a first start, when nothing is known of any container; what is written later is always read
+    #[arg(long, help_heading = CONTAINER_LOGS, value_enum, default_value_t = LogsStartAt::Beginning, value_name = "WHERE")]
+    pub(crate) logs_start_at: LogsStartAt,
+    /// Space on the disk that removed log files may take until they are read; then the oldest are given up
+    #[arg(long, help_heading = CONTAINER_LOGS, value_name = "SIZE", default_value = "1GiB", value_parser = limits::parse_size)]
+    pub(crate) max_removed_logs: usize,
     #[command(flatten)]
     pub(crate) ingest: IngestArgs,
     #[command(flatten)]

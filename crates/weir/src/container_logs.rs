@@ -8,17 +8,25 @@ use anyhow::{Context, bail};
 use weir_engine::Engine;
 use weir_enrich::{PodList, Pods};
 use weir_plan::Plan;
-use weir_sources::tail::{Settings, Tail};
+use weir_sources::tail::{Board, Settings, StartAt, Tail};
 
-use crate::cli::{Role, RunArgs};
+use crate::cli::{LogsStartAt, Role, RunArgs};
 
 /// Where the kubelet has them.
-const DIRECTORY: &str = "/var/log/pods";
+pub(crate) const DIRECTORY: &str = "/var/log/pods";
+
+/// What reading leaves behind.
+pub(crate) struct Place {
+    /// Where it is kept how far was read.
+    pub(crate) state: Option<PathBuf>,
+    /// Where it is shown.
+    pub(crate) board: Board,
+}
 
 /// Reads the directory that the command line names, or the usual one if it exists.
 pub(crate) fn start(
     args: &RunArgs,
-    state: Option<PathBuf>,
+    place: Place,
     plan: &Plan,
     engine: &Engine,
     pods: &Arc<PodList>,
@@ -49,14 +57,24 @@ pub(crate) fn start(
         return Ok(None);
     }
     let directory = std::path::absolute(&directory).context("cannot find out what the current directory is")?;
-    if state.is_none() {
+    if place.state.is_none() {
         tracing::warn!(
             "container logs are read from their beginning at each start, because there is no data directory"
         );
     }
     tracing::info!(pod_logs = %directory.display(), "container logs are read for pipelines with runtime input");
-    let settings =
-        Settings { directory, state, own_pod: env::var_os("HOSTNAME").and_then(|name| name.into_string().ok()) };
+    let start_at = match args.logs_start_at {
+        LogsStartAt::Beginning => StartAt::Beginning,
+        LogsStartAt::End => StartAt::End,
+    };
+    let settings = Settings {
+        state: place.state,
+        own_pod: env::var_os("HOSTNAME").and_then(|name| name.into_string().ok()),
+        start_at,
+        max_removed_bytes: args.max_removed_logs as u64,
+        board: place.board,
+        ..Settings::new(directory)
+    };
     Ok(Some(Tail::start(settings, plan, engine.inlet(), Arc::clone(pods) as Arc<dyn Pods>)?))
 }
 

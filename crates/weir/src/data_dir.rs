@@ -51,7 +51,7 @@ pub(crate) fn open(args: &RunArgs) -> anyhow::Result<Option<DataDir>> {
     warn_of_others(&dir);
     tracing::info!(data_dir = %dir.display(), ?fsync, "data that no backend takes at once is kept on disk");
     let journal = Journal { fs: Arc::new(fs), fsync };
-    Ok(Some(DataDir { journal, state: StateFiles::in_data_dir(&dir), logs: dir.join(LOGS) }))
+    Ok(Some(DataDir { journal, state: StateFiles::in_data_dir(&dir), logs: logs_dir(&dir) }))
 }
 
 /// Telemetry may hold secrets, and a directory that was there before keeps its mode.
@@ -82,6 +82,11 @@ fn default_dir() -> anyhow::Result<PathBuf> {
              name a directory with --data-dir, or keep data in memory with --no-data-dir"
         ),
     }
+}
+
+/// Where a data directory has how far container logs were read.
+pub(crate) fn logs_dir(dir: &Path) -> PathBuf {
+    dir.join(LOGS)
 }
 
 /// Where the journal of a data directory lies; the journal's own directory is taken as well.

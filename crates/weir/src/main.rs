@@ -14,11 +14,13 @@ mod findings;
 mod journal;
 mod limits;
 mod logging;
+mod logs;
 mod preview;
 mod proxy;
 mod run;
 mod security;
 mod state;
+mod tables;
 mod watch;
 
 use std::io::{self, Write};
@@ -53,6 +55,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Convert(args) => convert::convert(&args),
         Command::Try(args) => preview::run(&args),
         Command::Journal(args) => journal::run(&args),
+        Command::Logs(args) => logs::run(&args),
         Command::Sink(args) => {
             limits::raise_file_limit();
             weir_loadtest::sink::run(args)

@@ -10,17 +10,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::field::display;
+use weir_engine::admin::Route;
 use weir_engine::settings::Admin;
 use weir_engine::{Addresses, BookFigures, Changes, Engine, Entrance, Settings, StartError, settings};
 use weir_enrich::{PodList, Pods};
 use weir_plan::{PipelineId, Plan};
 use weir_resources::{Loaded, LogOutputs, Report};
-use weir_sources::tail::Tail;
+use weir_sources::tail::{Board, Tail};
 
 use crate::allocator;
 use crate::cli::{Role, RunArgs};
 use crate::configuration;
-use crate::container_logs;
+use crate::container_logs::{self, Place};
 use crate::data_dir::{self, DataDir};
 use crate::findings;
 use crate::limits;
@@ -157,6 +158,8 @@ impl Gateway {
         let watches = Watches::new(&args)?;
         let Loaded { plan, cluster, log_outputs, .. } = configuration(&args)?;
         let mut settings = settings(&args)?;
+        let board = Board::default();
+        settings.admin.routes.push(Route::new("/logs", board.clone()));
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;
         let mut logs_state = None;
@@ -178,7 +181,8 @@ impl Gateway {
                 "pipeline started"
             );
         }
-        let tail = container_logs::start(&args, logs_state, &plan, &engine, &pods)?;
+        let place = Place { state: logs_state, board };
+        let tail = container_logs::start(&args, place, &plan, &engine, &pods)?;
         Ok(Self { engine, pods, tail, args, watches, log_outputs, memory })
     }
 

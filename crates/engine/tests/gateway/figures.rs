@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use weir_engine::Settings;
+use weir_engine::view::ContainerLogFigures;
 use weir_plan::Signal;
 use weir_testkit::clients::{ids, request, send_singly};
 use weir_testkit::data_dir::DataDir;
@@ -155,6 +156,8 @@ async fn the_documentation_has_the_metrics_of_a_scrape() {
     let point = frame(&counter(1, 1), false);
     assert_eq!(client.call(Signal::Metrics.grpc_method(), None, point).await.code, OK);
     gateway.engine.reload(&configuration(&stays).plan).unwrap();
+    let (odd, lost_bytes) = (vec![("cut", 1)], vec![("removed", 1)]);
+    gateway.engine.inlet().report(ContainerLogFigures { odd, lost_bytes, ..ContainerLogFigures::default() });
     let wanted = documented();
     eventually("something of everything has happened", async || scraped(&gateway).await.len() >= wanted.len()).await;
     assert_eq!(scraped(&gateway).await, wanted);

@@ -47,7 +47,7 @@ impl Room {
     pub(super) fn keep(mut self, bytes: usize, turn: usize, inlet: &Inlet) -> Option<Self> {
         self.shrink_to(std::iter::once(bytes));
         let used = *self.taken.allowance.used.lock().unwrap_or_else(PoisonError::into_inner);
-        (used + turn <= inlet.memory_bytes() / PART_OF_MEMORY).then_some(self)
+        (used + turn <= inlet.memory() / PART_OF_MEMORY).then_some(self)
     }
 }
 
@@ -55,7 +55,7 @@ impl Allowance {
     /// Reserves all that a turn needs at once: turns that wait for each other's memory would get nowhere. `None` when the
     /// memory is taken by others.
     pub(super) async fn reserve(self: &Arc<Self>, inlet: &Inlet, bytes: usize) -> Option<Room> {
-        let taken = self.take(bytes, inlet.memory_bytes() / PART_OF_MEMORY).await;
+        let taken = self.take(bytes, inlet.memory() / PART_OF_MEMORY).await;
         Some(Room { permit: inlet.reserve(bytes).await?, taken })
     }
 

@@ -206,6 +206,11 @@ impl Chain {
         self.links.get(index).filter(|link| link.number == number)
     }
 
+    /// The numbers of the files that were not rotated when they were last seen.
+    pub(crate) fn live(&self) -> Vec<u64> {
+        self.links.iter().filter(|link| link.name.rotated.is_none()).map(|link| link.number).collect()
+    }
+
     /// The link in which what is at `spot`, or comes next, is, and at which offset.
     pub(crate) fn at(&self, spot: Spot) -> Option<(&Link, u64)> {
         let link = self.links.get(self.index(spot.file))?;
@@ -241,6 +246,13 @@ impl Chain {
         }
     }
 
+    /// A file has this size now.
+    pub(crate) fn grew(&mut self, number: u64, size: u64) {
+        if let Some(link) = self.link_mut(number).filter(|link| link.end.is_none()) {
+            link.size = link.size.max(size);
+        }
+    }
+
     /// A file was read to its end, `end`, after it became final.
     pub(crate) fn finish(&mut self, number: u64, end: u64) {
         if let Some(link) = self.link_mut(number).filter(|link| link.end.is_none()) {
@@ -258,15 +270,18 @@ impl Chain {
         };
         let end = link.end.unwrap_or(size.unwrap_or(link.size).max(link.size));
         let is_exact = link.id != FileId::default() && (link.end.is_some() || size.is_some() || link.is_size_final);
+        // Parts of lines that are not complete cannot be read again. Others between them may have been read.
+        let is_here = |spot: &Spot| spot.file == number;
+        let first = open.into_iter().flatten().filter(is_here).min();
+        self.position.open = open.map(|spot| spot.filter(|spot| !is_here(spot)));
         if done.file > number {
-            // Parts of lines that are not complete; others between them may have been read.
-            let first = open.into_iter().flatten().filter(|spot| spot.file == number).min();
             let bytes = first.map_or(0, |spot| end.saturating_sub(spot.offset));
             return Loss { bytes, is_exact: bytes == 0 };
         }
         let from = if done.file == number { done.offset.max(link.begin) } else { link.begin };
         link.end = Some(from);
-        Loss { bytes: end.saturating_sub(from), is_exact }
+        let lost_from = first.map_or(from, |spot| spot.offset.min(from));
+        Loss { bytes: end.saturating_sub(lost_from), is_exact: is_exact && lost_from == from }
     }
 
     /// The content of a link's file was replaced: what is there now has a link of its own.

@@ -1,10 +1,17 @@
 //! One container: its chain of files, those that are open, and a turn of reading them.
 
-use std::collections::BTreeMap;
+mod standing;
+mod stock;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use weir_engine::Permit;
 
 use super::allowance::Room;
 use super::chain::{Answer, Chain, Check, Event, Link, State};
@@ -15,7 +22,10 @@ use super::join::{Position, Spot};
 use super::line::Format;
 use super::path::ContainerName;
 use super::reader::MOST_REQUEST_BYTES;
-use super::turn::{Batch, Order, Turn};
+use super::status::Losses;
+use super::turn::{Batch, Counts, Order, Turn};
+pub(super) use standing::{Standing, Wait};
+pub(super) use stock::Removed;
 
 /// A file that could not be read so many times in a row, a second apart, is given up.
 const MOST_FAILURES: u32 = 30;
@@ -28,7 +38,10 @@ pub(super) struct Container {
     descriptors: Arc<Descriptors>,
     output: Mutex<Output>,
     stage: Mutex<Stage>,
+    standing: Mutex<Standing>,
     found: Instant,
+    /// For what is known of it.
+    _paid: Option<Permit>,
 }
 
 /// What is to be done for a container.
@@ -55,8 +68,8 @@ pub(super) struct Output {
     pub(super) most_bytes: Option<usize>,
     /// Pays for what it takes to inflate.
     decoder: Option<Room>,
-    /// Lost when files were overwritten, and not told yet.
-    overwritten_bytes: u64,
+    /// Removed files that are to be given up.
+    condemned: BTreeSet<u64>,
     /// How often a file could not be read, one time after the other.
     failures: BTreeMap<u64, u32>,
     /// Whether what is saved is out of date.
@@ -70,8 +83,6 @@ pub(super) struct Output {
 /// What a look at a container showed.
 #[derive(Debug, Default)]
 pub(super) struct Look {
-    /// Bytes that nobody can read any more.
-    pub(super) lost_bytes: u64,
     /// There is something to read.
     pub(super) is_unread: bool,
     /// Something has to be looked at again soon.
@@ -83,21 +94,44 @@ pub(super) struct Look {
 }
 
 impl Container {
-    pub(super) fn new(name: ContainerName, directory: PathBuf, chain: Chain, descriptors: Arc<Descriptors>) -> Self {
+    /// `pods`: the directory of all pods. `paid`: for what is known of the container.
+    pub(super) fn new(
+        name: ContainerName,
+        pods: &Path,
+        chain: Chain,
+        paid: Option<Permit>,
+        descriptors: Arc<Descriptors>,
+    ) -> Self {
         let output = Output {
             chain,
             open: BTreeMap::new(),
             formats: BTreeMap::new(),
             most_bytes: None,
             decoder: None,
-            overwritten_bytes: 0,
+            condemned: BTreeSet::new(),
             failures: BTreeMap::new(),
             is_changed: false,
             saved_ms: 0,
             vanished: Vec::new(),
         };
         let stage = Mutex::new(Stage::Idle);
-        Self { name, directory, descriptors, output: Mutex::new(output), stage, found: Instant::now() }
+        let directory = pods.join(name.to_string());
+        let (output, standing) = (Mutex::new(output), Mutex::default());
+        Self { name, directory, descriptors, output, stage, standing, found: Instant::now(), _paid: paid }
+    }
+
+    pub(super) fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What stands in the way of reading it now.
+    pub(super) fn waits_for(&self, wait: Wait) {
+        self.standing().wait = wait;
+    }
+
+    /// Whether there is something that is not safe, as far as is known.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.is_idle() || self.standing().lag.bytes_behind > 0
     }
 
     pub(super) fn output(&self) -> MutexGuard<'_, Output> {
@@ -116,6 +150,9 @@ impl Container {
             Stage::Idle | Stage::Queued => Stage::Queued,
             Stage::Reading | Stage::ReadingHinted => Stage::ReadingHinted,
         };
+        if before == Stage::Idle {
+            self.standing().begins_to_wait();
+        }
         before == Stage::Idle
     }
 
@@ -124,12 +161,19 @@ impl Container {
         *self.stage() = Stage::Reading;
     }
 
-    /// Its turn is over. Returns whether it has to be queued again.
+    /// Its turn is over: there is more, or all that there was is read. Returns whether it has to be queued again.
     pub(super) fn end_turn(&self, is_more: bool) -> bool {
         let mut stage = self.stage();
-        let again = is_more || *stage == Stage::ReadingHinted;
-        *stage = if again { Stage::Queued } else { Stage::Idle };
-        again
+        let is_hinted = *stage == Stage::ReadingHinted;
+        *stage = if is_more || is_hinted { Stage::Queued } else { Stage::Idle };
+        if !is_more {
+            let mut standing = self.standing();
+            standing.waits_since = None;
+            if is_hinted {
+                standing.begins_to_wait();
+            }
+        }
+        is_more || is_hinted
     }
 
     /// For how long it is known.
@@ -154,16 +198,25 @@ impl Container {
         let Listing { files: listing, has_links } = files::list(&self.directory)?;
         let Output { chain, .. } = &mut *output;
         let before = chain.links().len();
+        let live = chain.live();
         let events = chain.reconcile(&listing, &mut |check| self.compare(check), now_ms);
         output.is_changed |= !events.is_empty() || output.chain.links().len() != before;
         for event in &events {
             self.follow(&mut output, *event)?;
         }
+        let is_rotated = |number: &u64| output.chain.link(*number).is_some_and(|link| link.name.rotated.is_some());
+        let rotations = live.iter().filter(|number| is_rotated(number)).count() as u64;
         output.forget_closed();
         let mut look = Look { has_links, ..Look::default() };
-        if !self.has_turn() {
-            look.lost_bytes = output.give_up() + std::mem::take(&mut output.overwritten_bytes);
+        let lost = if self.has_turn() { Losses::default() } else { output.give_up() };
+        {
+            let mut standing = self.standing();
+            standing.rotations += rotations;
+            standing.untold_rotations += rotations;
+            standing.lost.add(&lost);
         }
+        self.take_stock(&mut output);
+        self.spare_descriptors(&mut output);
         let links = output.chain.links();
         look.is_over = listing.is_empty() && links.is_empty();
         let last = links.len().saturating_sub(1);
@@ -174,6 +227,36 @@ impl Container {
         look.is_unsettled = (listing.is_empty() && !links.is_empty()) || links.iter().enumerate().any(is_unsettled);
         look.is_unread = links.iter().any(|link| output.is_unread(link));
         Ok(look)
+    }
+
+    /// The directory cannot be listed. Returns whether that is news.
+    pub(super) fn cannot_look(&self, error: &io::Error) -> bool {
+        let mut standing = self.standing();
+        let wait = Wait::Unreadable(error.to_string());
+        let is_news = standing.wait != wait;
+        standing.begins_to_wait();
+        standing.wait = wait;
+        is_news
+    }
+
+    /// Takes everything that is there for read.
+    pub(super) fn leave_out_what_is_there(&self, now_ms: u64) {
+        // What cannot be listed now is read later.
+        if self.look(now_ms).is_err() {
+            return;
+        }
+        let mut output = self.output();
+        let Some((number, size, is_compressed)) =
+            output.chain.links().last().map(|link| (link.number, link.size, link.name.is_compressed))
+        else {
+            return;
+        };
+        let done =
+            if is_compressed { Spot { file: number + 1, offset: 0 } } else { Spot { file: number, offset: size } };
+        let guard = output.open.get_mut(&done.file).and_then(|content| content.guard(done.offset).ok());
+        output.chain.commit(Position { done, open: [None; 3] }, guard.unwrap_or_default());
+        output.is_changed = true;
+        output.forget_closed();
     }
 
     /// Compares a file with what is known of a link.
@@ -279,7 +362,8 @@ impl Container {
         for event in output.chain.overwritten(done.file, size) {
             self.follow(output, event)?;
         }
-        output.overwritten_bytes += output.chain.lost(done.file, None).bytes;
+        let lost = output.chain.lost(done.file, None).bytes;
+        self.standing().lost.overwritten += lost;
         output.is_changed = true;
         Ok(true)
     }
@@ -300,12 +384,15 @@ impl Container {
         output.failures.remove(&number);
         output.open.remove(&number);
         output.is_changed = true;
-        (is_first, Some(output.chain.lost(number, None).bytes))
+        let bytes = output.chain.lost(number, None).bytes;
+        self.standing().lost.unreadable += bytes;
+        (is_first, Some(bytes))
     }
 
     /// Reads what comes next, as much as the order allows.
     pub(super) fn read(&self, order: &Order) -> io::Result<Batch> {
         let mut output = self.output();
+        self.close_condemned(&mut output);
         while self.begin_anew_if_overwritten(&mut output)? {}
         let batch = Turn::new(self, &mut output, order).read();
         self.spare_descriptors(&mut output);
@@ -315,12 +402,24 @@ impl Container {
     }
 
     /// What was read up to this position is safe.
-    pub(super) fn commit(&self, position: Position, guard: Print) {
+    pub(super) fn commit(&self, position: Position, guard: Print, counts: &Counts) {
         let mut output = self.output();
-        output.is_changed |= output.chain.position() != position;
+        let is_progress = output.chain.position() != position;
+        output.is_changed |= is_progress;
         output.chain.commit(position, guard);
         output.most_bytes = output.most_bytes.map(|bytes| bytes * 2).filter(|bytes| *bytes < MOST_REQUEST_BYTES);
+        if let Some(content) = output.open.get_mut(&position.done.file) {
+            content.let_go(position.start().offset);
+        }
         output.forget_closed();
+        let unread = output.chain.links().iter().map(|link| output.chain.unread(link.number)).sum();
+        let mut standing = self.standing();
+        standing.counts.add(counts);
+        standing.open_files = output.open.len() as u64;
+        standing.lag.bytes_behind = unread;
+        if is_progress {
+            standing.has_read();
+        }
     }
 
     /// What is to be saved, if that changed, or if it was saved long ago: what is old is forgotten.
@@ -374,18 +473,21 @@ impl Output {
 
     /// Bytes of files that are gone before they were opened, and so are lost. One look is not enough: a file that is
     /// renamed may be missed.
-    fn give_up(&mut self) -> u64 {
+    fn give_up(&mut self) -> Losses {
         let is_gone = |link: &&Link| link.state != State::Present && !self.open.contains_key(&link.number);
         // Even of one that was read as far as it was seen, the end has to be known before the next one is read.
         let is_left = |link: &&Link| !self.chain.is_read(link);
         let gone: Vec<u64> =
             self.chain.links().iter().filter(is_gone).filter(is_left).map(|link| link.number).collect();
-        let lost = gone.iter().filter(|number| self.vanished.contains(number));
-        let lost: Vec<u64> = lost.copied().collect();
-        let bytes = lost.iter().map(|number| self.chain.lost(*number, None).bytes).sum();
-        self.is_changed |= !lost.is_empty();
+        let mut losses = Losses::default();
+        for number in gone.iter().filter(|number| self.vanished.contains(number)) {
+            let is_overwritten = self.chain.link(*number).is_some_and(|link| link.state == State::Overwritten);
+            let bytes = self.chain.lost(*number, None).bytes;
+            *(if is_overwritten { &mut losses.overwritten } else { &mut losses.removed }) += bytes;
+            self.is_changed = true;
+        }
         self.vanished = gone;
-        bytes
+        losses
     }
 
     /// The file that is read next.
@@ -404,53 +506,5 @@ impl Output {
     /// Where the container's output begins that is not safe.
     pub(super) fn place(&self) -> Spot {
         self.chain.earliest()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-
-    use super::super::record::Shape;
-    use super::*;
-
-    /// Most of the files of a node may wait to be read, and each open one is a connection less.
-    #[test]
-    fn files_that_wait_are_not_all_open() {
-        const MOST: usize = 3;
-        let directory = tempfile::tempdir().unwrap();
-        for minute in 10..40 {
-            let name = directory.path().join(format!("0.log.20261123-12{minute}00.gz"));
-            let mut file = GzEncoder::new(std::fs::File::create(name).unwrap(), Compression::fast());
-            writeln!(file, "2026-11-23T12:{minute}:00.123456789Z stdout F {minute}").unwrap();
-            file.finish().unwrap();
-        }
-        let name = ContainerName {
-            namespace: "shop".into(),
-            pod: "cart-0".into(),
-            uid: "11111111-2222-3333-4444-555555555555".into(),
-            container: "app".into(),
-        };
-        let descriptors = Arc::new(Descriptors::new(MOST));
-        let container = Container::new(name, directory.path().to_owned(), Chain::default(), Arc::clone(&descriptors));
-        let are_open = || container.output().open.len();
-        // Nothing is added to a file that is the same after a while.
-        for now_ms in [1, 60_000] {
-            assert!(container.look(now_ms).unwrap().is_unread && are_open() <= MOST, "{}", are_open());
-        }
-        let order = Order { shapes: vec![Shape { keep_original_body: false }], most_bytes: 1 << 20, now_nanos: 1 };
-        let mut records = 0;
-        while records < 30 {
-            let batch = container.read(&order).unwrap();
-            assert!(batch.counts.records > 0 && are_open() <= MOST + 1, "{records} {}", are_open());
-            records += batch.counts.records;
-            container.commit(batch.position, batch.guard);
-        }
-        assert_eq!(records, 30);
-        drop(container);
-        assert!(!descriptors.are_scarce() && Arc::strong_count(&descriptors) == 1);
     }
 }

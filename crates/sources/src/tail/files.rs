@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flate2::read::MultiGzDecoder;
+use rustix::fs::Advice;
+use rustix::io::Errno;
 
 use super::chain::Seen;
 use super::identity::{FileId, PRINT_BYTES, Print};
@@ -19,6 +21,9 @@ pub(super) const DECODER_BYTES: usize = 96 << 10;
 
 /// What is read at once of what comes before the place that is wanted.
 const SKIP_BYTES: usize = 16 << 10;
+
+/// The kernel is told of no less than this.
+const LET_GO_BYTES: u64 = 1 << 20;
 
 /// Directories that change while they are listed are listed again, so many times at most.
 const LISTINGS: usize = 3;
@@ -69,12 +74,16 @@ fn list_once(directory: &Path) -> io::Result<Listing> {
                 listing.has_links |= entry.file_type()?.is_symlink();
             }
             Ok(_) => {}
-            // Between the list and the look it went, or got another name.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // Between the list and the look it went, or got another name; or it is a link that leads nowhere.
+            Err(error) if leads_nowhere(&error) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(listing)
+}
+
+fn leads_nowhere(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 fn file_id(metadata: &Metadata) -> FileId {
@@ -126,18 +135,32 @@ impl Drop for Descriptor {
     }
 }
 
+/// The size of a file on the disk.
+pub(super) fn size(path: &Path) -> io::Result<u64> {
+    Ok(fs::metadata(path)?.len())
+}
+
 /// A file that is open.
 #[derive(Debug)]
 pub(super) struct Content {
     _descriptor: Descriptor,
     file: Arc<File>,
     id: FileId,
-    /// Of a compressed file that is being read: what is at hand, and where in the content that is.
-    inflating: Option<(Inflating, u64)>,
+    /// What is before it does not have to be in memory any more.
+    let_go: u64,
+    /// Of a compressed file that is being read. Most are not, and take no memory for it.
+    inflating: Option<Box<Inflating>>,
     is_compressed: bool,
 }
 
-type Inflating = MultiGzDecoder<Reading>;
+/// What is at hand of a compressed file, and where in the content that is.
+#[derive(Debug)]
+struct Inflating {
+    decoder: Decoder,
+    at: u64,
+}
+
+type Decoder = MultiGzDecoder<Reading>;
 
 /// Reads a file from its beginning on.
 #[derive(Debug)]
@@ -167,7 +190,8 @@ impl Content {
         }
         let id = file_id(&metadata);
         let _descriptor = Descriptor::new(all);
-        Ok(Some(Self { _descriptor, file: Arc::new(file), id, inflating: None, is_compressed: name.is_compressed }))
+        let (file, is_compressed) = (Arc::new(file), name.is_compressed);
+        Ok(Some(Self { _descriptor, file, id, let_go: 0, inflating: None, is_compressed }))
     }
 
     pub(super) fn id(&self) -> FileId {
@@ -177,6 +201,30 @@ impl Content {
     /// The size on the disk.
     pub(super) fn size(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    /// The size of a file that has no name any more: the disk keeps it as long as it is open.
+    pub(super) fn removed_size(&self) -> Option<u64> {
+        let metadata = self.file.metadata().ok()?;
+        (metadata.nlink() == 0).then_some(metadata.len())
+    }
+
+    /// When something was last written to it, in milliseconds since the Unix epoch.
+    pub(super) fn written_ms(&self) -> io::Result<Option<u64>> {
+        let written = self.file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(u64::try_from(written.as_millis()).ok())
+    }
+
+    /// What is before `offset` is not read again. When there is enough of it, the kernel may use the memory that it has
+    /// it in for something else.
+    pub(super) fn let_go(&mut self, offset: u64) {
+        let length = offset.saturating_sub(self.let_go);
+        if self.is_compressed || length < LET_GO_BYTES {
+            return;
+        }
+        // A file system that has no such memory is no loss.
+        let _ = rustix::fs::fadvise(&*self.file, self.let_go, std::num::NonZero::new(length), Advice::DontNeed);
+        self.let_go = offset;
     }
 
     /// Reads what is at `offset` of the content; less than the buffer holds only at its end.
@@ -197,20 +245,24 @@ impl Content {
     }
 
     fn inflate(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let (mut decoder, mut at) = match self.inflating.take().filter(|(_, at)| *at <= offset) {
+        let mut inflating = match self.inflating.take().filter(|inflating| inflating.at <= offset) {
             Some(inflating) => inflating,
-            None => (MultiGzDecoder::new(Reading { file: Arc::clone(&self.file), offset: 0 }), 0),
+            None => {
+                let reading = Reading { file: Arc::clone(&self.file), offset: 0 };
+                Box::new(Inflating { decoder: MultiGzDecoder::new(reading), at: 0 })
+            }
         };
         let mut skipped = [0; SKIP_BYTES];
-        while at < offset {
-            let wanted = usize::try_from(offset - at).unwrap_or(SKIP_BYTES).min(SKIP_BYTES);
-            match fill(&mut decoder, &mut skipped[..wanted])? {
+        while inflating.at < offset {
+            let wanted = usize::try_from(offset - inflating.at).unwrap_or(SKIP_BYTES).min(SKIP_BYTES);
+            match fill(&mut inflating.decoder, &mut skipped[..wanted])? {
                 0 => return Ok(0),
-                read => at += read as u64,
+                read => inflating.at += read as u64,
             }
         }
-        let read = fill(&mut decoder, buffer)?;
-        self.inflating = Some((decoder, at + read as u64));
+        let read = fill(&mut inflating.decoder, buffer)?;
+        inflating.at += read as u64;
+        self.inflating = Some(inflating);
         Ok(read)
     }
 
@@ -265,6 +317,10 @@ impl Content {
         }
     }
 
+    pub(super) fn is_compressed(&self) -> bool {
+        self.is_compressed
+    }
+
     fn before<'a>(&mut self, offset: u64, buffer: &'a mut [u8; PRINT_BYTES]) -> io::Result<&'a [u8]> {
         let wanted = usize::try_from(offset).unwrap_or(PRINT_BYTES).min(PRINT_BYTES);
         let read = self.read(&mut buffer[..wanted], offset - wanted as u64)?;
@@ -273,7 +329,7 @@ impl Content {
     }
 }
 
-fn fill(decoder: &mut Inflating, buffer: &mut [u8]) -> io::Result<usize> {
+fn fill(decoder: &mut Decoder, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match decoder.read(&mut buffer[filled..]) {

@@ -135,6 +135,26 @@ mod tests {
         assert_eq!(taken(&mut hints), [Hint::Names(watch), Hint::Gone(watch)]);
     }
 
+    /// R9: more has happened than the kernel keeps for us.
+    #[test]
+    fn hints_that_are_lost_are_said_to_be() {
+        let kept = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+        let kept: u32 = kept.trim().parse().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mut hints = Hints::new().unwrap();
+        hints.watch_files(directory.path()).unwrap();
+        let names = [directory.path().join("0.log"), directory.path().join("1.log")];
+        fs::write(&names[0], "").unwrap();
+        // Two hints each.
+        for turn in 0..=kept as usize / 2 {
+            fs::rename(&names[turn % 2], &names[(turn + 1) % 2]).unwrap();
+        }
+        let mut is_lost = false;
+        hints.wait(Duration::from_secs(10)).unwrap();
+        hints.take(|hint| is_lost |= hint == Hint::Lost).unwrap();
+        assert!(is_lost);
+    }
+
     #[test]
     fn a_directory_that_is_forgotten_says_nothing() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,13 +1,13 @@
 //! Finds containers and their files, and saves how far they were read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -15,25 +15,27 @@ use weir_engine::Inlet;
 use weir_enrich::Pods;
 use weir_plan::{ContainerLogs, Plan};
 
-use super::chain::Chain;
+use super::catalogue::Catalogue;
 use super::checkpoint::file::{Error, Store};
-use super::checkpoint::{Replayed, Saved, encode, encode_removal, is_worn};
+use super::checkpoint::{Replayed, Saved, encode, is_worn};
 use super::container::Container;
 use super::files::Descriptors;
 use super::hints::Hints;
 use super::path::ContainerName;
-use super::reader::{Reader, Shared, Tally, Totals};
-use super::tree::{Audience, Tree};
+use super::reader::{Reader, Shared, Totals};
+use super::status::{Board, unix_ms};
+use super::survey::{Bounds, survey};
+use super::tree::Tree;
 use super::turn::Counts;
 
 /// How long a look waits for hints, and so how late other work may be.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What changes on its own, such as a file that nobody may write to any more, is looked at again after this.
-const SETTLES_AFTER: Duration = Duration::from_millis(1_100);
-
 /// The log says this often what was odd in what was read.
 const SAY_EVERY: Duration = Duration::from_secs(30);
+
+/// How all containers are read is found out this often.
+const SURVEY_EVERY: Duration = Duration::from_secs(1);
 
 /// What was read is saved this often ...
 const SAVE_EVERY: Duration = Duration::from_millis(250);
@@ -49,7 +51,46 @@ pub struct Settings {
     pub state: Option<PathBuf>,
     /// The name of the pod that this process runs in. Its output is not read, because reading it makes more of it.
     pub own_pod: Option<String>,
+    /// What is read on a first start.
+    pub start_at: StartAt,
+    /// Removed files that are open take no more of the disk than this; then the oldest are given up.
+    pub max_removed_bytes: u64,
+    /// It is told when nothing of a container was read for so long although there is something.
+    pub patience: Duration,
+    /// Where it is to be seen how containers are read.
+    pub board: Board,
 }
+
+/// Where reading begins when nothing is known of any container. What comes later is always read from its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartAt {
+    /// All that is there is read.
+    Beginning,
+    /// What was written before is left out.
+    End,
+}
+
+impl Settings {
+    /// With the usual bounds: everything is read.
+    pub fn new(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            state: None,
+            own_pod: None,
+            start_at: StartAt::Beginning,
+            max_removed_bytes: MAX_REMOVED_BYTES,
+            patience: PATIENCE,
+            board: Board::default(),
+        }
+    }
+}
+
+/// The usual limit of what removed files take of the disk: it holds some minutes of a busy node's output while no
+/// backend takes anything, and no disk is filled by it.
+const MAX_REMOVED_BYTES: u64 = 1 << 30;
+
+/// Pipelines answer within seconds, also when they refuse. Who waits longer than this needs help.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why reading did not start.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +98,14 @@ pub enum StartError {
     /// It cannot be kept how far was read.
     #[error("cannot keep how far container logs are read: {0}")]
     State(String),
+    /// There is nothing to read.
+    #[error("cannot read the directory of container logs {}: {source}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        source: io::Error,
+    },
     /// No thread.
     #[error("cannot start the thread that looks for container logs: {0}")]
     Thread(io::Error),
@@ -78,17 +127,18 @@ impl Tail {
     /// # Errors
     /// When how far was read cannot be kept, for example because another process keeps it there.
     pub fn start(settings: Settings, plan: &Plan, inlet: Inlet, pods: Arc<dyn Pods>) -> Result<Self, StartError> {
-        let Settings { directory, state, own_pod } = settings;
-        let (store, saved) = open(state.as_deref())?;
+        let Settings { directory, state, own_pod, start_at, max_removed_bytes, patience, board } = settings;
+        let Opened { store, saved, is_first } = open(state.as_deref())?;
         let (ready, queue) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             inlet,
             pods,
             wanted: RwLock::new(wanted(plan)),
             own_pod,
-            containers: Mutex::default(),
+            board,
             ready,
-            totals: Tally::default(),
+            totals: Mutex::default(),
+            has_news: AtomicBool::new(true),
             allowance: Arc::default(),
             descriptors: Arc::new(Descriptors::of_process()),
         });
@@ -98,21 +148,16 @@ impl Tail {
         let (stop, stopped) = watch::channel(false);
         let reader = tokio::spawn(Reader::new(Arc::clone(&shared), queue).run(stopped));
         let is_rewanted = Arc::new(AtomicBool::new(false));
+        let mut catalogue = Catalogue::new(Arc::clone(&shared), directory.clone(), saved);
+        catalogue.starts_at_end = is_first && start_at == StartAt::End;
         let looker = Looker {
-            catalogue: Catalogue {
-                shared: Arc::clone(&shared),
-                directory: directory.clone(),
-                saved,
-                lines: Vec::new(),
-                has_links: false,
-                unsettled: HashMap::new(),
-                started: Instant::now(),
-            },
+            catalogue,
             tree: Tree::new(directory, hints.ok()),
             store,
             live_bytes: 0,
             is_unsaved: false,
             is_rewanted: Arc::clone(&is_rewanted),
+            bounds: Bounds { removed_bytes: max_removed_bytes, patience },
         };
         let ends = reader.abort_handle();
         let run = move || looker.run(&|| ends.is_finished());
@@ -163,12 +208,21 @@ fn wanted(plan: &Plan) -> Vec<ContainerLogs> {
     plan.pipelines.iter().filter_map(|pipeline| pipeline.input.container_logs.clone()).collect()
 }
 
-fn open(state: Option<&Path>) -> Result<(Option<Store>, BTreeMap<ContainerName, Saved>), StartError> {
-    let Some(state) = state else { return Ok((None, BTreeMap::new())) };
+/// What is known from an earlier process.
+struct Opened {
+    store: Option<Store>,
+    saved: BTreeMap<ContainerName, Saved>,
+    /// Nothing was ever known.
+    is_first: bool,
+}
+
+fn open(state: Option<&Path>) -> Result<Opened, StartError> {
+    let Some(state) = state else { return Ok(Opened { store: None, saved: BTreeMap::new(), is_first: true }) };
     let fresh = format!("{:x}", unix_ms());
     let (store, mut replayed) = Store::open(state, &fresh).map_err(|error| StartError::State(error.to_string()))?;
     replayed.expire(unix_ms());
     let Replayed { containers, damage, torn_tail, store: known, .. } = replayed;
+    let is_first = known.is_none() && containers.is_empty() && damage.is_empty();
     for damage in damage {
         let (line, offset, reason) = (damage.line, damage.offset, damage.reason);
         tracing::warn!(line, offset, %reason, "how far container logs were read is damaged; some are read again");
@@ -176,16 +230,11 @@ fn open(state: Option<&Path>) -> Result<(Option<Store>, BTreeMap<ContainerName, 
     if let Some(bytes) = torn_tail {
         tracing::info!(?bytes, "the last line of how far container logs were read was not complete");
     }
-    if known.is_none() {
+    if is_first {
         let id = store.id();
-        tracing::info!(state = %state.display(), id, "nothing is known of container logs yet; all are read from their beginning");
+        tracing::info!(state = %state.display(), id, "nothing is known of container logs yet; this is a first start");
     }
-    Ok((Some(store), containers))
-}
-
-fn unix_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    Ok(Opened { store: Some(store), saved: containers, is_first })
 }
 
 /// The thread that looks.
@@ -198,12 +247,14 @@ struct Looker {
     /// Something could not be saved.
     is_unsaved: bool,
     is_rewanted: Arc<AtomicBool>,
+    bounds: Bounds,
 }
 
 impl Looker {
     fn run(mut self, has_ended: &dyn Fn() -> bool) {
         let (mut reconciled, mut saved, mut synced) = (None::<Instant>, Instant::now(), Instant::now());
         let (mut said, mut said_counts) = (Instant::now(), Counts::default());
+        let mut surveyed = None::<Instant>;
         loop {
             let ends = has_ended();
             if saved.elapsed() >= SAVE_EVERY || ends {
@@ -212,6 +263,10 @@ impl Looker {
                     synced = Instant::now();
                 }
                 saved = Instant::now();
+            }
+            if ends || surveyed.is_none_or(|at| at.elapsed() >= SURVEY_EVERY) {
+                survey(&self.catalogue.shared, self.bounds, self.catalogue.without_memory());
+                surveyed = Some(Instant::now());
             }
             if said.elapsed() >= SAY_EVERY || ends {
                 said = Instant::now();
@@ -226,6 +281,8 @@ impl Looker {
                 self.tree.reconcile(&mut self.catalogue);
                 if reconciled.replace(Instant::now()).is_none() {
                     self.catalogue.look_for_missing();
+                    // What comes from now on is new.
+                    self.catalogue.starts_at_end = false;
                 }
             }
             self.catalogue.look_at_unsettled();
@@ -238,8 +295,13 @@ impl Looker {
 
     fn save(&mut self, is_due: bool) {
         let Some(store) = &mut self.store else { return };
+        // Where nothing happens, it costs nothing to find that out. What was written before may have to be synced.
+        let has_news = self.catalogue.shared.has_news.swap(false, Ordering::AcqRel) || self.is_unsaved;
+        if !has_news && (!is_due || store.sync().is_ok()) {
+            return;
+        }
         let now = unix_ms();
-        let containers: Vec<Arc<Container>> = self.catalogue.shared.containers().values().cloned().collect();
+        let containers: Vec<Arc<Container>> = self.catalogue.shared.board.containers().values().cloned().collect();
         let mut lines = mem::take(&mut self.catalogue.lines);
         for container in &containers {
             container.to_save(now).iter().for_each(|saved| lines.extend(encode(saved)));
@@ -288,116 +350,4 @@ fn write(store: &mut Store, lines: &[u8], is_due: bool) -> Result<(), Error> {
         store.append(lines)?;
     }
     if is_due { store.sync() } else { Ok(()) }
-}
-
-/// All containers that are known.
-struct Catalogue {
-    shared: Arc<Shared>,
-    directory: PathBuf,
-    /// What an earlier process saved, of containers that were not found yet.
-    saved: BTreeMap<ContainerName, Saved>,
-    /// What is to be saved of containers that are not read any more.
-    lines: Vec<u8>,
-    /// The kernel gives no hints of some files.
-    has_links: bool,
-    /// When to look again.
-    unsettled: HashMap<ContainerName, Instant>,
-    started: Instant,
-}
-
-impl Catalogue {
-    /// What is gone since an earlier process saved it was not read to its end.
-    fn look_for_missing(&mut self) {
-        let is_gone = |name: &&ContainerName| !self.directory.join(name.to_string()).exists();
-        let missing: Vec<ContainerName> = self.saved.keys().filter(is_gone).cloned().collect();
-        missing.iter().for_each(|name| self.changed(name));
-    }
-
-    fn look_at_unsettled(&mut self) {
-        let now = Instant::now();
-        let due: Vec<_> = self.unsettled.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
-        for name in due {
-            self.unsettled.remove(&name);
-            self.changed(&name);
-        }
-    }
-
-    /// Nobody wants its output any more. How far it was read stays known, in case somebody wants it again.
-    fn retire(&mut self, name: &ContainerName) {
-        let Some(container) = self.shared.containers().get(name).cloned() else { return };
-        if !container.is_idle() {
-            self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
-            return;
-        }
-        let saved = container.saved(unix_ms());
-        self.lines.extend(encode(&saved));
-        self.saved.insert(name.clone(), saved);
-        self.shared.containers().remove(name);
-    }
-
-    fn look(&mut self, container: &Arc<Container>) {
-        let name = &container.name;
-        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let look = match container.look(now_ms) {
-            Ok(look) => look,
-            Err(error) => {
-                self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
-                return self.failed(&self.directory.join(name.to_string()), &error);
-            }
-        };
-        if look.lost_bytes > 0 {
-            self.shared.totals.lose(look.lost_bytes);
-            tracing::error!(container = %name, bytes = look.lost_bytes, "container logs were removed before they were read");
-        }
-        self.has_links |= look.has_links;
-        if look.is_over {
-            self.shared.containers().remove(name);
-            self.lines.extend(encode_removal(name));
-            return;
-        }
-        if look.is_unsettled {
-            self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
-        }
-        if look.is_unread {
-            self.shared.hint(container);
-        }
-    }
-}
-
-impl Audience for Catalogue {
-    fn wants(&self, name: &ContainerName) -> bool {
-        !self.shared.shapes(name).is_empty()
-    }
-
-    fn changed(&mut self, name: &ContainerName) {
-        if !self.wants(name) {
-            return self.retire(name);
-        }
-        let known = self.shared.containers().get(name).cloned();
-        let container = known.unwrap_or_else(|| {
-            let chain = self.saved.remove(name).map_or_else(Chain::default, Saved::into_chain);
-            let (directory, descriptors) = (self.directory.join(name.to_string()), &self.shared.descriptors);
-            let container = Arc::new(Container::new(name.clone(), directory, chain, Arc::clone(descriptors)));
-            self.shared.containers().insert(name.clone(), Arc::clone(&container));
-            container
-        });
-        self.look(&container);
-    }
-
-    fn written(&mut self, name: &ContainerName) {
-        let known = self.shared.containers().get(name).cloned();
-        known.iter().for_each(|container| self.shared.hint(container));
-    }
-
-    fn gone(&mut self, name: &ContainerName) {
-        if !self.wants(name) {
-            return self.retire(name);
-        }
-        let known = self.shared.containers().get(name).cloned();
-        known.iter().for_each(|container| self.look(container));
-    }
-
-    fn failed(&mut self, path: &Path, error: &io::Error) {
-        tracing::warn!(path = %path.display(), %error, "cannot look for container logs");
-    }
 }

@@ -1,23 +1,24 @@
 //! Who has a turn of reading, and what becomes of what was read.
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{io, mem};
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::Instant;
-use weir_engine::{Inlet, InputKind, Origin, Request, Verdict};
+use weir_engine::{Inlet, InputKind, Obstacle, Origin, Request, Verdict};
 use weir_enrich::Pods;
 use weir_plan::{ContainerLogs, Signal};
 
 use super::allowance::{Allowance, Room};
-use super::container::Container;
+use super::container::{Container, Wait};
 use super::files::{DECODER_BYTES, Descriptors};
 use super::path::ContainerName;
 use super::record::{ATTRIBUTES_BYTES, Shape};
+use super::status::{Board, Losses};
 use super::turn::{Batch, Counts, MOST_APART, Order, WINDOW};
 
 /// Turns that are under way at once. Each holds what it read until that is safe.
@@ -45,9 +46,11 @@ pub(super) struct Shared {
     pub(super) pods: Arc<dyn Pods>,
     pub(super) wanted: RwLock<Vec<ContainerLogs>>,
     pub(super) own_pod: Option<String>,
-    pub(super) containers: Mutex<HashMap<ContainerName, Arc<Container>>>,
+    pub(super) board: Board,
     pub(super) ready: mpsc::UnboundedSender<Arc<Container>>,
-    pub(super) totals: Tally,
+    pub(super) totals: Mutex<Totals>,
+    /// What is saved may be out of date.
+    pub(super) has_news: AtomicBool,
     pub(super) allowance: Arc<Allowance>,
     pub(super) descriptors: Arc<Descriptors>,
 }
@@ -60,25 +63,10 @@ pub struct Totals {
     pub containers: u64,
     /// What became of what is safe.
     pub counts: Counts,
-    /// Bytes of files that were gone before they were read.
-    pub lost_bytes: u64,
-}
-
-/// Where it is counted.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    counts: Mutex<Counts>,
-    lost_bytes: AtomicU64,
-}
-
-impl Tally {
-    fn add(&self, more: Counts) {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&more);
-    }
-
-    pub(super) fn lose(&self, bytes: u64) {
-        self.lost_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
+    /// Bytes of files that could not be read.
+    pub lost: Losses,
+    /// Files that were rotated while they were known.
+    pub rotations: u64,
 }
 
 impl Shared {
@@ -96,10 +84,6 @@ impl Shared {
         shapes.map(|keep_original_body| Shape { keep_original_body }).collect()
     }
 
-    pub(super) fn containers(&self) -> MutexGuard<'_, HashMap<ContainerName, Arc<Container>>> {
-        self.containers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Something may be there to be read.
     pub(super) fn hint(&self, container: &Arc<Container>) {
         if container.take_hint() {
@@ -109,10 +93,29 @@ impl Shared {
     }
 
     pub(super) fn totals(&self) -> Totals {
-        let counts = *self.totals.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost_bytes = self.totals.lost_bytes.load(Ordering::Relaxed);
-        let containers = self.containers().len() as u64;
-        Totals { containers, counts, lost_bytes }
+        let containers = self.board.containers().len() as u64;
+        Totals { containers, ..*self.totals.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    fn add(&self, add: impl FnOnce(&mut Totals)) {
+        add(&mut self.totals.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Adds what a container lost since the last time, and how often its files were rotated, and tells the log.
+    pub(super) fn tell_losses(&self, container: &Container) {
+        let mut standing = container.standing();
+        let (lost, rotations) = (standing.lost.since(&standing.told), mem::take(&mut standing.untold_rotations));
+        standing.told = standing.lost;
+        drop(standing);
+        if lost != Losses::default() || rotations > 0 {
+            self.add(|totals| {
+                totals.lost.add(&lost);
+                totals.rotations += rotations;
+            });
+        }
+        for (reason, bytes) in lost.by_reason().into_iter().filter(|(_, bytes)| *bytes > 0) {
+            tracing::error!(container = %container.name, reason, bytes, "container logs are lost");
+        }
     }
 }
 
@@ -215,11 +218,14 @@ async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
         return End::Idle;
     }
     if let Some(pause) = waits_for_metadata(shared, container) {
+        container.waits_for(Wait::Metadata);
         return End::Again(pause);
     }
+    container.waits_for(Wait::Memory);
     let most = container.output().most_bytes.unwrap_or(MOST_REQUEST_BYTES).min(shared.inlet.max_request_bytes());
     let wanted = turn_bytes(shapes.len(), most);
     let Some(mut room) = shared.allowance.reserve(&shared.inlet, wanted).await else { return End::Again(PAUSE) };
+    container.waits_for(Wait::Disk);
     let end = match read(container, shapes.clone(), most).await {
         Ok(batch) => offer(shared, container, (batch, shapes), &mut room).await,
         Err(error) => failed(shared, container, &error),
@@ -230,13 +236,14 @@ async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
 
 /// What the container wrote cannot be read now.
 fn failed(shared: &Shared, container: &Container, error: &io::Error) -> End {
+    container.waits_for(Wait::Unreadable(error.to_string()));
     let (is_first, given_up) = container.failed();
+    shared.has_news.store(true, Ordering::Release);
     let name = &container.name;
     if is_first {
         tracing::warn!(container = %name, %error, "cannot read what the container wrote; trying again");
     }
     if let Some(bytes) = given_up {
-        shared.totals.lose(bytes);
         tracing::error!(container = %name, bytes, %error, "the rest of a log file cannot be read and is given up");
     }
     End::Again(PAUSE)
@@ -273,9 +280,20 @@ fn smaller(container: &Container, length: usize, cause: &str) -> End {
     End::Again(PAUSE)
 }
 
+fn words(obstacle: Obstacle) -> &'static str {
+    match obstacle {
+        Obstacle::Full => "they have no room",
+        Obstacle::DiskFails => "backends do not take it, and the data directory cannot be written to",
+        Obstacle::DiskHangs => "backends do not take it, and the disk of the data directory does not answer",
+        Obstacle::Busy => "they are busy",
+        Obstacle::Repeated => "some of it is not decided yet",
+    }
+}
+
 /// Offers what was read. Only when all of it is safe, the container moves on.
 async fn offer(shared: &Shared, container: &Container, (batch, shapes): (Batch, Vec<Shape>), room: &mut Room) -> End {
     let Batch { mut requests, position, guard, counts, is_more } = batch;
+    container.waits_for(Wait::Answer);
     requests.iter_mut().for_each(|(_, bytes)| bytes.shrink_to_fit());
     room.shrink_to(requests.iter().map(|(_, bytes)| bytes.capacity()).chain([DECODER_BYTES]));
     for (shape, bytes) in requests {
@@ -293,8 +311,14 @@ async fn offer(shared: &Shared, container: &Container, (batch, shapes): (Batch, 
             Verdict::Secured => {}
             // The pipelines change: it is read again for those there will be.
             Verdict::NotServed => return End::Again(REST),
-            Verdict::Refused(_, after) => return End::Again(after),
-            Verdict::NoMemory => return End::Again(PAUSE),
+            Verdict::Refused(obstacle, after) => {
+                container.waits_for(Wait::Refused(words(obstacle)));
+                return End::Again(after);
+            }
+            Verdict::NoMemory => {
+                container.waits_for(Wait::Memory);
+                return End::Again(PAUSE);
+            }
             Verdict::TooLarge(cause) => return smaller(container, length, &cause),
         }
     }
@@ -302,7 +326,8 @@ async fn offer(shared: &Shared, container: &Container, (batch, shapes): (Batch, 
         // Somebody wants it in another form now. Others get it again.
         return End::Again(REST);
     }
-    container.commit(position, guard);
-    shared.totals.add(counts);
+    container.commit(position, guard, &counts);
+    shared.has_news.store(true, Ordering::Release);
+    shared.add(|totals| totals.counts.add(&counts));
     if is_more { End::More } else { End::Idle }
 }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use serde::Serialize;
+
 use super::container::{Container, Output};
 use super::files::Content;
 use super::identity::Print;
@@ -42,7 +44,7 @@ pub(super) struct Batch {
 }
 
 /// What became of what was read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
     /// Log records.
@@ -62,6 +64,12 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Records that are not quite what was written, with what is odd about them.
+    pub(super) fn odd(&self) -> [(&'static str, u64); 4] {
+        let Self { malformed, unparsed, cut, shortened, .. } = *self;
+        [("malformed", malformed), ("unparsed", unparsed), ("cut", cut), ("shortened", shortened)]
+    }
+
     /// Adds those of another turn.
     pub(super) fn add(&mut self, other: &Self) {
         let Self { records, bytes, malformed, unparsed, cut, shortened, nul_bytes } = self;

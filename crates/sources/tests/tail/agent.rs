@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use weir_engine::settings::Admin;
+use weir_engine::view::ContainerLogFigures;
 use weir_engine::{BookFigures, Engine, Settings};
 use weir_enrich::PodList;
 use weir_plan::{Compression, ContainerLogs, Endpoint, Output, Pipeline, Plan, Protocol, Selector, Signal};
-use weir_sources::tail::{self, Tail};
+use weir_sources::tail::{self, Board, ContainerStatus, Tail};
 use weir_testkit::in_time;
 
 /// The directories of pods, and that of what the agent remembers.
@@ -26,7 +27,7 @@ impl Disk {
         self.0.path().join("pods")
     }
 
-    fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.0.path().join("state")
     }
 
@@ -77,10 +78,16 @@ pub(crate) fn plan(pipelines: Vec<Pipeline>) -> Plan {
 pub(crate) struct Agent {
     pub(crate) engine: Engine,
     pub(crate) tail: Tail,
+    pub(crate) board: Board,
 }
 
 impl Agent {
     pub(crate) async fn start(disk: &Disk, plan: &Plan) -> Self {
+        Self::with(disk, plan, |settings| settings).await
+    }
+
+    /// The same with other settings of the tailer.
+    pub(crate) async fn with(disk: &Disk, plan: &Plan, change: impl FnOnce(tail::Settings) -> tail::Settings) -> Self {
         let admin = Admin { port: None, ..Admin::default() };
         let settings = Settings {
             grpc_port: None,
@@ -93,15 +100,32 @@ impl Agent {
         fs::create_dir_all(disk.pods()).unwrap();
         let pods = Arc::new(PodList::default());
         let engine = Engine::start(plan, Arc::clone(&pods) as _, settings).await.unwrap();
-        let settings =
-            tail::Settings { directory: disk.pods(), state: Some(disk.state()), own_pod: Some("own-pod".into()) };
-        let tail = Tail::start(settings, plan, engine.inlet(), pods).unwrap();
-        Self { engine, tail }
+        let board = Board::default();
+        let settings = tail::Settings {
+            state: Some(disk.state()),
+            own_pod: Some("own-pod".into()),
+            board: board.clone(),
+            ..tail::Settings::new(disk.pods())
+        };
+        let tail = Tail::start(change(settings), plan, engine.inlet(), pods).unwrap();
+        Self { engine, tail, board }
     }
 
     pub(crate) fn reload(&mut self, plan: &Plan) {
         let _ = self.tail.reload(plan);
         self.engine.reload(plan).unwrap();
+    }
+
+    /// How the only container is read.
+    pub(crate) fn status(&self) -> ContainerStatus {
+        let mut all: Vec<_> = self.board.containers_now().collect();
+        assert_eq!(all.len(), 1, "{all:?}");
+        all.remove(0)
+    }
+
+    /// What the metrics show, which is up to a second old.
+    pub(crate) fn figures(&self) -> ContainerLogFigures {
+        self.engine.view().snapshot().unwrap().container_logs.unwrap_or_default()
     }
 
     /// Stops in good order; the books of each pipeline.

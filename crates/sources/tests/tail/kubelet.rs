@@ -49,7 +49,7 @@ async fn rotation_costs_nothing() {
     let manifest = written(&disk, options).await;
     let verdict = all_arrives(&manifest, &sink).await;
     assert!(verdict.passes() && (verdict.duplicated, verdict.reordered) == (0, 0), "{verdict:?}");
-    assert_eq!(agent.tail.totals().lost_bytes, 0);
+    assert_eq!(agent.tail.totals().lost.bytes(), 0);
     agent.stop().await;
 }
 

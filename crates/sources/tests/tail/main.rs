@@ -3,6 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "what fails here is to fail the test")]
 
 mod agent;
+mod bounds;
+mod hostile;
 mod kubelet;
+mod outside;
+mod places;
 mod records;
 mod selection;

@@ -42,7 +42,7 @@ fn value(value: &AnyValue) -> String {
     }
 }
 
-fn bodies(backend: &Backend) -> Vec<String> {
+pub(crate) fn bodies(backend: &Backend) -> Vec<String> {
     arrived(backend).into_iter().map(|record| record.body).collect()
 }
 
@@ -68,7 +68,7 @@ async fn lines_become_records() {
     assert_eq!(records[3].body, "said");
     assert!(records[3].attributes.contains("log.original={\"message\":\"said\""), "{}", records[3].attributes);
     let totals = agent.tail.totals();
-    assert_eq!((totals.counts.records, totals.counts.malformed, totals.lost_bytes), (4, 0, 0), "{totals:?}");
+    assert_eq!((totals.counts.records, totals.counts.malformed, totals.lost.bytes()), (4, 0, 0), "{totals:?}");
     assert_eq!(agent.stop().await[0].delivered, 4);
 }
 

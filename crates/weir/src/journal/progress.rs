@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_journal::{File, Fs, OsFs, Space};
 
-use super::report::bytes;
+use crate::tables::bytes;
 
 /// Work that takes no longer than this says nothing; longer work says how far it is this often.
 const EVERY: Duration = Duration::from_millis(250);

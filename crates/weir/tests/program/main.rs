@@ -19,6 +19,8 @@ mod cli;
 #[cfg(test)]
 mod configuration;
 #[cfg(test)]
+mod container_logs;
+#[cfg(test)]
 mod copies;
 #[cfg(test)]
 mod costly_backends;

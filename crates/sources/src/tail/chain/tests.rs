@@ -245,6 +245,19 @@ fn what_is_removed_unread_is_told() {
 }
 
 /// R6: what was written to a file after its end is read, before what came after it, and once.
+/// A part of a line whose file is gone keeps nobody from what comes after it.
+#[test]
+fn what_is_open_in_a_lost_file_is_lost_with_it() {
+    let mut chain = chain(&[seen(LIVE, id(1, 1), 100)]);
+    let part = Spot { file: 0, offset: 20 };
+    let position = Position { done: Spot { file: 0, offset: 30 }, open: [Some(part), None, None] };
+    chain.commit(position, Print::default());
+    chain.reconcile(&[seen(LIVE, id(2, 2), 10)], &mut never, 0);
+    assert_eq!(chain.lost(0, Some(100)), Loss { bytes: 80, is_exact: false });
+    assert_eq!(chain.earliest(), Spot { file: 0, offset: 30 });
+    assert!(chain.link(0).is_none_or(|link| chain.is_read(link)), "reading goes on behind it");
+}
+
 #[test]
 fn a_late_write_is_read() {
     let mut chain = chain(&[seen(FIRST, id(1, 1), 100), seen(LIVE, id(2, 2), 100)]);

@@ -36,6 +36,21 @@ pub(crate) enum Error {
     Io { action: &'static str, path: PathBuf, source: io::Error },
 }
 
+/// What a store says. It is not locked, and nothing is changed; a process may be writing to it. Where there is none,
+/// nothing is said.
+pub(crate) fn read(dir: &Path) -> Result<Replayed, Error> {
+    let path = dir.join(NAME);
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Replayed::default()),
+        file => file.map_err(io_error("open", &path))?,
+    };
+    let replayed = replay(&file).map_err(io_error("read", &path))?;
+    match replayed.foreign {
+        Some(version) => Err(Error::Version { path, version }),
+        None => Ok(replayed),
+    }
+}
+
 /// The file of lines.
 #[derive(Debug)]
 pub(crate) struct Store {

@@ -1,0 +1,196 @@
+//! The containers that are known: taken up when they appear, looked at when something has changed, and forgotten.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::chain::Chain;
+use super::checkpoint::{Saved, encode, encode_removal};
+use super::container::Container;
+use super::path::ContainerName;
+use super::reader::Shared;
+use super::status::unix_ms;
+use super::tree::Audience;
+
+/// What changes on its own, such as a file that nobody may write to any more, is looked at again after this.
+const SETTLES_AFTER: Duration = Duration::from_millis(1_100);
+
+/// What has to be known of a container and its files takes so much memory; see the test of this name.
+const CONTAINER_BYTES: usize = 8 << 10;
+
+/// All containers together take no more than one part in so many of the memory, so that there is some to read with.
+const SHARE: usize = 2;
+
+/// All containers that are known.
+pub(super) struct Catalogue {
+    pub(super) shared: Arc<Shared>,
+    directory: PathBuf,
+    /// What an earlier process saved, of containers that were not found yet.
+    pub(super) saved: BTreeMap<ContainerName, Saved>,
+    /// What is to be saved of containers that are not read any more.
+    pub(super) lines: Vec<u8>,
+    /// The kernel gives no hints of some files.
+    pub(super) has_links: bool,
+    /// Whether what new containers wrote so far is left out.
+    pub(super) starts_at_end: bool,
+    /// Containers for which there is no memory.
+    untaken: HashSet<ContainerName>,
+    /// When to look again.
+    unsettled: HashMap<ContainerName, Instant>,
+    started: Instant,
+}
+
+impl Catalogue {
+    pub(super) fn new(shared: Arc<Shared>, directory: PathBuf, saved: BTreeMap<ContainerName, Saved>) -> Self {
+        Self {
+            shared,
+            directory,
+            saved,
+            lines: Vec::new(),
+            has_links: false,
+            starts_at_end: false,
+            untaken: HashSet::new(),
+            unsettled: HashMap::new(),
+            started: Instant::now(),
+        }
+    }
+
+    /// How many containers there is no memory for.
+    pub(super) fn without_memory(&self) -> u64 {
+        self.untaken.len() as u64
+    }
+
+    /// What is gone since an earlier process saved it was not read to its end.
+    pub(super) fn look_for_missing(&mut self) {
+        let is_gone = |name: &&ContainerName| !self.directory.join(name.to_string()).exists();
+        let missing: Vec<ContainerName> = self.saved.keys().filter(is_gone).cloned().collect();
+        missing.iter().for_each(|name| self.changed(name));
+    }
+
+    pub(super) fn look_at_unsettled(&mut self) {
+        let now = Instant::now();
+        let due: Vec<_> = self.unsettled.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
+        for name in due {
+            self.unsettled.remove(&name);
+            self.changed(&name);
+        }
+    }
+
+    /// Nobody wants its output any more. How far it was read stays known, in case somebody wants it again.
+    fn retire(&mut self, name: &ContainerName) {
+        let Some(container) = self.shared.board.containers().get(name).cloned() else { return };
+        if !container.is_idle() {
+            self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
+            return;
+        }
+        let saved = container.saved(unix_ms());
+        self.lines.extend(encode(&saved));
+        self.shared.has_news.store(true, Ordering::Release);
+        self.saved.insert(name.clone(), saved);
+        self.shared.board.containers().remove(name);
+    }
+
+    /// Milliseconds since the start; these never go back.
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// A container that is new to this process; `None` when there is no memory for it.
+    fn take_up(&mut self, name: &ContainerName) -> Option<Arc<Container>> {
+        let inlet = &self.shared.inlet;
+        let is_room = self.shared.board.containers().len() < inlet.memory() / SHARE / CONTAINER_BYTES;
+        let Some(paid) = inlet.try_reserve(CONTAINER_BYTES).filter(|_| is_room) else {
+            self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
+            if self.untaken.insert(name.clone()) && self.untaken.len() == 1 {
+                tracing::error!(
+                    container = %name,
+                    "there is no memory to read the logs of more containers; they wait: give weir more --memory"
+                );
+            }
+            return None;
+        };
+        self.untaken.remove(name);
+        let saved = self.saved.remove(name);
+        let is_first = saved.is_none();
+        let chain = saved.map_or_else(Chain::default, Saved::into_chain);
+        let container = Arc::new(Container::new(
+            name.clone(),
+            &self.directory,
+            chain,
+            Some(paid),
+            Arc::clone(&self.shared.descriptors),
+        ));
+        if self.starts_at_end && is_first {
+            container.leave_out_what_is_there(self.now_ms());
+        }
+        self.shared.board.containers().insert(name.clone(), Arc::clone(&container));
+        Some(container)
+    }
+
+    fn look(&mut self, container: &Arc<Container>) {
+        let name = &container.name;
+        self.shared.has_news.store(true, Ordering::Release);
+        let look = match container.look(self.now_ms()) {
+            Ok(look) => look,
+            Err(error) => {
+                self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
+                if container.cannot_look(&error) {
+                    self.failed(&self.directory.join(name.to_string()), &error);
+                }
+                return;
+            }
+        };
+        self.shared.tell_losses(container);
+        self.has_links |= look.has_links;
+        if look.is_over {
+            self.shared.board.containers().remove(name);
+            self.lines.extend(encode_removal(name));
+            return;
+        }
+        if look.is_unsettled {
+            self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
+        }
+        if look.is_unread {
+            self.shared.hint(container);
+        }
+    }
+}
+
+impl Audience for Catalogue {
+    fn wants(&self, name: &ContainerName) -> bool {
+        !self.shared.shapes(name).is_empty()
+    }
+
+    fn changed(&mut self, name: &ContainerName) {
+        if !self.wants(name) {
+            return self.retire(name);
+        }
+        let known = self.shared.board.containers().get(name).cloned();
+        if let Some(container) = known.or_else(|| self.take_up(name)) {
+            self.look(&container);
+        }
+    }
+
+    fn written(&mut self, name: &ContainerName) {
+        let known = self.shared.board.containers().get(name).cloned();
+        known.iter().for_each(|container| self.shared.hint(container));
+    }
+
+    fn gone(&mut self, name: &ContainerName) {
+        if self.untaken.remove(name) {
+            tracing::error!(container = %name, "a container is gone before there was memory to read its logs");
+        }
+        if !self.wants(name) {
+            return self.retire(name);
+        }
+        let known = self.shared.board.containers().get(name).cloned();
+        known.iter().for_each(|container| self.look(container));
+    }
+
+    fn failed(&mut self, path: &Path, error: &io::Error) {
+        tracing::warn!(path = %path.display(), %error, "cannot look for container logs");
+    }
+}

@@ -1,0 +1,87 @@
+//! How a container is read, for those who look from outside. Nobody waits for a disk or anybody else while he has this.
+
+use std::time::{Duration, Instant};
+
+use crate::tail::status::{Activity, Lag, Losses, Stuck};
+use crate::tail::turn::Counts;
+
+/// How a container is read, since the process started.
+#[derive(Debug, Default)]
+pub(in crate::tail) struct Standing {
+    pub(in crate::tail) counts: Counts,
+    pub(in crate::tail) rotations: u64,
+    /// Of these, those that the totals do not have.
+    pub(in crate::tail) untold_rotations: u64,
+    pub(in crate::tail) lost: Losses,
+    /// Of the losses, those that the log and the totals have.
+    pub(in crate::tail) told: Losses,
+    pub(in crate::tail) lag: Lag,
+    pub(in crate::tail) open_files: u64,
+    pub(in crate::tail) removed_open_bytes: u64,
+    pub(in crate::tail) wait: Wait,
+    /// Since when there is something and nothing of it was read.
+    pub(in crate::tail) waits_since: Option<Instant>,
+    /// The log has that it is stuck.
+    pub(in crate::tail) is_said_to_be_stuck: bool,
+}
+
+/// What stood in the way of reading when somebody last tried.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::tail) enum Wait {
+    #[default]
+    Turn,
+    Metadata,
+    Memory,
+    Disk,
+    Answer,
+    /// The engine did not take what was read, in these words.
+    Refused(&'static str),
+    /// The file, or its directory, cannot be read, in these words.
+    Unreadable(String),
+}
+
+impl Wait {
+    fn words(&self) -> String {
+        match self {
+            Self::Turn => "its turn".to_owned(),
+            Self::Metadata => "what is known of its pod".to_owned(),
+            Self::Memory => "memory".to_owned(),
+            Self::Disk => "the disk".to_owned(),
+            Self::Answer => "pipelines that have not delivered what was read, and have it not on disk".to_owned(),
+            Self::Refused(why) => format!("pipelines that do not take what was read: {why}"),
+            Self::Unreadable(error) => format!("its files, which cannot be read: {error}"),
+        }
+    }
+}
+
+impl Standing {
+    /// There is something to be read.
+    pub(in crate::tail) fn begins_to_wait(&mut self) {
+        if self.waits_since.is_none() {
+            (self.waits_since, self.wait) = (Some(Instant::now()), Wait::Turn);
+        }
+    }
+
+    /// Something was read, and there is more.
+    pub(in crate::tail) fn has_read(&mut self) {
+        self.waits_since = Some(Instant::now());
+    }
+
+    /// Since when it waits, and for what, if that is longer than `patience`.
+    pub(in crate::tail) fn stuck(&self, patience: Duration) -> Option<Stuck> {
+        let waits = self.waits_since?.elapsed();
+        (waits >= patience).then(|| Stuck { seconds: waits.as_secs(), waits_for: self.wait.words() })
+    }
+
+    pub(in crate::tail) fn told(&self) -> (Lag, Activity) {
+        let activity = Activity {
+            open_files: self.open_files,
+            removed_open_bytes: self.removed_open_bytes,
+            rotations: self.rotations,
+            read: self.counts,
+            lost_bytes: self.lost,
+            stuck: self.stuck(Duration::ZERO).filter(|_| self.is_said_to_be_stuck),
+        };
+        (self.lag, activity)
+    }
+}

@@ -1,0 +1,46 @@
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::super::record::Shape;
+use super::*;
+
+/// Most of the files of a node may wait to be read, and each open one is a connection less.
+#[test]
+fn files_that_wait_are_not_all_open() {
+    const MOST: usize = 3;
+    let pods = tempfile::tempdir().unwrap();
+    let name = ContainerName {
+        namespace: "shop".into(),
+        pod: "cart-0".into(),
+        uid: "11111111-2222-3333-4444-555555555555".into(),
+        container: "app".into(),
+    };
+    let directory = pods.path().join(name.to_string());
+    std::fs::create_dir_all(&directory).unwrap();
+    for minute in 10..40 {
+        let name = directory.join(format!("0.log.20261123-12{minute}00.gz"));
+        let mut file = GzEncoder::new(std::fs::File::create(name).unwrap(), Compression::fast());
+        writeln!(file, "2026-11-23T12:{minute}:00.123456789Z stdout F {minute}").unwrap();
+        file.finish().unwrap();
+    }
+    let descriptors = Arc::new(Descriptors::new(MOST));
+    let container = Container::new(name, pods.path(), Chain::default(), None, Arc::clone(&descriptors));
+    let are_open = || container.output().open.len();
+    // Nothing is added to a file that is the same after a while.
+    for now_ms in [1, 60_000] {
+        assert!(container.look(now_ms).unwrap().is_unread && are_open() <= MOST, "{}", are_open());
+    }
+    let order = Order { shapes: vec![Shape { keep_original_body: false }], most_bytes: 1 << 20, now_nanos: 1 };
+    let mut records = 0;
+    while records < 30 {
+        let batch = container.read(&order).unwrap();
+        assert!(batch.counts.records > 0 && are_open() <= MOST + 1, "{records} {}", are_open());
+        records += batch.counts.records;
+        container.commit(batch.position, batch.guard, &batch.counts);
+    }
+    assert_eq!(records, 30);
+    drop(container);
+    assert!(!descriptors.are_scarce() && Arc::strong_count(&descriptors) == 1);
+}

@@ -1,0 +1,99 @@
+//! `weir logs`: how far container logs were read.
+//!
+//! Everything here only reads, takes no lock, and may be used while a gateway reads the same containers.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use weir_loadtest::output::printed;
+use weir_sources::tail::{self, ContainerStatus};
+
+use crate::container_logs::DIRECTORY;
+use crate::data_dir;
+use crate::tables::{bytes, count, table, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir logs status /var/lib/weir                   what containers wrote and no pipeline has yet
+  weir logs status /var/lib/weir --format json | jq '.[] | select(.bytes_behind > 0)'
+
+DATA_DIR is the directory given to `weir run --data-dir`. Only files are read, also while a gateway runs. What a gateway
+knows besides (losses, rotations, what a container waits for) is at /logs of its admin port.";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LogsArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Show, for each container, how much of its output is not safe yet and how old that is
+    Status(StatusArgs),
+}
+
+#[derive(Args, Debug)]
+struct StatusArgs {
+    /// The data directory
+    data_dir: PathBuf,
+    /// Directory of the log files of all pods of this node
+    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
+    pod_logs: PathBuf,
+    /// How it is shown
+    #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table
+    Text,
+    /// One JSON document
+    Json,
+}
+
+/// Runs one of the commands.
+pub(crate) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
+    let Command::Status(args) = &args.command;
+    let shown = args.data_dir.display();
+    let found = fs::metadata(&args.data_dir).with_context(|| format!("cannot find the data directory {shown}"))?;
+    if !found.is_dir() {
+        bail!("{shown} is not a directory: give the one that `weir run --data-dir` uses");
+    }
+    let containers = tail::inspect(&data_dir::logs_dir(&args.data_dir), &args.pod_logs)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    printed(match args.format {
+        Format::Text => text(&mut out, &containers),
+        Format::Json => json(&mut out, &containers),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(out: &mut impl Write, containers: &[ContainerStatus]) -> io::Result<()> {
+    let behind: u64 = containers.iter().filter(|container| container.known).map(|one| one.bytes_behind).sum();
+    writeln!(out, "{}, {} not safe yet", count(containers.len(), "container"), bytes(behind))?;
+    let row = |container: &ContainerStatus| {
+        let ContainerStatus { namespace, pod, container: name, files, .. } = container;
+        let age = match container.bytes_behind {
+            0 => "-".to_owned(),
+            _ => time(Duration::from_secs_f64(container.seconds_behind).as_secs()),
+        };
+        let known = if container.known { "known" } else { "never read" };
+        let (behind, missing) = (bytes(container.bytes_behind), bytes(container.missing_bytes));
+        [format!("{namespace}/{pod}/{name}"), known.to_owned(), files.to_string(), behind, age, missing]
+    };
+    table(out, ["container", "position", "files", "behind", "age", "missing"], containers.iter().map(row))?;
+    out.flush()
+}
+
+fn json(out: &mut impl Write, containers: &[ContainerStatus]) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, containers)?;
+    writeln!(out)?;
+    out.flush()
+}

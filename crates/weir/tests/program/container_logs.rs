@@ -1,0 +1,183 @@
+//! Container logs, read by the program: `kill -9` while containers write, few hints of the kernel, and what is to be seen.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::process::Child;
+use weir_loadtest::load::log_files::{LinesVerdict, Manifest, judge};
+use weir_loadtest::sink::Sink;
+use weir_testkit::data_dir::DataDir;
+use weir_testkit::metrics::Scrape;
+use weir_testkit::sink::{faults, sink};
+use weir_testkit::{eventually, http, in_time};
+
+use crate::process::{Weir, command};
+
+/// A LogPipeline for what containers print.
+fn pipeline(backend: SocketAddr) -> String {
+    format!(
+        "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: LogPipeline\nmetadata:\n  name: backend\nspec:\n  \
+         output:\n    otlp:\n      endpoint:\n        value: http://{backend}\n"
+    )
+}
+
+/// The directory of a container.
+fn container(pods: &Path, name: &str) -> PathBuf {
+    let directory = pods.join(format!("shop_{name}_11111111-2222-3333-4444-555555555555/app"));
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+fn append(file: &Path, text: &str) {
+    let line = format!("2026-11-23T12:00:00.123456789Z stdout F {text}\n");
+    OpenOptions::new().create(true).append(true).open(file).unwrap().write_all(line.as_bytes()).unwrap();
+}
+
+/// A fake kubelet.
+struct Kubelet {
+    child: Child,
+    directory: TempDir,
+}
+
+impl Kubelet {
+    fn start(pods: &Path, options: &str) -> Self {
+        let directory = TempDir::new().unwrap();
+        let manifest = directory.path().join("manifest.json");
+        let mut command = command(&["load", "log-files", pods.to_str().unwrap(), "--manifest"]);
+        let child = command.arg(manifest).args(options.split_whitespace()).spawn().unwrap();
+        Self { child, directory }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// What it wrote.
+    fn manifest(&self) -> Manifest {
+        serde_json::from_slice(&fs::read(self.directory.path().join("manifest.json")).unwrap()).unwrap()
+    }
+}
+
+fn verdict(manifest: &Manifest, sink: &Sink) -> LinesVerdict {
+    judge(manifest, &sink.report(true).log_lines.unwrap())
+}
+
+/// R1: no line that is on the disk is lost, however often the process is killed; those that were under way, and those
+/// since positions were last saved, arrive again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kill_after_kill_no_line_is_lost() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink(r#"{"fault": ["503:20"]}"#).await);
+    let options = "--containers 3 --rate 2000 --duration 12s --rotate-every 500ms --keep 1000 --partial 20 --stderr 30";
+    let mut kubelet = Kubelet::start(pods.path(), options);
+    let arguments = ["--data-dir", dir.arg(), "--pod-logs", pods.path().to_str().unwrap(), "--spill-after", "20ms"];
+    let mut kills = 0_u64;
+    while !kubelet.has_ended() {
+        let weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
+        tokio::time::sleep(Duration::from_millis(random.u64(0..900))).await;
+        weir.kill().await;
+        kills += 1;
+    }
+    let manifest = kubelet.manifest();
+    sink.set_faults(faults("{}"));
+    let mut weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
+    eventually("every line arrives", async || {
+        let LinesVerdict { written, arrived, .. } = verdict(&manifest, &sink);
+        written == arrived
+    })
+    .await;
+    let verdict = verdict(&manifest, &sink);
+    println!("{kills} kills, {} lines, {} again", verdict.written, verdict.duplicated);
+    assert!(kills >= 5 && verdict.passes(), "{kills} kills, seed {seed}: {verdict:?}");
+    // A turn of each container, and what was read since the positions were saved.
+    let most = 3 * (768 * 1024 / 200 + 2000) * kills;
+    assert!(verdict.duplicated <= most, "{} duplicates", verdict.duplicated);
+    assert_eq!(Scrape::of(weir.metrics).await.get("weir_container_logs_lost_bytes_total{reason=\"removed\"}"), 0.0);
+    weir.signal(rustix::process::Signal::TERM);
+    assert_eq!(weir.wait().await.code(), Some(0));
+}
+
+/// R9: the kernel watches only so many directories for a user, or none; everything is found all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_hints_of_the_kernel_are_enough() {
+    for limit in ["max_inotify_watches", "max_inotify_instances"] {
+        let few = if limit == "max_inotify_watches" { 8 } else { 0 };
+        let script = format!("echo {few} > /proc/sys/user/{limit} && exec \"$@\"");
+        let wrapper = ["unshare", "--user", "--map-root-user", "sh", "-c", &script, "sh"];
+        let can = crate::process::under(&wrapper, command(&["completions", "bash"])).output().await;
+        if !can.is_ok_and(|output| output.status.success()) {
+            weir_testkit::warn("no user namespaces here: not tested with few hints of the kernel");
+            return;
+        }
+        let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink("{}").await);
+        let kubelet = async |options: &str| {
+            let mut kubelet = Kubelet::start(pods.path(), options);
+            in_time("the end of writing", kubelet.child.wait()).await.unwrap();
+            kubelet.manifest()
+        };
+        let arguments = ["--data-dir", dir.arg(), "--pod-logs", pods.path().to_str().unwrap()];
+        let weir = Weir::start_under(&wrapper, &pipeline(sink.grpc), &arguments).await;
+        let options = "--containers 20 --rate 50 --duration 3s --rotate-every 500ms --keep 100";
+        let manifest = kubelet(options).await;
+        eventually("every line arrives", async || {
+            let LinesVerdict { written, arrived, .. } = verdict(&manifest, &sink);
+            written == arrived
+        })
+        .await;
+        let verdict = verdict(&manifest, &sink);
+        assert!(verdict.passes() && verdict.duplicated == 0, "{limit}: {verdict:?}");
+        weir.kill().await;
+    }
+}
+
+async fn status(data: &Path, pods: &Path, more: &[&str]) -> Output {
+    let (data, pods) = (data.to_str().unwrap(), pods.to_str().unwrap());
+    let arguments = [&["logs", "status", data, "--pod-logs", pods], more].concat();
+    in_time("the status", command(&arguments).output()).await.unwrap()
+}
+
+/// R28: on the admin port while it runs, and from the files whether it runs or not.
+#[tokio::test]
+async fn it_is_to_be_seen_how_containers_are_read() {
+    let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink("{}").await);
+    let file = container(pods.path(), "cart").join("0.log");
+    append(&file, "one");
+    let size = fs::metadata(&file).unwrap().len();
+    let arguments = ["--data-dir", dir.arg(), "--pod-logs", pods.path().to_str().unwrap(), "--logs-start-at", "end"];
+    let mut weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
+    let admin: SocketAddr = weir.logged("ready").unwrap()["admin"].as_str().unwrap().parse().unwrap();
+    let page = async || -> Value { serde_json::from_slice(&http::get(admin, "/logs").await.body).unwrap() };
+    eventually("the container is known", async || page().await[0]["container"] == "app").await;
+    append(&file, "two");
+    eventually("a line is read", async || page().await[0]["read"]["records"] == 1).await;
+    let shown = page().await;
+    assert_eq!((&shown[0]["pod"], &shown[0]["bytes_behind"]), (&"cart".into(), &0.into()), "{shown}");
+    assert_eq!(http::get(weir.metrics, "/logs").await.status, 404, "not where everybody looks");
+    eventually("its position is saved", async || {
+        let output = status(dir.path(), pods.path(), &["--format", "json"]).await;
+        let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+        shown[0]["bytes_behind"] == 0 && shown[0]["known"] == true
+    })
+    .await;
+    weir.signal(rustix::process::Signal::TERM);
+    assert_eq!(weir.wait().await.code(), Some(0));
+    append(&file, "two");
+    let output = status(dir.path(), pods.path(), &[]).await;
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("shop/cart/app"), "{text}");
+    assert!(text.starts_with(&format!("1 container, {size} B not safe yet\n")), "{text}");
+    let wrong = status(&dir.path().join("none"), pods.path(), &[]).await;
+    let text = String::from_utf8(wrong.stderr).unwrap();
+    assert!(!wrong.status.success() && text.contains("cannot find the data directory"), "{text}");
+    let wrong = status(dir.path(), &pods.path().join("none"), &[]).await;
+    let text = String::from_utf8(wrong.stderr).unwrap();
+    assert!(!wrong.status.success() && text.contains("cannot read the directory of container logs"), "{text}");
+}
