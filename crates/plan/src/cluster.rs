@@ -36,7 +36,8 @@ pub struct Pod {
     pub ips: Vec<IpAddr>,
     /// `metadata.labels`
     pub labels: BTreeMap<String, String>,
-    /// `metadata.annotations` that say something about the service (`resource.opentelemetry.io/...`).
+    /// `metadata.annotations`: all that say something about the service (`resource.opentelemetry.io/...`), and as many
+    /// others as there is room for.
     pub annotations: BTreeMap<String, String>,
     /// `spec.nodeName`
     pub node: Option<String>,

@@ -11,12 +11,11 @@ use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::Instant;
 use weir_engine::{Inlet, InputKind, Origin, Permit, Request, Verdict};
 use weir_enrich::Pods;
-use weir_plan::{ContainerLogs, Signal};
+use weir_plan::{ContainerLogs, RecordShape, Signal};
 
 use super::container::Container;
 use super::files::DECODER_BYTES;
 use super::path::ContainerName;
-use super::record::Shape;
 use super::turn::{Batch, Counts, MOST_APART, Order, WINDOW};
 
 /// Turns that are under way at once. Each holds what it read until that is safe.
@@ -80,17 +79,15 @@ impl Tally {
 
 impl Shared {
     /// What the pipelines want of a container's records; nothing when none takes them.
-    pub(super) fn shapes(&self, name: &ContainerName) -> Vec<Shape> {
+    pub(super) fn shapes(&self, name: &ContainerName) -> Vec<RecordShape> {
         if self.own_pod.as_ref() == Some(&name.pod) {
             return Vec::new();
         }
         let wanted = self.wanted.read().unwrap_or_else(PoisonError::into_inner);
         let takes =
             |logs: &&ContainerLogs| logs.namespaces.takes(&name.namespace) && logs.containers.takes(&name.container);
-        // Those that take more room come first.
-        let is_wanted = |keep| wanted.iter().filter(takes).any(|logs| logs.keep_original_body == keep);
-        let shapes = [true, false].into_iter().filter(|keep| is_wanted(*keep));
-        shapes.map(|keep_original_body| Shape { keep_original_body }).collect()
+        let is_wanted = |shape: &RecordShape| wanted.iter().filter(takes).any(|logs| logs.shape == *shape);
+        RecordShape::ALL.into_iter().filter(is_wanted).collect()
     }
 
     pub(super) fn containers(&self) -> MutexGuard<'_, HashMap<ContainerName, Arc<Container>>> {
@@ -261,7 +258,7 @@ fn waits_for_metadata(shared: &Shared, container: &Container) -> Option<Duration
 }
 
 /// Reads on a thread that may wait for the disk.
-async fn read(container: &Arc<Container>, shapes: Vec<Shape>, most_bytes: usize) -> io::Result<Batch> {
+async fn read(container: &Arc<Container>, shapes: Vec<RecordShape>, most_bytes: usize) -> io::Result<Batch> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let order = Order { shapes, most_bytes, now_nanos: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) };
     let reading = Arc::clone(container);
@@ -282,13 +279,13 @@ fn smaller(container: &Container, length: usize, cause: &str) -> End {
 async fn offer(
     shared: &Shared,
     container: &Container,
-    (batch, shapes): (Batch, Vec<Shape>),
+    (batch, shapes): (Batch, Vec<RecordShape>),
     permits: Vec<Permit>,
 ) -> End {
     let Batch { requests, position, guard, counts, is_more } = batch;
     for ((shape, bytes), permit) in requests.into_iter().zip(permits) {
         let length = bytes.len();
-        let input = InputKind::ContainerLogs { keep_original_body: shape.keep_original_body };
+        let input = InputKind::ContainerLogs(shape);
         let request = match Request::new(Signal::Logs, bytes, permit, Origin::of(input)) {
             Ok(request) => request,
             Err(error) => {

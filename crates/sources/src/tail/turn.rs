@@ -2,12 +2,14 @@
 
 use std::io;
 
+use weir_plan::RecordShape;
+
 use super::container::{Container, Output};
 use super::files::Content;
 use super::identity::Print;
 use super::join::{Entry, Joiner, Position, Spot};
 use super::line::{Format, Line};
-use super::record::{Form, NoRoom, RequestBuilder, Shape, Size, Source};
+use super::record::{Form, NoRoom, RequestBuilder, Size, Source};
 use super::scan::{Chunk, End, Found, Lines};
 
 /// The longest line, with its end; what is longer is cut.
@@ -22,8 +24,8 @@ pub(super) const WINDOW: usize = LONGEST + MOST_APART + (256 << 10);
 /// What a turn may do.
 #[derive(Debug)]
 pub(super) struct Order {
-    /// What pipelines want of the records. What takes more room comes first.
-    pub(super) shapes: Vec<Shape>,
+    /// What pipelines want of the records.
+    pub(super) shapes: Vec<RecordShape>,
     /// The largest request.
     pub(super) most_bytes: usize,
     pub(super) now_nanos: u64,
@@ -32,7 +34,7 @@ pub(super) struct Order {
 /// What a turn gave.
 #[derive(Debug)]
 pub(super) struct Batch {
-    pub(super) requests: Vec<(Shape, Vec<u8>)>,
+    pub(super) requests: Vec<(RecordShape, Vec<u8>)>,
     /// Up to where the requests have everything.
     pub(super) position: Position,
     pub(super) guard: Print,
@@ -95,7 +97,7 @@ pub(super) struct Turn<'a> {
     joiner: Joiner,
     place: Spot,
     counts: Counts,
-    builders: Vec<(Shape, RequestBuilder)>,
+    builders: Vec<(RecordShape, RequestBuilder)>,
     /// What the requests are of.
     restart: Option<u64>,
     buffer: Vec<u8>,
@@ -185,7 +187,7 @@ impl<'a> Turn<'a> {
             path: &path.to_string_lossy(),
         };
         let size = Size { expected: self.order.most_bytes, most: self.order.most_bytes };
-        let builder = |shape: &Shape| (*shape, RequestBuilder::new(&source, *shape, size));
+        let builder = |shape: &RecordShape| (*shape, RequestBuilder::new(&source, *shape, size));
         self.builders = self.order.shapes.iter().map(builder).collect();
     }
 
@@ -267,16 +269,24 @@ struct Taken {
     is_finished: bool,
 }
 
-/// Adds an entry to all requests. Those that come first need most room, so that it has room in all or in none.
+/// Adds an entry to all requests, or to none.
 fn push(
-    builders: &mut [(Shape, RequestBuilder)],
+    builders: &mut [(RecordShape, RequestBuilder)],
     counts: &mut Counts,
     entry: &Entry<'_>,
     now_nanos: u64,
 ) -> Result<(), NoRoom> {
     let mut form = Form::Text;
-    for (_, builder) in builders {
-        form = builder.push(entry, now_nanos)?;
+    for place in 0..builders.len() {
+        match builders[place].1.push(entry, now_nanos) {
+            // The raw shape is always text.
+            Ok(pushed) if pushed != Form::Text => form = pushed,
+            Ok(_) => {}
+            Err(no_room) => {
+                builders[..place].iter_mut().for_each(|(_, builder)| builder.pop());
+                return Err(no_room);
+            }
+        }
     }
     counts.records += 1;
     counts.unparsed += u64::from(form == Form::Unparsed);

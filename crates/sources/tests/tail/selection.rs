@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use weir_plan::{ContainerLogs, Selector};
+use weir_plan::{ContainerLogs, RecordShape, Selector};
 use weir_testkit::backend::Backend;
 use weir_testkit::eventually;
 
@@ -43,8 +43,11 @@ async fn pipelines_share_what_is_read() {
     let (disk, [kept, left]) = (Disk::new(), [Backend::start().await, Backend::start().await]);
     append(&disk.container("shop", "cart").join("0.log"), line("stdout", 'F', r#"{"a":"b"}"#));
     append(&disk.container("shop", "proxy").join("0.log"), line("stdout", 'F', "noise"));
-    let without =
-        ContainerLogs { keep_original_body: false, containers: Selector::Except(vec!["proxy".into()]), ..all() };
+    let without = ContainerLogs {
+        shape: RecordShape::Parsed { keep_original_body: false },
+        containers: Selector::Except(vec!["proxy".into()]),
+        ..all()
+    };
     let both = plan(vec![pipeline("kept", kept.address, all()), pipeline("left", left.address, without)]);
     let agent = Agent::start(&disk, &both).await;
     eventually("both are read", async || agent.tail.totals().counts.records == 2).await;

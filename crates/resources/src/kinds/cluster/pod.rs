@@ -12,6 +12,10 @@ use crate::document::{Fields, Node};
 /// Annotations with which a pod says how its telemetry is to be named.
 const RESOURCE_ANNOTATIONS: &str = "resource.opentelemetry.io/";
 
+/// All other annotations of a pod that are kept have so many bytes together, because they may be in each of its log
+/// records. Kubernetes allows 256 KiB.
+const MOST_ANNOTATION_BYTES: usize = 16 << 10;
+
 /// A pod that is not joined with other objects yet: `workloads` are its owners as it names them.
 pub(super) struct Pod(weir_plan::Pod);
 
@@ -23,7 +27,7 @@ pub(super) fn decode(meta: ObjectMeta<'_>, document: &mut Fields<'_>) -> Pod {
         namespace,
         uid: text(&mut metadata, "uid").unwrap_or_default(),
         labels: strings(&mut metadata, "labels", |_| true),
-        annotations: strings(&mut metadata, "annotations", |key| key.starts_with(RESOURCE_ANNOTATIONS)),
+        annotations: annotations(&mut metadata),
         workloads: owners(&mut metadata),
         ..weir_plan::Pod::default()
     };
@@ -69,6 +73,31 @@ impl Pod {
             .collect();
         pod
     }
+}
+
+/// Annotations, the shorter ones first as long as there is room.
+fn annotations(metadata: &mut Fields<'_>) -> BTreeMap<String, String> {
+    let Some(node) = metadata.optional("annotations") else { return BTreeMap::new() };
+    let text = |(key, node): (&str, Node<'_>)| Some((key.to_owned(), node.string()?.value));
+    let mut all: Vec<_> = node.map_of(|_| true).into_iter().filter_map(text).collect();
+    all.sort_by_key(|(key, value)| key.len() + value.len());
+    let (mut bytes, mut left_out) = (0, Vec::new());
+    all.retain(|(key, value)| {
+        let is_named = key.starts_with(RESOURCE_ANNOTATIONS);
+        bytes += if is_named { 0 } else { key.len() + value.len() };
+        let is_kept = is_named || bytes <= MOST_ANNOTATION_BYTES;
+        if !is_kept {
+            left_out.push(key.clone());
+        }
+        is_kept
+    });
+    if !left_out.is_empty() {
+        let left_out = left_out.join(", ");
+        let message = format!("log records will not have the annotations {left_out}");
+        let expected = format!("annotations of {MOST_ANNOTATION_BYTES} bytes together");
+        node.findings().push(Diagnostic::warning(&node.place(), message).expected(expected));
+    }
+    all.into_iter().collect()
 }
 
 fn containers(spec: &mut Fields<'_>) -> Vec<(String, String)> {

@@ -23,14 +23,14 @@ const SOURCE: Source<'_> = Source {
     path: "/var/log/pods/shop_cart-0_0e2ad1f4-9d5c-4d5e-8b1a-0f3a53a1d9f1/cart/3.log",
 };
 
-const KEEP: Shape = Shape { keep_original_body: true };
-const DROP: Shape = Shape { keep_original_body: false };
+const KEEP: RecordShape = RecordShape::Parsed { keep_original_body: true };
+const DROP: RecordShape = RecordShape::Parsed { keep_original_body: false };
 
 fn entry(text: &[u8]) -> Entry<'_> {
     Entry { stream: Some(Stream::Stdout), unix_nanos: 7, text: Cow::Borrowed(text), is_cut: false }
 }
 
-fn builder(shape: Shape, most: usize) -> RequestBuilder {
+fn builder(shape: RecordShape, most: usize) -> RequestBuilder {
     RequestBuilder::new(&SOURCE, shape, Size { expected: 1 << 12, most })
 }
 
@@ -48,7 +48,7 @@ fn records(request: ExportLogsServiceRequest) -> Vec<LogRecord> {
 }
 
 /// The record of one text, and what form it has.
-fn record(text: &[u8], shape: Shape) -> (Form, LogRecord) {
+fn record(text: &[u8], shape: RecordShape) -> (Form, LogRecord) {
     let mut builder = builder(shape, 64 << 20);
     let form = builder.push(&entry(text), 8).unwrap();
     (form, records(decode(builder)).remove(0))
