@@ -33,11 +33,12 @@ impl<'a> Raw<'a> {
             ("container.image.name", image),
         ];
         let one = one.into_iter().filter_map(|(key, value)| Some((key.into(), value.filter(|text| !text.is_empty())?)));
-        let of = |prefix: &'static str| {
-            move |(key, value): (&String, &'a String)| (Cow::from(format!("{prefix}{key}")), value.as_str())
-        };
-        let labels = pod.labels.iter().map(of("k8s.pod.label."));
-        one.chain(labels).chain(pod.annotations.iter().map(of("k8s.pod.annotation.")))
+        let of = |prefix: &str, key: &String, value: &'a str| (Cow::from(format!("{prefix}{key}")), value);
+        let label = move |(key, value): (&String, &'a String)| of("k8s.pod.label.", key, value);
+        let annotation = move |key: &String, value: &'a str| of("k8s.pod.annotation.", key, value);
+        let named = pod.annotations.iter().map(move |(key, value)| annotation(key, value));
+        let others = pod.other_annotations.iter().map(move |(key, value)| annotation(key, value.reveal()));
+        one.chain(pod.labels.iter().map(label)).chain(named).chain(others)
     }
 }
 

@@ -223,7 +223,7 @@ pub struct Identity {
 }
 
 /// A value that is never printed.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret(String);
 
 impl Secret {

@@ -55,8 +55,11 @@ impl Exporter {
             // Compression does with less, or the body goes as it is.
             _ if size.bytes + compressed / 2 <= room => room,
             _ if size.records <= 1 => room,
-            wanted => {
-                let message = format!("{} records take {wanted} bytes, and there is room for {room}", size.records);
+            _ => {
+                let Size { bytes, records } = size;
+                let message = format!(
+                    "{records} records take {bytes} bytes; there is room for {room}, with what they are compressed to"
+                );
                 return Err(Outcome::refused(About::Size, TOO_LARGE, message));
             }
         };
@@ -75,4 +78,69 @@ async fn work<T: Send + 'static>(is_much: bool, work: impl FnOnce() -> T + Send 
     }
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Outcome::unsent(format!("cannot convert the request: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Buf;
+    use weir_otlp::build::Encoder;
+    use weir_otlp::field::{any_value, log_record, request, resource_data, scope_data};
+    use weir_plan::{Body, Endpoint, Format, Output, Pipeline, Protocol, Signal};
+
+    use super::super::Room;
+    use super::*;
+    use crate::budget::Budget;
+    use crate::settings;
+
+    const ROOM: usize = 1 << 20;
+
+    fn settings() -> FluentBit {
+        FluentBit { format: Format::Json, dedot: false, labels: true, annotations: false, keep_original_body: true }
+    }
+
+    fn exporter(compression: Compression) -> Exporter {
+        let endpoint = Endpoint { host: "localhost".into(), port: 443, path: "/".into() };
+        let (protocol, body) = (Protocol::Http, Body::FluentBit(settings()));
+        let output = Output { protocol, body, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
+        let (encode, encoders) = (Budget::for_encoding(ROOM), Budget::for_encoding(3 << 20));
+        let pipeline = Pipeline::new(Signal::Logs, "backend", output);
+        Exporter::new(&pipeline, &Room::new(encode, 1), encoders, &settings::Proxy::default()).unwrap()
+    }
+
+    fn records(count: usize, bytes: usize) -> Vec<Bytes> {
+        let mut out = Encoder::default();
+        let (resource, scope) = (out.open(request::RESOURCES, 0), out.open(resource_data::SCOPES, 0));
+        for _ in 0..count {
+            let record = out.open(scope_data::ITEMS, bytes);
+            let body = out.open(log_record::BODY, bytes);
+            out.bytes(any_value::STRING_VALUE, &b"x".repeat(bytes));
+            out.close(body);
+            out.close(record);
+        }
+        out.close(scope);
+        out.close(resource);
+        vec![out.into_bytes().into()]
+    }
+
+    #[tokio::test]
+    async fn what_is_made_is_paid_for_and_what_has_no_room_is_handed_back() {
+        for compression in [Compression::None, Compression::Gzip] {
+            let exporter = exporter(compression);
+            for (count, bytes) in [(1, 10), (100, 1000), (1, 300_000)] {
+                let (body, permit) = exporter.convert(&settings(), records(count, bytes)).await.unwrap();
+                let (made, used) = (body.remaining(), exporter.encode.used());
+                assert!((made..ROOM).contains(&used), "{made} bytes, {used} are paid for");
+                assert_eq!(body.is_compressed(), compression == Compression::Gzip);
+                drop((body, permit));
+                assert_eq!((exporter.encode.used(), exporter.encoders.used()), (0, 0));
+            }
+            let refused = exporter.convert(&settings(), records(10, 200_000)).await.unwrap_err();
+            let Outcome::Refused(refusal) = refused else { panic!("{refused:?}") };
+            assert_eq!((refusal.about, &*refusal.code), (About::Size, TOO_LARGE));
+            assert!(refusal.message.starts_with("10 records take 2000"), "{}", refusal.message);
+            // One record always goes.
+            let (body, _permit) = exporter.convert(&settings(), records(1, 2_000_000)).await.unwrap();
+            assert!(body.remaining() > 2_000_000 && exporter.encode.used() >= ROOM / 2);
+        }
+    }
 }

@@ -41,6 +41,7 @@ mod facts;
 #[cfg(test)]
 mod faulty;
 #[cfg(test)]
+mod fluent_bit;
 mod full_disk;
 #[cfg(test)]
 mod ingest_security;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-use weir_plan::{Workload, WorkloadKind};
+use weir_plan::{Secret, Workload, WorkloadKind};
 
 use super::{Key, ObjectMeta, owners, strings, text};
 use crate::diagnostic::Diagnostic;
@@ -27,10 +27,10 @@ pub(super) fn decode(meta: ObjectMeta<'_>, document: &mut Fields<'_>) -> Pod {
         namespace,
         uid: text(&mut metadata, "uid").unwrap_or_default(),
         labels: strings(&mut metadata, "labels", |_| true),
-        annotations: annotations(&mut metadata),
         workloads: owners(&mut metadata),
         ..weir_plan::Pod::default()
     };
+    annotations(&mut metadata, &mut pod);
     let mut host_network = false;
     if let Some(mut spec) = document.optional("spec").and_then(|node| node.fields()) {
         pod.node = text(&mut spec, "nodeName");
@@ -75,29 +75,28 @@ impl Pod {
     }
 }
 
-/// Annotations, the shorter ones first as long as there is room.
-fn annotations(metadata: &mut Fields<'_>) -> BTreeMap<String, String> {
-    let Some(node) = metadata.optional("annotations") else { return BTreeMap::new() };
-    let text = |(key, node): (&str, Node<'_>)| Some((key.to_owned(), node.string()?.value));
-    let mut all: Vec<_> = node.map_of(|_| true).into_iter().filter_map(text).collect();
-    all.sort_by_key(|(key, value)| key.len() + value.len());
+/// Reads annotations: of those that may be anything, the shorter ones first, as long as there is room.
+fn annotations(metadata: &mut Fields<'_>, pod: &mut weir_plan::Pod) {
+    let Some(node) = metadata.optional("annotations") else { return };
+    let text = |(key, node): (&str, Node<'_>)| Some((key.to_owned(), node.secret().string()?.value));
+    let all = node.map_of(|_| true).into_iter().filter_map(text);
+    let (named, mut others): (Vec<_>, Vec<_>) = all.partition(|(key, _)| key.starts_with(RESOURCE_ANNOTATIONS));
+    pod.annotations = named.into_iter().collect();
+    others.sort_by_key(|(key, value)| key.len() + value.len());
     let (mut bytes, mut left_out) = (0, Vec::new());
-    all.retain(|(key, value)| {
-        let is_named = key.starts_with(RESOURCE_ANNOTATIONS);
-        bytes += if is_named { 0 } else { key.len() + value.len() };
-        let is_kept = is_named || bytes <= MOST_ANNOTATION_BYTES;
-        if !is_kept {
-            left_out.push(key.clone());
+    for (key, value) in others {
+        bytes += key.len() + value.len();
+        if bytes <= MOST_ANNOTATION_BYTES {
+            pod.other_annotations.insert(key, Secret::new(value));
+        } else {
+            left_out.push(key);
         }
-        is_kept
-    });
+    }
     if !left_out.is_empty() {
-        let left_out = left_out.join(", ");
-        let message = format!("log records will not have the annotations {left_out}");
+        let message = format!("log records will not have the annotations {}", left_out.join(", "));
         let expected = format!("annotations of {MOST_ANNOTATION_BYTES} bytes together");
         node.findings().push(Diagnostic::warning(&node.place(), message).expected(expected));
     }
-    all.into_iter().collect()
 }
 
 fn containers(spec: &mut Fields<'_>) -> Vec<(String, String)> {

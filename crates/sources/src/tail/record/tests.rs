@@ -127,6 +127,29 @@ fn requests_say_where_records_are_from() {
 }
 
 #[test]
+fn the_raw_shape_is_the_text_as_it_was_written() {
+    for text in ["plain \t ", r#"{"level":"warn","log.iostream":"x"} "#, ""] {
+        let (form, record) = record(text.as_bytes(), RecordShape::Raw);
+        let body = record.body.unwrap().value.unwrap();
+        assert_eq!((form, body), (Form::Text, any_value::Value::StringValue(text.to_owned())));
+        assert_eq!((record.time_unix_nano, record.observed_time_unix_nano, record.severity_number), (7, 8, 0));
+        assert_eq!(Value::Object(attributes(record.attributes)), json!({"log.iostream": "stdout"}));
+    }
+}
+
+#[test]
+fn the_last_record_can_be_taken_away() {
+    for shape in RecordShape::ALL {
+        let mut builder = builder(shape, 1 << 20);
+        builder.push(&entry(b"a"), 8).unwrap();
+        builder.push(&entry(br#"{"b":1}"#), 8).unwrap();
+        builder.pop();
+        builder.push(&entry(b"c"), 8).unwrap();
+        assert_eq!(records(decode(builder)).len(), 2);
+    }
+}
+
+#[test]
 fn lengths_are_as_short_as_they_can_be() {
     for count in [0, 1, 10, 100, 1_000, 20_000] {
         let mut builder = builder(KEEP, 64 << 20);
