@@ -311,3 +311,29 @@ fn first_line(content: &mut Content) -> io::Result<Option<Format>> {
 
 /// No more is looked at to tell a file's format.
 const FIRST_LINE: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+
+    /// Whichever of them is full first.
+    #[test]
+    fn an_entry_is_in_all_requests_or_in_none() {
+        let source = Source { namespace: "n", pod: "p", uid: "u", container: "c", restarts: 0, path: "0.log" };
+        // Escapes make the text longer than what is read of it; names make it shorter.
+        for text in
+            [br#"{"a":"\u0041\u0041\u0041\u0041\u0041\u0041\u0041\u0041\u0041\u0041"}"#, &br#"{"a":1,"b":2}"#[..]]
+        {
+            let size = Size { expected: 100, most: 4000 };
+            let builder = |shape| (shape, RequestBuilder::new(&source, shape, size));
+            let mut builders = RecordShape::ALL[1..].iter().copied().map(builder).collect::<Vec<_>>();
+            let entry = Entry { stream: None, unix_nanos: 0, text: Cow::Borrowed(text), is_cut: false };
+            let mut counts = Counts::default();
+            while push(&mut builders, &mut counts, &entry, 1).is_ok() {}
+            let items: Vec<_> = builders.iter().map(|(_, builder)| u64::from(builder.items())).collect();
+            assert!(counts.records > 10 && items == [counts.records; 2], "{items:?}, {counts:?}");
+        }
+    }
+}
