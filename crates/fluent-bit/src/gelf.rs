@@ -158,7 +158,7 @@ impl<S: Sink> Notation for Gelf<S> {
             Field::Known(name, json) => self.raw(name, json),
             Field::Level(number) => self.raw("level", &number.to_string()),
             Field::Additional => {
-                self.enter(&unescape(member.key));
+                self.enter(&member.name());
                 let mut fields = Fields { gelf: self, text: member.value, objects: 0, in_array: 0, start: 0 };
                 // It was read before.
                 let _ = Lexer::new(member.value).value(&mut fields, 1);

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
+use crate::sink::first_escape;
+
 /// The text is not JSON, or deeper than [`DEEPEST`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotJson;
@@ -96,7 +98,7 @@ impl<'t> Lexer<'t> {
         let start = self.at;
         loop {
             let rest = &self.text.as_bytes()[self.at..];
-            let end = rest.iter().position(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\')).ok_or(NotJson)?;
+            let end = first_escape(rest).ok_or(NotJson)?;
             self.at += end + 1;
             match rest[end] {
                 b'"' => return Ok(&self.text[start..self.at - 1]),

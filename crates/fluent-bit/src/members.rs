@@ -1,5 +1,6 @@
 //! The members of a line that is a JSON object.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use memchr::memchr;
@@ -25,7 +26,22 @@ struct Place {
     /// Without quotation marks.
     key: Range<usize>,
     value: Range<usize>,
+    /// The key has escapes.
+    is_escaped: bool,
     is_gone: bool,
+}
+
+impl Place {
+    fn name<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let key = &text[self.key.clone()];
+        if self.is_escaped { unescape(key) } else { Cow::Borrowed(key) }
+    }
+
+    /// Whether two names mean the same.
+    fn is_same(&self, other: &Self, text: &str) -> bool {
+        let may_be = self.is_escaped || other.is_escaped || self.key.len() == other.key.len();
+        may_be && self.name(text) == other.name(text)
+    }
 }
 
 /// A name and a value, as they were written; the name without quotation marks.
@@ -33,6 +49,14 @@ struct Place {
 pub(crate) struct Member<'t> {
     pub(crate) key: &'t str,
     pub(crate) value: &'t str,
+    is_escaped: bool,
+}
+
+impl<'t> Member<'t> {
+    /// What the name means.
+    pub(crate) fn name(&self) -> Cow<'t, str> {
+        if self.is_escaped { unescape(self.key) } else { Cow::Borrowed(self.key) }
+    }
 }
 
 impl Members {
@@ -66,46 +90,42 @@ impl Members {
         if self.places.len() == MOST_MEMBERS {
             return Err(NotJson);
         }
-        let length = lexer.string()?.len();
-        let end = lexer.at() - 1;
+        let key = lexer.string()?;
+        let (end, is_escaped) = (lexer.at() - 1, memchr(b'\\', key.as_bytes()).is_some());
         lexer.expect(b':')?;
         lexer.peek();
         let start = lexer.at();
         lexer.value(&mut (), 1)?;
-        self.places.push(Place { key: end - length..end, value: start..lexer.at(), is_gone: false });
+        self.places.push(Place { key: end - key.len()..end, value: start..lexer.at(), is_escaped, is_gone: false });
         Ok(())
     }
 
     /// Those that count, in the order of the text.
     pub(crate) fn of<'t>(&self, text: &'t str) -> impl Iterator<Item = Member<'t>> {
         let kept = self.places.iter().filter(|place| !place.is_gone);
-        kept.map(|place| Member { key: &text[place.key.clone()], value: &text[place.value.clone()] })
+        kept.map(|place| Member {
+            key: &text[place.key.clone()],
+            value: &text[place.value.clone()],
+            is_escaped: place.is_escaped,
+        })
     }
 
     fn forget_repeated(&mut self, text: &str) {
         let Self { places, order } = self;
-        let key = |place: &Place| &text[place.key.clone()];
         if places.len() <= FEW {
             for last in 1..places.len() {
                 let (before, rest) = places.split_at_mut(last);
-                let same = before.iter_mut().filter(|place| is_same(key(place), key(&rest[0])));
-                same.for_each(|place| place.is_gone = true);
+                before.iter_mut().filter(|place| place.is_same(&rest[0], text)).for_each(|place| place.is_gone = true);
             }
             return;
         }
         order.clear();
         order.extend(0..places.len());
-        order.sort_unstable_by(|a, b| unescape(key(&places[*a])).cmp(&unescape(key(&places[*b]))).then(a.cmp(b)));
+        order.sort_unstable_by(|a, b| places[*a].name(text).cmp(&places[*b].name(text)).then(a.cmp(b)));
         for pair in order.windows(2) {
-            if is_same(key(&places[pair[0]]), key(&places[pair[1]])) {
+            if places[pair[0]].is_same(&places[pair[1]], text) {
                 places[pair[0]].is_gone = true;
             }
         }
     }
-}
-
-/// Whether two names mean the same.
-fn is_same(a: &str, b: &str) -> bool {
-    let has_escapes = |key: &str| memchr(b'\\', key.as_bytes()).is_some();
-    if has_escapes(a) || has_escapes(b) { unescape(a) == unescape(b) } else { a == b }
 }

@@ -6,7 +6,6 @@ use weir_otlp::common::{AnyValue, KeyValue, Resource};
 use weir_otlp::logs::{LogRecord, ScopeLogs, resource_logs};
 use weir_plan::FluentBit;
 
-use crate::json::unescape;
 use crate::members::{Member, Members};
 use crate::time::Clock;
 
@@ -66,8 +65,8 @@ pub(crate) struct Replaced {
 }
 
 impl Replaced {
-    fn note(&mut self, key: &str) {
-        match &*unescape(key) {
+    fn note(&mut self, name: &str) {
+        match name {
             "date" => self.date = true,
             "time" => self.time = true,
             "stream" => self.stream = true,
@@ -168,7 +167,7 @@ impl<'a, N: Notation> Writer<'a, N> {
         let is_object = members.read(object).is_ok();
         let mut replaced = Replaced::default();
         if is_object {
-            members.of(object).for_each(|member| replaced.note(member.key));
+            members.of(object).for_each(|member| replaced.note(&member.name()));
         }
         let time = log.time_unix_nano();
         let stream = texts(log.attributes()).find(|(key, _)| *key == "log.iostream").map_or("", |(_, stream)| stream);
@@ -182,10 +181,7 @@ impl<'a, N: Notation> Writer<'a, N> {
         };
         self.notation.begin(&record, &mut self.clock);
         self.own(&record, time);
-        record
-            .members()
-            .filter(|member| unescape(member.key) != KUBERNETES)
-            .for_each(|member| self.notation.member(member));
+        record.members().filter(|member| member.name() != KUBERNETES).for_each(|member| self.notation.member(member));
         self.container(&record);
         if time > 0 && !replaced.timestamp {
             self.notation.text("@timestamp", self.clock.nanos(time));

@@ -18,7 +18,7 @@ pub(crate) trait Sink {
     /// Puts a string with the escapes that JSON wants, without quotation marks.
     fn put_escaped(&mut self, text: &str) {
         let mut rest = text.as_bytes();
-        while let Some(at) = rest.iter().position(|byte| ESCAPES[usize::from(*byte)]) {
+        while let Some(at) = first_escape(rest) {
             self.put(&rest[..at]);
             match rest[at] {
                 b'\n' => self.put(b"\\n"),
@@ -37,18 +37,14 @@ fn hex(digit: u8) -> u8 {
     if digit < 10 { b'0' + digit } else { b'a' + digit - 10 }
 }
 
-/// Bytes that cannot stand in a string of JSON.
-const ESCAPES: [bool; 256] = {
-    let mut escapes = [false; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        escapes[byte] = true;
-        byte += 1;
-    }
-    escapes[b'"' as usize] = true;
-    escapes[b'\\' as usize] = true;
-    escapes
-};
+/// Where the first byte is that cannot stand in a string of JSON. Whole blocks are looked at without a branch.
+pub(crate) fn first_escape(text: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 32;
+    let is_escape = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    let is_clean = |block: &&[u8]| !block.iter().fold(false, |found, byte| found | is_escape(byte));
+    let clean = text.chunks_exact(BLOCK).take_while(is_clean).count() * BLOCK;
+    text[clean..].iter().position(is_escape).map(|at| clean + at)
+}
 
 /// Counts.
 #[derive(Debug, Default)]

@@ -11,6 +11,7 @@ const FRACTION: usize = 20;
 #[derive(Debug)]
 pub(crate) struct Clock {
     second: Option<u64>,
+    unix_nanos: Option<u64>,
     text: [u8; LENGTH],
     cut: [u8; LENGTH],
 }
@@ -18,7 +19,7 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn new() -> Self {
         let text = *b"1970-01-01T00:00:00.000000000Z";
-        Self { second: None, text, cut: text }
+        Self { second: None, unix_nanos: None, text, cut: text }
     }
 
     /// With all nine digits of its fraction.
@@ -36,6 +37,9 @@ impl Clock {
     }
 
     fn set(&mut self, unix_nanos: u64) {
+        if self.unix_nanos.replace(unix_nanos) == Some(unix_nanos) {
+            return;
+        }
         let (second, mut fraction) = (unix_nanos / 1_000_000_000, unix_nanos % 1_000_000_000);
         if self.second.replace(second) != Some(second) {
             let date = i64::try_from(second).ok().and_then(|second| Timestamp::from_second(second).ok());
