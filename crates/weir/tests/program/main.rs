@@ -42,6 +42,7 @@ mod facts;
 mod faulty;
 #[cfg(test)]
 mod fluent_bit;
+#[cfg(test)]
 mod full_disk;
 #[cfg(test)]
 mod ingest_security;
