@@ -56,6 +56,7 @@ fn enricher(service: ServiceEnrichment) -> Enricher {
         node_labels: texts(&[("topology.kubernetes.io/region", "eu-1")]),
         workloads: vec![Workload { kind: WorkloadKind::Deployment, name: "orders".to_owned() }],
         containers: vec![("main".to_owned(), "orders:1.2".to_owned())],
+        ..Pod::default()
     };
     let pods = PodList::new(ClusterFacts { cluster, pods: vec![pod] });
     Enricher::new(enrichment, Arc::new(pods))

@@ -9,7 +9,7 @@ mod zstd_frames;
 
 use weir_plan::Compression;
 
-pub(crate) use deflate::{deflate, encoder_bytes, most_deflated};
+pub(crate) use deflate::{deflate, encoder_bytes, most_deflated, most_deflated_of};
 pub(crate) use inflate::{InflateError, InflateLimits, inflate};
 
 /// Bodies as they arrive, by their `content-encoding` or `grpc-encoding`.

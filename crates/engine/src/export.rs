@@ -1,4 +1,4 @@
-//! Sends batches to a backend over OTLP/gRPC or OTLP/HTTP, and reads what the backend says.
+//! Sends batches to a backend over OTLP/gRPC, OTLP/HTTP, or as Fluent Bit does over HTTP, and reads what the backend says.
 //!
 //! An exporter turns bodies into one request, and an answer into an [`Outcome`]. It keeps no data and decides no retry.
 
@@ -8,6 +8,7 @@ mod body;
 mod coalesce;
 mod connections;
 mod dial;
+mod fluent_bit;
 mod grpc;
 mod http;
 mod oauth2;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use bytes::Bytes;
-use weir_plan::{Compression, Endpoint, Output, Pipeline, PipelineId, Protocol, Signal};
+use weir_plan::{Body, Compression, Endpoint, Output, Pipeline, PipelineId, Protocol, Signal};
 
 use crate::budget::{Budget, Permit};
 use crate::division::Division;
@@ -94,11 +95,12 @@ impl Room {
     }
 }
 
-/// An OTLP backend.
+/// A backend that is sent to.
 #[derive(Debug)]
 pub(crate) struct Exporter {
     connections: Connections,
     protocol: Protocol,
+    body: Body,
     compression: Compression,
     uri: Uri,
     headers: HeaderMap,
@@ -131,13 +133,18 @@ impl Exporter {
         }
         let connections = connections(output, &uri, proxy, room).map_err(fail)?;
         let (protocol, compression, encode) = (output.protocol, output.compression, room.encode.clone());
-        Ok(Self { connections, protocol, compression, uri, headers, oauth2, encode, encoders })
+        let body = output.body.clone();
+        Ok(Self { connections, protocol, body, compression, uri, headers, oauth2, encode, encoders })
     }
 
     async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
-        let (body, _permit) = match self.encode(bodies).await {
+        let encoded = match &self.body {
+            Body::Otlp => self.encode(bodies).await.map_err(Outcome::unsent),
+            Body::FluentBit(settings) => self.convert(settings, bodies).await,
+        };
+        let (body, _permit) = match encoded {
             Ok(encoded) => encoded,
-            Err(message) => return Outcome::unsent(message),
+            Err(outcome) => return outcome,
         };
         let answered = tokio::time::timeout(ANSWER_TIMEOUT, async {
             match self.request(body).await {
@@ -241,13 +248,14 @@ impl Exporter {
         {
             tokens.forget(&used);
         }
-        let outcome = match self.protocol {
-            Protocol::Grpc => grpc::outcome(&answer, &self.encode),
-            Protocol::Http => http::outcome(&answer, &self.encode),
+        let outcome = match (self.protocol, &self.body) {
+            (Protocol::Grpc, _) => grpc::outcome(&answer, &self.encode),
+            (Protocol::Http, Body::Otlp) => http::outcome(&answer, &self.encode),
+            (Protocol::Http, Body::FluentBit(_)) => http::plain_outcome(&answer),
         };
         match outcome {
             // The head of an answer may come while the request goes out; its end may not.
-            Outcome::Delivered { .. } if !was_sent => answer::not_otlp("a success before the request was sent"),
+            Outcome::Delivered { .. } if !was_sent => answer::too_early(&self.body),
             outcome => outcome,
         }
     }
@@ -289,7 +297,11 @@ fn headers(output: &Output) -> Result<HeaderMap, String> {
             vec![("content-type", Some("application/grpc")), ("te", Some("trailers")), ("grpc-encoding", encoding)]
         }
         Protocol::Http => {
-            vec![("content-type", Some("application/x-protobuf")), ("content-encoding", encoding)]
+            let content_type = match &output.body {
+                Body::Otlp => "application/x-protobuf",
+                Body::FluentBit(settings) => weir_fluent_bit::content_type(settings.format),
+            };
+            vec![("content-type", Some(content_type)), ("content-encoding", encoding)]
         }
     };
     for (name, value) in standard {
@@ -318,7 +330,8 @@ mod tests {
 
     fn exporter(protocol: Protocol, compression: Compression) -> Exporter {
         let endpoint = Endpoint { host: "localhost".into(), port: 4317, path: "/v1/traces".into() };
-        let output = Output { protocol, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
+        let output =
+            Output { protocol, body: Body::Otlp, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
         let (encode, encoders) = (Budget::for_encoding(1 << 20), Budget::for_encoding(3 << 20));
         let pipeline = Pipeline::new(Signal::Traces, "backend", output);
         Exporter::new(&pipeline, &Room::new(encode, 1), encoders, &settings::Proxy::default()).unwrap()

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_otlp::Limits;
-use weir_plan::Signal;
+use weir_plan::{RecordShape, Signal};
 
 use crate::budget::Permit;
 use crate::buffer::Buffer;
@@ -39,10 +39,8 @@ pub enum InputKind {
     /// Metrics of Istio's proxies.
     Istio,
     /// What containers print, in requests of one container each.
-    ContainerLogs {
-        /// Whether the text that attributes were made of is there as well. Pipelines take only what is as they want it.
-        keep_original_body: bool,
-    },
+    /// Pipelines take only what has the shape that they want.
+    ContainerLogs(RecordShape),
 }
 
 /// Where a request comes from.

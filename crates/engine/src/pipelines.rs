@@ -10,13 +10,14 @@
 mod remembered;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use weir_enrich::{Enricher, Pods};
-use weir_plan::{PipelineId, Plan, Protocol};
+use weir_plan::{Body, PipelineId, Plan, Protocol};
 
 use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
@@ -415,11 +416,25 @@ pub(crate) fn limits(division: Division) -> Limits {
 
 /// Over HTTP/1.1 each request needs a connection of its own.
 fn limits_of(planned: &weir_plan::Pipeline, division: Division) -> Limits {
-    match planned.output.protocol {
+    let limits = match planned.output.protocol {
         Protocol::Http => Limits { requests: division.links, ..limits(division) },
         Protocol::Grpc => limits(division),
+    };
+    match planned.output.body {
+        Body::Otlp => limits,
+        Body::FluentBit(_) => {
+            let most = (division.encode / FLUENT_BIT_GROWS).clamp(FLUENT_BIT_BYTES.start, FLUENT_BIT_BYTES.end);
+            Limits { batch_bytes: limits.batch_bytes.min(most), ..limits }
+        }
     }
 }
+
+/// A record of Fluent Bit repeats what is known of its pod. It may be this many times as large as in OTLP, together with
+/// what is made of it to compress it, before a request is halved.
+const FLUENT_BIT_GROWS: usize = 12;
+
+/// Bytes of OTLP in one request to a server of Fluent Bit's records. Fluent Bit sends up to 2 MB.
+const FLUENT_BIT_BYTES: Range<usize> = 16 << 10..1 << 20;
 
 /// A converter that is not used any more lives as long as one of its conversions may be taken back. Its memory is that
 /// of the converters there are now.

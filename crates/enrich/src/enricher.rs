@@ -13,9 +13,10 @@ use weir_plan::{Enrichment, ServiceEnrichment};
 use crate::access_log::{self, Marks};
 use crate::attributes::{OF_RESOURCE, texts};
 use crate::changes::{Changes, Left, NoRoom};
-use crate::facts::PodFacts;
 use crate::istio;
+use crate::known::Known;
 use crate::pods::{PodIndex, Pods};
+use crate::raw;
 use crate::resource::{self, Sender};
 
 /// Knows what to add to requests.
@@ -33,6 +34,15 @@ pub struct Arrival {
     observed: [u8; 9],
     /// What was known then. However often the request is walked over, the result is the same.
     pods: Arc<PodIndex>,
+    is_raw: bool,
+}
+
+impl Arrival {
+    /// The request is of container logs in their raw shape: its resources get everything that is known of the pod, and
+    /// its records stay as they are.
+    pub fn raw(self) -> Self {
+        Self { is_raw: true, ..self }
+    }
 }
 
 /// What happens to the spans and log records of Istio's proxies that record traffic of telemetry itself.
@@ -54,7 +64,7 @@ impl Enricher {
     pub fn arrival(&self, peer: Option<IpAddr>, unix_nanos: u64) -> Arrival {
         let mut observed = [short_key(log_record::OBSERVED_TIME_UNIX_NANO, WireType::Fixed64); 9];
         observed[1..].copy_from_slice(&unix_nanos.to_le_bytes());
-        Arrival { peer: peer.map(|peer| peer.to_canonical()), observed, pods: self.pods.now() }
+        Arrival { peer: peer.map(|peer| peer.to_canonical()), observed, pods: self.pods.now(), is_raw: false }
     }
 
     /// What changes in a valid request: enrichment and, if wanted, the removal of noise, which is decided on what the
@@ -83,7 +93,7 @@ impl Enricher {
 
     /// What is known of the sender of a resource. The first of address, uid and peer that is given decides, even when
     /// no pod is known by it: whoever forwards a resource is not its origin.
-    fn facts(&self, resource: Option<Resource<'_>>, arrival: &Arrival) -> Arc<PodFacts> {
+    fn known<'a>(&self, resource: Option<Resource<'_>>, arrival: &'a Arrival) -> &'a Known {
         const KEYS: [&str; 3] = ["k8s.pod.ip", "k8s.pod.uid", "k8s.node.name"];
         let [ip, uid, node] = resource.map_or([""; 3], |resource| texts(resource.0, OF_RESOURCE, KEYS));
         let Arrival { peer, pods, .. } = arrival;
@@ -92,7 +102,7 @@ impl Enricher {
             ("", uid) => pods.by_uid(uid),
             (ip, _) => ip.parse::<IpAddr>().ok().and_then(|ip| pods.by_ip(ip.to_canonical())),
         };
-        pod.or_else(|| pods.by_node(node)).unwrap_or_else(|| pods.unknown()).facts(&self.enrichment)
+        pod.or_else(|| pods.by_node(node)).unwrap_or_else(|| pods.unknown())
     }
 }
 
@@ -111,7 +121,11 @@ struct Walk<'e, 'a> {
 impl<'a> Walk<'_, 'a> {
     fn resource(&self, changes: &mut Changes<'a>, holder: Message<'a>) -> Result<(), NoRoom> {
         let resource = holder.message(resource_data::RESOURCE).map(Resource);
-        let facts = self.enricher.facts(resource, self.arrival);
+        let known = self.enricher.known(resource, self.arrival);
+        if self.arrival.is_raw {
+            return raw::add(changes, resource, &known.raw(&self.enricher.enrichment));
+        }
+        let facts = known.facts(&self.enricher.enrichment);
         let sender = Sender { request: self.request, resource, facts: &facts };
         let left = changes.inside(Message::request(self.request), holder, |changes| {
             let (mut proxied, since) = (false, changes.edits.len());

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use weir_plan::{Cluster, Enrichment, Pod};
 
 use crate::facts::PodFacts;
+use crate::raw::Raw;
 
 /// A pod, or what is known without one: a node, or the cluster alone.
 #[derive(Debug, Default)]
@@ -38,5 +39,10 @@ impl Known {
         let made = Made { enrichment: Arc::clone(enrichment), facts: Arc::clone(&facts) };
         *self.made.write().unwrap_or_else(PoisonError::into_inner) = Some(made);
         facts
+    }
+
+    /// What container logs in their raw shape get of this.
+    pub(crate) fn raw<'a>(&'a self, enrichment: &'a Enrichment) -> Raw<'a> {
+        Raw { pod: &self.pod, cluster: &self.cluster, enrichment }
     }
 }

@@ -26,6 +26,7 @@ mod istio;
 mod known;
 mod metric_noise;
 mod pods;
+mod raw;
 mod resource;
 mod service;
 mod workloads;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::Secret;
+
 /// All that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ClusterFacts {
@@ -38,6 +40,8 @@ pub struct Pod {
     pub labels: BTreeMap<String, String>,
     /// `metadata.annotations` that say something about the service (`resource.opentelemetry.io/...`).
     pub annotations: BTreeMap<String, String>,
+    /// Other annotations, as many as there is room for. They may be anything.
+    pub other_annotations: BTreeMap<String, Secret>,
     /// `spec.nodeName`
     pub node: Option<String>,
     /// Labels of the node that become attributes (region, zone, type and architecture).

@@ -1,8 +1,6 @@
 //! What a pipeline takes: telemetry that clients push, and what is collected for it.
 
 /// What a pipeline takes. An input that is turned off, or that the pipeline's kind does not have, is `None`.
-///
-/// What only Fluent Bit does with container logs is not here, because such a pipeline has no part in a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     /// Telemetry that clients push.
@@ -113,8 +111,27 @@ pub struct ContainerLogs {
     pub namespaces: Selector,
     /// From which containers, by their names.
     pub containers: Selector,
-    /// Whether a line that is JSON is kept beside what is read from it.
-    pub keep_original_body: bool,
+    /// How lines become log records.
+    pub shape: RecordShape,
+}
+
+/// How a line of a container becomes a log record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordShape {
+    /// What a line says is read: a JSON object becomes attributes, severity and trace context.
+    Parsed {
+        /// Whether the text of a JSON object is kept beside what is read from it.
+        keep_original_body: bool,
+    },
+    /// The text is the body as it was written, and the resource has everything that is known of the pod. What a
+    /// pipeline with [`Body::FluentBit`](crate::Body::FluentBit) takes.
+    Raw,
+}
+
+impl RecordShape {
+    /// All there are.
+    pub const ALL: [Self; 3] =
+        [Self::Parsed { keep_original_body: true }, Self::Parsed { keep_original_body: false }, Self::Raw];
 }
 
 /// Namespaces or containers, by their names.

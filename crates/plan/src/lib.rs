@@ -14,6 +14,7 @@ use std::time::Duration;
 
 mod cluster;
 mod enrichment;
+mod fluent_bit;
 mod id;
 mod input;
 mod intervals;
@@ -21,9 +22,10 @@ mod processing;
 
 pub use cluster::{Cluster, ClusterFacts, Pod, Workload, WorkloadKind};
 pub use enrichment::{Enrichment, PodLabels, ServiceEnrichment};
+pub use fluent_bit::{FluentBit, Format};
 pub use id::{NotAPipeline, PipelineId};
 pub use input::{
-    ContainerLogs, Input, IstioInput, OtlpInput, PrometheusInput, RuntimeInput, RuntimeResource, Selector,
+    ContainerLogs, Input, IstioInput, OtlpInput, PrometheusInput, RecordShape, RuntimeInput, RuntimeResource, Selector,
 };
 pub use intervals::CollectionIntervals;
 pub use processing::{Filter, Processing, Temporality, Transform};
@@ -98,9 +100,10 @@ impl Pipeline {
     /// What the metrics of exporters call the pipeline, as dashboards of the field expect:
     /// `otlp_grpc/tracepipeline-backend`.
     pub fn exporter_label(&self) -> String {
-        let transport = match self.output.protocol {
-            Protocol::Grpc => "otlp_grpc",
-            Protocol::Http => "otlp_http",
+        let transport = match (&self.output.body, self.output.protocol) {
+            (Body::FluentBit(_), _) => "http",
+            (Body::Otlp, Protocol::Grpc) => "otlp_grpc",
+            (Body::Otlp, Protocol::Http) => "otlp_http",
         };
         let kind = match self.id.signal {
             Signal::Traces => "tracepipeline",
@@ -111,11 +114,13 @@ impl Pipeline {
     }
 }
 
-/// An OTLP backend and how to reach it.
+/// A backend and how to reach it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// OTLP over gRPC or over HTTP.
+    /// Over gRPC or over HTTP.
     pub protocol: Protocol,
+    /// What is in the requests.
+    pub body: Body,
     /// Where it listens.
     pub endpoint: Endpoint,
     /// How request bodies are compressed.
@@ -128,12 +133,22 @@ pub struct Output {
     pub tls: Option<Tls>,
 }
 
-/// OTLP transport.
+/// What is in the requests to a backend.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Body {
+    /// OTLP.
+    #[default]
+    Otlp,
+    /// Records as Fluent Bit sends them, over [`Protocol::Http`], of [`RecordShape::Raw`].
+    FluentBit(FluentBit),
+}
+
+/// Transport of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// OTLP/gRPC.
     Grpc,
-    /// OTLP/HTTP with protobuf bodies.
+    /// HTTP; OTLP has protobuf bodies.
     Http,
 }
 
@@ -208,7 +223,7 @@ pub struct Identity {
 }
 
 /// A value that is never printed.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret(String);
 
 impl Secret {

@@ -25,7 +25,12 @@ pub(super) const SNAPPY_BLOCK: usize = 64 * 1024;
 pub(crate) fn most_deflated(compression: Compression, chunks: &[Bytes]) -> usize {
     let bytes: usize = chunks.iter().map(Bytes::len).sum();
     let joined = if compression == Compression::Gzip && chunks.len() > 1 { bytes } else { 0 };
-    bytes.saturating_add(bytes / 8 + 4096).saturating_add(joined)
+    most_deflated_of(bytes).saturating_add(joined)
+}
+
+/// The same for a body in one piece of so many bytes.
+pub(crate) fn most_deflated_of(bytes: usize) -> usize {
+    bytes.saturating_add(bytes / 8 + 4096)
 }
 
 /// The memory that a compressor needs for itself while it works on so many bytes: libdeflate 198 KiB at level 1 (653

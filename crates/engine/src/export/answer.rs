@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use weir_plan::Body;
 
 use super::connections::HTTP1_BUFFER;
 use super::{About, Outcome, grpc};
@@ -40,6 +41,9 @@ const MAX_FRAMES: usize = 1024;
 
 /// The code of a success that no OTLP backend gave.
 const NOT_OTLP: &str = "not_otlp";
+
+/// The code of a success that came before the request was sent.
+const TOO_EARLY: &str = "too_early";
 
 /// An answer that is over.
 #[derive(Debug)]
@@ -153,6 +157,14 @@ pub(super) fn taken(response: Result<Option<weir_otlp::PartialSuccess>, weir_otl
         },
         Ok(None) => Outcome::Delivered { rejected: 0, message: String::new() },
         Err(error) => not_otlp(&format!("a success whose body is no OTLP response ({error})")),
+    }
+}
+
+/// A success that cannot be about the data, because that was still on its way.
+pub(super) fn too_early(body: &Body) -> Outcome {
+    match body {
+        Body::Otlp => not_otlp("a success before the request was sent"),
+        Body::FluentBit(_) => Outcome::refused(About::Access, TOO_EARLY, "a success before the request was sent"),
     }
 }
 

@@ -13,10 +13,19 @@ use crate::budget::Budget;
 /// Reads an answer. Retryable codes are those of the OTLP specification ("OTLP/HTTP Response", "Retryable Response
 /// Codes"), and 408, by which a server or a proxy says that it waited too long (RFC 9110 15.5.9).
 pub(super) fn outcome(answer: &Answer, budget: &Budget) -> Outcome {
-    let code = answer.status.as_u16();
+    if answer.status.is_success() { success(answer, budget) } else { failure(answer) }
+}
+
+/// Reads an answer of a server that is not one of OTLP. Any success means that the data was taken.
+pub(super) fn plain_outcome(answer: &Answer) -> Outcome {
     if answer.status.is_success() {
-        return success(answer, budget);
+        return Outcome::Delivered { rejected: 0, message: String::new() };
     }
+    failure(answer)
+}
+
+fn failure(answer: &Answer) -> Outcome {
+    let code = answer.status.as_u16();
     let hint = retry_after(&answer.headers, SystemTime::now());
     let message = message(answer);
     match about(code) {

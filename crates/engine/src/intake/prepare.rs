@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use weir_enrich::{Arrival, Enricher, Noise};
 use weir_otlp::splice;
-use weir_plan::{Input, Signal};
+use weir_plan::{Input, RecordShape, Signal};
 
 use super::select::{Part, Selected, Selection};
 use crate::budget::{self, Budget, Permit, Purse, Shortage};
@@ -78,6 +78,8 @@ impl Enriched {
         let purse = Purse::new(budget, request.body.len());
         // One for both, because what is known of the sender may change meanwhile.
         let arrival = enricher.arrival(request.origin.peer, request.unix_nanos);
+        let is_raw = request.origin.input == InputKind::ContainerLogs(RecordShape::Raw);
+        let arrival = if is_raw { arrival.raw() } else { arrival };
         let enrich = |noise, purse| enrich(&request, &arrival, enricher, noise, purse);
         let (made, noise) = enrich(Noise::Drop, purse)?;
         let keep = match noise > 0 && keeps_noise {

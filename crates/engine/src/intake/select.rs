@@ -7,7 +7,7 @@ use std::ops::Range;
 use weir_otlp::common::{AnyValue, Message, Resource};
 use weir_otlp::field::{request, resource_data};
 use weir_otlp::{Signal, count};
-use weir_plan::{Input, OtlpInput, Selector};
+use weir_plan::{Input, OtlpInput, RecordShape, Selector};
 
 use crate::inlet::InputKind;
 
@@ -31,7 +31,7 @@ struct Resources {
 #[derive(Debug, Clone)]
 struct ContainerLogs {
     resources: Resources,
-    keep_original_body: bool,
+    shape: RecordShape,
 }
 
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ impl Selection {
                 namespaces: Wanted::new(&input.namespaces),
                 containers: Wanted::new(&input.containers),
             },
-            keep_original_body: input.keep_original_body,
+            shape: input.shape,
         };
         Self {
             otlp: input.otlp.as_ref().map(otlp),
@@ -97,9 +97,9 @@ impl Selection {
     fn resources(&self, input: InputKind) -> Option<&Resources> {
         match input {
             InputKind::Otlp => self.otlp.as_ref(),
-            InputKind::ContainerLogs { keep_original_body } => {
+            InputKind::ContainerLogs(shape) => {
                 let logs = self.container_logs.as_ref()?;
-                (logs.keep_original_body == keep_original_body).then_some(&logs.resources)
+                (logs.shape == shape).then_some(&logs.resources)
             }
             // Plans have these inputs, but nothing collects for them yet.
             InputKind::Runtime | InputKind::Prometheus | InputKind::Istio => None,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use tokio::runtime::{Builder, Runtime};
 use weir_otlp::build::Encoder;
-use weir_plan::{Compression, Endpoint, Output, Processing, Protocol, Temporality};
+use weir_plan::{Body, Compression, Endpoint, Output, Processing, Protocol, Temporality};
 
 use super::*;
 use crate::account::Account;
@@ -57,7 +57,8 @@ fn converting(runtime: &Runtime) -> Arc<Intake> {
     let _entered = runtime.enter();
     let endpoint = Endpoint { host: "nowhere".into(), port: 1, path: String::new() };
     let (protocol, compression) = (Protocol::Grpc, Compression::None);
-    let output = Output { protocol, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
+    let output =
+        Output { protocol, body: Body::Otlp, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
     let processing = Processing { temporality: Temporality::Delta, ..Processing::default() };
     let plan = weir_plan::Pipeline { processing, ..weir_plan::Pipeline::new(Signal::Metrics, "shop", output) };
     let memory = Memory { before: None, bytes: MEMORY };

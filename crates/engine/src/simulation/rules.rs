@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_plan::{Compression, Endpoint, Filter, Output, Pipeline, PipelineId, Processing, Protocol, Transform};
+use weir_plan::{Body, Compression, Endpoint, Filter, Output, Pipeline, PipelineId, Processing, Protocol, Transform};
 
 use crate::rules::{Memory, Rules};
 
@@ -14,7 +14,8 @@ pub(super) fn remove(id: u64) -> bool {
 pub(super) fn compile(id: &PipelineId) -> Arc<Rules> {
     let endpoint = Endpoint { host: "simulated".into(), port: 1, path: String::new() };
     let (protocol, compression) = (Protocol::Grpc, Compression::None);
-    let output = Output { protocol, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
+    let output =
+        Output { protocol, body: Body::Otlp, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
     let transforms =
         vec![Transform { conditions: vec![], statements: vec![r#"set(span.attributes["seen"], "yes")"#.into()] }];
     let filters = vec![Filter { conditions: vec![r#"IsMatch(span.name, "7$")"#.into()] }];

@@ -9,7 +9,7 @@ use weir_engine::{BookFigures, Engine, Settings};
 use weir_enrich::{PodList, Pods};
 use weir_journal::Fs;
 use weir_loadtest::sink::Sink;
-use weir_plan::{Compression, Endpoint, Identity, Output, Pipeline, PipelineId, Plan, Protocol, Signal};
+use weir_plan::{Body, Compression, Endpoint, Identity, Output, Pipeline, PipelineId, Plan, Protocol, Signal};
 use weir_resources::{Loaded, Options, Source, load};
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::grpc::{self, Grpc};
@@ -87,6 +87,7 @@ pub(crate) fn output(backend: SocketAddr, protocol: Protocol) -> Output {
         Protocol::Http => "/v1/traces".into(),
     };
     Output {
+        body: Body::Otlp,
         protocol,
         endpoint: Endpoint { host: backend.ip().to_string(), port: backend.port(), path },
         compression: Compression::None,

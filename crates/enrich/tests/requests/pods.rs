@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
 use weir_enrich::{Arrival, Enricher, Noise, PodList, Pods};
 use weir_otlp::Signal;
 use weir_otlp::splice::splice;
-use weir_plan::{Enrichment, Pod, PodLabels, ServiceEnrichment, WorkloadKind};
+use weir_plan::{Enrichment, Pod, PodLabels, Secret, ServiceEnrichment, WorkloadKind};
 
 use crate::support::{
-    NOW, Pairs, ROOM, cart, enrich, enriched_resource, facts, full_enrichment, legacy, resource_pairs, strings, traces,
-    workload,
+    NOW, Pairs, ROOM, cart, enrich, enriched_resource, facts, full_enrichment, legacy, logs, resource_pairs, strings,
+    traces, workload,
 };
 
 const LEGACY: ServiceEnrichment = ServiceEnrichment::KymaLegacy;
@@ -246,4 +247,47 @@ fn the_same_pods_serve_different_plans() {
         assert_eq!(label("team"), strings::<Vec<_>>(&[("k8s.pod.label.team", "blue")]));
         assert_eq!(label("quiet"), strings::<Vec<_>>(&[("k8s.pod.label.quiet", "no")]));
     }
+}
+
+/// Everything that is known of the pod, once, and nothing of services or records.
+#[test]
+fn raw_container_logs_get_all_that_is_known() {
+    let (enrichment, pod) = (
+        full_enrichment(ServiceEnrichment::Otel),
+        Pod {
+            annotations: strings(&[("resource.opentelemetry.io/service.name", "shop")]),
+            other_annotations: [("example.com/owner".to_owned(), Secret::new("blue"))].into(),
+            ..cart()
+        },
+    );
+    let enricher = Enricher::new(enrichment.clone(), Arc::new(PodList::new(facts(&enrichment, &[pod]))));
+    let own: Pairs<'_> = &[("k8s.pod.uid", "uid-of-cart"), ("k8s.container.name", "app"), ("k8s.pod.label.quiet", "")];
+    let request = logs(own, &[&[("log.iostream", "stdout")]]).encode_to_vec();
+    let arrival = enricher.arrival(None, NOW).raw();
+    let changes = enricher.edits(Signal::Logs, &request, &arrival, Noise::Drop, ROOM).unwrap();
+    let enriched = splice(Signal::Logs, &request, changes.edits).unwrap();
+    let decoded = ExportLogsServiceRequest::decode(&enriched[..]).unwrap();
+    let expected: Pairs<'_> = &[
+        ("container.image.name", "registry:5000/shop/cart:1.4"),
+        ("k8s.cluster.name", "prod"),
+        ("k8s.cluster.uid", "uid-of-kube-system"),
+        ("k8s.container.name", "app"),
+        ("k8s.node.name", "node-1"),
+        ("k8s.pod.annotation.example.com/owner", "blue"),
+        ("k8s.pod.annotation.resource.opentelemetry.io/service.name", "shop"),
+        ("k8s.pod.label.a.b/c", "d"),
+        ("k8s.pod.label.aXb", "no"),
+        ("k8s.pod.label.quiet", ""),
+        ("k8s.pod.label.team", "blue"),
+        ("k8s.pod.uid", "uid-of-cart"),
+    ];
+    assert_eq!(resource_pairs(decoded.resource_logs[0].resource.as_ref()), strings::<Vec<_>>(expected));
+    assert_eq!(
+        decoded.resource_logs[0].scope_logs,
+        logs(own, &[&[("log.iostream", "stdout")]]).resource_logs[0].scope_logs
+    );
+    let again = enricher.edits(Signal::Logs, &enriched, &arrival, Noise::Drop, ROOM).unwrap();
+    assert!(again.edits.is_empty(), "ENRICH-2");
+    let room = (0..ROOM).find(|room| enricher.edits(Signal::Logs, &request, &arrival, Noise::Drop, *room).is_ok());
+    assert!(room.unwrap() >= enriched.len() - request.len(), "ENRICH-4");
 }

@@ -15,7 +15,8 @@ use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Fields, Located, Node, Version};
 use crate::kinds::value::Value;
 
-pub(crate) use compile::compile;
+pub(crate) use compile::{authorization, compile, credential};
+pub(crate) use endpoint::is_path;
 use tls::Tls;
 
 pub(crate) const PROTOCOLS: [(&str, Protocol); 2] = [("grpc", Protocol::Grpc), ("http", Protocol::Http)];

@@ -27,6 +27,7 @@ use crate::kinds::{KINDS, Role};
 pub(crate) use backlog::OVERFLOWS;
 pub use change::LogOutputs;
 use fluent_bit::FluentBit;
+pub(crate) use fluent_bit::{COMPRESSIONS, FORMATS};
 pub(crate) use metric::TEMPORALITIES;
 use removed::Removed;
 
@@ -59,7 +60,7 @@ pub(crate) struct Spec {
 pub(crate) enum Output {
     /// An OTLP backend.
     Otlp(Box<OtlpOutput>),
-    /// What only Fluent Bit can do. Such a pipeline has no part in the plan.
+    /// What Fluent Bit does in the Kyma Telemetry module.
     FluentBit(Box<FluentBit>),
 }
 
@@ -117,10 +118,7 @@ impl Pipeline {
         let Spec { input, processing, output, .. } = self.spec.as_ref()?;
         let mut output = match output {
             Output::Otlp(output) => output::compile(output, &format!("/v1/{}", self.signal.name()), resolver)?,
-            Output::FluentBit(output) => {
-                output.check_references(resolver);
-                return None;
-            }
+            Output::FluentBit(output) => output.compile(resolver)?,
         };
         self.trust_token_server(&mut output, resolver);
         Some(weir_plan::Pipeline {

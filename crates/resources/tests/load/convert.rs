@@ -329,7 +329,7 @@ fn fluent_bit_spec(version: Version) -> BoxedStrategy<Value> {
         Version::V1Beta1 => ["insecure", "insecureSkipVerify"],
     };
     let output = some_of(vec![
-        ("user", value(version)),
+        ("user", value_like("shop", "user", version)),
         ("password", value(version)),
         ("uri", one_of(&[json!("/"), json!("/logs")])),
         ("port", one_of(&[json!("443")])),

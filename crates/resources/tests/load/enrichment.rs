@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_plan::{
-    Cluster, ClusterFacts, CollectionIntervals, Enrichment, Pod, PodLabels, ServiceEnrichment, Workload, WorkloadKind,
+    Cluster, ClusterFacts, CollectionIntervals, Enrichment, Pod, PodLabels, Secret, ServiceEnrichment, Workload,
+    WorkloadKind,
 };
 use weir_resources::{Loaded, Source, load};
 
@@ -90,6 +91,7 @@ fn objects_of_a_cluster_are_known_beside_the_plan() {
         ips: vec!["10.96.3.17".parse().unwrap(), "fd00::311".parse().unwrap()],
         labels: map(&[("app.kubernetes.io/name", "cart"), ("pod-template-hash", "7d9c5b6f4")]),
         annotations: map(&[("resource.opentelemetry.io/service.name", "shopping-cart")]),
+        other_annotations: BTreeMap::from([("kubernetes.io/psp".to_owned(), Secret::new("privileged"))]),
         node: Some("node-1".to_owned()),
         node_labels: node_labels.clone(),
         workloads: vec![workload(WorkloadKind::Deployment, "cart")],
@@ -135,4 +137,18 @@ fn the_example_for_pods() {
     let pod = &cluster.pods[0];
     assert_eq!(pod.workloads, [workload(WorkloadKind::Deployment, "cart")]);
     assert_eq!((pod.node_labels.len(), pod.labels.len(), pod.annotations.len()), (4, 2, 1));
+}
+
+/// They are in every log record of a pipeline that wants them.
+#[test]
+fn annotations_of_a_pod_are_bounded() {
+    let (large, small) = ("x".repeat(10 << 10), "y".repeat(6000));
+    let text = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, annotations: {{b/large: {large}, c: {large}, a: {small}}}}}\n"
+    );
+    let Loaded { cluster, warnings, .. } = loaded(&with_pipeline(&text));
+    let kept: Vec<_> = cluster.pods[0].other_annotations.keys().map(String::as_str).collect();
+    assert_eq!(kept, ["a", "c"]);
+    let warning = warnings.iter().find(|warning| warning.field == "metadata.annotations").unwrap();
+    assert_eq!(warning.message, "log records will not have the annotations b/large");
 }

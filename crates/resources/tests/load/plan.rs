@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_plan::{
-    Backlog, Compression, Endpoint, Filter, Header, Identity, OAuth2, Output, Overflow, Pipeline, Plan, Processing,
-    Protocol, Secret, Signal, Tls, Transform,
+    Backlog, Body, Compression, Endpoint, Filter, Header, Identity, OAuth2, Output, Overflow, Pipeline, Plan,
+    Processing, Protocol, Secret, Signal, Tls, Transform,
 };
 use weir_resources::{Source, load};
 
@@ -78,6 +78,7 @@ fn secret_ref(key: &str) -> String {
 #[test]
 fn the_least_gets_the_defaults() {
     let output = Output {
+        body: Body::Otlp,
         protocol: Protocol::Grpc,
         endpoint: Endpoint { host: "127.0.0.1".to_owned(), port: 14317, path: String::new() },
         compression: Compression::Gzip,
@@ -95,6 +96,7 @@ fn the_least_gets_the_defaults() {
 #[test]
 fn the_full_example_uses_every_field() {
     let grpc = Output {
+        body: Body::Otlp,
         protocol: Protocol::Grpc,
         endpoint: Endpoint { host: "traces.example.com".to_owned(), port: 4317, path: String::new() },
         compression: Compression::Zstd,
@@ -111,6 +113,7 @@ fn the_full_example_uses_every_field() {
         }),
     };
     let http = Output {
+        body: Body::Otlp,
         protocol: Protocol::Http,
         endpoint: Endpoint { host: "traces.example.com".to_owned(), port: 4318, path: "/custom/v1/traces".to_owned() },
         compression: Compression::Gzip,

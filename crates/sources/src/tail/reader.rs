@@ -11,13 +11,13 @@ use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::Instant;
 use weir_engine::{Inlet, InputKind, Obstacle, Origin, Request, Verdict};
 use weir_enrich::Pods;
-use weir_plan::{ContainerLogs, Signal};
+use weir_plan::{ContainerLogs, RecordShape, Signal};
 
 use super::allowance::{Allowance, Room};
 use super::container::{Container, Wait};
 use super::files::{DECODER_BYTES, Descriptors};
 use super::path::ContainerName;
-use super::record::{ATTRIBUTES_BYTES, Shape};
+use super::record::ATTRIBUTES_BYTES;
 use super::status::{Board, Losses};
 use super::turn::{Batch, Counts, MOST_APART, Order, WINDOW};
 
@@ -71,17 +71,15 @@ pub struct Totals {
 
 impl Shared {
     /// What the pipelines want of a container's records; nothing when none takes them.
-    pub(super) fn shapes(&self, name: &ContainerName) -> Vec<Shape> {
+    pub(super) fn shapes(&self, name: &ContainerName) -> Vec<RecordShape> {
         if self.own_pod.as_ref() == Some(&name.pod) {
             return Vec::new();
         }
         let wanted = self.wanted.read().unwrap_or_else(PoisonError::into_inner);
         let takes =
             |logs: &&ContainerLogs| logs.namespaces.takes(&name.namespace) && logs.containers.takes(&name.container);
-        // Those that take more room come first.
-        let is_wanted = |keep| wanted.iter().filter(takes).any(|logs| logs.keep_original_body == keep);
-        let shapes = [true, false].into_iter().filter(|keep| is_wanted(*keep));
-        shapes.map(|keep_original_body| Shape { keep_original_body }).collect()
+        let is_wanted = |shape: &RecordShape| wanted.iter().filter(takes).any(|logs| logs.shape == *shape);
+        RecordShape::ALL.into_iter().filter(is_wanted).collect()
     }
 
     /// Something may be there to be read.
@@ -263,7 +261,7 @@ fn waits_for_metadata(shared: &Shared, container: &Container) -> Option<Duration
 }
 
 /// Reads on a thread that may wait for the disk.
-async fn read(container: &Arc<Container>, shapes: Vec<Shape>, most_bytes: usize) -> io::Result<Batch> {
+async fn read(container: &Arc<Container>, shapes: Vec<RecordShape>, most_bytes: usize) -> io::Result<Batch> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let order = Order { shapes, most_bytes, now_nanos: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) };
     let reading = Arc::clone(container);
@@ -291,7 +289,12 @@ fn words(obstacle: Obstacle) -> &'static str {
 }
 
 /// Offers what was read. Only when all of it is safe, the container moves on.
-async fn offer(shared: &Shared, container: &Container, (batch, shapes): (Batch, Vec<Shape>), room: &mut Room) -> End {
+async fn offer(
+    shared: &Shared,
+    container: &Container,
+    (batch, shapes): (Batch, Vec<RecordShape>),
+    room: &mut Room,
+) -> End {
     let Batch { mut requests, position, guard, counts, is_more } = batch;
     container.waits_for(Wait::Answer);
     requests.iter_mut().for_each(|(_, bytes)| bytes.shrink_to_fit());
@@ -299,7 +302,7 @@ async fn offer(shared: &Shared, container: &Container, (batch, shapes): (Batch, 
     for (shape, bytes) in requests {
         let length = bytes.len();
         let Some(permit) = room.part(bytes.capacity()) else { return End::Again(PAUSE) };
-        let input = InputKind::ContainerLogs { keep_original_body: shape.keep_original_body };
+        let input = InputKind::ContainerLogs(shape);
         let request = match Request::new(Signal::Logs, bytes, permit, Origin::of(input)) {
             Ok(request) => request,
             Err(error) => {

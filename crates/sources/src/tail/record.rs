@@ -1,4 +1,9 @@
-//! Log records of what containers write, as Kyma's log agent makes them: the file log receiver of the OpenTelemetry
+//! Log records of what containers write, in the shapes that pipelines want.
+//!
+//! In the raw shape ([`RecordShape::Raw`]), the body is the text as it was written, and `log.iostream` and the time are
+//! all that is said of it.
+//!
+//! Else records are those of Kyma's log agent: the file log receiver of the OpenTelemetry
 //! Collector 0.158 with the operators that the telemetry manager configures. Each fact below was seen by running that
 //! receiver with that configuration.
 //!
@@ -23,6 +28,7 @@
 use memchr::memchr;
 use weir_otlp::build::{Encoder, Open};
 use weir_otlp::field::{any_value, log_record, request, resource, resource_data, scope, scope_data};
+use weir_plan::RecordShape;
 
 pub(crate) use self::attributes::Attributes;
 use self::attributes::{MEMORY, field_len, write_member};
@@ -62,13 +68,6 @@ pub(crate) struct Source<'a> {
     pub(crate) path: &'a str,
 }
 
-/// What a pipeline wants of the records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
-    /// The text of a JSON object stays, as the attribute `log.original`.
-    pub(crate) keep_original_body: bool,
-}
-
 /// How large a request becomes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
@@ -100,20 +99,23 @@ pub(crate) struct RequestBuilder {
     resource: Open,
     scope: Open,
     origin: Origin,
-    shape: Shape,
+    shape: RecordShape,
     most: usize,
     items: u32,
+    /// Where the last record begins.
+    last: usize,
 }
 
 impl RequestBuilder {
-    pub(crate) fn new(source: &Source<'_>, shape: Shape, size: Size) -> Self {
+    pub(crate) fn new(source: &Source<'_>, shape: RecordShape, size: Size) -> Self {
         let expected = size.expected.min(size.most);
         let mut out = Encoder::with_capacity(expected);
         let resource = out.open(request::RESOURCES, expected);
         write_resource(&mut out, source);
         let scope = out.open(resource_data::SCOPES, expected);
         write_scope(&mut out);
-        Self { out, resource, scope, origin: Origin::of(source), shape, most: size.most, items: 0 }
+        let (origin, last) = (Origin::of(source, shape), out.len());
+        Self { out, resource, scope, origin, shape, most: size.most, items: 0, last }
     }
 
     /// Appends a record, or nothing. Into an empty request goes any record: without parsing it, and without its end,
@@ -124,9 +126,11 @@ impl RequestBuilder {
         attributes: &mut Attributes,
         observed_unix_nanos: u64,
     ) -> Result<Form, NoRoom> {
-        let text = String::from_utf8_lossy(trim(&entry.text));
+        let is_raw = self.shape == RecordShape::Raw;
+        let text = String::from_utf8_lossy(if is_raw { &entry.text } else { trim(&entry.text) });
         let record = Record { text: &text, entry, observed_unix_nanos };
-        let form = if !looks_like_json(&text) {
+        let last = self.out.len();
+        let form = if is_raw || !looks_like_json(&text) {
             self.push_text(record, Form::Text)?
         } else if attributes.read(&text, self.most).is_err() {
             self.push_text(record, Form::Unparsed)?
@@ -136,8 +140,14 @@ impl RequestBuilder {
                 pushed => pushed?,
             }
         };
-        self.items += 1;
+        (self.items, self.last) = (self.items + 1, last);
         Ok(form)
+    }
+
+    /// Takes the last record away again, once.
+    pub(crate) fn pop(&mut self) {
+        self.out.truncate(self.last);
+        self.items -= 1;
     }
 
     /// Records so far.
@@ -177,12 +187,13 @@ impl RequestBuilder {
     }
 
     fn push_json(&mut self, record: Record<'_>, attributes: &mut Attributes) -> Result<Form, NoRoom> {
-        let original = self.shape.keep_original_body.then_some(record.text);
+        let keep_original_body = self.shape == RecordShape::Parsed { keep_original_body: true };
+        let original = keep_original_body.then_some(record.text);
         let expected = attributes.len() + original.map_or(0, str::len);
         if self.room().is_none_or(|room| expected > room) {
             return Err(NoRoom);
         }
-        let findings = Findings::take(attributes, self.shape.keep_original_body);
+        let findings = Findings::take(attributes, keep_original_body);
         let open = self.out.open(scope_data::ITEMS, expected + self.origin.path.len());
         record.write_times(&mut self.out);
         findings.write(attributes, &mut self.out);
@@ -216,14 +227,14 @@ struct Origin {
 }
 
 impl Origin {
-    fn of(source: &Source<'_>) -> Self {
+    fn of(source: &Source<'_>, shape: RecordShape) -> Self {
         let attribute = |key, value| {
             let mut out = Encoder::default();
             write_attribute(&mut out, log_record::ATTRIBUTES, key, value);
             out.into_bytes()
         };
         Self {
-            path: attribute("log.file.path", source.path),
+            path: if shape == RecordShape::Raw { Vec::new() } else { attribute("log.file.path", source.path) },
             stdout: attribute("log.iostream", "stdout"),
             stderr: attribute("log.iostream", "stderr"),
         }

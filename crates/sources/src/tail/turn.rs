@@ -3,13 +3,14 @@
 use std::io;
 
 use serde::Serialize;
+use weir_plan::RecordShape;
 
 use super::container::{Container, Output};
 use super::files::Content;
 use super::identity::Print;
 use super::join::{Entry, Joiner, Position, Spot};
 use super::line::{Format, Line};
-use super::record::{Attributes, Form, NoRoom, RequestBuilder, Shape, Size, Source};
+use super::record::{Attributes, Form, NoRoom, RequestBuilder, Size, Source};
 use super::scan::{Chunk, End, Found, Lines};
 
 /// The longest line, with its end; what is longer is cut.
@@ -24,8 +25,8 @@ pub(super) const WINDOW: usize = LONGEST + MOST_APART + (256 << 10);
 /// What a turn may do.
 #[derive(Debug)]
 pub(super) struct Order {
-    /// What pipelines want of the records. What takes more room comes first.
-    pub(super) shapes: Vec<Shape>,
+    /// What pipelines want of the records.
+    pub(super) shapes: Vec<RecordShape>,
     /// The largest request.
     pub(super) most_bytes: usize,
     pub(super) now_nanos: u64,
@@ -34,7 +35,7 @@ pub(super) struct Order {
 /// What a turn gave.
 #[derive(Debug)]
 pub(super) struct Batch {
-    pub(super) requests: Vec<(Shape, Vec<u8>)>,
+    pub(super) requests: Vec<(RecordShape, Vec<u8>)>,
     /// Up to where the requests have everything.
     pub(super) position: Position,
     pub(super) guard: Print,
@@ -103,7 +104,7 @@ pub(super) struct Turn<'a> {
     joiner: Joiner,
     place: Spot,
     counts: Counts,
-    builders: Vec<(Shape, RequestBuilder)>,
+    builders: Vec<(RecordShape, RequestBuilder)>,
     attributes: Attributes,
     /// What the requests are of.
     restart: Option<u64>,
@@ -207,7 +208,7 @@ impl<'a> Turn<'a> {
             path: &path.to_string_lossy(),
         };
         let size = Size { expected: self.order.most_bytes, most: self.order.most_bytes };
-        let builder = |shape: &Shape| (*shape, RequestBuilder::new(&source, *shape, size));
+        let builder = |shape: &RecordShape| (*shape, RequestBuilder::new(&source, *shape, size));
         self.builders = self.order.shapes.iter().map(builder).collect();
     }
 
@@ -290,17 +291,25 @@ struct Taken {
     is_finished: bool,
 }
 
-/// Adds an entry to all requests. Those that come first need most room, so that it has room in all or in none.
+/// Adds an entry to all requests, or to none.
 fn push(
-    builders: &mut [(Shape, RequestBuilder)],
+    builders: &mut [(RecordShape, RequestBuilder)],
     attributes: &mut Attributes,
     counts: &mut Counts,
     entry: &Entry<'_>,
     now_nanos: u64,
 ) -> Result<(), NoRoom> {
     let mut form = Form::Text;
-    for (_, builder) in builders {
-        form = builder.push(entry, attributes, now_nanos)?;
+    for place in 0..builders.len() {
+        match builders[place].1.push(entry, attributes, now_nanos) {
+            // The raw shape is always text.
+            Ok(pushed) if pushed != Form::Text => form = pushed,
+            Ok(_) => {}
+            Err(no_room) => {
+                builders[..place].iter_mut().for_each(|(_, builder)| builder.pop());
+                return Err(no_room);
+            }
+        }
     }
     counts.records += 1;
     counts.unparsed += u64::from(form == Form::Unparsed);
@@ -325,3 +334,29 @@ fn first_line(content: &mut Content) -> io::Result<Option<Format>> {
 
 /// No more is looked at to tell a file's format.
 const FIRST_LINE: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+
+    /// Whichever of them is full first.
+    #[test]
+    fn an_entry_is_in_all_requests_or_in_none() {
+        let source = Source { namespace: "n", pod: "p", uid: "u", container: "c", restarts: 0, path: "0.log" };
+        // Escapes make the text longer than what is read of it; names make it shorter.
+        for text in
+            [br#"{"a":"\u0041\u0041\u0041\u0041\u0041\u0041\u0041\u0041\u0041\u0041"}"#, &br#"{"a":1,"b":2}"#[..]]
+        {
+            let size = Size { expected: 100, most: 4000 };
+            let builder = |shape| (shape, RequestBuilder::new(&source, shape, size));
+            let mut builders = RecordShape::ALL[1..].iter().copied().map(builder).collect::<Vec<_>>();
+            let entry = Entry { stream: None, unix_nanos: 0, text: Cow::Borrowed(text), is_cut: false };
+            let mut counts = Counts::default();
+            while push(&mut builders, &mut Attributes::default(), &mut counts, &entry, 1).is_ok() {}
+            let items: Vec<_> = builders.iter().map(|(_, builder)| u64::from(builder.items())).collect();
+            assert!(counts.records > 10 && items == [counts.records; 2], "{items:?}, {counts:?}");
+        }
+    }
+}

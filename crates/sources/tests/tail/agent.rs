@@ -11,7 +11,9 @@ use weir_engine::settings::Admin;
 use weir_engine::view::ContainerLogFigures;
 use weir_engine::{BookFigures, Engine, Settings};
 use weir_enrich::PodList;
-use weir_plan::{Compression, ContainerLogs, Endpoint, Output, Pipeline, Plan, Protocol, Selector, Signal};
+use weir_plan::{
+    Body, Compression, ContainerLogs, Endpoint, Output, Pipeline, Plan, Protocol, RecordShape, Selector, Signal,
+};
 use weir_sources::tail::{self, Board, ContainerStatus, Tail};
 use weir_testkit::in_time;
 
@@ -51,13 +53,18 @@ pub(crate) fn line(stream: &str, tag: char, text: &str) -> String {
 
 /// Everything but the system's.
 pub(crate) fn all() -> ContainerLogs {
-    ContainerLogs { namespaces: Selector::without_system(), containers: Selector::All, keep_original_body: true }
+    ContainerLogs {
+        namespaces: Selector::without_system(),
+        containers: Selector::All,
+        shape: RecordShape::Parsed { keep_original_body: true },
+    }
 }
 
 /// A pipeline for container logs.
 pub(crate) fn pipeline(name: &str, backend: SocketAddr, logs: ContainerLogs) -> Pipeline {
     let endpoint = Endpoint { host: backend.ip().to_string(), port: backend.port(), path: String::new() };
     let output = Output {
+        body: Body::Otlp,
         protocol: Protocol::Grpc,
         endpoint,
         compression: Compression::None,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use weir_plan::{ContainerLogs, Selector};
+use weir_plan::{ContainerLogs, RecordShape, Selector};
 use weir_testkit::backend::Backend;
 use weir_testkit::eventually;
 
@@ -41,18 +41,25 @@ async fn only_what_is_wanted_is_read() {
 #[tokio::test]
 async fn pipelines_share_what_is_read() {
     let (disk, [kept, left]) = (Disk::new(), [Backend::start().await, Backend::start().await]);
+    let raw = Backend::start().await;
     append(&disk.container("shop", "cart").join("0.log"), line("stdout", 'F', r#"{"a":"b"}"#));
     append(&disk.container("shop", "proxy").join("0.log"), line("stdout", 'F', "noise"));
-    let without =
-        ContainerLogs { keep_original_body: false, containers: Selector::Except(vec!["proxy".into()]), ..all() };
-    let both = plan(vec![pipeline("kept", kept.address, all()), pipeline("left", left.address, without)]);
-    let agent = Agent::start(&disk, &both).await;
+    let without = ContainerLogs {
+        shape: RecordShape::Parsed { keep_original_body: false },
+        containers: Selector::Except(vec!["proxy".into()]),
+        ..all()
+    };
+    let as_written = ContainerLogs { shape: RecordShape::Raw, ..all() };
+    let pipelines = [("kept", &kept, all()), ("left", &left, without), ("raw", &raw, as_written)];
+    let all = plan(pipelines.map(|(name, backend, logs)| pipeline(name, backend.address, logs)).to_vec());
+    let agent = Agent::start(&disk, &all).await;
     eventually("both are read", async || agent.tail.totals().counts.records == 2).await;
     let books = agent.stop().await;
-    assert_eq!(books.iter().map(|books| books.delivered).collect::<Vec<_>>(), [2, 1], "{books:?}");
+    assert_eq!(books.iter().map(|books| books.delivered).collect::<Vec<_>>(), [2, 1, 2], "{books:?}");
     let holds = |backend: &Backend, text: &[u8]| {
         let plain: Vec<u8> = backend.captured().iter().flat_map(|captured| captured.plain.to_vec()).collect();
         weir_testkit::data_dir::find(&plain, text).is_some()
     };
-    assert!(holds(&kept, b"log.original") && !holds(&left, b"log.original"));
+    assert!(holds(&kept, b"log.original") && !holds(&left, b"log.original") && !holds(&raw, b"log.original"));
+    assert!(holds(&raw, br#"{"a":"b"}"#) && !holds(&left, br#"{"a":"b"}"#));
 }

@@ -121,7 +121,7 @@ async fn objects_of_other_kinds_are_skipped_unless_they_are_refused() {
 #[tokio::test]
 async fn check_accepts_what_is_right_and_no_pipeline_that_runs() {
     let telemetry = "apiVersion: operator.kyma-project.io/v1beta1\nkind: Telemetry\nmetadata: {name: default}\n";
-    let inactive = manifests::with_spec(Signal::Logs, "old", &json!({"output": {"http": {"host": {"value": "b"}}}}));
+    let inactive = manifests::with_spec(Signal::Logs, "old", &json!({"output": {"custom": "name null"}}));
     for text in [telemetry.to_owned(), manifests::secret("tls", &json!({"a": "b"})), inactive] {
         let (_directory, path) = file(&text);
         let ended = weir(&["check", path.to_str().unwrap()]).await;
@@ -506,11 +506,12 @@ async fn what_is_not_active_yet_is_in_the_log() {
              output:\n    {output}\n---\n"
         )
     };
-    let manifests = defaults + &other("http", "http: {host: {value: b}}") + &other("custom", "custom: name null");
+    let filtered = other("filtered", "http: {host: {value: b}}\n  filters: [{custom: name grep}]");
+    let manifests = defaults + &filtered + &other("custom", "custom: name null");
     let weir = Weir::start(&manifests, &[]).await;
     let logs = weir.logs();
     for (pipeline, field, start, text) in [
-        ("logs/http", "spec.output.http", "    http:", "output.http: this LogPipeline delivers nothing"),
+        ("logs/filtered", "spec.filters", "  filters:", "filters: this LogPipeline delivers nothing"),
         ("logs/custom", "spec.output.custom", "    custom:", "output.custom: this LogPipeline delivers nothing"),
     ] {
         let message = format!("not active yet: {text}");

@@ -43,6 +43,8 @@ mod facts;
 #[cfg(test)]
 mod faulty;
 #[cfg(test)]
+mod fluent_bit;
+#[cfg(test)]
 mod full_disk;
 #[cfg(test)]
 mod ingest_security;

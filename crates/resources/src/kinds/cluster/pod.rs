@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-use weir_plan::{Workload, WorkloadKind};
+use weir_plan::{Secret, Workload, WorkloadKind};
 
 use super::{Key, ObjectMeta, owners, strings, text};
 use crate::diagnostic::Diagnostic;
@@ -11,6 +11,10 @@ use crate::document::{Fields, Node};
 
 /// Annotations with which a pod says how its telemetry is to be named.
 const RESOURCE_ANNOTATIONS: &str = "resource.opentelemetry.io/";
+
+/// All other annotations of a pod that are kept have so many bytes together, because they may be in each of its log
+/// records. Kubernetes allows 256 KiB.
+const MOST_ANNOTATION_BYTES: usize = 16 << 10;
 
 /// A pod that is not joined with other objects yet: `workloads` are its owners as it names them.
 pub(super) struct Pod(weir_plan::Pod);
@@ -23,10 +27,10 @@ pub(super) fn decode(meta: ObjectMeta<'_>, document: &mut Fields<'_>) -> Pod {
         namespace,
         uid: text(&mut metadata, "uid").unwrap_or_default(),
         labels: strings(&mut metadata, "labels", |_| true),
-        annotations: strings(&mut metadata, "annotations", |key| key.starts_with(RESOURCE_ANNOTATIONS)),
         workloads: owners(&mut metadata),
         ..weir_plan::Pod::default()
     };
+    annotations(&mut metadata, &mut pod);
     let mut host_network = false;
     if let Some(mut spec) = document.optional("spec").and_then(|node| node.fields()) {
         pod.node = text(&mut spec, "nodeName");
@@ -68,6 +72,30 @@ impl Pod {
             .flatten()
             .collect();
         pod
+    }
+}
+
+/// Reads annotations: of those that may be anything, the shorter ones first, as long as there is room.
+fn annotations(metadata: &mut Fields<'_>, pod: &mut weir_plan::Pod) {
+    let Some(node) = metadata.optional("annotations") else { return };
+    let text = |(key, node): (&str, Node<'_>)| Some((key.to_owned(), node.secret().string()?.value));
+    let all = node.map_of(|_| true).into_iter().filter_map(text);
+    let (named, mut others): (Vec<_>, Vec<_>) = all.partition(|(key, _)| key.starts_with(RESOURCE_ANNOTATIONS));
+    pod.annotations = named.into_iter().collect();
+    others.sort_by_key(|(key, value)| key.len() + value.len());
+    let (mut bytes, mut left_out) = (0, Vec::new());
+    for (key, value) in others {
+        bytes += key.len() + value.len();
+        if bytes <= MOST_ANNOTATION_BYTES {
+            pod.other_annotations.insert(key, Secret::new(value));
+        } else {
+            left_out.push(key);
+        }
+    }
+    if !left_out.is_empty() {
+        let message = format!("log records will not have the annotations {}", left_out.join(", "));
+        let expected = format!("annotations of {MOST_ANNOTATION_BYTES} bytes together");
+        node.findings().push(Diagnostic::warning(&node.place(), message).expected(expected));
     }
 }
 

@@ -4,6 +4,7 @@ use super::{STRING, plain};
 use crate::document::table::Type::{Boolean, List, Map, OneOf, Text};
 use crate::document::table::{Field, Object, Older, Type, names};
 use crate::kinds::output::{COMPRESSIONS, PROTOCOLS};
+use crate::kinds::pipeline::{COMPRESSIONS as HTTP_COMPRESSIONS, FORMATS};
 
 pub(super) const OTLP: Object = Object { name: "[output](#specoutputotlp)", fields: &[OTLP_FIELDS] };
 
@@ -118,18 +119,21 @@ const CERTIFICATES: &[Field] = &[
     .secret(),
 ];
 
-/// `output.http`, for Fluent Bit.
+/// `output.http`.
 pub(super) const HTTP: Object = Object {
     name: "[server](#fluent-bit)",
     fields: &[&[
-        Field::new("host", Type::Object(&VALUE), "A host name, without a port.").required(),
-        Field::new("user", Type::Object(&VALUE), "For basic authentication.").secret(),
-        Field::new("password", Type::Object(&VALUE), "For basic authentication.").secret(),
-        Field::new("uri", Text("path"), "It starts with `/`.").default("`/`"),
-        Field::new("port", STRING, "Its port.").default("`443`"),
-        Field::new("compress", STRING, "As Fluent Bit has it.").default("`none`"),
-        Field::new("format", STRING, "As Fluent Bit has it.").default("`json`"),
-        Field::new("dedot", Boolean, "Dots in keys become `_`.").default("`false`"),
+        Field::new("host", Type::Object(&VALUE), "A host name or an IPv4 address, without a port.").required(),
+        Field::new("user", Type::Object(&VALUE), "For basic authentication. It must not contain `:`.").secret(),
+        Field::new("password", Type::Object(&VALUE), "For basic authentication.").default("empty").secret(),
+        Field::new("uri", Text("path"), "It starts with `/`, and may have a query.").default("`/`"),
+        Field::new("port", Text("`1` to `65535`"), "Its port.").default("`443`"),
+        Field::new("compress", OneOf("compression", &names(&HTTP_COMPRESSIONS)), "How request bodies are compressed.")
+            .default("`none`"),
+        Field::new("format", OneOf("format", &names(&FORMATS)), "How [records](outputs.md#fluent-bit) are written.")
+            .default("`json`"),
+        Field::new("dedot", Boolean, "Dots and slashes in the keys of labels and annotations become `_`.")
+            .default("`false`"),
         Field::new("tls", Type::Object(&HTTP_TLS), "Transport security.").default("verified TLS"),
     ]],
 };

@@ -237,7 +237,8 @@ const LOG_OUTPUT: Object = plain(&[&[
     .default(ONE_OF_THREE)
     .inactive()
     .secret(),
-    Field::new("http", Type::Object(&HTTP), "A server. Deprecated.").default(ONE_OF_THREE).inactive(),
+    Field::new("http", Type::Object(&HTTP), "A server that gets records as Fluent Bit sends them. Deprecated.")
+        .default(ONE_OF_THREE),
     Field::new("otlp", Type::Object(&OTLP), "The backend.").default(ONE_OF_THREE),
 ]]);
 const FLUENT_BIT_FILTER: Object = Object {
@@ -281,8 +282,8 @@ pub(super) const CONTAINER_LOGS: Object = Object {
         Field::new("namespaces", Type::Object(&NAMESPACES_OF_LOGS), "From where.").default("all but the system's"),
         Field::new("containers", Type::Object(&CONTAINERS), ""),
         switch("keepOriginalBody", "`true`", "Whether a line that is JSON is kept beside what is read from it."),
-        switch("dropLabels", "`false`", "Only without `output.otlp`. Deprecated."),
-        switch("keepAnnotations", "`false`", "Only without `output.otlp`. Deprecated."),
+        switch("dropLabels", "`false`", "Leaves out the labels of pods. Only without `output.otlp`. Deprecated."),
+        switch("keepAnnotations", "`false`", "Adds the annotations of pods. Only without `output.otlp`. Deprecated."),
     ]],
 };
 const NAMESPACES_OF_LOGS: Object = Object {

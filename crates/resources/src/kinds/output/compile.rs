@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::Uri;
-use weir_plan::{Endpoint, Output, Protocol, Secret};
+use weir_plan::{Body, Endpoint, Output, Protocol, Secret};
 
 use super::endpoint::{self, Address, Scheme};
 use super::{Basic, OAuth2, OtlpOutput, headers};
@@ -30,7 +30,8 @@ pub(crate) fn compile(output: &OtlpOutput, signal_path: &str, resolver: Resolver
     compiler.check_oauth2_security(&address, protocol);
     let path = compiler.path(&address, protocol, signal_path)?;
     let endpoint = Endpoint { host: address.host, port: address.port, path };
-    Some(Output { protocol, endpoint, compression: output.compression, headers, oauth2, tls })
+    let compression = output.compression;
+    Some(Output { protocol, body: Body::Otlp, endpoint, compression, headers, oauth2, tls })
 }
 
 struct Compiler<'a> {
@@ -93,20 +94,14 @@ impl Compiler<'_> {
 
     fn basic(&self, basic: &Basic) -> Option<weir_plan::Header> {
         let Basic { user, password, place } = basic;
-        let (user, password) = (self.credential(user), self.credential(password));
-        let (user, password) = (user?, password?);
-        if user.contains(':') {
-            let message = "the user of basic authentication contains ':' (not shown)";
-            self.report(Diagnostic::error(place, message).expected("a user name without ':' (RFC 7617)"));
-            return None;
-        }
-        let value = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
-        Some(weir_plan::Header { name: "authorization".to_owned(), value: Secret::new(value) })
+        let (user, password) = (credential(user, self.resolver), credential(password, self.resolver));
+        authorization(&user?, &password?, place, self.resolver)
     }
 
     fn oauth2(&self, oauth2: &OAuth2) -> Option<weir_plan::OAuth2> {
         let token_url = self.token_url(&oauth2.token_url);
-        let (client_id, client_secret) = (self.credential(&oauth2.client_id), self.credential(&oauth2.client_secret));
+        let (client_id, client_secret) =
+            (credential(&oauth2.client_id, self.resolver), credential(&oauth2.client_secret, self.resolver));
         Some(weir_plan::OAuth2 {
             token_url: token_url?,
             client_id: Secret::new(client_id?),
@@ -133,19 +128,32 @@ impl Compiler<'_> {
         self.report(Diagnostic::error(&place, message).value(text).expected(expected));
         None
     }
+}
 
-    /// A user, password or client secret: taken as it is, because white space may be part of it.
-    fn credential(&self, value: &Value) -> Option<String> {
-        let Resolved { text, place, .. } = self.resolver.resolve(value)?;
-        if text.ends_with('\n') {
-            self.warn_newline(&place);
-        }
-        Some(text)
+/// The header of basic authentication.
+pub(crate) fn authorization(
+    user: &str,
+    password: &str,
+    place: &Place,
+    resolver: Resolver<'_>,
+) -> Option<weir_plan::Header> {
+    if user.contains(':') {
+        let message = "the user of basic authentication contains ':' (not shown)";
+        let diagnostic = Diagnostic::error(place, message).expected("a user name without ':' (RFC 7617)");
+        resolver.findings.push(diagnostic);
+        return None;
     }
+    let value = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
+    Some(weir_plan::Header { name: "authorization".to_owned(), value: Secret::new(value) })
+}
 
-    fn warn_newline(&self, place: &Place) {
+/// A user, password or client secret: taken as it is, because white space may be part of it.
+pub(crate) fn credential(value: &Value, resolver: Resolver<'_>) -> Option<String> {
+    let Resolved { text, place, .. } = resolver.resolve(value)?;
+    if text.ends_with('\n') {
         let message = "the value ends with a line break, which is sent as part of it (not shown)";
         let expected = "a value without it (`printf %s` or `echo -n` when encoding)";
-        self.report(Diagnostic::warning(&place.hidden(), message).expected(expected));
+        resolver.findings.push(Diagnostic::warning(&place.hidden(), message).expected(expected));
     }
+    Some(text)
 }

@@ -1,23 +1,55 @@
-//! What a `LogPipeline` can say to Fluent Bit: read and checked, so that a manifest can be judged, and not active yet.
-//!
-//! Texts in Fluent Bit's own language may hold credentials and are never shown.
+//! What a `LogPipeline` can say to Fluent Bit. `output.http` is carried out; texts in Fluent Bit's own language are only
+//! checked, so that a manifest can be judged. They may hold credentials and are never shown.
 
 use std::collections::HashSet;
+
+use weir_plan::{Body, Compression, Endpoint, Format, Output, Protocol};
 
 use crate::diagnostic::{Diagnostic, Reason};
 use crate::document::{Located, Node, Version};
 use crate::kinds::output::tls::Tls;
+use crate::kinds::output::{authorization, credential, is_path};
 use crate::kinds::reference::secret_key_ref;
 use crate::kinds::value::{Resolved, Resolver, Value};
 
 /// Plugins that the pipeline itself depends on.
 const FORBIDDEN_FILTERS: &[&str] = &["kubernetes", "rewrite_tag"];
 
+pub(crate) const COMPRESSIONS: [(&str, Compression); 2] = [("none", Compression::None), ("gzip", Compression::Gzip)];
+
+pub(crate) const FORMATS: [(&str, Format); 5] = [
+    ("json", Format::Json),
+    ("json_lines", Format::JsonLines),
+    ("json_stream", Format::JsonStream),
+    ("msgpack", Format::MsgPack),
+    ("gelf", Format::Gelf),
+];
+
+const DEFAULT_PORT: u16 = 443;
+
 /// What has to be looked up once all Secrets are known.
 pub(crate) struct FluentBit {
     /// Of `variables`.
     pub(crate) values: Vec<Value>,
     pub(crate) http: Option<Http>,
+    /// What `input.runtime` says of records.
+    pub(crate) records: Records,
+    /// There are filters of Fluent Bit's own language: without them, the backend would get what it shall not have.
+    pub(crate) is_filtered: bool,
+}
+
+/// What `input.runtime` says of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Records {
+    pub(crate) keep_original_body: bool,
+    pub(crate) keep_annotations: bool,
+    pub(crate) drop_labels: bool,
+}
+
+impl Default for Records {
+    fn default() -> Self {
+        Self { keep_original_body: true, keep_annotations: false, drop_labels: false }
+    }
 }
 
 /// `output.http` as written.
@@ -25,23 +57,25 @@ pub(crate) struct Http {
     host: Value,
     user: Option<Value>,
     password: Option<Value>,
-    tls: Option<Tls>,
+    /// Nothing when what is written is no path.
+    uri: Option<String>,
+    /// Nothing when what is written is no port.
+    port: Option<u16>,
+    compression: Option<Compression>,
+    format: Option<Format>,
+    dedot: bool,
+    tls: Tls,
 }
 
 impl FluentBit {
-    /// Reports references that lead nowhere, and what they lead to when it cannot be used.
-    pub(crate) fn check_references(&self, resolver: Resolver<'_>) {
+    /// The output of a pipeline; nothing for one that delivers nothing yet, and when it was reported. Reports references
+    /// that lead nowhere, and what they lead to when it cannot be used.
+    pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<Output> {
         for value in &self.values {
             resolver.resolve(value);
         }
-        let Some(Http { host, user, password, tls }) = &self.http else { return };
-        check_host(host, resolver);
-        for value in [user, password].into_iter().flatten() {
-            resolver.resolve(value);
-        }
-        if let Some(tls) = tls {
-            tls.compile(None, resolver);
-        }
+        let output = self.http.as_ref()?.compile(self.records, resolver)?;
+        (!self.is_filtered).then_some(output)
     }
 }
 
@@ -58,32 +92,85 @@ impl Http {
         let mut credential = |key| fields.optional(key).map(|node| Value::decode(&node));
         let set = |value: Option<Value>| value.filter(|value| !value.is_unset());
         let (user, password) = (set(credential("user")), set(credential("password")));
-        if let Some(uri) = fields.optional("uri").and_then(|node| node.string())
-            && !uri.value.starts_with('/')
-        {
-            let message = format!("{} should match '^/.*$'", uri.place.shown(&uri.value));
-            node.findings().push(Diagnostic::error(&uri.place, message).value(&uri.value).expected("a path: /..."));
+        if let (None, Some(place)) = (&user, password.as_ref().and_then(Value::place)) {
+            let message = "basic authentication is not used: there is no 'user'";
+            node.findings().push(Diagnostic::warning(&place.hidden(), message));
         }
-        let tls = fields.optional("tls").map(|node| Tls::decode(&node));
+        let uri = fields.optional("uri").map_or_else(|| Some("/".to_owned()), |node| uri(&node));
+        let port = fields.optional("port").map_or(Some(DEFAULT_PORT), |node| port(&node));
+        let compression =
+            fields.optional("compress").map_or(Some(Compression::None), |node| node.choice(&COMPRESSIONS));
+        let format = fields.optional("format").map_or(Some(Format::Json), |node| node.choice(&FORMATS));
+        let dedot = fields.optional("dedot").and_then(|node| node.boolean()).unwrap_or(false);
+        let tls = fields.optional("tls").map(|node| Tls::decode(&node)).unwrap_or_default();
         fields.finish();
-        Some(Self { host, user, password, tls })
+        Some(Self { host, user, password, uri, port, compression, format, dedot, tls })
+    }
+
+    fn compile(&self, records: Records, resolver: Resolver<'_>) -> Option<Output> {
+        let host = host(&self.host, resolver);
+        let headers = self.headers(resolver);
+        let tls = self.tls.compile(None, resolver);
+        let endpoint = Endpoint { host: host?, port: self.port?, path: self.uri.clone()? };
+        let body = Body::FluentBit(weir_plan::FluentBit {
+            format: self.format?,
+            dedot: self.dedot,
+            labels: !records.drop_labels,
+            annotations: records.keep_annotations,
+            keep_original_body: records.keep_original_body,
+        });
+        let compression = self.compression?;
+        Some(Output { protocol: Protocol::Http, body, endpoint, compression, headers, oauth2: None, tls })
+    }
+
+    /// A user may have no password.
+    fn headers(&self, resolver: Resolver<'_>) -> Vec<weir_plan::Header> {
+        let password = self.password.as_ref().map(|password| credential(password, resolver));
+        let Some(value) = &self.user else { return Vec::new() };
+        let Some((user, place)) = credential(value, resolver).zip(value.place()) else { return Vec::new() };
+        let Some(password) = password.unwrap_or_else(|| Some(String::new())) else { return Vec::new() };
+        authorization(&user, &password, &place.hidden(), resolver).into_iter().collect()
     }
 }
 
-fn check_host(host: &Value, resolver: Resolver<'_>) {
-    let Some(Resolved { text, place, from_secret }) = resolver.resolve(host) else { return };
+fn uri(node: &Node<'_>) -> Option<String> {
+    let Located { value, place } = node.string()?;
+    let message = if !value.starts_with('/') {
+        format!("{} should match '^/.*$'", place.shown(&value))
+    } else if value.contains('#') || !is_path(&value) {
+        format!("{} is not a URL path", place.shown(&value))
+    } else {
+        return Some(value);
+    };
+    node.findings().push(Diagnostic::error(&place, message).value(&value).expected("a path: /..."));
+    None
+}
+
+fn port(node: &Node<'_>) -> Option<u16> {
+    let Located { value, place } = node.string()?;
+    let port = value.parse().ok().filter(|port| *port > 0 && value.bytes().all(|byte| byte.is_ascii_digit()));
+    if port.is_none() {
+        let message = format!("{} is not a port", place.shown(&value));
+        node.findings().push(Diagnostic::error(&place, message).value(&value).expected("1 to 65535"));
+    }
+    port
+}
+
+fn host(host: &Value, resolver: Resolver<'_>) -> Option<String> {
+    let Resolved { text, place, from_secret } = resolver.resolve(host)?;
     let host = text.trim();
     let part = |label: &str| {
         label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
             && !(label.is_empty() || label.starts_with('-') || label.ends_with('-'))
     };
     if host.split('.').all(part) {
-        return;
+        return Some(host.to_owned());
     }
     let place = if from_secret { place.hidden() } else { place };
     let message = format!("HTTP output host invalid: invalid hostname {}", place.shown(host));
     let diagnostic = Diagnostic::error(&place, message).reason(Reason::EndpointInvalid);
     resolver.findings.push(diagnostic.value(host).expected("a host name or an IPv4 address, without a port"));
+    None
 }
 
 /// Reads `filters`, `files` or `variables`; gives the values that refer to Secrets.

@@ -1,10 +1,11 @@
 //! `LogPipeline`: the fields of its `spec`, and which of them go together.
 //!
-//! Everything that needs Fluent Bit is only checked.
+//! With `output.http`, container logs are sent as Fluent Bit sends them. Texts in Fluent Bit's own language are only
+//! checked.
 
-use weir_plan::{ContainerLogs, Input, OtlpInput, Processing, Selector, Signal};
+use weir_plan::{ContainerLogs, Input, OtlpInput, Processing, RecordShape, Selector, Signal};
 
-use super::fluent_bit::{self, FluentBit};
+use super::fluent_bit::{self, FluentBit, Records};
 use super::input;
 use super::rules::{self, Rules};
 use super::selector;
@@ -28,17 +29,25 @@ struct Legacy<'a> {
 struct LogInput<'a> {
     /// Nothing when they are turned off.
     container_logs: Option<ContainerLogs>,
+    /// What only Fluent Bit takes of it, and what both do.
+    records: Records,
     otlp: Option<(Node<'a>, Option<OtlpInput>)>,
 }
 
 impl Default for LogInput<'_> {
     /// Container logs are collected unless the document says that they are not.
     fn default() -> Self {
-        Self { container_logs: Some(container_logs()), otlp: None }
+        Self { container_logs: Some(container_logs()), records: Records::default(), otlp: None }
     }
 }
 
 impl LogInput<'_> {
+    /// For Fluent Bit's records.
+    fn compile_raw(self) -> Input {
+        let container_logs = self.container_logs.map(|logs| ContainerLogs { shape: RecordShape::Raw, ..logs });
+        Input { otlp: None, container_logs, ..Input::default() }
+    }
+
     fn compile(self) -> Input {
         let otlp = self.otlp.map_or_else(|| Some(OtlpInput::default()), |(_, otlp)| otlp);
         Input { otlp, container_logs: self.container_logs, ..Input::default() }
@@ -59,14 +68,14 @@ pub(crate) fn decode(spec: &Node<'_>, name: &str) -> Option<Spec> {
     let mut legacy = Vec::new();
     let mut values = Vec::new();
     let input = fields.optional("input").and_then(|node| decode_input(&node, &mut legacy)).unwrap_or_default();
-    for (attribute, rule) in [
-        ("filters", "filters are not supported with otlp output"),
-        ("files", "files not supported with otlp output"),
-        ("variables", "variables not supported with otlp output"),
+    for (attribute, rule, inactive) in [
+        ("filters", "filters are not supported with otlp output", "filters: this LogPipeline delivers nothing"),
+        ("files", "files not supported with otlp output", "files"),
+        ("variables", "variables not supported with otlp output", "variables"),
     ] {
         let Some(node) = fields.optional(attribute) else { continue };
         values.extend(fluent_bit::take(attribute, &node));
-        legacy.push(Legacy { node, attribute, rule: Some(rule), inactive: Some(attribute) });
+        legacy.push(Legacy { node, attribute, rule: Some(rule), inactive: Some(inactive) });
     }
     let outputs = fields.required("output").and_then(|output| decode_outputs(&output, &mut legacy));
     let Rules { transforms, filters, given, asked_in_vain } = rules::take(&mut fields, Signal::Logs);
@@ -74,9 +83,9 @@ pub(crate) fn decode(spec: &Node<'_>, name: &str) -> Option<Spec> {
 
     let processing = Processing { transforms, filters, ..Processing::default() };
     let outputs = outputs?;
-    let output = if let Some(otlp) = &outputs.otlp {
+    let (input, output) = if let Some(otlp) = &outputs.otlp {
         refuse_legacy(&legacy);
-        OtlpOutput::decode(otlp).map(|otlp| Output::Otlp(Box::new(otlp)))
+        (input.compile(), OtlpOutput::decode(otlp).map(|otlp| Output::Otlp(Box::new(otlp))))
     } else {
         refuse_without_otlp(&input, &given);
         warn_legacy(&legacy, name);
@@ -84,9 +93,10 @@ pub(crate) fn decode(spec: &Node<'_>, name: &str) -> Option<Spec> {
             fluent_bit::check_output(custom);
         }
         let http = outputs.http.and_then(|http| fluent_bit::Http::decode(&http));
-        Some(Output::FluentBit(Box::new(FluentBit { values, http })))
+        let is_filtered = legacy.iter().any(|legacy| legacy.attribute == "filters");
+        let output = FluentBit { values, http, records: input.records, is_filtered };
+        (input.compile_raw(), Some(Output::FluentBit(Box::new(output))))
     };
-    let input = input.compile();
     Some(Spec { input, processing, output: output?, output_place: outputs.place, asked_in_vain })
 }
 
@@ -98,11 +108,11 @@ fn decode_outputs<'a>(output: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option
     }
     fields.finish();
     for (node, attribute, inactive) in [
-        (&outputs.custom, "output.custom", "output.custom: this LogPipeline delivers nothing"),
-        (&outputs.http, "output.http", "output.http: this LogPipeline delivers nothing"),
+        (&outputs.custom, "output.custom", Some("output.custom: this LogPipeline delivers nothing")),
+        (&outputs.http, "output.http", None),
     ] {
         let Some(node) = node.clone() else { continue };
-        legacy.push(Legacy { node: node.secret(), attribute, rule: None, inactive: Some(inactive) });
+        legacy.push(Legacy { node: node.secret(), attribute, rule: None, inactive });
     }
     if [&outputs.custom, &outputs.http, &outputs.otlp].into_iter().flatten().count() == 1 {
         return Some(outputs);
@@ -115,17 +125,23 @@ fn decode_outputs<'a>(output: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option
 fn decode_input<'a>(input: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option<LogInput<'a>> {
     let mut fields = input.fields()?;
     let runtime = fields.optional("runtime");
-    let container_logs = runtime.map_or_else(|| Some(container_logs()), |node| decode_runtime(&node, legacy));
+    let mut records = Records::default();
+    let container_logs =
+        runtime.map_or_else(|| Some(container_logs()), |node| decode_runtime(&node, legacy, &mut records));
     let otlp = fields.optional("otlp").map(|node| {
         let otlp = input::otlp(&node);
         (node, otlp)
     });
     fields.finish();
-    Some(LogInput { container_logs, otlp })
+    Some(LogInput { container_logs, records, otlp })
 }
 
 /// Nothing when the input is turned off.
-fn decode_runtime<'a>(runtime: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option<ContainerLogs> {
+fn decode_runtime<'a>(
+    runtime: &Node<'a>,
+    legacy: &mut Vec<Legacy<'a>>,
+    records: &mut Records,
+) -> Option<ContainerLogs> {
     let Some(mut fields) = runtime.fields() else { return Some(container_logs()) };
     let mut switch = |key| fields.optional(key).and_then(|node| node.boolean()).unwrap_or(true);
     let (enabled, keep_original_body) = (switch("enabled"), switch("keepOriginalBody"));
@@ -144,18 +160,24 @@ fn decode_runtime<'a>(runtime: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Optio
             ),
         ],
     };
-    for (key, (attribute, rule)) in [("dropLabels", labels), ("keepAnnotations", annotations)] {
+    records.keep_original_body = keep_original_body;
+    for (key, (attribute, rule), value) in [
+        ("dropLabels", labels, &mut records.drop_labels),
+        ("keepAnnotations", annotations, &mut records.keep_annotations),
+    ] {
         let Some(node) = fields.optional(key) else { continue };
-        node.boolean();
+        *value = node.boolean().unwrap_or(*value);
         legacy.push(Legacy { node, attribute, rule: Some(rule), inactive: None });
     }
     fields.finish();
-    enabled.then_some(ContainerLogs { namespaces, containers, keep_original_body })
+    let shape = RecordShape::Parsed { keep_original_body };
+    enabled.then_some(ContainerLogs { namespaces, containers, shape })
 }
 
 /// The container logs of a pipeline that says nothing about them.
 fn container_logs() -> ContainerLogs {
-    ContainerLogs { namespaces: Selector::without_system(), containers: Selector::All, keep_original_body: true }
+    let shape = RecordShape::Parsed { keep_original_body: true };
+    ContainerLogs { namespaces: Selector::without_system(), containers: Selector::All, shape }
 }
 
 /// With an OTLP output: nothing of Fluent Bit.

@@ -3,7 +3,8 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::super::record::Shape;
+use weir_plan::RecordShape;
+
 use super::*;
 
 /// Most of the files of a node may wait to be read, and each open one is a connection less.
@@ -32,7 +33,8 @@ fn files_that_wait_are_not_all_open() {
     for now_ms in [1, 60_000] {
         assert!(container.look(now_ms).unwrap().is_unread && are_open() <= MOST, "{}", are_open());
     }
-    let order = Order { shapes: vec![Shape { keep_original_body: false }], most_bytes: 1 << 20, now_nanos: 1 };
+    let order =
+        Order { shapes: vec![RecordShape::Parsed { keep_original_body: false }], most_bytes: 1 << 20, now_nanos: 1 };
     let mut records = 0;
     while records < 30 {
         let batch = container.read(&order).unwrap();

@@ -23,14 +23,14 @@ const SOURCE: Source<'_> = Source {
     path: "/var/log/pods/shop_cart-0_0e2ad1f4-9d5c-4d5e-8b1a-0f3a53a1d9f1/cart/3.log",
 };
 
-const KEEP: Shape = Shape { keep_original_body: true };
-const DROP: Shape = Shape { keep_original_body: false };
+const KEEP: RecordShape = RecordShape::Parsed { keep_original_body: true };
+const DROP: RecordShape = RecordShape::Parsed { keep_original_body: false };
 
 fn entry(text: &[u8]) -> Entry<'_> {
     Entry { stream: Some(Stream::Stdout), unix_nanos: 7, text: Cow::Borrowed(text), is_cut: false }
 }
 
-fn builder(shape: Shape, most: usize) -> RequestBuilder {
+fn builder(shape: RecordShape, most: usize) -> RequestBuilder {
     RequestBuilder::new(&SOURCE, shape, Size { expected: 1 << 12, most })
 }
 
@@ -48,7 +48,7 @@ fn records(request: ExportLogsServiceRequest) -> Vec<LogRecord> {
 }
 
 /// The record of one text, and what form it has.
-fn record(text: &[u8], shape: Shape) -> (Form, LogRecord) {
+fn record(text: &[u8], shape: RecordShape) -> (Form, LogRecord) {
     let mut builder = builder(shape, 64 << 20);
     let form = builder.push(&entry(text), &mut Attributes::default(), 8).unwrap();
     (form, records(decode(builder)).remove(0))
@@ -130,6 +130,29 @@ fn requests_say_where_records_are_from() {
     };
     let streams: Vec<_> = records(request).into_iter().map(streams).collect();
     assert_eq!(streams, [Some(json!("stdout")), Some(json!("stderr")), None]);
+}
+
+#[test]
+fn the_raw_shape_is_the_text_as_it_was_written() {
+    for text in ["plain \t ", r#"{"level":"warn","log.iostream":"x"} "#, ""] {
+        let (form, record) = record(text.as_bytes(), RecordShape::Raw);
+        let body = record.body.unwrap().value.unwrap();
+        assert_eq!((form, body), (Form::Text, any_value::Value::StringValue(text.to_owned())));
+        assert_eq!((record.time_unix_nano, record.observed_time_unix_nano, record.severity_number), (7, 8, 0));
+        assert_eq!(Value::Object(attributes(record.attributes)), json!({"log.iostream": "stdout"}));
+    }
+}
+
+#[test]
+fn the_last_record_can_be_taken_away() {
+    for shape in RecordShape::ALL {
+        let mut builder = builder(shape, 1 << 20);
+        builder.push(&entry(b"a"), &mut Attributes::default(), 8).unwrap();
+        builder.push(&entry(br#"{"b":1}"#), &mut Attributes::default(), 8).unwrap();
+        builder.pop();
+        builder.push(&entry(b"c"), &mut Attributes::default(), 8).unwrap();
+        assert_eq!(records(decode(builder)).len(), 2);
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn of_all_lines_there_are_records() {
 const ROUNDS: u32 = if cfg!(debug_assertions) { 1 } else { 50 };
 const COUNT: u32 = 4_000;
 
-fn nanos(text: &str, shape: Shape) -> u128 {
+fn nanos(text: &str, shape: RecordShape) -> u128 {
     let start = Instant::now();
     let mut builder = RequestBuilder::new(&SOURCE, shape, Size { expected: 4 << 20, most: 8 << 20 });
     for _ in 0..COUNT {

@@ -1,0 +1,146 @@
+//! Bodies as Fluent Bit sends them. All that is made of a request is paid for at once, before it is made.
+
+use bytes::Bytes;
+use weir_fluent_bit::Size;
+use weir_plan::{Compression, FluentBit};
+
+use super::body::Chunks;
+use super::{ANSWER_TIMEOUT, About, Exporter, INLINE_COMPRESS_BYTES, Outcome};
+use crate::budget::{self, Permit};
+use crate::codec;
+
+/// The code of a request that is not sent, because its records take more memory than there is.
+const TOO_LARGE: &str = "too_large";
+
+impl Exporter {
+    /// Makes the body of a request. One that there is no room for is handed back, to be halved. A single record is made
+    /// even so: no line is longer than the tailer reads.
+    pub(super) async fn convert(
+        &self,
+        settings: &FluentBit,
+        bodies: Vec<Bytes>,
+    ) -> Result<(Chunks, Option<Permit>), Outcome> {
+        let is_large = bodies.iter().map(Bytes::len).sum::<usize>() > INLINE_COMPRESS_BYTES;
+        let (settings, bodies, size) = work(is_large, {
+            let settings = settings.clone();
+            move || {
+                let size = weir_fluent_bit::measure(&settings, &bodies);
+                (settings, bodies, size)
+            }
+        })
+        .await?;
+        let (mut permit, compressed) = self.pay(size).await?;
+        let made = permit.part(size.bytes);
+        let body = work(is_large, move || weir_fluent_bit::write(&settings, &bodies, size)).await?;
+        let body = match made {
+            Some(made) => budget::charge(body, made),
+            // What one record takes beyond the room is not paid for.
+            None => Bytes::from(body),
+        };
+        match compressed {
+            None => Ok((self.frame(vec![body], false), Some(permit))),
+            Some(most) => self.compress(vec![body], most, permit).await.map_err(Outcome::unsent),
+        }
+    }
+
+    /// Pays for a body and, beside it, for what compression makes of it; that part is returned as well.
+    async fn pay(&self, size: Size) -> Result<(Permit, Option<usize>), Outcome> {
+        let room = self.encode.capacity() / 4 * 3;
+        let compressed = match self.compression {
+            Compression::None => 0,
+            _ => codec::most_deflated_of(size.bytes),
+        };
+        let wanted = match size.bytes + compressed {
+            wanted if wanted <= room => wanted,
+            // Compression does with less, or the body goes as it is.
+            _ if size.bytes + compressed / 2 <= room => room,
+            _ if size.records <= 1 => room,
+            _ => {
+                let Size { bytes, records } = size;
+                let message = format!(
+                    "{records} records take {bytes} bytes; there is room for {room}, with what they are compressed to"
+                );
+                return Err(Outcome::refused(About::Size, TOO_LARGE, message));
+            }
+        };
+        let Some(permit) = self.encode.take(wanted, ANSWER_TIMEOUT).await else {
+            return Err(Outcome::unsent("no room to encode the request"));
+        };
+        let left = wanted.saturating_sub(size.bytes);
+        Ok((permit, (compressed > 0 && left > 0).then_some(left.min(compressed))))
+    }
+}
+
+/// Does the work, on a thread for such work if it is much.
+async fn work<T: Send + 'static>(is_much: bool, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Outcome> {
+    if !is_much {
+        return Ok(work());
+    }
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Outcome::unsent(format!("cannot convert the request: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Buf;
+    use weir_otlp::build::Encoder;
+    use weir_otlp::field::{any_value, log_record, request, resource_data, scope_data};
+    use weir_plan::{Body, Endpoint, Format, Output, Pipeline, Protocol, Signal};
+
+    use super::super::Room;
+    use super::*;
+    use crate::budget::Budget;
+    use crate::settings;
+
+    const ROOM: usize = 1 << 20;
+
+    fn settings() -> FluentBit {
+        FluentBit { format: Format::Json, dedot: false, labels: true, annotations: false, keep_original_body: true }
+    }
+
+    fn exporter(compression: Compression) -> Exporter {
+        let endpoint = Endpoint { host: "localhost".into(), port: 443, path: "/".into() };
+        let (protocol, body) = (Protocol::Http, Body::FluentBit(settings()));
+        let output = Output { protocol, body, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
+        let (encode, encoders) = (Budget::for_encoding(ROOM), Budget::for_encoding(3 << 20));
+        let pipeline = Pipeline::new(Signal::Logs, "backend", output);
+        Exporter::new(&pipeline, &Room::new(encode, 1), encoders, &settings::Proxy::default()).unwrap()
+    }
+
+    fn records(count: usize, bytes: usize) -> Vec<Bytes> {
+        let mut out = Encoder::default();
+        let (resource, scope) = (out.open(request::RESOURCES, 0), out.open(resource_data::SCOPES, 0));
+        for _ in 0..count {
+            let record = out.open(scope_data::ITEMS, bytes);
+            let body = out.open(log_record::BODY, bytes);
+            out.bytes(any_value::STRING_VALUE, &b"x".repeat(bytes));
+            out.close(body);
+            out.close(record);
+        }
+        out.close(scope);
+        out.close(resource);
+        vec![out.into_bytes().into()]
+    }
+
+    #[tokio::test]
+    async fn what_is_made_is_paid_for_and_what_has_no_room_is_handed_back() {
+        for compression in [Compression::None, Compression::Gzip] {
+            let exporter = exporter(compression);
+            for (count, bytes) in [(1, 10), (100, 1000), (1, 300_000)] {
+                let (body, permit) = exporter.convert(&settings(), records(count, bytes)).await.unwrap();
+                let (made, used) = (body.remaining(), exporter.encode.used());
+                assert!((made..ROOM).contains(&used), "{made} bytes, {used} are paid for");
+                assert_eq!(body.is_compressed(), compression == Compression::Gzip);
+                drop((body, permit));
+                assert_eq!((exporter.encode.used(), exporter.encoders.used()), (0, 0));
+            }
+            let refused = exporter.convert(&settings(), records(10, 200_000)).await.unwrap_err();
+            let Outcome::Refused(refusal) = refused else { panic!("{refused:?}") };
+            assert_eq!((refusal.about, &*refusal.code), (About::Size, TOO_LARGE));
+            assert!(refusal.message.starts_with("10 records take 2000"), "{}", refusal.message);
+            // One record always goes.
+            let (body, _permit) = exporter.convert(&settings(), records(1, 2_000_000)).await.unwrap();
+            assert!(body.remaining() > 2_000_000 && exporter.encode.used() >= ROOM / 2);
+        }
+    }
+}

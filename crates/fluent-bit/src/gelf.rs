@@ -1,0 +1,246 @@
+//! Records as messages of GELF 1.1: flat objects whose additional fields begin with `_`.
+//!
+//! `host`, `short_message`, `full_message`, `timestamp` and `level` of a JSON line are what GELF calls so, if they have the
+//! right type. Without them, the host is the node, and the short message is `message`, `msg` or the text. Fluent Bit drops
+//! what has no short message, and everything that is sent with it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::json::{Lexer, Nested, Scalar, Visitor, unescape};
+use crate::members::Member;
+use crate::record::{Notation, Record};
+use crate::sink::Sink;
+use crate::time::Clock;
+
+/// Names of severities, by number.
+const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+
+/// Writes messages.
+pub(crate) struct Gelf<S> {
+    out: S,
+    /// The name of the field that is written, with those of the objects around it.
+    name: String,
+    /// How long the name was before each object that is open.
+    open: Vec<usize>,
+}
+
+/// Where a scalar is in a message.
+enum Field<'t> {
+    /// As it is written in JSON, under a name of GELF.
+    Known(&'static str, &'t str),
+    Level(usize),
+    Additional,
+}
+
+impl<S: Sink> Gelf<S> {
+    pub(crate) fn new(out: S) -> Self {
+        Self { out, name: String::new(), open: Vec::new() }
+    }
+
+    /// Adds a part to the name. It becomes letters, digits and `_.-`.
+    fn enter(&mut self, part: &str) {
+        self.open.push(self.name.len());
+        self.name.push('_');
+        let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '-');
+        self.name.extend(part.chars().map(|letter| if is_allowed(letter) { letter } else { '_' }));
+    }
+
+    fn leave(&mut self) {
+        self.name.truncate(self.open.pop().unwrap_or_default());
+    }
+
+    fn key(&mut self) {
+        self.out.put(b",\"");
+        // GELF has another use for this name.
+        if self.name == "_id" {
+            self.out.put(b"_");
+        }
+        self.out.put(self.name.as_bytes());
+        self.out.put(b"\":");
+    }
+
+    fn raw(&mut self, key: &str, json: &str) {
+        self.out.put(b",\"");
+        self.out.put(key.as_bytes());
+        self.out.put(b"\":");
+        self.out.put(json.as_bytes());
+    }
+
+    fn known_text(&mut self, key: &str, text: &str) {
+        self.raw(key, "\"");
+        self.out.put_escaped(text);
+        self.out.put(b"\"");
+    }
+
+    fn scalar_field(&mut self, scalar: Scalar<'_>) {
+        if scalar == Scalar::Null {
+            return;
+        }
+        self.key();
+        match scalar {
+            Scalar::Null => {}
+            Scalar::Bool(value) => self.out.put(if value { b"\"true\"" } else { b"\"false\"" }),
+            Scalar::Number(digits) => self.out.put(digits.as_bytes()),
+            Scalar::Text(raw) => {
+                self.out.put(b"\"");
+                self.out.put(raw.as_bytes());
+                self.out.put(b"\"");
+            }
+        }
+    }
+}
+
+/// What a member means to GELF.
+fn field<'t>(member: Member<'t>) -> Field<'t> {
+    let is_text = member.value.starts_with('"');
+    let is_number = member.value.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    match member.key {
+        "host" if is_text => Field::Known("host", member.value),
+        "short_message" if is_text => Field::Known("short_message", member.value),
+        "full_message" if is_text => Field::Known("full_message", member.value),
+        "timestamp" if is_number => Field::Known("timestamp", member.value),
+        "level" => level(member.value.trim_matches('"')).map_or(Field::Additional, Field::Level),
+        _ => Field::Additional,
+    }
+}
+
+fn level(text: &str) -> Option<usize> {
+    let number = text.parse().ok().filter(|number| *number < LEVELS.len());
+    number.or_else(|| LEVELS.iter().position(|name| name.eq_ignore_ascii_case(text)))
+}
+
+/// The text of a member, if it is one.
+fn text_of<'t>(record: &Record<'t>, key: &str) -> Option<Cow<'t, str>> {
+    let member = record.members().find(|member| member.key == key)?;
+    Some(unescape(member.value.strip_prefix('"')?.strip_suffix('"')?))
+}
+
+impl<S: Sink> Notation for Gelf<S> {
+    fn start(&mut self) {}
+
+    fn finish(&mut self) {}
+
+    fn begin(&mut self, record: &Record<'_>, _: &mut Clock) {
+        self.out.put(b"{\"version\":\"1.1\"");
+        let has = |name: &str| {
+            record.members().any(|member| matches!(field(member), Field::Known(known, _) if known == name))
+        };
+        if !has("host") {
+            let host = if record.origin.node.is_empty() { record.origin.pod } else { record.origin.node };
+            self.known_text("host", host);
+        }
+        if !has("short_message") {
+            let message = text_of(record, "message").or_else(|| text_of(record, "msg"));
+            self.known_text("short_message", message.as_deref().unwrap_or(record.text));
+        }
+        if !has("timestamp") {
+            let (second, micros) = (record.unix_nanos / 1_000_000_000, record.unix_nanos % 1_000_000_000 / 1000);
+            self.raw("timestamp", &format!("{second}.{micros:06}"));
+        }
+    }
+
+    fn end(&mut self) {
+        self.out.put(b"}\n");
+    }
+
+    fn text(&mut self, key: &str, value: &str) {
+        self.enter(key);
+        self.key();
+        self.out.put(b"\"");
+        self.out.put_escaped(value);
+        self.out.put(b"\"");
+        self.leave();
+    }
+
+    fn member(&mut self, member: Member<'_>) {
+        match field(member) {
+            Field::Known(name, json) => self.raw(name, json),
+            Field::Level(number) => self.raw("level", &number.to_string()),
+            Field::Additional => {
+                self.enter(&member.name());
+                let mut fields = Fields { gelf: self, text: member.value, objects: 0, in_array: 0, start: 0 };
+                // It was read before.
+                let _ = Lexer::new(member.value).value(&mut fields, 1);
+                self.leave();
+            }
+        }
+    }
+
+    fn open(&mut self, key: &str) {
+        self.enter(key);
+    }
+
+    fn close(&mut self) {
+        self.leave();
+    }
+
+    fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    fn repeat(&mut self, field: Range<usize>) {
+        self.out.repeat(field);
+    }
+}
+
+/// The fields that a member becomes: one for each value in it that is not an object. Arrays stay together, as text.
+struct Fields<'a, S> {
+    gelf: &'a mut Gelf<S>,
+    text: &'a str,
+    /// Objects around the value, each of which gave a part of its name.
+    objects: usize,
+    /// Arrays around the value, and objects in them.
+    in_array: usize,
+    /// Where the outermost array begins.
+    start: usize,
+}
+
+impl<S: Sink> Fields<'_, S> {
+    fn end_value(&mut self) {
+        if self.objects > 0 {
+            self.gelf.leave();
+        }
+    }
+}
+
+impl<S: Sink> Visitor for Fields<'_, S> {
+    fn open(&mut self, nested: Nested, at: usize) {
+        if self.in_array == 0 && nested == Nested::Object {
+            self.objects += 1;
+            return;
+        }
+        if self.in_array == 0 {
+            self.start = at;
+        }
+        self.in_array += 1;
+    }
+
+    fn close(&mut self, _: Nested, end: usize) {
+        if self.in_array == 0 {
+            self.objects -= 1;
+            return self.end_value();
+        }
+        self.in_array -= 1;
+        if self.in_array == 0 {
+            self.gelf.key();
+            self.gelf.out.put(b"\"");
+            self.gelf.out.put_escaped(&self.text[self.start..end]);
+            self.gelf.out.put(b"\"");
+            self.end_value();
+        }
+    }
+
+    fn key(&mut self, raw: &str) {
+        if self.in_array == 0 {
+            self.gelf.enter(&unescape(raw));
+        }
+    }
+
+    fn scalar(&mut self, scalar: Scalar<'_>) {
+        if self.in_array == 0 {
+            self.gelf.scalar_field(scalar);
+            self.end_value();
+        }
+    }
+}

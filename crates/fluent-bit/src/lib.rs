@@ -1,0 +1,93 @@
+//! Container logs as Fluent Bit's output `http` sends them under Kyma: OTLP bytes of the tailer's raw shape in, the body
+//! of a request out.
+//!
+//! A record has what the line's file says (`time`, `stream`, `_p`, `log`), what is known of the pod (`kubernetes`,
+//! `cluster_identifier`), and `@timestamp`. A text that is a JSON object has its members at the root of the record
+//! instead of `log`. They go before members of the same name, except `kubernetes`. In the formats of JSON, the members
+//! are spliced in as they were written; there is never a tree of them.
+//!
+//! This crate must not know async code, sockets, files, the clock, pipelines, budgets or custom resources. It keeps the
+//! records of another system, and the formats it writes them in, out of the engine.
+//!
+//! Invariants, cited in code and tests:
+//! - **FLUENT-1** [`measure`] says exactly how many bytes [`write`] makes of the same bytes.
+//! - **FLUENT-2** what is allocated beside the result is bounded, whatever the bytes are: [`MOST_MEMBERS`] places, and one
+//!   string of the text at a time.
+//! - **FLUENT-3** what is written is valid in its format, whatever the bytes are; every record of the input is there.
+
+#![forbid(unsafe_code)]
+
+mod gelf;
+mod json;
+mod members;
+mod msgpack;
+mod object;
+mod record;
+mod sink;
+mod time;
+
+#[cfg(test)]
+mod tests;
+
+pub use members::MOST_MEMBERS;
+use weir_plan::{FluentBit, Format};
+
+use gelf::Gelf;
+use msgpack::MsgPack;
+use object::{Frame, Object};
+use record::{Notation, Writer};
+use sink::Length;
+
+/// What becomes of some requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Size {
+    /// Of the body, in bytes.
+    pub bytes: usize,
+    /// Records in it.
+    pub records: usize,
+}
+
+/// How large the body becomes that [`write`] makes of these requests. They must be valid.
+pub fn measure(settings: &FluentBit, requests: &[impl AsRef<[u8]>]) -> Size {
+    let mut length = Length::default();
+    let records = match settings.format {
+        Format::Json => run(Object::new(&mut length, Frame::Array), settings, requests),
+        Format::JsonLines => run(Object::new(&mut length, Frame::Lines), settings, requests),
+        Format::JsonStream => run(Object::new(&mut length, Frame::Stream), settings, requests),
+        Format::MsgPack => run(MsgPack::new(&mut length), settings, requests),
+        Format::Gelf => run(Gelf::new(&mut length), settings, requests),
+    };
+    Size { bytes: length.0, records }
+}
+
+/// The body of these requests. `size` is what [`measure`] said of them.
+pub fn write(settings: &FluentBit, requests: &[impl AsRef<[u8]>], size: Size) -> Vec<u8> {
+    let mut out = Vec::with_capacity(size.bytes);
+    match settings.format {
+        Format::Json => run(Object::new(&mut out, Frame::Array), settings, requests),
+        Format::JsonLines => run(Object::new(&mut out, Frame::Lines), settings, requests),
+        Format::JsonStream => run(Object::new(&mut out, Frame::Stream), settings, requests),
+        Format::MsgPack => run(MsgPack::new(&mut out), settings, requests),
+        Format::Gelf => run(Gelf::new(&mut out), settings, requests),
+    };
+    debug_assert_eq!(out.len(), size.bytes, "FLUENT-1");
+    out
+}
+
+/// The media type of a body.
+pub fn content_type(format: Format) -> &'static str {
+    match format {
+        Format::Json | Format::JsonStream | Format::Gelf => "application/json",
+        Format::JsonLines => "application/x-ndjson",
+        Format::MsgPack => "application/msgpack",
+    }
+}
+
+fn run(mut notation: impl Notation, settings: &FluentBit, requests: &[impl AsRef<[u8]>]) -> usize {
+    notation.start();
+    let mut writer = Writer::new(settings, &mut notation);
+    requests.iter().for_each(|request| writer.request(request.as_ref()));
+    let records = writer.records();
+    notation.finish();
+    records
+}
