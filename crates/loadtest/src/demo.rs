@@ -128,8 +128,8 @@ impl Processes {
     }
 
     /// In the order in which nothing is lost: the source first, the backend last.
-    async fn stop(self) -> anyhow::Result<()> {
-        for (_, load) in self.loads {
+    async fn stop(mut self) -> anyhow::Result<()> {
+        for (_, load) in &mut self.loads {
             load.stop(PATIENCE).await?;
         }
         self.gateway.stop(PATIENCE).await?;

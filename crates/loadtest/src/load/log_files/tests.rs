@@ -244,7 +244,7 @@ fn holes_lie_between_lines() {
     let run = run("--lines 3000 --holes 50 --format plain");
     let (_, bytes) = files_of(&run, &run.manifest.containers[0]).remove(0);
     let holes = bytes.len() as u64 - run.manifest.bytes;
-    assert!(holes > 0 && holes % (64 << 10) == 0, "{holes}");
+    assert!(holes > 0 && holes.is_multiple_of(64 << 10), "{holes}");
     let text = String::from_utf8(bytes).unwrap();
     let whole = text.lines().map(|line| line.trim_start_matches('\0')).filter(|line| !line.is_empty());
     assert_eq!(whole.filter(|line| matches!(find(line.as_bytes()), Finding::Line(_))).count(), 3000);
