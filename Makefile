@@ -11,7 +11,7 @@ help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 .PHONY: run
-run: build ## Build, start the gateway with a sink and a gentle load, and show what flows
+run: build ## Build, start the gateway with a sink, a gentle load and containers that write, and show what flows
 	$(WEIR) demo examples/all-signals.yaml
 
 .PHONY: build
