@@ -70,6 +70,8 @@ class Line:
     stream: str
     text: bytes
     path: str
+    # The parts into which the runtime split it.
+    parts: tuple[bytes, ...]
 
 
 class Writer:
@@ -84,15 +86,17 @@ class Writer:
             directory.mkdir(parents=True)
             self._write(directory / "0.log", lines, write)
 
-    def _write(self, path: Path, count: int, write: Callable[["Writer", Line], Iterator[bytes]]) -> None:
+    def _write(self, path: Path, count: int, write: Callable[[Line], Iterator[bytes]]) -> None:
         with path.open("wb") as file:
             for number in range(count):
                 text = self._text(number)
                 if write is _plain:
-                    text = b"%06d " % number + text.replace(b"\n", b" ")
-                line = Line(self._tick(), self._random.choice(["stdout", "stderr"]), text, str(path))
+                    text = b"%06d " % number + text
+                text = text.replace(b"\n", b" ")
+                parts = self._parts(text) if write is _cri else (text,)
+                line = Line(self._tick(), self._random.choice(["stdout", "stderr"]), text, str(path), parts)
                 self.lines.append(line)
-                file.writelines(write(self, line))
+                file.writelines(write(line))
 
     def _tick(self) -> int:
         self._now += timedelta(microseconds=self._random.randrange(1, 2_000_000))
@@ -122,12 +126,12 @@ class Writer:
         pick.shuffle(members)
         return dict(members)
 
-    def parts(self, text: bytes) -> list[bytes]:
+    def _parts(self, text: bytes) -> tuple[bytes, ...]:
         """The text in one part, mostly, or in some."""
         if self._random.random() > 0.2 or len(text) < 2:
-            return [text]
+            return (text,)
         cuts = sorted(self._random.randrange(len(text)) for _ in range(self._random.randrange(1, 4)))
-        return [text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)])]
+        return tuple(text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)]))
 
 
 def _json(value: Any) -> bytes:
@@ -139,18 +143,17 @@ def _stamp(time_ns: int) -> bytes:
     return f"{seconds:%Y-%m-%dT%H:%M:%S}.{time_ns % 10**9:09d}Z".encode()
 
 
-def _cri(writer: Writer, line: Line) -> Iterator[bytes]:
-    text = line.text.replace(b"\n", b" ")
-    *parts, last = writer.parts(text)
+def _cri(line: Line) -> Iterator[bytes]:
+    *parts, last = line.parts
     for part, tag in [(part, b"P") for part in parts] + [(last, b"F")]:
         yield b" ".join([_stamp(line.time_ns), line.stream.encode(), tag, part]) + b"\n"
 
 
-def _docker(_: Writer, line: Line) -> Iterator[bytes]:
+def _docker(line: Line) -> Iterator[bytes]:
     # What is not UTF-8 never gets into Docker's files.
-    log = line.text.decode("utf-8", "replace").replace("\n", " ") + "\n"
+    log = line.text.decode("utf-8", "replace") + "\n"
     yield _json({"log": log, "stream": line.stream, "time": _stamp(line.time_ns).decode()}) + b"\n"
 
 
-def _plain(_: Writer, line: Line) -> Iterator[bytes]:
+def _plain(line: Line) -> Iterator[bytes]:
     yield line.text + b"\n"
