@@ -10,11 +10,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::backend::Backend;
 use super::children::{Launch, Process};
-use super::config::{Pipelines, batch_size};
+use super::config::Pipelines;
 use super::director::{Director, Kills};
 use super::gateway::{Gateway, Place, remove_leftovers};
 use super::metrics::SelfView;
-use super::samples::{Samples, held};
+use super::samples::Samples;
 use super::trial::{Part, choose_ports};
 use super::writer::Writer;
 use super::{Settings, SystemKind, progress};
@@ -89,7 +89,7 @@ pub(crate) async fn run(part: &Part<'_>, writer: &Writer, settings: &Settings) -
     stage.samples.note_peak(stage.gateway.memory()?);
     let settled_cpu_seconds = stage.gateway.cpu_seconds()? - cpu_before;
     let written_bytes = stage.gateway.written_bytes()?;
-    let held = stage.gateway.view().await.map_or(0.0, |view| held(&view, batch_size(Signal::Logs)));
+    let held = stage.gateway.view().await.map_or(0.0, |view| view.pending.unwrap_or(0.0));
     let Stage { backends, gateway, samples, view: self_view, .. } = stage;
     let stop_error = gateway.stop().await;
     let mut sinks = Vec::new();
@@ -233,7 +233,7 @@ impl Stage<'_> {
                 (total, last_arrival) = (arrived.iter().sum(), now);
             }
             self.sample("settling", started.elapsed()).await?;
-            if now - last_arrival >= self.quiet() && held(&self.view, batch_size(Signal::Logs)) == 0.0 {
+            if now - last_arrival >= self.quiet() && holds_nothing(&self.view) {
                 return Ok((last_arrival - started).as_secs_f64());
             }
         }
@@ -254,7 +254,7 @@ impl Stage<'_> {
         if let Ok(view) = self.gateway.view().await {
             self.samples.queue_size.extend(view.queue_size);
             self.samples.note_faults(&view);
-            self.samples.note_backlog(Instant::now(), held(&view, batch_size(Signal::Logs)));
+            self.samples.note_backlog(Instant::now(), view.pending.unwrap_or(0.0));
             let memory = self.samples.memory_bytes.last().copied();
             progress::show(&self.scene.part.system.name, phase, elapsed, &view, memory);
             self.view = view;
@@ -271,4 +271,9 @@ impl Stage<'_> {
         }
         Ok(arrived)
     }
+}
+
+/// By its own account, in whatever it counts.
+fn holds_nothing(view: &SelfView) -> bool {
+    view.pending.or(view.queue_size).unwrap_or(0.0) == 0.0
 }

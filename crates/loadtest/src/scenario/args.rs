@@ -54,9 +54,9 @@ pub struct LoadtestArgs {
     /// Something worse than the four published scenarios
     #[arg(long, value_enum, value_name = "NAME")]
     pub scenario: Option<Hardship>,
-    /// How the backend is away in the scenario `outage`
-    #[arg(long, value_enum, value_name = "HOW", default_value = "refused")]
-    pub outage: Absence,
+    /// How the backend is away in the scenarios `outage` [default: refused] and `rotation` [default: silent]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub outage: Option<Absence>,
     /// Time between two rotations of a container's file in the scenarios of the log agent [default: 50ms in rotation, else 1s]
     #[arg(long, value_name = "DURATION", value_parser = parse_positive_duration)]
     pub rotate_every: Option<Duration>,
@@ -234,7 +234,7 @@ impl LoadtestArgs {
             Hardship::Restart | Hardship::Rotation | Hardship::ShortPods => {
                 bail!("cannot use this scenario with -t {}: it is one of -t logagent", test.name())
             }
-            Hardship::Outage => vec![script::outage(test, self.outage, self.multi, self.duration)],
+            Hardship::Outage => vec![script::outage(test, self.outage.unwrap_or_default(), self.multi, self.duration)],
             Hardship::SickNeighbour if self.multi => bail!("cannot use -m: sick-neighbour has three pipelines anyway"),
             Hardship::SickNeighbour => script::sick_neighbour(test).into(),
             Hardship::Matrix if self.multi => bail!("cannot use -m: matrix has one pipeline"),
@@ -263,8 +263,13 @@ impl LoadtestArgs {
                 let variant = Variant { multi, backpressure: self.backpressure };
                 (script::published(test, variant), self.rotate_every.map_or(Fate::Usual, Fate::Rotated))
             }
-            Some(Hardship::Outage) => (script::outage(test, self.outage, multi, self.duration), Fate::Usual),
-            Some(Hardship::Rotation) => (script::rotation(test, multi, self.duration), rotated(50)),
+            Some(Hardship::Outage) => {
+                (script::outage(test, self.outage.unwrap_or_default(), multi, self.duration), Fate::Usual)
+            }
+            Some(Hardship::Rotation) => {
+                let absence = self.outage.unwrap_or(Absence::Silent);
+                (script::rotation(test, absence, multi, self.duration), rotated(50))
+            }
             Some(Hardship::Restart) => (script::restart(test, self.kill_plan(Ending::Restart)?, multi), rotated(1000)),
             Some(Hardship::Crash) => (script::crash(test, self.kill_plan(Ending::Crash)?, multi), rotated(1000)),
             Some(Hardship::ShortPods) => (script::short_pods(test, multi), Fate::ShortPods),

@@ -175,9 +175,9 @@ pub(crate) fn restart(test: Test, plan: KillPlan, multi: bool) -> Script {
     Script { kills: Some(plan), ..plain(test, "-restart", backends(multi, |_| HEALTHY.to_owned())) }
 }
 
-/// Files are rotated, and the backends take requests without an answer for the middle half of the measured time.
-pub(crate) fn rotation(test: Test, multi: bool, duration: Duration) -> Script {
-    Script { name: format!("{}-rotation", test.name()), ..outage(test, Absence::Silent, multi, duration) }
+/// Files are rotated all the time, also while the backends are gone for the middle half of it.
+pub(crate) fn rotation(test: Test, absence: Absence, multi: bool, duration: Duration) -> Script {
+    Script { name: format!("{}-rotation", test.name()), ..outage(test, absence, multi, duration) }
 }
 
 /// Pods come and go.
@@ -233,7 +233,7 @@ mod tests {
         for multi in [false, true] {
             scripts.extend([false, true].map(|backpressure| published(test, Variant { multi, backpressure })));
             scripts.extend([Absence::Refused, Absence::Silent].map(|absence| outage(test, absence, multi, minute)));
-            scripts.push(rotation(test, multi, minute));
+            scripts.push(rotation(test, Absence::Silent, multi, minute));
             scripts.push(crash(test, KillPlan { every: minute, seed: u64::MAX, ending: Ending::Crash }, multi));
         }
         scripts

@@ -62,9 +62,9 @@ fn system_row(verdict: &Verdict) -> [String; COLUMNS] {
     ]
 }
 
-/// Each system counts its queue in a unit of its own: Weir bytes, a collector requests.
+/// Each system counts its queue in a unit of its own: Weir bytes, a collector requests, or bytes as a log agent.
 fn queue(kpis: &Kpis) -> String {
-    if kpis.system == super::WEIR {
+    if kpis.system == super::WEIR || kpis.lines.is_some() {
         return format!("{:.1} MiB", kpis.queue_size / 1_048_576.0);
     }
     format!("{:.0}", kpis.queue_size)

@@ -121,9 +121,14 @@ fn broken_promises(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, verdict
     if let Some(damaged @ 1..) = kpis.lines.as_ref().map(|lines| lines.damaged) {
         failures.push(format!("{damaged} records are not whole lines: cut, or put together wrongly"));
     }
-    let foreign: u64 = verdicts.iter().map(|verdict| verdict.foreign + verdict.unmarked).sum();
+    let foreign: u64 = verdicts.iter().map(|verdict| verdict.foreign).sum();
     if foreign > 0 {
-        failures.push(format!("{foreign} records are no lines that were written"));
+        failures.push(format!("{foreign} lines arrived that nobody wrote"));
+    }
+    // Where files were deleted unread, these are the ends of lines that began in them.
+    let unmarked: u64 = verdicts.iter().filter(|verdict| verdict.deleted == 0).map(|verdict| verdict.unmarked).sum();
+    if unmarked > 0 {
+        failures.push(format!("{unmarked} records are no lines, or parts that were not joined"));
     }
     failures.extend(memory_failure(settings, kpis));
     failures.extend(admissions(&trial.samples));
@@ -167,3 +172,6 @@ fn facts(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, verdicts: &[Lines
     facts.extend(trial.kills.as_ref().map(kill_fact));
     facts
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,7 @@ fn system() -> System {
     System { name: "weir".to_owned(), kind: SystemKind::Weir, program: "weir".into() }
 }
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         duration: Duration::from_secs(10),
         warmup: Duration::ZERO,
