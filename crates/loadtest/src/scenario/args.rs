@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use super::config::Annotation;
 use super::processing::Processing;
 use super::script::{self, Absence, Ending, KillPlan, Script, Variant};
-use super::writer::{Fate, Writer};
+use super::writer;
 use crate::codec::Compression;
 use crate::load::Offered;
 use crate::load::payload::{Shape, ShapeArgs};
@@ -222,7 +222,7 @@ impl LoadtestArgs {
     /// The scripts that every system goes through, in order.
     pub(crate) fn scripts(&self) -> anyhow::Result<Vec<Script>> {
         if self.test == Test::Logagent {
-            return self.agent_script().map(|script| vec![script]);
+            return writer::agent_script(self).map(|script| vec![script]);
         }
         ensure!(self.writer_arguments.is_empty(), "cannot use --writer-arg: only -t logagent reads files");
         let test = self.test;
@@ -244,42 +244,12 @@ impl LoadtestArgs {
         })
     }
 
-    fn kill_plan(&self, ending: Ending) -> anyhow::Result<KillPlan> {
+    /// How often to end a process, and how.
+    pub(super) fn kill_plan(&self, ending: Ending) -> anyhow::Result<KillPlan> {
         let every = self.kill_every;
         ensure!(every >= SHORTEST_KILL_INTERVAL, "cannot kill every {every:?}: use at least 50ms");
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
         Ok(KillPlan { every, seed, ending })
-    }
-
-    /// The script of a log agent, and what is written for it to read.
-    fn agent_script(&self) -> anyhow::Result<Script> {
-        ensure!(self.processing == Processing::None, "cannot use --processing: not with -t logagent");
-        ensure!(self.producers.is_none(), "cannot use --producers: nobody pushes to a log agent");
-        ensure!(!self.max || self.scenario.is_none(), "cannot use --max: files of a scenario have a rate");
-        let (test, multi) = (self.test, self.multi);
-        let rotated = |usually: u64| Fate::Rotated(self.rotate_every.unwrap_or(Duration::from_millis(usually)));
-        let (script, fate) = match self.scenario {
-            None => {
-                let variant = Variant { multi, backpressure: self.backpressure };
-                (script::published(test, variant), self.rotate_every.map_or(Fate::Usual, Fate::Rotated))
-            }
-            Some(Hardship::Outage) => {
-                (script::outage(test, self.outage.unwrap_or_default(), multi, self.duration), Fate::Usual)
-            }
-            Some(Hardship::Rotation) => {
-                let absence = self.outage.unwrap_or(Absence::Silent);
-                (script::rotation(test, absence, multi, self.duration), rotated(50))
-            }
-            Some(Hardship::Restart) => (script::restart(test, self.kill_plan(Ending::Restart)?, multi), rotated(1000)),
-            Some(Hardship::Crash) => (script::crash(test, self.kill_plan(Ending::Crash)?, multi), rotated(1000)),
-            Some(Hardship::ShortPods) => (script::short_pods(test, multi), Fate::ShortPods),
-            Some(Hardship::SickNeighbour | Hardship::Matrix) => bail!("cannot use this scenario with -t logagent"),
-        };
-        let writer = match self.offered() {
-            Offered::Maximum => Writer::before(self),
-            Offered::Rate(_) | Offered::Producers { .. } => Writer::meanwhile(self, fate),
-        };
-        Ok(Script { writer: Some(writer), ..script })
     }
 
     /// How much to offer.

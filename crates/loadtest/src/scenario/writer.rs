@@ -1,12 +1,47 @@
-//! What the fake kubelet is told when a log agent is tested: how much is written, and what happens to the files.
+//! The scripts of a log agent, and what the fake kubelet is told in each: how much to write, and what to do to files.
 //!
 //! It never deletes faster than a kubelet does, which looks at sizes every ten seconds and keeps five files: a rotated
 //! file stays for [`KEPT_FOR`] at least.
 
 use std::time::Duration;
 
-use super::LoadtestArgs;
+use anyhow::{bail, ensure};
+
+use super::processing::Processing;
+use super::script::{self, Absence, Ending, Script, Variant};
+use super::{Hardship, LoadtestArgs};
 use crate::load::Offered;
+
+/// The script of a log agent, and what is written for it to read.
+pub(super) fn agent_script(args: &LoadtestArgs) -> anyhow::Result<Script> {
+    ensure!(args.processing == Processing::None, "cannot use --processing: not with -t logagent");
+    ensure!(args.producers.is_none(), "cannot use --producers: nobody pushes to a log agent");
+    ensure!(!args.max || args.scenario.is_none(), "cannot use --max: files of a scenario have a rate");
+    let (test, multi) = (args.test, args.multi);
+    let rotated = |usually: u64| Fate::Rotated(args.rotate_every.unwrap_or(Duration::from_millis(usually)));
+    let (script, fate) = match args.scenario {
+        None => {
+            let variant = Variant { multi, backpressure: args.backpressure };
+            (script::published(test, variant), args.rotate_every.map_or(Fate::Usual, Fate::Rotated))
+        }
+        Some(Hardship::Outage) => {
+            (script::outage(test, args.outage.unwrap_or_default(), multi, args.duration), Fate::Usual)
+        }
+        Some(Hardship::Rotation) => {
+            let absence = args.outage.unwrap_or(Absence::Silent);
+            (script::rotation(test, absence, multi, args.duration), rotated(50))
+        }
+        Some(Hardship::Restart) => (script::restart(test, args.kill_plan(Ending::Restart)?, multi), rotated(1000)),
+        Some(Hardship::Crash) => (script::crash(test, args.kill_plan(Ending::Crash)?, multi), rotated(1000)),
+        Some(Hardship::ShortPods) => (script::short_pods(test, multi), Fate::ShortPods),
+        Some(Hardship::SickNeighbour | Hardship::Matrix) => bail!("cannot use this scenario with -t logagent"),
+    };
+    let writer = match args.offered() {
+        Offered::Maximum => Writer::before(args),
+        Offered::Rate(_) | Offered::Producers { .. } => Writer::meanwhile(args, fate),
+    };
+    Ok(Script { writer: Some(writer), ..script })
+}
 
 /// How the files of a test come about.
 #[derive(Debug, Clone, PartialEq)]
