@@ -26,12 +26,14 @@ start() {
 
 write() { taskset -c 1 "$weir" load log-files "$dir/pods" --manifest "$dir/manifest.json" "$@" >"$dir/load.log" 2>&1; }
 
-# A number of the sink's report.
-reported() { curl --silent --fail localhost:25319/report | grep -o "\"$1\": *[0-9.]*" | head -n 1 | grep -o '[0-9.]*$'; }
+# TEXT KEY: the first number with this key.
+number() { [[ $1 =~ \"$2\":\ *([0-9.]+) ]] && echo "${BASH_REMATCH[1]}"; }
+reported() { number "$(curl --silent --fail localhost:25319/report)" "$1"; }
+written() { number "$(cat "$dir/manifest.json")" "$1"; }
 
 until_delivered() {
     local lines _
-    lines=$(grep -o '"lines": *[0-9]*' "$dir/manifest.json" | head -n 1 | grep -o '[0-9]*$')
+    lines=$(written lines)
     for _ in $(seq 600); do
         [[ $(reported received) -lt $lines ]] || return 0
         sleep 0.1
@@ -58,15 +60,16 @@ end
 start
 write --containers 1000 --rate 10 --duration "${seconds}s"
 until_delivered
-curl --silent --fail localhost:25319/report | tr -d '\n' | grep -o '"latency_ms": *{[^}]*}' |
-    sed 's/.*"p50": *\([0-9.]*\).*"p99": *\([0-9.]*\).*"max": *\([0-9.]*\).*/\1 \2 \3/' |
-    awk '{ printf "1,000 files, 10 lines/s each: from write to delivery %.0f ms (median), %.0f ms (99th percentile), %.0f ms at most, ", $1, $2, $3 }'
+latency=$(curl --silent --fail localhost:25319/report | tr -d '\n')
+latency=${latency#*\"latency_ms\"}
+printf '1,000 files, 10 lines/s each: from write to delivery %.1f ms (median), %.1f ms (99th percentile), %.0f ms at most, ' \
+    "$(number "$latency" p50)" "$(number "$latency" p99)" "$(number "$latency" max)"
 awk -v cpu="$(cpu_seconds "$agent")" -v seconds="$seconds" 'BEGIN { printf "%.0f %% of a core, ", cpu / seconds * 100 }'
 end
 
 start
 write --containers 10 --byte-rate 5MB --duration "${seconds}s" --rotate-size 10MiB
 until_delivered
-grep -o '"bytes": *[0-9]*' "$dir/manifest.json" | head -n 1 | grep -o '[0-9]*$' |
-    awk -v cpu="$(cpu_seconds "$agent")" -v seconds="$seconds" '{ printf "%.0f MB/s: %.0f %% of a core, ", $1 / 1e6 / seconds, cpu / seconds * 100 }'
+awk -v bytes="$(written bytes)" -v cpu="$(cpu_seconds "$agent")" -v seconds="$seconds" \
+    'BEGIN { printf "%.0f MB/s: %.0f %% of a core, ", bytes / 1e6 / seconds, cpu / seconds * 100 }'
 end

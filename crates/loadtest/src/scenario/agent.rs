@@ -25,9 +25,9 @@ use crate::sink::SinkReport;
 
 /// Time between two samples.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-/// When nothing arrived for so long, and nothing is held, nothing more will: Weir looks at everything once in 30 s, but
-/// hears of files before; a collector retries after 30 s and half of that at most.
-const QUIET_WEIR: Duration = Duration::from_secs(10);
+/// When nothing arrived for so long, and nothing is held, nothing more will: Weir looks at everything once in 30 s; a
+/// collector retries after 30 s and half of that at most.
+const QUIET_WEIR: Duration = Duration::from_secs(35);
 const QUIET_PEER: Duration = Duration::from_secs(50);
 /// The directory of the files, below that of the test.
 const PODS: &str = "pods";
