@@ -45,7 +45,7 @@ torture-short: build ## The published scenarios of the load test, outage, sick n
 	scripts/torture.sh 10
 
 .PHONY: torture
-torture: build ## The same at full length: outages of minutes, a thousand kills (two hours and a half)
+torture: build ## The same at full length: outages of minutes, more than a thousand kills (three hours)
 	scripts/torture.sh full
 
 .PHONY: bench-journal

@@ -1,7 +1,7 @@
 //! `weir loadtest`: the scenarios of the published KPI documents on one machine, and harder ones.
 //!
 //! Gateway, sinks and generator run as processes of their own; the gateway gets a core to itself when there are two or
-//! more. A peer, when given, goes through the same scenario in the same run. What a scenario consists of is data, see
+//! more. A log agent is a gateway that reads what a fake kubelet writes, see `scenario/agent.rs`. A peer, when given, goes through the same scenario in the same run. What a scenario consists of is data, see
 //! `scenario/script.rs`; what counts as lost is defined in `scenario/verdict.rs`.
 
 mod agent;
