@@ -11,7 +11,7 @@ help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 .PHONY: run
-run: build ## Build, start the gateway with a sink and a gentle load, and show what flows
+run: build ## Build, start the gateway with a sink, a gentle load and containers that write, and show what flows
 	$(WEIR) demo examples/all-signals.yaml
 
 .PHONY: build
@@ -45,7 +45,7 @@ torture-short: build ## The published scenarios of the load test, outage, sick n
 	scripts/torture.sh 10
 
 .PHONY: torture
-torture: build ## The same at full length: outages of minutes, a thousand kills (two hours and a half)
+torture: build ## The same at full length: outages of minutes, more than a thousand kills (three hours)
 	scripts/torture.sh full
 
 .PHONY: bench-journal

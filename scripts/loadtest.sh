@@ -43,6 +43,11 @@ run logs-max logs-otel --max
 # Nine runs in one.
 seconds=$((seconds / 6 + 1)) run logs-matrix logs-otel --scenario matrix
 
+# Files that are there when the agent starts.
+run agent-plain logagent -s 200
+run agent-plain-2k logagent -s 2000
+run agent-json logagent -s 400 --writer-arg=--shape=json
+
 # The same work on both sides, beside none.
 for signal in traces metrics logs-otel; do
     for processing in none enrich filter97 insert rename4; do

@@ -31,6 +31,14 @@ grep -q "acknowledged spans are lost" "$out.judge.txt" || { cat "$out.judge.txt"
 passed=$((passed + 1))
 
 if [[ ${1:-10} == full ]]; then
+    # 100 MB/s with a rotation of each file every 50 ms, and a backend that answers nothing for 30 s; two hundred kills.
+    run agent logagent
+    run agent-multi-backpressure logagent -m true -b true -r 5000 --settle 5m
+    run agent-rotation logagent -d 60s --scenario rotation
+    run agent-restart logagent -d 5m --scenario restart --kill-every 3s -r 20000
+    run agent-crash logagent -d 5m --scenario crash --kill-every 1500ms -r 20000
+    run agent-short-pods logagent -d 5m -c 20 --scenario short-pods
+    run agent-outage logagent -d 10m --scenario outage
     run single traces -d 5m
     run multi traces -d 5m -m true
     run backpressure traces -d 5m -b true --rate 10000 --settle 5m
@@ -48,6 +56,12 @@ if [[ ${1:-10} == full ]]; then
     done
 else
     seconds=${1:-10}
+    run agent logagent --backlog 100MB
+    run agent-rotation logagent -d "$seconds" --scenario rotation --outage refused -r 60000
+    run agent-restart logagent -d "$seconds" --scenario restart --kill-every 1s -r 20000
+    run agent-crash logagent -d "$seconds" --scenario crash --kill-every 1s -r 20000
+    run agent-short-pods logagent -d "$seconds" -c 20 --scenario short-pods
+    run agent-outage logagent -d "$seconds" --scenario outage -r 20000
     run single traces -d "$seconds"
     run multi traces -d "$seconds" -m true
     # At a rate that these backends can take. The last few batches of many may be unlucky for a minute.

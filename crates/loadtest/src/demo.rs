@@ -1,4 +1,5 @@
-//! `weir demo`: a gateway, a sink behind it and a gentle load before it, and once a second what flows.
+//! `weir demo`: a gateway, a sink behind it, a gentle load and a few containers that write before it, and once a second
+//! what flows.
 //!
 //! Everything runs as the processes a user would start, so what the demo shows can be repeated by hand.
 
@@ -37,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(25);
 /// Rows between two headings.
 const ROWS_PER_HEADING: u64 = 20;
 
-/// Start a gateway with a sink behind it and a gentle load, and show what flows.
+/// Start a gateway with a sink behind it, a gentle load and containers that write logs, and show what flows.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = EXAMPLES)]
 pub struct DemoArgs {
@@ -89,6 +90,8 @@ struct Processes {
     gateway: Process,
     /// A generator for each signal that a pipeline takes.
     loads: Vec<(Signal, Process)>,
+    /// Containers whose logs the gateway reads, where a pipeline takes log records.
+    containers: Option<Process>,
 }
 
 impl Processes {
@@ -106,10 +109,13 @@ impl Processes {
                 directory,
             })
         };
-        let mut sink = start("sink", &["sink"])?;
+        let pods = directory.join("pods");
+        std::fs::create_dir_all(&pods).with_context(|| format!("cannot create {}", pods.display()))?;
+        let pods = pods.display().to_string();
+        let mut sink = start("sink", &["sink", "--log-lines"])?;
         until_up(&mut sink, CONTROL_PORT, "/healthz").await?;
         let data = directory.join("data").display().to_string();
-        let mut gateway = start("gateway", &["run", &file, "--data-dir", &data])?;
+        let mut gateway = start("gateway", &["run", &file, "--data-dir", &data, "--pod-logs", &pods])?;
         until_up(&mut gateway, HEALTH_PORT, "/").await?;
         let rate = args.rate.to_string();
         let mut loads = Vec::new();
@@ -119,26 +125,46 @@ impl Processes {
             let arguments: Vec<&str> = ["load", signal.name()].into_iter().chain(small).collect();
             loads.push((signal, start(&format!("load-{signal}"), &arguments)?));
         }
-        Ok(Self { sink, gateway, loads })
+        let mut containers = None;
+        if loads.iter().any(|(signal, _)| *signal == Signal::Logs) {
+            let write = ["load", "log-files", &pods, "--shape", "json", "--partial", "5", "--rotate-size", "1MiB"];
+            let gently = ["--containers", "3", "--rate", "100"];
+            containers = Some(start("containers", &[write.as_slice(), &gently].concat())?);
+        }
+        Ok(Self { sink, gateway, loads, containers })
     }
 
     fn check_alive(&mut self) -> anyhow::Result<()> {
-        let loads = self.loads.iter_mut().map(|(_, load)| load);
-        [&mut self.sink, &mut self.gateway].into_iter().chain(loads).try_for_each(Process::check_alive)
+        let sources = self.loads.iter_mut().map(|(_, load)| load).chain(&mut self.containers);
+        [&mut self.sink, &mut self.gateway].into_iter().chain(sources).try_for_each(Process::check_alive)
     }
 
     /// In the order in which nothing is lost: the source first, the backend last.
-    async fn stop(self) -> anyhow::Result<()> {
-        for (_, load) in self.loads {
-            load.stop(PATIENCE).await?;
+    async fn stop(mut self) -> anyhow::Result<()> {
+        for source in self.loads.iter_mut().map(|(_, load)| load).chain(&mut self.containers) {
+            source.stop(PATIENCE).await?;
         }
         self.gateway.stop(PATIENCE).await?;
-        let report = http::get(CONTROL_PORT, "/report").await?;
+        let report = sink_report().await?;
         self.sink.stop(PATIENCE).await?;
-        let report: SinkReport = serde_json::from_slice(&report).context("cannot read the sink's report")?;
         let (received, duplicates) = (sink::received(&report), report.duplicates);
-        say(&format!("\nstopped; the backend received {received}; {duplicates} of them twice")).map(drop)
+        let lines = container_lines(&report);
+        say(&format!(
+            "\nstopped; the backend received {received}; {duplicates} of them twice, {lines} of them lines of containers"
+        ))
+        .map(drop)
     }
+}
+
+async fn sink_report() -> anyhow::Result<SinkReport> {
+    let report = http::get(CONTROL_PORT, "/report").await?;
+    serde_json::from_slice(&report).context("cannot read the sink's report")
+}
+
+/// Lines of containers that arrived.
+#[expect(clippy::cast_precision_loss, reason = "a demo does not receive 2^53 lines")]
+fn container_lines(report: &SinkReport) -> f64 {
+    report.log_lines.as_ref().map_or(0.0, |lines| lines.received as f64)
 }
 
 /// What the gateway has pipelines for: only these have a count of what was sent.
@@ -180,6 +206,7 @@ fn welcome(directory: &Path) -> String {
   break the backend   curl -X POST http://127.0.0.1:14319/faults -d '{{\"fault\":[\"503:100\"]}}'
   and mend it         curl -X POST http://127.0.0.1:14319/faults -d '{{}}'
   logs       {logs}
+  pods       {logs}/pods has the log files of a few containers
 
 Ctrl-C ends.
 "
@@ -211,7 +238,7 @@ async fn show(processes: &mut Processes, directory: &Path, seconds: Option<u64>)
 /// Columns of each signal, then those of all.
 fn heading(signals: &[Signal]) -> String {
     let each = signals.iter().map(|signal| format!("{:>11} {:>12}", format!("{}/s", signal.items()), "delivered/s"));
-    let all = ["pending", "refused/s", "memory MB", "backend ms"].map(|name| format!("{name:>10}"));
+    let all = ["lines/s", "pending", "refused/s", "memory MB", "backend ms"].map(|name| format!("{name:>10}"));
     each.chain(all).collect::<Vec<_>>().join(" ")
 }
 
@@ -220,6 +247,8 @@ struct Reading {
     at: Instant,
     /// Accepted and delivered items of each signal.
     items: Vec<(f64, f64)>,
+    /// Lines of containers that reached the backend.
+    lines: f64,
     refused: f64,
     pending: f64,
     memory: f64,
@@ -237,6 +266,7 @@ impl Reading {
         Ok(Self {
             at: Instant::now(),
             items: signals.iter().map(|signal| (received("accepted", signal), read(&sent(*signal)))).collect(),
+            lines: container_lines(&sink_report().await?),
             refused: signals.iter().map(|signal| received("refused", signal)).sum(),
             pending: read("weir_pipeline_pending_items") + read("weir_pipeline_waiting_items"),
             memory: read("otelcol_process_memory_rss"),
@@ -254,7 +284,8 @@ impl Reading {
                 format!("{:>11.0} {:>12.0}", rate(*accepted, *accepted_then), rate(*delivered, *delivered_then))
             });
         let all = format!(
-            "{:>10.0} {:>10.0} {:>10.1} {:>10.2}",
+            "{:>10.0} {:>10.0} {:>10.0} {:>10.1} {:>10.2}",
+            rate(self.lines, before.lines),
             self.pending,
             rate(self.refused, before.refused),
             self.memory / f64::from(1 << 20),

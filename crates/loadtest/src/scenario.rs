@@ -1,9 +1,10 @@
 //! `weir loadtest`: the scenarios of the published KPI documents on one machine, and harder ones.
 //!
 //! Gateway, sinks and generator run as processes of their own; the gateway gets a core to itself when there are two or
-//! more. A peer, when given, goes through the same scenario in the same run. What a scenario consists of is data, see
+//! more. A log agent is a gateway that reads what a fake kubelet writes, see `scenario/agent.rs`. A peer, when given, goes through the same scenario in the same run. What a scenario consists of is data, see
 //! `scenario/script.rs`; what counts as lost is defined in `scenario/verdict.rs`.
 
+mod agent;
 mod args;
 mod backend;
 pub(crate) mod children;
@@ -23,6 +24,7 @@ mod settle;
 mod table;
 mod trial;
 mod verdict;
+mod writer;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -31,7 +33,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-pub use self::args::{Hardship, LoadtestArgs, Peer};
+pub use self::args::{Hardship, LoadtestArgs, Peer, Test};
 pub use self::config::Annotation;
 pub use self::processing::Processing;
 pub use self::script::Absence;
@@ -39,6 +41,7 @@ use self::script::Script;
 use self::trial::Part;
 pub use self::verdict::Kpis;
 use self::verdict::Verdict;
+pub use self::verdict::lines::LineKpis;
 use crate::codec::Compression;
 use crate::cpu::{self, Layout};
 use crate::load::Offered;
@@ -62,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) weir_arguments: Vec<String>,
     /// Whether Weir gets a data directory of its own: not when it is told to keep nothing on disk.
     pub(crate) has_data_directory: bool,
+    /// Whether systems read log files, instead of being sent something.
+    pub(crate) reads_files: bool,
     /// The program that is sink and generator.
     pub(crate) judge: PathBuf,
     pub(crate) layout: Layout,
@@ -140,10 +145,10 @@ async fn test(
     let mut verdicts = Vec::new();
     let mut failure = None;
     for part in parts(systems, scripts, &settings.directory) {
-        let trial = trial::run(&part, settings).await;
+        let verdict = judged(&part, settings).await;
         progress::clear();
-        match trial.with_context(|| format!("cannot finish the test of {}", part.system.name)) {
-            Ok(trial) => verdicts.push(verdict::judge(&part, settings, &trial)),
+        match verdict.with_context(|| format!("cannot finish the test of {}", part.system.name)) {
+            Ok(verdict) => verdicts.push(verdict),
             Err(err) => failure = failure.or(Some(err)),
         }
     }
@@ -154,6 +159,13 @@ async fn test(
     }
     let failed = verdicts.iter().any(|verdict| !verdict.failures.is_empty());
     Ok(Ended::With(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }))
+}
+
+async fn judged(part: &Part<'_>, settings: &Settings) -> anyhow::Result<Verdict> {
+    Ok(match &part.script.writer {
+        None => verdict::judge(part, settings, &trial::run(part, settings).await?),
+        Some(writer) => verdict::lines::judge(part, settings, &agent::run(part, writer, settings).await?),
+    })
 }
 
 /// Each system goes through all scripts before the next one starts.
@@ -176,10 +188,10 @@ fn present(args: &LoadtestArgs, scripts: &[Script], verdicts: &[Verdict], all: b
     // Nobody has published figures of the same work.
     let comparable = scripts.first().filter(|_| args.processing == Processing::None);
     let published = comparable.and_then(|script| script.published);
-    let published = published.map(|variant| published::newest(args.test, variant)).transpose()?.flatten();
+    let published = published.map(|variant| published::of(args.test, variant)).transpose()?.unwrap_or_default();
     let isolation = all && args.scenario == Some(Hardship::SickNeighbour);
     let pairs = if all { compared(verdicts.len(), scripts.len(), isolation) } else { Vec::new() };
-    print(&table::render(verdicts, &pairs, published.as_ref()))?;
+    print(&table::render(verdicts, &pairs, &published))?;
     for verdict in verdicts {
         let failures = verdict.failures.iter().map(|failure| format!("FAILED: {failure}"));
         for line in verdict.facts.iter().chain(&verdict.warnings).cloned().chain(failures) {
@@ -226,7 +238,8 @@ fn systems(args: &LoadtestArgs, judge: &Path) -> Vec<System> {
 fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: PathBuf) -> anyhow::Result<Settings> {
     Ok(Settings {
         duration: args.duration,
-        warmup: args.warmup,
+        // An agent has nothing to warm up with: there is one set of files.
+        warmup: if args.test == Test::Logagent { Duration::ZERO } else { args.warmup },
         settle: args.settle,
         concurrency: args.connections(),
         offered: args.offered(),
@@ -236,6 +249,7 @@ fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: Path
         memory_bytes: args.memory,
         annotations: args.annotations.clone(),
         weir_arguments: args.weir_arguments.clone(),
+        reads_files: args.test == Test::Logagent,
         has_data_directory: !args.weir_arguments.iter().any(|argument| argument == "--no-data-dir"),
         judge,
         layout,
@@ -261,17 +275,18 @@ fn remove(directory: &Path) {
 }
 
 fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings) -> String {
-    let signal = settings.signal();
-    let offered = settings.offered.describe(signal);
-    let connections = match scripts.iter().any(|script| script.clients.is_some()) {
-        true => "by each client".to_owned(),
-        false => format!("over {} connections", settings.concurrency),
+    let (load, shape) = match scripts.iter().find_map(|script| script.writer.as_ref()) {
+        Some(writer) => ("files".to_owned(), writer.describe()),
+        None => (describe_clients(scripts, settings), settings.shape.describe()),
     };
     let mut scenarios: Vec<&str> = scripts.iter().map(|script| script.name.as_str()).collect();
     scenarios.dedup();
     let kills = scripts.iter().find_map(|script| script.kills);
     let kills = kills
-        .map(|plan| format!("\nkilled every {} s on average, seed {}", plan.every.as_secs_f64(), plan.seed))
+        .map(|plan| {
+            let (verb, every) = (plan.ending.verb(), plan.every.as_secs_f64());
+            format!("\n{verb} every {every} s on average, seed {}", plan.seed)
+        })
         .unwrap_or_default();
     let published = settings.processing == Processing::None && scripts.iter().any(|script| script.published.is_some());
     let published = if published {
@@ -280,20 +295,27 @@ fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings) -> Stri
         ""
     };
     format!(
-        "{}: {}, {} s after {} s of warm-up, offered: {offered} {connections}{kills}
-{}; processing: {}; compression to backends: {}; memory {} MiB
+        "{}: {}, {} s after {} s of warm-up, offered: {load}{kills}
+{shape}; processing: {}; compression to backends: {}; memory {} MiB
 gateway on core {:?}, judge on {:?}{published}\n\n",
         args.name,
         scenarios.join(" and "),
         settings.duration.as_secs_f64(),
         settings.warmup.as_secs_f64(),
-        settings.shape.describe(),
         settings.processing.describe(),
         settings.compression.name().unwrap_or("none"),
         settings.memory_bytes >> 20,
         settings.layout.gateway,
         settings.layout.judge,
     )
+}
+
+fn describe_clients(scripts: &[Script], settings: &Settings) -> String {
+    let offered = settings.offered.describe(settings.signal());
+    match scripts.iter().any(|script| script.clients.is_some()) {
+        true => format!("{offered} by each client"),
+        false => format!("{offered} over {} connections", settings.concurrency),
+    }
 }
 
 fn print(text: &str) -> anyhow::Result<()> {

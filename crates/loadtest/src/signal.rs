@@ -33,14 +33,6 @@ impl Signal {
         }
     }
 
-    /// What the load-test kit calls its test.
-    pub(crate) fn test(self) -> &'static str {
-        match self {
-            Self::Traces | Self::Metrics => self.name(),
-            Self::Logs => "logs-otel",
-        }
-    }
-
     /// What is counted, as people say it.
     pub(crate) fn items(self) -> &'static str {
         match self {

@@ -93,7 +93,7 @@ pub(crate) enum Command {
     Load(weir_loadtest::load::LoadArgs),
     /// Run the load tests of the published KPIs against this gateway, and beside it a peer
     Loadtest(weir_loadtest::scenario::LoadtestArgs),
-    /// Start a gateway with a sink behind it and a gentle load, and show what flows
+    /// Start a gateway with a sink behind it, a gentle load and containers that write logs, and show what flows
     Demo(weir_loadtest::demo::DemoArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  weir completions bash > /etc/bash_completion.d/weir")]

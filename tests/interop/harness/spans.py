@@ -67,7 +67,7 @@ def value(any_value: dict[str, Any]) -> Any:
 
 
 def attributes(pairs: list[dict[str, Any]]) -> dict[str, Any]:
-    decoded = {pair["key"]: value(pair.get("value", {})) for pair in pairs}
+    decoded = {pair.get("key", ""): value(pair.get("value", {})) for pair in pairs}
     assert len(decoded) == len(pairs), f"an attribute key occurs twice: {pairs}"
     return decoded
 

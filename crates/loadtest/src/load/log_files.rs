@@ -63,6 +63,11 @@ pub fn run(args: &LogFilesArgs) -> anyhow::Result<ExitCode> {
 /// The options make no sense together, or a file cannot be written.
 pub fn write(args: &LogFilesArgs, stop: &Arc<Stop>) -> anyhow::Result<Manifest> {
     let directory = args.directory.as_deref().context("no directory was named")?;
+    let plain = args.look.format == Format::Plain;
+    ensure!(
+        !plain || args.look.partial.fraction() == 0.0,
+        "cannot split lines: --format plain has no runtime that does"
+    );
     let texts = Texts::new(&args.look)?;
     let cpu_before = cpu::own_seconds().unwrap_or(0.0);
     let kubelet = Kubelet::start()?;
@@ -115,6 +120,7 @@ fn orders(args: &LogFilesArgs, directory: &Path) -> Orders {
         partial: args.look.partial.fraction(),
         parts: args.look.parts,
         tear: args.look.tear,
+        holes: args.look.holes.fraction(),
         fate: Arc::new(args.fate.clone()),
     }
 }

@@ -8,7 +8,8 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use super::config::Annotation;
 use super::processing::Processing;
-use super::script::{self, Absence, KillPlan, Script, Variant};
+use super::script::{self, Absence, Ending, KillPlan, Script, Variant};
+use super::writer;
 use crate::codec::Compression;
 use crate::load::Offered;
 use crate::load::payload::{Shape, ShapeArgs};
@@ -26,6 +27,8 @@ Examples:
   weir loadtest -t logs-otel -r 1000 -s 2000
   weir loadtest -t logs-otel --scenario matrix -d 20
   weir loadtest -t traces --processing filter97 --peer otelcol=bench/peers/bin/otelcol
+  weir loadtest -t logagent --peer otelcol=bench/peers/bin/otelcol
+  weir loadtest -t logagent --scenario rotation
   weir loadtest -t traces --scenario outage -d 10m
   weir loadtest -t traces --scenario sick-neighbour
   weir loadtest -t traces --scenario crash -d 20m --kill-every 1s";
@@ -36,7 +39,7 @@ Examples:
 pub struct LoadtestArgs {
     /// What to test
     #[arg(short = 't', long = "test", value_enum, default_value = "traces")]
-    pub test: Signal,
+    pub test: Test,
     /// A name for the heading of the result
     #[arg(short = 'n', long, value_name = "NAME", default_value = "load test")]
     pub name: String,
@@ -51,13 +54,22 @@ pub struct LoadtestArgs {
     /// Something worse than the four published scenarios
     #[arg(long, value_enum, value_name = "NAME")]
     pub scenario: Option<Hardship>,
-    /// How the backend is away in the scenario `outage`
-    #[arg(long, value_enum, value_name = "HOW", default_value = "refused")]
-    pub outage: Absence,
-    /// Mean time between two kills of the gateway in the scenario `crash`; each is half to one and a half times as long
+    /// How the backend is away in the scenarios `outage` [default: refused] and `rotation` [default: silent]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub outage: Option<Absence>,
+    /// Time between two rotations of a container's file in the scenarios of the log agent [default: 50ms in rotation, else 1s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_positive_duration)]
+    pub rotate_every: Option<Duration>,
+    /// Bytes in the files that a log agent finds when it starts, without --scenario and --rate
+    #[arg(long, value_name = "BYTES", default_value = "400MB", value_parser = parse_bytes)]
+    pub backlog: u64,
+    /// One more argument for `weir load log-files`; repeatable, for example --writer-arg=--shape=json
+    #[arg(long = "writer-arg", value_name = "ARG", allow_hyphen_values = true)]
+    pub writer_arguments: Vec<String>,
+    /// Mean time between two kills in `crash`, or restarts in `restart`; each is half to one and a half times as long
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = parse_duration)]
     pub kill_every: Duration,
-    /// Seed of what the scenario `crash` draws: moments of kills, faults of backends [default: a random one]
+    /// Seed of what `crash` and `restart` draw: moments of kills, faults of backends [default: a random one]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
     /// Measured time; a plain number is seconds
@@ -66,11 +78,13 @@ pub struct LoadtestArgs {
     /// Keep logs and configuration of all processes and write result.json here
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Connections of the generator, each with one request in flight [default: 8; with --scenario or producers 64]
+    /// Connections of the generator, each with one request in flight [default: 8; with --scenario or producers 64]; of the
+    /// log agent, containers [default: 10]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub concurrency: Option<u16>,
     /// Offer this many spans, points or records per second (open loop) [default: --max for traces, 2000 producers for
-    /// metrics, 1000 for logs; with --scenario 10000, sick-neighbour 20000, matrix 1000 by each client]
+    /// metrics and the log agent, 1000 for logs; with --scenario 10000, sick-neighbour 20000, matrix 1000 by each client,
+    /// rotation 410000 lines, which are 100 MB]
     #[arg(short, long, value_name = "ITEMS_PER_SECOND", conflicts_with_all = ["max", "producers"], value_parser = clap::value_parser!(u64).range(1..))]
     pub rate: Option<u64>,
     /// So many producers, each of which pushes one request in every --push-interval, evenly spread (open loop)
@@ -114,6 +128,41 @@ pub struct LoadtestArgs {
     pub shape: ShapeArgs,
 }
 
+/// What a test is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Test {
+    /// Spans that clients push
+    Traces,
+    /// Data points that clients push
+    Metrics,
+    /// Log records that clients push
+    #[value(alias = "logs")]
+    LogsOtel,
+    /// Lines that containers print, read from their files
+    Logagent,
+}
+
+impl Test {
+    /// As the load-test kit calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Metrics => "metrics",
+            Self::LogsOtel => "logs-otel",
+            Self::Logagent => "logagent",
+        }
+    }
+
+    /// What arrives at backends.
+    pub(crate) fn signal(self) -> Signal {
+        match self {
+            Self::Traces => Signal::Traces,
+            Self::Metrics => Signal::Metrics,
+            Self::LogsOtel | Self::Logagent => Signal::Logs,
+        }
+    }
+}
+
 /// Scenarios beside the four published ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Hardship {
@@ -121,8 +170,14 @@ pub enum Hardship {
     Outage,
     /// Three pipelines: one backend healthy, one refuses everything, one answers after 5 s; and the healthy one alone
     SickNeighbour,
-    /// The gateway is killed again and again
+    /// The gateway or agent is killed again and again
     Crash,
+    /// The log agent is stopped and started again and again
+    Restart,
+    /// The files of the log agent are rotated all the time, and its backend answers nothing for half of it
+    Rotation,
+    /// The pods of the log agent live for 200 ms
+    ShortPods,
     /// Not worse, but more of it: one to a hundred clients (workers x replicas), each at the rate
     Matrix,
 }
@@ -152,6 +207,10 @@ const NEIGHBOUR_RATE: u64 = 20_000;
 /// Connections when clients may have to wait: enough for the rate at a wait of half a second and more.
 const PATIENT_CONNECTIONS: u16 = 64;
 const CONNECTIONS: u16 = 8;
+/// Lines of 200 bytes per second that make 100 MB of a runtime's.
+const ROTATION_RATE: u64 = 410_000;
+/// Containers of the load-test kit that write.
+const CONTAINERS: u16 = 10;
 /// Producers of metrics in the load-test kit.
 const PRODUCERS: u32 = 2000;
 /// Log records per second in the load-test kit, by each client.
@@ -162,25 +221,35 @@ const SHORTEST_KILL_INTERVAL: Duration = Duration::from_millis(50);
 impl LoadtestArgs {
     /// The scripts that every system goes through, in order.
     pub(crate) fn scripts(&self) -> anyhow::Result<Vec<Script>> {
-        let signal = self.test;
+        if self.test == Test::Logagent {
+            return writer::agent_script(self).map(|script| vec![script]);
+        }
+        ensure!(self.writer_arguments.is_empty(), "cannot use --writer-arg: only -t logagent reads files");
+        let test = self.test;
         let Some(scenario) = self.scenario else {
             let variant = Variant { multi: self.multi, backpressure: self.backpressure };
-            return Ok(vec![script::published(signal, variant)]);
+            return Ok(vec![script::published(test, variant)]);
         };
         Ok(match scenario {
-            Hardship::Outage => vec![script::outage(signal, self.outage, self.multi, self.duration)],
+            Hardship::Restart | Hardship::Rotation | Hardship::ShortPods => {
+                bail!("cannot use this scenario with -t {}: it is one of -t logagent", test.name())
+            }
+            Hardship::Outage => vec![script::outage(test, self.outage.unwrap_or_default(), self.multi, self.duration)],
             Hardship::SickNeighbour if self.multi => bail!("cannot use -m: sick-neighbour has three pipelines anyway"),
-            Hardship::SickNeighbour => script::sick_neighbour(signal).into(),
+            Hardship::SickNeighbour => script::sick_neighbour(test).into(),
             Hardship::Matrix if self.multi => bail!("cannot use -m: matrix has one pipeline"),
             Hardship::Matrix if self.concurrency.is_some() => bail!("cannot use -c: matrix has its own connections"),
-            Hardship::Matrix => script::matrix(signal),
-            Hardship::Crash => {
-                let every = self.kill_every;
-                ensure!(every >= SHORTEST_KILL_INTERVAL, "cannot kill every {every:?}: use at least 50ms");
-                let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
-                vec![script::crash(signal, KillPlan { every, seed }, self.multi)]
-            }
+            Hardship::Matrix => script::matrix(test),
+            Hardship::Crash => vec![script::crash(test, self.kill_plan(Ending::Crash)?, self.multi)],
         })
+    }
+
+    /// How often to end a process, and how.
+    pub(super) fn kill_plan(&self, ending: Ending) -> anyhow::Result<KillPlan> {
+        let every = self.kill_every;
+        ensure!(every >= SHORTEST_KILL_INTERVAL, "cannot kill every {every:?}: use at least 50ms");
+        let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
+        Ok(KillPlan { every, seed, ending })
     }
 
     /// How much to offer.
@@ -196,15 +265,21 @@ impl LoadtestArgs {
     fn usually_offered(&self) -> Offered {
         match (self.scenario, self.test) {
             (Some(Hardship::SickNeighbour), _) => Offered::Rate(NEIGHBOUR_RATE),
-            (Some(Hardship::Outage | Hardship::Crash), _) => Offered::Rate(GENTLE_RATE),
-            (Some(Hardship::Matrix), _) | (None, Signal::Logs) => Offered::Rate(LOG_RATE),
-            (None, Signal::Metrics) => Offered::Producers { count: PRODUCERS, every: self.push_interval },
-            (None, Signal::Traces) => Offered::Maximum,
+            (Some(Hardship::Rotation), _) => Offered::Rate(ROTATION_RATE),
+            (Some(Hardship::Outage | Hardship::Crash | Hardship::Restart | Hardship::ShortPods), _) => {
+                Offered::Rate(GENTLE_RATE)
+            }
+            (Some(Hardship::Matrix), _) | (None, Test::LogsOtel) => Offered::Rate(LOG_RATE),
+            (None, Test::Metrics) => Offered::Producers { count: PRODUCERS, every: self.push_interval },
+            (None, Test::Traces | Test::Logagent) => Offered::Maximum,
         }
     }
 
     /// Connections of the generator.
     pub(crate) fn connections(&self) -> u16 {
+        if self.test == Test::Logagent {
+            return self.concurrency.unwrap_or(CONTAINERS);
+        }
         let patient = self.scenario.is_some() || matches!(self.offered(), Offered::Producers { .. });
         self.concurrency.unwrap_or(if patient { PATIENT_CONNECTIONS } else { CONNECTIONS })
     }
@@ -217,7 +292,8 @@ impl LoadtestArgs {
         ensure!(self.shape.marked.is_none(), "cannot use --marked: --processing filter97 marks what it drops");
         let mut shape = self.shape.clone();
         self.processing.prepare(&mut shape);
-        let shape = shape.resolve(self.test, self.offered().usual_batch(self.test))?;
+        let signal = self.test.signal();
+        let shape = shape.resolve(signal, self.offered().usual_batch(signal))?;
         self.processing.check(&shape)?;
         Ok(shape)
     }
@@ -259,6 +335,22 @@ mod tests {
         assert!(args("--scenario sick-neighbour -m true").unwrap().scripts().is_err());
         assert!(args("--scenario crash --kill-every 1ms").unwrap().scripts().is_err());
         assert!(args("--scenario matrix -c 3").unwrap().scripts().is_err());
+    }
+
+    #[test]
+    fn a_log_agent_has_scenarios_and_files_of_its_own() {
+        let writer = |line: &str| args(line).unwrap().scripts().unwrap().remove(0).writer.unwrap();
+        assert_eq!(names("-t logagent -m -b"), ["logagent-multi-backpressure"]);
+        assert_eq!(names("-t logagent --scenario short-pods"), ["logagent-short-pods"]);
+        assert_eq!(names("-t logagent --scenario rotation -m"), ["logagent-rotation"]);
+        assert!(writer("-t logagent").first && !writer("-t logagent -r 10").first);
+        let rotation = writer("-t logagent --scenario rotation -s 2000 --writer-arg=--shape=json").arguments;
+        for argument in ["--rate=41000", "--rotate-every=0.05s", "--keep=800", "--line-size=2000", "--shape=json"] {
+            assert!(rotation.iter().any(|given| given == argument), "{argument}: {rotation:?}");
+        }
+        for refused in ["-t logagent --scenario matrix", "--scenario rotation", "-t logagent --scenario crash --max"] {
+            assert!(args(refused).unwrap().scripts().is_err(), "{refused}");
+        }
     }
 
     #[test]

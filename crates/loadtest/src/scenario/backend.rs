@@ -42,6 +42,9 @@ impl Backend {
         {
             arguments.extend([flag.to_owned(), port.to_string()]);
         }
+        if settings.reads_files {
+            arguments.push("--log-lines".to_owned());
+        }
         if let Some(evidence) = settings.processing.evidence() {
             arguments.extend(["--expect-text".to_owned(), evidence.to_owned()]);
         }
@@ -101,7 +104,7 @@ impl Backend {
     }
 
     /// Stops it; returns its last report.
-    pub(crate) async fn stop(self) -> anyhow::Result<SinkReport> {
+    pub(crate) async fn stop(mut self) -> anyhow::Result<SinkReport> {
         self.process.stop(STOP_LIMIT).await?;
         files::read_json(&self.report)
     }

@@ -125,7 +125,7 @@ impl Process {
     }
 
     /// Asks it to end and waits; kills it when it takes longer than `limit`.
-    pub(crate) async fn stop(mut self, limit: Duration) -> anyhow::Result<()> {
+    pub(crate) async fn stop(&mut self, limit: Duration) -> anyhow::Result<()> {
         self.terminate()?;
         match tokio::time::timeout(limit, self.wait()).await {
             Ok(status) => self.check(status?),

@@ -1,8 +1,10 @@
 //! Configuration of the systems under test: the same pipelines in each one's own language.
 
+mod filelog;
 mod otelcol;
 mod weir;
 
+use std::path::Path;
 use std::str::FromStr;
 
 pub(crate) use self::otelcol::{batch_size, otelcol};
@@ -29,6 +31,8 @@ pub(crate) struct Pipelines<'a> {
     pub(crate) compression: Compression,
     pub(crate) processing: Processing,
     pub(crate) annotations: &'a [Annotation],
+    /// Where container logs are read from; otherwise clients push.
+    pub(crate) pod_logs: Option<&'a Path>,
 }
 
 /// An annotation of the pipelines.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::backend::Backend;
 use super::gateway::{Gateway, READY_POLL};
-use super::script::{HEALTHY, KillPlan, Script};
+use super::script::{Ending, HEALTHY, KillPlan, Script};
 
 /// Carries out a script; it is asked when it wants to act next.
 pub(crate) struct Director {
@@ -89,6 +89,7 @@ impl Director {
 /// What killing the gateway showed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Kills {
+    pub(crate) ending: Ending,
     pub(crate) count: u64,
     /// Kills of a gateway that was not ready again since the kill before.
     pub(crate) before_ready: u64,
@@ -118,7 +119,8 @@ impl Killer {
     fn new(plan: KillPlan, start: Instant) -> Self {
         let mut random = fastrand::Rng::with_seed(plan.seed);
         let due = start + pause(plan.every, &mut random);
-        Self { every: plan.every, random, due, starting: false, kills: Kills::default() }
+        let kills = Kills { ending: plan.ending, ..Kills::default() };
+        Self { every: plan.every, random, due, starting: false, kills }
     }
 
     fn next(&self) -> Instant {
@@ -132,7 +134,7 @@ impl Killer {
         if Instant::now() < self.due {
             return Ok(());
         }
-        gateway.crash().await?;
+        gateway.replace(self.kills.ending).await?;
         self.kills.count += 1;
         self.kills.before_ready += u64::from(self.starting);
         self.starting = true;
@@ -154,8 +156,8 @@ fn pause(every: Duration, random: &mut fastrand::Rng) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Test;
     use crate::scenario::script::{self, Absence};
-    use crate::signal::Signal;
 
     #[test]
     fn pauses_are_irregular_right_on_average_and_the_same_for_a_seed() {
@@ -174,10 +176,10 @@ mod tests {
     #[test]
     fn deeds_are_due_in_order_and_a_start_is_watched_closely() {
         let start = Instant::now();
-        let outage = script::outage(Signal::Traces, Absence::Refused, false, Duration::from_secs(40));
+        let outage = script::outage(Test::Traces, Absence::Refused, false, Duration::from_secs(40));
         assert_eq!(Director::new(&outage, start).next(), Some(start + Duration::from_secs(10)));
         assert_eq!(Director::idle().next(), None);
-        let mut killer = Killer::new(KillPlan { every: Duration::from_secs(3), seed: 1 }, start);
+        let mut killer = Killer::new(KillPlan { every: Duration::from_secs(3), seed: 1, ending: Ending::Crash }, start);
         assert!(killer.next() >= start + Duration::from_millis(1500));
         killer.starting = true;
         assert!(killer.next() <= Instant::now() + READY_POLL);

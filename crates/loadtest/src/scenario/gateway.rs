@@ -9,6 +9,7 @@ use tokio::time::{Instant, interval, timeout};
 use super::children::{Launch, Process};
 use super::config::{self, Pipelines, Ports};
 use super::metrics::SelfView;
+use super::script::Ending;
 use super::{Settings, System, SystemKind, disk, http};
 use crate::cpu::{self, Memory};
 
@@ -32,6 +33,8 @@ pub(crate) struct Gateway<'a> {
     settings: &'a Settings,
     directory: PathBuf,
     ports: Ports,
+    /// Where a peer listens when it is ready.
+    ready_port: u16,
     arguments: Vec<String>,
     environment: Vec<(&'static str, String)>,
     process: Process,
@@ -57,10 +60,17 @@ impl<'a> Gateway<'a> {
                 let data = place.directory.join(DATA);
                 remove_leftovers(&data)?;
                 let text = config::weir(&place.pipelines);
-                (text, weir_arguments(settings, place.ports, &file, &data), Vec::new())
+                let mut arguments = weir_arguments(settings, place.ports, &file, &data);
+                if let Some(pods) = place.pipelines.pod_logs {
+                    arguments.extend(["--pod-logs".to_owned(), pods.display().to_string()]);
+                }
+                (text, arguments, Vec::new())
             }
             SystemKind::Otelcol => {
-                let text = config::otelcol(place.ports, &place.pipelines, settings.memory_bytes);
+                // A log agent keeps its positions here.
+                let data = place.directory.join(DATA);
+                remove_leftovers(&data)?;
+                let text = config::otelcol(place.ports, &place.pipelines, settings.memory_bytes, &data);
                 let arguments = vec!["--config".into(), file.display().to_string()];
                 (text, arguments, vec![("GOMEMLIMIT", settings.memory_bytes.to_string())])
             }
@@ -76,20 +86,25 @@ impl<'a> Gateway<'a> {
         };
         let started = Instant::now();
         let process = Process::start(launch)?;
-        let Place { directory, ports, .. } = place;
+        let Place { directory, ports, pipelines } = place;
+        // Without clients, nothing listens but what shows metrics.
+        let ready_port = if pipelines.pod_logs.is_some() { ports.metrics } else { ports.grpc };
         let earlier = Used::default();
         let mut gateway =
-            Self { system, settings, directory, ports, arguments, environment, process, started, earlier };
+            Self { system, settings, directory, ports, ready_port, arguments, environment, process, started, earlier };
         gateway.until_ready().await?;
         Ok(gateway)
     }
 
-    /// Kills it as a crash would and starts it again at once, with the same files and ports.
-    pub(crate) async fn crash(&mut self) -> anyhow::Result<()> {
+    /// Ends it and starts it again at once, with the same files and ports.
+    pub(crate) async fn replace(&mut self, ending: Ending) -> anyhow::Result<()> {
         // A gateway that ended by itself before it could be killed is a finding.
         self.check_alive()?;
         self.earlier = self.used()?;
-        self.process.kill().await?;
+        match ending {
+            Ending::Crash => self.process.kill().await?,
+            Ending::Restart => self.process.stop(STOP_LIMIT).await?,
+        }
         self.started = Instant::now();
         self.process = Process::start_again(Launch {
             name: "gateway",
@@ -106,7 +121,7 @@ impl<'a> Gateway<'a> {
     pub(crate) async fn is_ready(&self) -> anyhow::Result<bool> {
         match self.system.kind {
             SystemKind::Weir => Ok(self.process.output()?.lines().any(says_ready)),
-            SystemKind::Otelcol => Ok(tokio::net::TcpStream::connect(("127.0.0.1", self.ports.grpc)).await.is_ok()),
+            SystemKind::Otelcol => Ok(tokio::net::TcpStream::connect(("127.0.0.1", self.ready_port)).await.is_ok()),
         }
     }
 
@@ -166,7 +181,7 @@ impl<'a> Gateway<'a> {
     }
 
     /// Asks it to end; returns what went wrong with that.
-    pub(crate) async fn stop(self) -> Option<String> {
+    pub(crate) async fn stop(mut self) -> Option<String> {
         self.process.stop(STOP_LIMIT).await.err().map(|err| format!("{err:#}"))
     }
 
@@ -183,7 +198,7 @@ impl<'a> Gateway<'a> {
 const DATA: &str = "data";
 
 /// What an earlier test left in the same place is not this test's.
-fn remove_leftovers(data: &std::path::Path) -> anyhow::Result<()> {
+pub(crate) fn remove_leftovers(data: &std::path::Path) -> anyhow::Result<()> {
     match std::fs::remove_dir_all(data) {
         Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
             Err(err).with_context(|| format!("cannot remove {}", data.display()))

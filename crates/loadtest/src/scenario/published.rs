@@ -3,8 +3,8 @@
 use anyhow::Context;
 use serde::Deserialize;
 
+use super::Test;
 use super::script::Variant;
-use crate::signal::Signal;
 
 const DATA: &str = include_str!("../../data/published-kpis.json");
 
@@ -14,6 +14,7 @@ struct Data {
     metrics: Vec<Release>,
     #[serde(rename = "logs-otel")]
     logs: Vec<Release>,
+    logagent: Vec<Release>,
 }
 
 #[derive(Deserialize)]
@@ -30,8 +31,11 @@ struct Release {
 struct Kpis {
     accepted_per_s: f64,
     exported_per_s: f64,
-    queue_size: f64,
+    /// Not published of every system, as what follows.
+    queue_size: Option<f64>,
+    #[serde(default)]
     memory_mb_per_pod: Vec<f64>,
+    #[serde(default)]
     cpu_cores_per_pod: Vec<f64>,
 }
 
@@ -41,35 +45,43 @@ pub(crate) struct Published {
     pub(crate) version: String,
     pub(crate) accepted_per_s: f64,
     pub(crate) exported_per_s: f64,
-    pub(crate) queue_size: f64,
-    pub(crate) memory_mb: f64,
-    pub(crate) cpu_cores: f64,
+    pub(crate) queue_size: Option<f64>,
+    pub(crate) memory_mb: Option<f64>,
+    pub(crate) cpu_cores: Option<f64>,
 }
 
-/// The row of the newest version for a variant of the scenario of a signal; none when it was never published.
-pub(crate) fn newest(signal: Signal, variant: Variant) -> anyhow::Result<Option<Published>> {
+/// The row of the newest version for a variant of a test, or of both agents; none when it was never published.
+pub(crate) fn of(test: Test, variant: Variant) -> anyhow::Result<Vec<Published>> {
     let data: Data = serde_json::from_str(DATA).context("cannot decode published figures")?;
-    let releases = match signal {
-        Signal::Traces => data.traces,
-        Signal::Metrics => data.metrics,
-        Signal::Logs => data.logs,
+    let releases = match test {
+        Test::Traces => newest(data.traces),
+        Test::Metrics => newest(data.metrics),
+        Test::LogsOtel => newest(data.logs),
+        Test::Logagent => data.logagent,
     };
-    let newest = releases.into_iter().max_by_key(|release| version_key(&release.version));
-    let release = newest.context("cannot find a published row: no data")?;
+    Ok(releases.into_iter().filter_map(|release| row(release, variant)).collect())
+}
+
+fn newest(releases: Vec<Release>) -> Vec<Release> {
+    releases.into_iter().max_by_key(|release| version_key(&release.version)).into_iter().collect()
+}
+
+fn row(release: Release, variant: Variant) -> Option<Published> {
+    let sum = |pods: &[f64]| (!pods.is_empty()).then(|| pods.iter().sum());
     let kpis = match (variant.multi, variant.backpressure) {
         (false, false) => Some(release.single),
         (true, false) => release.multi,
         (false, true) => release.backpressure,
         (true, true) => release.multi_backpressure,
     };
-    Ok(kpis.map(|kpis| Published {
+    kpis.map(|kpis| Published {
         version: release.version,
         accepted_per_s: kpis.accepted_per_s,
         exported_per_s: kpis.exported_per_s,
         queue_size: kpis.queue_size,
-        memory_mb: kpis.memory_mb_per_pod.iter().sum(),
-        cpu_cores: kpis.cpu_cores_per_pod.iter().sum(),
-    }))
+        memory_mb: sum(&kpis.memory_mb_per_pod),
+        cpu_cores: sum(&kpis.cpu_cores_per_pod),
+    })
 }
 
 /// Orders `0.97`, `0.118.0` and `0.102.1 (new)` by their numbers.
@@ -84,18 +96,27 @@ mod tests {
 
     #[test]
     fn the_newest_row_of_each_variant_is_found() {
-        let of = |signal, multi, backpressure| newest(signal, Variant { multi, backpressure }).unwrap();
-        let row = |multi, backpressure| of(Signal::Traces, multi, backpressure).unwrap();
+        let of = |test, multi, backpressure| super::of(test, Variant { multi, backpressure }).unwrap();
+        let row = |multi, backpressure| of(Test::Traces, multi, backpressure).remove(0);
         let single = row(false, false);
-        assert_eq!((single.version.as_str(), single.accepted_per_s, single.memory_mb), ("0.158.0", 24378.0, 222.0));
+        assert_eq!(
+            (single.version.as_str(), single.accepted_per_s, single.memory_mb),
+            ("0.158.0", 24378.0, Some(222.0))
+        );
         assert_eq!(row(true, false).exported_per_s, 49951.0);
         assert_eq!(row(false, true).exported_per_s, 306.0);
         assert_eq!(row(true, true).accepted_per_s, 27405.0);
-        let metrics = of(Signal::Metrics, true, true).unwrap();
-        assert_eq!((metrics.version.as_str(), metrics.accepted_per_s, metrics.memory_mb), ("0.158.0", 5132.0, 4216.0));
-        let logs = of(Signal::Logs, false, false).unwrap();
+        let metrics = of(Test::Metrics, true, true).remove(0);
+        assert_eq!(
+            (metrics.version.as_str(), metrics.accepted_per_s, metrics.memory_mb),
+            ("0.158.0", 5132.0, Some(4216.0))
+        );
+        let logs = of(Test::LogsOtel, false, false).remove(0);
         assert_eq!((logs.version.as_str(), logs.accepted_per_s), ("with batches", 16428.0));
-        assert_eq!(of(Signal::Logs, true, false), None);
+        assert_eq!(of(Test::LogsOtel, true, false), []);
+        assert_eq!(of(Test::Logagent, false, false).len(), 2);
+        let fluent_bit = of(Test::Logagent, true, true).remove(0);
+        assert_eq!((fluent_bit.accepted_per_s, fluent_bit.cpu_cores), (8441.0, Some(0.5)));
     }
 
     #[test]

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use super::Settings;
 use super::config::Annotation;
+use super::writer::Writer;
+use super::{Settings, Test};
 use crate::load::Offered;
-use crate::signal::Signal;
 
 /// Which of the four published scenarios.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub(crate) struct Script {
     pub(crate) annotations: Vec<Annotation>,
     /// The published scenario it repeats.
     pub(crate) published: Option<Variant>,
+    /// How files come about, when no client pushes anything.
+    pub(crate) writer: Option<Writer>,
 }
 
 /// Faults that replace those of all backends at a time counted from the start of the measured time.
@@ -65,6 +67,27 @@ pub(crate) struct Deed {
 pub(crate) struct KillPlan {
     pub(crate) every: Duration,
     pub(crate) seed: u64,
+    pub(crate) ending: Ending,
+}
+
+/// How a process is ended before the next one starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// By SIGKILL.
+    #[default]
+    Crash,
+    /// By SIGTERM, and the time it needs.
+    Restart,
+}
+
+impl Ending {
+    /// What was done to the process.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Self::Crash => "killed",
+            Self::Restart => "restarted",
+        }
+    }
 }
 
 /// What the generator does in a run.
@@ -97,7 +120,7 @@ fn refuse_when_full() -> Vec<Annotation> {
 }
 
 /// One of the four scenarios of the KPI kit.
-pub(crate) fn published(signal: Signal, variant: Variant) -> Script {
+pub(crate) fn published(test: Test, variant: Variant) -> Script {
     let suffix = match (variant.multi, variant.backpressure) {
         (false, false) => "",
         (true, false) => "-multi",
@@ -110,11 +133,11 @@ pub(crate) fn published(signal: Signal, variant: Variant) -> Script {
         false => HEALTHY.to_owned(),
     });
     let annotations = if variant.backpressure { refuse_when_full() } else { Vec::new() };
-    Script { published: Some(variant), annotations, ..plain(signal, suffix, backends) }
+    Script { published: Some(variant), annotations, ..plain(test, suffix, backends) }
 }
 
 /// The backends are gone for the middle half of the measured time.
-pub(crate) fn outage(signal: Signal, absence: Absence, multi: bool, duration: Duration) -> Script {
+pub(crate) fn outage(test: Test, absence: Absence, multi: bool, duration: Duration) -> Script {
     let (suffix, gone) = match absence {
         Absence::Refused => ("-outage", format!(r#"{{"outage": ["{FOR_EVER}"]}}"#)),
         Absence::Silent => ("-outage-silent", r#"{"stall": 100}"#.to_owned()),
@@ -122,16 +145,16 @@ pub(crate) fn outage(signal: Signal, absence: Absence, multi: bool, duration: Du
     let deeds =
         vec![Deed { at: duration / 4, faults: gone }, Deed { at: duration / 4 * 3, faults: HEALTHY.to_owned() }];
     let backends = backends(multi, |_| HEALTHY.to_owned());
-    Script { deeds, annotations: refuse_when_full(), ..plain(signal, suffix, backends) }
+    Script { deeds, annotations: refuse_when_full(), ..plain(test, suffix, backends) }
 }
 
 /// A healthy pipeline by itself, and then beside one whose backend refuses everything and one whose backend takes 5 s.
-pub(crate) fn sick_neighbour(signal: Signal) -> [Script; 2] {
+pub(crate) fn sick_neighbour(test: Test) -> [Script; 2] {
     let healthy = HEALTHY.to_owned();
     let refusing = r#"{"fault": ["503:100"]}"#.to_owned();
     let slow = r#"{"delay": "5s:100"}"#.to_owned();
-    let alone = plain(signal, "-sick-neighbour-alone", vec![healthy.clone()]);
-    let together = plain(signal, "-sick-neighbour", vec![healthy, refusing, slow]);
+    let alone = plain(test, "-sick-neighbour-alone", vec![healthy.clone()]);
+    let together = plain(test, "-sick-neighbour", vec![healthy, refusing, slow]);
     [
         Script { part: Some("alone".to_owned()), subject: Some(0), ..alone },
         Script { part: Some("beside two sick".to_owned()), subject: Some(0), mended: true, ..together },
@@ -139,12 +162,27 @@ pub(crate) fn sick_neighbour(signal: Signal) -> [Script; 2] {
 }
 
 /// The gateway is killed again and again; the backends are unreliable enough for it to hold something when it is.
-pub(crate) fn crash(signal: Signal, plan: KillPlan, multi: bool) -> Script {
+pub(crate) fn crash(test: Test, plan: KillPlan, multi: bool) -> Script {
     let backends = backends(multi, |index| {
         let seed = plan.seed.wrapping_add(index);
         format!(r#"{{"fault": ["503:20"], "delay": "500ms:20", "reset": 2, "seed": {seed}}}"#)
     });
-    Script { kills: Some(plan), retry: true, ..plain(signal, "-crash", backends) }
+    Script { kills: Some(plan), retry: true, ..plain(test, "-crash", backends) }
+}
+
+/// An agent is stopped and started again and again.
+pub(crate) fn restart(test: Test, plan: KillPlan, multi: bool) -> Script {
+    Script { kills: Some(plan), ..plain(test, "-restart", backends(multi, |_| HEALTHY.to_owned())) }
+}
+
+/// Files are rotated all the time, also while the backends are gone for the middle half of it.
+pub(crate) fn rotation(test: Test, absence: Absence, multi: bool, duration: Duration) -> Script {
+    Script { name: format!("{}-rotation", test.name()), ..outage(test, absence, multi, duration) }
+}
+
+/// Pods come and go.
+pub(crate) fn short_pods(test: Test, multi: bool) -> Script {
+    plain(test, "-short-pods", backends(multi, |_| HEALTHY.to_owned()))
 }
 
 /// Workers of each replica, and replicas, of the generators in the log gateway's published trial.
@@ -152,18 +190,18 @@ const MATRIX: [u16; 3] = [1, 5, 10];
 
 /// From one client to a hundred, each of which offers the whole rate. On one machine a worker of one replica is like one
 /// of another: a connection with one request in flight.
-pub(crate) fn matrix(signal: Signal) -> Vec<Script> {
+pub(crate) fn matrix(test: Test) -> Vec<Script> {
     let cell = |replicas: u16, workers: u16| Script {
         part: Some(format!("{workers} x {replicas}")),
         clients: Some(workers * replicas),
-        ..plain(signal, "-matrix", vec![HEALTHY.to_owned()])
+        ..plain(test, "-matrix", vec![HEALTHY.to_owned()])
     };
     MATRIX.into_iter().flat_map(|replicas| MATRIX.map(|workers| cell(replicas, workers))).collect()
 }
 
-fn plain(signal: Signal, suffix: &str, backends: Vec<String>) -> Script {
+fn plain(test: Test, suffix: &str, backends: Vec<String>) -> Script {
     Script {
-        name: format!("{}{suffix}", signal.test()),
+        name: format!("{}{suffix}", test.name()),
         part: None,
         backends,
         deeds: Vec::new(),
@@ -174,6 +212,7 @@ fn plain(signal: Signal, suffix: &str, backends: Vec<String>) -> Script {
         subject: None,
         annotations: Vec::new(),
         published: None,
+        writer: None,
     }
 }
 
@@ -188,13 +227,14 @@ mod tests {
 
     fn all() -> Vec<Script> {
         let minute = Duration::from_secs(60);
-        let signal = Signal::Traces;
-        let mut scripts = Vec::from(sick_neighbour(signal));
-        scripts.extend(matrix(signal));
+        let test = Test::Traces;
+        let mut scripts = Vec::from(sick_neighbour(test));
+        scripts.extend(matrix(test));
         for multi in [false, true] {
-            scripts.extend([false, true].map(|backpressure| published(signal, Variant { multi, backpressure })));
-            scripts.extend([Absence::Refused, Absence::Silent].map(|absence| outage(signal, absence, multi, minute)));
-            scripts.push(crash(signal, KillPlan { every: minute, seed: u64::MAX }, multi));
+            scripts.extend([false, true].map(|backpressure| published(test, Variant { multi, backpressure })));
+            scripts.extend([Absence::Refused, Absence::Silent].map(|absence| outage(test, absence, multi, minute)));
+            scripts.push(rotation(test, Absence::Silent, multi, minute));
+            scripts.push(crash(test, KillPlan { every: minute, seed: u64::MAX, ending: Ending::Crash }, multi));
         }
         scripts
     }
@@ -212,7 +252,7 @@ mod tests {
 
     #[test]
     fn an_outage_is_the_middle_half_and_ends() {
-        let script = outage(Signal::Logs, Absence::Refused, false, Duration::from_secs(600));
+        let script = outage(Test::LogsOtel, Absence::Refused, false, Duration::from_secs(600));
         assert_eq!(script.name, "logs-otel-outage");
         let at: Vec<u64> = script.deeds.iter().map(|deed| deed.at.as_secs()).collect();
         assert_eq!(at, [150, 450]);
@@ -221,21 +261,21 @@ mod tests {
 
     #[test]
     fn three_backends_draw_their_faults_differently() {
-        let script = published(Signal::Metrics, Variant { multi: true, backpressure: true });
+        let script = published(Test::Metrics, Variant { multi: true, backpressure: true });
         assert_eq!(script.backends.len(), 3);
         assert!(script.backends[0] != script.backends[1] && script.backends[1] != script.backends[2]);
     }
 
     #[test]
     fn the_subject_is_the_healthy_one_in_both_runs() {
-        for script in sick_neighbour(Signal::Traces) {
+        for script in sick_neighbour(Test::Traces) {
             assert_eq!(script.subject.map(|index| script.backends[index].as_str()), Some(HEALTHY));
         }
     }
 
     #[test]
     fn the_matrix_goes_from_one_client_to_a_hundred() {
-        let scripts = matrix(Signal::Logs);
+        let scripts = matrix(Test::LogsOtel);
         let clients: Vec<u16> = scripts.iter().filter_map(|script| script.clients).collect();
         assert_eq!(clients, [1, 5, 10, 5, 25, 50, 10, 50, 100]);
         assert_eq!(scripts[3].part.as_deref(), Some("1 x 5"));

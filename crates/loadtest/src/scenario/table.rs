@@ -28,7 +28,7 @@ const HEADER: [&str; COLUMNS] = [
 ];
 
 /// Renders the systems, the ratios of each of `pairs` (a row and the one to compare it with), and the published row.
-pub(crate) fn render(verdicts: &[Verdict], pairs: &[(usize, usize)], published: Option<&Published>) -> String {
+pub(crate) fn render(verdicts: &[Verdict], pairs: &[(usize, usize)], published: &[Published]) -> String {
     let mut rows = vec![HEADER.map(str::to_owned)];
     rows.extend(verdicts.iter().map(system_row));
     for &(row, base) in pairs {
@@ -36,7 +36,7 @@ pub(crate) fn render(verdicts: &[Verdict], pairs: &[(usize, usize)], published: 
             rows.push(ratio_row(row, base));
         }
     }
-    rows.extend(published.map(published_row));
+    rows.extend(published.iter().map(published_row));
     layout(&rows)
 }
 
@@ -62,9 +62,9 @@ fn system_row(verdict: &Verdict) -> [String; COLUMNS] {
     ]
 }
 
-/// Each system counts its queue in a unit of its own: Weir bytes, a collector requests.
+/// Each system counts its queue in a unit of its own: Weir bytes, a collector requests, or bytes as a log agent.
 fn queue(kpis: &Kpis) -> String {
-    if kpis.system == super::WEIR {
+    if kpis.system == super::WEIR || kpis.lines.is_some() {
         return format!("{:.1} MiB", kpis.queue_size / 1_048_576.0);
     }
     format!("{:.0}", kpis.queue_size)
@@ -103,14 +103,14 @@ fn published_row(published: &Published) -> [String; COLUMNS] {
     let mut row = HEADER.map(|_| String::new());
     row[0] = format!("published {}, other hardware", published.version);
     for (column, value) in [
-        (1, published.accepted_per_s),
-        (2, published.exported_per_s),
+        (1, Some(published.accepted_per_s)),
+        (2, Some(published.exported_per_s)),
         (3, published.queue_size),
         (4, published.memory_mb),
     ] {
-        row[column] = format!("{value:.0}");
+        row[column] = value.map(|value| format!("{value:.0}")).unwrap_or_default();
     }
-    row[7] = format!("{:.2}", published.cpu_cores);
+    row[7] = published.cpu_cores.map(|cores| format!("{cores:.2}")).unwrap_or_default();
     row
 }
 
@@ -140,7 +140,7 @@ fn layout(rows: &[[String; COLUMNS]]) -> String {
 mod tests {
     use super::super::script::Variant;
     use super::*;
-    use crate::signal::Signal;
+    use crate::scenario::{LineKpis, Test};
 
     fn verdict(system: &str, factor: f64) -> Verdict {
         let kpis = Kpis {
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn systems_ratio_and_published_row_stand_below_each_other() {
-        let published = super::super::published::newest(Signal::Traces, Variant::default()).unwrap().unwrap();
-        let table = render(&[verdict("weir", 4.0), verdict("otelcol", 1.0)], &[(0, 1)], Some(&published));
+        let published = super::super::published::of(Test::Traces, Variant::default()).unwrap();
+        let table = render(&[verdict("weir", 4.0), verdict("otelcol", 1.0)], &[(0, 1)], &published);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 6, "{table}");
         assert!(lines.iter().all(|line| line.chars().count() == lines[0].chars().count()), "{table}");
@@ -179,7 +179,7 @@ mod tests {
     fn refusals_without_a_hint_are_named() {
         let mut one = verdict("weir", 1.0);
         one.refused_without_hint = 7;
-        assert!(render(&[one], &[], None).contains("2 (7 requests without hint)"));
+        assert!(render(&[one], &[], &[]).contains("2 (7 requests without hint)"));
     }
 
     #[test]
@@ -191,8 +191,9 @@ mod tests {
         kpis.kills = Some(1);
         kpis.recovery_ms_p50 = Some(1.0);
         kpis.recovery_ms_max = Some(1.0);
+        kpis.lines = Some(LineKpis::default());
         let everything = serde_json::to_value(&kpis).unwrap();
-        assert_eq!(everything.as_object().unwrap().len(), value.as_object().unwrap().len() + 5);
+        assert_eq!(everything.as_object().unwrap().len(), value.as_object().unwrap().len() + 10);
         let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
         let mut agreed = [

@@ -162,6 +162,7 @@ impl<'a> Stage<'a> {
             compression: settings.compression,
             processing: settings.processing,
             annotations: &annotations,
+            pod_logs: None,
         };
         let place = Place { directory: directory.clone(), ports, pipelines };
         let gateway = Gateway::start(part.system, settings, place).await?;
@@ -344,7 +345,7 @@ impl<'a> Stage<'a> {
 }
 
 /// Ports of the gateway and of `sinks` sinks, all different.
-fn choose_ports(sinks: usize) -> anyhow::Result<(Ports, Vec<SinkPorts>)> {
+pub(crate) fn choose_ports(sinks: usize) -> anyhow::Result<(Ports, Vec<SinkPorts>)> {
     let ports = free_ports(4 + 3 * sinks)?;
     let (gateway, sinks) = ports.split_at(4);
     let gateway = Ports { grpc: gateway[0], http: gateway[1], metrics: gateway[2], health: gateway[3] };

@@ -12,11 +12,13 @@
 //!   arrived.
 
 mod doubts;
+pub(crate) mod lines;
 
 use std::time::Duration;
 
 use serde::Serialize;
 
+use super::director::Kills;
 use super::samples::Samples;
 use super::trial::{MEASURED_FIRST_ID, Part, Settled, Trial, missing, owed_ids};
 use super::{Settings, SystemKind};
@@ -97,6 +99,9 @@ pub struct Kpis {
     /// Longest of the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery_ms_max: Option<f64>,
+    /// Where the items are lines of files.
+    #[serde(flatten)]
+    pub lines: Option<lines::LineKpis>,
 }
 
 /// Figures, what does not fit `result.json`, and reasons to doubt them.
@@ -191,6 +196,7 @@ fn kpis(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Kpis {
         kills: trial.kills.as_ref().map(|kills| kills.count),
         recovery_ms_p50: recovery.map(|(median, _)| millis(median)),
         recovery_ms_max: recovery.map(|(_, longest)| millis(longest)),
+        lines: None,
     }
 }
 
@@ -275,12 +281,23 @@ fn failures(part: &Part<'_>, settings: &Settings, trial: &Trial, kpis: &Kpis) ->
             kpis.pending
         ));
     }
-    #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^53 bytes")]
+    failures.extend(memory_failure(settings, kpis));
+    failures.extend(admissions(&trial.samples));
+    failures
+}
+
+#[expect(clippy::cast_precision_loss, reason = "memory is far below 2^53 bytes")]
+fn memory_failure(settings: &Settings, kpis: &Kpis) -> Option<String> {
     let budget = settings.memory_bytes as f64 / MIB + MEMORY_BESIDE_MB;
-    if kpis.memory_mb_peak > budget {
-        failures.push(format!("it used {:.0} MB of memory, more than the promised {budget:.0}", kpis.memory_mb_peak));
-    }
-    let Samples { mismatches, damaged_bytes, rule_errors, .. } = trial.samples;
+    let used = kpis.memory_mb_peak;
+    (used > budget).then(|| format!("it used {used:.0} MB of memory, more than the promised {budget:.0}"))
+}
+
+/// What Weir itself says went wrong.
+fn admissions(samples: &Samples) -> Vec<String> {
+    let Samples { mismatches, damaged_bytes, rule_errors, .. } = samples;
+    let (mismatches, damaged_bytes, rule_errors) = (*mismatches, *damaged_bytes, *rule_errors);
+    let mut failures = Vec::new();
     if mismatches > 0.0 {
         failures.push(format!("{mismatches:.0} entries of its books do not add up, by its own account"));
     }
@@ -308,21 +325,8 @@ fn facts(kpis: &Kpis, accepted_bytes: f64, settings: &Settings, trial: &Trial) -
     if let Some(leaked) = kpis.leaked {
         facts.push(format!("of the {items} that the filter was to drop, {leaked} arrived"));
     }
-    if kpis.backlog_peak > 0.0 {
-        let settled = match kpis.settle_s < settings.settle.as_secs_f64() {
-            true => format!("settled {:.1} s after the load", kpis.settle_s),
-            false => format!("not settled {:.0} s after the load", kpis.settle_s),
-        };
-        facts.push(format!("backlog at most {:.0} {items}; {settled}", kpis.backlog_peak));
-    }
-    // A lock and an empty journal are no news.
-    if kpis.disk_mb_peak >= 1.0 {
-        let (written, accepted) = (kpis.disk_mb_written, accepted_bytes / MIB);
-        let held = kpis.disk_mb_peak;
-        facts.push(format!(
-            "data directory at most {held:.0} MB, {written:.0} MB written for {accepted:.0} MB accepted"
-        ));
-    }
+    facts.extend(backlog_fact(kpis, settings.settle, items));
+    facts.extend(disk_fact(kpis, accepted_bytes));
     if trial.settled.mended_at.is_some() {
         facts.push(match kpis.drain_s {
             Some(seconds) => format!("drained {seconds:.1} s after its backends were back"),
@@ -330,14 +334,7 @@ fn facts(kpis: &Kpis, accepted_bytes: f64, settings: &Settings, trial: &Trial) -
         });
     }
     if let Some(kills) = &trial.kills {
-        let (median, longest) = kills.recovery().unwrap_or_default();
-        facts.push(format!(
-            "killed {} times, {} of them before it was ready again; ready {:.0} ms after a start (median), {:.0} ms at most",
-            kills.count,
-            kills.before_ready,
-            millis(median),
-            millis(longest)
-        ));
+        facts.push(kill_fact(kills));
         let requests: u64 = trial.load.errors.values().sum();
         facts.push(format!(
             "clients sent again what {requests} requests got no answer for; {} {items} had none to the end",
@@ -345,6 +342,34 @@ fn facts(kpis: &Kpis, accepted_bytes: f64, settings: &Settings, trial: &Trial) -
         ));
     }
     facts
+}
+
+fn backlog_fact(kpis: &Kpis, limit: Duration, items: &str) -> Option<String> {
+    let settled = match kpis.settle_s < limit.as_secs_f64() {
+        true => format!("settled {:.1} s after the load", kpis.settle_s),
+        false => format!("not settled {:.0} s after the load", kpis.settle_s),
+    };
+    (kpis.backlog_peak > 0.0).then(|| format!("backlog at most {:.0} {items}; {settled}", kpis.backlog_peak))
+}
+
+/// A lock and an empty journal are no news.
+fn disk_fact(kpis: &Kpis, accepted_bytes: f64) -> Option<String> {
+    let Kpis { disk_mb_peak: held, disk_mb_written: written, .. } = kpis;
+    let accepted = accepted_bytes / MIB;
+    (*held >= 1.0)
+        .then(|| format!("data directory at most {held:.0} MB, {written:.0} MB written for {accepted:.0} MB accepted"))
+}
+
+fn kill_fact(kills: &Kills) -> String {
+    let (median, longest) = kills.recovery().unwrap_or_default();
+    format!(
+        "{} {} times, {} of them before it was ready again; ready {:.0} ms after a start (median), {:.0} ms at most",
+        kills.ending.verb(),
+        kills.count,
+        kills.before_ready,
+        millis(median),
+        millis(longest)
+    )
 }
 
 impl Trial {

@@ -57,6 +57,25 @@ async fn every_processing_is_done_and_seen() {
 }
 
 #[tokio::test]
+async fn what_containers_print_is_read_and_counted() {
+    for scenario in [
+        &["-m"][..],
+        &["--scenario", "rotation", "--outage", "refused"],
+        &["--scenario", "restart", "--kill-every", "400ms"],
+        &["--scenario", "crash", "--kill-every", "400ms"],
+        &["--scenario", "short-pods"],
+    ] {
+        let rows = loadtest(&[&["-t", "logagent"], scenario, &GENTLY].concat()).await;
+        let row = &rows[0];
+        let accepted = row["accepted"].as_u64().unwrap();
+        let sinks = if scenario == ["-m"] { 3 } else { 1 };
+        assert!(accepted >= 1000, "{row}");
+        assert_eq!((&row["exported"], &row["lost"]), (&(sinks * accepted).into(), &0.into()), "{row}");
+        assert_eq!((&row["damaged"], &row["deleted_unread"]), (&0.into(), &0.into()), "{row}");
+    }
+}
+
+#[tokio::test]
 async fn a_matrix_has_a_row_for_each_number_of_clients() {
     let rows = loadtest(&["-t", "logs", "--scenario", "matrix", "--rate", "50", "--batch", "5", "-s", "100"]).await;
     assert_eq!(rows.len(), 9);

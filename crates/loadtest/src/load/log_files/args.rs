@@ -14,6 +14,8 @@ Examples:
   weir load log-files /tmp/pods --byte-rate 100MB --rotate-every 50ms --duration 1m --manifest lines.json
   weir load log-files /tmp/pods --shape json --partial 10 --rate 1000 --restart-every 10s
   weir load log-files /tmp/pods --containers 50 --pods-live 200ms --removed-after 1s --duration 10s
+  weir load log-files /tmp/pods --format plain --rate 1000 --rotate-every 1s --copy-truncate --holes 5
+  weir load log-files /tmp/pods --containers 10 --shape flog
 
 Then, with what `weir sink --log-lines --report sink.json` received of it:
   weir load log-files --verify sink.json lines.json
@@ -22,7 +24,7 @@ Exit code 1: the sink lacks lines that were not deleted from the disk, or has da
 
 /// Write log files of containers as the kubelet and the runtime do; count what an agent made of them.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
 pub struct LogFilesArgs {
     /// Where: files are DIR/NAMESPACE_POD_UID/CONTAINER/N.log
     #[arg(value_name = "DIR", required_unless_present = "verify")]
@@ -75,7 +77,7 @@ pub struct LookArgs {
     /// What the application writes
     #[arg(long, value_enum, default_value = "plain")]
     pub shape: LineShape,
-    /// Length of what the application writes; the default is 200 bytes, with --shape json 400
+    /// Length of what the application writes; the default is 200 bytes, with --shape json 400, flog 300
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub line_size: Option<u64>,
     /// Share of lines on the standard error
@@ -90,6 +92,9 @@ pub struct LookArgs {
     /// Write the last line of each block in two halves, with a pause of this length between them
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "20ms", value_parser = parse_positive_duration)]
     pub tear: Option<Duration>,
+    /// Share of blocks of lines that are followed by a hole: 64 KiB of NUL bytes that nobody wrote
+    #[arg(long, value_name = "PCT", default_value = "0")]
+    pub holes: Percent,
 }
 
 /// What happens to files and pods.
@@ -108,6 +113,12 @@ pub struct FateArgs {
     /// Leave rotated files as they are; otherwise all but the newest are compressed
     #[arg(long)]
     pub no_gzip: bool,
+    /// Rotate by copying the file to N.log.1 and cutting it off: what was not read by then is in no file that is read
+    #[arg(long, conflicts_with_all = ["reopen_after", "reuse_inodes"])]
+    pub copy_truncate: bool,
+    /// Leave out the newline at the end of every file that is left behind, by a rotation, a restart, or a pod's end
+    #[arg(long)]
+    pub unterminated: bool,
     /// How long the runtime goes on writing to a file that was renamed
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
     pub reopen_after: Duration,
@@ -136,6 +147,8 @@ pub enum Format {
     Cri,
     /// Of Docker: an object with log, stream and time
     DockerJson,
+    /// No runtime: the text alone, without a time and a stream
+    Plain,
 }
 
 /// What the application writes.
@@ -146,6 +159,8 @@ pub enum LineShape {
     Plain,
     /// An object of ten fields, an access log
     Json,
+    /// The objects of nine fields that the load-test kit's generator (flog) loops over, 10 MiB of them
+    Flog,
 }
 
 impl LookArgs {
@@ -154,6 +169,7 @@ impl LookArgs {
         self.line_size.unwrap_or(match self.shape {
             LineShape::Plain => 200,
             LineShape::Json => 400,
+            LineShape::Flog => 300,
         })
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Chain {
     former: Vec<Rotated>,
     last_stamp: i64,
     started: Instant,
+    /// The newline of the last line is not written yet.
+    owes_newline: bool,
     pub(super) books: Books,
 }
 
@@ -48,7 +50,7 @@ pub(super) struct Books {
     pub(super) files: u64,
     pub(super) files_deleted: u64,
     pub(super) inodes_reused: u64,
-    /// Of each stream the lines that stood in a file that was deleted.
+    /// Of each stream the lines that stood in a file that was deleted, or cut off.
     pub(super) deleted: [IdSet; 2],
 }
 
@@ -81,6 +83,8 @@ enum Stage {
 
 /// How long until the next look at what somebody else is doing.
 const LOOK: Duration = Duration::from_millis(1);
+/// Bytes of a hole.
+const HOLE: u64 = 64 << 10;
 
 impl Chain {
     /// Makes the directory and opens `0.log`.
@@ -108,6 +112,7 @@ impl Chain {
             former: Vec::new(),
             last_stamp: 0,
             started,
+            owes_newline: false,
             books,
         })
     }
@@ -117,13 +122,13 @@ impl Chain {
         self.directory.parent().unwrap_or(&self.directory)
     }
 
-    /// Writes to the file that is open.
+    /// Writes to the file that is open. With `--unterminated` a newline is written when something follows it.
     pub(super) fn append(&mut self, bytes: &[u8], held: &Held) -> anyhow::Result<()> {
-        let Live { file, path, size, held: all, .. } = &mut self.live;
-        file.write_all(bytes).with_context(|| format!("cannot write to {}", path.display()))?;
-        *size += bytes.len() as u64;
-        self.books.bytes += bytes.len() as u64;
-        for (all, new) in all.iter_mut().zip(held) {
+        self.write_newline()?;
+        let now = bytes.strip_suffix(b"\n").filter(|_| self.fate.unterminated);
+        self.owes_newline = now.is_some();
+        self.write(now.unwrap_or(bytes))?;
+        for (all, new) in self.live.held.iter_mut().zip(held) {
             let first = all.or(*new).map(|(first, _)| first);
             let last = new.or(*all).map(|(_, last)| last);
             *all = first.zip(last);
@@ -131,9 +136,32 @@ impl Chain {
         Ok(())
     }
 
+    fn write_newline(&mut self) -> anyhow::Result<()> {
+        if std::mem::take(&mut self.owes_newline) { self.write(b"\n") } else { Ok(()) }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let Live { file, path, size, .. } = &mut self.live;
+        file.write_all(bytes).with_context(|| format!("cannot write to {}", path.display()))?;
+        *size += bytes.len() as u64;
+        self.books.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes the file longer without writing to it; a line that has no newline yet gets it before.
+    pub(super) fn leave_hole(&mut self) -> anyhow::Result<()> {
+        self.write_newline()?;
+        let Live { file, path, size, .. } = &mut self.live;
+        *size += HOLE;
+        file.set_len(*size).with_context(|| format!("cannot make {} longer", path.display()))
+    }
+
     /// Goes on with a rotation that is under way, or begins one that is due. `torn`: half a line was written, whose rest
     /// has to go to the same file.
     pub(super) fn tend(&mut self, now: Instant, torn: bool) -> anyhow::Result<()> {
+        if self.fate.copy_truncate {
+            return if torn || !self.rotation_is_due(now) { Ok(()) } else { self.copy_and_truncate() };
+        }
         if self.stage == Stage::Idle && self.rotation_is_due(now) {
             self.tidy()?;
             self.stage = Stage::Tidying;
@@ -159,7 +187,8 @@ impl Chain {
             std::thread::park_timeout(LOOK);
             self.progress(Instant::now(), false)?;
         }
-        Ok(())
+        let stays = self.fate.pods_live.is_none() && self.fate.delete_after.is_none();
+        if stays { self.write_newline() } else { Ok(()) }
     }
 
     /// When [`Self::tend`] has something to do if nothing is written; none when nothing will be.
@@ -232,6 +261,20 @@ impl Chain {
         Ok(())
     }
 
+    /// Rotates as logrotate does for who keeps a file open: whoever reads `N.log` finds it shorter than it was. The copy
+    /// has a name that no kubelet gives, so its lines count as deleted.
+    fn copy_and_truncate(&mut self) -> anyhow::Result<()> {
+        let Live { file, path, size, since, held } = &mut self.live;
+        let copy = path.with_extension("log.1");
+        fs::copy(&path, &copy).with_context(|| format!("cannot copy {}", path.display()))?;
+        file.set_len(0).with_context(|| format!("cannot cut off {}", path.display()))?;
+        forget(&mut self.books.deleted, std::mem::take(held));
+        (*size, *since) = (0, Instant::now());
+        self.owes_newline = false;
+        self.books.rotations += 1;
+        Ok(())
+    }
+
     fn delete(&mut self, file: Rotated) -> anyhow::Result<()> {
         self.books.files_deleted += 1;
         forget(&mut self.books.deleted, file.held);
@@ -255,6 +298,7 @@ impl Chain {
         let desk = Some(&*self.desk).filter(|desk| self.fate.reuse_inodes && desk.has_freed());
         let live = Live::open(self.directory.join(format!("{restart}.log")), desk, &mut self.books)?;
         let left = std::mem::replace(&mut self.live, live);
+        self.owes_newline = false;
         if matches!(self.stage, Stage::Renamed(_)) {
             self.rotated.push(Rotated { path: left.path, held: left.held, compressed: false });
         }

@@ -27,6 +27,7 @@ pub(super) struct Orders {
     pub(super) partial: f64,
     pub(super) parts: u16,
     pub(super) tear: Option<Duration>,
+    pub(super) holes: f64,
     pub(super) fate: Arc<FateArgs>,
 }
 
@@ -249,7 +250,15 @@ impl Life {
             _ => whole,
         };
         self.torn.extend_from_slice(&bench.block[cut..]);
-        if whole == 0 { Ok(()) } else { self.chain.append(&bench.block[..cut], &held) }
+        if whole == 0 {
+            return Ok(());
+        }
+        self.chain.append(&bench.block[..cut], &held)?;
+        // Only where the next line would begin: a hole within a line is another line.
+        if self.torn.is_empty() && self.orders.holes > 0.0 && self.rng.f64() < self.orders.holes {
+            self.chain.leave_hole()?;
+        }
+        Ok(())
     }
 
     fn write_part(&self, part: Part, bench: &mut Bench) {

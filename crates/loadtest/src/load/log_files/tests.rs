@@ -94,6 +94,10 @@ fn piece(format: Format, line: &str) -> (String, Stream, bool, String) {
             let whole = log.strip_suffix('\n');
             (text("time").to_owned(), stream(text("stream")), whole.is_some(), whole.unwrap_or(log).to_owned())
         }
+        Format::Plain => {
+            let Finding::Line(id) = find(line.as_bytes()) else { panic!("{line}") };
+            (String::new(), id.stream, true, line.to_owned())
+        }
     }
 }
 
@@ -107,7 +111,8 @@ fn sequences_of(run: &Run, container: &ContainerEntry) -> [Vec<u64>; 2] {
         assert!(text.is_empty() || text.ends_with('\n'), "{name:?} ends within a line");
         for line in text.lines() {
             let (time, stream, ends, text) = piece(run.args.look.format, line);
-            assert!(time > last_time, "{time} after {last_time}");
+            let plain = run.args.look.format == Format::Plain;
+            assert!(plain || time > last_time, "{time} after {last_time}");
             last_time = time;
             let open = &mut open[stream as usize];
             open.push_str(&text);
@@ -151,6 +156,8 @@ fn the_files_hold_exactly_the_lines_of_the_manifest() {
     for look in [
         "",
         "--shape json",
+        "--shape flog",
+        "--format plain --tear 1ms",
         "--format docker-json --shape json",
         "--partial 30 --parts 5",
         "--partial 30 --format docker-json --shape json",
@@ -208,6 +215,39 @@ fn a_rotation_may_come_between_the_parts_of_a_line() {
         text.lines().last().is_some_and(|line| !piece(Format::Cri, line).2)
     };
     assert!(files.iter().any(|(_, bytes)| ends_open(bytes)), "{} files", files.len());
+}
+
+#[test]
+fn files_that_are_left_behind_end_without_a_newline_if_told() {
+    let run = run("--lines 3000 --rotate-size 50KB --keep 1000 --no-gzip --unterminated --tear 1ms");
+    let mut files = files_of(&run, &run.manifest.containers[0]);
+    let (_, live) = files.pop().unwrap();
+    assert!(live.ends_with(b"\n"), "nobody closes the file that is written last");
+    assert!(files.len() > 2 && files.iter().all(|(_, bytes)| !bytes.ends_with(b"\n")));
+    let lines: usize = files.iter().map(|(_, bytes)| bytes.split(|byte| *byte == b'\n').count()).sum();
+    assert_eq!(lines + live.iter().filter(|byte| **byte == b'\n').count(), 3000);
+}
+
+#[test]
+fn a_file_that_is_cut_off_leaves_a_copy_that_nobody_reads() {
+    let run = run("--lines 3000 --rotate-size 50KB --copy-truncate");
+    let container = &run.manifest.containers[0];
+    let directory = run.directory.path().join(container.pod.path());
+    let lines = |name: &str| fs::read_to_string(directory.join(name)).unwrap().lines().count() as u64;
+    assert!(container.rotations > 3 && container.files == 1);
+    assert!(lines("0.log.1") > 100);
+    assert_eq!(container.deleted_lines() + lines("0.log"), 3000);
+}
+
+#[test]
+fn holes_lie_between_lines() {
+    let run = run("--lines 3000 --holes 50 --format plain");
+    let (_, bytes) = files_of(&run, &run.manifest.containers[0]).remove(0);
+    let holes = bytes.len() as u64 - run.manifest.bytes;
+    assert!(holes > 0 && holes.is_multiple_of(64 << 10), "{holes}");
+    let text = String::from_utf8(bytes).unwrap();
+    let whole = text.lines().map(|line| line.trim_start_matches('\0')).filter(|line| !line.is_empty());
+    assert_eq!(whole.filter(|line| matches!(find(line.as_bytes()), Finding::Line(_))).count(), 3000);
 }
 
 #[test]

@@ -19,6 +19,9 @@ const LONGEST: u64 = 256 << 20;
 /// So many different objects, unless they are long.
 const VARIANTS: usize = 16;
 const VARIANTS_BYTES: usize = 1 << 20;
+/// What flog is told to write before it begins again, and as many objects as have different numbers.
+const FLOG_BYTES: usize = 10 << 20;
+const FLOG_VARIANTS: usize = 100_000;
 
 impl Texts {
     /// Builds the texts.
@@ -29,10 +32,7 @@ impl Texts {
         let wanted = look.length();
         ensure!(wanted <= LONGEST, "cannot write lines of {wanted} bytes: the most is {LONGEST}");
         let length = usize::try_from(wanted)?;
-        let (before, after) = match look.shape {
-            LineShape::Plain => (String::new(), String::new()),
-            LineShape::Json => json(0),
-        };
+        let (before, after) = look.shape.around(0);
         let around = before.len() + after.len();
         let shortest = around + lines::SHORTEST;
         ensure!(
@@ -43,9 +43,10 @@ impl Texts {
         let count = match look.shape {
             LineShape::Plain => 1,
             LineShape::Json => (VARIANTS_BYTES / length).clamp(1, VARIANTS),
+            LineShape::Flog => (FLOG_BYTES / length).clamp(1, FLOG_VARIANTS),
         };
         let variant = |number| {
-            let (before, after) = if around == 0 { Default::default() } else { json(number) };
+            let (before, after) = look.shape.around(number);
             [before.as_bytes(), &message, after.as_bytes()].concat()
         };
         let end = before.len() + message.len();
@@ -66,6 +67,32 @@ impl Texts {
     pub(super) fn length(&self) -> usize {
         self.variants[0].len()
     }
+}
+
+impl LineShape {
+    /// What stands before and after the message of variant `number`.
+    fn around(self, number: usize) -> (String, String) {
+        match self {
+            Self::Plain => (String::new(), String::new()),
+            Self::Json => json(number),
+            Self::Flog => flog(number),
+        }
+    }
+}
+
+/// The same for one of flog's objects: the message stands in the path of the request.
+fn flog(number: usize) -> (String, String) {
+    let method = ["POST", "HEAD"][number % 2];
+    let status = [200, 201, 404, 500][number / 2 % 4];
+    let before = format!(
+        r#"{{"host":"10.{:03}.30.40","user-identifier":"user{number:05}","datetime":"23/Nov/2026:12:00:00 +0000","method":"{method}","request":""#,
+        100 + number % 100,
+    );
+    let after = format!(
+        r#"","protocol":"HTTP/2.0","status":{status},"bytes":{},"referer":"https://www.example.org/{number:05}"}}"#,
+        10_000 + number % 90_000,
+    );
+    (before, after)
 }
 
 /// What stands before and after the message of an object of ten fields. All have the same lengths.
@@ -161,6 +188,10 @@ impl Format {
                 block.extend_from_slice(clock.tick());
                 block.extend_from_slice(b"\"}\n");
             }
+            Self::Plain => {
+                block.extend_from_slice(piece.text);
+                block.push(b'\n');
+            }
         }
     }
 }
@@ -207,6 +238,20 @@ mod tests {
             let object: serde_json::Map<String, Value> = serde_json::from_slice(text).unwrap();
             assert_eq!(object.len(), 10);
             assert_eq!(find(object["message"].as_str().unwrap().as_bytes()), Finding::Line(id(sequence)));
+            assert_eq!(find(text), Finding::Line(id(sequence)));
+        }
+    }
+
+    #[test]
+    fn flog_loops_over_ten_mebibytes_of_objects_of_nine_fields() {
+        let mut texts = Texts::new(&look("--shape flog")).unwrap();
+        let count = texts.variants.len();
+        assert_eq!(count, (10 << 20) / 300);
+        for sequence in [1, 2, 34_951, 34_952, 34_953] {
+            let text = texts.stamped(id(sequence));
+            assert_eq!(text.len(), 300);
+            let object: serde_json::Map<String, Value> = serde_json::from_slice(text).unwrap();
+            assert_eq!(object.len(), 9);
             assert_eq!(find(text), Finding::Line(id(sequence)));
         }
     }

@@ -2,8 +2,10 @@
 //! same memory limit.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use super::super::processing::{ENRICHED, Processing};
+use super::filelog::{Places, filelog};
 use super::{Pipelines, Ports, pipeline_name};
 use crate::signal::Signal;
 
@@ -15,8 +17,11 @@ pub(crate) fn batch_size(signal: Signal) -> u32 {
     }
 }
 
-/// The whole configuration file.
-pub(crate) fn otelcol(ports: Ports, pipelines: &Pipelines<'_>, memory_bytes: u64) -> String {
+/// The whole configuration file; `data` is where it may keep something.
+pub(crate) fn otelcol(ports: Ports, pipelines: &Pipelines<'_>, memory_bytes: u64, data: &Path) -> String {
+    if let Some(pods) = pipelines.pod_logs {
+        return filelog(ports, pipelines, memory_bytes, &Places { pods, data });
+    }
     let (exporters, pipelines_text) = pipeline_sections(pipelines);
     let (_, processors) = processors(pipelines.processing, pipelines.signal);
     format!(
@@ -134,8 +139,9 @@ mod tests {
     fn config(signal: Signal, processing: Processing) -> String {
         let backends = [1001, 1002, 1003];
         let compression = Compression::Gzip;
-        let pipelines = Pipelines { signal, backends: &backends, compression, processing, annotations: &[] };
-        otelcol(PORTS, &pipelines, 512 << 20)
+        let pipelines =
+            Pipelines { signal, backends: &backends, compression, processing, annotations: &[], pod_logs: None };
+        otelcol(PORTS, &pipelines, 512 << 20, Path::new("data"))
     }
 
     #[test]

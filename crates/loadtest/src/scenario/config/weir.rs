@@ -22,7 +22,7 @@ fn pipeline(pipelines: &Pipelines<'_>, index: usize, port: u16) -> String {
     let kind = pipelines.signal.kind();
     let compression = pipelines.compression.name().unwrap_or("none");
     let annotations = annotations(pipelines);
-    let input = input(pipelines.signal);
+    let input = input(pipelines);
     let rules = rules(pipelines.processing, pipelines.signal);
     format!(
         "apiVersion: telemetry.kyma-project.io/v1beta1
@@ -44,11 +44,11 @@ fn annotations(pipelines: &Pipelines<'_>) -> String {
     if lines.is_empty() { lines } else { format!("\n  annotations:{lines}") }
 }
 
-/// A LogPipeline would read the logs of containers, too.
-fn input(signal: Signal) -> &'static str {
-    match signal {
-        Signal::Logs => "\n  input:\n    runtime:\n      enabled: false",
-        Signal::Traces | Signal::Metrics => "",
+/// By default, a LogPipeline reads the logs of containers.
+fn input(pipelines: &Pipelines<'_>) -> &'static str {
+    match pipelines.signal {
+        Signal::Logs if pipelines.pod_logs.is_none() => "\n  input:\n    runtime:\n      enabled: false",
+        Signal::Logs | Signal::Traces | Signal::Metrics => "",
     }
 }
 
@@ -67,6 +67,8 @@ fn rules(processing: Processing, signal: Signal) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::super::processing::{ENRICHED, POD_UID};
+    use std::path::Path;
+
     use super::super::Annotation;
     use super::*;
     use crate::codec::Compression;
@@ -77,6 +79,7 @@ mod tests {
         compression: Compression::None,
         processing: Processing::None,
         annotations: &[],
+        pod_logs: None,
     };
 
     #[test]
@@ -88,6 +91,8 @@ mod tests {
             assert!(text.contains("compression: none") && !text.contains("annotations"));
             assert_eq!(text.contains("runtime:"), signal == Signal::Logs);
         }
+        let agent = Pipelines { signal: Signal::Logs, pod_logs: Some(Path::new("/pods")), ..PLAIN };
+        assert!(!weir(&agent).contains("runtime:"));
     }
 
     #[test]

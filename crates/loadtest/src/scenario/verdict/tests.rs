@@ -14,6 +14,7 @@ use crate::cpu::{CoreTime, Layout};
 use crate::load::Offered;
 use crate::load::payload::ShapeArgs;
 use crate::load::{LoadIds, LoadReport};
+use crate::scenario::Test;
 use crate::scenario::processing::Processing;
 use crate::signal::Signal;
 
@@ -23,7 +24,7 @@ fn system() -> System {
     System { name: "weir".to_owned(), kind: SystemKind::Weir, program: "weir".into() }
 }
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         duration: Duration::from_secs(10),
         warmup: Duration::ZERO,
@@ -37,6 +38,7 @@ fn settings() -> Settings {
         annotations: Vec::new(),
         weir_arguments: Vec::new(),
         has_data_directory: true,
+        reads_files: false,
         judge: "judge".into(),
         layout: Layout { gateway: vec![0], judge: vec![1] },
         directory: ".".into(),
@@ -110,7 +112,7 @@ fn judged_as(system: &System, script: &Script, trial: &Trial) -> Verdict {
 }
 
 fn healthy() -> Script {
-    script::published(Signal::Traces, Variant::default())
+    script::published(Test::Traces, Variant::default())
 }
 
 #[test]
@@ -131,7 +133,7 @@ fn loss_is_counted_per_sink_and_warm_up_counts() {
     let mut trial = trial(&acked, vec![sink(&acked), sink(&[(FIRST, FIRST + 899)]), sink(&[(1, 10)])]);
     trial.warmup = load(&[(1, 10)]);
     trial.settled.missing = 1220;
-    let verdict = judged(&script::published(Signal::Traces, Variant { multi: true, backpressure: false }), &trial);
+    let verdict = judged(&script::published(Test::Traces, Variant { multi: true, backpressure: false }), &trial);
     // Sinks lack: the warm-up; the warm-up and 100; all 1000.
     assert_eq!(verdict.kpis.lost, 10 + 110 + 1000);
     assert_eq!(verdict.kpis.exported, 1900, "the warm-up is not exported in the measured run");
@@ -201,7 +203,7 @@ fn beside_sick_neighbours_rates_are_those_of_the_healthy_one_and_losses_those_of
     sinks[2].latency_ms.p99 = 5000.0;
     let mut trial = trial(&acked, sinks);
     trial.settled.missing = 1000;
-    let [_, beside] = script::sick_neighbour(Signal::Traces);
+    let [_, beside] = script::sick_neighbour(Test::Traces);
     let verdict = judged(&beside, &trial);
     let kpis = &verdict.kpis;
     assert_eq!((kpis.exported, kpis.exported_per_s, kpis.latency_ms_p99), (1000, 50.0, 2.0));
@@ -212,11 +214,15 @@ fn beside_sick_neighbours_rates_are_those_of_the_healthy_one_and_losses_those_of
 fn a_crash_is_told_in_kills_and_recoveries_and_the_gateway_s_own_counts_are_not_asked() {
     let mut trial = trial(&[(FIRST, FIRST + 999)], vec![sink(&[(FIRST, FIRST + 999)])]);
     let recoveries = vec![Duration::from_millis(20), Duration::from_millis(50), Duration::from_millis(30)];
-    trial.kills = Some(Kills { count: 4, before_ready: 1, recoveries });
+    trial.kills = Some(Kills { count: 4, before_ready: 1, recoveries, ..Kills::default() });
     trial.load.ids.unknown = vec![(FIRST + 900, FIRST + 1099)];
     trial.load.errors.insert("no answer".to_owned(), 3);
     trial.settled.self_view.accepted = Some(1.0);
-    let crash = script::crash(Signal::Traces, KillPlan { every: Duration::from_secs(1), seed: 1 }, false);
+    let crash = script::crash(
+        Test::Traces,
+        KillPlan { every: Duration::from_secs(1), seed: 1, ending: script::Ending::Crash },
+        false,
+    );
     let verdict = judged(&crash, &trial);
     let kpis = &verdict.kpis;
     assert_eq!((kpis.kills, kpis.recovery_ms_p50, kpis.recovery_ms_max), (Some(4), Some(30.0), Some(50.0)));
@@ -235,7 +241,7 @@ fn a_drain_ends_when_no_more_is_held_than_arrives_in_a_second() {
         trial.samples.note_backlog(start + Duration::from_secs(second), spans);
     }
     trial.settled.mended_at = Some(start + Duration::from_secs(1));
-    let outage = script::outage(Signal::Traces, script::Absence::Refused, false, Duration::from_secs(10));
+    let outage = script::outage(Test::Traces, script::Absence::Refused, false, Duration::from_secs(10));
     let kpis = judged(&outage, &trial).kpis;
     assert_eq!((kpis.drain_s, kpis.backlog_peak), (Some(3.0), 6000.0));
     assert_eq!(judged(&healthy(), &Trial { settled: Settled::default(), ..trial }).kpis.drain_s, None);

@@ -1,0 +1,143 @@
+//! The equivalent OpenTelemetry Collector as a log agent, as the Kyma Telemetry module configures its own: a file log
+//! receiver for each pipeline, positions in files, and a queue that counts bytes.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::{Pipelines, Ports, pipeline_name};
+
+/// What the receiver does with each line.
+const OPERATORS: &str = include_str!("../../../data/filelog-operators.yaml");
+
+/// The whole configuration file.
+pub(super) fn filelog(ports: Ports, pipelines: &Pipelines<'_>, memory_bytes: u64, places: &Places<'_>) -> String {
+    let (mut receivers, mut exporters, mut text) = (String::new(), String::new(), String::new());
+    for (index, port) in pipelines.backends.iter().enumerate() {
+        let name = pipeline_name(index);
+        receivers += &receiver(&name, places.pods);
+        exporters += &exporter(&name, *port, pipelines.compression.name().unwrap_or("none"));
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "    logs/{name}:
+      receivers: [file_log/{name}]
+      processors: [memory_limiter, transform]
+      exporters: [otlp_grpc/logpipeline-{name}]
+"
+        );
+    }
+    format!(
+        "extensions:
+  file_storage:
+    directory: {data}
+    create_directory: true
+receivers:
+{receivers}processors:
+  memory_limiter:
+    check_interval: 5s
+    limit_mib: {limit_mib}
+    spike_limit_mib: {spike_mib}
+  transform:
+    error_mode: ignore
+    log_statements:
+      - set(scope.version, \"main\")
+      - set(scope.name, \"io.kyma-project.telemetry/runtime\")
+exporters:
+{exporters}service:
+  extensions: [file_storage]
+  telemetry:
+    logs:
+      level: warn
+    metrics:
+      readers:
+        - pull:
+            exporter:
+              prometheus:
+                host: 127.0.0.1
+                port: {metrics}
+  pipelines:
+{text}",
+        data = places.data.display(),
+        limit_mib = (memory_bytes / 100 * 80) >> 20,
+        spike_mib = (memory_bytes / 100 * 25) >> 20,
+        metrics = ports.metrics,
+    )
+}
+
+/// Where the agent finds and keeps what is on disk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places<'a> {
+    pub(super) pods: &'a Path,
+    pub(super) data: &'a Path,
+}
+
+fn receiver(name: &str, pods: &Path) -> String {
+    format!(
+        "  file_log/{name}:
+    include: [\"{pods}/*_*/*/*.log\"]
+    start_at: beginning
+    storage: file_storage
+    include_file_path: true
+    include_file_name: false
+    retry_on_failure:
+      enabled: true
+      initial_interval: 5s
+      max_interval: 30s
+      max_elapsed_time: 300s
+    operators:
+{OPERATORS}",
+        pods = pods.display(),
+    )
+}
+
+fn exporter(name: &str, port: u16, compression: &str) -> String {
+    format!(
+        "  otlp_grpc/logpipeline-{name}:
+    endpoint: 127.0.0.1:{port}
+    compression: {compression}
+    tls:
+      insecure: true
+    sending_queue:
+      enabled: true
+      sizer: bytes
+      queue_size: 200000000
+      batch:
+        sizer: bytes
+        min_size: 2000000
+        max_size: 4000000
+        flush_timeout: 10s
+    retry_on_failure:
+      enabled: true
+      initial_interval: 5s
+      max_interval: 30s
+      max_elapsed_time: 300s
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::processing::Processing;
+    use super::*;
+    use crate::codec::Compression;
+    use crate::signal::Signal;
+
+    #[test]
+    fn every_pipeline_reads_the_files_itself() {
+        let pods = Path::new("/tmp/pods");
+        let pipelines = Pipelines {
+            signal: Signal::Logs,
+            backends: &[1001, 1002, 1003],
+            compression: Compression::None,
+            processing: Processing::None,
+            annotations: &[],
+            pod_logs: Some(pods),
+        };
+        let ports = Ports { grpc: 1, http: 2, metrics: 3, health: 4 };
+        let places = Places { pods, data: Path::new("/tmp/data") };
+        let text = filelog(ports, &pipelines, 1000 << 20, &places);
+        assert_eq!(text.matches("include: [\"/tmp/pods/*_*/*/*.log\"]").count(), 3);
+        assert_eq!(text.matches("type: container, format: containerd").count(), 3);
+        assert!(text.contains("receivers: [file_log/load-test-2]") && text.contains("limit_mib: 800\n"), "{text}");
+    }
+}

@@ -1,0 +1,177 @@
+//! The verdict about a log agent: what arrived of the lines that were written.
+
+use serde::Serialize;
+
+use super::super::agent::AgentTrial;
+use super::super::trial::Part;
+use super::super::{Settings, SystemKind};
+use super::{Kpis, MIB, Verdict, admissions, average, backlog_fact, disk_fact, kill_fact, memory_failure, millis};
+use crate::load::log_files::{LinesVerdict, judge as judge_lines};
+use crate::sink::SinkReport;
+
+/// What `result.json` says of lines beside what it says of everything.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct LineKpis {
+    /// Bytes in files, in millions.
+    pub input_mb: f64,
+    /// The same for each second of the agent's CPU time.
+    pub input_mb_per_cpu_s: f64,
+    /// Lines that arrived for the first time after a later line of their stream, summed over sinks.
+    pub reordered: u64,
+    /// Lines that did not arrive, a part of which at least was in a file that was deleted, summed over sinks.
+    pub deleted_unread: u64,
+    /// Records that were cut, or put together wrongly, summed over sinks.
+    pub damaged: u64,
+}
+
+/// Judges a trial.
+pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &AgentTrial) -> Verdict {
+    let verdicts: Vec<LinesVerdict> = trial
+        .sinks
+        .iter()
+        .map(|sink| judge_lines(&trial.manifest, sink.log_lines.as_ref().unwrap_or(&Default::default())))
+        .collect();
+    let kpis = kpis(part, trial, &verdicts);
+    let label = part.script.part.as_ref().map_or(kpis.system.clone(), |part| format!("{}, {part}", kpis.system));
+    let mut failures: Vec<String> = trial.stop_error.iter().cloned().collect();
+    if part.system.kind == SystemKind::Weir {
+        failures.extend(broken_promises(settings, trial, &kpis, &verdicts));
+    }
+    Verdict {
+        label,
+        refused_without_hint: 0,
+        accepted_bytes: input_bytes(trial),
+        facts: facts(settings, trial, &kpis, &verdicts),
+        warnings: trial.manifest.bottleneck.iter().map(|limit| format!("the writer was the limit: {limit}")).collect(),
+        failures,
+        kpis,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
+fn input_bytes(trial: &AgentTrial) -> f64 {
+    trial.manifest.bytes as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=missing first")]
+fn kpis(part: &Part<'_>, trial: &AgentTrial, verdicts: &[LinesVerdict]) -> Kpis {
+    let AgentTrial { manifest, samples, .. } = trial;
+    let sum = |count: fn(&LinesVerdict) -> u64| verdicts.iter().map(count).sum::<u64>();
+    let worst = |pick: fn(&SinkReport) -> f64| trial.sinks.iter().map(pick).fold(0.0, f64::max);
+    let memory: Vec<f64> = samples.memory_bytes.iter().map(|&bytes| bytes as f64).collect();
+    let recovery = trial.kills.as_ref().and_then(|kills| kills.recovery());
+    let written = manifest.lines as f64;
+    let missing = sum(|verdict| verdict.lost);
+    let pending = trial.held.clamp(0.0, missing as f64) as u64;
+    let (wire_bytes, received) =
+        trial.sinks.iter().fold((0, 0), |(bytes, items), sink| (bytes + sink.wire_bytes, items + sink.received));
+    let drained = trial.mended_at.and_then(|at| samples.drained(at, written / trial.seconds));
+    Kpis {
+        system: part.system.name.clone(),
+        scenario: part.script.name.clone(),
+        duration_s: trial.seconds,
+        accepted: manifest.lines,
+        exported: sum(|verdict| verdict.arrived),
+        lost: missing - pending,
+        pending,
+        duplicated: sum(|verdict| verdict.duplicated),
+        accepted_per_s: written / trial.seconds,
+        exported_per_s: trial.arrived as f64 / trial.seconds,
+        queue_size: average(&samples.queue_size),
+        backlog_peak: samples.backlog_peak(),
+        memory_mb_avg: average(&memory) / MIB,
+        memory_mb_peak: samples.memory_peak_bytes as f64 / MIB,
+        disk_mb_peak: samples.disk_peak_bytes as f64 / MIB,
+        disk_mb_written: trial.written_bytes as f64 / MIB,
+        cpu_cores: trial.cpu_seconds / trial.seconds,
+        cpu_s_per_million: trial.settled_cpu_seconds / (written / 1e6),
+        wire_bytes_per_item: wire_bytes as f64 / received.max(1) as f64,
+        latency_ms_p50: worst(|sink| sink.latency_ms.p50),
+        latency_ms_p99: worst(|sink| sink.latency_ms.p99),
+        settle_s: trial.settle_seconds,
+        drain_s: drained.map(|time| time.as_secs_f64()),
+        kills: trial.kills.as_ref().map(|kills| kills.count),
+        recovery_ms_p50: recovery.map(|(median, _)| millis(median)),
+        recovery_ms_max: recovery.map(|(_, longest)| millis(longest)),
+        lines: Some(LineKpis {
+            input_mb: manifest.bytes as f64 / 1e6,
+            input_mb_per_cpu_s: manifest.bytes as f64 / 1e6 / trial.settled_cpu_seconds.max(0.01),
+            reordered: sum(|verdict| verdict.reordered),
+            deleted_unread: sum(|verdict| verdict.deleted),
+            damaged: sum(|verdict| verdict.damaged),
+        }),
+        ..Kpis::default()
+    }
+}
+
+/// Lines in files are what a client is not: nobody sends them again, so each that could be read has to arrive.
+fn broken_promises(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, verdicts: &[LinesVerdict]) -> Vec<String> {
+    let mut failures = Vec::new();
+    let waited = settings.settle.as_secs_f64();
+    if kpis.lost > 0 {
+        let (lost, example) = (kpis.lost, worst(verdicts));
+        let given_up = trial.self_view.given_up.unwrap_or(0.0);
+        failures.push(format!("{lost} lines are lost, it says it gave up {given_up:.0} records{example}"));
+    }
+    if kpis.pending > 0 {
+        let pending = kpis.pending;
+        failures.push(format!("{pending} lines were still held {waited} s after the last one: use a longer --settle"));
+    }
+    if let Some(damaged @ 1..) = kpis.lines.as_ref().map(|lines| lines.damaged) {
+        failures.push(format!("{damaged} records are not whole lines: cut, or put together wrongly"));
+    }
+    let foreign: u64 = verdicts.iter().map(|verdict| verdict.foreign).sum();
+    if foreign > 0 {
+        failures.push(format!("{foreign} lines arrived that nobody wrote"));
+    }
+    // Where files were deleted unread, these are the ends of lines that began in them.
+    let unmarked: u64 = verdicts.iter().filter(|verdict| verdict.deleted == 0).map(|verdict| verdict.unmarked).sum();
+    if unmarked > 0 {
+        failures.push(format!("{unmarked} records are no lines, or parts that were not joined"));
+    }
+    failures.extend(memory_failure(settings, kpis));
+    failures.extend(admissions(&trial.samples));
+    failures
+}
+
+/// Where most lines are lost.
+fn worst(verdicts: &[LinesVerdict]) -> String {
+    let streams = verdicts.iter().flat_map(|verdict| &verdict.streams);
+    let worst = streams.filter(|stream| !stream.lost.is_empty()).max_by_key(|stream| stream.lost.len());
+    worst.map_or_else(String::new, |stream| {
+        let (first, last) = stream.lost[0];
+        format!("; for example {first} to {last} of {} {}", stream.path, stream.stream.name())
+    })
+}
+
+fn facts(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, verdicts: &[LinesVerdict]) -> Vec<String> {
+    let lines = kpis.lines.clone().unwrap_or_default();
+    let manifest = &trial.manifest;
+    let mut facts = vec![format!(
+        "{} lines, {:.0} MB, of {} containers, {} rotations, {} restarts: {:.0} MB for each second of CPU time",
+        manifest.lines,
+        lines.input_mb,
+        manifest.containers.len(),
+        manifest.sum(|container| container.rotations),
+        manifest.sum(|container| container.restarts.into()),
+        lines.input_mb_per_cpu_s,
+    )];
+    let uneven = verdicts.iter().map(|verdict| verdict.streams.len()).sum::<usize>();
+    facts.push(format!(
+        "{} lines lost, {} deleted unread, {} duplicated, {} reordered, in {uneven} of {} streams",
+        kpis.lost,
+        lines.deleted_unread,
+        kpis.duplicated,
+        lines.reordered,
+        2 * manifest.containers.len() * verdicts.len(),
+    ));
+    facts.extend(backlog_fact(kpis, settings.settle, "records"));
+    facts.extend(disk_fact(kpis, input_bytes(trial)));
+    facts.extend(kpis.drain_s.map(|seconds| format!("drained {seconds:.1} s after its backends were back")));
+    facts.extend(trial.kills.as_ref().map(kill_fact));
+    facts
+}
+
+#[cfg(test)]
+mod tests;
