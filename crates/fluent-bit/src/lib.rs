@@ -10,7 +10,7 @@
 //! records of another system, and the formats it writes them in, out of the engine.
 //!
 //! Invariants, cited in code and tests:
-//! - **FLUENT-1** [`measure`] says exactly how many bytes [`write`] makes of the same bytes.
+//! - **FLUENT-1** [`measure`] says exactly how many bytes [`write()`] makes of the same bytes.
 //! - **FLUENT-2** what is allocated beside the result is bounded, whatever the bytes are: [`MOST_MEMBERS`] places, and one
 //!   string of the text at a time.
 //! - **FLUENT-3** what is written is valid in its format, whatever the bytes are; every record of the input is there.
@@ -47,7 +47,7 @@ pub struct Size {
     pub records: usize,
 }
 
-/// How large the body becomes that [`write`] makes of these requests. They must be valid.
+/// How large the body becomes that [`write()`] makes of these requests. They must be valid.
 pub fn measure(settings: &FluentBit, requests: &[impl AsRef<[u8]>]) -> Size {
     let mut length = Length::default();
     let records = match settings.format {

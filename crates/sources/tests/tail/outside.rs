@@ -92,8 +92,9 @@ async fn who_is_stuck_is_told() {
     let patience = Duration::from_secs(1);
     let agent = Agent::with(&disk, &plan, |settings| tail::Settings { patience, ..settings }).await;
     eventually("it is stuck", async || agent.figures().stuck == 1).await;
-    let stuck = agent.status().activity.unwrap().stuck.unwrap();
-    assert!(stuck.waits_for.contains("cannot be read"), "{stuck:?}");
+    // It is tried again each second, and waits for the disk then.
+    let reason = || agent.status().activity.unwrap().stuck.map(|stuck| stuck.waits_for);
+    eventually("the reason is told", async || reason().is_some_and(|reason| reason.contains("cannot be read"))).await;
     fs::remove_file(&damaged).unwrap();
     eventually("it is read again", async || agent.figures().stuck == 0).await;
     assert_eq!((agent.status().activity.unwrap().stuck, agent.tail.totals().counts.records), (None, 1));
