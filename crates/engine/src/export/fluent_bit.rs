@@ -12,6 +12,10 @@ use crate::codec;
 /// The code of a request that is not sent, because its records take more memory than there is.
 const TOO_LARGE: &str = "too_large";
 
+/// A single record is made although there is no room for it, up to this size. A line can be made so that it takes far
+/// more: GELF repeats the name of an object for each of its members.
+const MOST_RECORD: usize = 4 << 20;
+
 impl Exporter {
     /// Makes the body of a request. One that there is no room for is handed back, to be halved. A single record is made
     /// even so: no line is longer than the tailer reads.
@@ -54,7 +58,7 @@ impl Exporter {
             wanted if wanted <= room => wanted,
             // Compression does with less, or the body goes as it is.
             _ if size.bytes + compressed / 2 <= room => room,
-            _ if size.records <= 1 => room,
+            _ if size.records <= 1 && size.bytes <= MOST_RECORD => room,
             _ => {
                 let Size { bytes, records } = size;
                 let message = format!(
@@ -141,6 +145,7 @@ mod tests {
             // One record always goes.
             let (body, _permit) = exporter.convert(&settings(), records(1, 2_000_000)).await.unwrap();
             assert!(body.remaining() > 2_000_000 && exporter.encode.used() >= ROOM / 2);
+            assert!(exporter.convert(&settings(), records(1, 5_000_000)).await.is_err(), "but not at any price");
         }
     }
 }

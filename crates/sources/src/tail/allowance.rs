@@ -13,6 +13,8 @@ const PART_OF_MEMORY: usize = 4;
 pub(super) struct Allowance {
     used: Mutex<usize>,
     freed: Notify,
+    /// Whoever came first is served first: otherwise, who needs more would wait for ever while those who need less pass.
+    first: tokio::sync::Mutex<()>,
 }
 
 /// Memory that is paid for, and counted in the allowance.
@@ -61,6 +63,7 @@ impl Allowance {
 
     /// Takes `bytes` as soon as no more than `most` are taken with them, or when nothing else is.
     async fn take(self: &Arc<Self>, bytes: usize, most: usize) -> Taken {
+        let _first = self.first.lock().await;
         loop {
             let freed = self.freed.notified();
             if self.try_take(bytes, most) {

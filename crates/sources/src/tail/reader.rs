@@ -222,13 +222,14 @@ async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
     container.waits_for(Wait::Memory);
     let most = container.output().most_bytes.unwrap_or(MOST_REQUEST_BYTES).min(shared.inlet.max_request_bytes());
     let wanted = turn_bytes(shapes.len(), most);
+    let largest = turn_bytes(RecordShape::ALL.len(), MOST_REQUEST_BYTES);
     let Some(mut room) = shared.allowance.reserve(&shared.inlet, wanted).await else { return End::Again(PAUSE) };
     container.waits_for(Wait::Disk);
     let end = match read(container, shapes.clone(), most).await {
         Ok(batch) => offer(shared, container, (batch, shapes), &mut room).await,
         Err(error) => failed(shared, container, &error),
     };
-    container.rest(room.keep(DECODER_BYTES, wanted, &shared.inlet));
+    container.rest(room.keep(DECODER_BYTES, largest, &shared.inlet));
     end
 }
 
