@@ -5,13 +5,20 @@
 //! what has no short message, and everything that is sent with it.
 
 use std::borrow::Cow;
+use std::mem;
 use std::ops::Range;
 
 use crate::json::{Lexer, Nested, Scalar, Visitor, unescape};
 use crate::members::Member;
 use crate::record::{Notation, Record};
-use crate::sink::Sink;
+use crate::sink::{Length, Sink};
 use crate::time::Clock;
+
+/// An object whose fields take more than this many times its length, and [`SMALL`], stays one field, as text.
+const MOST_GROWTH: usize = 4;
+
+/// The fields of an object may take this much, however short the object is, in bytes.
+const SMALL: usize = 1024;
 
 /// Names of severities, by number.
 const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
@@ -91,6 +98,35 @@ impl<S: Sink> Gelf<S> {
     }
 }
 
+impl<S: Sink> Gelf<S> {
+    /// Whether the fields that a value becomes are not much longer than it. The name of an object is repeated in each of
+    /// its fields, so that a line of 256 KiB could become hundreds of megabytes.
+    fn is_bounded(&mut self, json: &str) -> bool {
+        if !json.starts_with('{') {
+            return true;
+        }
+        let mut counted = Gelf { out: Length::default(), name: mem::take(&mut self.name), open: Vec::new() };
+        counted.fields(json);
+        let (name, length) = (counted.name, counted.out.0);
+        self.name = name;
+        length <= MOST_GROWTH * json.len() + SMALL
+    }
+
+    fn fields(&mut self, json: &str) {
+        let mut fields = Fields { gelf: self, text: json, objects: 0, in_array: 0, start: 0 };
+        // It was read before.
+        let _ = Lexer::new(json).value(&mut fields, 1);
+    }
+
+    /// One field, whatever is in the value.
+    fn json_as_text(&mut self, json: &str) {
+        self.key();
+        self.out.put(b"\"");
+        self.out.put_escaped(json);
+        self.out.put(b"\"");
+    }
+}
+
 /// What a member means to GELF.
 fn field<'t>(member: Member<'t>) -> Field<'t> {
     let is_text = member.value.starts_with('"');
@@ -159,9 +195,11 @@ impl<S: Sink> Notation for Gelf<S> {
             Field::Level(number) => self.raw("level", &number.to_string()),
             Field::Additional => {
                 self.enter(&member.name());
-                let mut fields = Fields { gelf: self, text: member.value, objects: 0, in_array: 0, start: 0 };
-                // It was read before.
-                let _ = Lexer::new(member.value).value(&mut fields, 1);
+                if self.is_bounded(member.value) {
+                    self.fields(member.value);
+                } else {
+                    self.json_as_text(member.value);
+                }
                 self.leave();
             }
         }
@@ -223,10 +261,7 @@ impl<S: Sink> Visitor for Fields<'_, S> {
         }
         self.in_array -= 1;
         if self.in_array == 0 {
-            self.gelf.key();
-            self.gelf.out.put(b"\"");
-            self.gelf.out.put_escaped(&self.text[self.start..end]);
-            self.gelf.out.put(b"\"");
+            self.gelf.json_as_text(&self.text[self.start..end]);
             self.end_value();
         }
     }

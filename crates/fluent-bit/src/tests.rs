@@ -242,6 +242,21 @@ fn a_message_of_gelf() {
     assert_eq!((&own["timestamp"], &own["_level"], own.get("level")), (&json!(1.5), &json!("9"), None));
 }
 
+#[test]
+fn an_object_that_gelf_would_multiply_stays_together() {
+    let members: Vec<String> = (0..20_000).map(|number| format!("\"{number}\":0")).collect();
+    let many = format!("{{\"{}\":{{{}}}}}", "x".repeat(64 << 10), members.join(","));
+    let deep = format!("{{{}\"a\":1{}}}", "\"name\":{".repeat(20), "}".repeat(20));
+    for text in [&many, &deep] {
+        let body = made(&settings(Format::Gelf), &[request(&POD[..2], &[text])]);
+        assert!(body.len() < 5 * text.len() + 4096, "{} bytes of {}", body.len(), text.len());
+        let message: serde_json::Map<String, Value> = serde_json::from_slice(&body).unwrap();
+        assert!(message.len() < 20, "{} fields", message.len());
+        let is_apart = message.iter().any(|(name, value)| name.ends_with("_name_a") && value == 1);
+        assert_eq!(is_apart, text == &deep);
+    }
+}
+
 /// Texts of all kinds, many of them JSON or nearly so.
 fn texts() -> impl Strategy<Value = Vec<String>> {
     let leaf = prop_oneof![

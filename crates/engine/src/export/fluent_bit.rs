@@ -35,12 +35,16 @@ impl Exporter {
         .await?;
         let (mut permit, compressed) = self.pay(size).await?;
         let made = permit.part(size.bytes);
-        let body = work(is_large, move || weir_fluent_bit::write(&settings, &bodies, size)).await?;
-        let body = match made {
-            Some(made) => budget::charge(body, made),
-            // What one record takes beyond the room is not paid for.
-            None => Bytes::from(body),
-        };
+        // The work goes on when nobody waits for it any more, so it has what pays for it.
+        let body = work(is_large || size.bytes > INLINE_COMPRESS_BYTES, move || {
+            let body = weir_fluent_bit::write(&settings, &bodies, size);
+            match made {
+                Some(made) => budget::charge(body, made),
+                // What one record takes beyond the room is not paid for.
+                None => Bytes::from(body),
+            }
+        })
+        .await?;
         match compressed {
             None => Ok((self.frame(vec![body], false), Some(permit))),
             Some(most) => self.compress(vec![body], most, permit).await.map_err(Outcome::unsent),
