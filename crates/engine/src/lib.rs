@@ -319,7 +319,7 @@ impl Engine {
         self.addresses
     }
 
-    /// The books of every pipeline, by exporter id.
+    /// The books of every pipeline.
     pub fn books(&self) -> Vec<(PipelineId, BookFigures)> {
         self.intake.books()
     }

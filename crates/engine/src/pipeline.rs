@@ -158,7 +158,7 @@ impl Pipeline {
         common: Common,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         // Unbounded in count, bounded in bytes: every obligation in it carries its permit of the memory budget.
-        let (inbox, commands) = mpsc::unbounded_channel();
+        let (inbox, instructions) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::new(Instant::now()));
         let Common { limits, budget, read_back, oversized, store, clock } = common;
         // What an earlier pipeline learned was about the backend that it had.
@@ -184,7 +184,7 @@ impl Pipeline {
             clock,
             store,
         };
-        let task = delivery::Delivery::new(parts, commands).run();
+        let task = delivery::Delivery::new(parts, instructions).run();
         (Self { exporter_label, account, stats, clock, inbox }, task)
     }
 

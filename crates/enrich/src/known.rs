@@ -1,4 +1,4 @@
-//! A sender of which something is known: what is known of it, and what its telemetry gets from that.
+//! A known sender: its facts, and the attributes that they add.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

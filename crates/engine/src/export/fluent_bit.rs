@@ -1,4 +1,5 @@
-//! Bodies as Fluent Bit sends them. All that is made of a request is paid for at once, before it is made.
+//! Bodies as Fluent Bit sends them. All that is made of a request is paid for at once, before it is made, except of a
+//! single record that is larger than the room for it ([`MOST_RECORD`]).
 
 use bytes::Bytes;
 use weir_fluent_bit::Size;
@@ -12,13 +13,12 @@ use crate::codec;
 /// The code of a request that is not sent, because its records take more memory than there is.
 const TOO_LARGE: &str = "too_large";
 
-/// A single record is made although there is no room for it, up to this size. A line can be made so that it takes far
-/// more: GELF repeats the name of an object for each of its members.
+/// A single record is made although there is no room for it, up to this size in bytes.
 const MOST_RECORD: usize = 4 << 20;
 
 impl Exporter {
-    /// Makes the body of a request. One that there is no room for is handed back, to be halved. A single record is made
-    /// even so: no line is longer than the tailer reads.
+    /// Makes the body of a request. A request that there is no room for is refused, and halved. A single record of up to
+    /// [`MOST_RECORD`] is made even without room.
     pub(super) async fn convert(
         &self,
         settings: &FluentBit,

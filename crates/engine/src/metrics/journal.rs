@@ -135,7 +135,7 @@ pub(super) const METRICS: [Metric; 22] = [
         name: "weir_journal_damaged_items_total",
         kind: Counter,
         labels: &[],
-        help: "Items that were lost by that, where their number is known",
+        help: "Items lost to damage of the journal, where their number is known",
         samples: |snapshot| whole(snapshot, |journal| journal.damaged_items),
     },
     Metric {

@@ -40,8 +40,8 @@ use crate::store::Store;
 use put_off::PutOff;
 pub(super) use read_back::ReadBack;
 
-/// Commands taken in before looking at the slots again.
-const COMMANDS_PER_TURN: usize = 256;
+/// Instructions taken in before looking at the slots again.
+const INSTRUCTIONS_AT_ONCE: usize = 256;
 
 /// Unanswered requests per backend at most. Enough to fill a backend that takes a second per request with full batches.
 pub(crate) const MAX_IN_FLIGHT: usize = 64;
@@ -118,7 +118,7 @@ pub(super) struct Delivery {
     /// The backlog's turn is next, if there is live data as well.
     backlog_next: bool,
     draining: Option<Instant>,
-    commands: mpsc::UnboundedReceiver<Instruction>,
+    instructions: mpsc::UnboundedReceiver<Instruction>,
 }
 
 struct Flight {
@@ -137,7 +137,7 @@ struct Flight {
 }
 
 impl Delivery {
-    pub(super) fn new(parts: Parts, commands: mpsc::UnboundedReceiver<Instruction>) -> Self {
+    pub(super) fn new(parts: Parts, instructions: mpsc::UnboundedReceiver<Instruction>) -> Self {
         Self {
             queue: SendQueue::default(),
             parked: Parked::default(),
@@ -166,7 +166,7 @@ impl Delivery {
             retry_starves: None,
             backlog_next: false,
             draining: None,
-            commands,
+            instructions,
             parts,
         }
     }
@@ -200,8 +200,8 @@ impl Delivery {
                         self.land(ended);
                     }
                 }
-                command = self.commands.recv(), if self.may_be_told() => match command {
-                    Some(command) => self.obey(command),
+                instruction = self.instructions.recv(), if self.may_be_told() => match instruction {
+                    Some(instruction) => self.obey(instruction),
                     // Every handle is gone without a drain: the engine was dropped.
                     None if self.draining.is_none() => break,
                     None => {}
@@ -231,17 +231,17 @@ impl Delivery {
         }
     }
 
-    /// Takes in commands however fast answers come: live data must not wait until a backend that answers at once has
+    /// Takes in instructions however fast answers come: live data must not wait until a backend that answers at once has
     /// the whole backlog.
     fn obey_what_waits(&mut self) {
-        for _ in 0..COMMANDS_PER_TURN {
-            let Ok(command) = self.commands.try_recv() else { break };
-            self.obey(command);
+        for _ in 0..INSTRUCTIONS_AT_ONCE {
+            let Ok(instruction) = self.instructions.try_recv() else { break };
+            self.obey(instruction);
         }
     }
 
-    fn obey(&mut self, command: Instruction) {
-        match command {
+    fn obey(&mut self, instruction: Instruction) {
+        match instruction {
             Instruction::Take(obligation) => {
                 if self.is_idle() {
                     // A backend that was not offered anything has not failed to take it.
@@ -360,10 +360,10 @@ impl Delivery {
         deadline <= Instant::now() || (self.queue.is_empty() && self.flights.is_empty() && parked())
     }
 
-    /// Whether another command may come. While the task drains, nobody may have a handle of it any more, and it goes
+    /// Whether another instruction may come. While the task drains, nobody may have a handle of it any more, and it goes
     /// on.
     fn may_be_told(&self) -> bool {
-        self.draining.is_none() || !self.commands.is_closed() || !self.commands.is_empty()
+        self.draining.is_none() || !self.instructions.is_closed() || !self.instructions.is_empty()
     }
 
     fn is_idle(&self) -> bool {
@@ -402,9 +402,9 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         // What was sent here in the last moment shares the fate of the rest. Its client is not left waiting.
-        self.commands.close();
-        while let Ok(command) = self.commands.try_recv() {
-            self.obey(command);
+        self.instructions.close();
+        while let Ok(instruction) = self.instructions.try_recv() {
+            self.obey(instruction);
         }
         self.give_up();
         self.publish();

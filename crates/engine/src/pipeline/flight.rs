@@ -85,7 +85,7 @@ impl Drop for Turn {
 }
 
 /// A stretch of the backlog. If nobody is left to send it, the queue gets it back.
-struct ReadBack {
+struct Stretch {
     fetched: Vec<Arc<Obligation>>,
     /// Where each piece is in the buffer.
     ranges: Vec<Range<usize>>,
@@ -112,7 +112,7 @@ pub(super) struct Portion {
 
 /// Takes a portion of the backlog, which `permit` pays for; `None` without a journal. An entry that is larger is paid for
 /// before it is read.
-fn take(account: &Arc<Account>, portion: Portion, permit: &mut Permit) -> Option<Result<ReadBack, ReadError>> {
+fn take(account: &Arc<Account>, portion: Portion, permit: &mut Permit) -> Option<Result<Stretch, ReadError>> {
     let queue = account.queue.as_ref()?;
     let Portion { bytes, pieces, newest } = portion;
     let pay = &mut |wanted| permit.cover(room_for(wanted));
@@ -135,7 +135,7 @@ fn take(account: &Arc<Account>, portion: Portion, permit: &mut Permit) -> Option
     }
     let piece = |(entry, range)| (Obligation::stored(entry, account), range);
     let (fetched, ranges) = chunk.entries.into_iter().map(piece).unzip();
-    Some(Ok(ReadBack { fetched, ranges, buffer: chunk.buffer, too_large: chunk.too_large }))
+    Some(Ok(Stretch { fetched, ranges, buffer: chunk.buffer, too_large: chunk.too_large }))
 }
 
 impl Crew {
@@ -192,7 +192,7 @@ impl Crew {
             Ok(None) => return Landed::grounded(End::NothingToTake),
             Err(unread) => return Landed::grounded(End::Unread(unread.to_string())),
         };
-        let ReadBack { fetched, ranges, buffer, too_large } = taken;
+        let Stretch { fetched, ranges, buffer, too_large } = taken;
         if fetched.is_empty() {
             return Landed::grounded(too_large.map_or(End::NothingToTake, End::NoRoom));
         }

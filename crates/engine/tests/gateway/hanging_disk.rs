@@ -20,14 +20,14 @@ use crate::support::{Gateway, on_disk, on_disk_by_way_of, pipeline};
 #[derive(Debug, Clone)]
 struct Hanging {
     fs: Arc<dyn Fs>,
-    gate: Gate,
-    reads: Gate,
+    writes: Tap,
+    reads: Tap,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Gate(Arc<(Mutex<bool>, Condvar)>);
+struct Tap(Arc<(Mutex<bool>, Condvar)>);
 
-impl Gate {
+impl Tap {
     fn hang(&self, hangs: bool) {
         *self.0.0.lock().unwrap() = hangs;
         self.0.1.notify_all();
@@ -41,7 +41,7 @@ impl Gate {
 
 impl Hanging {
     fn file(&self, file: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(HangingFile { file, gate: self.gate.clone(), reads: self.reads.clone() })
+        Arc::new(HangingFile { file, writes: self.writes.clone(), reads: self.reads.clone() })
     }
 }
 
@@ -51,7 +51,7 @@ impl Fs for Hanging {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.gate.pass();
+        self.writes.pass();
         Ok(self.file(self.fs.create(name)?))
     }
 
@@ -60,12 +60,12 @@ impl Fs for Hanging {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.gate.pass();
+        self.writes.pass();
         self.fs.remove(name)
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        self.gate.pass();
+        self.writes.pass();
         self.fs.sync_dir()
     }
 
@@ -77,8 +77,8 @@ impl Fs for Hanging {
 #[derive(Debug)]
 struct HangingFile {
     file: Arc<dyn File>,
-    gate: Gate,
-    reads: Gate,
+    writes: Tap,
+    reads: Tap,
 }
 
 impl File for HangingFile {
@@ -88,22 +88,22 @@ impl File for HangingFile {
     }
 
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        self.gate.pass();
+        self.writes.pass();
         self.file.write_at(parts, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.gate.pass();
+        self.writes.pass();
         self.file.sync()
     }
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.gate.pass();
+        self.writes.pass();
         self.file.allocate(bytes)
     }
 
     fn truncate(&self, bytes: u64) -> io::Result<()> {
-        self.gate.pass();
+        self.writes.pass();
         self.file.truncate(bytes)
     }
 
@@ -123,13 +123,13 @@ impl File for HangingFile {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_ever_and_what_is_written_late_is_delivered() {
     let (dir, sick, well) = (DataDir::new(), sink(DOWN).await, sink("{}").await);
-    let (gate, reads) = (Gate::default(), Gate::default());
-    let settings = on_disk_by_way_of(&dir, |fs| Arc::new(Hanging { fs, gate: gate.clone(), reads })).await;
+    let (writes, reads) = (Tap::default(), Tap::default());
+    let settings = on_disk_by_way_of(&dir, |fs| Arc::new(Hanging { fs, writes: writes.clone(), reads })).await;
     let settings = Settings { spill_after: Duration::from_millis(10), memory: 32 << 20, ..settings };
     let gateway = Gateway::with(vec![pipeline("sick", sick.grpc), pipeline("well", well.grpc)], settings).await;
     send_all(gateway.at.grpc, 0..5, 10).await;
 
-    gate.hang(true);
+    writes.hang(true);
     // More than all of the memory, were it kept.
     for first in [5, 10, 15, 20] {
         for answer in in_time("answers", send_at_once(gateway.at.grpc, first..first + 5, 80_000)).await {
@@ -146,7 +146,7 @@ async fn nobody_waits_for_ever_and_what_is_written_late_is_delivered() {
     assert_eq!(gateway.books("sick").accepted, 5 * SPANS);
     eventually("the other backend has got it all", async || arrived(&well) == ids(0..25)).await;
 
-    gate.hang(false);
+    writes.hang(false);
     let client = gateway.client().await;
     eventually("the disk is used again", async || client.export(&request(25, 10)).await.code == OK).await;
     sick.set_faults(faults("{}"));
@@ -164,13 +164,13 @@ async fn nobody_waits_for_ever_and_what_is_written_late_is_delivered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_does_not_wait_for_it_and_tells_its_clients() {
     let (dir, sick) = (DataDir::new(), sink(DOWN).await);
-    let (gate, reads) = (Gate::default(), Gate::default());
-    let settings = on_disk_by_way_of(&dir, |fs| Arc::new(Hanging { fs, gate: gate.clone(), reads })).await;
+    let (writes, reads) = (Tap::default(), Tap::default());
+    let settings = on_disk_by_way_of(&dir, |fs| Arc::new(Hanging { fs, writes: writes.clone(), reads })).await;
     let drain_timeout = Duration::from_millis(100);
     let settings = Settings { spill_after: Duration::from_millis(10), drain_timeout, ..settings };
     let gateway = Gateway::with(vec![pipeline("sick", sick.grpc)], settings).await;
     send_all(gateway.at.grpc, 0..1, 10).await;
-    gate.hang(true);
+    writes.hang(true);
     let client = gateway.client().await;
     let data = request(1, 10);
     let waiting = client.export(&data);
@@ -179,7 +179,7 @@ async fn a_shutdown_does_not_wait_for_it_and_tells_its_clients() {
         gateway.stop().await
     };
     let (answer, books) = tokio::join!(waiting, end);
-    gate.hang(false);
+    writes.hang(false);
     is_polite(&answer);
     assert!(books[0].1.balanced(), "{books:?}");
 }
@@ -188,8 +188,8 @@ async fn a_shutdown_does_not_wait_for_it_and_tells_its_clients() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_that_hangs_holds_neither_live_data_nor_a_shutdown() {
     let (dir, sink) = (DataDir::new(), sink(DOWN).await);
-    let (gate, reads) = (Gate::default(), Gate::default());
-    let hanging = |fs| -> Arc<dyn Fs> { Arc::new(Hanging { fs, gate: gate.clone(), reads: reads.clone() }) };
+    let (writes, reads) = (Tap::default(), Tap::default());
+    let hanging = |fs| -> Arc<dyn Fs> { Arc::new(Hanging { fs, writes: writes.clone(), reads: reads.clone() }) };
     let settings = Settings {
         spill_after: Duration::from_millis(500),
         drain_timeout: Duration::from_millis(100),
@@ -222,7 +222,7 @@ async fn a_read_that_hangs_holds_neither_live_data_nor_a_shutdown() {
 
 /// What is remembered of series, on a disk that hangs.
 #[derive(Debug)]
-struct HangingState(Gate);
+struct HangingState(Tap);
 
 impl State for HangingState {
     fn read(&self, _: &str, _: &mut dyn FnMut(usize) -> bool) -> io::Result<Option<Vec<u8>>> {
@@ -241,15 +241,15 @@ impl State for HangingState {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_does_not_wait_for_what_is_remembered_of_series() {
-    let (gate, sink) = (Gate::default(), sink("{}").await);
-    let state: Option<Arc<dyn State>> = Some(Arc::new(HangingState(gate.clone())));
+    let (writes, sink) = (Tap::default(), sink("{}").await);
+    let state: Option<Arc<dyn State>> = Some(Arc::new(HangingState(writes.clone())));
     let drain_timeout = Duration::from_millis(100);
     let settings = Settings { drain_timeout, state, ..crate::support::settings() };
     let mut counting = pipeline("backend", sink.grpc);
     counting.id.signal = Signal::Metrics;
     counting.processing.temporality = Temporality::Delta;
     let gateway = Gateway::with(vec![counting], settings).await;
-    gate.hang(true);
+    writes.hang(true);
     gateway.stop().await;
-    gate.hang(false);
+    writes.hang(false);
 }

@@ -4,18 +4,22 @@ use std::borrow::Cow;
 
 use weir_otlp::build::{Encoder, varint_len};
 use weir_otlp::common::{AnyValue, Message};
-use weir_otlp::cursor::{Fields, Value as Raw};
-use weir_otlp::field::{any_value, array_value, key_value, key_value_list};
+use weir_otlp::cursor::{Fields, Value as Raw, WireType};
+use weir_otlp::field::{any_value, array_value, key_value, key_value_list, short_key};
 
 use super::{Failure, List, Map, Value};
 
 /// Longest list or map that is looked into. Meanwhile an element of two bytes takes some dozen bytes.
 pub(crate) const MAX_CONTAINER: usize = 1 << 20;
 
+const STRING_VALUE: u8 = short_key(any_value::STRING_VALUE, WireType::Len);
+const KEY: u8 = short_key(key_value::KEY, WireType::Len);
+const VALUE: u8 = short_key(key_value::VALUE, WireType::Len);
+
 /// The value in the body of an `AnyValue`.
 pub(crate) fn any(body: &[u8]) -> Value<'_> {
     // Nearly every value is one short string; the rest goes the thorough way.
-    if let [0x0a, length @ ..0x80, text @ ..] = body
+    if let [STRING_VALUE, length @ ..0x80, text @ ..] = body
         && usize::from(*length) == text.len()
     {
         return Value::String(Cow::Borrowed(std::str::from_utf8(text).unwrap_or_default()));
@@ -46,8 +50,8 @@ pub(crate) fn short_field(tag: u8, bytes: &[u8]) -> Option<&[u8]> {
 #[inline]
 pub(crate) fn key_value(body: &[u8]) -> (&[u8], &[u8]) {
     // Nearly all are a short key and a short value.
-    if let [0x0a, key_length @ ..0x80, rest @ ..] = body
-        && let Some((key, [0x12, length @ ..0x80, value @ ..])) = rest.split_at_checked(usize::from(*key_length))
+    if let [KEY, key_length @ ..0x80, rest @ ..] = body
+        && let Some((key, [VALUE, length @ ..0x80, value @ ..])) = rest.split_at_checked(usize::from(*key_length))
         && usize::from(*length) == value.len()
     {
         return (key, value);
