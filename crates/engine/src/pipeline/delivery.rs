@@ -37,6 +37,7 @@ use crate::clock::Clock;
 use crate::export::Backend;
 use crate::obligation::Obligation;
 use crate::store::Store;
+use departure::Probes;
 use put_off::PutOff;
 pub(super) use read_back::ReadBack;
 
@@ -85,12 +86,7 @@ pub(super) struct Delivery {
     heard: Instant,
     /// The log has said that the backend does not take data, so it will also say when it does again.
     complained: bool,
-    /// The next probe is something that was tried before.
-    probe_parked_next: bool,
-    /// The last probe with data that was not sent before was the newest of it.
-    probed_newest: bool,
-    /// The last probe with parked data was what was tried least.
-    probed_least_tried: bool,
+    probes: Probes,
     sends: JoinSet<Landed>,
     /// Under way, to this backend and the one before.
     flights: BTreeMap<Id, Flight>,
@@ -147,9 +143,7 @@ impl Delivery {
             traffic: Traffic::default(),
             heard: Instant::now(),
             complained: false,
-            probe_parked_next: true,
-            probed_newest: false,
-            probed_least_tried: false,
+            probes: Probes::default(),
             sends: JoinSet::new(),
             flights: BTreeMap::new(),
             flying: 0,

@@ -23,6 +23,24 @@ pub(super) const PROBE_BYTES: usize = 64 * 1024;
 /// How long a batch that finds no room to be read back keeps the rest of the backlog from taking that room.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 
+/// What a backend that takes nothing was asked with last. Next it is something else, because it may be the data that it
+/// does not want.
+#[derive(Debug)]
+pub(super) struct Probes {
+    /// The next one is something that was tried before.
+    parked_is_next: bool,
+    /// The last one with data that was not sent before was the newest of it.
+    had_newest: bool,
+    /// The last one with parked data was what was tried least.
+    had_least_tried: bool,
+}
+
+impl Default for Probes {
+    fn default() -> Self {
+        Self { parked_is_next: true, had_newest: false, had_least_tried: false }
+    }
+}
+
 impl Delivery {
     /// Sends as long as there is a slot and something worth sending.
     pub(super) fn fill_slots(&mut self, now: Instant) {
@@ -40,8 +58,8 @@ impl Delivery {
     /// data and with new data in turn: it may be the data that it does not want.
     /// Returns false when there is neither.
     fn send_next(&mut self, now: Instant) -> bool {
-        let parked_first = !self.pace.is_probing() || self.probe_parked_next;
-        self.probe_parked_next = !parked_first;
+        let parked_first = !self.pace.is_probing() || self.probes.parked_is_next;
+        self.probes.parked_is_next = !parked_first;
         match parked_first {
             true => self.send_retry(now) || self.send_fresh(now),
             false => self.send_fresh(now) || self.send_retry(now),
@@ -111,8 +129,8 @@ impl Delivery {
     /// refused least finds out every other time. Not each time, because what comes back from the journal counts as new,
     /// and would keep everything else waiting.
     fn pop_parked(&mut self, now: Instant) -> Option<Batch> {
-        self.probed_least_tried = self.pace.is_probing() && !self.probed_least_tried;
-        if self.probed_least_tried { self.parked.pop_least_tried(now) } else { self.parked.pop_due(now) }
+        self.probes.had_least_tried = self.pace.is_probing() && !self.probes.had_least_tried;
+        if self.probes.had_least_tried { self.parked.pop_least_tried(now) } else { self.parked.pop_due(now) }
     }
 
     /// Leaves as much of a batch as a probe may have, and parks the rest.
@@ -226,8 +244,8 @@ impl Delivery {
     /// Whether to probe with the newest of what was not sent before. It is every other time, so that data that the backend
     /// takes does not have to wait behind all that it refuses, and least of all live data.
     fn probes_newest(&mut self) -> bool {
-        self.probed_newest = self.pace.is_probing() && !self.probed_newest;
-        self.probed_newest
+        self.probes.had_newest = self.pace.is_probing() && !self.probes.had_newest;
+        self.probes.had_newest
     }
 
     fn depart<F>(&mut self, task: F, batch: Batch, bytes: usize, pieces: usize)
