@@ -31,7 +31,7 @@ mod survey;
 mod tree;
 mod turn;
 
-pub use looker::{Settings, StartAt, StartError, Tail, Wanted};
+pub use looker::{MAX_REMOVED_BYTES, Settings, StartAt, StartError, Tail, Wanted};
 pub use reader::Totals;
 pub use status::{Activity, Board, ContainerStatus, Losses, Stuck, inspect};
 pub use turn::Counts;

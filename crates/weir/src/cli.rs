@@ -281,7 +281,7 @@ pub(crate) struct IngestArgs {
     /// PEM private key for --tls-cert
     #[arg(long, help_heading = SECURITY, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// PEM certificates of the authorities that clients must have a certificate of (mutual TLS)
+    /// PEM certificates of the authorities that must have signed the certificates of clients (mutual TLS)
     #[arg(long, help_heading = SECURITY, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_client_ca: Option<PathBuf>,
     /// Tokens, one per line, of which every request must carry one as `authorization: Bearer TOKEN`

@@ -36,11 +36,11 @@ DIR is the directory given to `weir run --data-dir`. All commands only read it, 
 #[command(after_help = EXAMPLES)]
 pub(crate) struct JournalArgs {
     #[command(subcommand)]
-    command: Command,
+    command: JournalCommand,
 }
 
 #[derive(Subcommand, Debug)]
-enum Command {
+enum JournalCommand {
     /// Show segments, what waits for each pipeline and for how long, and damage
     Inspect(InspectArgs),
     /// Check every checksum: exit code 1 and a list if there is damage
@@ -97,9 +97,9 @@ pub(crate) fn run(args: &JournalArgs) -> anyhow::Result<ExitCode> {
     // Every segment of a long backlog is opened at the same time.
     limits::raise_file_limit();
     match &args.command {
-        Command::Inspect(args) => inspect(args),
-        Command::Verify(args) => verify(args),
-        Command::Export(args) => export::export(args),
+        JournalCommand::Inspect(args) => inspect(args),
+        JournalCommand::Verify(args) => verify(args),
+        JournalCommand::Export(args) => export::export(args),
     }
 }
 

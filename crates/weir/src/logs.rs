@@ -29,11 +29,11 @@ knows besides (losses, rotations, what a container waits for) is at /logs of its
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LogsArgs {
     #[command(subcommand)]
-    command: Command,
+    command: LogsCommand,
 }
 
 #[derive(Subcommand, Debug)]
-enum Command {
+enum LogsCommand {
     /// Show, for each container, how much of its output is not safe yet and how old that is
     Status(StatusArgs),
 }
@@ -60,7 +60,7 @@ enum Format {
 
 /// Runs one of the commands.
 pub(crate) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
-    let Command::Status(args) = &args.command;
+    let LogsCommand::Status(args) = &args.command;
     let shown = args.data_dir.display();
     let found = fs::metadata(&args.data_dir).with_context(|| format!("cannot find the data directory {shown}"))?;
     if !found.is_dir() {

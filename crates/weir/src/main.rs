@@ -89,7 +89,18 @@ fn explain(error: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weir_engine::settings;
+
     use super::*;
+
+    #[test]
+    fn the_defaults_of_flags_are_those_of_the_engine() {
+        let Command::Run(args) = Cli::parse_from(["weir", "run", "pipelines"]).command else { panic!("not run") };
+        let durations = [args.spill_after, args.drain_timeout, args.max_connection_age];
+        assert_eq!(durations, [settings::SPILL_AFTER, settings::DRAIN_TIMEOUT, settings::MAX_CONNECTION_AGE]);
+        let removed = u64::try_from(args.max_removed_logs);
+        assert_eq!(removed, Ok(weir_sources::tail::MAX_REMOVED_BYTES));
+    }
 
     #[test]
     fn every_cause_is_said_once() {

@@ -85,9 +85,9 @@ impl Settings {
     }
 }
 
-/// The usual limit of what removed files take of the disk: it holds some minutes of a busy node's output while no
+/// The usual limit of what removed files take of the disk, in bytes: it holds some minutes of a busy node's output while no
 /// backend takes anything, and no disk is filled by it.
-const MAX_REMOVED_BYTES: u64 = 1 << 30;
+pub const MAX_REMOVED_BYTES: u64 = 1 << 30;
 
 /// Pipelines answer within seconds, also when they refuse. Who waits longer than this needs help.
 const PATIENCE: Duration = Duration::from_secs(30);
