@@ -10,6 +10,7 @@ mod flight;
 mod isolation;
 mod pace;
 mod parked;
+mod pass_rates;
 mod queue;
 mod retry_budget;
 mod samples;

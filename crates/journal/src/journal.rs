@@ -76,6 +76,17 @@ impl Journal {
         take::take(self, queue, Order::NewestFirst, max_bytes, pay)
     }
 
+    /// Like [`Journal::take`], but what was put off comes before what was not handed out yet: where more of that comes
+    /// all the time, `take` alone would never get back to the others.
+    pub fn take_put_off(
+        &self,
+        queue: QueueId,
+        max_bytes: usize,
+        pay: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<Chunk, ReadError> {
+        take::take(self, queue, Order::PutOffFirst, max_bytes, pay)
+    }
+
     /// What [`Journal::take`] reads beyond payloads: the heads between them.
     pub const TAKE_OVERHEAD: usize = 16 << 10;
 

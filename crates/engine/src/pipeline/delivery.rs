@@ -27,6 +27,7 @@ use super::flight::{Crew, Landed};
 use super::isolation::Traffic;
 use super::pace::Pace;
 use super::parked::{Batch, Parked};
+use super::pass_rates::PassRates;
 use super::queue::SendQueue;
 use super::retry_budget::RetryBudget;
 use super::{BackendState, Instruction, Limits, Stats};
@@ -82,6 +83,7 @@ pub(super) struct Delivery {
     retries: RetryBudget,
     /// The requests that left for the present backend, and what it took of them.
     traffic: Traffic,
+    rates: PassRates,
     /// When the backend last answered anything, or was given something while it had nothing to answer.
     heard: Instant,
     /// The log has said that the backend does not take data, so it will also say when it does again.
@@ -141,6 +143,7 @@ impl Delivery {
             concurrency: Concurrency::new(parts.limits.requests),
             retries: RetryBudget::new(Instant::now()),
             traffic: Traffic::default(),
+            rates: PassRates::default(),
             heard: Instant::now(),
             complained: false,
             probes: Probes::default(),
@@ -286,7 +289,7 @@ impl Delivery {
         self.pace = self.pace.of_another();
         self.concurrency = Concurrency::new(self.parts.limits.requests);
         self.retries = RetryBudget::new(now);
-        (self.traffic, self.heard) = (Traffic::default(), now);
+        (self.traffic, self.rates, self.heard) = (Traffic::default(), PassRates::default(), now);
         self.parked.forget_refusals();
         self.parked.hurry(now);
         self.end_round();

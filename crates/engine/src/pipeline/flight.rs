@@ -99,6 +99,16 @@ pub(super) fn room_for(bytes: usize) -> usize {
     bytes.saturating_add(Journal::TAKE_OVERHEAD)
 }
 
+/// What of the backlog comes first.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum First {
+    Oldest,
+    /// The newest entry, alone.
+    Newest,
+    /// The oldest of what was put off.
+    PutOff,
+}
+
 /// What to take of the backlog.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Portion {
@@ -106,19 +116,19 @@ pub(super) struct Portion {
     pub(super) bytes: usize,
     /// ... and so many pieces.
     pub(super) pieces: usize,
-    /// The newest entry alone, instead of the oldest.
-    pub(super) newest: bool,
+    pub(super) first: First,
 }
 
 /// Takes a portion of the backlog, which `permit` pays for; `None` without a journal. An entry that is larger is paid for
 /// before it is read.
 fn take(account: &Arc<Account>, portion: Portion, permit: &mut Permit) -> Option<Result<Stretch, ReadError>> {
     let queue = account.queue.as_ref()?;
-    let Portion { bytes, pieces, newest } = portion;
+    let Portion { bytes, pieces, first } = portion;
     let pay = &mut |wanted| permit.cover(room_for(wanted));
-    let taken = match newest {
-        true => queue.journal.take_newest(queue.id, bytes, pay),
-        false => queue.journal.take(queue.id, bytes, pay),
+    let taken = match first {
+        First::Oldest => queue.journal.take(queue.id, bytes, pay),
+        First::Newest => queue.journal.take_newest(queue.id, bytes, pay),
+        First::PutOff => queue.journal.take_put_off(queue.id, bytes, pay),
     };
     let mut chunk = match taken {
         Ok(chunk) => chunk,
@@ -229,7 +239,7 @@ mod tests {
     use crate::share::Share;
 
     const REQUEST: usize = 10_000;
-    const ALL: Portion = Portion { bytes: REQUEST, pieces: usize::MAX, newest: false };
+    const ALL: Portion = Portion { bytes: REQUEST, pieces: usize::MAX, first: First::Oldest };
     const ENTRY: usize = 150_000;
 
     /// A pipeline whose backlog has one entry, written when requests could be longer.

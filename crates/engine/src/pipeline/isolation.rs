@@ -53,7 +53,7 @@ pub(super) struct Suspicion {
     clear: bool,
     /// It gave a proof itself; other proofs are of a batch that it was part of.
     own: bool,
-    /// Its last refusal was a proof.
+    /// Its last refusal was a proof, or smaller requests pass where those of its size do not.
     proven: bool,
 }
 
@@ -134,7 +134,12 @@ impl Suspicion {
         self.own
     }
 
-    /// Whether the last refusal was a proof, and so says nothing about the backend.
+    /// Smaller requests pass where those of its size do not, so its refusal says nothing about the backend.
+    pub(super) fn is_no_sign(&mut self) {
+        self.proven = true;
+    }
+
+    /// Whether the last refusal says nothing about the backend, because it was a proof or for its size.
     pub(super) fn is_proven(&self) -> bool {
         self.proven
     }

@@ -28,6 +28,10 @@ const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// Longest pause between attempts to reach a backend, and longest backoff while the process drains.
 const REACH_MAX: Duration = Duration::from_secs(5);
 
+/// Longest pause before a probe, whatever the backend asks for. What it refused with such a wish waits as long as it
+/// asked; only what was not sent before finds out whether the wish is for everything.
+const PROBE_MAX: Duration = Duration::from_secs(60);
+
 /// A hint beyond this is cut: a mistake of the backend must not stop a pipeline for days.
 const HINT_MAX: Duration = Duration::from_secs(600);
 
@@ -139,7 +143,7 @@ impl Pace {
             return;
         }
         let failures = self.outage.map_or(1, |outage| outage.failures.saturating_add(1));
-        let probe_at = now + backoff(f64::from(failures)).min(REACH_MAX).max(pause);
+        let probe_at = now + backoff(f64::from(failures)).min(REACH_MAX).max(pause.min(PROBE_MAX));
         self.outage = Some(Outage { failures, probe_at, unreachable });
     }
 

@@ -67,19 +67,22 @@ impl SendQueue {
         self.pieces.front().map(|piece| piece.since())
     }
 
-    /// Takes the pieces that fit into one request of at most `limit` bytes: at least one, and at most this many.
-    pub(super) fn take(&mut self, limit: usize, most: usize) -> Vec<Arc<Obligation>> {
+    /// Takes the pieces that fit into one request of at most `limit` bytes and so many items: at least one piece, and
+    /// at most `most`.
+    pub(super) fn take(&mut self, limit: usize, most_items: u64, most: usize) -> Vec<Arc<Obligation>> {
         let mut taken = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut items) = (0, 0_u64);
         while let Some(piece) = self.pieces.front() {
             let size = piece.bytes();
-            if !taken.is_empty() && (bytes + size > limit || taken.len() >= most) {
+            let is_over = bytes + size > limit || items.saturating_add(piece.items()) > most_items;
+            if !taken.is_empty() && (is_over || taken.len() >= most) {
                 break;
             }
             if let Some(piece) = self.pop()
                 && piece.is_owed()
             {
                 bytes += size;
+                items += piece.items();
                 taken.push(piece);
             }
         }
@@ -147,7 +150,7 @@ mod tests {
             obligation.withdraw();
         }
         assert!(queue.bytes() <= 2 * EMPTY_BYTES, "{}", queue.bytes());
-        let taken = queue.take(usize::MAX, usize::MAX);
+        let taken = queue.take(usize::MAX, u64::MAX, usize::MAX);
         assert_eq!((taken.len(), queue.bytes()), (1, 0));
         front.withdraw();
 

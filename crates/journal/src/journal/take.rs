@@ -19,6 +19,8 @@ use crate::walk::{Found, Place, Step, Walk};
 pub(super) enum Order {
     OldestFirst,
     NewestFirst,
+    /// Before all others what was put off, the oldest first.
+    PutOffFirst,
 }
 
 /// What to read next.
@@ -151,6 +153,9 @@ pub(super) fn take(
     }
 }
 
+/// A segment, and a run of entries in it.
+type Untaken = (u64, (u32, u32));
+
 /// Finds the first untaken entry.
 fn next(index: &mut Index, id: QueueId, order: Order) -> Next {
     let Some(queue) = index.queues.get_mut(usize::from(id.0)).filter(|queue| queue.untaken() > 0) else {
@@ -161,8 +166,14 @@ fn next(index: &mut Index, id: QueueId, order: Order) -> Next {
     {
         return want(index, segment, (number, number.saturating_add(1)), None);
     }
-    let run = queue.untaken_from(queue.cursor).map(|run| (run, false));
-    let run = run.or_else(|| queue.untaken_from(queue.again).map(|run| (run, true)));
+    let untried = || queue.untaken_from(queue.cursor).map(|run| (run, false));
+    let put_off = || queue.untaken_from(queue.again).map(|run| (run, true));
+    let is_before_cursor = |((segment, (first, _)), _): &(Untaken, bool)| (*segment, *first) < queue.cursor;
+    let run = match order {
+        Order::PutOffFirst => put_off().filter(is_before_cursor).or_else(untried),
+        Order::OldestFirst | Order::NewestFirst => untried(),
+    };
+    let run = run.or_else(put_off);
     let Some(((number, (first, last)), was_put_off)) = run else {
         queue.again = (0, 0);
         return Next::PutOff;

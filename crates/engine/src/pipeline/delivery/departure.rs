@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::flight::{Landed, Portion, room_for};
+use super::super::flight::{First, Landed, Portion, room_for};
 use super::super::isolation::Suspicion;
 use super::super::pace;
 use super::super::parked::Batch;
@@ -23,8 +23,7 @@ pub(super) const PROBE_BYTES: usize = 64 * 1024;
 /// How long a batch that finds no room to be read back keeps the rest of the backlog from taking that room.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// What a backend that takes nothing was asked with last. Next it is something else, because it may be the data that it
-/// does not want.
+/// What the backend was asked with last. Next it is something else, because it may be the data that it does not want.
 #[derive(Debug)]
 pub(super) struct Probes {
     /// The next one is something that was tried before.
@@ -33,11 +32,32 @@ pub(super) struct Probes {
     had_newest: bool,
     /// The last one with parked data was what was tried least.
     had_least_tried: bool,
+    /// The last time that the backlog was read, what was put off came first.
+    had_put_off: bool,
+    /// How many of what they asked with were taken apart since the backend took something.
+    splits: u32,
+}
+
+/// How much of what a backend is asked with may be taken apart while it takes nothing: enough to find one good item
+/// among thousands, and not so much that an outage leaves everything in pieces.
+const MOST_SPLITS: u32 = 32;
+
+impl Probes {
+    /// Whether something refused may be taken apart now; if so, it is counted.
+    pub(super) fn may_split(&mut self) -> bool {
+        let may = self.splits < MOST_SPLITS;
+        self.splits += u32::from(may);
+        may
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        self.splits = 0;
+    }
 }
 
 impl Default for Probes {
     fn default() -> Self {
-        Self { parked_is_next: true, had_newest: false, had_least_tried: false }
+        Self { parked_is_next: true, had_newest: false, had_least_tried: false, had_put_off: false, splits: 0 }
     }
 }
 
@@ -80,7 +100,7 @@ impl Delivery {
             && let Some(permit) = self.backlog_permit(now)
         {
             self.backlog_next = false;
-            self.fetch(permit);
+            self.fetch(permit, now);
             return true;
         }
         let Some(batch) = self.next_from_queue(now) else { return false };
@@ -161,9 +181,17 @@ impl Delivery {
         let mut batch = self.batch(Vec::new());
         batch.pieces = match self.probes_newest() {
             true => self.queue.take_newest(),
-            false => self.queue.take(self.request_bytes(), self.room()),
+            false => {
+                let (bytes, items, pieces) = (self.request_bytes(), self.most_items(now), self.room());
+                self.queue.take(bytes, items, pieces)
+            }
         };
         Some(batch)
+    }
+
+    /// How many items may travel in one request. A backend that takes nothing is asked with what one client sent.
+    fn most_items(&mut self, now: Instant) -> u64 {
+        if self.pace.is_probing() { 1 } else { self.rates.most_items(now).unwrap_or(u64::MAX) }
     }
 
     pub(super) fn queue_leaves_at(&self) -> Option<Instant> {
@@ -227,18 +255,28 @@ impl Delivery {
         self.depart(task, batch, live, pieces);
     }
 
-    fn fetch(&mut self, permit: Permit) {
+    fn fetch(&mut self, permit: Permit, now: Instant) {
         let batch = self.batch(Vec::new());
         let backlog = self.account().backlog();
         let entry_bytes = usize::try_from(backlog.bytes / backlog.entries.max(1)).unwrap_or(usize::MAX);
-        let pieces = self.room().clamp(1, MAX_FETCHED_PIECES);
+        let entry_items = backlog.items / backlog.entries.max(1);
+        let few = usize::try_from(self.most_items(now) / entry_items.max(1)).unwrap_or(usize::MAX);
+        let pieces = self.room().min(few).clamp(1, MAX_FETCHED_PIECES);
         let bytes = self.request_bytes().min(entry_bytes.saturating_mul(pieces));
         // With little memory the permit may be for less.
         let bytes = bytes.min(permit.bytes().saturating_sub(room_for(crate::budget::OVERHEAD_BYTES))).max(1);
         self.parts.crew.reading.store(true, Ordering::Release);
-        let portion = Portion { bytes, pieces, newest: self.probes_newest() };
+        let portion = Portion { bytes, pieces, first: self.first_of_backlog(now) };
         let task = self.parts.crew.clone().fetch(portion, permit);
         self.depart(task, batch, 0, pieces);
+    }
+
+    fn first_of_backlog(&mut self, now: Instant) -> First {
+        if self.probes_newest() {
+            return First::Newest;
+        }
+        self.probes.had_put_off = self.may_take_again(now) && !self.probes.had_put_off;
+        if self.probes.had_put_off { First::PutOff } else { First::Oldest }
     }
 
     /// Whether to probe with the newest of what was not sent before. It is every other time, so that data that the backend

@@ -69,7 +69,7 @@ impl Delivery {
         match end {
             End::Outcome(outcome) if !is_of_now => self.answered_by_another(&outcome, batch),
             End::Outcome(outcome) => {
-                self.observe(&outcome, sent, beside, batch.bytes);
+                self.observe(&outcome, sent, beside, number, &batch);
                 self.follow(outcome, Answered { batch, bodies, sent, number });
             }
             // Entries that came after the look were announced before this landed, and later ones will be announced.
@@ -135,7 +135,7 @@ impl Delivery {
     }
 
     /// What the answer says about the backend's state.
-    fn observe(&mut self, outcome: &Outcome, sent: Instant, beside: usize, bytes: usize) {
+    fn observe(&mut self, outcome: &Outcome, sent: Instant, beside: usize, number: u64, batch: &Batch) {
         let now = Instant::now();
         self.parts.stats.latency.observe(now.duration_since(sent));
         let feedback = match outcome {
@@ -148,7 +148,16 @@ impl Delivery {
                 Feedback::Taken
             }
         };
-        self.concurrency.answered(sent, now, feedback, beside, bytes);
+        let taken = matches!(outcome, Outcome::Delivered { .. });
+        if batch.attempts == 0 {
+            self.rates.observe(number, batch.items(), taken, self.traffic.left, now);
+        }
+        let feedback = match feedback {
+            // With less load it would be refused as well.
+            Feedback::Refused if self.rates.smaller_pass(batch.items(), now) => Feedback::Taken,
+            feedback => feedback,
+        };
+        self.concurrency.answered(sent, now, feedback, beside, batch.bytes);
         if feedback == Feedback::Silent {
             return;
         }
@@ -193,7 +202,11 @@ impl Delivery {
         let now = Instant::now();
         self.account().share.progressed();
         self.retries.taken(now);
+        if self.pace.is_probing() {
+            self.rates.recovered();
+        }
         self.pace.succeeded(now);
+        self.probes.succeeded();
         self.parked.hurry_next(now);
         if let Some(first) = batch.pieces.first() {
             self.account().delivered_after(first.since().elapsed());

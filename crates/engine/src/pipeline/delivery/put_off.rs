@@ -43,8 +43,18 @@ impl Delivery {
         }
         let retried = self.flights.values().filter(|flight| flight.batch.attempts > 0).map(|flight| flight.pieces);
         let kept = if batch.attempts == 0 { retried.sum() } else { 0 };
-        let places = self.parts.limits.pieces;
-        self.parked.pieces() + kept + batch.pieces.len() > places - places.div_ceil(OF_PLACES_FOR_FRESH)
+        self.parked.pieces() + kept + batch.pieces.len() > self.parts.limits.pieces - self.places_for_fresh()
+    }
+
+    /// Places that are kept for data that was not sent before. Half of them may be taken by what is taken apart.
+    pub(super) fn places_for_fresh(&self) -> usize {
+        self.parts.limits.pieces.div_ceil(OF_PLACES_FOR_FRESH)
+    }
+
+    /// Whether the journal may hand out again what was put off, in turn with what was not tried yet. Parts that are
+    /// written again count as not tried, so there may always be more of these.
+    pub(super) fn may_take_again(&self, now: Instant) -> bool {
+        self.put_off.until.is_none_or(|at| at <= now)
     }
 
     /// Whether refused data has to be taken apart to make room: some of it passes, and that shows which does not.

@@ -39,11 +39,6 @@ impl Delivery {
         let step = self.suspect(&mut answered, None, None);
         let is_proven = answered.batch.suspicion.is_proven();
         match step {
-            // A hint of the backend is for the whole batch, unless others pass, and as long as that leaves a place for
-            // others.
-            _ if hint.is_some() && !(is_proven && step == Step::Halve) && !self.has_no_place_for(&answered.batch) => {
-                self.retry(answered.batch, kind, hint);
-            }
             Step::Halve => {
                 self.pace.failed(is_proven, hint, Instant::now());
                 self.split(answered, None, hint, "retry", message);
@@ -93,17 +88,24 @@ impl Delivery {
     /// are taken for depends on what else was taken meanwhile.
     fn suspect(&mut self, answered: &mut Answered, words: Option<About>, about: Option<About>) -> Step {
         let can_be_split = answered.can_be_split();
+        let is_mixed = can_be_split && self.rates.smaller_pass(answered.batch.items(), Instant::now());
         let suspicion = &mut answered.batch.suspicion;
         suspicion.refused(words, self.traffic);
+        if is_mixed {
+            suspicion.is_no_sign();
+        }
         if !suspicion.is_grounded() {
             self.traffic.doubt();
         }
         let evidence = self.evidence(about, can_be_split);
         match answered.batch.suspicion.step(evidence) {
-            Step::Wait if can_be_split && self.needs_room(&answered.batch) => Step::Halve,
+            Step::Wait if is_mixed || (can_be_split && self.needs_room(&answered.batch)) => Step::Halve,
             // Where nothing else can leave, nothing else can be taken either. Then the neighbours have to show whether
             // it is this batch.
             Step::Wait if answered.batch.pieces.len() > 1 && self.pace.is_probing() && !self.has_fresh() => Step::Halve,
+            // Otherwise a few may be taken apart, in case everything that is asked with has something in it that is
+            // refused.
+            Step::Wait if can_be_split && self.pace.is_probing() && self.probes.may_split() => Step::Halve,
             step => step,
         }
     }
@@ -148,8 +150,8 @@ impl Delivery {
         let suspicion = batch.suspicion.of_parts();
         let asked = hint.filter(|_| !batch.suspicion.is_proven());
         if batch.pieces.len() == 1 {
-            if self.room() == 0 {
-                // Its parts would need more places than there are.
+            if self.room() <= self.places_for_fresh() / 2 {
+                // Its parts would need more places than there are, or the last ones.
                 return self.wait(Answered { batch, bodies, sent, number }, RetryKind::Answered, hint);
             }
             match split_piece(&batch.pieces[0], &bodies[0], &self.parts) {
