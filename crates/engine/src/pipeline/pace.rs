@@ -49,6 +49,8 @@ pub(super) struct Pace {
     telling: u32,
     /// Failures before a success, on average. Only a longer streak means something.
     usual_streak: f64,
+    /// The same of those that speak against the backend.
+    usual_telling: f64,
     complained: Seldom,
     loss_reported: Seldom,
     /// When the backend last took something.
@@ -137,6 +139,12 @@ impl Pace {
         self.usual_streak
     }
 
+    /// The same of failures that speak against the backend. Data that it never takes does not count, however often it is
+    /// tried.
+    pub(super) fn usual_telling(&self) -> f64 {
+        self.usual_telling
+    }
+
     fn begin_outage(&mut self, unreachable: bool, pause: Duration, now: Instant) {
         // Requests that were under way together fail together: that is one failure.
         if self.outage.is_some_and(|outage| now < outage.probe_at) {
@@ -151,6 +159,7 @@ impl Pace {
     pub(super) fn succeeded(&mut self, now: Instant) {
         self.taken_at = Some(now);
         self.usual_streak += (f64::from(self.streak.min(DOWN_AFTER)) - self.usual_streak) / USUAL_OVER;
+        self.usual_telling += (f64::from(self.telling) - self.usual_telling) / USUAL_OVER;
         (self.streak, self.telling) = (0, 0);
         self.outage = self.outage.filter(|outage| outage.unreachable);
     }

@@ -131,6 +131,12 @@ impl Parked {
         self.due.peek().map(|Reverse((due, _))| *due)
     }
 
+    /// The batch that is due next.
+    pub(super) fn next(&self) -> Option<&Batch> {
+        let Reverse((_, age)) = self.due.peek()?;
+        self.batches.get(age)
+    }
+
     /// When the oldest piece arrived.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.batches.values().next().and_then(|batch| batch.pieces.first()).map(|piece| piece.since())

@@ -152,12 +152,11 @@ impl Delivery {
         if batch.attempts == 0 {
             self.rates.observe(number, batch.items(), taken, self.traffic.left, now);
         }
-        let feedback = match feedback {
+        match feedback {
             // With less load it would be refused as well.
-            Feedback::Refused if self.rates.smaller_pass(batch.items(), now) => Feedback::Taken,
-            feedback => feedback,
-        };
-        self.concurrency.answered(sent, now, feedback, beside, batch.bytes);
+            Feedback::Refused if self.is_suspect(batch) || self.rates.smaller_pass(batch.items(), now) => {}
+            feedback => self.concurrency.answered(sent, now, feedback, beside, batch.bytes),
+        }
         if feedback == Feedback::Silent {
             return;
         }
@@ -241,7 +240,7 @@ impl Delivery {
         if !batch.still_owed() {
             return;
         }
-        let is_suspect = batch.suspicion.is_shown(self.pace.usual_streak()) && self.draining.is_none();
+        let is_suspect = self.is_suspect(&batch) && self.draining.is_none();
         let due = match kind {
             // A batch that could not be sent at all waits for the next probe, not for a backoff of its own.
             RetryKind::Unreachable => now,
@@ -256,6 +255,11 @@ impl Delivery {
             }
         };
         self.parked.park(batch, due);
+    }
+
+    /// Whether a batch is refused again and again while others are taken.
+    pub(super) fn is_suspect(&self, batch: &Batch) -> bool {
+        batch.suspicion.is_shown(self.pace.usual_telling())
     }
 
     pub(super) fn complain(&mut self, kind: RetryKind, cause: &str, sent: Instant) {
