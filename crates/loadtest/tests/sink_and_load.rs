@@ -477,6 +477,14 @@ mod log_files {
         assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
     }
 
+    async fn judged(form: &Form, manifest: &Manifest, texts: &[String]) -> LinesVerdict {
+        let sink = sink("--log-lines").await;
+        for batch in texts.chunks(500) {
+            export(&sink, form, batch).await;
+        }
+        log_files::judge(manifest, &sink.stop(true).await.log_lines.unwrap())
+    }
+
     #[tokio::test]
     async fn lines_are_followed_from_the_files_to_the_sink() {
         let directory = tempfile::tempdir().unwrap();
@@ -487,13 +495,9 @@ mod log_files {
         let texts = texts(directory.path(), &manifest);
         for form in [OTLP, JSON, JSON_LINES] {
             let verdict = async |change: &dyn Fn(&mut Vec<String>)| {
-                let sink = sink("--log-lines").await;
                 let mut changed = texts.clone();
                 change(&mut changed);
-                for batch in changed.chunks(500) {
-                    export(&sink, &form, batch).await;
-                }
-                log_files::judge(&manifest, &sink.stop(true).await.log_lines.unwrap())
+                judged(&form, &manifest, &changed).await
             };
             let none = LinesVerdict { written: 6000, arrived: 6000, ..LinesVerdict::default() };
             assert_eq!(verdict(&|_| ()).await, none);
