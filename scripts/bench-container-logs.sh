@@ -1,55 +1,84 @@
 #!/usr/bin/env bash
-# What reading container logs costs: files that are there already, read and delivered without compression, on one core.
-# Usage: bench-container-logs.sh [MB per container, 8 containers]
+# What reading container logs costs: files that are there already, read and delivered without compression, on one core, as
+# OTLP over gRPC and as the records of output.http. All cases take turns; the figures are medians of the rounds.
+# Usage: bench-container-logs.sh [MB per container, 8 containers] [ROUNDS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-weir=target/release/weir
+# shellcheck source=scripts/beside.sh
+source scripts/beside.sh
+weir=${WEIR:-target/release/weir}
 megabytes=${1:-50}
-work=$(mktemp -d)
-trap 'kill $(jobs -p) 2> /dev/null || true; wait; rm -rf "$work"' EXIT
+rounds=${2:-3}
 
-cat > "$work/logs.yaml" << YAML
+# FORMAT: otlp, or one of output.http
+configure() {
+    local output="{otlp: {compression: none, endpoint: {value: \"http://127.0.0.1:25317\"}}}"
+    [[ $1 == otlp ]] ||
+        output="{http: {host: {value: 127.0.0.1}, port: \"25318\", tls: {insecure: true}, format: $1, compress: none}}"
+    cat >"$dir/logs.yaml" <<YAML
 apiVersion: telemetry.kyma-project.io/v1beta1
 kind: LogPipeline
 metadata: {name: backend}
-spec:
-  output:
-    otlp:
-      endpoint: {value: "http://127.0.0.1:25317"}
-      tls: {insecure: true}
-      compression: none
+spec: {output: $output}
 YAML
-
-delivered() {
-    curl --silent --fail localhost:25320/metrics | awk '/^weir_pipeline_delivered_items_total/ {print $2}'
 }
 
-measure() { # SHAPE LINE_SIZE
-    local pods=$work/pods lines last now cpu
-    rm -rf "$pods" "$work/data"
-    "$weir" load log-files "$pods" --manifest "$work/manifest.json" --containers 8 --shape "$1" --line-size "$2" \
-        --byte-rate $((megabytes * 500000)) --duration 2s --rotate-size 10GiB > "$work/load.log" 2>&1
-    taskset -c 1 "$weir" sink --grpc-port 25317 --http-port 25318 --control-port 25319 > "$work/sink.log" 2>&1 &
-    local sink=$!
-    taskset -c 0 "$weir" run "$work/logs.yaml" --pod-logs "$pods" --data-dir "$work/data" --grpc-port 0 --http-port 0 \
-        --metrics-port 25320 --health-port 0 --admin-port 0 --memory 256MiB > "$work/weir.log" 2>&1 &
-    local gateway=$!
-    last=-1
+delivered() {
+    curl --silent --fail localhost:25320/metrics | awk '/^weir_pipeline_delivered_items_total/ { print $2 }'
+}
+
+# What was delivered, when that is more than nothing and does not change any more.
+until_delivered() {
+    local last=-1 now _
     for _ in $(seq 240); do
         sleep 0.5
         now=$(delivered || true)
-        if [ -n "$now" ] && [ "$now" != 0 ] && [ "$now" = "$last" ]; then break; fi
+        if [[ -n $now && $now != 0 && $now == "$last" ]]; then
+            echo "$now"
+            return
+        fi
         last=$now
     done
-    cpu=$(awk -v hz="$(getconf CLK_TCK)" '{print ($14 + $15) / hz}' "/proc/$gateway/stat")
-    lines=$(find "$pods" -name '*.log' -exec cat {} + | wc --lines)
-    awk -v shape="$1" -v size="$2" -v lines="$lines" -v delivered="$last" -v cpu="$cpu" \
-        -v bytes="$(find "$pods" -name '*.log' -exec cat {} + | wc --bytes)" -v rss="$(awk '/VmHWM/ {print $2}' "/proc/$gateway/status")" \
-        'BEGIN {printf "%-5s %5d B: %d of %d lines, %.0f MB/s and %.0f thousand lines/s for each second of CPU time, %.0f MB resident\n", shape, size, delivered, lines, bytes / 1e6 / cpu, delivered / 1e3 / cpu, rss / 1e3}'
-    kill "$gateway" "$sink"
-    wait "$gateway" "$sink" || true
+    echo "not everything was delivered within two minutes" >&2
+    exit 1
 }
 
-measure plain 200
-measure plain 2000
-measure json 400
+measure() { # SHAPE LINE_SIZE FORMAT
+    local pods=$dir/pods lines bytes agent
+    rm -rf "$pods" "$dir/data"
+    "$weir" load log-files "$pods" --manifest "$dir/manifest.json" --containers 8 --shape "$1" --line-size "$2" \
+        --byte-rate $((megabytes * 500000)) --duration 2s --rotate-size 10GiB >"$dir/load.log" 2>&1
+    configure "$3"
+    taskset -c 1 "$weir" sink --grpc-port 25317 --http-port 25318 --control-port 25319 >"$dir/sink.log" 2>&1 &
+    pids+=($!)
+    until_open 25318
+    taskset -c 0 "$weir" run "$dir/logs.yaml" --pod-logs "$pods" --data-dir "$dir/data" --grpc-port 0 --http-port 0 \
+        --metrics-port 25320 --health-port 0 --admin-port 0 --memory 256MiB >"$dir/weir.log" 2>&1 &
+    agent=$!
+    pids+=("$agent")
+    lines=$(until_delivered)
+    bytes=$(find "$pods" -name '*.log' -exec cat {} + | wc --bytes)
+    if [[ $lines != $(find "$pods" -name '*.log' -exec cat {} + | wc --lines) ]]; then
+        echo "$lines lines were delivered, which are not all" >&2
+        exit 1
+    fi
+    awk -v bytes="$bytes" -v lines="$lines" -v cpu="$(cpu_seconds "$agent")" \
+        -v rss="$(awk '/VmHWM/ { print $2 }' "/proc/$agent/status")" \
+        'BEGIN { printf "%.0f %.0f %.0f\n", bytes / 1e6 / cpu, lines / 1e3 / cpu, rss / 1e3 }' >>"$dir/figures-$1-$2-$3"
+    stop
+}
+
+cases=("plain 200 otlp" "plain 2000 otlp" "json 400 otlp" "plain 200 json" "json 400 json" "json 400 json_lines")
+for _ in $(seq "$rounds"); do
+    for one in "${cases[@]}"; do
+        read -r shape size format <<<"$one"
+        measure "$shape" "$size" "$format"
+    done
+done
+for one in "${cases[@]}"; do
+    read -r shape size format <<<"$one"
+    figures=$dir/figures-$shape-$size-$format
+    column() { cut --delimiter=' ' --fields="$1" "$figures" | median; }
+    printf '%-5s %4d B, %-10s: %d MB/s and %d thousand lines/s for each second of CPU time, %d MB resident\n' \
+        "$shape" "$size" "$format" "$(column 1)" "$(column 2)" "$(column 3)"
+done

@@ -54,3 +54,12 @@ for signal in traces metrics logs-otel; do
         run "$signal-$processing" "$signal" --max --processing "$processing"
     done
 done
+
+# As published of Fluent Bit, whose records no collector sends.
+peer=()
+for variant in "" multi backpressure multi-backpressure; do
+    flags=()
+    [[ $variant == *multi* ]] && flags+=(-m true)
+    [[ $variant == *backpressure* ]] && flags+=(-b true)
+    run "fluentbit${variant:+-$variant}" logs-fluentbit "${flags[@]}"
+done

@@ -39,6 +39,10 @@ if [[ ${1:-10} == full ]]; then
     run agent-crash logagent -d 5m --scenario crash --kill-every 1500ms -r 20000
     run agent-short-pods logagent -d 5m -c 20 --scenario short-pods
     run agent-outage logagent -d 10m --scenario outage
+    run fluentbit logs-fluentbit
+    run fluentbit-multi-backpressure logs-fluentbit -m true -b true -r 5000 --settle 5m
+    run fluentbit-rotation logs-fluentbit -d 60s --scenario rotation -r 100000
+    run fluentbit-crash logs-fluentbit -d 5m --scenario crash --kill-every 1500ms -r 20000
     run single traces -d 5m
     run multi traces -d 5m -m true
     run backpressure traces -d 5m -b true --rate 10000 --settle 5m
@@ -62,6 +66,10 @@ else
     run agent-crash logagent -d "$seconds" --scenario crash --kill-every 1s -r 20000
     run agent-short-pods logagent -d "$seconds" -c 20 --scenario short-pods
     run agent-outage logagent -d "$seconds" --scenario outage -r 20000
+    run fluentbit logs-fluentbit --backlog 50MB
+    run fluentbit-backpressure logs-fluentbit -d "$seconds" -b true -r 5000 --settle 5m
+    run fluentbit-rotation logs-fluentbit -d "$seconds" --scenario rotation --outage refused -r 40000
+    run fluentbit-crash logs-fluentbit -d "$seconds" --scenario crash --kill-every 1s -r 20000
     run single traces -d "$seconds"
     run multi traces -d "$seconds" -m true
     # At a rate that these backends can take. The last few batches of many may be unlucky for a minute.

@@ -37,6 +37,19 @@ impl Place {
         if self.is_escaped { unescape(key) } else { Cow::Borrowed(key) }
     }
 
+    /// Names without a bit in common are different.
+    fn mark(&self, text: &str) -> u128 {
+        // An escaped name may be any other.
+        if self.is_escaped {
+            return u128::MAX;
+        }
+        let key = &text.as_bytes()[self.key.clone()];
+        let (Some(first), Some(last)) = (key.first(), key.last()) else { return 1 };
+        let mixed =
+            key.len().wrapping_mul(67) ^ usize::from(*first).wrapping_mul(29) ^ usize::from(*last).wrapping_mul(11);
+        1 << (mixed % 128)
+    }
+
     /// Whether two names mean the same.
     fn is_same(&self, other: &Self, text: &str) -> bool {
         let may_be = self.is_escaped || other.is_escaped || self.key.len() == other.key.len();
@@ -113,9 +126,17 @@ impl Members {
     fn forget_repeated(&mut self, text: &str) {
         let Self { places, order } = self;
         if places.len() <= FEW {
+            let mut seen = 0;
             for last in 1..places.len() {
                 let (before, rest) = places.split_at_mut(last);
-                before.iter_mut().filter(|place| place.is_same(&rest[0], text)).for_each(|place| place.is_gone = true);
+                seen |= before[last - 1].mark(text);
+                // Nearly always no name before may be the same.
+                if seen & rest[0].mark(text) != 0 {
+                    before
+                        .iter_mut()
+                        .filter(|place| place.is_same(&rest[0], text))
+                        .for_each(|place| place.is_gone = true);
+                }
             }
             return;
         }

@@ -124,6 +124,13 @@ pub(crate) fn find_within(bytes: &[u8]) -> Finding {
     line.map_or(Finding::Damaged, Finding::Line)
 }
 
+/// Reads JSON in which a text may stand more than once: then all have to be the same.
+pub(crate) fn find_all_within(bytes: &[u8]) -> Finding {
+    let mut findings = memmem::find_iter(bytes, PREFIX).map(|at| find_within(&bytes[at..]));
+    let Some(first) = findings.next() else { return Finding::Unmarked };
+    if findings.all(|other| other == first) { first } else { Finding::Damaged }
+}
+
 /// Reads a text that is nothing else.
 fn read(text: &[u8]) -> Option<LineId> {
     let sequence = SEQUENCE.get(text)?;

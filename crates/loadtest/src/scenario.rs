@@ -34,7 +34,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 pub use self::args::{Hardship, LoadtestArgs, Peer, Test};
-pub use self::config::Annotation;
+use self::config::Output;
+pub use self::config::{Annotation, RecordFormat};
 pub use self::processing::Processing;
 pub use self::script::Absence;
 use self::script::Script;
@@ -58,6 +59,7 @@ pub(crate) struct Settings {
     pub(crate) concurrency: u16,
     pub(crate) offered: Offered,
     pub(crate) shape: Shape,
+    pub(crate) output: Output,
     pub(crate) compression: Compression,
     pub(crate) processing: Processing,
     pub(crate) memory_bytes: u64,
@@ -239,17 +241,18 @@ fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: Path
     Ok(Settings {
         duration: args.duration,
         // An agent has nothing to warm up with: there is one set of files.
-        warmup: if args.test == Test::Logagent { Duration::ZERO } else { args.warmup },
+        warmup: if args.test.reads_files() { Duration::ZERO } else { args.warmup },
         settle: args.settle,
         concurrency: args.connections(),
         offered: args.offered(),
         shape: args.shape()?,
+        output: args.sends(),
         compression: args.compression,
         processing: args.processing,
         memory_bytes: args.memory,
         annotations: args.annotations.clone(),
         weir_arguments: args.weir_arguments.clone(),
-        reads_files: args.test == Test::Logagent,
+        reads_files: args.test.reads_files(),
         has_data_directory: !args.weir_arguments.iter().any(|argument| argument == "--no-data-dir"),
         judge,
         layout,

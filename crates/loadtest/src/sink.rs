@@ -6,6 +6,7 @@
 mod control;
 pub mod faults;
 mod ledger;
+mod message;
 mod server;
 mod service;
 
@@ -24,7 +25,7 @@ use tokio::task::JoinSet;
 use self::faults::{Dice, Faults};
 use self::ledger::Ledger;
 pub use self::ledger::SinkReport;
-use self::service::Transport;
+use self::message::Transport;
 use crate::output::printed;
 use crate::{files, runtime};
 
@@ -47,7 +48,7 @@ pub struct SinkArgs {
     /// Port of OTLP/gRPC; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 14317)]
     pub grpc_port: u16,
-    /// Port of OTLP/HTTP (protobuf); 0 picks a free one
+    /// Port of OTLP/HTTP (protobuf), and of the records that output.http sends to / as json or json_lines; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 14318)]
     pub http_port: u16,
     /// Port for reports, metrics and changing faults; 0 picks a free one

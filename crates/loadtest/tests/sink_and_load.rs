@@ -399,6 +399,7 @@ mod log_files {
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
     use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
     use prost::Message;
+    use serde_json::Map;
     use weir_loadtest::load::log_files::{self, LinesVerdict, LogFilesArgs, Manifest};
 
     use super::*;
@@ -431,22 +432,57 @@ mod log_files {
         texts
     }
 
-    async fn export(sink: &Sink, texts: &[String]) {
+    /// How a log agent sends what it has read.
+    struct Form {
+        path: &'static str,
+        content_type: &'static str,
+        body: fn(&[String]) -> Vec<u8>,
+    }
+
+    const OTLP: Form = Form { path: "/v1/logs", content_type: "application/x-protobuf", body: otlp };
+    const JSON: Form = Form { path: "/", content_type: "application/json", body: |texts| json(texts, ["[", ",", "]"]) };
+    const JSON_LINES: Form =
+        Form { path: "/", content_type: "application/x-ndjson", body: |texts| json(texts, ["", "\n", "\n"]) };
+
+    fn otlp(texts: &[String]) -> Vec<u8> {
         let record = |text: &String| LogRecord {
             body: Some(AnyValue { value: Some(Value::StringValue(text.clone())) }),
             ..LogRecord::default()
         };
         let scope_logs = vec![ScopeLogs { log_records: texts.iter().map(record).collect(), ..ScopeLogs::default() }];
         let resource_logs = vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }];
+        ExportLogsServiceRequest { resource_logs }.encode_to_vec()
+    }
+
+    /// Records with the members of the text, if it is an object, and what is before, between and after them.
+    fn json(texts: &[String], [before, between, after]: [&str; 3]) -> Vec<u8> {
+        let record = |text: &String| {
+            let mut record: Map<String, serde_json::Value> = serde_json::from_str(text).unwrap_or_default();
+            record.insert("log".to_owned(), text.clone().into());
+            serde_json::to_string(&record).unwrap()
+        };
+        let records: Vec<String> = texts.iter().map(record).collect();
+        format!("{before}{}{after}", records.join(between)).into_bytes()
+    }
+
+    async fn export(sink: &Sink, form: &Form, texts: &[String]) {
         let stream = tokio::net::TcpStream::connect(sink.http).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        let request = http::Request::post("/v1/logs")
+        let request = http::Request::post(form.path)
             .header("host", "sink")
-            .header("content-type", "application/x-protobuf")
-            .body(Full::new(bytes::Bytes::from(ExportLogsServiceRequest { resource_logs }.encode_to_vec())))
+            .header("content-type", form.content_type)
+            .body(Full::new(bytes::Bytes::from((form.body)(texts))))
             .unwrap();
         assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+    }
+
+    async fn judged(form: &Form, manifest: &Manifest, texts: &[String]) -> LinesVerdict {
+        let sink = sink("--log-lines").await;
+        for batch in texts.chunks(500) {
+            export(&sink, form, batch).await;
+        }
+        log_files::judge(manifest, &sink.stop(true).await.log_lines.unwrap())
     }
 
     #[tokio::test]
@@ -457,27 +493,25 @@ mod log_files {
         let cli = FilesCli::parse_from(["log-files", path].into_iter().chain(flags.split_whitespace()));
         let manifest = log_files::write(&cli.args, &Arc::default()).unwrap();
         let texts = texts(directory.path(), &manifest);
-        let verdict = async |change: &dyn Fn(&mut Vec<String>)| {
-            let sink = sink("--log-lines").await;
-            let mut changed = texts.clone();
-            change(&mut changed);
-            for batch in changed.chunks(500) {
-                export(&sink, batch).await;
-            }
-            log_files::judge(&manifest, &sink.stop(true).await.log_lines.unwrap())
-        };
-        let none = LinesVerdict { written: 6000, arrived: 6000, ..LinesVerdict::default() };
-        assert_eq!(verdict(&|_| ()).await, none);
-        let lost = verdict(&|texts| drop(texts.remove(1234))).await;
-        assert_eq!((lost.arrived, lost.lost, lost.duplicated, lost.reordered), (5999, 1, 0, 0));
-        let doubled = verdict(&|texts| texts.insert(3000, texts[777].clone())).await;
-        assert_eq!((doubled.lost, doubled.duplicated, doubled.reordered), (0, 1, 0));
-        // The first line of a container comes after its last.
-        let late = verdict(&|texts| texts[..2000].rotate_left(1)).await;
-        assert_eq!((late.lost, late.duplicated, late.reordered), (0, 0, 1));
-        let cut = verdict(&|texts| texts[5].truncate(300)).await;
-        assert_eq!((cut.lost, cut.damaged), (1, 1));
-        let foreign = verdict(&|texts| texts.push("hello".to_owned())).await;
-        assert_eq!((foreign.lost, foreign.unmarked), (0, 1));
+        for form in [OTLP, JSON, JSON_LINES] {
+            let verdict = async |change: &dyn Fn(&mut Vec<String>)| {
+                let mut changed = texts.clone();
+                change(&mut changed);
+                judged(&form, &manifest, &changed).await
+            };
+            let none = LinesVerdict { written: 6000, arrived: 6000, ..LinesVerdict::default() };
+            assert_eq!(verdict(&|_| ()).await, none);
+            let lost = verdict(&|texts| drop(texts.remove(1234))).await;
+            assert_eq!((lost.arrived, lost.lost, lost.duplicated, lost.reordered), (5999, 1, 0, 0));
+            let doubled = verdict(&|texts| texts.insert(3000, texts[777].clone())).await;
+            assert_eq!((doubled.lost, doubled.duplicated, doubled.reordered), (0, 1, 0));
+            // The first line of a container comes after its last.
+            let late = verdict(&|texts| texts[..2000].rotate_left(1)).await;
+            assert_eq!((late.lost, late.duplicated, late.reordered), (0, 0, 1));
+            let cut = verdict(&|texts| texts[5].truncate(300)).await;
+            assert_eq!((cut.lost, cut.damaged), (1, 1));
+            let foreign = verdict(&|texts| texts.push("hello".to_owned())).await;
+            assert_eq!((foreign.lost, foreign.unmarked), (0, 1));
+        }
     }
 }

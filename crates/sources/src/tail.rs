@@ -14,6 +14,7 @@
 mod allowance;
 mod catalogue;
 mod chain;
+mod changed;
 mod checkpoint;
 mod container;
 mod files;

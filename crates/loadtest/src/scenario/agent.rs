@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::backend::Backend;
+use super::backend::{Backend, SinkPorts};
 use super::children::{Launch, Process};
-use super::config::Pipelines;
+use super::config::{Output, Pipelines};
 use super::director::{Director, Kills};
 use super::gateway::{Gateway, Place, remove_leftovers};
 use super::metrics::SelfView;
@@ -41,6 +41,8 @@ pub(crate) struct AgentTrial {
     /// Lines that arrived in it, summed over sinks.
     pub(crate) arrived: u64,
     pub(crate) cpu_seconds: f64,
+    /// CPU seconds of all sinks in it.
+    pub(crate) sinks_cpu_seconds: f64,
     /// CPU seconds until everything had arrived.
     pub(crate) settled_cpu_seconds: f64,
     pub(crate) settle_seconds: f64,
@@ -84,6 +86,7 @@ pub(crate) async fn run(part: &Part<'_>, writer: &Writer, settings: &Settings) -
     let kills = director.finish(&mut stage.gateway).await?;
     let seconds = begin.elapsed().as_secs_f64();
     let cpu_seconds = stage.gateway.cpu_seconds()? - cpu_before;
+    let sinks_cpu_seconds = stage.backends.iter().map(Backend::cpu_seconds).sum::<anyhow::Result<f64>>()?;
     let arrived = stage.arrived().await?.iter().sum();
     let settle_seconds = stage.settle(&manifest, settings.settle).await?;
     stage.samples.note_peak(stage.gateway.memory()?);
@@ -104,6 +107,7 @@ pub(crate) async fn run(part: &Part<'_>, writer: &Writer, settings: &Settings) -
         seconds,
         arrived,
         cpu_seconds,
+        sinks_cpu_seconds,
         settled_cpu_seconds,
         settle_seconds,
         mended_at: director.mended_at(),
@@ -132,10 +136,11 @@ struct Grounds {
 
 impl Grounds {
     fn place<'a>(&'a self, scene: &'a Scene<'_>) -> Place<'a> {
-        let Settings { compression, processing, .. } = scene.settings;
+        let Settings { compression, processing, output, .. } = scene.settings;
         let pipelines = Pipelines {
             signal: Signal::Logs,
             backends: &self.sinks,
+            output: *output,
             compression: *compression,
             processing: *processing,
             annotations: &self.annotations,
@@ -159,7 +164,11 @@ impl Scene<'_> {
         for (backend, faults) in backends.iter_mut().zip(&self.part.script.backends) {
             backend.prepare(faults).await?;
         }
-        let sinks = sink_ports.iter().map(|ports| ports.grpc).collect();
+        let port = |ports: &SinkPorts| match self.settings.output {
+            Output::Otlp => ports.grpc,
+            Output::Http(_) => ports.http,
+        };
+        let sinks = sink_ports.iter().map(port).collect();
         let annotations = self.settings.annotations_over(&self.part.script.annotations);
         Ok((Grounds { ports, sinks, annotations }, backends))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use clap::{ArgAction, Args, ValueEnum};
 
-use super::config::Annotation;
+use super::config::{Annotation, Output, RecordFormat};
 use super::processing::Processing;
 use super::script::{self, Absence, Ending, KillPlan, Script, Variant};
 use super::writer;
@@ -29,6 +29,7 @@ Examples:
   weir loadtest -t traces --processing filter97 --peer otelcol=bench/peers/bin/otelcol
   weir loadtest -t logagent --peer otelcol=bench/peers/bin/otelcol
   weir loadtest -t logagent --scenario rotation
+  weir loadtest -t logs-fluentbit -m true -b true
   weir loadtest -t traces --scenario outage -d 10m
   weir loadtest -t traces --scenario sick-neighbour
   weir loadtest -t traces --scenario crash -d 20m --kill-every 1s";
@@ -79,7 +80,7 @@ pub struct LoadtestArgs {
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Connections of the generator, each with one request in flight [default: 8; with --scenario or producers 64]; of the
-    /// log agent, containers [default: 10]
+    /// log agents, containers [default: 10]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub concurrency: Option<u16>,
     /// Offer this many spans, points or records per second (open loop) [default: --max for traces, 2000 producers for
@@ -99,6 +100,9 @@ pub struct LoadtestArgs {
     /// Compression from the gateway to its backends
     #[arg(long, value_enum, default_value = "none")]
     pub compression: Compression,
+    /// Format of the records of -t logs-fluentbit [default: json]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<RecordFormat>,
     /// What both systems do to the data on its way
     #[arg(long, value_enum, value_name = "WHAT", default_value = "none")]
     pub processing: Processing,
@@ -140,6 +144,8 @@ pub enum Test {
     LogsOtel,
     /// Lines that containers print, read from their files
     Logagent,
+    /// The same, to an HTTP server and in Fluent Bit's records
+    LogsFluentbit,
 }
 
 impl Test {
@@ -150,6 +156,7 @@ impl Test {
             Self::Metrics => "metrics",
             Self::LogsOtel => "logs-otel",
             Self::Logagent => "logagent",
+            Self::LogsFluentbit => "logs-fluentbit",
         }
     }
 
@@ -158,8 +165,13 @@ impl Test {
         match self {
             Self::Traces => Signal::Traces,
             Self::Metrics => Signal::Metrics,
-            Self::LogsOtel | Self::Logagent => Signal::Logs,
+            Self::LogsOtel | Self::Logagent | Self::LogsFluentbit => Signal::Logs,
         }
+    }
+
+    /// Whether systems read files; otherwise clients push.
+    pub(crate) fn reads_files(self) -> bool {
+        matches!(self, Self::Logagent | Self::LogsFluentbit)
     }
 }
 
@@ -209,6 +221,8 @@ const PATIENT_CONNECTIONS: u16 = 64;
 const CONNECTIONS: u16 = 8;
 /// Lines of 200 bytes per second that make 100 MB of a runtime's.
 const ROTATION_RATE: u64 = 410_000;
+/// The same of lines of 300 bytes, as flog writes them.
+const ROTATION_RATE_FLOG: u64 = 290_000;
 /// Containers of the load-test kit that write.
 const CONTAINERS: u16 = 10;
 /// Producers of metrics in the load-test kit.
@@ -221,10 +235,17 @@ const SHORTEST_KILL_INTERVAL: Duration = Duration::from_millis(50);
 impl LoadtestArgs {
     /// The scripts that every system goes through, in order.
     pub(crate) fn scripts(&self) -> anyhow::Result<Vec<Script>> {
-        if self.test == Test::Logagent {
+        ensure!(
+            self.format.is_none() || self.test == Test::LogsFluentbit,
+            "cannot use --format: only -t logs-fluentbit sends records"
+        );
+        if self.test.reads_files() {
             return writer::agent_script(self).map(|script| vec![script]);
         }
-        ensure!(self.writer_arguments.is_empty(), "cannot use --writer-arg: only -t logagent reads files");
+        ensure!(
+            self.writer_arguments.is_empty(),
+            "cannot use --writer-arg: only -t logagent and logs-fluentbit read files"
+        );
         let test = self.test;
         let Some(scenario) = self.scenario else {
             let variant = Variant { multi: self.multi, backpressure: self.backpressure };
@@ -232,7 +253,7 @@ impl LoadtestArgs {
         };
         Ok(match scenario {
             Hardship::Restart | Hardship::Rotation | Hardship::ShortPods => {
-                bail!("cannot use this scenario with -t {}: it is one of -t logagent", test.name())
+                bail!("cannot use this scenario with -t {}: it needs -t logagent or logs-fluentbit", test.name())
             }
             Hardship::Outage => vec![script::outage(test, self.outage.unwrap_or_default(), self.multi, self.duration)],
             Hardship::SickNeighbour if self.multi => bail!("cannot use -m: sick-neighbour has three pipelines anyway"),
@@ -265,19 +286,28 @@ impl LoadtestArgs {
     fn usually_offered(&self) -> Offered {
         match (self.scenario, self.test) {
             (Some(Hardship::SickNeighbour), _) => Offered::Rate(NEIGHBOUR_RATE),
+            (Some(Hardship::Rotation), Test::LogsFluentbit) => Offered::Rate(ROTATION_RATE_FLOG),
             (Some(Hardship::Rotation), _) => Offered::Rate(ROTATION_RATE),
             (Some(Hardship::Outage | Hardship::Crash | Hardship::Restart | Hardship::ShortPods), _) => {
                 Offered::Rate(GENTLE_RATE)
             }
             (Some(Hardship::Matrix), _) | (None, Test::LogsOtel) => Offered::Rate(LOG_RATE),
             (None, Test::Metrics) => Offered::Producers { count: PRODUCERS, every: self.push_interval },
-            (None, Test::Traces | Test::Logagent) => Offered::Maximum,
+            (None, Test::Traces | Test::Logagent | Test::LogsFluentbit) => Offered::Maximum,
+        }
+    }
+
+    /// How systems send.
+    pub(crate) fn sends(&self) -> Output {
+        match self.test {
+            Test::LogsFluentbit => Output::Http(self.format.unwrap_or(RecordFormat::Json)),
+            Test::Traces | Test::Metrics | Test::LogsOtel | Test::Logagent => Output::Otlp,
         }
     }
 
     /// Connections of the generator.
     pub(crate) fn connections(&self) -> u16 {
-        if self.test == Test::Logagent {
+        if self.test.reads_files() {
             return self.concurrency.unwrap_or(CONTAINERS);
         }
         let patient = self.scenario.is_some() || matches!(self.offered(), Offered::Producers { .. });
@@ -300,95 +330,4 @@ impl LoadtestArgs {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: LoadtestArgs,
-    }
-
-    fn args(line: &str) -> Result<LoadtestArgs, clap::Error> {
-        let words = std::iter::once("loadtest").chain(line.split_whitespace());
-        Cli::try_parse_from(words).map(|cli| cli.args)
-    }
-
-    fn names(line: &str) -> Vec<String> {
-        args(line).unwrap().scripts().unwrap().into_iter().map(|script| script.name).collect()
-    }
-
-    #[test]
-    fn flags_choose_the_scenario() {
-        assert_eq!(names("-t traces"), ["traces"]);
-        assert_eq!(names("-m true -b true"), ["traces-multi-backpressure"]);
-        assert_eq!(names("-t metrics -m"), ["metrics-multi"]);
-        assert_eq!(names("-t logs-otel -b"), ["logs-otel-backpressure"]);
-        assert_eq!(names("-t logs --scenario matrix").len(), 9);
-        assert_eq!(names("--scenario outage"), ["traces-outage"]);
-        assert_eq!(names("--scenario outage --outage silent -m"), ["traces-outage-silent"]);
-        assert_eq!(names("--scenario sick-neighbour"), ["traces-sick-neighbour-alone", "traces-sick-neighbour"]);
-        assert_eq!(names("--scenario crash"), ["traces-crash"]);
-        assert!(args("--scenario crash -b true").is_err());
-        assert!(args("--scenario sick-neighbour -m true").unwrap().scripts().is_err());
-        assert!(args("--scenario crash --kill-every 1ms").unwrap().scripts().is_err());
-        assert!(args("--scenario matrix -c 3").unwrap().scripts().is_err());
-    }
-
-    #[test]
-    fn a_log_agent_has_scenarios_and_files_of_its_own() {
-        let writer = |line: &str| args(line).unwrap().scripts().unwrap().remove(0).writer.unwrap();
-        assert_eq!(names("-t logagent -m -b"), ["logagent-multi-backpressure"]);
-        assert_eq!(names("-t logagent --scenario short-pods"), ["logagent-short-pods"]);
-        assert_eq!(names("-t logagent --scenario rotation -m"), ["logagent-rotation"]);
-        assert!(writer("-t logagent").first && !writer("-t logagent -r 10").first);
-        let rotation = writer("-t logagent --scenario rotation -s 2000 --writer-arg=--shape=json").arguments;
-        for argument in ["--rate=41000", "--rotate-every=0.05s", "--keep=800", "--line-size=2000", "--shape=json"] {
-            assert!(rotation.iter().any(|given| given == argument), "{argument}: {rotation:?}");
-        }
-        for refused in ["-t logagent --scenario matrix", "--scenario rotation", "-t logagent --scenario crash --max"] {
-            assert!(args(refused).unwrap().scripts().is_err(), "{refused}");
-        }
-    }
-
-    #[test]
-    fn a_seed_repeats_a_crash() {
-        let kills = |line: &str| args(line).unwrap().scripts().unwrap()[0].kills.unwrap();
-        assert_eq!(kills("--scenario crash --seed 7 --kill-every 2s").seed, 7);
-        assert_ne!(kills("--scenario crash").seed, kills("--scenario crash").seed);
-    }
-
-    #[test]
-    fn what_is_offered_depends_on_the_scenario_unless_it_is_said() {
-        let offered = |line: &str| args(line).unwrap().offered();
-        assert_eq!(offered("-b true"), Offered::Maximum);
-        assert_eq!(offered("--rate 5"), Offered::Rate(5));
-        assert_eq!(offered("-t metrics"), Offered::Producers { count: 2000, every: Duration::from_secs(30) });
-        assert_eq!(offered("-t metrics -r 5300"), Offered::Rate(5300));
-        assert_eq!(offered("-t metrics --max"), Offered::Maximum);
-        assert_eq!(offered("-t logs-otel"), Offered::Rate(1000));
-        assert_eq!(offered("-t logs-otel --scenario matrix -r 7"), Offered::Rate(7));
-        assert_eq!(offered("--scenario outage"), Offered::Rate(GENTLE_RATE));
-        assert_eq!(offered("--scenario sick-neighbour --rate 5"), Offered::Rate(5));
-        assert_eq!(offered("--scenario crash --max"), Offered::Maximum);
-        assert!(args("--rate 5 --producers 5").is_err());
-        assert_eq!(args("").unwrap().connections(), 8);
-        assert_eq!(args("--scenario crash").unwrap().connections(), 64);
-        assert_eq!(args("--scenario crash -c 3").unwrap().connections(), 3);
-        assert_eq!(args("-t metrics").unwrap().connections(), 64);
-    }
-
-    #[test]
-    fn what_is_sent_depends_on_the_signal_and_the_processing() {
-        let shape = |line: &str| args(line).unwrap().shape();
-        assert_eq!(shape("-t traces").unwrap().batch, 512);
-        assert_eq!(shape("-t metrics").unwrap().batch, 20);
-        assert_eq!(shape("-t metrics --max --batch 3 --attributes 7").unwrap().batch, 3);
-        assert_eq!(shape("-t logs-otel").unwrap().batch, 100);
-        assert!(shape("-t logs-otel --processing filter97").unwrap().marked.is_some());
-        assert!(shape("-t traces -s 100").is_err());
-        assert!(shape("-t traces --marked 50").is_err());
-    }
-}
+mod tests;

@@ -22,12 +22,42 @@ pub(crate) struct Ports {
     pub(crate) health: u16,
 }
 
+/// How pipelines send to their backends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// OTLP, over gRPC.
+    Otlp,
+    /// Records as Fluent Bit sends them, over HTTP.
+    Http(RecordFormat),
+}
+
+/// What the records of `output.http` are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum RecordFormat {
+    /// One array
+    Json,
+    /// A line for each
+    #[value(name = "json_lines")]
+    JsonLines,
+}
+
+impl RecordFormat {
+    /// As it stands in a pipeline.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::JsonLines => "json_lines",
+        }
+    }
+}
+
 /// What goes through a system: one pipeline to each backend, all alike.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pipelines<'a> {
     pub(crate) signal: Signal,
     /// Ports of the backends.
     pub(crate) backends: &'a [u16],
+    pub(crate) output: Output,
     pub(crate) compression: Compression,
     pub(crate) processing: Processing,
     pub(crate) annotations: &'a [Annotation],

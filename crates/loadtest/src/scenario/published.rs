@@ -15,6 +15,8 @@ struct Data {
     #[serde(rename = "logs-otel")]
     logs: Vec<Release>,
     logagent: Vec<Release>,
+    #[serde(rename = "logs-fluentbit")]
+    fluent_bit: Vec<Release>,
 }
 
 #[derive(Deserialize)]
@@ -57,7 +59,8 @@ pub(crate) fn of(test: Test, variant: Variant) -> anyhow::Result<Vec<Published>>
         Test::Traces => newest(data.traces),
         Test::Metrics => newest(data.metrics),
         Test::LogsOtel => newest(data.logs),
-        Test::Logagent => data.logagent,
+        Test::Logagent => data.logagent.into_iter().chain(newest(data.fluent_bit)).collect(),
+        Test::LogsFluentbit => newest(data.fluent_bit),
     };
     Ok(releases.into_iter().filter_map(|release| row(release, variant)).collect())
 }
@@ -84,9 +87,10 @@ fn row(release: Release, variant: Variant) -> Option<Published> {
     })
 }
 
-/// Orders `0.97`, `0.118.0` and `0.102.1 (new)` by their numbers.
+/// Orders `0.97`, `0.118.0`, `0.102.1 (new)` and `Fluent Bit 5.1.0` by their numbers.
 fn version_key(version: &str) -> Vec<u32> {
-    let numbers = version.split_whitespace().next().unwrap_or_default();
+    let is_number = |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
+    let numbers = version.split_whitespace().find(is_number).unwrap_or_default();
     numbers.split('.').map(|number| number.parse().unwrap_or(0)).collect()
 }
 
@@ -115,7 +119,9 @@ mod tests {
         assert_eq!((logs.version.as_str(), logs.accepted_per_s), ("with batches", 16428.0));
         assert_eq!(of(Test::LogsOtel, true, false), []);
         assert_eq!(of(Test::Logagent, false, false).len(), 2);
-        let fluent_bit = of(Test::Logagent, true, true).remove(0);
+        assert_eq!(of(Test::LogsFluentbit, true, true), of(Test::Logagent, true, true));
+        let fluent_bit = of(Test::LogsFluentbit, true, true).remove(0);
+        assert_eq!(fluent_bit.version, "Fluent Bit 5.1.0, sum of 2 nodes");
         assert_eq!((fluent_bit.accepted_per_s, fluent_bit.cpu_cores), (8441.0, Some(0.5)));
     }
 
@@ -123,5 +129,6 @@ mod tests {
     fn versions_order_by_number_not_by_text() {
         assert!(version_key("0.118.0") > version_key("0.97 w. GOMEMLIMIT"));
         assert!(version_key("0.102.1 (new)") > version_key("0.100.0"));
+        assert!(version_key("Fluent Bit 10.0") > version_key("Fluent Bit 9.1, sum of 2 nodes"));
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::backend::{Backend, SinkPorts};
 use super::children::{Launch, Process, free_ports};
-use super::config::{Pipelines, Ports, batch_size};
+use super::config::{Output, Pipelines, Ports, batch_size};
 use super::director::{Director, Kills};
 use super::gateway::{Gateway, Place};
 use super::metrics::SelfView;
@@ -159,6 +159,7 @@ impl<'a> Stage<'a> {
         let pipelines = Pipelines {
             signal: settings.signal(),
             backends: &sinks,
+            output: Output::Otlp,
             compression: settings.compression,
             processing: settings.processing,
             annotations: &annotations,

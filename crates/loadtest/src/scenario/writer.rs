@@ -9,12 +9,20 @@ use anyhow::{bail, ensure};
 
 use super::processing::Processing;
 use super::script::{self, Absence, Ending, Script, Variant};
-use super::{Hardship, LoadtestArgs};
+use super::{Hardship, LoadtestArgs, Test};
+use crate::codec::Compression;
 use crate::load::Offered;
 
 /// The script of a log agent, and what is written for it to read.
 pub(super) fn agent_script(args: &LoadtestArgs) -> anyhow::Result<Script> {
-    ensure!(args.processing == Processing::None, "cannot use --processing: not with -t logagent");
+    let name = args.test.name();
+    ensure!(args.processing == Processing::None, "cannot use --processing: not with -t {name}");
+    let is_fluent_bit = args.test == Test::LogsFluentbit;
+    ensure!(args.peer.is_none() || !is_fluent_bit, "cannot use --peer: a Collector does not send Fluent Bit's records");
+    ensure!(
+        args.compression != Compression::Zstd || !is_fluent_bit,
+        "cannot use --compression zstd: output.http takes gzip or none"
+    );
     ensure!(args.producers.is_none(), "cannot use --producers: nobody pushes to a log agent");
     ensure!(!args.max || args.scenario.is_none(), "cannot use --max: files of a scenario have a rate");
     let (test, multi) = (args.test, args.multi);
@@ -34,7 +42,7 @@ pub(super) fn agent_script(args: &LoadtestArgs) -> anyhow::Result<Script> {
         Some(Hardship::Restart) => (script::restart(test, args.kill_plan(Ending::Restart)?, multi), rotated(1000)),
         Some(Hardship::Crash) => (script::crash(test, args.kill_plan(Ending::Crash)?, multi), rotated(1000)),
         Some(Hardship::ShortPods) => (script::short_pods(test, multi), Fate::ShortPods),
-        Some(Hardship::SickNeighbour | Hardship::Matrix) => bail!("cannot use this scenario with -t logagent"),
+        Some(Hardship::SickNeighbour | Hardship::Matrix) => bail!("cannot use this scenario with -t {name}"),
     };
     let writer = match args.offered() {
         Offered::Maximum => Writer::before(args),
@@ -98,6 +106,9 @@ impl Writer {
     }
 
     fn with(mut self, args: &LoadtestArgs) -> Self {
+        if args.test == Test::LogsFluentbit {
+            self.arguments.push("--shape=flog".to_owned());
+        }
         self.arguments.extend(args.shape.size.map(|size| format!("--line-size={size}")));
         self.arguments.extend(args.writer_arguments.iter().cloned());
         self

@@ -12,7 +12,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Shared;
-use super::service::{Transport, export};
+use super::message::Transport;
+use super::service::export;
 
 /// Flow-control windows: wide enough that the network, not the window, is the limit. The frame size stays at HTTP/2's
 /// default of 16 KiB, as with real backends.

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming};
 use prost::Message;
@@ -16,44 +16,15 @@ use prost::Message;
 use super::Shared;
 use super::faults::{Fate, Reaction};
 use super::ledger::Envelope;
-use crate::chunks::{self, Chunks};
-use crate::codec::{self, INFLATED_LIMIT_BYTES};
+use super::message::{Decoded, Expectations, Form, Received, Rejection, Route, Transport};
+use crate::chunks::Chunks;
+use crate::codec::INFLATED_LIMIT_BYTES;
 use crate::grpc::{self, Code, ExportResponse, PartialSuccess, RpcStatus};
-use crate::scan::{Malformed, Scan, find_lines, scan};
-use crate::signal::Signal;
-
-/// How a request came in, which decides how its answer looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transport {
-    Grpc,
-    Http,
-}
 
 /// The sink resets the stream instead of answering.
 #[derive(Debug, thiserror::Error)]
 #[error("reset on purpose")]
 pub(crate) struct Reset;
-
-/// Why a request is not accepted: counted under `reason`, answered with the rest.
-struct Rejection {
-    reason: String,
-    code: Code,
-    message: String,
-}
-
-impl Rejection {
-    fn malformed(message: impl Into<String>) -> Self {
-        Self { reason: "malformed".to_owned(), code: Code::Http(400), message: message.into() }
-    }
-
-    fn too_large(transport: Transport, bytes: u64, limit: u64) -> Self {
-        let message = match transport {
-            Transport::Grpc => format!("grpc: received message larger than max ({bytes} vs. {limit})"),
-            Transport::Http => format!("request body too large: {bytes} bytes, limit {limit}"),
-        };
-        Self { reason: "too_large".to_owned(), code: Code::Http(413), message }
-    }
-}
 
 /// Serves one export request.
 pub(crate) async fn export(
@@ -61,8 +32,8 @@ pub(crate) async fn export(
     transport: Transport,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, Reset> {
-    let signal = match check_route(transport, &request) {
-        Ok(signal) => signal,
+    let route = match Route::of(transport, &request) {
+        Ok(route) => route,
         Err(rejection) => {
             shared.ledger.refuse(&rejection.reason);
             return Ok(refusal(transport, &rejection, None));
@@ -96,31 +67,10 @@ pub(crate) async fn export(
             Ok(refusal(transport, &rejection, fate.retry_after))
         }
         Reaction::Accept | Reaction::Partial => {
-            let received = Received { transport, signal, headers: &parts.headers, body };
+            let received = Received { route, headers: &parts.headers, body };
             Ok(accept(&shared, &fate, received))
         }
     }
-}
-
-/// The signal that is exported.
-fn check_route<B>(transport: Transport, request: &Request<B>) -> Result<Signal, Rejection> {
-    let (path_of, content_type): (fn(Signal) -> &'static str, _) = match transport {
-        Transport::Grpc => (Signal::grpc_path, "application/grpc"),
-        Transport::Http => (Signal::http_path, "application/x-protobuf"),
-    };
-    let reject = |code, message| Err(Rejection { reason: "unexpected".to_owned(), code: Code::Http(code), message });
-    let path = request.uri().path();
-    let Some(signal) = Signal::ALL.into_iter().find(|signal| path_of(*signal) == path) else {
-        return reject(404, format!("no service at {path}: expected {} or its likes", path_of(Signal::Traces)));
-    };
-    if request.method() != Method::POST {
-        return reject(405, format!("method {} is not POST", request.method()));
-    }
-    let given = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    if !given.starts_with(content_type) {
-        return reject(415, format!("content type \"{given}\" is not {content_type}"));
-    }
-    Ok(signal)
 }
 
 /// Reads the whole body; one that will not be recorded is read and dropped, as a proxy in front of a backend does.
@@ -157,87 +107,37 @@ async fn slow_down(bytes: usize, rate: u64) {
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
 }
 
-/// A request whose body was read.
-struct Received<'a> {
-    transport: Transport,
-    signal: Signal,
-    headers: &'a HeaderMap,
-    body: Chunks,
-}
-
 fn accept(shared: &Shared, fate: &Fate, received: Received<'_>) -> Response<Reply> {
     let wire_bytes = received.body.remaining() as u64;
-    let Received { transport, signal, .. } = received;
-    match decode(fate, received, shared) {
+    let route = received.route;
+    let expectations = Expectations { text: shared.expected_text.as_deref(), wants_lines: shared.ledger.wants_lines() };
+    match received.decode(fate, expectations) {
         Ok(Decoded { mut scan, bytes, lacks_text }) => {
-            let rejected = if fate.reaction == Reaction::Partial { scan.items / 2 } else { 0 };
+            // Nobody says to a client that sends records which of them were rejected.
+            let is_partial = fate.reaction == Reaction::Partial && route.form == Form::Otlp;
+            let rejected = if is_partial { scan.items / 2 } else { 0 };
             scan.reject_first(rejected);
             let envelope = Envelope { bytes, wire_bytes, partial_rejected: rejected, lacks_text };
-            shared.ledger.record(signal, &scan, envelope);
-            success(transport, rejected)
+            shared.ledger.record(route.signal, &scan, envelope);
+            success(route, rejected)
         }
         Err(rejection) => {
             shared.ledger.refuse(&rejection.reason);
-            refusal(transport, &rejection, fate.retry_after)
+            refusal(route.transport, &rejection, fate.retry_after)
         }
     }
 }
 
-/// What was read from a body.
-struct Decoded {
-    scan: Scan,
-    /// Uncompressed.
-    bytes: u64,
-    lacks_text: bool,
-}
-
-fn decode(fate: &Fate, received: Received<'_>, shared: &Shared) -> Result<Decoded, Rejection> {
-    let expected = shared.expected_text.as_deref();
-    let wants_lines = received.signal == Signal::Logs && shared.ledger.wants_lines();
-    let Received { transport, signal, headers, mut body } = received;
-    let header = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("identity");
-    let encoding = match transport {
-        Transport::Grpc => {
-            let compressed = grpc::read_prefix(&mut body).map_err(Rejection::malformed)?;
-            if compressed { header(HeaderName::from_static("grpc-encoding")) } else { "identity" }
-        }
-        Transport::Http => header(CONTENT_ENCODING),
-    };
-    if encoding == "identity" {
-        let bytes = body.remaining() as u64;
-        let lacks_text = expected.is_some_and(|text| !body.contains(text.as_bytes()));
-        let scan =
-            if wants_lines { scan_lines(&body.copy_to_bytes(body.remaining())) } else { scan(signal, &mut body) };
-        let scan = scan.map_err(|err| Rejection::malformed(err.to_string()))?;
-        return Ok(Decoded { scan, bytes, lacks_text });
+fn success(route: Route, rejected: u64) -> Response<Reply> {
+    if route.form != Form::Otlp {
+        return respond(StatusCode::OK, "text/plain", Reply::plain(Bytes::new()));
     }
-    let inflated = codec::inflate(body, encoding).map_err(Rejection::malformed)?;
-    let bytes = inflated.len() as u64;
-    match fate.max_request_bytes {
-        Some(limit) if bytes > limit => Err(Rejection::too_large(transport, bytes, limit)),
-        _ => {
-            let scan = if wants_lines { scan_lines(&inflated) } else { scan(signal, &mut inflated.as_slice()) };
-            let scan = scan.map_err(|err| Rejection::malformed(err.to_string()))?;
-            let lacks_text = expected.is_some_and(|text| !chunks::contains(&inflated, text.as_bytes()));
-            Ok(Decoded { scan, bytes, lacks_text })
-        }
-    }
-}
-
-/// Scans log records, and finds the lines in them.
-fn scan_lines(message: &[u8]) -> Result<Scan, Malformed> {
-    let mut scan = scan(Signal::Logs, &mut &*message)?;
-    scan.lines = find_lines(message)?;
-    Ok(scan)
-}
-
-fn success(transport: Transport, rejected: u64) -> Response<Reply> {
     let partial_success = (rejected > 0).then(|| PartialSuccess {
         rejected_items: i64::try_from(rejected).unwrap_or(i64::MAX),
         error_message: "injected partial success".to_owned(),
     });
     let message = ExportResponse { partial_success }.encode_to_vec();
-    match transport {
+    match route.transport {
         Transport::Http => respond(StatusCode::OK, "application/x-protobuf", Reply::plain(message.into())),
         Transport::Grpc => {
             let mut framed = grpc::prefix(message.len(), false).unwrap_or_default().to_vec();

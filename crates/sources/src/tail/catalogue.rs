@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::chain::Chain;
@@ -88,7 +87,6 @@ impl Catalogue {
         }
         let saved = container.saved(unix_ms());
         self.lines.extend(encode(&saved));
-        self.shared.has_news.store(true, Ordering::Release);
         self.saved.insert(name.clone(), saved);
         self.shared.board.containers().remove(name);
     }
@@ -126,13 +124,13 @@ impl Catalogue {
         if self.starts_at_end && is_first {
             container.leave_out_what_is_there(self.now_ms());
         }
+        self.shared.note(&container);
         self.shared.board.containers().insert(name.clone(), Arc::clone(&container));
         Some(container)
     }
 
     fn look(&mut self, container: &Arc<Container>) {
         let name = &container.name;
-        self.shared.has_news.store(true, Ordering::Release);
         let look = match container.look(self.now_ms()) {
             Ok(look) => look,
             Err(error) => {
@@ -143,7 +141,10 @@ impl Catalogue {
                 return;
             }
         };
-        self.shared.tell_losses(container);
+        if !look.is_unchanged {
+            self.shared.note(container);
+            self.shared.tell_losses(container);
+        }
         self.has_links |= look.has_links;
         if look.is_over {
             self.shared.board.containers().remove(name);

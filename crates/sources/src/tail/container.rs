@@ -1,5 +1,6 @@
 //! One container: its chain of files, those that are open, and a turn of reading them.
 
+mod look;
 mod standing;
 mod stock;
 #[cfg(test)]
@@ -8,15 +9,17 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_engine::Permit;
 
 use super::allowance::Room;
-use super::chain::{Answer, Chain, Check, Event, Link, State};
+use super::chain::{Chain, Link, State};
+use super::changed::Changed;
 use super::checkpoint::{KEPT_MS, Saved};
-use super::files::{self, Content, Descriptors, Listing};
+use super::files::{Content, Descriptors};
 use super::identity::{PRINT_BYTES, Print};
 use super::join::{Position, Spot};
 use super::line::Format;
@@ -39,6 +42,8 @@ pub(super) struct Container {
     output: Mutex<Output>,
     stage: Mutex<Stage>,
     standing: Mutex<Standing>,
+    /// It is to be looked whether what is saved of it is out of date.
+    is_noted: AtomicBool,
     found: Instant,
     /// For what is known of it.
     _paid: Option<Permit>,
@@ -78,19 +83,8 @@ pub(super) struct Output {
     saved_ms: u64,
     /// Whether there was a look since the last file vanished.
     vanished: Vec<u64>,
-}
-
-/// What a look at a container showed.
-#[derive(Debug, Default)]
-pub(super) struct Look {
-    /// There is something to read.
-    pub(super) is_unread: bool,
-    /// Something has to be looked at again soon.
-    pub(super) is_unsettled: bool,
-    /// Nothing is left of it.
-    pub(super) is_over: bool,
-    /// The kernel gives no hints of what is written.
-    pub(super) has_links: bool,
+    /// When the directory had changed last at the last look, if nothing else has to be looked at.
+    listed: Option<Changed>,
 }
 
 impl Container {
@@ -113,11 +107,13 @@ impl Container {
             is_changed: false,
             saved_ms: 0,
             vanished: Vec::new(),
+            listed: None,
         };
         let stage = Mutex::new(Stage::Idle);
         let directory = pods.join(name.to_string());
         let (output, standing) = (Mutex::new(output), Mutex::default());
-        Self { name, directory, descriptors, output, stage, standing, found: Instant::now(), _paid: paid }
+        let is_noted = AtomicBool::new(false);
+        Self { name, directory, descriptors, output, stage, standing, is_noted, found: Instant::now(), _paid: paid }
     }
 
     pub(super) fn standing(&self) -> MutexGuard<'_, Standing> {
@@ -189,119 +185,6 @@ impl Container {
     /// Whether it is read now.
     fn has_turn(&self) -> bool {
         matches!(*self.stage(), Stage::Reading | Stage::ReadingHinted)
-    }
-
-    /// Brings the directory together with what is known of it. `now_ms` never goes back.
-    pub(super) fn look(&self, now_ms: u64) -> io::Result<Look> {
-        let mut output = self.output();
-        output.renew_heads();
-        let Listing { files: listing, has_links } = files::list(&self.directory)?;
-        let Output { chain, .. } = &mut *output;
-        let before = chain.links().len();
-        let live = chain.live();
-        let events = chain.reconcile(&listing, &mut |check| self.compare(check), now_ms);
-        output.is_changed |= !events.is_empty() || output.chain.links().len() != before;
-        for event in &events {
-            self.follow(&mut output, *event)?;
-        }
-        let is_rotated = |number: &u64| output.chain.link(*number).is_some_and(|link| link.name.rotated.is_some());
-        let rotations = live.iter().filter(|number| is_rotated(number)).count() as u64;
-        output.forget_closed();
-        let mut look = Look { has_links, ..Look::default() };
-        let lost = if self.has_turn() { Losses::default() } else { output.give_up() };
-        {
-            let mut standing = self.standing();
-            standing.rotations += rotations;
-            standing.untold_rotations += rotations;
-            standing.lost.add(&lost);
-        }
-        self.take_stock(&mut output);
-        self.spare_descriptors(&mut output);
-        let links = output.chain.links();
-        look.is_over = listing.is_empty() && links.is_empty();
-        let last = links.len().saturating_sub(1);
-        let is_unsettled = |(index, link): (usize, &Link)| {
-            let is_live = index == last && link.state == State::Present;
-            !is_live && !output.chain.is_final(link.number)
-        };
-        look.is_unsettled = (listing.is_empty() && !links.is_empty()) || links.iter().enumerate().any(is_unsettled);
-        look.is_unread = links.iter().any(|link| output.is_unread(link));
-        Ok(look)
-    }
-
-    /// The directory cannot be listed. Returns whether that is news.
-    pub(super) fn cannot_look(&self, error: &io::Error) -> bool {
-        let mut standing = self.standing();
-        let wait = Wait::Unreadable(error.to_string());
-        let is_news = standing.wait != wait;
-        standing.begins_to_wait();
-        standing.wait = wait;
-        is_news
-    }
-
-    /// Takes everything that is there for read.
-    pub(super) fn leave_out_what_is_there(&self, now_ms: u64) {
-        // What cannot be listed now is read later.
-        if self.look(now_ms).is_err() {
-            return;
-        }
-        let mut output = self.output();
-        let Some((number, size, is_compressed)) =
-            output.chain.links().last().map(|link| (link.number, link.size, link.name.is_compressed))
-        else {
-            return;
-        };
-        let done =
-            if is_compressed { Spot { file: number + 1, offset: 0 } } else { Spot { file: number, offset: size } };
-        let guard = output.open.get_mut(&done.file).and_then(|content| content.guard(done.offset).ok());
-        output.chain.commit(Position { done, open: [None; 3] }, guard.unwrap_or_default());
-        output.is_changed = true;
-        output.forget_closed();
-    }
-
-    /// Compares a file with what is known of a link.
-    fn compare(&self, check: &Check<'_>) -> Answer {
-        let compared = || -> io::Result<bool> {
-            let Some(mut content) = Content::open(&self.directory, check.seen.name, &self.descriptors)? else {
-                return Ok(false);
-            };
-            let guard = match check.guard {
-                Some((offset, print)) => content.has_guard(offset, print)?,
-                None => true,
-            };
-            Ok(content.id() == check.seen.id && guard && content.has_head(check.head)?)
-        };
-        match compared() {
-            Ok(true) => Answer::Same,
-            Ok(false) => Answer::Other,
-            Err(_) => Answer::Unreadable,
-        }
-    }
-
-    fn follow(&self, output: &mut Output, event: Event) -> io::Result<()> {
-        match event {
-            Event::New { number } => {
-                if self.open(output, number)? {
-                    output.renew_head(number);
-                    self.spare_descriptors(output);
-                }
-            }
-            Event::Overwritten { number, .. } => drop(output.open.remove(&number)),
-            Event::Moved { from, to } => {
-                if let Some(content) = output.open.remove(&from) {
-                    output.open.insert(to, content);
-                }
-                if let Some(format) = output.formats.remove(&from) {
-                    output.formats.insert(to, format);
-                }
-            }
-            Event::Split { number, rest, .. } => {
-                let format = output.formats.get(&number).copied();
-                format.into_iter().for_each(|format| _ = output.formats.insert(rest, format));
-            }
-            Event::Renamed { .. } | Event::Compressed { .. } | Event::Gone { .. } | Event::Returned { .. } => {}
-        }
-        Ok(())
     }
 
     /// Opens the file of a link, if it is still the one that was seen. False when there is none to open.
@@ -422,8 +305,14 @@ impl Container {
         }
     }
 
+    /// What is saved of it may be out of date. Returns whether that is news.
+    pub(super) fn take_note(&self) -> bool {
+        !self.is_noted.swap(true, Ordering::AcqRel)
+    }
+
     /// What is to be saved, if that changed, or if it was saved long ago: what is old is forgotten.
     pub(super) fn to_save(&self, now_ms: u64) -> Option<Saved> {
+        self.is_noted.store(false, Ordering::Release);
         let mut output = self.output();
         let is_old = now_ms.saturating_sub(output.saved_ms) >= KEPT_MS / 8;
         if !std::mem::take(&mut output.is_changed) && !is_old {

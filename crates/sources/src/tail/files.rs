@@ -13,6 +13,7 @@ use rustix::fs::Advice;
 use rustix::io::Errno;
 
 use super::chain::Seen;
+use super::changed::Changed;
 use super::identity::{FileId, PRINT_BYTES, Print};
 use super::path::LogName;
 
@@ -34,28 +35,23 @@ pub(super) struct Listing {
     pub(super) files: Vec<Seen>,
     /// Some are links. The kernel gives no hints of what is written to the files that these lead to.
     pub(super) has_links: bool,
+    /// When the directory changed last, if what changes later has another time.
+    pub(super) changed: Option<Changed>,
 }
 
 /// What is in a container's directory; nothing when it is gone.
 pub(super) fn list(directory: &Path) -> io::Result<Listing> {
     let mut files = Listing::default();
     for _ in 0..LISTINGS {
-        let before = changed_at(directory)?;
+        let before = Changed::of(directory)?;
+        let telling = before.filter(|changed| changed.is_over());
         files = list_once(directory)?;
-        if changed_at(directory)? == before {
+        if Changed::of(directory)? == before {
+            files.changed = telling;
             break;
         }
     }
     Ok(files)
-}
-
-/// When names came or left; `None` when there is no such directory.
-fn changed_at(directory: &Path) -> io::Result<Option<(i64, i64)>> {
-    match fs::metadata(directory) {
-        Ok(metadata) => Ok(Some((metadata.mtime(), metadata.mtime_nsec()))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 fn list_once(directory: &Path) -> io::Result<Listing> {

@@ -18,7 +18,6 @@ use weir_plan::{ContainerLogs, Plan};
 use super::catalogue::Catalogue;
 use super::checkpoint::file::{Error, Store};
 use super::checkpoint::{Replayed, Saved, encode, is_worn};
-use super::container::Container;
 use super::files::Descriptors;
 use super::hints::Hints;
 use super::path::ContainerName;
@@ -41,6 +40,10 @@ const SURVEY_EVERY: Duration = Duration::from_secs(1);
 const SAVE_EVERY: Duration = Duration::from_millis(250);
 /// ... and forced to the disk this often. What is lost with the power is read again.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// What is saved of a container is forgotten after a day, unless it is saved again. Who did not change for hours is looked
+/// for this often.
+const RENEW_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// What to read, and with what.
 #[derive(Debug, Clone)]
@@ -138,7 +141,7 @@ impl Tail {
             board,
             ready,
             totals: Mutex::default(),
-            has_news: AtomicBool::new(true),
+            news: Mutex::default(),
             allowance: Arc::default(),
             descriptors: Arc::new(Descriptors::of_process()),
         });
@@ -156,6 +159,7 @@ impl Tail {
             store,
             live_bytes: 0,
             is_unsaved: false,
+            renewed: Instant::now(),
             is_rewanted: Arc::clone(&is_rewanted),
             bounds: Bounds { removed_bytes: max_removed_bytes, patience },
         };
@@ -246,6 +250,8 @@ struct Looker {
     live_bytes: u64,
     /// Something could not be saved.
     is_unsaved: bool,
+    /// When it was last looked what is saved of all containers.
+    renewed: Instant,
     is_rewanted: Arc<AtomicBool>,
     bounds: Bounds,
 }
@@ -276,6 +282,9 @@ impl Looker {
                 return;
             }
             let is_rewanted = self.is_rewanted.swap(false, Ordering::AcqRel);
+            if is_rewanted {
+                self.tree.forget_lists();
+            }
             let pause = self.tree.reconcile_after(self.catalogue.has_links);
             if is_rewanted || reconciled.is_none_or(|at| at.elapsed() >= pause) {
                 self.tree.reconcile(&mut self.catalogue);
@@ -295,15 +304,21 @@ impl Looker {
 
     fn save(&mut self, is_due: bool) {
         let Some(store) = &mut self.store else { return };
+        let shared = &self.catalogue.shared;
+        let mut news = mem::take(&mut *shared.news.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut lines = mem::take(&mut self.catalogue.lines);
+        let is_renewed = self.renewed.elapsed() >= RENEW_EVERY;
         // Where nothing happens, it costs nothing to find that out. What was written before may have to be synced.
-        let has_news = self.catalogue.shared.has_news.swap(false, Ordering::AcqRel) || self.is_unsaved;
+        let has_news = !news.is_empty() || !lines.is_empty() || is_renewed || self.is_unsaved;
         if !has_news && (!is_due || store.sync().is_ok()) {
             return;
         }
+        let all = || shared.board.containers().values().cloned().collect::<Vec<_>>();
+        if is_renewed {
+            (self.renewed, news) = (Instant::now(), all());
+        }
         let now = unix_ms();
-        let containers: Vec<Arc<Container>> = self.catalogue.shared.board.containers().values().cloned().collect();
-        let mut lines = mem::take(&mut self.catalogue.lines);
-        for container in &containers {
+        for container in &news {
             container.to_save(now).iter().for_each(|saved| lines.extend(encode(saved)));
         }
         let saved = write(store, &lines, is_due).and_then(|()| {
@@ -311,7 +326,7 @@ impl Looker {
                 return Ok(());
             }
             let kept = self.catalogue.saved.values().map(encode);
-            store.compact(containers.iter().map(|container| encode(&container.saved(now))).chain(kept))?;
+            store.compact(all().iter().map(|container| encode(&container.saved(now))).chain(kept))?;
             self.live_bytes = store.size();
             Ok(())
         });

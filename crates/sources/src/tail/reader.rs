@@ -1,7 +1,6 @@
 //! Who has a turn of reading, and what becomes of what was read.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{io, mem};
@@ -49,8 +48,8 @@ pub(super) struct Shared {
     pub(super) board: Board,
     pub(super) ready: mpsc::UnboundedSender<Arc<Container>>,
     pub(super) totals: Mutex<Totals>,
-    /// What is saved may be out of date.
-    pub(super) has_news: AtomicBool,
+    /// Containers of which what is saved may be out of date.
+    pub(super) news: Mutex<Vec<Arc<Container>>>,
     pub(super) allowance: Arc<Allowance>,
     pub(super) descriptors: Arc<Descriptors>,
 }
@@ -80,6 +79,13 @@ impl Shared {
             |logs: &&ContainerLogs| logs.namespaces.takes(&name.namespace) && logs.containers.takes(&name.container);
         let is_wanted = |shape: &RecordShape| wanted.iter().filter(takes).any(|logs| logs.shape == *shape);
         RecordShape::ALL.into_iter().filter(is_wanted).collect()
+    }
+
+    /// What is saved of a container may be out of date.
+    pub(super) fn note(&self, container: &Arc<Container>) {
+        if container.take_note() {
+            self.news.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(container));
+        }
     }
 
     /// Something may be there to be read.
@@ -234,10 +240,10 @@ async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
 }
 
 /// What the container wrote cannot be read now.
-fn failed(shared: &Shared, container: &Container, error: &io::Error) -> End {
+fn failed(shared: &Shared, container: &Arc<Container>, error: &io::Error) -> End {
     container.waits_for(Wait::Unreadable(error.to_string()));
     let (is_first, given_up) = container.failed();
-    shared.has_news.store(true, Ordering::Release);
+    shared.note(container);
     let name = &container.name;
     if is_first {
         tracing::warn!(container = %name, %error, "cannot read what the container wrote; trying again");
@@ -292,7 +298,7 @@ fn words(obstacle: Obstacle) -> &'static str {
 /// Offers what was read. Only when all of it is safe, the container moves on.
 async fn offer(
     shared: &Shared,
-    container: &Container,
+    container: &Arc<Container>,
     (batch, shapes): (Batch, Vec<RecordShape>),
     room: &mut Room,
 ) -> End {
@@ -331,7 +337,7 @@ async fn offer(
         return End::Again(REST);
     }
     container.commit(position, guard, &counts);
-    shared.has_news.store(true, Ordering::Release);
+    shared.note(container);
     shared.add(|totals| totals.counts.add(&counts));
     if is_more { End::More } else { End::Idle }
 }

@@ -2,14 +2,13 @@
 //! files when these take too much of the disk.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_engine::view::ContainerLogFigures;
 
 use super::container::{Container, Removed};
-use super::reader::Shared;
-use super::status::unix_ms;
+use super::reader::{Shared, Totals};
+use super::status::{Stuck, unix_ms};
 
 /// So many containers are named in the log at a time.
 const MOST_NAMED: usize = 10;
@@ -23,96 +22,108 @@ pub(super) struct Bounds {
     pub(super) patience: Duration,
 }
 
-/// Looks at all containers, and tells the engine and the log.
+/// Looks at all containers, and tells the engine and the log. Most of them are idle, so each is looked at twice and no more.
 pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
     let containers: Vec<Arc<Container>> = shared.board.containers().values().cloned().collect();
-    for container in containers.iter().filter(|container| container.is_behind()) {
-        container.measure();
+    let measured = containers.iter().inspect(|container| {
+        if container.is_behind() {
+            container.measure();
+        }
+    });
+    let holders: Vec<_> = measured.filter(|container| container.standing().removed_open_bytes > 0).collect();
+    for container in keep_within(&holders, bounds.removed_bytes) {
+        shared.note(container);
     }
-    if keep_within(&containers, bounds.removed_bytes) {
-        shared.has_news.store(true, Ordering::Release);
+    let now_ms = unix_ms();
+    let (mut figures, mut news) =
+        (ContainerLogFigures { without_memory, ..ContainerLogFigures::default() }, News::default());
+    for container in &containers {
+        if container.standing().has_untold() {
+            shared.tell_losses(container);
+        }
+        let mut standing = container.standing();
+        let stuck = standing.stuck(bounds.patience);
+        figures.stuck += u64::from(stuck.is_some());
+        figures.open_files += standing.open_files;
+        figures.removed_open_bytes += standing.removed_open_bytes;
+        figures.bytes_behind += standing.lag.bytes_behind;
+        figures.most_bytes_behind = figures.most_bytes_behind.max(standing.lag.bytes_behind);
+        figures.most_behind = figures.most_behind.max(Duration::from_millis(standing.lag.age_ms(now_ms)));
+        if stuck.is_some() != standing.is_said_to_be_stuck {
+            standing.is_said_to_be_stuck = stuck.is_some();
+            let bytes_behind = standing.lag.bytes_behind;
+            drop(standing);
+            news.tell(container, stuck, bytes_behind);
+        }
     }
-    containers.iter().for_each(|container| shared.tell_losses(container));
-    let stuck = tell_stuck(&containers, bounds.patience);
-    shared.inlet.report(figures(shared, &containers, stuck, without_memory));
+    news.tell_rest();
+    shared.inlet.report(with_totals(figures, &shared.totals()));
 }
 
-/// Gives up removed files, the oldest first, until the others take no more than `most` bytes. Returns whether there were
-/// such files.
-fn keep_within(containers: &[Arc<Container>], most: u64) -> bool {
-    let holders = containers.iter().filter(|container| container.standing().removed_open_bytes > 0);
-    let mut removed: Vec<(Removed, &Arc<Container>)> =
-        holders.flat_map(|container| container.removed().into_iter().map(move |file| (file, container))).collect();
+/// Gives up removed files, the oldest first, until the others take no more than `most` bytes. Returns whose they are.
+fn keep_within<'a>(holders: &[&'a Arc<Container>], most: u64) -> Vec<&'a Arc<Container>> {
+    let mut removed: Vec<(Removed, &Arc<Container>)> = holders
+        .iter()
+        .flat_map(|container| container.removed().into_iter().map(move |file| (file, *container)))
+        .collect();
     removed.sort_by_key(|(file, _)| *file);
     let mut bytes: u64 = removed.iter().map(|(file, _)| file.bytes).sum();
-    let are_too_many = bytes > most;
+    let mut given_up = Vec::new();
     for (file, container) in removed {
         if bytes <= most {
             break;
         }
         bytes -= file.bytes;
         container.give_up_removed(file.number);
+        given_up.push(container);
     }
-    are_too_many
+    given_up
 }
 
-/// Says who is stuck since the last time, and who is not any more. Returns how many are.
-fn tell_stuck(containers: &[Arc<Container>], patience: Duration) -> u64 {
-    let (mut stuck_count, mut named, mut unnamed) = (0, 0, 0_u64);
-    for container in containers {
-        let (name, mut standing) = (&container.name, container.standing());
-        let stuck = standing.stuck(patience);
-        stuck_count += u64::from(stuck.is_some());
-        if stuck.is_some() == standing.is_said_to_be_stuck {
-            continue;
+/// Says who is stuck since the last time, and who is not any more.
+#[derive(Debug, Default)]
+struct News {
+    named: usize,
+    unnamed: u64,
+}
+
+impl News {
+    fn tell(&mut self, container: &Container, stuck: Option<Stuck>, bytes_behind: u64) {
+        if self.named == MOST_NAMED {
+            self.unnamed += 1;
+            return;
         }
-        standing.is_said_to_be_stuck = stuck.is_some();
-        let bytes_behind = standing.lag.bytes_behind;
-        drop(standing);
-        if named == MOST_NAMED {
-            unnamed += 1;
-            continue;
-        }
-        named += 1;
+        self.named += 1;
         match stuck {
             Some(stuck) => tracing::warn!(
-                container = %name,
+                container = %container.name,
                 seconds = stuck.seconds,
                 bytes_behind,
                 waits_for = stuck.waits_for,
                 "container logs are there and are not read"
             ),
-            None => tracing::info!(container = %name, "container logs are read again"),
+            None => tracing::info!(container = %container.name, "container logs are read again"),
         }
     }
-    if unnamed > 0 {
-        tracing::warn!(containers = unnamed, "the same of more containers; /logs on the admin port has all");
+
+    fn tell_rest(&self) {
+        if self.unnamed > 0 {
+            let containers = self.unnamed;
+            tracing::warn!(containers, "the same of more containers; /logs on the admin port has all");
+        }
     }
-    stuck_count
 }
 
-fn figures(shared: &Shared, containers: &[Arc<Container>], stuck: u64, without_memory: u64) -> ContainerLogFigures {
-    let (totals, now_ms) = (shared.totals(), unix_ms());
+fn with_totals(figures: ContainerLogFigures, totals: &Totals) -> ContainerLogFigures {
     let counts = totals.counts;
-    let mut figures = ContainerLogFigures {
+    ContainerLogFigures {
         containers: totals.containers,
-        stuck,
-        without_memory,
         records: counts.records,
         bytes: counts.bytes,
         rotations: totals.rotations,
         nul_bytes: counts.nul_bytes,
         odd: counts.odd().to_vec(),
         lost_bytes: totals.lost.by_reason().to_vec(),
-        ..ContainerLogFigures::default()
-    };
-    for container in containers {
-        let standing = container.standing();
-        figures.open_files += standing.open_files;
-        figures.removed_open_bytes += standing.removed_open_bytes;
-        figures.bytes_behind += standing.lag.bytes_behind;
-        figures.most_bytes_behind = figures.most_bytes_behind.max(standing.lag.bytes_behind);
-        figures.most_behind = figures.most_behind.max(Duration::from_millis(standing.lag.age_ms(now_ms)));
+        ..figures
     }
-    figures
 }

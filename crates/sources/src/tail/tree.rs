@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::changed::Changed;
 use super::hints::{Hint, Hints, Watch};
 use super::path::ContainerName;
 
@@ -42,6 +43,7 @@ enum Place {
 #[derive(Debug, Default)]
 struct Pod {
     watch: Option<Watch>,
+    listed: Option<Changed>,
     containers: HashMap<ContainerName, Option<Watch>>,
 }
 
@@ -53,6 +55,8 @@ pub(super) struct Tree {
     root_watch: Option<Watch>,
     places: HashMap<Watch, Place>,
     pods: HashMap<String, Pod>,
+    /// When the directory of all pods had changed last when it was listed last.
+    listed: Option<Changed>,
     /// Some directory gives no hints.
     is_unhinted: bool,
 }
@@ -61,7 +65,7 @@ impl Tree {
     pub(super) fn new(root: PathBuf, hints: Option<Hints>) -> Self {
         let is_unhinted = hints.is_none();
         let (places, pods) = (HashMap::new(), HashMap::new());
-        Self { root, hints, root_watch: None, places, pods, is_unhinted }
+        Self { root, hints, root_watch: None, places, pods, listed: None, is_unhinted }
     }
 
     /// How long until everything is to be looked at again. `has_links`: some files give no hints.
@@ -73,6 +77,11 @@ impl Tree {
     pub(super) fn reconcile(&mut self, audience: &mut impl Audience) {
         self.is_unhinted = self.hints.is_none();
         self.look_at_root(audience, true);
+    }
+
+    /// The audience wants other containers: what it did not want is in the directories, and not known.
+    pub(super) fn forget_lists(&mut self) {
+        self.pods.values_mut().for_each(|pod| pod.listed = None);
     }
 
     /// Waits for hints, and looks where they say that something has changed.
@@ -130,7 +139,14 @@ impl Tree {
         if self.root_watch.is_none() {
             self.root_watch = self.watch(Place::Root);
         }
-        let Some(names) = directories(&self.root, audience) else { return };
+        let names = match directories(&self.root, self.listed, audience) {
+            Names::Unlisted => return,
+            Names::Unchanged => self.pods.keys().cloned().collect(),
+            Names::Listed(names, listed) => {
+                self.listed = listed;
+                names
+            }
+        };
         let known: Vec<String> = self.pods.keys().filter(|pod| !names.contains(*pod)).cloned().collect();
         known.iter().for_each(|pod| self.pod_is_gone(pod, audience));
         for pod in names {
@@ -146,7 +162,13 @@ impl Tree {
             let watch = self.watch(Place::Pod(pod.to_owned()));
             self.pods.entry(pod.to_owned()).or_default().watch = watch;
         }
-        let Some(names) = directories(&self.root.join(pod), audience) else { return };
+        let listed = self.pods.get(pod).and_then(|pod| pod.listed);
+        let (names, listed) = match directories(&self.root.join(pod), listed, audience) {
+            Names::Unlisted => return,
+            Names::Unchanged => return self.look_at_known(pod, audience, whole),
+            Names::Listed(names, listed) => (names, listed),
+        };
+        self.pods.entry(pod.to_owned()).or_default().listed = listed;
         let wanted = |container: &String| ContainerName::parse(pod, container).filter(|name| audience.wants(name));
         let wanted: HashSet<ContainerName> = names.iter().filter_map(wanted).collect();
         let known = self.pods.get(pod).map(|pod| &pod.containers);
@@ -158,6 +180,12 @@ impl Tree {
         looks.iter().for_each(|name| self.look_at_container(name, audience));
     }
 
+    /// The same containers as before are in a pod's directory.
+    fn look_at_known(&mut self, pod: &str, audience: &mut impl Audience, whole: bool) {
+        let known = self.pods.get(pod).into_iter().filter(|_| whole).flat_map(|pod| pod.containers.keys());
+        known.cloned().collect::<Vec<_>>().iter().for_each(|name| self.look_at_container(name, audience));
+    }
+
     fn look_at_container(&mut self, name: &ContainerName, audience: &mut impl Audience) {
         let pod = pod_dir(name);
         let watch = self.pods.get(&pod).and_then(|pod| *pod.containers.get(name)?);
@@ -167,7 +195,7 @@ impl Tree {
     }
 
     fn pod_is_gone(&mut self, pod: &str, audience: &mut impl Audience) {
-        let Some(Pod { watch, containers }) = self.pods.remove(pod) else { return };
+        let Some(Pod { watch, containers, .. }) = self.pods.remove(pod) else { return };
         self.forget(watch);
         for (name, watch) in containers {
             self.forget(watch);
@@ -214,9 +242,24 @@ fn pod_dir(name: &ContainerName) -> String {
     format!("{}_{}_{}", name.namespace, name.pod, name.uid)
 }
 
-/// The names of the directories in a directory; `None` when it cannot be listed.
-fn directories(path: &Path, audience: &mut impl Audience) -> Option<HashSet<String>> {
-    let list = || -> io::Result<HashSet<String>> {
+/// The directories in a directory.
+enum Names {
+    /// It cannot be listed.
+    Unlisted,
+    /// The same as when it was listed before.
+    Unchanged,
+    /// And when it had changed last.
+    Listed(HashSet<String>, Option<Changed>),
+}
+
+/// `listed`: when it had changed last when it was listed before.
+fn directories(path: &Path, listed: Option<Changed>, audience: &mut impl Audience) -> Names {
+    let list = || -> io::Result<Names> {
+        let changed = Changed::of(path)?;
+        if listed.is_some() && changed == listed {
+            return Ok(Names::Unchanged);
+        }
+        let changed = changed.filter(|changed| changed.is_over());
         let mut names = HashSet::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
@@ -224,14 +267,81 @@ fn directories(path: &Path, audience: &mut impl Audience) -> Option<HashSet<Stri
                 entry.file_name().into_string().ok().filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir()));
             names.extend(name);
         }
-        Ok(names)
+        Ok(Names::Listed(names, changed))
     };
     match list() {
-        Ok(names) => Some(names),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(HashSet::new()),
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Names::Listed(HashSet::new(), None),
         Err(error) => {
             audience.failed(path, &error);
-            None
+            Names::Unlisted
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wants the containers of one name, and notes what it is told.
+    #[derive(Default)]
+    struct Wants {
+        container: &'static str,
+        changed: Vec<String>,
+        gone: Vec<String>,
+    }
+
+    impl Audience for Wants {
+        fn wants(&self, name: &ContainerName) -> bool {
+            name.container == self.container
+        }
+        fn changed(&mut self, name: &ContainerName) {
+            self.changed.push(name.pod.clone());
+        }
+        fn written(&mut self, _: &ContainerName) {}
+        fn gone(&mut self, name: &ContainerName) {
+            self.gone.push(name.pod.clone());
+        }
+        fn failed(&mut self, path: &Path, error: &io::Error) {
+            panic!("{}: {error}", path.display());
+        }
+    }
+
+    const UID: &str = "11111111-2222-3333-4444-555555555555";
+
+    /// Without a single hint, and however old the directories are.
+    #[test]
+    fn directories_are_listed_again_when_they_changed() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |pod: &str, container: &str| root.path().join(format!("shop_{pod}_{UID}")).join(container);
+        let make = |pod: &str, container: &str| fs::create_dir_all(path(pod, container)).unwrap();
+        make("a", "app");
+        make("b", "side");
+        let mut tree = Tree::new(root.path().to_owned(), None);
+        let looks = |tree: &mut Tree, container: &'static str| {
+            let mut wants = Wants { container, ..Wants::default() };
+            tree.reconcile(&mut wants);
+            // As if everything had been there for a while.
+            tree.listed = Changed::of(root.path()).unwrap();
+            for (name, pod) in &mut tree.pods {
+                pod.listed = Changed::of(&root.path().join(name)).unwrap();
+            }
+            wants.changed.sort();
+            (wants.changed, wants.gone)
+        };
+        let all = |pods: &[&str]| pods.iter().map(|pod| (*pod).to_owned()).collect::<Vec<_>>();
+        for _ in 0..2 {
+            assert_eq!(looks(&mut tree, "app"), (all(&["a"]), all(&[])), "each is looked at each time");
+        }
+        make("b", "app");
+        assert_eq!(looks(&mut tree, "app"), (all(&["a", "b"]), all(&[])), "a container came");
+        make("c", "app");
+        assert_eq!(looks(&mut tree, "app"), (all(&["a", "b", "c"]), all(&[])), "a pod came");
+        fs::remove_dir_all(path("b", "app")).unwrap();
+        assert_eq!(looks(&mut tree, "app"), (all(&["a", "c"]), all(&["b"])), "a container left");
+        fs::remove_dir_all(path("c", "app").parent().unwrap()).unwrap();
+        assert_eq!(looks(&mut tree, "app"), (all(&["a"]), all(&["c"])), "a pod left");
+        tree.forget_lists();
+        assert_eq!(looks(&mut tree, "side"), (all(&["b"]), all(&["a"])), "others are wanted");
     }
 }

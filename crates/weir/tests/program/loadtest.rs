@@ -76,6 +76,23 @@ async fn what_containers_print_is_read_and_counted() {
 }
 
 #[tokio::test]
+async fn what_containers_print_is_counted_in_the_records_of_fluent_bit() {
+    for (scenario, sinks) in [
+        (&["-m"][..], 3),
+        (&["-b", "--format", "json_lines", "--compression", "gzip"], 1),
+        (&["--scenario", "rotation", "--outage", "refused"], 1),
+        (&["--scenario", "crash", "--kill-every", "400ms"], 1),
+    ] {
+        let rows = loadtest(&[&["-t", "logs-fluentbit"], scenario, &GENTLY].concat()).await;
+        let row = &rows[0];
+        let accepted = row["accepted"].as_u64().unwrap();
+        assert!(accepted >= 1000, "{row}");
+        assert_eq!((&row["exported"], &row["lost"]), (&(sinks * accepted).into(), &0.into()), "{row}");
+        assert_eq!((&row["damaged"], &row["deleted_unread"]), (&0.into(), &0.into()), "{row}");
+    }
+}
+
+#[tokio::test]
 async fn a_matrix_has_a_row_for_each_number_of_clients() {
     let rows = loadtest(&["-t", "logs", "--scenario", "matrix", "--rate", "50", "--batch", "5", "-s", "100"]).await;
     assert_eq!(rows.len(), 9);

@@ -118,6 +118,7 @@ fn exporter(name: &str, port: u16, compression: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::super::processing::Processing;
+    use super::super::Output;
     use super::*;
     use crate::codec::Compression;
     use crate::signal::Signal;
@@ -128,6 +129,7 @@ mod tests {
         let pipelines = Pipelines {
             signal: Signal::Logs,
             backends: &[1001, 1002, 1003],
+            output: Output::Otlp,
             compression: Compression::None,
             processing: Processing::None,
             annotations: &[],

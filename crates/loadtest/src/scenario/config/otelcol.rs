@@ -131,6 +131,7 @@ fn processors(processing: Processing, signal: Signal) -> (&'static str, String) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::Output;
     use super::*;
     use crate::codec::Compression;
 
@@ -139,8 +140,15 @@ mod tests {
     fn config(signal: Signal, processing: Processing) -> String {
         let backends = [1001, 1002, 1003];
         let compression = Compression::Gzip;
-        let pipelines =
-            Pipelines { signal, backends: &backends, compression, processing, annotations: &[], pod_logs: None };
+        let pipelines = Pipelines {
+            signal,
+            backends: &backends,
+            output: Output::Otlp,
+            compression,
+            processing,
+            annotations: &[],
+            pod_logs: None,
+        };
         otelcol(PORTS, &pipelines, 512 << 20, Path::new("data"))
     }
 

@@ -1,7 +1,7 @@
 //! Weir's configuration: pipeline documents, and for enrichment the objects of a small cluster.
 
 use super::super::processing::Processing;
-use super::{Pipelines, pipeline_name};
+use super::{Output, Pipelines, pipeline_name};
 use crate::signal::Signal;
 
 /// The Telemetry resource, and the objects that describe the pod.
@@ -20,7 +20,7 @@ pub(crate) fn weir(pipelines: &Pipelines<'_>) -> String {
 fn pipeline(pipelines: &Pipelines<'_>, index: usize, port: u16) -> String {
     let name = pipeline_name(index);
     let kind = pipelines.signal.kind();
-    let compression = pipelines.compression.name().unwrap_or("none");
+    let output = output(pipelines, port);
     let annotations = annotations(pipelines);
     let input = input(pipelines);
     let rules = rules(pipelines.processing, pipelines.signal);
@@ -30,13 +30,34 @@ kind: {kind}
 metadata:
   name: {name}{annotations}
 spec:{input}{rules}
-  output:
+  output:{output}
+"
+    )
+}
+
+fn output(pipelines: &Pipelines<'_>, port: u16) -> String {
+    let compression = pipelines.compression.name().unwrap_or("none");
+    match pipelines.output {
+        Output::Otlp => format!(
+            "
     otlp:
       endpoint:
         value: http://127.0.0.1:{port}
-      compression: {compression}
-"
-    )
+      compression: {compression}"
+        ),
+        Output::Http(format) => format!(
+            "
+    http:
+      host:
+        value: 127.0.0.1
+      port: \"{port}\"
+      tls:
+        insecure: true
+      format: {}
+      compress: {compression}",
+            format.name()
+        ),
+    }
 }
 
 fn annotations(pipelines: &Pipelines<'_>) -> String {
@@ -69,13 +90,14 @@ mod tests {
     use super::super::super::processing::{ENRICHED, POD_UID};
     use std::path::Path;
 
-    use super::super::Annotation;
+    use super::super::{Annotation, RecordFormat};
     use super::*;
     use crate::codec::Compression;
 
     const PLAIN: Pipelines<'_> = Pipelines {
         signal: Signal::Traces,
         backends: &[1001, 1002, 1003],
+        output: Output::Otlp,
         compression: Compression::None,
         processing: Processing::None,
         annotations: &[],
@@ -93,6 +115,8 @@ mod tests {
         }
         let agent = Pipelines { signal: Signal::Logs, pod_logs: Some(Path::new("/pods")), ..PLAIN };
         assert!(!weir(&agent).contains("runtime:"));
+        let text = weir(&Pipelines { output: Output::Http(RecordFormat::JsonLines), ..agent });
+        assert!(text.contains("port: \"1003\"") && text.contains("format: json_lines\n      compress: none"), "{text}");
     }
 
     #[test]

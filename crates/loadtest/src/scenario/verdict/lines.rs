@@ -24,6 +24,9 @@ pub struct LineKpis {
     pub damaged: u64,
 }
 
+/// Share of the judge's cores above which sinks that are busier than the agent may have kept it waiting.
+const BUSY: f64 = 0.5;
+
 /// Judges a trial.
 pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &AgentTrial) -> Verdict {
     let verdicts: Vec<LinesVerdict> = trial
@@ -42,7 +45,7 @@ pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &AgentTrial) ->
         refused_without_hint: 0,
         accepted_bytes: input_bytes(trial),
         facts: facts(settings, trial, &kpis, &verdicts),
-        warnings: trial.manifest.bottleneck.iter().map(|limit| format!("the writer was the limit: {limit}")).collect(),
+        warnings: doubts(settings, trial),
         failures,
         kpis,
     }
@@ -143,6 +146,19 @@ fn worst(verdicts: &[LinesVerdict]) -> String {
         let (first, last) = stream.lost[0];
         format!("; for example {first} to {last} of {} {}", stream.path, stream.stream.name())
     })
+}
+
+/// Whether the judge limited the figures.
+#[expect(clippy::cast_precision_loss, reason = "numbers of cores are small")]
+fn doubts(settings: &Settings, trial: &AgentTrial) -> Vec<String> {
+    let writer = trial.manifest.bottleneck.iter().map(|limit| format!("the writer was the limit: {limit}"));
+    let (sinks, agent) = (trial.sinks_cpu_seconds / trial.seconds, trial.cpu_seconds / trial.seconds);
+    let cores = settings.layout.judge.len();
+    let are_busy = sinks > agent && sinks > BUSY * cores as f64;
+    let sinks = are_busy.then(|| {
+        format!("the sinks were the limit, or close to it: they used {sinks:.2} of {cores} cores, the agent {agent:.2}")
+    });
+    writer.chain(sinks).collect()
 }
 
 fn facts(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, verdicts: &[LinesVerdict]) -> Vec<String> {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::super::director::Kills;
 use super::super::script::{self, KillPlan, Script, Variant};
 use super::super::trial::Snapshot;
-use super::super::{System, SystemKind};
+use super::super::{Output, System, SystemKind};
 use super::*;
 use crate::codec::Compression;
 use crate::cpu::{CoreTime, Layout};
@@ -39,6 +39,7 @@ pub(super) fn settings() -> Settings {
         weir_arguments: Vec::new(),
         has_data_directory: true,
         reads_files: false,
+        output: Output::Otlp,
         judge: "judge".into(),
         layout: Layout { gateway: vec![0], judge: vec![1] },
         directory: ".".into(),

@@ -67,6 +67,11 @@ impl Standing {
         self.waits_since = Some(Instant::now());
     }
 
+    /// Whether there is something that the log and the totals do not have.
+    pub(in crate::tail) fn has_untold(&self) -> bool {
+        self.lost != self.told || self.untold_rotations > 0
+    }
+
     /// Since when it waits, and for what, if that is longer than `patience`.
     pub(in crate::tail) fn stuck(&self, patience: Duration) -> Option<Stuck> {
         let waits = self.waits_since?.elapsed();

@@ -6,19 +6,62 @@ use flate2::write::GzEncoder;
 use weir_plan::RecordShape;
 
 use super::*;
+use crate::tail::changed::Changed;
+
+fn name() -> ContainerName {
+    ContainerName {
+        namespace: "shop".into(),
+        pod: "cart-0".into(),
+        uid: "11111111-2222-3333-4444-555555555555".into(),
+        container: "app".into(),
+    }
+}
+
+/// R10, and R9: what is not listed again because nothing changed is listed again when something did.
+#[test]
+fn a_look_lists_only_what_changed() {
+    let pods = tempfile::tempdir().unwrap();
+    let directory = pods.path().join(name().to_string());
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = |name: &str| directory.join(name);
+    let write = |name: &str, text: &str| {
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path(name)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    };
+    write("0.log", &"x".repeat(PRINT_BYTES));
+    write("1.log", "x");
+    let found = || {
+        let container = Container::new(name(), pods.path(), Chain::default(), None, Arc::new(Descriptors::new(100)));
+        assert!(!container.look(60_000).unwrap().is_unchanged, "nothing is known of it");
+        // A directory that is younger than the steps of a clock is listed again. As if it had been there for a while:
+        assert_eq!(container.output().listed, None);
+        container.output().listed = Changed::of(&directory).unwrap();
+        assert!(container.look(60_000).unwrap().is_unchanged);
+        container
+    };
+    assert!(found().look(60_000).unwrap().is_unread);
+    let check = |what: &str, change: &dyn Fn(&Container)| {
+        let container = found();
+        change(&container);
+        assert!(!container.look(60_000).unwrap().is_unchanged, "{what}");
+    };
+    check("a file grew", &|_| write("0.log", "more"));
+    check("a file grew that is short, and that was seen between two looks", &|container| {
+        write("1.log", "more");
+        container.measure();
+    });
+    check("a file was cut off", &|_| drop(std::fs::File::create(path("0.log")).unwrap()));
+    check("a file came", &|_| write("2.log", "new"));
+    check("a file was renamed", &|_| std::fs::rename(path("2.log"), path("2.log.20261123-120000")).unwrap());
+    check("all are gone", &|_| std::fs::remove_dir_all(&directory).unwrap());
+}
 
 /// Most of the files of a node may wait to be read, and each open one is a connection less.
 #[test]
 fn files_that_wait_are_not_all_open() {
     const MOST: usize = 3;
     let pods = tempfile::tempdir().unwrap();
-    let name = ContainerName {
-        namespace: "shop".into(),
-        pod: "cart-0".into(),
-        uid: "11111111-2222-3333-4444-555555555555".into(),
-        container: "app".into(),
-    };
-    let directory = pods.path().join(name.to_string());
+    let directory = pods.path().join(name().to_string());
     std::fs::create_dir_all(&directory).unwrap();
     for minute in 10..40 {
         let name = directory.join(format!("0.log.20261123-12{minute}00.gz"));
@@ -27,7 +70,7 @@ fn files_that_wait_are_not_all_open() {
         file.finish().unwrap();
     }
     let descriptors = Arc::new(Descriptors::new(MOST));
-    let container = Container::new(name, pods.path(), Chain::default(), None, Arc::clone(&descriptors));
+    let container = Container::new(name(), pods.path(), Chain::default(), None, Arc::clone(&descriptors));
     let are_open = || container.output().open.len();
     // Nothing is added to a file that is the same after a while.
     for now_ms in [1, 60_000] {

@@ -30,6 +30,7 @@ fn judged(seen: &[(u64, u64)], held: f64) -> Verdict {
         seconds: 2.0,
         arrived: received,
         cpu_seconds: 0.5,
+        sinks_cpu_seconds: held,
         settled_cpu_seconds: 1.0,
         settle_seconds: 0.0,
         mended_at: None,
@@ -43,6 +44,13 @@ fn judged(seen: &[(u64, u64)], held: f64) -> Verdict {
     let system = System { name: "weir".to_owned(), kind: SystemKind::Weir, program: "weir".into() };
     let script = script::published(Test::Logagent, Variant::default());
     judge(&Part { system: &system, script: &script, directory: ".".into() }, &settings(), &trial)
+}
+
+#[test]
+fn sinks_that_were_the_limit_are_named() {
+    assert_eq!(judged(&[(1, 10)], 1.0).warnings, Vec::<String>::new());
+    let limited = judged(&[(1, 10)], 1.5).warnings;
+    assert_eq!(limited, ["the sinks were the limit, or close to it: they used 0.75 of 1 cores, the agent 0.25"]);
 }
 
 #[test]

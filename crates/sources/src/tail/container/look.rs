@@ -1,0 +1,167 @@
+//! A look at the directory of a container: what is there now, and what became of what is known.
+
+use std::io;
+
+use super::{Container, Output, Wait};
+use crate::tail::chain::{Answer, Check, Event, Link, State};
+use crate::tail::changed::Changed;
+use crate::tail::files::{self, Content, Listing};
+use crate::tail::identity::PRINT_BYTES;
+use crate::tail::join::{Position, Spot};
+use crate::tail::status::Losses;
+
+/// What a look at a container showed.
+#[derive(Debug, Default)]
+pub(in crate::tail) struct Look {
+    /// There is something to read.
+    pub(in crate::tail) is_unread: bool,
+    /// Something has to be looked at again soon.
+    pub(in crate::tail) is_unsettled: bool,
+    /// Nothing is left of it.
+    pub(in crate::tail) is_over: bool,
+    /// The kernel gives no hints of what is written.
+    pub(in crate::tail) has_links: bool,
+    /// Everything is as the last look left it.
+    pub(in crate::tail) is_unchanged: bool,
+}
+
+impl Container {
+    /// Brings the directory together with what is known of it. `now_ms` never goes back.
+    pub(in crate::tail) fn look(&self, now_ms: u64) -> io::Result<Look> {
+        let mut output = self.output();
+        if self.is_unchanged(&output) {
+            let is_unread = output.chain.links().iter().any(|link| output.is_unread(link));
+            return Ok(Look { is_unread, is_unchanged: true, ..Look::default() });
+        }
+        output.renew_heads();
+        let Listing { files: listing, has_links, changed } = files::list(&self.directory)?;
+        let Output { chain, .. } = &mut *output;
+        let before = chain.links().len();
+        let live = chain.live();
+        let events = chain.reconcile(&listing, &mut |check| self.compare(check), now_ms);
+        output.is_changed |= !events.is_empty() || output.chain.links().len() != before;
+        for event in &events {
+            self.follow(&mut output, *event)?;
+        }
+        let is_rotated = |number: &u64| output.chain.link(*number).is_some_and(|link| link.name.rotated.is_some());
+        let rotations = live.iter().filter(|number| is_rotated(number)).count() as u64;
+        output.forget_closed();
+        let mut look = Look { has_links, ..Look::default() };
+        let lost = if self.has_turn() { Losses::default() } else { output.give_up() };
+        {
+            let mut standing = self.standing();
+            standing.rotations += rotations;
+            standing.untold_rotations += rotations;
+            standing.lost.add(&lost);
+        }
+        self.take_stock(&mut output);
+        self.spare_descriptors(&mut output);
+        let links = output.chain.links();
+        look.is_over = listing.is_empty() && links.is_empty();
+        let last = links.len().saturating_sub(1);
+        let is_unsettled = |(index, link): (usize, &Link)| {
+            let is_live = index == last && link.state == State::Present;
+            !is_live && !output.chain.is_final(link.number)
+        };
+        look.is_unsettled = (listing.is_empty() && !links.is_empty()) || links.iter().enumerate().any(is_unsettled);
+        look.is_unread = links.iter().any(|link| output.is_unread(link));
+        output.listed = changed.filter(|_| !look.is_unsettled && !has_links);
+        Ok(look)
+    }
+
+    /// Whether the directory and the sizes of its files are as the last look left them, so that another one would show
+    /// nothing new.
+    fn is_unchanged(&self, output: &Output) -> bool {
+        let size = |link: &Link| match output.open.get(&link.number) {
+            Some(content) => content.size(),
+            None => files::size(&self.directory.join(link.name.to_string())),
+        };
+        let is_same = |link: &Link| {
+            // Nobody writes to a compressed file, and one that has an end was read. A longer head is still to be noted.
+            let is_whole = match link.name.is_compressed {
+                true => link.end.is_some(),
+                false => u64::from(link.head.length) == link.size.min(PRINT_BYTES as u64),
+            };
+            let is_sized = || link.name.is_compressed || size(link).is_ok_and(|size| size == link.size);
+            link.state == State::Present && is_whole && is_sized()
+        };
+        output.listed.is_some()
+            && Changed::of(&self.directory).is_ok_and(|changed| changed == output.listed)
+            && output.chain.links().iter().all(is_same)
+    }
+
+    /// The directory cannot be listed. Returns whether that is news.
+    pub(in crate::tail) fn cannot_look(&self, error: &io::Error) -> bool {
+        let mut standing = self.standing();
+        let wait = Wait::Unreadable(error.to_string());
+        let is_news = standing.wait != wait;
+        standing.begins_to_wait();
+        standing.wait = wait;
+        is_news
+    }
+
+    /// Takes everything that is there for read.
+    pub(in crate::tail) fn leave_out_what_is_there(&self, now_ms: u64) {
+        // What cannot be listed now is read later.
+        if self.look(now_ms).is_err() {
+            return;
+        }
+        let mut output = self.output();
+        let Some((number, size, is_compressed)) =
+            output.chain.links().last().map(|link| (link.number, link.size, link.name.is_compressed))
+        else {
+            return;
+        };
+        let done =
+            if is_compressed { Spot { file: number + 1, offset: 0 } } else { Spot { file: number, offset: size } };
+        let guard = output.open.get_mut(&done.file).and_then(|content| content.guard(done.offset).ok());
+        output.chain.commit(Position { done, open: [None; 3] }, guard.unwrap_or_default());
+        output.is_changed = true;
+        output.forget_closed();
+    }
+
+    /// Compares a file with what is known of a link.
+    fn compare(&self, check: &Check<'_>) -> Answer {
+        let compared = || -> io::Result<bool> {
+            let Some(mut content) = Content::open(&self.directory, check.seen.name, &self.descriptors)? else {
+                return Ok(false);
+            };
+            let guard = match check.guard {
+                Some((offset, print)) => content.has_guard(offset, print)?,
+                None => true,
+            };
+            Ok(content.id() == check.seen.id && guard && content.has_head(check.head)?)
+        };
+        match compared() {
+            Ok(true) => Answer::Same,
+            Ok(false) => Answer::Other,
+            Err(_) => Answer::Unreadable,
+        }
+    }
+
+    pub(super) fn follow(&self, output: &mut Output, event: Event) -> io::Result<()> {
+        match event {
+            Event::New { number } => {
+                if self.open(output, number)? {
+                    output.renew_head(number);
+                    self.spare_descriptors(output);
+                }
+            }
+            Event::Overwritten { number, .. } => drop(output.open.remove(&number)),
+            Event::Moved { from, to } => {
+                if let Some(content) = output.open.remove(&from) {
+                    output.open.insert(to, content);
+                }
+                if let Some(format) = output.formats.remove(&from) {
+                    output.formats.insert(to, format);
+                }
+            }
+            Event::Split { number, rest, .. } => {
+                let format = output.formats.get(&number).copied();
+                format.into_iter().for_each(|format| _ = output.formats.insert(rest, format));
+            }
+            Event::Renamed { .. } | Event::Compressed { .. } | Event::Gone { .. } | Event::Returned { .. } => {}
+        }
+        Ok(())
+    }
+}
