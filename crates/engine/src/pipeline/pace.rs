@@ -39,6 +39,9 @@ const HINT_MAX: Duration = Duration::from_secs(600);
 /// there once in five thousand answers, and then rests for half a second.
 const DOWN_AFTER: u32 = 24;
 
+/// After so many, what was refused lately may be what the backend never takes, and something else is tried.
+const OFTEN: u32 = 4;
+
 /// State of one backend's pacing.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
@@ -137,6 +140,11 @@ impl Pace {
     /// Failures before a success, on average.
     pub(super) fn usual_streak(&self) -> f64 {
         self.usual_streak
+    }
+
+    /// Whether some failures in a row make it likely that it is the data that is refused.
+    pub(super) fn has_failed_often(&self) -> bool {
+        self.streak >= OFTEN
     }
 
     /// The same of failures that speak against the backend. Data that it never takes does not count, however often it is

@@ -76,11 +76,15 @@ impl Delivery {
 
     /// Data that was tried before comes first, within the retry budget. A backend that takes nothing is asked with such
     /// data and with new data in turn: it may be the data that it does not want. Data that is refused while others are
-    /// taken has its turn with new data, too: there may be so much of it that nothing else would leave.
+    /// taken has its turn with new data, too: there may be so much of it that nothing else would leave. For the same reason
+    /// new data comes first after some failures in a row.
     /// Returns false when there is neither.
     fn send_next(&mut self, now: Instant) -> bool {
         let is_suspect = self.parked.next().is_some_and(|batch| self.is_suspect(batch));
-        let parked_first = !(self.pace.is_probing() || is_suspect) || self.probes.parked_is_next;
+        let parked_first = match self.pace.is_probing() || is_suspect {
+            true => self.probes.parked_is_next,
+            false => !self.pace.has_failed_often(),
+        };
         self.probes.parked_is_next = !parked_first;
         match parked_first {
             true => self.send_retry(now) || self.send_fresh(now),
