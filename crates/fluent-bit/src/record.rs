@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use weir_otlp::common::{AnyValue, KeyValue, Resource};
 use weir_otlp::logs::{LogRecord, ScopeLogs, resource_logs};
-use weir_plan::FluentBit;
+use weir_plan::{Date, FluentBit};
 
-use crate::members::{Member, Members};
+use crate::members::{MOST_FIELDS, MOST_MEMBERS, Member, Members};
 use crate::time::Clock;
 
 /// How records are written.
@@ -16,7 +16,7 @@ pub(crate) trait Notation {
     /// After all records.
     fn finish(&mut self);
     /// Begins a record. What its format has to say of time is a part of it.
-    fn begin(&mut self, record: &Record<'_>, clock: &mut Clock);
+    fn begin(&mut self, record: &Record<'_>, date: &Date, clock: &mut Clock);
     fn end(&mut self);
     fn text(&mut self, key: &str, value: &str);
     fn member(&mut self, member: Member<'_>);
@@ -32,6 +32,8 @@ pub(crate) trait Notation {
 /// A line, and what is known of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
+    /// When it was written; 0 when the file does not say it.
+    time: u64,
     /// When it was written, else when it was read.
     pub(crate) unix_nanos: u64,
     pub(crate) text: &'a str,
@@ -43,12 +45,117 @@ pub(crate) struct Record<'a> {
     pub(crate) origin: Origin<'a>,
     /// Which of its own fields members take the place of.
     pub(crate) replaced: Replaced,
+    /// The members are all of the record but this.
+    pub(crate) finished: Option<Finished>,
+}
+
+/// What filters made is the text of a record: an object with all of its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finished {
+    Whole,
+    /// But for what is known of the container, which is as it was.
+    WithoutKubernetes,
+}
+
+impl Finished {
+    /// The attribute that says so, which nobody else writes.
+    pub(crate) const ATTRIBUTE: &'static str = "fluent_bit.record";
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::WithoutKubernetes => "without_kubernetes",
+        }
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        [Self::Whole, Self::WithoutKubernetes].into_iter().find(|finished| finished.name() == name)
+    }
+}
+
+/// A field of a record, beside its date.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Field<'a> {
+    /// When the line was written.
+    Time(&'static str),
+    Text(&'static str, &'a str),
+    Member(Member<'a>),
+    Cluster(&'a str),
+    /// What is known of the container.
+    Kubernetes,
 }
 
 impl<'a> Record<'a> {
+    /// Reads a record whose text may be an object, which `members` gets the members of.
+    pub(crate) fn read(log: LogRecord<'a>, origin: Origin<'a>, date: Option<&str>, members: &'a mut Members) -> Self {
+        let line = if let AnyValue::String(text) = log.body() { text } else { "" };
+        let (mut stream, mut finished) = ("", None);
+        for (key, value) in texts(log.attributes()) {
+            match key {
+                "log.iostream" => stream = value,
+                Finished::ATTRIBUTE => finished = Finished::of(value),
+                _ => {}
+            }
+        }
+        let object = line.trim_ascii();
+        let most = if finished.is_some() { MOST_FIELDS } else { MOST_MEMBERS };
+        let is_object = members.read(object, most).is_ok();
+        let members = &*members;
+        let mut replaced = Replaced::default();
+        if is_object {
+            members.of(object).for_each(|member| replaced.note(&member.name(), date));
+        }
+        let time = log.time_unix_nano();
+        Self {
+            time,
+            unix_nanos: if time > 0 { time } else { log.observed_time_unix_nano() },
+            text: if is_object { object } else { line },
+            stream,
+            members: is_object.then_some(members),
+            origin,
+            replaced,
+            finished: finished.filter(|_| is_object),
+        }
+    }
+
     pub(crate) fn members(&self) -> impl Iterator<Item = Member<'a>> + use<'a> {
         let text = self.text;
         self.members.into_iter().flat_map(move |members| members.of(text))
+    }
+
+    /// All fields but the date, in order.
+    pub(crate) fn fields(&self, settings: &FluentBit) -> impl Iterator<Item = Field<'a>> + use<'a> {
+        let is_whole = self.finished == Some(Finished::Whole);
+        let own = if self.finished.is_some() { [None; 4] } else { self.own(settings) };
+        let members = self.members().filter(move |member| is_whole || member.name() != KUBERNETES);
+        let container = if self.finished.is_some() {
+            [None, (!is_whole).then_some(Field::Kubernetes), None]
+        } else {
+            self.container(settings)
+        };
+        own.into_iter().flatten().chain(members.map(Field::Member)).chain(container.into_iter().flatten())
+    }
+
+    /// What the file says of the line. A plain file says neither its time nor its stream.
+    fn own(&self, settings: &FluentBit) -> [Option<Field<'a>>; 4] {
+        let Self { time, text, stream, members, replaced, .. } = *self;
+        let has_stream = !stream.is_empty();
+        [
+            (time > 0 && !replaced.time).then_some(Field::Time("time")),
+            (has_stream && !replaced.stream).then_some(Field::Text("stream", stream)),
+            // Parts of lines were joined before.
+            (has_stream && !replaced.part).then_some(Field::Text("_p", "F")),
+            ((members.is_none() || settings.keep_original_body) && !replaced.log).then_some(Field::Text("log", text)),
+        ]
+    }
+
+    fn container(&self, settings: &FluentBit) -> [Option<Field<'a>>; 3] {
+        let Self { time, origin, replaced, .. } = *self;
+        [
+            (!origin.cluster.is_empty() && !replaced.cluster).then_some(Field::Cluster(origin.cluster)),
+            Some(Field::Kubernetes),
+            (settings.kyma && time > 0 && !replaced.timestamp).then_some(Field::Time("@timestamp")),
+        ]
     }
 }
 
@@ -65,14 +172,14 @@ pub(crate) struct Replaced {
 }
 
 impl Replaced {
-    fn note(&mut self, name: &str) {
+    fn note(&mut self, name: &str, date: Option<&str>) {
+        self.date |= date == Some(name);
         match name {
-            "date" => self.date = true,
             "time" => self.time = true,
             "stream" => self.stream = true,
             "_p" => self.part = true,
             "log" => self.log = true,
-            "cluster_identifier" => self.cluster = true,
+            CLUSTER => self.cluster = true,
             "@timestamp" => self.timestamp = true,
             _ => {}
         }
@@ -92,7 +199,7 @@ const LABEL: &str = "k8s.pod.label.";
 const ANNOTATION: &str = "k8s.pod.annotation.";
 
 impl<'a> Origin<'a> {
-    fn of(resource: Option<Resource<'a>>) -> Self {
+    pub(crate) fn of(resource: Option<Resource<'a>>) -> Self {
         let origin = Self { resource, ..Self::default() };
         let cluster = match origin.text("k8s.cluster.name") {
             "" => origin.text("k8s.cluster.uid"),
@@ -161,121 +268,102 @@ impl<'a, N: Notation> Writer<'a, N> {
     }
 
     fn record(&mut self, log: LogRecord<'_>, origin: Origin<'_>) {
-        let line = if let AnyValue::String(text) = log.body() { text } else { "" };
-        let object = line.trim_ascii();
         let mut members = std::mem::take(&mut self.members);
-        let is_object = members.read(object).is_ok();
-        let mut replaced = Replaced::default();
-        if is_object {
-            members.of(object).for_each(|member| replaced.note(&member.name()));
-        }
-        let time = log.time_unix_nano();
-        let stream = texts(log.attributes()).find(|(key, _)| *key == "log.iostream").map_or("", |(_, stream)| stream);
-        let record = Record {
-            unix_nanos: if time > 0 { time } else { log.observed_time_unix_nano() },
-            text: if is_object { object } else { line },
-            stream,
-            members: is_object.then_some(&members),
-            origin,
-            replaced,
-        };
-        self.notation.begin(&record, &mut self.clock);
-        self.own(&record, time);
-        record.members().filter(|member| member.name() != KUBERNETES).for_each(|member| self.notation.member(member));
-        self.container(&record);
-        if time > 0 && !replaced.timestamp {
-            self.notation.text("@timestamp", self.clock.nanos(time));
+        let record = Record::read(log, origin, self.settings.date.key.as_deref(), &mut members);
+        self.notation.begin(&record, &self.settings.date, &mut self.clock);
+        // A field that is the first of its record looks otherwise than in other records. Most have a date before it.
+        let has_first = self.settings.date.key.is_some();
+        for (place, field) in record.fields(self.settings).enumerate() {
+            match field {
+                Field::Cluster(name) if place == 0 && !has_first => self.notation.text(CLUSTER, name),
+                Field::Kubernetes if place == 0 && !has_first => kubernetes(self.notation, self.settings, origin),
+                Field::Time(key) => self.notation.text(key, self.clock.nanos(record.time)),
+                Field::Text(key, text) => self.notation.text(key, text),
+                Field::Member(member) => self.notation.member(member),
+                Field::Cluster(name) => self.cluster(name),
+                Field::Kubernetes => self.kubernetes(origin),
+            }
         }
         self.notation.end();
         self.records += 1;
         self.members = members;
     }
 
-    /// What the file says of the line. A plain file says neither its time nor its stream.
-    fn own(&mut self, record: &Record<'_>, time: u64) {
-        let Record { text, stream, members, replaced, .. } = *record;
-        if time > 0 && !replaced.time {
-            self.notation.text("time", self.clock.nanos(time));
+    fn cluster(&mut self, name: &str) {
+        if let Some(field) = self.cluster.clone() {
+            return self.notation.repeat(field);
         }
-        if !stream.is_empty() && !replaced.stream {
-            self.notation.text("stream", stream);
-        }
-        // Parts of lines were joined before.
-        if !stream.is_empty() && !replaced.part {
-            self.notation.text("_p", "F");
-        }
-        if (members.is_none() || self.settings.keep_original_body) && !replaced.log {
-            self.notation.text("log", text);
-        }
+        let start = self.notation.len();
+        self.notation.text(CLUSTER, name);
+        self.cluster = Some(start..self.notation.len());
     }
 
-    /// What is known of the container. It is never the first field of a record, and so looks alike in all of them.
-    fn container(&mut self, record: &Record<'_>) {
-        let origin = record.origin;
-        if !origin.cluster.is_empty() && !record.replaced.cluster {
-            if let Some(field) = self.cluster.clone() {
-                self.notation.repeat(field);
-            } else {
-                let start = self.notation.len();
-                self.notation.text("cluster_identifier", origin.cluster);
-                self.cluster = Some(start..self.notation.len());
-            }
-        }
+    fn kubernetes(&mut self, origin: Origin<'_>) {
         if let Some(field) = self.kubernetes.clone() {
             return self.notation.repeat(field);
         }
         let start = self.notation.len();
-        self.kubernetes(origin);
+        kubernetes(self.notation, self.settings, origin);
         self.kubernetes = Some(start..self.notation.len());
-    }
-
-    fn kubernetes(&mut self, origin: Origin<'_>) {
-        self.notation.open(KUBERNETES);
-        for (key, attribute) in [
-            ("pod_name", "k8s.pod.name"),
-            ("namespace_name", "k8s.namespace.name"),
-            ("pod_id", "k8s.pod.uid"),
-            ("host", "k8s.node.name"),
-            ("container_name", "k8s.container.name"),
-            ("container_image", "container.image.name"),
-        ] {
-            let value = origin.text(attribute);
-            if !value.is_empty() {
-                self.notation.text(key, value);
-            }
-        }
-        if self.settings.labels {
-            self.map("labels", LABEL, origin);
-            if let Some(app) = origin.app() {
-                self.notation.text("app_name", app);
-            }
-        }
-        if self.settings.annotations {
-            self.map("annotations", ANNOTATION, origin);
-        }
-        self.notation.close();
-    }
-
-    fn map(&mut self, key: &str, prefix: &'static str, origin: Origin<'_>) {
-        if origin.below(prefix).next().is_none() {
-            return;
-        }
-        let dedot = self.settings.dedot;
-        self.notation.open(key);
-        for (place, (key, value)) in origin.below(prefix).enumerate() {
-            if !dedot {
-                self.notation.text(key, value);
-                continue;
-            }
-            let key = key.replace(['/', '.'], "_");
-            // Of keys that become the same the last one counts.
-            if !origin.below(prefix).skip(place + 1).any(|(later, _)| later.replace(['/', '.'], "_") == key) {
-                self.notation.text(&key, value);
-            }
-        }
-        self.notation.close();
     }
 }
 
+/// What is known of a container.
+pub(crate) fn kubernetes(notation: &mut impl Notation, settings: &FluentBit, origin: Origin<'_>) {
+    notation.open(KUBERNETES);
+    for (key, attribute) in [
+        ("pod_name", "k8s.pod.name"),
+        ("namespace_name", "k8s.namespace.name"),
+        ("pod_id", "k8s.pod.uid"),
+        ("host", "k8s.node.name"),
+        ("container_name", "k8s.container.name"),
+        ("container_image", "container.image.name"),
+    ] {
+        let value = origin.text(attribute);
+        if !value.is_empty() {
+            notation.text(key, value);
+        }
+    }
+    if settings.labels {
+        map(notation, "labels", LABEL, settings.dedot, origin);
+    }
+    if settings.labels
+        && settings.kyma
+        && let Some(app) = origin.app()
+    {
+        notation.text("app_name", app);
+    }
+    if settings.annotations {
+        map(notation, "annotations", ANNOTATION, settings.dedot, origin);
+    }
+    notation.close();
+}
+
+fn map(notation: &mut impl Notation, key: &str, prefix: &'static str, dedot: bool, origin: Origin<'_>) {
+    if origin.below(prefix).next().is_none() {
+        return;
+    }
+    notation.open(key);
+    for (place, (key, value)) in origin.below(prefix).enumerate() {
+        if !dedot {
+            notation.text(key, value);
+            continue;
+        }
+        let key = dedotted(key);
+        // Of keys that become the same the last one counts.
+        if !origin.below(prefix).skip(place + 1).any(|(later, _)| dedotted(later) == key) {
+            notation.text(&key, value);
+        }
+    }
+    notation.close();
+}
+
+/// A key of a label or an annotation as Kyma writes it for backends that cannot have dots in names.
+pub(crate) fn dedotted(key: &str) -> String {
+    key.replace(['/', '.'], "_")
+}
+
+pub(crate) const CLUSTER: &str = "cluster_identifier";
+
 /// Only we know what belongs there: a member of this name is left out.
-const KUBERNETES: &str = "kubernetes";
+pub(crate) const KUBERNETES: &str = "kubernetes";

@@ -7,12 +7,15 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use proptest::prelude::*;
 use prost::Message as _;
 use serde_json::{Value, json};
+use weir_plan::{Date, DateFormat, Sink};
 
 use super::*;
 
 /// As it is by default under Kyma, but for `keep_original_body`.
 fn settings(format: Format) -> FluentBit {
-    FluentBit { format, dedot: false, labels: true, annotations: false, keep_original_body: false }
+    let date = Date { key: Some("date".to_owned()), format: DateFormat::Iso8601 };
+    let (to, kyma) = (Sink::Http, true);
+    FluentBit { to, format, date, kyma, dedot: false, labels: true, annotations: false, keep_original_body: false }
 }
 
 fn attribute((key, value): (&str, &str)) -> KeyValue {
