@@ -1,0 +1,174 @@
+//! Pipelines with filters and outputs in Fluent Bit's own language.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+use weir_plan::Signal;
+use weir_testkit::backend::{Backend, Say};
+use weir_testkit::data_dir::DataDir;
+use weir_testkit::eventually;
+use weir_testkit::manifests::{from_secret, secret, with_spec};
+use weir_testkit::metrics::Scrape;
+
+use crate::fluent_bit::{Node, pod, records, start};
+
+/// A pipeline with these filters and this output.
+fn pipeline(filters: &[&str], output: &str, more: Value) -> String {
+    let filters: Vec<Value> = filters.iter().map(|text| json!({"custom": text})).collect();
+    let mut spec = json!({"filters": filters, "output": {"custom": output}});
+    let Value::Object(more) = more else { panic!("an object") };
+    spec.as_object_mut().unwrap().extend(more);
+    with_spec(Signal::Logs, "text", &spec) + &pod()
+}
+
+fn http(server: &Backend, more: &str) -> String {
+    format!("Name http\nHost {}\nPort {}\n{more}", server.address.ip(), server.address.port())
+}
+
+/// The records that a server took, without what is known of their pod.
+fn taken(server: &Backend) -> Vec<Value> {
+    server.captured().iter().filter(|request| request.taken).flat_map(records).collect()
+}
+
+#[tokio::test]
+async fn what_filters_keep_arrives_and_what_they_drop_is_counted() {
+    let (node, server) = (Node::new(), Backend::start().await);
+    let filters = [
+        "Name grep\nExclude log debug",
+        "Name grep\nRegex $kubernetes['labels']['app.kubernetes.io/name'] ^cart$",
+        "Name modify\nRename level severity\nSet tenant ${TENANT}\nCondition Key_exists level",
+        "Name nest\nOperation nest\nWildcard tenant\nNest_under shop",
+    ];
+    let output =
+        http(&server, "Uri /in\nFormat json\nJson_date_key ts\nJson_date_format epoch\nHeader X-Tenant ${TENANT}");
+    let variables = json!([{"name": "TENANT", "valueFrom": from_secret("tenants", "name")["valueFrom"]}]);
+    let runtime = json!({"runtime": {"keepOriginalBody": false}});
+    let manifests = pipeline(&filters, &output, json!({"variables": variables, "input": runtime}));
+    let manifests = manifests + "---\n" + &secret("tenants", &json!({"name": "blue"}));
+    let weir = start(&node, &manifests, &[]).await;
+    node.writes(&["debug: nothing", "plain", r#"{"level":"warn","log":"low"}"#, "also debug"]);
+    let books = async || Scrape::of(weir.metrics).await.books("text");
+    eventually("two are delivered", async || books().await.delivered == 2).await;
+    let books = books().await;
+    assert_eq!((books.accepted, books.filtered), (4, 2));
+    let page = Scrape::of(weir.metrics).await;
+    let labels = "pipeline=\"text\",signal=\"logs\",kind=\"fluent_bit_filter\",rule=\"0\",line=\"0\"";
+    assert_eq!(page.get(&format!("weir_rule_filtered_items_total{{{labels}}}")), 2.0);
+    let request = &server.captured()[0];
+    assert_eq!((request.path.as_str(), &request.headers["x-tenant"]), ("/in", &"blue".parse().unwrap()));
+    let [plain, object] = taken(&server).try_into().unwrap();
+    let kubernetes = &plain["kubernetes"];
+    assert_eq!((&kubernetes["pod_name"], kubernetes.get("app_name")), (&json!("cart-0"), None));
+    assert_eq!(plain["log"], "plain");
+    // Neither `@timestamp`, which is for output.http.
+    let time = "2026-11-23T12:00:00.123456789Z";
+    let expected = json!({
+        "ts": 1_795_435_200, "time": time, "stream": "stdout", "_p": "F", "severity": "warn", "log": "low",
+        "cluster_identifier": "c0ffee", "kubernetes": kubernetes, "shop": {"tenant": "blue"},
+    });
+    assert_eq!(object, expected);
+}
+
+/// Filters come before `app_name` and the names without dots.
+#[tokio::test]
+async fn filters_of_an_http_output_see_records_as_fluent_bits_filters_do() {
+    let (node, server) = (Node::new(), Backend::start().await);
+    let filters = [
+        "Name nest\nOperation lift\nNested_under kubernetes\nAdd_prefix k8s_",
+        "Name nest\nOperation nest\nWildcard k8s_labels\nWildcard k8s_pod_name\nNest_under kubernetes\nRemove_prefix k8s_",
+        "Name record_modifier\nAllowlist_key log\nAllowlist_key kubernetes\nAllowlist_key @timestamp",
+    ];
+    let filters: Vec<Value> = filters.iter().map(|text| json!({"custom": text})).collect();
+    let http = json!({
+        "host": {"value": server.address.ip().to_string()}, "port": server.address.port().to_string(),
+        "tls": {"insecure": true}, "dedot": true,
+    });
+    let manifests = with_spec(Signal::Logs, "text", &json!({"filters": filters, "output": {"http": http}})) + &pod();
+    let weir = start(&node, &manifests, &[]).await;
+    node.writes(&["a line"]);
+    eventually("it is delivered", async || Scrape::of(weir.metrics).await.books("text").delivered == 1).await;
+    let labels = json!({"app_kubernetes_io_name": "cart", "team": "blue"});
+    let expected = json!({
+        "date": "2026-11-23T12:00:00.123456Z", "log": "a line", "@timestamp": "2026-11-23T12:00:00.123456789Z",
+        "kubernetes": {"labels": labels, "pod_name": "cart-0", "app_name": "cart"},
+    });
+    assert_eq!(taken(&server), [expected]);
+}
+
+/// What waits is what the filters made, whatever they are when it goes out.
+#[tokio::test]
+async fn what_filters_made_survives_a_kill() {
+    let is_up = Arc::new(AtomicBool::new(false));
+    let up = Arc::clone(&is_up);
+    let server = Backend::scripted(move |_, _| match up.load(Ordering::SeqCst) {
+        true => Say::Ok,
+        false => Say::Code(503, "", None),
+    })
+    .await;
+    let (node, dir) = (Node::new(), DataDir::new());
+    node.writes(&["keep", "drop"]);
+    let filters = ["Name grep\nExclude log drop", "Name modify\nSet seen once"];
+    let manifests = pipeline(&filters, &http(&server, "Json_date_key false"), json!({}));
+    let arguments = ["--data-dir", dir.arg(), "--spill-after", "10ms"];
+    let weir = start(&node, &manifests, &arguments).await;
+    eventually("one is on disk", async || {
+        Scrape::of(weir.metrics).await.get("weir_pipeline_backlog_items{pipeline=\"text\",signal=\"logs\"}") == 1.0
+    })
+    .await;
+    weir.kill().await;
+    // Positions are saved later than lines are on disk: without their file, they are not read again.
+    fs::remove_dir_all(node.container().parent().unwrap()).unwrap();
+    is_up.store(true, Ordering::SeqCst);
+    let weir = start(&node, &pipeline(&[], &http(&server, "Json_date_key false"), json!({})), &arguments).await;
+    eventually("it arrives", async || !taken(&server).is_empty()).await;
+    Scrape::settled(weir.metrics, "text").await;
+    let records = taken(&server);
+    assert!(records.iter().all(|record| (&record["log"], &record["seen"]) == (&json!("keep"), &json!("once"))));
+    assert!(records.iter().all(|record| record.get("date").is_none() && record["kubernetes"]["host"] == "node-1"));
+}
+
+#[tokio::test]
+async fn records_are_lines_of_standard_output_or_go_nowhere() {
+    for (plugin, exporter) in [("stdout", "stdout/logpipeline-text"), ("null", "null/logpipeline-text")] {
+        let node = Node::new();
+        let filters = ["Name parser\nKey_Name log\nParser logfmt\nReserve_Data On"];
+        let weir = start(&node, &pipeline(&filters, &format!("Name {plugin}"), json!({})), &[]).await;
+        node.writes(&["level=info msg=\"a line\"", "level=warn"]);
+        eventually("both count as delivered", async || Scrape::of(weir.metrics).await.books("text").delivered == 2)
+            .await;
+        let page = Scrape::of(weir.metrics).await;
+        let sent = page.get(&format!("otelcol_exporter_sent_log_records_total{{exporter=\"{exporter}\"}}"));
+        assert_eq!(sent, 2.0);
+        let (status, out) = weir.end().await;
+        assert!(status.success());
+        let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        if plugin == "null" {
+            assert!(lines.is_empty());
+            continue;
+        }
+        assert_eq!((&lines[0]["msg"], &lines[1]["level"]), (&json!("a line"), &json!("warn")));
+    }
+}
+
+/// Nobody reads what is written, so standard output takes no more. Others go on, and the process ends when it is told.
+#[tokio::test]
+async fn standard_output_that_takes_nothing_keeps_nobody_else_waiting() {
+    let (node, server) = (Node::new(), Backend::start().await);
+    let spec = json!({"output": {"custom": http(&server, "")}});
+    let manifests = with_spec(Signal::Logs, "other", &spec) + "---\n" + &pipeline(&[], "Name stdout", json!({}));
+    let weir = start(&node, &manifests, &["--drain-timeout", "1s"]).await;
+    let long = "x".repeat(10_000);
+    let texts = vec![long.as_str(); 100];
+    for round in 1..4 {
+        node.writes(&texts);
+        eventually("the other pipeline has them", async || {
+            Scrape::of(weir.metrics).await.books("other").delivered == round * 100
+        })
+        .await;
+    }
+    assert!(Scrape::of(weir.metrics).await.books("text").delivered < 300);
+    let (status, out) = weir.end().await;
+    assert!(status.success() && out.len() < 300 * long.len(), "{status}");
+}
