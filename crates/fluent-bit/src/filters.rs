@@ -33,6 +33,24 @@ use walk::Walk;
 /// Names of all filters there are here.
 pub const PLUGINS: [&str; 5] = ["grep", "record_modifier", "modify", "nest", "parser"];
 
+/// Other filters of Fluent Bit, which may be named in messages.
+const KNOWN: [&str; 14] = [
+    "aws",
+    "checklist",
+    "ecs",
+    "expect",
+    "geoip2",
+    "kubernetes",
+    "log_to_metrics",
+    "lua",
+    "rewrite_tag",
+    "sysinfo",
+    "tensorflow",
+    "throttle",
+    "type_converter",
+    "wasm",
+];
+
 /// The filters of a pipeline, in order.
 #[derive(Debug)]
 pub struct Filters {
@@ -178,7 +196,10 @@ fn unsupported(line: usize, plugin: &str) -> Wrong {
         let message = "filter multiline is not supported here: lines are joined where they are read";
         return Wrong::new(line, message, "the annotation weir.dev/multiline on the LogPipeline, without this filter");
     }
-    let is_plain = plugin.len() <= 63 && plugin.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let plugin = if is_plain { plugin } else { "(not shown)" };
-    Wrong::new(line, format!("filter {plugin} is not supported"), expected)
+    Wrong::new(line, format!("filter {} is not supported", shown(plugin, &KNOWN)), expected)
+}
+
+/// The name of a plugin, if it is one of those that are known: other values of a section are never shown.
+pub fn shown(plugin: &str, known: &[&'static str]) -> &'static str {
+    known.iter().find(|name| plugin.eq_ignore_ascii_case(name)).copied().unwrap_or("(name not shown)")
 }

@@ -108,10 +108,19 @@ impl Output {
 
     /// Where data goes, in words: `stdout`, or `host:port/path`.
     pub fn destination(&self) -> String {
+        let Endpoint { host, port, .. } = &self.endpoint;
         match &self.body {
             Body::FluentBit(FluentBit { to: Sink::Stdout, .. }) => "stdout".to_owned(),
             Body::FluentBit(FluentBit { to: Sink::Null, .. }) => "nowhere (null)".to_owned(),
-            _ => format!("{}:{}{}", self.endpoint.host, self.endpoint.port, self.endpoint.path),
+            _ => format!("{host}:{port}{}", self.public_path()),
+        }
+    }
+
+    /// The path of the endpoint, unless a Secret may be part of it, as in Fluent Bit's own language.
+    pub fn public_path(&self) -> &str {
+        match &self.body {
+            Body::FluentBit(FluentBit { kyma: false, .. }) => "",
+            _ => &self.endpoint.path,
         }
     }
 

@@ -62,7 +62,7 @@ fn document(checked: &Checked, ok: bool) -> Value {
             "exporter": pipeline.exporter_label(),
             "host": output.endpoint.host,
             "port": output.endpoint.port,
-            "path": output.endpoint.path,
+            "path": output.public_path(),
             "tls": output.tls.is_some(),
             "unsupportedMode": pipeline.unsupported_mode,
         })

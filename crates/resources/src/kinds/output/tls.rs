@@ -46,10 +46,9 @@ impl Tls {
         Self { insecure, insecure_skip_verify: insecure_skip_verify.unwrap_or(false), ca, cert, key }
     }
 
-    /// With certificates and a key from elsewhere. `off` is where it is turned off.
-    pub(crate) fn of_values(off: Option<Place>, insecure_skip_verify: bool, pem: [Option<Value>; 3]) -> Self {
-        let [ca, cert, key] = pem;
-        Self { insecure: off, insecure_skip_verify, ca, cert, key }
+    /// With certificates and a key from elsewhere.
+    pub(crate) fn of_values(insecure_skip_verify: bool, [ca, cert, key]: [Option<Value>; 3]) -> Self {
+        Self { insecure: None, insecure_skip_verify, ca, cert, key }
     }
 
     /// Whether certificates are configured and meant to be used.
@@ -75,7 +74,7 @@ impl Tls {
                     .push(Diagnostic::warning(insecure, message).value("true").expected("false, or http://"));
                 None
             }
-            (None, Some(_)) => Some("TLS is turned off"),
+            (None, Some(_)) => Some("'insecure' is true"),
             (_, None) => None,
         };
         if let Some(reason) = plain_because {

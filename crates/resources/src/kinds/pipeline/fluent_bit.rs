@@ -83,7 +83,8 @@ impl FluentBit {
         let sections: Vec<_> = self.filters.iter().map(|text| text.section(&self.names, resolver)).collect();
         let output = output?;
         if let Body::FluentBit(settings) = &output.body {
-            for (text, section) in self.filters.iter().zip(sections.iter().flatten()) {
+            for (text, section) in self.filters.iter().zip(&sections) {
+                let Some(section) = section else { continue };
                 let wrong = Filters::compile(settings, std::slice::from_ref(section)).err().unwrap_or_default();
                 text.report(wrong, resolver);
             }
@@ -151,11 +152,12 @@ pub(crate) fn filter(node: &Node<'_>) -> Option<Text> {
         return None;
     }
     let plugin = text.plugin().unwrap_or_default();
-    if let Some(name) = FORBIDDEN_FILTERS.iter().find(|name| plugin.eq_ignore_ascii_case(name)) {
+    let forbidden = FORBIDDEN_FILTERS.iter().find(|name| plugin.eq_ignore_ascii_case(name));
+    if let Some(name) = forbidden {
         let message = format!("custom filter plugin '{name}' is not supported");
         text.push(0, message, "another filter plugin", node.findings());
     }
-    text.check(&["match"], node.findings()).then_some(text)
+    (text.check(&["match"], node.findings()) && forbidden.is_none()).then_some(text)
 }
 
 /// Reads `output.custom`.

@@ -18,6 +18,28 @@ pub(crate) struct Custom(pub(super) Text);
 
 const SINKS: [(&str, Sink); 3] = [("http", Sink::Http), ("stdout", Sink::Stdout), ("null", Sink::Null)];
 
+/// Outputs of Fluent Bit, which may be named in messages.
+const KNOWN_OUTPUTS: [&str; 18] = [
+    "azure",
+    "azure_blob",
+    "cloudwatch_logs",
+    "datadog",
+    "es",
+    "file",
+    "forward",
+    "gelf",
+    "kafka",
+    "loki",
+    "opensearch",
+    "opentelemetry",
+    "prometheus_remote_write",
+    "s3",
+    "splunk",
+    "stackdriver",
+    "syslog",
+    "tcp",
+];
+
 const DATE_KEYS: [&str; 2] = ["json_date_key", "json_date_format"];
 
 /// Of `http`.
@@ -66,7 +88,7 @@ impl Custom {
     pub(super) fn compile(&self, records: Records, names: &Names, resolver: Resolver<'_>) -> Option<Output> {
         let section = self.0.section(names, resolver)?;
         let lines = Lines { text: &self.0, section, names, resolver };
-        let to = lines.one_of("name", "output", &SINKS)?.unwrap_or(Sink::Null);
+        let to = lines.sink()?;
         let (plugin, known) = match to {
             Sink::Http => ("output http", &HTTP_KEYS[..]),
             Sink::Stdout => ("output stdout", &["format", "json_date_key", "json_date_format"][..]),
@@ -119,6 +141,19 @@ impl Lines<'_> {
             self.refuse(line.number, message, &format!("one of: {}", names.join(", ")));
         }
         found.map(|(_, value)| Some(*value))
+    }
+
+    /// Where records go. `None` has been reported.
+    fn sink(&self) -> Option<Sink> {
+        let line = self.last("name")?;
+        let plugin = line.value.reveal();
+        let found = SINKS.iter().find(|(name, _)| plugin.eq_ignore_ascii_case(name)).map(|(_, sink)| *sink);
+        if found.is_none() {
+            let names: Vec<&str> = SINKS.iter().map(|(name, _)| *name).collect();
+            let message = format!("output {} is not supported", filters::shown(plugin, &KNOWN_OUTPUTS));
+            self.refuse(line.number, message, &format!("one of: {}", names.join(", ")));
+        }
+        found
     }
 
     fn flag(&self, key: &str, default: bool) -> bool {
@@ -195,19 +230,28 @@ impl Lines<'_> {
             let place = self.text.place(line.number);
             header(name, &Located { value: value.trim().to_owned(), place }, self.resolver)
         });
-        user.into_iter().chain(given).collect()
+        // All of them are looked at, so that all mistakes are found at once.
+        let headers: Vec<_> = user.into_iter().chain(given).collect();
+        headers.into_iter().collect()
     }
 
     fn tls(&self) -> Option<weir_plan::Tls> {
         let is_on = self.flag("tls", false);
         let verify = self.flag("tls.verify", true);
         let [ca, cert, key] = ["tls.ca_file", "tls.crt_file", "tls.key_file"].map(|key| self.file(key));
-        let off = (!is_on).then(|| self.text.place(self.last("tls").map_or(0, |line| line.number)));
+        if !is_on {
+            for line in self.section.lines.iter().filter(|line| line.key.starts_with("tls.")) {
+                let message = format!("{} has no effect: tls is off", line.key);
+                let warning = Diagnostic::warning(&self.text.place(line.number), message);
+                self.resolver.findings.push(warning.expected("tls on"));
+            }
+            return None;
+        }
         if cert.is_some() != key.is_some() {
             let expected = "both of tls.crt_file and tls.key_file, or neither";
             self.refuse(0, "output http has a certificate without its key, or a key alone".to_owned(), expected);
         }
-        Tls::of_values(off, !verify, [ca, cert, key]).compile(None, self.resolver)
+        Tls::of_values(!verify, [ca, cert, key]).compile(None, self.resolver)
     }
 
     /// The content of the file that a key names.
