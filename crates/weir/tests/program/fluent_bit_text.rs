@@ -8,18 +8,17 @@ use serde_json::{Value, json};
 use weir_plan::Signal;
 use weir_testkit::backend::{Backend, Say};
 use weir_testkit::data_dir::DataDir;
-use weir_testkit::eventually;
-use weir_testkit::manifests::{from_secret, secret, with_spec};
+use weir_testkit::manifests::{self, from_secret, secret, with_spec};
 use weir_testkit::metrics::Scrape;
+use weir_testkit::{eventually, in_time};
 
 use crate::fluent_bit::{Node, pod, records, start};
+use crate::process::command;
 
 /// A pipeline with these filters and this output.
 fn pipeline(filters: &[&str], output: &str, more: Value) -> String {
     let filters: Vec<Value> = filters.iter().map(|text| json!({"custom": text})).collect();
-    let mut spec = json!({"filters": filters, "output": {"custom": output}});
-    let Value::Object(more) = more else { panic!("an object") };
-    spec.as_object_mut().unwrap().extend(more);
+    let spec = manifests::with(json!({"filters": filters, "output": {"custom": output}}), more);
     with_spec(Signal::Logs, "text", &spec) + &pod()
 }
 
@@ -171,4 +170,36 @@ async fn standard_output_that_takes_nothing_keeps_nobody_else_waiting() {
     assert!(Scrape::of(weir.metrics).await.books("text").delivered < 300);
     let (status, out) = weir.end().await;
     assert!(status.success() && out.len() < 300 * long.len(), "{status}");
+}
+
+#[tokio::test]
+async fn check_says_what_is_wrong_and_which_mode_it_is() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let file = directory.path().join("pipelines.yaml");
+    let check = async |filter: &str, arguments: &[&str]| {
+        let text = format!(
+            "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: LogPipeline\nmetadata: {{name: text}}\nspec:\n  \
+             filters:\n  - custom: |\n      Name grep\n      {filter}\n  output:\n    custom: Name stdout\n"
+        );
+        fs::write(&file, text).unwrap();
+        let output = command(&[&["check", file.to_str().unwrap()], arguments].concat()).output();
+        let output = in_time("weir check", output).await.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, out, _) = check("Exclude log hunter2", &[]).await;
+    assert_eq!((code, out.as_str()), (Some(0), "ok: logs/text -> stdout (unsupportedMode)\n"));
+    let (_, out, _) = check("Exclude log hunter2", &["--format", "json"]).await;
+    let document: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(document["pipelines"][0]["unsupportedMode"], true);
+    for (filter, message) in [
+        ("Exclude log (?=hunter2)", "exclude of filter grep has a regular expression that has a look-ahead"),
+        ("Excludes log hunter2", "key excludes of filter grep is not supported; expected one of: regex, exclude"),
+        ("Match *", "custom filter plugin contains match condition. Match conditions are forbidden"),
+        ("Exclude log ${HUNTER}", "variable \"HUNTER\" is not defined"),
+    ] {
+        let (code, _, err) = check(filter, &[]).await;
+        assert!(code == Some(1) && err.contains(message) && !err.contains("hunter2"), "{filter}: {err}");
+        assert!(err.contains("pipelines.yaml:8:"), "the line of the key: {err}");
+    }
 }

@@ -36,7 +36,7 @@ pub(crate) struct FluentBit {
 
 /// Where records go.
 pub(crate) enum To {
-    Http(Http),
+    Http(Box<Http>),
     Custom(Custom),
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn filter(node: &Node<'_>) -> Option<Text> {
 /// Reads `output.custom`.
 pub(crate) fn output(custom: &Node<'_>) -> Option<To> {
     let text = Text::decode(custom, "custom output")?;
-    text.check(&["match", "storage.total_limit_size"], custom.findings()).then(|| To::Custom(Custom(text)))
+    text.check(&["match", "storage.total_limit_size"], custom.findings()).then_some(To::Custom(Custom(text)))
 }
 
 /// A string that is not empty.

@@ -92,8 +92,12 @@ pub(crate) fn decode(spec: &Node<'_>, name: &str) -> Option<Spec> {
         warn_legacy(&legacy, name);
         let custom = outputs.custom.as_ref().and_then(fluent_bit::output);
         let http = outputs.http.and_then(|http| fluent_bit::Http::decode(&http));
-        let output =
-            FluentBit { to: custom.or(http.map(To::Http)), filters: filters_of_text, names, records: input.records };
+        let output = FluentBit {
+            to: custom.or(http.map(|http| To::Http(Box::new(http)))),
+            filters: filters_of_text,
+            names,
+            records: input.records,
+        };
         (input.compile_raw(), Some(Output::FluentBit(Box::new(output))))
     };
     Some(Spec { input, processing, output: output?, output_place: outputs.place, asked_in_vain })

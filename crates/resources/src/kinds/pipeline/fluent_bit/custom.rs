@@ -200,10 +200,10 @@ impl Lines<'_> {
             self.refuse(0, "output http has no host".to_owned(), "a line such as: host logs.example.com");
         }
         let host = host.and_then(|host| host_of(&host, self.resolver));
-        let report = |wrong: Diagnostic| self.resolver.findings.push(wrong);
-        let port = self.text("port").map_or(Ok(DEFAULT_PORT), |port| check_port(&port.text, &port.place));
-        let uri = self.text("uri").map_or(Ok("/".to_owned()), |uri| check_uri(uri.text, &uri.place));
-        let (port, uri) = (port.map_err(report).ok(), uri.map_err(report).ok());
+        let findings = self.resolver.findings;
+        let port = self.text("port").map_or(Some(DEFAULT_PORT), |port| check_port(&port.text, &port.place, findings));
+        let uri =
+            self.text("uri").map_or_else(|| Some("/".to_owned()), |uri| check_uri(uri.text, &uri.place, findings));
         let compression = self.one_of("compress", "compression", &COMPRESSIONS);
         let (headers, tls) = (self.headers(), self.tls());
         Some(Output {

@@ -3,7 +3,7 @@
 use weir_plan::{Body, Compression, Date, DateFormat, Endpoint, Format, Output, Protocol, Sink};
 
 use super::Records;
-use crate::diagnostic::{Diagnostic, Place, Reason};
+use crate::diagnostic::{Diagnostic, Findings, Place, Reason};
 use crate::document::{Located, Node, Version};
 use crate::kinds::output::tls::Tls;
 use crate::kinds::output::{authorization, credential, is_path};
@@ -95,32 +95,34 @@ impl Http {
 
 fn uri(node: &Node<'_>) -> Option<String> {
     let Located { value, place } = node.string()?;
-    check_uri(value, &place).map_err(|wrong| node.findings().push(wrong)).ok()
+    check_uri(value, &place, node.findings())
 }
 
 /// A path, and perhaps a query.
-pub(super) fn check_uri(value: String, place: &Place) -> Result<String, Diagnostic> {
+pub(super) fn check_uri(value: String, place: &Place, findings: &Findings) -> Option<String> {
     let message = if !value.starts_with('/') {
         format!("{} should match '^/.*$'", place.shown(&value))
     } else if value.contains('#') || !is_path(&value) {
         format!("{} is not a URL path", place.shown(&value))
     } else {
-        return Ok(value);
+        return Some(value);
     };
-    Err(Diagnostic::error(place, message).value(&value).expected("a path: /..."))
+    findings.push(Diagnostic::error(place, message).value(&value).expected("a path: /..."));
+    None
 }
 
 fn port(node: &Node<'_>) -> Option<u16> {
     let Located { value, place } = node.string()?;
-    check_port(&value, &place).map_err(|wrong| node.findings().push(wrong)).ok()
+    check_port(&value, &place, node.findings())
 }
 
-pub(super) fn check_port(value: &str, place: &Place) -> Result<u16, Diagnostic> {
+pub(super) fn check_port(value: &str, place: &Place, findings: &Findings) -> Option<u16> {
     let port = value.parse().ok().filter(|port| *port > 0 && value.bytes().all(|byte| byte.is_ascii_digit()));
-    port.ok_or_else(|| {
+    if port.is_none() {
         let message = format!("{} is not a port", place.shown(value));
-        Diagnostic::error(place, message).value(value).expected("1 to 65535")
-    })
+        findings.push(Diagnostic::error(place, message).value(value).expected("1 to 65535"));
+    }
+    port
 }
 
 /// A host name.
