@@ -203,3 +203,21 @@ async fn check_says_what_is_wrong_and_which_mode_it_is() {
         assert!(err.contains("pipelines.yaml:8:"), "the line of the key: {err}");
     }
 }
+
+/// Each record becomes as large as all that is known of its pod. Then fewer lines are read at once.
+#[tokio::test]
+async fn records_that_filters_make_large_are_made_a_few_at_a_time() {
+    let (node, server) = (Node::new(), Backend::start().await);
+    let texts: Vec<String> = (0..3000).map(|number| format!("line {number:04}")).collect();
+    node.writes(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+    let lift = "Name nest\nOperation lift\nNested_under kubernetes";
+    let runtime = json!({"runtime": {"keepAnnotations": true}});
+    let manifests = pipeline(&[lift], &http(&server, "Compress gzip"), json!({"input": runtime}));
+    let large = format!("\"large\":\"{}\"", "x".repeat(12 << 10));
+    let manifests = manifests.replace("\"example.com/owner\":\"blue\"", &large);
+    let weir = start(&node, &manifests, &["--memory", "64MiB"]).await;
+    eventually("all arrive", async || Scrape::of(weir.metrics).await.books("text").delivered == 3000).await;
+    let mut logs: Vec<_> = taken(&server).iter().map(|record| record["log"].as_str().unwrap().to_owned()).collect();
+    logs.sort();
+    assert_eq!(logs, texts);
+}
