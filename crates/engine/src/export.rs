@@ -11,6 +11,7 @@ mod dial;
 mod fluent_bit;
 mod grpc;
 mod http;
+mod local;
 mod oauth2;
 mod outcome;
 mod proxy;
@@ -35,6 +36,7 @@ use answer::Answer;
 use body::Chunks;
 use connections::Connections;
 use dial::Dial;
+use local::Local;
 pub(crate) use outcome::{About, Outcome, Refusal, RetryKind};
 use proxy::Proxy;
 
@@ -73,6 +75,19 @@ impl Backend for Unusable {
     fn send(&self, _: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
         Box::pin(std::future::ready(Outcome::unsent(self.0.clone())))
     }
+}
+
+/// Prepares what takes the batches of a pipeline.
+pub(crate) fn backend(
+    pipeline: &Pipeline,
+    room: &Room,
+    encoders: Budget,
+    proxy: &settings::Proxy,
+) -> Result<Arc<dyn Backend>, SetupError> {
+    if let (Body::FluentBit(settings), false) = (&pipeline.output.body, pipeline.output.is_remote()) {
+        return Ok(Arc::new(Local { settings: settings.clone(), encode: room.encode.clone() }));
+    }
+    Ok(Arc::new(Exporter::new(pipeline, room, encoders, proxy)?))
 }
 
 /// What of the memory is one backend's.

@@ -24,7 +24,7 @@ use crate::accounts::Accounts;
 use crate::books::BookFigures;
 use crate::budget::Budget;
 use crate::division::{COMPRESSORS, Copies, Division, PAYLOADS, READ_BACK, REQUESTS};
-use crate::export::{Backend, Exporter, Room, SetupError, Unusable};
+use crate::export::{self, Backend, Room, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, MAX_IN_FLIGHT, Pipeline};
 use crate::rules::{Delta, Memory, Rules};
@@ -92,7 +92,7 @@ struct Running {
 }
 
 /// What has to be made for a pipeline of a plan; `None` if it has what it needs.
-type Made = Option<(Result<Exporter, SetupError>, Room)>;
+type Made = Option<(Result<Arc<dyn Backend>, SetupError>, Room)>;
 
 /// The rules of a pipeline, if it has any; an error when they cannot be compiled.
 type Compiled = Result<Option<Arc<Rules>>, SetupError>;
@@ -235,7 +235,11 @@ impl Pipelines {
         let compile = |planned: &weir_plan::Pipeline| {
             let id = planned.id.clone();
             let route = before.to(&id);
-            let unchanged = |running: &Running| !running.faulty && running.plan.processing == planned.processing;
+            // Filters of Fluent Bit work on records as the output has them.
+            let is_same = |plan: &weir_plan::Pipeline| {
+                (&plan.processing, &plan.output.body) == (&planned.processing, &planned.output.body)
+            };
+            let unchanged = |running: &Running| !running.faulty && is_same(&running.plan);
             if let Some(route) = route.filter(|_| self.running.get(&id).is_some_and(unchanged)) {
                 return Ok(route.rules.clone());
             }
@@ -267,15 +271,15 @@ impl Pipelines {
         }
         let new = || Room::new(self.encode.within(division.encode), division.links);
         let room = running.map_or_else(new, |running| running.room.clone());
-        Some((Exporter::new(planned, &room, self.encoders.clone(), &self.settings.proxy), room))
+        Some((export::backend(planned, &room, self.encoders.clone(), &self.settings.proxy), room))
     }
 
     /// A pipeline that is not running. If its backend cannot be set up, its data waits.
     fn add(&mut self, planned: &weir_plan::Pipeline, made: Made, division: Division) -> Option<SetupError> {
         // For a pipeline that is not running, everything has been made.
-        let (exporter, room) = made?;
-        let (backend, fault): (Arc<dyn Backend>, _) = match exporter {
-            Ok(exporter) => (Arc::new(exporter), None),
+        let (backend, room) = made?;
+        let (backend, fault): (Arc<dyn Backend>, _) = match backend {
+            Ok(backend) => (backend, None),
             Err(fault) => (Arc::new(Unusable(fault.to_string())), Some(fault)),
         };
         let returns = self.accounts.adopt(&planned.id, division.share, planned.backlog);
@@ -368,8 +372,8 @@ impl Running {
         self.pipeline.account.adopt(division.share, planned.backlog);
         self.plan = planned.clone();
         match made?.0 {
-            Ok(exporter) => {
-                self.pipeline = Arc::new(self.pipeline.sending_to(planned.exporter_label(), Arc::new(exporter)));
+            Ok(backend) => {
+                self.pipeline = Arc::new(self.pipeline.sending_to(planned.exporter_label(), backend));
                 None
             }
             Err(fault) => Some(fault),

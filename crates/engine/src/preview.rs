@@ -132,12 +132,13 @@ fn step(name: &'static str, processed: &Processed) -> Step {
 }
 
 /// The pipeline with one kind of processing at a time, in the order in which they come.
-fn stages(pipeline: &Pipeline) -> [(&'static str, Pipeline); 3] {
-    let Processing { transforms, filters, temporality } = pipeline.processing.clone();
+fn stages(pipeline: &Pipeline) -> [(&'static str, Pipeline); 4] {
+    let Processing { transforms, filters, sections, temporality } = pipeline.processing.clone();
     let with = |processing| Pipeline { processing, ..pipeline.clone() };
     [
         ("transform", with(Processing { transforms, ..Processing::default() })),
         ("filter", with(Processing { filters, ..Processing::default() })),
+        ("filters", with(Processing { sections, ..Processing::default() })),
         ("temporality", with(Processing { temporality, ..Processing::default() })),
     ]
 }

@@ -1,8 +1,11 @@
-//! What one pipeline does to the requests it takes: transforms, filters, temporality, in this order.
+//! What one pipeline does to the requests it takes: transforms, filters, temporality, in this order. Container logs may
+//! have filters of Fluent Bit instead (`sections`).
 //!
 //! Rules are compiled once for a plan. What they did is counted for each statement and condition; the first cause of
 //! errors is logged now and then, since `error_mode` is always `ignore`. Whose data it is, and what becomes of it
 //! afterwards, is not known here.
+
+mod sections;
 
 use std::borrow::Cow;
 use std::io;
@@ -11,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use weir_fluent_bit::Filters;
 use weir_otlp::NoRoom;
 use weir_ottl::{Filter, Limits, Options, Tally, Transform};
 use weir_plan::{Pipeline, PipelineId, Processing, Signal, Temporality};
@@ -41,6 +45,8 @@ pub(crate) struct Rules {
     signal: Signal,
     pub(crate) transforms: Vec<Counted<Transform>>,
     pub(crate) filters: Vec<Counted<Filter>>,
+    /// Filters of Fluent Bit, each of which counts as a condition.
+    pub(crate) sections: Option<Counted<Filters>>,
     pub(crate) delta: Option<Delta>,
     reported: Mutex<Seldom>,
 }
@@ -131,6 +137,7 @@ impl Rules {
         if *processing == Processing::default() {
             return Ok(None);
         }
+        let sections = sections::compile(pipeline)?;
         let pipeline = pipeline.id.clone();
         let transform = |rule: &weir_plan::Transform| {
             let options = Options::transform(signal);
@@ -146,7 +153,7 @@ impl Rules {
         let transforms = processing.transforms.iter().map(transform).collect::<Result<_, _>>().map_err(fail)?;
         let filters = processing.filters.iter().map(filter).collect::<Result<_, _>>().map_err(fail)?;
         let delta = (processing.temporality == Temporality::Delta).then(|| Delta::new(memory, restore, unix_nanos));
-        Ok(Some(Self { pipeline, signal, transforms, filters, delta, reported: Mutex::default() }))
+        Ok(Some(Self { pipeline, signal, transforms, filters, sections, delta, reported: Mutex::default() }))
     }
 
     /// Applies the rules to a valid request of `items` items. What is made is paid for from `purse`, which knows of the
@@ -166,6 +173,7 @@ impl Rules {
         let mut work = Work { body, made: None, items, removed: Vec::new(), permit, purse };
         self.transform(&mut work, most, limits)?;
         self.filter(&mut work, &Limits { max_growth: 0, ..limits })?;
+        self.run_sections(&mut work, max_scratch)?;
         let conversion = match &self.delta {
             Some(delta) => delta.convert(&mut work, unix_nanos)?,
             None => None,
@@ -176,7 +184,7 @@ impl Rules {
 
     /// Memory for what conditions and statements calculate, given back when they are done.
     fn scratch(&self, request: usize, purse: Purse<'_>) -> usize {
-        if self.transforms.is_empty() && self.filters.is_empty() {
+        if self.transforms.is_empty() && self.filters.is_empty() && self.sections.is_none() {
             return 0;
         }
         request.max(LEAST_SCRATCH.min(purse.capacity() / LEAST_SCRATCH_OF_BUDGET))

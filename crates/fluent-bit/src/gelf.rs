@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use std::mem;
 use std::ops::Range;
 
+use weir_plan::Date;
+
 use crate::json::{Lexer, Nested, Scalar, Visitor, unescape};
 use crate::members::Member;
 use crate::record::{Notation, Record};
@@ -157,7 +159,7 @@ impl<S: Sink> Notation for Gelf<S> {
 
     fn finish(&mut self) {}
 
-    fn begin(&mut self, record: &Record<'_>, _: &mut Clock) {
+    fn begin(&mut self, record: &Record<'_>, _: &Date, _: &mut Clock) {
         self.out.put(b"{\"version\":\"1.1\"");
         let has = |name: &str| {
             record.members().any(|member| matches!(field(member), Field::Known(known, _) if known == name))
@@ -167,7 +169,9 @@ impl<S: Sink> Notation for Gelf<S> {
             self.known_text("host", host);
         }
         if !has("short_message") {
-            let message = text_of(record, "message").or_else(|| text_of(record, "msg"));
+            // What filters made has the line in a field, and is no line itself.
+            let log = || record.finished.and_then(|_| text_of(record, "log"));
+            let message = text_of(record, "message").or_else(|| text_of(record, "msg")).or_else(log);
             self.known_text("short_message", message.as_deref().unwrap_or(record.text));
         }
         if !has("timestamp") {

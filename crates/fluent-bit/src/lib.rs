@@ -6,6 +6,9 @@
 //! instead of `log`. They go before members of the same name, except `kubernetes`. In the formats of JSON, the members
 //! are spliced in as they were written; there is never a tree of them.
 //!
+//! Filters of Fluent Bit work on the same records before they are sent ([`Filters`]). A record that they changed goes on
+//! as OTLP whose body is the text of the whole record.
+//!
 //! This crate must not know async code, sockets, files, the clock, pipelines, budgets or custom resources. It keeps the
 //! records of another system, and the formats it writes them in, out of the engine.
 //!
@@ -14,9 +17,12 @@
 //! - **FLUENT-2** what is allocated beside the result is bounded, whatever the bytes are: [`MOST_MEMBERS`] places, and one
 //!   string of the text at a time.
 //! - **FLUENT-3** what is written is valid in its format, whatever the bytes are; every record of the input is there.
+//! - **FLUENT-4** what filters made can be written like any other record, and all of its names are different. A record that
+//!   a filter cannot be applied to stays as it is, which is counted.
 
 #![forbid(unsafe_code)]
 
+pub mod filters;
 mod gelf;
 mod json;
 mod members;
@@ -24,11 +30,13 @@ mod msgpack;
 mod object;
 mod record;
 mod sink;
+pub mod text;
 mod time;
 
 #[cfg(test)]
 mod tests;
 
+pub use filters::Filters;
 pub use members::MOST_MEMBERS;
 use weir_plan::{FluentBit, Format};
 

@@ -10,6 +10,9 @@ use crate::json::{Lexer, NotJson, unescape};
 /// An object with more members is not taken apart: it stays text.
 pub const MOST_MEMBERS: usize = 1024;
 
+/// A record has no more fields than these when filters are done with it.
+pub(crate) const MOST_FIELDS: usize = 2 * MOST_MEMBERS;
+
 /// Names are compared each with each as long as there are no more.
 const FEW: usize = 24;
 
@@ -73,8 +76,8 @@ impl<'t> Member<'t> {
 }
 
 impl Members {
-    /// Reads a text. Nothing but an object has members; of equal names the last one counts.
-    pub(crate) fn read(&mut self, text: &str) -> Result<(), NotJson> {
+    /// Reads a text. Nothing but an object has members, and no more than `most`; of equal names the last one counts.
+    pub(crate) fn read(&mut self, text: &str, most: usize) -> Result<(), NotJson> {
         self.places.clear();
         // A line feed between members would end a record in formats of lines.
         let is_line = memchr(b'\n', text.as_bytes()).is_none();
@@ -85,7 +88,7 @@ impl Members {
         lexer.expect(b'{')?;
         if !lexer.take(b'}') {
             loop {
-                self.member(&mut lexer)?;
+                self.member(&mut lexer, most)?;
                 if lexer.take(b'}') {
                     break;
                 }
@@ -99,8 +102,8 @@ impl Members {
         Ok(())
     }
 
-    fn member(&mut self, lexer: &mut Lexer<'_>) -> Result<(), NotJson> {
-        if self.places.len() == MOST_MEMBERS {
+    fn member(&mut self, lexer: &mut Lexer<'_>, most: usize) -> Result<(), NotJson> {
+        if self.places.len() == most {
             return Err(NotJson);
         }
         let key = lexer.string()?;

@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use weir_plan::Date;
+
 use crate::json::{Lexer, Nested, Scalar, Visitor, unescape};
 use crate::members::Member;
 use crate::record::{Notation, Record};
@@ -93,7 +95,7 @@ impl<S: Sink> Notation for MsgPack<S> {
 
     fn finish(&mut self) {}
 
-    fn begin(&mut self, record: &Record<'_>, _: &mut Clock) {
+    fn begin(&mut self, record: &Record<'_>, _: &Date, _: &mut Clock) {
         // An event time: seconds and nanoseconds, 32 bits each.
         let (second, nanos) = (record.unix_nanos / 1_000_000_000, record.unix_nanos % 1_000_000_000);
         self.out.put(&[0x92, 0x92, 0xd7, 0x00]);

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use weir_plan::Date;
+
 use crate::members::Member;
 use crate::record::{Notation, Record};
 use crate::sink::Sink;
@@ -60,16 +62,23 @@ impl<S: Sink> Notation for Object<S> {
         }
     }
 
-    fn begin(&mut self, record: &Record<'_>, clock: &mut Clock) {
+    fn begin(&mut self, record: &Record<'_>, date: &Date, clock: &mut Clock) {
         if self.frame == Frame::Array && !self.is_first_record {
             self.out.put(b",");
         }
         self.is_first_record = false;
         self.out.put(b"{");
         self.is_first_field = true;
-        if !record.replaced.date {
-            self.text("date", clock.micros(record.unix_nanos));
+        let Some(key) = date.key.as_deref().filter(|_| !record.replaced.date) else { return };
+        let (time, is_text) = clock.date(record.unix_nanos, date.format);
+        if is_text {
+            return self.text(key, time);
         }
+        self.comma();
+        self.out.put(b"\"");
+        self.out.put_escaped(key);
+        self.out.put(b"\":");
+        self.out.put(time.as_bytes());
     }
 
     fn end(&mut self) {

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use weir_otlp::common::{AnyValue, KeyValue, Resource};
 use weir_otlp::logs::{LogRecord, ScopeLogs, resource_logs};
-use weir_plan::FluentBit;
+use weir_plan::{Date, FluentBit};
 
-use crate::members::{Member, Members};
+use crate::members::{MOST_FIELDS, MOST_MEMBERS, Member, Members};
 use crate::time::Clock;
 
 /// How records are written.
@@ -16,7 +16,7 @@ pub(crate) trait Notation {
     /// After all records.
     fn finish(&mut self);
     /// Begins a record. What its format has to say of time is a part of it.
-    fn begin(&mut self, record: &Record<'_>, clock: &mut Clock);
+    fn begin(&mut self, record: &Record<'_>, date: &Date, clock: &mut Clock);
     fn end(&mut self);
     fn text(&mut self, key: &str, value: &str);
     fn member(&mut self, member: Member<'_>);
@@ -32,6 +32,8 @@ pub(crate) trait Notation {
 /// A line, and what is known of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
+    /// When it was written; 0 when the file does not say it.
+    time: u64,
     /// When it was written, else when it was read.
     pub(crate) unix_nanos: u64,
     pub(crate) text: &'a str,
@@ -43,12 +45,129 @@ pub(crate) struct Record<'a> {
     pub(crate) origin: Origin<'a>,
     /// Which of its own fields members take the place of.
     pub(crate) replaced: Replaced,
+    /// The members are all of the record but this.
+    pub(crate) finished: Option<Finished>,
+}
+
+/// What filters made is the text of a record: an object with all of its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finished {
+    Whole,
+    /// But for what is known of the container, which is as it was.
+    WithoutKubernetes,
+}
+
+impl Finished {
+    /// The attribute that says so, which nobody else writes.
+    pub(crate) const ATTRIBUTE: &'static str = "fluent_bit.record";
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::WithoutKubernetes => "without_kubernetes",
+        }
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        [Self::Whole, Self::WithoutKubernetes].into_iter().find(|finished| finished.name() == name)
+    }
+}
+
+/// Takes the fields of a record, beside its date.
+pub(crate) trait Fields<'a> {
+    /// When the line was written.
+    fn time(&mut self, name: &'static str);
+    fn text(&mut self, name: &'static str, text: &'a str);
+    fn member(&mut self, member: Member<'a>);
+    fn cluster(&mut self, name: &'a str);
+    /// What is known of the container.
+    fn kubernetes(&mut self);
 }
 
 impl<'a> Record<'a> {
+    /// Reads a record whose text may be an object, which `members` gets the members of.
+    pub(crate) fn read(log: LogRecord<'a>, origin: Origin<'a>, date: Option<&str>, members: &'a mut Members) -> Self {
+        let line = if let AnyValue::String(text) = log.body() { text } else { "" };
+        // What filters made has no stream of its own.
+        let mut known = texts(log.attributes()).filter(|(key, _)| matches!(*key, STREAM | Finished::ATTRIBUTE));
+        let (stream, finished) = match known.next() {
+            Some((STREAM, stream)) => (stream, None),
+            Some((_, name)) => ("", Finished::of(name)),
+            None => ("", None),
+        };
+        let object = line.trim_ascii();
+        let most = if finished.is_some() { MOST_FIELDS } else { MOST_MEMBERS };
+        let is_object = members.read(object, most).is_ok();
+        let members = &*members;
+        let mut replaced = Replaced::default();
+        if is_object {
+            members.of(object).for_each(|member| replaced.note(&member.name(), date));
+        }
+        let time = log.time_unix_nano();
+        Self {
+            time,
+            unix_nanos: if time > 0 { time } else { log.observed_time_unix_nano() },
+            text: if is_object { object } else { line },
+            stream,
+            members: is_object.then_some(members),
+            origin,
+            replaced,
+            finished: finished.filter(|_| is_object),
+        }
+    }
+
     pub(crate) fn members(&self) -> impl Iterator<Item = Member<'a>> + use<'a> {
         let text = self.text;
         self.members.into_iter().flat_map(move |members| members.of(text))
+    }
+
+    /// Gives all fields but the date, in order.
+    #[inline]
+    pub(crate) fn give(&self, settings: &FluentBit, to: &mut impl Fields<'a>) {
+        match self.finished {
+            None => {
+                self.own(settings, to);
+                let members = self.members().filter(|member| member.name() != KUBERNETES);
+                members.for_each(|member| to.member(member));
+                self.container(settings, to);
+            }
+            Some(Finished::Whole) => self.members().for_each(|member| to.member(member)),
+            Some(Finished::WithoutKubernetes) => {
+                self.members().for_each(|member| to.member(member));
+                to.kubernetes();
+            }
+        }
+    }
+
+    /// What the file says of the line. A plain file says neither its time nor its stream.
+    #[inline]
+    fn own(&self, settings: &FluentBit, to: &mut impl Fields<'a>) {
+        let Self { time, text, stream, members, replaced, .. } = *self;
+        if time > 0 && !replaced.time {
+            to.time("time");
+        }
+        if !stream.is_empty() && !replaced.stream {
+            to.text("stream", stream);
+        }
+        // Parts of lines were joined before.
+        if !stream.is_empty() && !replaced.part {
+            to.text("_p", "F");
+        }
+        if (members.is_none() || settings.keep_original_body) && !replaced.log {
+            to.text("log", text);
+        }
+    }
+
+    #[inline]
+    fn container(&self, settings: &FluentBit, to: &mut impl Fields<'a>) {
+        let Self { time, origin, replaced, .. } = *self;
+        if !origin.cluster.is_empty() && !replaced.cluster {
+            to.cluster(origin.cluster);
+        }
+        to.kubernetes();
+        if settings.kyma && time > 0 && !replaced.timestamp {
+            to.time("@timestamp");
+        }
     }
 }
 
@@ -65,14 +184,14 @@ pub(crate) struct Replaced {
 }
 
 impl Replaced {
-    fn note(&mut self, name: &str) {
+    fn note(&mut self, name: &str, date: Option<&str>) {
+        self.date |= date == Some(name);
         match name {
-            "date" => self.date = true,
             "time" => self.time = true,
             "stream" => self.stream = true,
             "_p" => self.part = true,
             "log" => self.log = true,
-            "cluster_identifier" => self.cluster = true,
+            CLUSTER => self.cluster = true,
             "@timestamp" => self.timestamp = true,
             _ => {}
         }
@@ -88,11 +207,13 @@ pub(crate) struct Origin<'a> {
     cluster: &'a str,
 }
 
+/// The attribute that says whether a line went to `stdout` or to `stderr`.
+const STREAM: &str = "log.iostream";
 const LABEL: &str = "k8s.pod.label.";
 const ANNOTATION: &str = "k8s.pod.annotation.";
 
 impl<'a> Origin<'a> {
-    fn of(resource: Option<Resource<'a>>) -> Self {
+    pub(crate) fn of(resource: Option<Resource<'a>>) -> Self {
         let origin = Self { resource, ..Self::default() };
         let cluster = match origin.text("k8s.cluster.name") {
             "" => origin.text("k8s.cluster.uid"),
@@ -161,121 +282,125 @@ impl<'a, N: Notation> Writer<'a, N> {
     }
 
     fn record(&mut self, log: LogRecord<'_>, origin: Origin<'_>) {
-        let line = if let AnyValue::String(text) = log.body() { text } else { "" };
-        let object = line.trim_ascii();
         let mut members = std::mem::take(&mut self.members);
-        let is_object = members.read(object).is_ok();
-        let mut replaced = Replaced::default();
-        if is_object {
-            members.of(object).for_each(|member| replaced.note(&member.name()));
-        }
-        let time = log.time_unix_nano();
-        let stream = texts(log.attributes()).find(|(key, _)| *key == "log.iostream").map_or("", |(_, stream)| stream);
-        let record = Record {
-            unix_nanos: if time > 0 { time } else { log.observed_time_unix_nano() },
-            text: if is_object { object } else { line },
-            stream,
-            members: is_object.then_some(&members),
-            origin,
-            replaced,
-        };
-        self.notation.begin(&record, &mut self.clock);
-        self.own(&record, time);
-        record.members().filter(|member| member.name() != KUBERNETES).for_each(|member| self.notation.member(member));
-        self.container(&record);
-        if time > 0 && !replaced.timestamp {
-            self.notation.text("@timestamp", self.clock.nanos(time));
-        }
+        let record = Record::read(log, origin, self.settings.date.key.as_deref(), &mut members);
+        self.notation.begin(&record, &self.settings.date, &mut self.clock);
+        let (time, is_first) = (record.time, self.settings.date.key.is_none());
+        record.give(self.settings, &mut Written { writer: self, origin, time, is_first });
         self.notation.end();
         self.records += 1;
         self.members = members;
     }
+}
 
-    /// What the file says of the line. A plain file says neither its time nor its stream.
-    fn own(&mut self, record: &Record<'_>, time: u64) {
-        let Record { text, stream, members, replaced, .. } = *record;
-        if time > 0 && !replaced.time {
-            self.notation.text("time", self.clock.nanos(time));
+/// A record that is being written.
+struct Written<'w, 'a, 'r, N> {
+    writer: &'w mut Writer<'a, N>,
+    origin: Origin<'r>,
+    time: u64,
+    /// A field that is the first of its record looks otherwise than in other records. Most have a date before it.
+    is_first: bool,
+}
+
+impl<'r, N: Notation> Fields<'r> for Written<'_, '_, 'r, N> {
+    fn time(&mut self, name: &'static str) {
+        self.is_first = false;
+        self.writer.notation.text(name, self.writer.clock.nanos(self.time));
+    }
+
+    fn text(&mut self, name: &'static str, text: &'r str) {
+        self.is_first = false;
+        self.writer.notation.text(name, text);
+    }
+
+    fn member(&mut self, member: Member<'r>) {
+        self.is_first = false;
+        self.writer.notation.member(member);
+    }
+
+    fn cluster(&mut self, name: &'r str) {
+        let is_first = std::mem::take(&mut self.is_first);
+        let Writer { notation, cluster, .. } = &mut *self.writer;
+        if let Some(field) = cluster.clone().filter(|_| !is_first) {
+            return notation.repeat(field);
         }
-        if !stream.is_empty() && !replaced.stream {
-            self.notation.text("stream", stream);
-        }
-        // Parts of lines were joined before.
-        if !stream.is_empty() && !replaced.part {
-            self.notation.text("_p", "F");
-        }
-        if (members.is_none() || self.settings.keep_original_body) && !replaced.log {
-            self.notation.text("log", text);
+        let start = notation.len();
+        notation.text(CLUSTER, name);
+        if !is_first {
+            *cluster = Some(start..notation.len());
         }
     }
 
-    /// What is known of the container. It is never the first field of a record, and so looks alike in all of them.
-    fn container(&mut self, record: &Record<'_>) {
-        let origin = record.origin;
-        if !origin.cluster.is_empty() && !record.replaced.cluster {
-            if let Some(field) = self.cluster.clone() {
-                self.notation.repeat(field);
-            } else {
-                let start = self.notation.len();
-                self.notation.text("cluster_identifier", origin.cluster);
-                self.cluster = Some(start..self.notation.len());
-            }
+    fn kubernetes(&mut self) {
+        let is_first = std::mem::take(&mut self.is_first);
+        let Writer { notation, kubernetes: known, settings, .. } = &mut *self.writer;
+        if let Some(field) = known.clone().filter(|_| !is_first) {
+            return notation.repeat(field);
         }
-        if let Some(field) = self.kubernetes.clone() {
-            return self.notation.repeat(field);
+        let start = notation.len();
+        kubernetes(*notation, settings, self.origin);
+        if !is_first {
+            *known = Some(start..notation.len());
         }
-        let start = self.notation.len();
-        self.kubernetes(origin);
-        self.kubernetes = Some(start..self.notation.len());
-    }
-
-    fn kubernetes(&mut self, origin: Origin<'_>) {
-        self.notation.open(KUBERNETES);
-        for (key, attribute) in [
-            ("pod_name", "k8s.pod.name"),
-            ("namespace_name", "k8s.namespace.name"),
-            ("pod_id", "k8s.pod.uid"),
-            ("host", "k8s.node.name"),
-            ("container_name", "k8s.container.name"),
-            ("container_image", "container.image.name"),
-        ] {
-            let value = origin.text(attribute);
-            if !value.is_empty() {
-                self.notation.text(key, value);
-            }
-        }
-        if self.settings.labels {
-            self.map("labels", LABEL, origin);
-            if let Some(app) = origin.app() {
-                self.notation.text("app_name", app);
-            }
-        }
-        if self.settings.annotations {
-            self.map("annotations", ANNOTATION, origin);
-        }
-        self.notation.close();
-    }
-
-    fn map(&mut self, key: &str, prefix: &'static str, origin: Origin<'_>) {
-        if origin.below(prefix).next().is_none() {
-            return;
-        }
-        let dedot = self.settings.dedot;
-        self.notation.open(key);
-        for (place, (key, value)) in origin.below(prefix).enumerate() {
-            if !dedot {
-                self.notation.text(key, value);
-                continue;
-            }
-            let key = key.replace(['/', '.'], "_");
-            // Of keys that become the same the last one counts.
-            if !origin.below(prefix).skip(place + 1).any(|(later, _)| later.replace(['/', '.'], "_") == key) {
-                self.notation.text(&key, value);
-            }
-        }
-        self.notation.close();
     }
 }
 
+/// What is known of a container.
+pub(crate) fn kubernetes(notation: &mut impl Notation, settings: &FluentBit, origin: Origin<'_>) {
+    notation.open(KUBERNETES);
+    for (key, attribute) in [
+        ("pod_name", "k8s.pod.name"),
+        ("namespace_name", "k8s.namespace.name"),
+        ("pod_id", "k8s.pod.uid"),
+        ("host", "k8s.node.name"),
+        ("container_name", "k8s.container.name"),
+        ("container_image", "container.image.name"),
+    ] {
+        let value = origin.text(attribute);
+        if !value.is_empty() {
+            notation.text(key, value);
+        }
+    }
+    if settings.labels {
+        map(notation, "labels", LABEL, settings.dedot, origin);
+    }
+    if settings.labels
+        && settings.kyma
+        && let Some(app) = origin.app()
+    {
+        notation.text("app_name", app);
+    }
+    if settings.annotations {
+        map(notation, "annotations", ANNOTATION, settings.dedot, origin);
+    }
+    notation.close();
+}
+
+fn map(notation: &mut impl Notation, key: &str, prefix: &'static str, dedot: bool, origin: Origin<'_>) {
+    if origin.below(prefix).next().is_none() {
+        return;
+    }
+    notation.open(key);
+    for (place, (key, value)) in origin.below(prefix).enumerate() {
+        if !dedot {
+            notation.text(key, value);
+            continue;
+        }
+        let key = dedotted(key);
+        // Of keys that become the same the last one counts.
+        if !origin.below(prefix).skip(place + 1).any(|(later, _)| dedotted(later) == key) {
+            notation.text(&key, value);
+        }
+    }
+    notation.close();
+}
+
+/// A key of a label or an annotation as Kyma writes it for backends that cannot have dots in names.
+pub(crate) fn dedotted(key: &str) -> String {
+    key.replace(['/', '.'], "_")
+}
+
+pub(crate) const CLUSTER: &str = "cluster_identifier";
+
 /// Only we know what belongs there: a member of this name is left out.
-const KUBERNETES: &str = "kubernetes";
+pub(crate) const KUBERNETES: &str = "kubernetes";

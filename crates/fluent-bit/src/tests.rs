@@ -7,12 +7,15 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use proptest::prelude::*;
 use prost::Message as _;
 use serde_json::{Value, json};
+use weir_plan::{Date, DateFormat, Sink};
 
 use super::*;
 
 /// As it is by default under Kyma, but for `keep_original_body`.
-fn settings(format: Format) -> FluentBit {
-    FluentBit { format, dedot: false, labels: true, annotations: false, keep_original_body: false }
+pub(crate) fn settings(format: Format) -> FluentBit {
+    let date = Date { key: Some("date".to_owned()), format: DateFormat::Iso8601 };
+    let (to, kyma) = (Sink::Http, true);
+    FluentBit { to, format, date, kyma, dedot: false, labels: true, annotations: false, keep_original_body: false }
 }
 
 fn attribute((key, value): (&str, &str)) -> KeyValue {
@@ -21,7 +24,7 @@ fn attribute((key, value): (&str, &str)) -> KeyValue {
 }
 
 /// What is known of the pod.
-const POD: [(&str, &str); 10] = [
+pub(crate) const POD: [(&str, &str); 10] = [
     ("k8s.namespace.name", "shop"),
     ("k8s.pod.name", "cart-0"),
     ("k8s.pod.uid", "0f3b9f6e-5a7c-4a6e-9b1d-2a3c4d5e6f70"),
@@ -37,7 +40,7 @@ const POD: [(&str, &str); 10] = [
 const TIME: u64 = 1_795_435_200_123_456_789;
 
 /// A request as the tailer and enrichment make it.
-fn request(resource: &[(&str, &str)], texts: &[&str]) -> Vec<u8> {
+pub(crate) fn request(resource: &[(&str, &str)], texts: &[&str]) -> Vec<u8> {
     let record = |text: &&str| LogRecord {
         time_unix_nano: TIME,
         observed_time_unix_nano: TIME + 1,

@@ -1,6 +1,7 @@
 //! Times as text.
 
 use jiff::Timestamp;
+use weir_plan::DateFormat;
 
 /// A time to the nanosecond: `2026-11-23T12:00:00.123456789Z`.
 const LENGTH: usize = 30;
@@ -14,12 +15,13 @@ pub(crate) struct Clock {
     unix_nanos: Option<u64>,
     text: [u8; LENGTH],
     cut: [u8; LENGTH],
+    number: String,
 }
 
 impl Clock {
     pub(crate) fn new() -> Self {
         let text = *b"1970-01-01T00:00:00.000000000Z";
-        Self { second: None, unix_nanos: None, text, cut: text }
+        Self { second: None, unix_nanos: None, text, cut: text, number: String::new() }
     }
 
     /// With all nine digits of its fraction.
@@ -28,12 +30,25 @@ impl Clock {
         as_text(&self.text)
     }
 
-    /// With six of them.
-    pub(crate) fn micros(&mut self, unix_nanos: u64) -> &str {
-        self.set(unix_nanos);
-        self.cut = self.text;
-        self.cut[FRACTION + 6] = b'Z';
-        as_text(&self.cut[..FRACTION + 7])
+    /// As a date; and whether it is a text, and not a number.
+    pub(crate) fn date(&mut self, unix_nanos: u64, format: DateFormat) -> (&str, bool) {
+        const MICROS: usize = FRACTION + 6;
+        if let DateFormat::Iso8601 | DateFormat::JavaSql = format {
+            self.set(unix_nanos);
+            self.cut = self.text;
+            if format == DateFormat::Iso8601 {
+                self.cut[MICROS] = b'Z';
+                return (as_text(&self.cut[..=MICROS]), true);
+            }
+            self.cut[10] = b' ';
+            return (as_text(&self.cut[..MICROS]), true);
+        }
+        self.number = match format {
+            DateFormat::Double => format!("{}.{:06}", unix_nanos / 1_000_000_000, unix_nanos % 1_000_000_000 / 1000),
+            DateFormat::EpochMillis => (unix_nanos / 1_000_000).to_string(),
+            _ => (unix_nanos / 1_000_000_000).to_string(),
+        };
+        (&self.number, false)
     }
 
     fn set(&mut self, unix_nanos: u64) {

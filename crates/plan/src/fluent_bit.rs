@@ -1,10 +1,18 @@
-//! Records of container logs as Fluent Bit's output `http` sends them under Kyma.
+//! Records of container logs as Fluent Bit makes and sends them under Kyma.
 
-/// How records look.
+use crate::Secret;
+
+/// How records look, and where they go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FluentBit {
+    /// Where they go.
+    pub to: Sink,
     /// How they are written.
     pub format: Format,
+    /// How the time of a record is written, in the formats of JSON but GELF.
+    pub date: Date,
+    /// Whether a record has `@timestamp` and `app_name`, which Kyma adds for `output.http`.
+    pub kyma: bool,
     /// Dots and slashes in the keys of labels and annotations become `_`.
     pub dedot: bool,
     /// Whether a record has the labels of its pod.
@@ -13,6 +21,59 @@ pub struct FluentBit {
     pub annotations: bool,
     /// Whether the text of a JSON object is kept beside its members.
     pub keep_original_body: bool,
+}
+
+/// Where records go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sink {
+    /// To the endpoint of the output, over HTTP.
+    Http,
+    /// To the standard output of the process.
+    Stdout,
+    /// Nowhere.
+    Null,
+}
+
+/// The time of a record, in a field of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Date {
+    /// The name of the field; records have none without it.
+    pub key: Option<String>,
+    /// How the time is written.
+    pub format: DateFormat,
+}
+
+/// How a time is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DateFormat {
+    /// Seconds since 1970, with six digits of a fraction.
+    Double,
+    /// Seconds since 1970.
+    Epoch,
+    /// Milliseconds since 1970.
+    EpochMillis,
+    /// `2026-11-23T12:00:00.123456Z`
+    Iso8601,
+    /// `2026-11-23 12:00:00.123456`
+    JavaSql,
+}
+
+/// A section of Fluent Bit's configuration: a filter. It was checked; whoever runs it compiles it again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Section {
+    /// In the order of the text.
+    pub lines: Vec<SectionLine>,
+}
+
+/// A line of a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SectionLine {
+    /// Of the text, from 1.
+    pub number: usize,
+    /// In lower case.
+    pub key: String,
+    /// With all variables replaced by what they stand for.
+    pub value: Secret,
 }
 
 /// How records are written into the body of a request.

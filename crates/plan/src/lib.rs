@@ -22,7 +22,7 @@ mod processing;
 
 pub use cluster::{Cluster, ClusterFacts, Pod, Workload, WorkloadKind};
 pub use enrichment::{Enrichment, PodLabels, ServiceEnrichment};
-pub use fluent_bit::{FluentBit, Format};
+pub use fluent_bit::{Date, DateFormat, FluentBit, Format, Section, SectionLine, Sink};
 pub use id::{NotAPipeline, PipelineId};
 pub use input::{
     ContainerLogs, Input, IstioInput, OtlpInput, PrometheusInput, RecordShape, RuntimeInput, RuntimeResource, Selector,
@@ -55,6 +55,8 @@ pub struct Pipeline {
     pub output: Output,
     /// How much it keeps of what its backend has not taken.
     pub backlog: Backlog,
+    /// Whether it has text in Fluent Bit's own language, which the reference calls its unsupported mode.
+    pub unsupported_mode: bool,
 }
 
 /// What a pipeline keeps on disk of what its backend has not taken.
@@ -90,18 +92,59 @@ impl Default for Backlog {
     }
 }
 
+impl Output {
+    /// An output without a backend: everything else is in what it makes of records.
+    pub fn local(settings: FluentBit) -> Self {
+        Self {
+            protocol: Protocol::Http,
+            body: Body::FluentBit(settings),
+            endpoint: Endpoint { host: String::new(), port: 0, path: String::new() },
+            compression: Compression::None,
+            headers: Vec::new(),
+            oauth2: None,
+            tls: None,
+        }
+    }
+
+    /// Where data goes, in words: `stdout`, or `host:port/path`.
+    pub fn destination(&self) -> String {
+        let Endpoint { host, port, .. } = &self.endpoint;
+        match &self.body {
+            Body::FluentBit(FluentBit { to: Sink::Stdout, .. }) => "stdout".to_owned(),
+            Body::FluentBit(FluentBit { to: Sink::Null, .. }) => "nowhere (null)".to_owned(),
+            _ => format!("{host}:{port}{}", self.public_path()),
+        }
+    }
+
+    /// The path of the endpoint, unless a Secret may be part of it, as in Fluent Bit's own language.
+    pub fn public_path(&self) -> &str {
+        match &self.body {
+            Body::FluentBit(FluentBit { kyma: false, .. }) => "",
+            _ => &self.endpoint.path,
+        }
+    }
+
+    /// Whether there is a backend that is connected to.
+    pub fn is_remote(&self) -> bool {
+        !matches!(&self.body, Body::FluentBit(FluentBit { to: Sink::Stdout | Sink::Null, .. }))
+    }
+}
+
 impl Pipeline {
     /// A pipeline that takes everything of its signal and sends it on as it is.
     pub fn new(signal: Signal, name: impl Into<String>, output: Output) -> Self {
         let (input, processing, backlog) = (Input::default(), Processing::default(), Backlog::default());
-        Self { id: PipelineId::new(signal, name), input, processing, output, backlog }
+        let id = PipelineId::new(signal, name);
+        Self { id, input, processing, output, backlog, unsupported_mode: false }
     }
 
     /// What the metrics of exporters call the pipeline, as dashboards of the field expect:
     /// `otlp_grpc/tracepipeline-backend`.
     pub fn exporter_label(&self) -> String {
         let transport = match (&self.output.body, self.output.protocol) {
-            (Body::FluentBit(_), _) => "http",
+            (Body::FluentBit(FluentBit { to: Sink::Http, .. }), _) => "http",
+            (Body::FluentBit(FluentBit { to: Sink::Stdout, .. }), _) => "stdout",
+            (Body::FluentBit(FluentBit { to: Sink::Null, .. }), _) => "null",
             (Body::Otlp, Protocol::Grpc) => "otlp_grpc",
             (Body::Otlp, Protocol::Http) => "otlp_http",
         };
@@ -139,7 +182,8 @@ pub enum Body {
     /// OTLP.
     #[default]
     Otlp,
-    /// Records as Fluent Bit sends them, over [`Protocol::Http`], of [`RecordShape::Raw`].
+    /// Records as Fluent Bit sends them, over [`Protocol::Http`], of [`RecordShape::Raw`]. Only those that go
+    /// [`to`](FluentBit::to) an endpoint have one.
     FluentBit(FluentBit),
 }
 

@@ -1,6 +1,9 @@
-//! What a pipeline does to the telemetry it takes: transforms first, then filters, then temporality.
+//! What a pipeline does to the telemetry it takes: transforms first, then filters, then temporality. A pipeline that
+//! sends records of Fluent Bit may have filters of Fluent Bit instead.
 //!
 //! Rules are kept as the text the user wrote, which has been checked; whoever runs them compiles them again.
+
+use crate::Section;
 
 /// All of it; the default changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -9,6 +12,8 @@ pub struct Processing {
     pub transforms: Vec<Transform>,
     /// Applied in this order, after all transforms.
     pub filters: Vec<Filter>,
+    /// Filters of Fluent Bit, applied in this order to container logs of [`RecordShape::Raw`](crate::RecordShape::Raw).
+    pub sections: Vec<Section>,
     /// Of metrics: which aggregation temporality the backend wants.
     pub temporality: Temporality,
 }

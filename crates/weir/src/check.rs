@@ -42,9 +42,13 @@ fn summarise(checked: &Checked) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for pipeline in checked.plan.iter().flat_map(|plan| &plan.pipelines) {
         let output = &pipeline.output;
-        let tls = if output.tls.is_some() { "TLS" } else { "plain text" };
-        let (id, host, port) = (&pipeline.id, &output.endpoint.host, output.endpoint.port);
-        writeln!(out, "ok: {id} -> {host}:{port}{} ({tls})", output.endpoint.path)?;
+        let how = match (output.is_remote(), output.tls.is_some()) {
+            (false, _) => "",
+            (true, true) => " (TLS)",
+            (true, false) => " (plain text)",
+        };
+        let mode = if pipeline.unsupported_mode { " (unsupportedMode)" } else { "" };
+        writeln!(out, "ok: {} -> {}{how}{mode}", pipeline.id, output.destination())?;
     }
     Ok(())
 }
@@ -58,8 +62,9 @@ fn document(checked: &Checked, ok: bool) -> Value {
             "exporter": pipeline.exporter_label(),
             "host": output.endpoint.host,
             "port": output.endpoint.port,
-            "path": output.endpoint.path,
+            "path": output.public_path(),
             "tls": output.tls.is_some(),
+            "unsupportedMode": pipeline.unsupported_mode,
         })
     });
     json!({

@@ -174,10 +174,12 @@ impl Gateway {
         let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
         for pipeline in &plan.pipelines {
             let output = &pipeline.output;
+            let endpoint = output.is_remote().then_some(&output.endpoint);
             tracing::info!(
                 pipeline = %pipeline.id,
-                host = output.endpoint.host,
-                port = output.endpoint.port,
+                exporter = pipeline.exporter_label(),
+                host = endpoint.map(|endpoint| endpoint.host.as_str()),
+                port = endpoint.map(|endpoint| endpoint.port),
                 "pipeline started"
             );
         }

@@ -2,18 +2,19 @@
 //! single record that is larger than the room for it ([`MOST_RECORD`]).
 
 use bytes::Bytes;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use weir_fluent_bit::Size;
 use weir_plan::{Compression, FluentBit};
 
 use super::body::Chunks;
 use super::{ANSWER_TIMEOUT, About, Exporter, INLINE_COMPRESS_BYTES, Outcome};
-use crate::budget::{self, Permit};
+use crate::budget::{self, Budget, Permit};
 use crate::codec;
 
 /// The code of a request that is not sent, because its records take more memory than there is.
 const TOO_LARGE: &str = "too_large";
 
-/// A single record is made although there is no room for it, up to this size in bytes.
+/// A single record is made although there is no room for it, up to this size in bytes, one at a time.
 const MOST_RECORD: usize = 4 << 20;
 
 impl Exporter {
@@ -24,59 +25,99 @@ impl Exporter {
         settings: &FluentBit,
         bodies: Vec<Bytes>,
     ) -> Result<(Chunks, Option<Permit>), Outcome> {
-        let is_large = bodies.iter().map(Bytes::len).sum::<usize>() > INLINE_COMPRESS_BYTES;
-        let (settings, bodies, size) = work(is_large, {
-            let settings = settings.clone();
-            move || {
-                let size = weir_fluent_bit::measure(&settings, &bodies);
-                (settings, bodies, size)
-            }
-        })
-        .await?;
-        let (mut permit, compressed) = self.pay(size).await?;
-        let made = permit.part(size.bytes);
-        // The work goes on when nobody waits for it any more, so it has what pays for it.
-        let body = work(is_large || size.bytes > INLINE_COMPRESS_BYTES, move || {
-            let body = weir_fluent_bit::write(&settings, &bodies, size);
-            match made {
-                Some(made) => budget::charge(body, made),
-                // What one record takes beyond the room is not paid for.
-                None => Bytes::from(body),
-            }
-        })
-        .await?;
+        let Converted { body, permit, compressed } = convert(settings, bodies, self.compression, &self.encode).await?;
         match compressed {
             None => Ok((self.frame(vec![body], false), Some(permit))),
             Some(most) => self.compress(vec![body], most, permit).await.map_err(Outcome::unsent),
         }
     }
+}
 
-    /// Pays for a body and, beside it, for what compression makes of it; that part is returned as well.
-    async fn pay(&self, size: Size) -> Result<(Permit, Option<usize>), Outcome> {
-        let room = self.encode.capacity() / 4 * 3;
-        let compressed = match self.compression {
-            Compression::None => 0,
-            _ => codec::most_deflated_of(size.bytes),
-        };
-        let wanted = match size.bytes + compressed {
-            wanted if wanted <= room => wanted,
-            // Compression does with less, or the body goes as it is.
-            _ if size.bytes + compressed / 2 <= room => room,
-            _ if size.records <= 1 && size.bytes <= MOST_RECORD => room,
-            _ => {
-                let Size { bytes, records } = size;
-                let message = format!(
-                    "{records} records take {bytes} bytes; there is room for {room}, with what they are compressed to"
-                );
-                return Err(Outcome::refused(About::Size, TOO_LARGE, message));
-            }
-        };
-        let Some(permit) = self.encode.take(wanted, ANSWER_TIMEOUT).await else {
-            return Err(Outcome::unsent("no room to encode the request"));
-        };
-        let left = wanted.saturating_sub(size.bytes);
-        Ok((permit, (compressed > 0 && left > 0).then_some(left.min(compressed))))
+/// The body of a request.
+pub(super) struct Converted {
+    pub(super) body: Bytes,
+    /// What is paid for beside it.
+    pub(super) permit: Permit,
+    /// The part of that for what compression makes of the body.
+    compressed: Option<usize>,
+}
+
+/// Makes a body, which is paid for from `encode`.
+pub(super) async fn convert(
+    settings: &FluentBit,
+    bodies: Vec<Bytes>,
+    compression: Compression,
+    encode: &Budget,
+) -> Result<Converted, Outcome> {
+    let is_large = bodies.iter().map(Bytes::len).sum::<usize>() > INLINE_COMPRESS_BYTES;
+    let (settings, bodies, size) = work(is_large, {
+        let settings = settings.clone();
+        move || {
+            let size = weir_fluent_bit::measure(&settings, &bodies);
+            (settings, bodies, size)
+        }
+    })
+    .await?;
+    let (mut permit, compressed) = pay(size, compression, encode).await?;
+    let made = permit.part(size.bytes);
+    let turn = if made.is_some() { None } else { Some(turn_of_large().await?) };
+    // The work goes on when nobody waits for it any more, so it has what pays for it.
+    let body = work(is_large || size.bytes > INLINE_COMPRESS_BYTES, move || {
+        let body = weir_fluent_bit::write(&settings, &bodies, size);
+        match (made, turn) {
+            (Some(made), _) => budget::charge(body, made),
+            (None, turn) => Bytes::from_owner(LargeRecord { body, _turn: turn }),
+        }
+    })
+    .await?;
+    Ok(Converted { body, permit, compressed })
+}
+
+/// A record that is larger than the room for it is not paid for. So there is one such body in the process at a time,
+/// however many pipelines have such records.
+static LARGE: Semaphore = Semaphore::const_new(1);
+
+struct LargeRecord {
+    body: Vec<u8>,
+    _turn: Option<SemaphorePermit<'static>>,
+}
+
+impl AsRef<[u8]> for LargeRecord {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
     }
+}
+
+async fn turn_of_large() -> Result<SemaphorePermit<'static>, Outcome> {
+    let turn = tokio::time::timeout(ANSWER_TIMEOUT, LARGE.acquire()).await;
+    turn.ok().and_then(Result::ok).ok_or_else(|| Outcome::unsent("a large record of another pipeline is being sent"))
+}
+
+/// Pays for a body and, beside it, for what compression makes of it; that part is returned as well.
+async fn pay(size: Size, compression: Compression, encode: &Budget) -> Result<(Permit, Option<usize>), Outcome> {
+    let room = encode.capacity() / 4 * 3;
+    let compressed = match compression {
+        Compression::None => 0,
+        _ => codec::most_deflated_of(size.bytes),
+    };
+    let wanted = match size.bytes + compressed {
+        wanted if wanted <= room => wanted,
+        // Compression does with less, or the body goes as it is.
+        _ if size.bytes + compressed / 2 <= room => room,
+        _ if size.records <= 1 && size.bytes <= MOST_RECORD => room,
+        _ => {
+            let Size { bytes, records } = size;
+            let message = format!(
+                "{records} records take {bytes} bytes; there is room for {room}, with what they are compressed to"
+            );
+            return Err(Outcome::refused(About::Size, TOO_LARGE, message));
+        }
+    };
+    let Some(permit) = encode.take(wanted, ANSWER_TIMEOUT).await else {
+        return Err(Outcome::unsent("no room to encode the request"));
+    };
+    let left = wanted.saturating_sub(size.bytes);
+    Ok((permit, (compressed > 0 && left > 0).then_some(left.min(compressed))))
 }
 
 /// Does the work, on a thread for such work if it is much.
@@ -93,17 +134,25 @@ mod tests {
     use bytes::Buf;
     use weir_otlp::build::Encoder;
     use weir_otlp::field::{any_value, log_record, request, resource_data, scope_data};
-    use weir_plan::{Body, Endpoint, Format, Output, Pipeline, Protocol, Signal};
+    use weir_plan::{Body, Date, DateFormat, Endpoint, Format, Output, Pipeline, Protocol, Signal, Sink};
 
     use super::super::Room;
     use super::*;
-    use crate::budget::Budget;
     use crate::settings;
 
     const ROOM: usize = 1 << 20;
 
     fn settings() -> FluentBit {
-        FluentBit { format: Format::Json, dedot: false, labels: true, annotations: false, keep_original_body: true }
+        FluentBit {
+            to: Sink::Http,
+            format: Format::Json,
+            date: Date { key: Some("date".to_owned()), format: DateFormat::Iso8601 },
+            kyma: true,
+            dedot: false,
+            labels: true,
+            annotations: false,
+            keep_original_body: true,
+        }
     }
 
     fn exporter(compression: Compression) -> Exporter {

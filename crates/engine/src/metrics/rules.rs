@@ -27,8 +27,8 @@ pub(super) const METRICS: [Metric; 6] = [
         name: "weir_rule_filtered_items_total",
         kind: Counter,
         labels: LINE,
-        help: "Items that the condition of a filter removed",
-        samples: |snapshot| lines(snapshot, |line| line.kind == "filter_condition", |line| line.filtered),
+        help: "Items that a filter removed, or its condition",
+        samples: |snapshot| lines(snapshot, is_filter, |line| line.filtered),
     },
     Metric {
         name: "weir_temporality_points_total",
@@ -68,6 +68,10 @@ fn lines<'a>(snapshot: &'a Snapshot, which: fn(&RuleFigures) -> bool, read: fn(&
         let lines = pipeline.rules.iter().filter(move |line| which(line));
         lines.map(move |line| (place(pipeline, line), read(line).into()))
     }))
+}
+
+fn is_filter(line: &RuleFigures) -> bool {
+    matches!(line.kind, "filter_condition" | "fluent_bit_filter")
 }
 
 fn place<'a>(pipeline: &'a PipelineFigures, line: &RuleFigures) -> Values<'a> {

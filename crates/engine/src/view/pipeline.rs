@@ -83,7 +83,7 @@ pub struct BacklogFigures {
 /// One condition or statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleFigures {
-    /// `transform_condition`, `transform_statement` or `filter_condition`.
+    /// `transform_condition`, `transform_statement`, `filter_condition` or `fluent_bit_filter`.
     pub kind: &'static str,
     /// Of which transform or filter, from 0.
     pub rule: usize,
@@ -171,7 +171,10 @@ impl RuleFigures {
         });
         let filters = rules.filters.iter().enumerate();
         let filters = filters.flat_map(|(rule, filter)| Self::lines("filter_condition", rule, &filter.conditions));
-        transforms.chain(filters).collect()
+        let sections = rules.sections.iter().flat_map(|sections| sections.conditions.iter().enumerate());
+        let sections =
+            sections.flat_map(|(rule, stats)| Self::lines("fluent_bit_filter", rule, std::slice::from_ref(stats)));
+        transforms.chain(filters).chain(sections).collect()
     }
 
     fn lines(kind: &'static str, rule: usize, stats: &[RuleStats]) -> impl Iterator<Item = Self> {

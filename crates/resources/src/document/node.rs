@@ -116,6 +116,11 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Whether it is a text whose lines stand as they are in the document.
+    pub(crate) fn is_literal(&self) -> bool {
+        self.yaml.at.literal
+    }
+
     /// Whether it is a text of no characters.
     pub(crate) fn is_empty(&self) -> bool {
         matches!(&self.yaml.content, Content::Text(text) if text.is_empty())

@@ -10,7 +10,7 @@ mod scalar;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use saphyr_parser::{Event, Marker, Parser, ScanError, Span, Tag};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use crate::diagnostic::{Diagnostic, Excerpt, Place, quoted_key};
 
@@ -73,6 +73,8 @@ pub(crate) struct At {
     pub(crate) width: usize,
     /// Whether it ends on the line on which it starts.
     pub(crate) one_line: bool,
+    /// A text whose lines stand as they are, from this line on (`|`).
+    pub(crate) literal: bool,
 }
 
 /// What is wrong with the text itself.
@@ -202,6 +204,7 @@ impl Builder {
             Event::Scalar(text, style, anchor, tag) => {
                 let content = scalar::resolve(&text, style, tag.as_deref())
                     .map_err(|message| SyntaxError { at, message: message.to_owned() })?;
+                let at = At { literal: style == ScalarStyle::Literal, ..at };
                 self.scalar(at, anchor, text.into_owned(), content);
                 Ok(())
             }
@@ -316,7 +319,13 @@ impl Builder {
     }
 
     fn mark(&self, mark: Marker) -> At {
-        At { line: self.line_offset + mark.line().max(1), column: mark.col() + 1, width: 1, one_line: true }
+        At {
+            line: self.line_offset + mark.line().max(1),
+            column: mark.col() + 1,
+            width: 1,
+            one_line: true,
+            literal: false,
+        }
     }
 
     fn scan_error(&self, error: &ScanError) -> SyntaxError {

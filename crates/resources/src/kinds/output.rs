@@ -17,6 +17,7 @@ use crate::kinds::value::Value;
 
 pub(crate) use compile::{authorization, compile, credential};
 pub(crate) use endpoint::is_path;
+pub(crate) use headers::header;
 use tls::Tls;
 
 pub(crate) const PROTOCOLS: [(&str, Protocol); 2] = [("grpc", Protocol::Grpc), ("http", Protocol::Http)];

@@ -113,20 +113,26 @@ impl Pipeline {
         findings.extend(removed.map(|(removed, place)| removed.warning(place)));
     }
 
-    /// Follows references. `None` has been reported: as an error, or as not active yet.
+    /// Follows references. `None` has been reported.
     pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<weir_plan::Pipeline> {
         let Spec { input, processing, output, .. } = self.spec.as_ref()?;
-        let mut output = match output {
-            Output::Otlp(output) => output::compile(output, &format!("/v1/{}", self.signal.name()), resolver)?,
-            Output::FluentBit(output) => output.compile(resolver)?,
+        let (mut output, sections, unsupported_mode) = match output {
+            Output::Otlp(output) => {
+                (output::compile(output, &format!("/v1/{}", self.signal.name()), resolver)?, Vec::new(), false)
+            }
+            Output::FluentBit(fluent_bit) => {
+                let (output, sections) = fluent_bit.compile(resolver)?;
+                (output, sections, fluent_bit.is_unsupported_mode())
+            }
         };
         self.trust_token_server(&mut output, resolver);
         Some(weir_plan::Pipeline {
             id: self.id(),
             input: input.clone(),
-            processing: processing.clone(),
+            processing: Processing { sections, ..processing.clone() },
             output,
             backlog: self.backlog,
+            unsupported_mode,
         })
     }
 

@@ -74,13 +74,9 @@ impl<'a> Loader<'a> {
     /// There is nothing to run: a mistake only if there is nothing at all.
     fn idle(&self, sources: &[Source]) -> Diagnostic {
         let file = sources.first().map_or("configuration", |source| source.name.as_str());
-        let message = match self.pipelines.as_slice() {
-            [] => "no pipeline is defined",
-            _ => "no pipeline is defined but those that are not active yet",
-        };
         let note = if self.found { Diagnostic::warning } else { Diagnostic::error };
         let expected = "at least one TracePipeline, MetricPipeline or LogPipeline";
-        note(&Place::start_of(file), message).expected(expected)
+        note(&Place::start_of(file), "no pipeline is defined").expected(expected)
     }
 
     fn log_outputs(&self) -> LogOutputs {

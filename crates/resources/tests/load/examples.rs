@@ -22,11 +22,14 @@ fn every_example_loads_without_warnings() {
 }
 
 #[test]
-fn what_is_in_the_language_of_fluent_bit_is_warned_of_and_left_out() {
+fn what_is_in_the_language_of_fluent_bit_is_warned_of_and_carried_out() {
     let loaded = Files::read(&[examples().join("fluent-bit.yaml")]).load(&options()).unwrap();
-    let names: Vec<_> = loaded.plan.pipelines.iter().map(|pipeline| pipeline.id.name.as_str()).collect();
-    assert_eq!(names, ["http", "otlp"]);
-    let inactive = loaded.warnings.iter().filter(|warning| warning.message.starts_with("not active yet: "));
-    let fields: Vec<_> = inactive.map(|warning| warning.field.as_str()).collect();
-    assert_eq!(fields, ["spec.filters", "spec.files", "spec.variables", "spec.output.custom"]);
+    let pipelines = loaded.plan.pipelines.iter();
+    let pipelines: Vec<_> = pipelines.map(|pipeline| (&*pipeline.id.name, pipeline.unsupported_mode)).collect();
+    assert_eq!(pipelines, [("http", false), ("custom", true), ("otlp", false)]);
+    let sections = &loaded.plan.pipelines[1].processing.sections;
+    assert_eq!(sections.iter().map(|section| section.lines.len()).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(sections[1].lines[1].value.reveal(), "tenant shop", "a variable has its value");
+    let deprecated = loaded.warnings.iter().filter(|warning| warning.message.contains("deprecated FluentBit"));
+    assert_eq!(deprecated.count(), loaded.warnings.len());
 }

@@ -228,7 +228,7 @@ fn rules_keep_their_text_and_order() {
             Filter { conditions: text(&[" scope.name == \"c\""]) },
             Filter { conditions: text(&["scope.version == nil", "resource.attributes == nil"]) },
         ],
-        temporality: Temporality::Preserve,
+        ..Processing::default()
     };
     for kind in ["TracePipeline", "MetricPipeline", "LogPipeline"] {
         assert_eq!(pipeline(kind, "v1beta1", spec).processing, expected);
@@ -289,9 +289,9 @@ spec: {output: {otlp: {endpoint: {value: 'b:1'}}}, input: {runtime: {enabled: fa
 ";
     let Loaded { plan, warnings, .. } = try_load(text).unwrap();
     let names: Vec<_> = plan.pipelines.iter().map(|pipeline| pipeline.id.name.as_str()).collect();
-    assert_eq!(names, ["new"]);
+    assert_eq!(names, ["old", "new"]);
     let old = Some(PipelineId::new(Signal::Logs, "old"));
-    assert!(warnings.len() == 2 && warnings.iter().all(|warning| warning.pipeline == old), "{warnings:?}");
+    assert!(warnings.len() == 1 && warnings.iter().all(|warning| warning.pipeline == old), "{warnings:?}");
 }
 
 /// Kind, `spec`, and what is found in it.
@@ -431,6 +431,7 @@ fn the_example_for_metrics() {
                 ]),
             }],
             temporality: Temporality::Delta,
+            ..Processing::default()
         },
         backlog: Backlog { max_bytes: 20 << 30, ..Backlog::default() },
         ..Pipeline::new(Signal::Metrics, "backend", backend("metrics.example.com"))
@@ -464,7 +465,7 @@ fn the_example_for_logs() {
             filters: vec![Filter {
                 conditions: texts(["log.severity_number < SEVERITY_NUMBER_INFO", "IsMatch(log.body, \".*healthz.*\")"]),
             }],
-            temporality: Temporality::Preserve,
+            ..Processing::default()
         },
         ..Pipeline::new(Signal::Logs, "backend", backend("logs.example.com"))
     };

@@ -121,8 +121,7 @@ async fn objects_of_other_kinds_are_skipped_unless_they_are_refused() {
 #[tokio::test]
 async fn check_accepts_what_is_right_and_no_pipeline_that_runs() {
     let telemetry = "apiVersion: operator.kyma-project.io/v1beta1\nkind: Telemetry\nmetadata: {name: default}\n";
-    let inactive = manifests::with_spec(Signal::Logs, "old", &json!({"output": {"custom": "name null"}}));
-    for text in [telemetry.to_owned(), manifests::secret("tls", &json!({"a": "b"})), inactive] {
+    for text in [telemetry.to_owned(), manifests::secret("tls", &json!({"a": "b"}))] {
         let (_directory, path) = file(&text);
         let ended = weir(&["check", path.to_str().unwrap()]).await;
         assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{}", ended.err);
@@ -500,19 +499,15 @@ fn line(text: &str, start: &str) -> u64 {
 async fn what_is_not_active_yet_is_in_the_log() {
     // Of one with the defaults there is nothing to say.
     let defaults = document(Signal::Logs, "defaults", closed_port().await, "");
-    let other = |name: &str, output: &str| {
-        format!(
-            "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: LogPipeline\nmetadata:\n  name: {name}\nspec:\n  \
-             output:\n    {output}\n---\n"
-        )
-    };
-    let filtered = other("filtered", "http: {host: {value: b}}\n  filters: [{custom: name grep}]");
-    let manifests = defaults + &filtered + &other("custom", "custom: name null");
+    let metrics = "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: MetricPipeline\nmetadata:\n  name: metrics\nspec:\n  \
+                   output: {otlp: {endpoint: {value: 'http://b:1'}}}\n  input:\n    prometheus: {enabled: true}\n    \
+                   istio: {enabled: true}\n---\n";
+    let manifests = defaults + metrics;
     let weir = Weir::start(&manifests, &[]).await;
     let logs = weir.logs();
     for (pipeline, field, start, text) in [
-        ("logs/filtered", "spec.filters", "  filters:", "filters: this LogPipeline delivers nothing"),
-        ("logs/custom", "spec.output.custom", "    custom:", "output.custom: this LogPipeline delivers nothing"),
+        ("metrics/metrics", "spec.input.prometheus", "    prometheus:", "input.prometheus: nothing is scraped"),
+        ("metrics/metrics", "spec.input.istio", "    istio:", "input.istio: no proxy is scraped"),
     ] {
         let message = format!("not active yet: {text}");
         let found = logs.iter().find(|line| line["message"] == message.as_str() && line["pipeline"] == pipeline);

@@ -44,6 +44,7 @@ mod facts;
 mod faulty;
 #[cfg(test)]
 mod fluent_bit;
+mod fluent_bit_text;
 #[cfg(test)]
 mod full_disk;
 #[cfg(test)]

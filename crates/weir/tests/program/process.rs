@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use weir_testkit::{eventually, in_time};
@@ -178,6 +178,16 @@ impl Weir {
 
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Tells it to end; how it ended, and what it wrote to its standard output.
+    pub(crate) async fn end(mut self) -> (ExitStatus, String) {
+        self.signal(Signal::TERM);
+        let status = self.wait().await;
+        let mut out = String::new();
+        let mut stdout = self.child.stdout.take().unwrap();
+        in_time("end of the output", stdout.read_to_string(&mut out)).await.unwrap();
+        (status, out)
     }
 
     /// Waits for its end, and for its last log line.

@@ -206,21 +206,18 @@ const LOG_SPEC: Object = plain(&[
         Field::new(
             "filters",
             List(&Type::Object(&FLUENT_BIT_FILTER)),
-            "Filter sections. Only without `output.otlp`. Deprecated.",
-        )
-        .inactive(),
+            "Filters of Fluent Bit, [as far as they are supported](fluent-bit.md). Only without `output.otlp`. Deprecated.",
+        ),
         Field::new(
             "files",
             List(&Type::Object(&FILE)),
-            "Files for filters and outputs. Only without `output.otlp`. Deprecated.",
-        )
-        .inactive(),
+            "Files that `output.custom` may name as `/files/NAME`. Only without `output.otlp`. Deprecated.",
+        ),
         Field::new(
             "variables",
             List(&Type::Object(&VARIABLE)),
-            "Variables from Secrets. Only without `output.otlp`. Deprecated.",
-        )
-        .inactive(),
+            "Values of Secrets that filters and `output.custom` may name as `${NAME}`. Only without `output.otlp`. Deprecated.",
+        ),
         Field::new("output", Type::Object(&LOG_OUTPUT), "").required(),
     ],
     RULES,
@@ -232,10 +229,10 @@ const LOG_OUTPUT: Object = plain(&[&[
     Field::new(
         "custom",
         STRING,
-        "An output section with a `name`, without `match` and `storage.total_limit_size`. Deprecated.",
+        "An output of Fluent Bit, [as far as it is supported](fluent-bit.md): a section with a `name`, without `match` and \
+         `storage.total_limit_size`. Deprecated.",
     )
     .default(ONE_OF_THREE)
-    .inactive()
     .secret(),
     Field::new("http", Type::Object(&HTTP), "A server that gets records as Fluent Bit sends them. Deprecated.")
         .default(ONE_OF_THREE),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use http::HeaderName;
 use weir_plan::Secret;
 
-use crate::diagnostic::{Diagnostic, Place, quoted};
+use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
 use crate::document::{Located, Node, Version};
 use crate::kinds::value::{Resolver, Value};
 
@@ -61,19 +61,30 @@ fn decode_header(node: &Node<'_>) -> Option<Header> {
 /// A header name in lower case.
 fn decode_name(node: &Node<'_>) -> Option<Located<String>> {
     let Located { value, place } = node.string()?;
-    let (message, expected) = match HeaderName::try_from(&value) {
+    check_name(&value, &place, node.findings()).map(|value| Located { value, place })
+}
+
+fn check_name(value: &str, place: &Place, findings: &Findings) -> Option<String> {
+    let (message, expected) = match HeaderName::try_from(value) {
         Ok(name) if RESERVED.contains(&name.as_str()) || name.as_str().starts_with("grpc-") => (
-            format!("header {} is reserved", place.shown(&value)),
+            format!("header {} is reserved", place.shown(value)),
             "a header that the OTLP transport does not set itself",
         ),
-        Ok(name) => return Some(Located { value: name.as_str().to_owned(), place }),
+        Ok(name) => return Some(name.as_str().to_owned()),
         Err(_) => (
-            format!("{} is not a header name", place.shown(&value)),
+            format!("{} is not a header name", place.shown(value)),
             "letters, digits and any of !#$%&'*+-.^_`|~ (at least 1 character)",
         ),
     };
-    node.findings().push(Diagnostic::error(&place, message).value(&value).expected(expected));
+    findings.push(Diagnostic::error(place, message).value(value).expected(expected));
     None
+}
+
+/// A header whose name and value are known. `None` has been reported.
+pub(crate) fn header(name: &str, value: &Located<String>, resolver: Resolver<'_>) -> Option<weir_plan::Header> {
+    let name = check_name(name, &value.place, resolver.findings)?;
+    let name = Located { value: name, place: value.place.clone() };
+    compile_header(&Header { name, prefix: String::new(), value: Value::Inline(value.clone()) }, resolver)
 }
 
 /// Resolves headers. `authorized_by` names what already sets `authorization`.

@@ -46,6 +46,11 @@ impl Tls {
         Self { insecure, insecure_skip_verify: insecure_skip_verify.unwrap_or(false), ca, cert, key }
     }
 
+    /// With certificates and a key from elsewhere.
+    pub(crate) fn of_values(insecure_skip_verify: bool, [ca, cert, key]: [Option<Value>; 3]) -> Self {
+        Self { insecure: None, insecure_skip_verify, ca, cert, key }
+    }
+
     /// Whether certificates are configured and meant to be used.
     pub(crate) fn has_certificates(&self) -> bool {
         self.insecure.is_none() && self.first_certificate().is_some()

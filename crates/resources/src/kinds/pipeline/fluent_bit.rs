@@ -1,41 +1,52 @@
-//! What a `LogPipeline` can say to Fluent Bit. `output.http` is carried out; texts in Fluent Bit's own language are only
-//! checked, so that a manifest can be judged. They may hold credentials and are never shown.
+//! What a `LogPipeline` says to Fluent Bit: `output.http`, and texts in Fluent Bit's own language. The texts may hold
+//! credentials and are never shown.
 
-use std::collections::HashSet;
+mod custom;
+mod http;
+mod section;
 
-use weir_plan::{Body, Compression, Endpoint, Format, Output, Protocol};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::diagnostic::{Diagnostic, Reason};
-use crate::document::{Located, Node, Version};
-use crate::kinds::output::tls::Tls;
-use crate::kinds::output::{authorization, credential, is_path};
+use weir_fluent_bit::Filters;
+use weir_plan::{Body, Output, Section};
+
+use crate::diagnostic::Diagnostic;
+use crate::document::{Located, Node};
 use crate::kinds::reference::secret_key_ref;
-use crate::kinds::value::{Resolved, Resolver, Value};
+use crate::kinds::value::{Resolver, Value};
+
+use custom::Custom;
+pub(crate) use http::{COMPRESSIONS, FORMATS, Http};
+use section::Text;
 
 /// Plugins that the pipeline itself depends on.
 const FORBIDDEN_FILTERS: &[&str] = &["kubernetes", "rewrite_tag"];
 
-pub(crate) const COMPRESSIONS: [(&str, Compression); 2] = [("none", Compression::None), ("gzip", Compression::Gzip)];
-
-pub(crate) const FORMATS: [(&str, Format); 5] = [
-    ("json", Format::Json),
-    ("json_lines", Format::JsonLines),
-    ("json_stream", Format::JsonStream),
-    ("msgpack", Format::MsgPack),
-    ("gelf", Format::Gelf),
-];
-
-const DEFAULT_PORT: u16 = 443;
-
 /// What has to be looked up once all Secrets are known.
 pub(crate) struct FluentBit {
-    /// Of `variables`.
-    pub(crate) values: Vec<Value>,
-    pub(crate) http: Option<Http>,
+    /// Nothing when it was reported.
+    pub(crate) to: Option<To>,
+    pub(crate) filters: Vec<Text>,
+    /// What texts may refer to.
+    pub(crate) names: Names,
     /// What `input.runtime` says of records.
     pub(crate) records: Records,
-    /// There are filters of Fluent Bit's own language: without them, the backend would get what it shall not have.
-    pub(crate) is_filtered: bool,
+}
+
+/// Where records go.
+pub(crate) enum To {
+    Http(Box<Http>),
+    Custom(Custom),
+}
+
+/// What texts may refer to by name.
+#[derive(Default)]
+pub(crate) struct Names {
+    variables: BTreeMap<String, Value>,
+    files: BTreeMap<String, Located<String>>,
+    /// Files that something refers to.
+    used: RefCell<BTreeSet<String>>,
 }
 
 /// What `input.runtime` says of records.
@@ -52,210 +63,107 @@ impl Default for Records {
     }
 }
 
-/// `output.http` as written.
-pub(crate) struct Http {
-    host: Value,
-    user: Option<Value>,
-    password: Option<Value>,
-    /// Nothing when what is written is no path.
-    uri: Option<String>,
-    /// Nothing when what is written is no port.
-    port: Option<u16>,
-    compression: Option<Compression>,
-    format: Option<Format>,
-    dedot: bool,
-    tls: Tls,
-}
-
 impl FluentBit {
-    /// The output of a pipeline; nothing for one that delivers nothing yet, and when it was reported. Reports references
-    /// that lead nowhere, and what they lead to when it cannot be used.
-    pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<Output> {
-        for value in &self.values {
+    /// Whether there is text in Fluent Bit's own language.
+    pub(crate) fn is_unsupported_mode(&self) -> bool {
+        !self.filters.is_empty() || matches!(self.to, Some(To::Custom(_)))
+    }
+
+    /// The output and the filters of a pipeline. `None` has been reported, like references that lead nowhere, and what
+    /// they lead to when it cannot be used.
+    pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<(Output, Vec<Section>)> {
+        for value in self.names.variables.values() {
             resolver.resolve(value);
         }
-        let output = self.http.as_ref()?.compile(self.records, resolver)?;
-        (!self.is_filtered).then_some(output)
-    }
-}
-
-impl Http {
-    /// Reads `output.http`.
-    pub(crate) fn decode(node: &Node<'_>) -> Option<Self> {
-        let mut fields = node.fields()?;
-        let host = fields.required("host").map_or(Value::Invalid, |node| Value::decode(&node));
-        let rule = match node.version() {
-            Version::V1Beta1 => "'host' must have 'value' or 'valueFrom' set",
-            Version::V1Alpha1 => "failed to resolve value",
+        let output = match self.to.as_ref()? {
+            To::Http(http) => http.compile(self.records, resolver),
+            To::Custom(custom) => custom.compile(self.records, &self.names, resolver),
         };
-        host.check_set(node, rule);
-        let mut credential = |key| fields.optional(key).map(|node| Value::decode(&node));
-        let set = |value: Option<Value>| value.filter(|value| !value.is_unset());
-        let (user, password) = (set(credential("user")), set(credential("password")));
-        if let (None, Some(place)) = (&user, password.as_ref().and_then(Value::place)) {
-            let message = "basic authentication is not used: there is no 'user'";
-            node.findings().push(Diagnostic::warning(&place.hidden(), message));
+        self.names.warn_of_unused(resolver);
+        let sections: Vec<_> = self.filters.iter().map(|text| text.section(&self.names, resolver)).collect();
+        let output = output?;
+        if let Body::FluentBit(settings) = &output.body {
+            for (text, section) in self.filters.iter().zip(&sections) {
+                let Some(section) = section else { continue };
+                let wrong = Filters::compile(settings, std::slice::from_ref(section)).err().unwrap_or_default();
+                text.report(wrong, resolver);
+            }
         }
-        let uri = fields.optional("uri").map_or_else(|| Some("/".to_owned()), |node| uri(&node));
-        let port = fields.optional("port").map_or(Some(DEFAULT_PORT), |node| port(&node));
-        let compression =
-            fields.optional("compress").map_or(Some(Compression::None), |node| node.choice(&COMPRESSIONS));
-        let format = fields.optional("format").map_or(Some(Format::Json), |node| node.choice(&FORMATS));
-        let dedot = fields.optional("dedot").and_then(|node| node.boolean()).unwrap_or(false);
-        let tls = fields.optional("tls").map(|node| Tls::decode(&node)).unwrap_or_default();
-        fields.finish();
-        Some(Self { host, user, password, uri, port, compression, format, dedot, tls })
-    }
-
-    fn compile(&self, records: Records, resolver: Resolver<'_>) -> Option<Output> {
-        let host = host(&self.host, resolver);
-        let headers = self.headers(resolver);
-        let tls = self.tls.compile(None, resolver);
-        let endpoint = Endpoint { host: host?, port: self.port?, path: self.uri.clone()? };
-        let body = Body::FluentBit(weir_plan::FluentBit {
-            format: self.format?,
-            dedot: self.dedot,
-            labels: !records.drop_labels,
-            annotations: records.keep_annotations,
-            keep_original_body: records.keep_original_body,
-        });
-        let compression = self.compression?;
-        Some(Output { protocol: Protocol::Http, body, endpoint, compression, headers, oauth2: None, tls })
-    }
-
-    /// A user may have no password.
-    fn headers(&self, resolver: Resolver<'_>) -> Vec<weir_plan::Header> {
-        let password = self.password.as_ref().map(|password| credential(password, resolver));
-        let Some(value) = &self.user else { return Vec::new() };
-        let Some((user, place)) = credential(value, resolver).zip(value.place()) else { return Vec::new() };
-        let Some(password) = password.unwrap_or_else(|| Some(String::new())) else { return Vec::new() };
-        authorization(&user, &password, &place.hidden(), resolver).into_iter().collect()
+        Some((output, sections.into_iter().collect::<Option<_>>()?))
     }
 }
 
-fn uri(node: &Node<'_>) -> Option<String> {
-    let Located { value, place } = node.string()?;
-    let message = if !value.starts_with('/') {
-        format!("{} should match '^/.*$'", place.shown(&value))
-    } else if value.contains('#') || !is_path(&value) {
-        format!("{} is not a URL path", place.shown(&value))
-    } else {
-        return Some(value);
-    };
-    node.findings().push(Diagnostic::error(&place, message).value(&value).expected("a path: /..."));
-    None
-}
-
-fn port(node: &Node<'_>) -> Option<u16> {
-    let Located { value, place } = node.string()?;
-    let port = value.parse().ok().filter(|port| *port > 0 && value.bytes().all(|byte| byte.is_ascii_digit()));
-    if port.is_none() {
-        let message = format!("{} is not a port", place.shown(&value));
-        node.findings().push(Diagnostic::error(&place, message).value(&value).expected("1 to 65535"));
-    }
-    port
-}
-
-fn host(host: &Value, resolver: Resolver<'_>) -> Option<String> {
-    let Resolved { text, place, from_secret } = resolver.resolve(host)?;
-    let host = text.trim();
-    let part = |label: &str| {
-        label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-            && !(label.is_empty() || label.starts_with('-') || label.ends_with('-'))
-    };
-    if host.split('.').all(part) {
-        return Some(host.to_owned());
-    }
-    let place = if from_secret { place.hidden() } else { place };
-    let message = format!("HTTP output host invalid: invalid hostname {}", place.shown(host));
-    let diagnostic = Diagnostic::error(&place, message).reason(Reason::EndpointInvalid);
-    resolver.findings.push(diagnostic.value(host).expected("a host name or an IPv4 address, without a port"));
-    None
-}
-
-/// Reads `filters`, `files` or `variables`; gives the values that refer to Secrets.
-pub(crate) fn take(key: &str, node: &Node<'_>) -> Vec<Value> {
-    match key {
-        "filters" => node.list().iter().for_each(check_filter),
-        "files" => check_files(node),
-        _ => return node.list().iter().filter_map(variable).collect(),
-    }
-    Vec::new()
-}
-
-fn check_filter(node: &Node<'_>) {
-    let Some(mut fields) = node.fields() else { return };
-    if let Some(custom) = fields.optional("custom") {
-        let section = section(&custom);
-        let plugin = section.iter().flatten().find(|(key, _)| key == "name").map(|(_, value)| value);
-        let forbidden =
-            FORBIDDEN_FILTERS.iter().find(|name| plugin.is_some_and(|plugin| plugin.eq_ignore_ascii_case(name)));
-        if let Some(name) = forbidden {
-            let message = format!("custom filter plugin '{name}' is not supported");
-            node.findings().push(custom.error(message).expected("another filter plugin"));
+impl Names {
+    /// Reads `variables`.
+    pub(crate) fn take_variables(&mut self, node: &Node<'_>) {
+        for node in node.list() {
+            let Some(mut fields) = node.fields() else { continue };
+            let name = fields.required("name").and_then(|node| filled(&node));
+            let reference = fields.required("valueFrom").and_then(|node| secret_key_ref(&node));
+            fields.finish();
+            let value = reference.map_or(Value::Invalid, Value::Reference);
+            // One without a name is looked up all the same, so that all mistakes are found at once.
+            self.variables.insert(name.map(|name| name.value).unwrap_or_default(), value);
         }
-        check_section(&custom, section, "custom filter", &["match"]);
     }
-    fields.finish();
-}
 
-/// Checks `output.custom`.
-pub(crate) fn check_output(custom: &Node<'_>) {
-    let section = section(custom);
-    check_section(custom, section, "custom output", &["match", "storage.total_limit_size"]);
-}
-
-/// The keys, in lower case, and values of a section; nothing when it was reported.
-fn section(custom: &Node<'_>) -> Option<Vec<(String, String)>> {
-    let text = custom.string()?;
-    let lines = text.value.lines().map(str::trim).filter(|line| !(line.is_empty() || line.starts_with('#')));
-    let section: Option<Vec<_>> = lines
-        .map(|line| line.split_once(' ').map(|(key, value)| (key.to_ascii_lowercase(), value.trim().to_owned())))
-        .collect();
-    if section.is_none() {
-        custom
-            .findings()
-            .push(custom.error("invalid line (not shown)").expected("a key, a space and a value in each line"));
+    /// Reads `files`.
+    pub(crate) fn take_files(&mut self, node: &Node<'_>) {
+        for node in node.list() {
+            let Some(mut fields) = node.fields() else { continue };
+            let name = fields.required("name").and_then(|node| filled(&node));
+            let content = fields.required("content").and_then(|node| filled(&node));
+            fields.finish();
+            let Some(Located { value, place }) = name else { continue };
+            if self.files.contains_key(&value) {
+                let message = format!("file {} is given twice", place.shown(&value));
+                node.findings().push(Diagnostic::error(&place, message).value(&value).expected("a unique name"));
+            }
+            let content = content.map_or_else(String::new, |content| content.value);
+            self.files.insert(value, Located { value: content, place });
+        }
     }
-    section
-}
 
-fn check_section(custom: &Node<'_>, section: Option<Vec<(String, String)>>, what: &str, forbidden: &[&str]) {
-    let Some(section) = section.filter(|section| !section.is_empty()) else { return };
-    let has = |name: &str| section.iter().any(|(key, _)| key == name);
-    if !has("name") {
-        custom.findings().push(custom.error(format!("{what} configuration must have name attribute")));
+    /// The content of `/files/NAME`.
+    fn file(&self, path: &str) -> Option<&Located<String>> {
+        let name = path.strip_prefix("/files/")?;
+        self.used.borrow_mut().insert(name.to_owned());
+        self.files.get(name)
     }
-    for key in forbidden.iter().filter(|key| has(key)) {
-        let message = match *key {
-            "match" => format!("{what} plugin contains match condition. Match conditions are forbidden"),
-            key => format!("{what} plugin contains forbidden configuration key '{key}'"),
-        };
-        custom.findings().push(custom.error(message));
-    }
-}
 
-fn check_files(node: &Node<'_>) {
-    let mut names = HashSet::new();
-    for node in node.list() {
-        let Some(mut fields) = node.fields() else { continue };
-        let name = fields.required("name").and_then(|node| filled(&node));
-        fields.required("content").and_then(|node| filled(&node));
-        fields.finish();
-        let Some(Located { value, place }) = name else { continue };
-        if !names.insert(value.clone()) {
-            let message = format!("file {} is given twice", place.shown(&value));
-            node.findings().push(Diagnostic::error(&place, message).value(&value).expected("a unique name"));
+    fn warn_of_unused(&self, resolver: Resolver<'_>) {
+        let used = self.used.borrow();
+        for (name, file) in self.files.iter().filter(|(name, _)| !used.contains(*name)) {
+            let message = format!("file {} has no effect: nothing refers to it", file.place.shown(name));
+            let expected = "/files/NAME as value of tls.ca_file, tls.crt_file or tls.key_file in output.custom";
+            resolver.findings.push(Diagnostic::warning(&file.place, message).expected(expected));
         }
     }
 }
 
-fn variable(node: &Node<'_>) -> Option<Value> {
+/// Reads an item of `filters`; nothing for one that says nothing, or was reported.
+pub(crate) fn filter(node: &Node<'_>) -> Option<Text> {
     let mut fields = node.fields()?;
-    fields.required("name").and_then(|node| filled(&node));
-    let reference = fields.required("valueFrom").and_then(|node| secret_key_ref(&node));
+    let custom = fields.optional("custom");
     fields.finish();
-    reference.map(Value::Reference)
+    let custom = custom?;
+    let text = Text::decode(&custom, "custom filter")?;
+    if text.is_empty() {
+        return None;
+    }
+    let plugin = text.plugin().unwrap_or_default();
+    let forbidden = FORBIDDEN_FILTERS.iter().find(|name| plugin.eq_ignore_ascii_case(name));
+    if let Some(name) = forbidden {
+        let message = format!("custom filter plugin '{name}' is not supported");
+        text.push(0, message, "another filter plugin", node.findings());
+    }
+    (text.check(&["match"], node.findings()) && forbidden.is_none()).then_some(text)
+}
+
+/// Reads `output.custom`.
+pub(crate) fn output(custom: &Node<'_>) -> Option<To> {
+    let text = Text::decode(custom, "custom output")?;
+    text.check(&["match", "storage.total_limit_size"], custom.findings()).then_some(To::Custom(Custom(text)))
 }
 
 /// A string that is not empty.

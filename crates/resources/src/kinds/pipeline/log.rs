@@ -1,11 +1,10 @@
 //! `LogPipeline`: the fields of its `spec`, and which of them go together.
 //!
-//! With `output.http`, container logs are sent as Fluent Bit sends them. Texts in Fluent Bit's own language are only
-//! checked.
+//! With `output.http` and `output.custom`, container logs are sent as Fluent Bit sends them.
 
 use weir_plan::{ContainerLogs, Input, OtlpInput, Processing, RecordShape, Selector, Signal};
 
-use super::fluent_bit::{self, FluentBit, Records};
+use super::fluent_bit::{self, FluentBit, Names, Records, To};
 use super::input;
 use super::rules::{self, Rules};
 use super::selector;
@@ -21,8 +20,6 @@ struct Legacy<'a> {
     attribute: &'static str,
     /// What is reported when it stands beside an OTLP output; `None` where another rule reports it.
     rule: Option<&'static str>,
-    /// What is missing because this has no effect yet; `None` where another field reports it.
-    inactive: Option<&'static str>,
 }
 
 /// `input` as written.
@@ -66,16 +63,20 @@ struct Outputs<'a> {
 pub(crate) fn decode(spec: &Node<'_>, name: &str) -> Option<Spec> {
     let mut fields = spec.fields()?;
     let mut legacy = Vec::new();
-    let mut values = Vec::new();
     let input = fields.optional("input").and_then(|node| decode_input(&node, &mut legacy)).unwrap_or_default();
-    for (attribute, rule, inactive) in [
-        ("filters", "filters are not supported with otlp output", "filters: this LogPipeline delivers nothing"),
-        ("files", "files not supported with otlp output", "files"),
-        ("variables", "variables not supported with otlp output", "variables"),
+    let (mut filters_of_text, mut names) = (Vec::new(), Names::default());
+    for (attribute, rule) in [
+        ("filters", "filters are not supported with otlp output"),
+        ("files", "files not supported with otlp output"),
+        ("variables", "variables not supported with otlp output"),
     ] {
         let Some(node) = fields.optional(attribute) else { continue };
-        values.extend(fluent_bit::take(attribute, &node));
-        legacy.push(Legacy { node, attribute, rule: Some(rule), inactive: Some(inactive) });
+        match attribute {
+            "filters" => filters_of_text = node.list().iter().filter_map(fluent_bit::filter).collect(),
+            "files" => names.take_files(&node),
+            _ => names.take_variables(&node),
+        }
+        legacy.push(Legacy { node, attribute, rule: Some(rule) });
     }
     let outputs = fields.required("output").and_then(|output| decode_outputs(&output, &mut legacy));
     let Rules { transforms, filters, given, asked_in_vain } = rules::take(&mut fields, Signal::Logs);
@@ -89,12 +90,14 @@ pub(crate) fn decode(spec: &Node<'_>, name: &str) -> Option<Spec> {
     } else {
         refuse_without_otlp(&input, &given);
         warn_legacy(&legacy, name);
-        if let Some(custom) = &outputs.custom {
-            fluent_bit::check_output(custom);
-        }
+        let custom = outputs.custom.as_ref().and_then(fluent_bit::output);
         let http = outputs.http.and_then(|http| fluent_bit::Http::decode(&http));
-        let is_filtered = legacy.iter().any(|legacy| legacy.attribute == "filters");
-        let output = FluentBit { values, http, records: input.records, is_filtered };
+        let output = FluentBit {
+            to: custom.or(http.map(|http| To::Http(Box::new(http)))),
+            filters: filters_of_text,
+            names,
+            records: input.records,
+        };
         (input.compile_raw(), Some(Output::FluentBit(Box::new(output))))
     };
     Some(Spec { input, processing, output: output?, output_place: outputs.place, asked_in_vain })
@@ -107,12 +110,9 @@ fn decode_outputs<'a>(output: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option
         *slot = fields.optional(key);
     }
     fields.finish();
-    for (node, attribute, inactive) in [
-        (&outputs.custom, "output.custom", Some("output.custom: this LogPipeline delivers nothing")),
-        (&outputs.http, "output.http", None),
-    ] {
+    for (node, attribute) in [(&outputs.custom, "output.custom"), (&outputs.http, "output.http")] {
         let Some(node) = node.clone() else { continue };
-        legacy.push(Legacy { node: node.secret(), attribute, rule: None, inactive });
+        legacy.push(Legacy { node: node.secret(), attribute, rule: None });
     }
     if [&outputs.custom, &outputs.http, &outputs.otlp].into_iter().flatten().count() == 1 {
         return Some(outputs);
@@ -167,7 +167,7 @@ fn decode_runtime<'a>(
     ] {
         let Some(node) = fields.optional(key) else { continue };
         *value = node.boolean().unwrap_or(*value);
-        legacy.push(Legacy { node, attribute, rule: Some(rule), inactive: None });
+        legacy.push(Legacy { node, attribute, rule: Some(rule) });
     }
     fields.finish();
     let shape = RecordShape::Parsed { keep_original_body };
@@ -200,14 +200,11 @@ fn refuse_without_otlp(input: &LogInput<'_>, rules: &[(&str, Node<'_>)]) {
 }
 
 fn warn_legacy(legacy: &[Legacy<'_>], name: &str) {
-    for Legacy { node, attribute, inactive, .. } in legacy {
+    for Legacy { node, attribute, .. } in legacy {
         let message = format!(
             "LogPipeline '{name}' uses the attribute '{attribute}' which is based on the deprecated FluentBit technology stack"
         );
         let warning = Diagnostic::warning(&node.place().hidden(), message);
         node.findings().push(warning.expected("a LogPipeline with output.otlp"));
-        if let Some(inactive) = inactive {
-            node.warn_not_active(inactive);
-        }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn decode(spec: &Node<'_>) -> Option<Spec> {
     let Rules { transforms, filters, asked_in_vain, .. } = rules::take(&mut fields, Signal::Metrics);
     fields.finish();
     let ((output, temporality), output_place) = output?;
-    let processing = Processing { transforms, filters, temporality };
+    let processing = Processing { transforms, filters, temporality, ..Processing::default() };
     Some(Spec { input, processing, output: Output::Otlp(Box::new(output)), output_place, asked_in_vain })
 }
 

@@ -1,0 +1,144 @@
+//! `output.http`: a server that gets records as Fluent Bit sends them.
+
+use weir_plan::{Body, Compression, Date, DateFormat, Endpoint, Format, Output, Protocol, Sink};
+
+use super::Records;
+use crate::diagnostic::{Diagnostic, Findings, Place, Reason};
+use crate::document::{Located, Node, Version};
+use crate::kinds::output::tls::Tls;
+use crate::kinds::output::{authorization, credential, is_path};
+use crate::kinds::value::{Resolved, Resolver, Value};
+
+pub(crate) const COMPRESSIONS: [(&str, Compression); 2] = [("none", Compression::None), ("gzip", Compression::Gzip)];
+
+pub(crate) const FORMATS: [(&str, Format); 5] = [
+    ("json", Format::Json),
+    ("json_lines", Format::JsonLines),
+    ("json_stream", Format::JsonStream),
+    ("msgpack", Format::MsgPack),
+    ("gelf", Format::Gelf),
+];
+
+const DEFAULT_PORT: u16 = 443;
+
+/// `output.http` as written.
+pub(crate) struct Http {
+    host: Value,
+    user: Option<Value>,
+    password: Option<Value>,
+    /// Nothing when what is written is no path.
+    uri: Option<String>,
+    /// Nothing when what is written is no port.
+    port: Option<u16>,
+    compression: Option<Compression>,
+    format: Option<Format>,
+    dedot: bool,
+    tls: Tls,
+}
+
+impl Http {
+    /// Reads `output.http`.
+    pub(crate) fn decode(node: &Node<'_>) -> Option<Self> {
+        let mut fields = node.fields()?;
+        let host = fields.required("host").map_or(Value::Invalid, |node| Value::decode(&node));
+        let rule = match node.version() {
+            Version::V1Beta1 => "'host' must have 'value' or 'valueFrom' set",
+            Version::V1Alpha1 => "failed to resolve value",
+        };
+        host.check_set(node, rule);
+        let mut credential = |key| fields.optional(key).map(|node| Value::decode(&node));
+        let set = |value: Option<Value>| value.filter(|value| !value.is_unset());
+        let (user, password) = (set(credential("user")), set(credential("password")));
+        if let (None, Some(place)) = (&user, password.as_ref().and_then(Value::place)) {
+            let message = "basic authentication is not used: there is no 'user'";
+            node.findings().push(Diagnostic::warning(&place.hidden(), message));
+        }
+        let uri = fields.optional("uri").map_or_else(|| Some("/".to_owned()), |node| uri(&node));
+        let port = fields.optional("port").map_or(Some(DEFAULT_PORT), |node| port(&node));
+        let compression =
+            fields.optional("compress").map_or(Some(Compression::None), |node| node.choice(&COMPRESSIONS));
+        let format = fields.optional("format").map_or(Some(Format::Json), |node| node.choice(&FORMATS));
+        let dedot = fields.optional("dedot").and_then(|node| node.boolean()).unwrap_or(false);
+        let tls = fields.optional("tls").map(|node| Tls::decode(&node)).unwrap_or_default();
+        fields.finish();
+        Some(Self { host, user, password, uri, port, compression, format, dedot, tls })
+    }
+
+    pub(super) fn compile(&self, records: Records, resolver: Resolver<'_>) -> Option<Output> {
+        let host = resolver.resolve(&self.host).and_then(|host| host_of(&host, resolver));
+        let headers = self.headers(resolver);
+        let tls = self.tls.compile(None, resolver);
+        let endpoint = Endpoint { host: host?, port: self.port?, path: self.uri.clone()? };
+        let body = Body::FluentBit(weir_plan::FluentBit {
+            to: Sink::Http,
+            format: self.format?,
+            date: Date { key: Some("date".to_owned()), format: DateFormat::Iso8601 },
+            kyma: true,
+            dedot: self.dedot,
+            labels: !records.drop_labels,
+            annotations: records.keep_annotations,
+            keep_original_body: records.keep_original_body,
+        });
+        let compression = self.compression?;
+        Some(Output { protocol: Protocol::Http, body, endpoint, compression, headers, oauth2: None, tls })
+    }
+
+    /// A user may have no password.
+    fn headers(&self, resolver: Resolver<'_>) -> Vec<weir_plan::Header> {
+        let password = self.password.as_ref().map(|password| credential(password, resolver));
+        let Some(value) = &self.user else { return Vec::new() };
+        let Some((user, place)) = credential(value, resolver).zip(value.place()) else { return Vec::new() };
+        let Some(password) = password.unwrap_or_else(|| Some(String::new())) else { return Vec::new() };
+        authorization(&user, &password, &place.hidden(), resolver).into_iter().collect()
+    }
+}
+
+fn uri(node: &Node<'_>) -> Option<String> {
+    let Located { value, place } = node.string()?;
+    check_uri(value, &place, node.findings())
+}
+
+/// A path, and perhaps a query.
+pub(super) fn check_uri(value: String, place: &Place, findings: &Findings) -> Option<String> {
+    let message = if !value.starts_with('/') {
+        format!("{} should match '^/.*$'", place.shown(&value))
+    } else if value.contains('#') || !is_path(&value) {
+        format!("{} is not a URL path", place.shown(&value))
+    } else {
+        return Some(value);
+    };
+    findings.push(Diagnostic::error(place, message).value(&value).expected("a path: /..."));
+    None
+}
+
+fn port(node: &Node<'_>) -> Option<u16> {
+    let Located { value, place } = node.string()?;
+    check_port(&value, &place, node.findings())
+}
+
+pub(super) fn check_port(value: &str, place: &Place, findings: &Findings) -> Option<u16> {
+    let port = value.parse().ok().filter(|port| *port > 0 && value.bytes().all(|byte| byte.is_ascii_digit()));
+    if port.is_none() {
+        let message = format!("{} is not a port", place.shown(value));
+        findings.push(Diagnostic::error(place, message).value(value).expected("1 to 65535"));
+    }
+    port
+}
+
+/// A host name.
+pub(super) fn host_of(host: &Resolved, resolver: Resolver<'_>) -> Option<String> {
+    let Resolved { text, place, from_secret } = host;
+    let host = text.trim();
+    let part = |label: &str| {
+        label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && !(label.is_empty() || label.starts_with('-') || label.ends_with('-'))
+    };
+    if host.split('.').all(part) {
+        return Some(host.to_owned());
+    }
+    let place = if *from_secret { place.hidden() } else { place.clone() };
+    let message = format!("HTTP output host invalid: invalid hostname {}", place.shown(host));
+    let diagnostic = Diagnostic::error(&place, message).reason(Reason::EndpointInvalid);
+    resolver.findings.push(diagnostic.value(host).expected("a host name or an IPv4 address, without a port"));
+    None
+}
