@@ -1,23 +1,29 @@
+mod traces;
+
 use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use weir_plan::RecordShape;
+use weir_plan::{Multiline, RecordShape};
 
 use super::*;
+use crate::tail::requests::Want;
+
+fn name() -> ContainerName {
+    ContainerName {
+        namespace: "shop".into(),
+        pod: "cart-0".into(),
+        uid: "11111111-2222-3333-4444-555555555555".into(),
+        container: "app".into(),
+    }
+}
 
 /// Most of the files of a node may wait to be read, and each open one is a connection less.
 #[test]
 fn files_that_wait_are_not_all_open() {
     const MOST: usize = 3;
-    let pods = tempfile::tempdir().unwrap();
-    let name = ContainerName {
-        namespace: "shop".into(),
-        pod: "cart-0".into(),
-        uid: "11111111-2222-3333-4444-555555555555".into(),
-        container: "app".into(),
-    };
+    let (pods, name) = (tempfile::tempdir().unwrap(), name());
     let directory = pods.path().join(name.to_string());
     std::fs::create_dir_all(&directory).unwrap();
     for minute in 10..40 {
@@ -33,8 +39,13 @@ fn files_that_wait_are_not_all_open() {
     for now_ms in [1, 60_000] {
         assert!(container.look(now_ms).unwrap().is_unread && are_open() <= MOST, "{}", are_open());
     }
-    let order =
-        Order { shapes: vec![RecordShape::Parsed { keep_original_body: false }], most_bytes: 1 << 20, now_nanos: 1 };
+    let (shape, none) = (RecordShape::Parsed { keep_original_body: false }, Multiline::default());
+    let order = Order {
+        wants: vec![Want { shape, asked: none, multiline: none }],
+        node: None,
+        most_bytes: 1 << 20,
+        now_nanos: 1,
+    };
     let mut records = 0;
     while records < 30 {
         let batch = container.read(&order).unwrap();
