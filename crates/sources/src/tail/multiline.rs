@@ -12,6 +12,9 @@ mod ruby;
 #[cfg(test)]
 mod tests;
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use weir_plan::{Language, Multiline};
 
 /// States in which a trace may be after a line. None: the line is not of a trace.
@@ -101,18 +104,21 @@ fn is_blank(line: Line<'_>) -> bool {
     line.text.is_empty()
 }
 
-/// Whether a text has the name of a class of exceptions in front of a `: `, or at its end.
-fn names_exception(text: &[u8], suffixes: &[&[u8]]) -> bool {
-    let is_name = |end: usize| {
-        let before = &text[..end];
-        let is_class = |suffix: &&[u8]| {
-            let rest = before.strip_suffix(*suffix);
-            rest.and_then(<[u8]>::last)
-                .is_some_and(|last| last.is_ascii_alphanumeric() || matches!(last, b'_' | b'.' | b'$'))
-        };
-        suffixes.iter().any(is_class)
+/// A text that is searched for in every line. Those who are not looked at cost nothing.
+type Needle = LazyLock<Finder<'static>>;
+
+const fn needle(make: fn() -> Finder<'static>) -> Needle {
+    LazyLock::new(make)
+}
+
+/// Whether a text has a name that ends with the needle, in front of a `:` or at the end.
+fn names(text: &[u8], needle: &Needle) -> bool {
+    let length = needle.needle().len();
+    let is_name = |at: usize| {
+        let is_inner = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$');
+        text[..at].last().is_some_and(is_inner) && matches!(text.get(at + length), None | Some(b':'))
     };
-    is_name(text.len()) || memchr::memchr_iter(b':', text).any(is_name)
+    needle.find_iter(text).any(is_name)
 }
 
 fn starts_with_any(text: &[u8], beginnings: &[&[u8]]) -> bool {

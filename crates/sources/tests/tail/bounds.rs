@@ -54,6 +54,13 @@ fn all_memory(agent: &Agent) -> Vec<weir_engine::Permit> {
     held
 }
 
+/// The directories that one of the watchers of this process watches.
+fn most_watches() -> usize {
+    let watchers = fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
+    let texts = watchers.filter_map(|entry| fs::read_to_string(entry.path()).ok());
+    texts.map(|text| text.lines().filter(|line| line.starts_with("inotify ")).count()).max().unwrap_or(0)
+}
+
 /// What waits for memory takes some, too: so only so many containers wait, and others are found again later.
 #[tokio::test]
 async fn only_so_many_containers_wait_for_memory() {
@@ -66,6 +73,8 @@ async fn only_so_many_containers_wait_for_memory() {
     }
     eventually("most of them wait", async || agent.figures().without_memory >= 1000).await;
     assert_eq!(agent.tail.totals().containers, 0);
+    // The directory of all pods, those of the pods, and those of the containers that wait.
+    eventually("these are watched", async || most_watches() == 1 + ALL + 1000).await;
     drop(held);
     eventually("all are read", async || bodies(&backend).len() == ALL).await;
     eventually("nobody waits", async || agent.figures().without_memory == 0).await;

@@ -52,7 +52,7 @@ mod tests {
         let (mut stretch, start) = (Stretch::default(), Instant::now());
         let from = |offset| Spot { file: 0, offset };
         let mut left = |offset, lines, ms: u64| {
-            stretch.left_at(from(offset), lines, ms % 2 == 0, start + Duration::from_millis(ms))
+            stretch.left_at(from(offset), lines, ms.is_multiple_of(2), start + Duration::from_millis(ms))
         };
         assert_eq!(left(0, 1, 0), QUIET);
         assert_eq!(left(0, 1, 400), Duration::from_millis(600));

@@ -8,7 +8,12 @@
 //!    at Shop.Program.Main()
 //! ```
 
-use super::{Grammar, Line, Rule, States, is_blank, names_exception, starts_with_any};
+use memchr::memmem::Finder;
+
+use super::{Grammar, Line, Needle, Rule, States, is_blank, names, needle, starts_with_any};
+
+/// What the names of what is thrown end with.
+static CLASS: Needle = needle(|| Finder::new("Exception"));
 
 const TRACE: States = States::only(12);
 /// After an empty line: another exception of several may follow.
@@ -25,7 +30,7 @@ pub(super) const GRAMMAR: Grammar = Grammar {
 
 /// Loggers indent what they print behind their first line.
 fn begin(line: Line<'_>) -> States {
-    let is_exception = !is_inner(line) && names_exception(line.text, &[b"Exception"]);
+    let is_exception = !is_inner(line) && names(line.text, &CLASS);
     if is_exception { TRACE } else { States::NONE }
 }
 

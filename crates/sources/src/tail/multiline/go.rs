@@ -12,9 +12,12 @@
 //! <tab>/src/main.go:5 +0x1d
 //! ```
 
-use memchr::memchr_iter;
+use memchr::memmem::Finder;
 
-use super::{Grammar, Line, Rule, States, is_blank, starts_with_any};
+use super::{Grammar, Line, Needle, Rule, States, is_blank, needle, starts_with_any};
+
+/// Of a server that goes on.
+static SERVED: Needle = needle(|| Finder::new("http: panic serving "));
 
 /// What went wrong was said.
 const PANIC: States = States::only(6);
@@ -47,9 +50,8 @@ fn begin(line: Line<'_>) -> States {
 }
 
 fn is_panic(Line { text, is_indented }: Line<'_>) -> bool {
-    let is_served = |colon: usize| text[..colon].ends_with(b"http") && text[colon..].starts_with(b": panic serving ");
     let is_plain = starts_with_any(text, &[b"panic: ", b"fatal error: ", b"SIGQUIT: ", b"SIGSEGV: ", b"SIGABRT: "]);
-    !is_indented && (is_plain || memchr_iter(b':', text).any(is_served))
+    !is_indented && (is_plain || SERVED.find(text).is_some())
 }
 
 /// `goroutine 1 [running]:`, `runtime stack:`.

@@ -9,7 +9,9 @@
 //! <tab>... 23 more
 //! ```
 
-use super::{Grammar, Line, Rule, States, names_exception, starts_with_any};
+use memchr::memmem::Finder;
+
+use super::{Grammar, Line, Needle, Rule, States, names, needle, starts_with_any};
 
 const TRACE: States = States::only(0);
 
@@ -18,8 +20,12 @@ pub(super) const GRAMMAR: Grammar = Grammar {
     rules: &[Rule { from: TRACE, looks: is_frame, to: TRACE }, Rule { from: TRACE, looks: is_cause, to: TRACE }],
 };
 
+/// What the names of what is thrown end with.
+static CLASSES: [Needle; 3] =
+    [needle(|| Finder::new("Exception")), needle(|| Finder::new("Error")), needle(|| Finder::new("Throwable"))];
+
 fn begin(line: Line<'_>) -> States {
-    let is_exception = !line.is_indented && names_exception(line.text, &[b"Exception", b"Error", b"Throwable"]);
+    let is_exception = !line.is_indented && CLASSES.iter().any(|class| names(line.text, class));
     if is_exception { TRACE } else { States::NONE }
 }
 

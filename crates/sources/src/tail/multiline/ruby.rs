@@ -6,9 +6,12 @@
 //! cart.rb:2:in 'Hash#fetch': key not found: 7 (KeyError)
 //! ```
 
-use memchr::memchr_iter;
+use memchr::memmem::Finder;
 
-use super::{Grammar, Line, Rule, States, is_blank};
+use super::{Grammar, Line, Needle, Rule, States, is_blank, needle};
+
+/// Behind a number.
+static PLACE: Needle = needle(|| Finder::new(":in "));
 
 /// Only the message was there.
 const MESSAGE: States = States::only(10);
@@ -40,7 +43,7 @@ fn is_frame(Line { text, .. }: Line<'_>) -> bool {
         let is_quoted = text[colon..].starts_with(b":in `") || text[colon..].starts_with(b":in '");
         is_quoted && digits > 0 && text[..colon - digits].ends_with(b":")
     };
-    memchr_iter(b':', text).any(is_place)
+    PLACE.find_iter(text).any(is_place)
 }
 
 /// `no cart (ArgumentError)`, or `ArgumentError (no cart):` as Rails has it.

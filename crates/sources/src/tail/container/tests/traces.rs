@@ -34,7 +34,7 @@ struct Written {
     container: Container,
     rotations: u64,
     now_ms: u64,
-    lines: [Vec<String>; 2],
+    lines: Streams,
 }
 
 impl Written {
@@ -72,8 +72,11 @@ impl Written {
     }
 }
 
-/// The texts of a request, of each stream.
-fn texts(bytes: &[u8]) -> [Vec<String>; 2] {
+/// Texts of each stream.
+type Streams = [Vec<String>; 2];
+
+/// The texts of a request.
+fn texts(bytes: &[u8]) -> Streams {
     let mut texts = [Vec::new(), Vec::new()];
     let resources = ExportLogsServiceRequest::decode(bytes).unwrap().resource_logs;
     for record in resources.into_iter().flat_map(|holder| holder.scope_logs).flat_map(|scope| scope.log_records) {
@@ -92,8 +95,8 @@ fn want(shape: RecordShape, multiline: Multiline) -> Want {
     Want { shape, asked: multiline, multiline }
 }
 
-/// All records of each want. Turns that are not committed never happened.
-fn read(pieces: &[Piece], wants: &[Want]) -> (Vec<[Vec<String>; 2]>, [Vec<String>; 2], u64) {
+/// All records of each want, the lines that were written, and how many records were counted. Turns that are not committed never happened.
+fn read(pieces: &[Piece], wants: &[Want]) -> (Vec<Streams>, Streams, u64) {
     let (mut written, mut all) = (Written::new(), vec![[Vec::new(), Vec::new()]; wants.len()]);
     let end = Piece { lines: Vec::new(), most_bytes: 1 << 20, is_committed: true, rotates: true };
     let (mut counted, mut turns) = (0, 0);
