@@ -150,6 +150,7 @@ async fn whatever_becomes_of_files_each_line_comes_once() {
         let mut kubelet = Kubelet::start(pods.path(), &format!("--containers 3 --rate 500 --duration 4s {options}"));
         in_time("the end of writing", kubelet.child.wait()).await.unwrap();
         let manifest = kubelet.manifest();
+        println!("{options}");
         eventually("every line arrives that is there", async || verdict(&manifest, &sink).passes()).await;
         let verdict = verdict(&manifest, &sink);
         assert!(verdict.arrived > verdict.written / 2 && verdict.duplicated == 0, "{options}: {verdict:?}");
