@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_otlp::Limits;
-use weir_plan::{RecordShape, Signal};
+use weir_plan::{Multiline, RecordShape, Signal};
 
 use crate::budget::Permit;
 use crate::buffer::Buffer;
@@ -39,8 +39,8 @@ pub enum InputKind {
     /// Metrics of Istio's proxies.
     Istio,
     /// What containers print, in requests of one container each.
-    /// Pipelines take only what has the shape that they want.
-    ContainerLogs(RecordShape),
+    /// Pipelines take only what was made as they want it.
+    ContainerLogs(RecordShape, Multiline),
 }
 
 /// Where a request comes from.

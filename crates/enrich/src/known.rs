@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use weir_plan::{Cluster, Enrichment, Pod};
+use weir_plan::{Cluster, Enrichment, Multiline, Pod};
 
 use crate::facts::PodFacts;
 use crate::raw::Raw;
@@ -26,6 +26,16 @@ struct Made {
 impl Known {
     pub(crate) fn new(cluster: &Arc<Cluster>, pod: Pod) -> Self {
         Self { cluster: Arc::clone(cluster), pod, made: RwLock::default() }
+    }
+
+    /// The node, where it is known.
+    pub(crate) fn node(&self) -> Option<&str> {
+        self.pod.node.as_deref().filter(|node| !node.is_empty())
+    }
+
+    /// How lines are joined, where the pod says it.
+    pub(crate) fn multiline(&self) -> Option<Multiline> {
+        self.pod.multiline
     }
 
     /// What telemetry gets of this.

@@ -7,7 +7,7 @@ use std::mem;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use weir_plan::{ClusterFacts, Pod};
+use weir_plan::{ClusterFacts, Multiline, Pod};
 
 use crate::known::Known;
 
@@ -51,6 +51,16 @@ impl PodIndex {
     /// Whether the pod with this `metadata.uid` is known; `None` when no pod is.
     pub fn knows(&self, uid: &str) -> Option<bool> {
         (!self.by_uid.is_empty()).then(|| self.by_uid.contains_key(uid))
+    }
+
+    /// The node of a pod, if it is known.
+    pub fn node(&self, uid: &str) -> Option<&str> {
+        self.by_uid(uid)?.node()
+    }
+
+    /// How the lines of a pod are joined, if it is known and says so.
+    pub fn multiline(&self, uid: &str) -> Option<Multiline> {
+        self.by_uid(uid)?.multiline()
     }
 
     /// The pod with this address. An IPv4 address must not be mapped to IPv6.

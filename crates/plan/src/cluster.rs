@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::Secret;
+use crate::{Multiline, Secret};
 
 /// All that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -42,6 +42,8 @@ pub struct Pod {
     pub annotations: BTreeMap<String, String>,
     /// Other annotations, as many as there is room for. They may be anything.
     pub other_annotations: BTreeMap<String, Secret>,
+    /// How the lines of its containers are joined, where it says so itself.
+    pub multiline: Option<Multiline>,
     /// `spec.nodeName`
     pub node: Option<String>,
     /// Labels of the node that become attributes (region, zone, type and architecture).

@@ -1,5 +1,7 @@
 //! What a pipeline takes: telemetry that clients push, and what is collected for it.
 
+use crate::Multiline;
+
 /// What a pipeline takes. An input that is turned off, or that the pipeline's kind does not have, is `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
@@ -113,6 +115,8 @@ pub struct ContainerLogs {
     pub containers: Selector,
     /// How lines become log records.
     pub shape: RecordShape,
+    /// Which lines become one, unless a pod says it of its own.
+    pub multiline: Multiline,
 }
 
 /// How a line of a container becomes a log record.

@@ -18,6 +18,7 @@ mod fluent_bit;
 mod id;
 mod input;
 mod intervals;
+mod multiline;
 mod processing;
 
 pub use cluster::{Cluster, ClusterFacts, Pod, Workload, WorkloadKind};
@@ -28,6 +29,7 @@ pub use input::{
     ContainerLogs, Input, IstioInput, OtlpInput, PrometheusInput, RecordShape, RuntimeInput, RuntimeResource, Selector,
 };
 pub use intervals::CollectionIntervals;
+pub use multiline::{Language, Multiline};
 pub use processing::{Filter, Processing, Temporality, Transform};
 pub use weir_otlp::Signal;
 

@@ -7,6 +7,7 @@
 pub(crate) mod cluster;
 mod convert;
 mod fields;
+mod multiline;
 mod object;
 mod output;
 pub(crate) mod pipeline;

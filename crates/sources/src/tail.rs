@@ -1,9 +1,11 @@
 //! Container logs: what the containers of a node write, read from the files that the kubelet and the runtime keep.
 //!
 //! A container's output is a chain of files (`chain`): those that were rotated away, oldest first, then the one that is
-//! written now. Bytes become lines (`line`), lines entries (`join`), and entries log records (`record`). Reading has no
-//! state but a position (`join::Position`): each turn begins where the position says, and the position moves when the
-//! engine says that the records are safe. The positions of all containers are in the checkpoints (`checkpoint`).
+//! written now. Bytes become lines (`line`), lines entries (`join`), the entries of a stack trace one (`multiline`,
+//! `traces`), and entries log records (`record`), in as many requests as pipelines want different ones (`requests`).
+//! Reading has no state but a position (`join::Position`): each turn begins where the position says, and the position
+//! moves when the engine says that the records are safe. The positions of all containers are in the checkpoints
+//! (`checkpoint`).
 //!
 //! How all that goes is on a board (`status`), which others read, too; once a second it is surveyed (`survey`).
 //!
@@ -23,12 +25,15 @@ mod identity;
 mod join;
 mod line;
 mod looker;
+mod multiline;
 mod path;
 mod reader;
 mod record;
+mod requests;
 mod scan;
 mod status;
 mod survey;
+mod traces;
 mod tree;
 mod turn;
 

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_engine::settings;
@@ -247,6 +248,9 @@ pub(crate) struct RunArgs {
     /// Directory of the log files of all pods of this node [default: /var/log/pods, if it exists]
     #[arg(long, help_heading = CONTAINER_LOGS, value_name = "DIR")]
     pub(crate) pod_logs: Option<PathBuf>,
+    /// Name of this node, for the records of pods of which it is not known [default: $NODE_NAME, else $MY_NODE_NAME]
+    #[arg(long, help_heading = CONTAINER_LOGS, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) node_name: Option<String>,
     /// What is read on a first start, when nothing is known of any container; what is written later is always read
     #[arg(long, help_heading = CONTAINER_LOGS, value_enum, default_value_t = LogsStartAt::Beginning, value_name = "WHERE")]
     pub(crate) logs_start_at: LogsStartAt,

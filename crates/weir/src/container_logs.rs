@@ -15,6 +15,9 @@ use crate::cli::{LogsStartAt, Role, RunArgs};
 /// Where the kubelet has them.
 pub(crate) const DIRECTORY: &str = "/var/log/pods";
 
+/// Where a pod finds the name of its node, if whoever runs it wants it to; the second is that of Kyma's agents.
+const NODE_NAMES: [&str; 2] = ["NODE_NAME", "MY_NODE_NAME"];
+
 /// What reading leaves behind.
 pub(crate) struct Place {
     /// Where it is kept how far was read.
@@ -69,13 +72,18 @@ pub(crate) fn start(
     };
     let settings = Settings {
         state: place.state,
-        own_pod: env::var_os("HOSTNAME").and_then(|name| name.into_string().ok()),
+        own_pod: variable("HOSTNAME"),
+        node_name: args.node_name.clone().or_else(|| NODE_NAMES.into_iter().find_map(variable)),
         start_at,
         max_removed_bytes: args.max_removed_logs as u64,
         board: place.board,
         ..Settings::new(directory)
     };
     Ok(Some(Tail::start(settings, plan, engine.inlet(), Arc::clone(pods) as Arc<dyn Pods>)?))
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
 }
 
 fn check(directory: &Path) -> anyhow::Result<()> {

@@ -78,7 +78,7 @@ impl Enriched {
         let purse = Purse::new(budget, request.body.len());
         // One for both, because what is known of the sender may change meanwhile.
         let arrival = enricher.arrival(request.origin.peer, request.unix_nanos);
-        let is_raw = request.origin.input == InputKind::ContainerLogs(RecordShape::Raw);
+        let is_raw = matches!(request.origin.input, InputKind::ContainerLogs(RecordShape::Raw, _));
         let arrival = if is_raw { arrival.raw() } else { arrival };
         let enrich = |noise, purse| enrich(&request, &arrival, enricher, noise, purse);
         let (made, noise) = enrich(Noise::Drop, purse)?;

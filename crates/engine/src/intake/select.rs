@@ -7,7 +7,7 @@ use std::ops::Range;
 use weir_otlp::common::{AnyValue, Message, Resource};
 use weir_otlp::field::{request, resource_data};
 use weir_otlp::{Signal, count};
-use weir_plan::{Input, OtlpInput, RecordShape, Selector};
+use weir_plan::{Input, Multiline, OtlpInput, RecordShape, Selector};
 
 use crate::inlet::InputKind;
 
@@ -32,6 +32,7 @@ struct Resources {
 struct ContainerLogs {
     resources: Resources,
     shape: RecordShape,
+    multiline: Multiline,
 }
 
 #[derive(Debug, Clone)]
@@ -70,6 +71,7 @@ impl Selection {
                 containers: Wanted::new(&input.containers),
             },
             shape: input.shape,
+            multiline: input.multiline,
         };
         Self {
             otlp: input.otlp.as_ref().map(otlp),
@@ -97,9 +99,9 @@ impl Selection {
     fn resources(&self, input: InputKind) -> Option<&Resources> {
         match input {
             InputKind::Otlp => self.otlp.as_ref(),
-            InputKind::ContainerLogs(shape) => {
+            InputKind::ContainerLogs(shape, multiline) => {
                 let logs = self.container_logs.as_ref()?;
-                (logs.shape == shape).then_some(&logs.resources)
+                (logs.shape == shape && logs.multiline == multiline).then_some(&logs.resources)
             }
             // Plans have these inputs, but nothing collects for them yet.
             InputKind::Runtime | InputKind::Prometheus | InputKind::Istio => None,

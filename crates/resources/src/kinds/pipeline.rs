@@ -14,10 +14,11 @@ mod runtime_metrics;
 mod selector;
 mod trace;
 
-use weir_plan::{Backlog, Input, PipelineId, Processing, ServiceEnrichment, Signal};
+use weir_plan::{Backlog, Input, Multiline, PipelineId, Processing, ServiceEnrichment, Signal};
 
 use crate::diagnostic::{Diagnostic, Findings, Place};
 use crate::document::{Fields, Node};
+use crate::kinds::multiline;
 use crate::kinds::object::{self, Metadata};
 use crate::kinds::output::{self, OtlpOutput, tls};
 use crate::kinds::reference::SecretKeyRef;
@@ -69,12 +70,19 @@ struct Annotations {
     backlog: Backlog,
     drop_istio_noise: bool,
     oauth2_ca: Option<SecretKeyRef>,
+    multiline: Multiline,
+}
+
+impl Default for Annotations {
+    fn default() -> Self {
+        Self { backlog: Backlog::default(), drop_istio_noise: true, oauth2_ca: None, multiline: Multiline::default() }
+    }
 }
 
 impl Pipeline {
     /// Reads a document. Nothing comes back only for one without a valid name, which is reported.
     pub(crate) fn decode(mut document: Fields<'_>, signal: Signal) -> Option<Self> {
-        let mut annotations = Annotations { backlog: Backlog::default(), drop_istio_noise: true, oauth2_ca: None };
+        let mut annotations = Annotations::default();
         let metadata = object::metadata(&mut document, |found| annotations = decode_annotations(found, signal));
         let name = metadata.as_ref().map_or("", |metadata| &metadata.name.value);
         let mut spec = document.required("spec").and_then(|spec| match signal {
@@ -85,6 +93,7 @@ impl Pipeline {
         document.finish();
         if let Some(spec) = &mut spec {
             spec.input.drop_istio_noise = annotations.drop_istio_noise;
+            spec.input.container_logs.iter_mut().for_each(|logs| logs.multiline = annotations.multiline);
         }
         let Annotations { backlog, oauth2_ca, .. } = annotations;
         Some(Self { signal, metadata: metadata?, spec, backlog, oauth2_ca })
@@ -158,7 +167,9 @@ fn decode_annotations(annotations: &mut Fields<'_>, signal: Signal) -> Annotatio
     let drop_istio_noise = noise_filter.and_then(|node| decode_noise_filter(&node, signal));
     let oauth2_ca = annotations.optional("weir.dev/oauth2-ca").and_then(|node| decode_reference(&node));
     let drop_istio_noise = drop_istio_noise.unwrap_or(true);
-    Annotations { backlog: backlog::decode(annotations), drop_istio_noise, oauth2_ca }
+    let multiline = annotations.optional(multiline::ANNOTATION);
+    let multiline = multiline.and_then(|node| decode_multiline(&node, signal)).unwrap_or_default();
+    Annotations { backlog: backlog::decode(annotations), drop_istio_noise, oauth2_ca, multiline }
 }
 
 /// A key of a Secret as a text.
@@ -174,6 +185,15 @@ fn decode_reference(node: &Node<'_>) -> Option<SecretKeyRef> {
     let expected = "NAMESPACE/NAME/KEY, for example default/backend/ca.crt";
     node.findings().push(Diagnostic::error(&text.place, message).value(&text.value).expected(expected));
     None
+}
+
+fn decode_multiline(node: &Node<'_>, signal: Signal) -> Option<Multiline> {
+    let multiline = multiline::decode(node, Diagnostic::error)?;
+    if signal != Signal::Logs {
+        let message = "the annotation has no effect: only a LogPipeline takes what containers print";
+        node.findings().push(Diagnostic::warning(&node.place(), message));
+    }
+    Some(multiline)
 }
 
 fn decode_noise_filter(node: &Node<'_>, signal: Signal) -> Option<bool> {

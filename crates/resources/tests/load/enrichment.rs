@@ -92,6 +92,7 @@ fn objects_of_a_cluster_are_known_beside_the_plan() {
         labels: map(&[("app.kubernetes.io/name", "cart"), ("pod-template-hash", "7d9c5b6f4")]),
         annotations: map(&[("resource.opentelemetry.io/service.name", "shopping-cart")]),
         other_annotations: BTreeMap::from([("kubernetes.io/psp".to_owned(), Secret::new("privileged"))]),
+        multiline: None,
         node: Some("node-1".to_owned()),
         node_labels: node_labels.clone(),
         workloads: vec![workload(WorkloadKind::Deployment, "cart")],

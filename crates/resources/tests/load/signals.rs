@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use weir_plan::{
-    Backlog, Body, Compression, ContainerLogs, Endpoint, Enrichment, Filter, Input, IstioInput, OtlpInput, Output,
-    Pipeline, PipelineId, Plan, PodLabels, Processing, PrometheusInput, Protocol, RecordShape, RuntimeInput,
-    RuntimeResource, Selector, ServiceEnrichment, Signal, Temporality, Tls, Transform,
+    Backlog, Body, Compression, ContainerLogs, Endpoint, Enrichment, Filter, Input, IstioInput, Language, Multiline,
+    OtlpInput, Output, Pipeline, PipelineId, Plan, PodLabels, Processing, PrometheusInput, Protocol, RecordShape,
+    RuntimeInput, RuntimeResource, Selector, ServiceEnrichment, Signal, Temporality, Tls, Transform,
 };
 use weir_resources::{Loaded, Options, Reason, Report, Severity, Source, load};
 
@@ -68,7 +68,21 @@ fn container_logs() -> ContainerLogs {
         namespaces: without_system(),
         containers: Selector::All,
         shape: RecordShape::Parsed { keep_original_body: true },
+        multiline: Multiline::default(),
     }
+}
+
+#[test]
+fn stack_traces_are_joined_as_an_annotation_says() {
+    let text = "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: LogPipeline\nmetadata: {name: x, annotations: \
+                {weir.dev/multiline: 'java, go'}}\nspec: {output: {otlp: {endpoint: {value: 'b:1'}}}}\n---\n\
+                apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: u, annotations: {weir.dev/multiline: ''}}\n";
+    let Loaded { plan, cluster, .. } = try_load(text).unwrap();
+    let both = Multiline::of(Language::Java).with(Language::Go);
+    let expected = ContainerLogs { multiline: both, ..container_logs() };
+    assert_eq!(plan.pipelines[0].input.container_logs, Some(expected));
+    assert_eq!(cluster.pods[0].multiline, Some(Multiline::default()), "none, whatever a pipeline says");
+    assert_eq!(pipeline("LogPipeline", "v1beta1", "").input.container_logs, Some(container_logs()));
 }
 
 fn without_system() -> Selector {
@@ -156,8 +170,12 @@ fn container_logs_are_in_the_plan() {
     assert_eq!((beta(off), alpha(off)), (None, None));
     let some = "namespaces: {include: [a]}, containers: {exclude: [c]}, keepOriginalBody: false";
     let (namespaces, containers) = (only(&["a"]), except(&["c"]));
-    let expected =
-        Some(ContainerLogs { namespaces, containers, shape: RecordShape::Parsed { keep_original_body: false } });
+    let expected = Some(ContainerLogs {
+        namespaces,
+        containers,
+        shape: RecordShape::Parsed { keep_original_body: false },
+        ..container_logs()
+    });
     assert_eq!((beta(some), alpha(some)), (expected.clone(), expected));
     // The versions differ in what asks for all.
     assert_eq!((beta("namespaces: {}"), alpha("namespaces: {}")), (of(Selector::All), of(without_system())));
@@ -454,6 +472,7 @@ fn the_example_for_logs() {
                 namespaces: only(&["shop", "payment"]),
                 containers: except(&["istio-proxy"]),
                 shape: RecordShape::Parsed { keep_original_body: false },
+                multiline: Multiline::of(Language::Java).with(Language::Python),
             }),
             ..Input::default()
         },

@@ -23,6 +23,10 @@ const CONTAINER_BYTES: usize = 8 << 10;
 /// All containers together take no more than one part in so many of the memory, so that there is some to read with.
 const SHARE: usize = 2;
 
+/// No more containers wait for memory: what has to be known of each of them takes some 2 KiB, which nobody pays for. Others
+/// are looked at when one of these has it.
+const MOST_WAITING: usize = 1000;
+
 /// All containers that are known.
 pub(super) struct Catalogue {
     pub(super) shared: Arc<Shared>,
@@ -37,9 +41,12 @@ pub(super) struct Catalogue {
     pub(super) starts_at_end: bool,
     /// Containers for which there is no memory.
     untaken: HashSet<ContainerName>,
+    /// How many more there were when everything was looked at.
+    passed_over: u64,
     /// When to look again.
     unsettled: HashMap<ContainerName, Instant>,
     started: Instant,
+    started_ms: u64,
 }
 
 impl Catalogue {
@@ -52,14 +59,34 @@ impl Catalogue {
             has_links: false,
             starts_at_end: false,
             untaken: HashSet::new(),
+            passed_over: 0,
             unsettled: HashMap::new(),
             started: Instant::now(),
+            started_ms: unix_ms(),
         }
     }
 
     /// How many containers there is no memory for.
     pub(super) fn without_memory(&self) -> u64 {
-        self.untaken.len() as u64
+        self.untaken.len() as u64 + self.passed_over
+    }
+
+    /// Whether one that was passed over may wait for memory now.
+    pub(super) fn has_place_again(&self) -> bool {
+        self.passed_over > 0 && self.untaken.len() < MOST_WAITING
+    }
+
+    /// Whether a container is known, or may wait until it can be.
+    fn has_place(&mut self, name: &ContainerName) -> bool {
+        let is_known = self.untaken.contains(name) || self.shared.board.containers().contains_key(name);
+        if is_known || self.untaken.len() < MOST_WAITING {
+            return true;
+        }
+        self.passed_over += 1;
+        if self.passed_over == 1 {
+            tracing::error!(container = %name, waiting = MOST_WAITING, "more containers than may wait for memory are passed over");
+        }
+        false
     }
 
     /// What is gone since an earlier process saved it was not read to its end.
@@ -91,9 +118,9 @@ impl Catalogue {
         self.shared.board.containers().remove(name);
     }
 
-    /// Milliseconds since the start; these never go back.
+    /// Milliseconds since the Unix epoch, by the clock of the start: these never go back.
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+        self.started_ms.saturating_add(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     /// A container that is new to this process; `None` when there is no memory for it.
@@ -161,12 +188,16 @@ impl Catalogue {
 }
 
 impl Audience for Catalogue {
-    fn wants(&self, name: &ContainerName) -> bool {
-        !self.shared.shapes(name).is_empty()
+    fn begins(&mut self) {
+        self.passed_over = 0;
+    }
+
+    fn wants(&mut self, name: &ContainerName) -> bool {
+        self.shared.is_wanted(name) && self.has_place(name)
     }
 
     fn changed(&mut self, name: &ContainerName) {
-        if !self.wants(name) {
+        if !self.shared.is_wanted(name) {
             return self.retire(name);
         }
         let known = self.shared.board.containers().get(name).cloned();
@@ -184,7 +215,7 @@ impl Audience for Catalogue {
         if self.untaken.remove(name) {
             tracing::error!(container = %name, "a container is gone before there was memory to read its logs");
         }
-        if !self.wants(name) {
+        if !self.shared.is_wanted(name) {
             return self.retire(name);
         }
         let known = self.shared.board.containers().get(name).cloned();

@@ -62,8 +62,8 @@ pub(crate) struct Link {
     pub(crate) is_size_final: bool,
     #[serde(skip)]
     pub(crate) state: State,
-    /// Since when nobody was to write to it any more.
-    #[serde(skip)]
+    /// Since when nobody was to write to it any more. Another process may have seen that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     settled_ms: Option<u64>,
     /// Whether the file was known by this process, or its content compared since.
     #[serde(skip)]
@@ -183,7 +183,7 @@ impl Chain {
         links.sort_by_key(|link| link.number);
         links.dedup_by_key(|link| link.number);
         for link in &mut links {
-            (link.state, link.settled_ms, link.is_verified) = (State::Present, None, false);
+            (link.state, link.is_verified) = (State::Present, false);
         }
         let last = links.last().map_or(0, |link| link.number).max(position.done.file);
         Self { links, position, guard, reached: position.done, next: last.saturating_add(1), looked_ms: 0 }
@@ -222,6 +222,11 @@ impl Chain {
     /// not make it so: a look must have shown, a while later, that it is still so.
     pub(crate) fn is_final(&self, number: u64) -> bool {
         self.link(number).is_some_and(|link| link.end.is_some() || link.is_settled(self.looked_ms))
+    }
+
+    /// How many links nobody was to write to any more when somebody looked.
+    pub(crate) fn settled(&self) -> usize {
+        self.links.iter().filter(|link| link.settled_ms.is_some()).count()
     }
 
     /// Remembers what a file begins with. One that grew since has a longer print.

@@ -3,6 +3,7 @@
 mod look;
 mod standing;
 mod stock;
+mod stretch;
 #[cfg(test)]
 mod tests;
 
@@ -26,9 +27,10 @@ use super::line::Format;
 use super::path::ContainerName;
 use super::reader::MOST_REQUEST_BYTES;
 use super::status::Losses;
-use super::turn::{Batch, Counts, Order, Turn};
+use super::turn::{Batch, Counts, MOST_APART, Order, Turn};
 pub(super) use standing::{Standing, Wait};
 pub(super) use stock::Removed;
+use stretch::Stretch;
 
 /// A file that could not be read so many times in a row, a second apart, is given up.
 const MOST_FAILURES: u32 = 30;
@@ -71,6 +73,8 @@ pub(super) struct Output {
     pub(super) formats: BTreeMap<u64, Format>,
     /// A request that is larger was refused.
     pub(super) most_bytes: Option<usize>,
+    /// What was kept for more lines of a stack trace when it was last read.
+    pub(super) stretch: Stretch,
     /// Pays for what it takes to inflate.
     decoder: Option<Room>,
     /// Removed files that are to be given up.
@@ -101,6 +105,7 @@ impl Container {
             open: BTreeMap::new(),
             formats: BTreeMap::new(),
             most_bytes: None,
+            stretch: Stretch::default(),
             decoder: None,
             condemned: BTreeSet::new(),
             failures: BTreeMap::new(),
@@ -277,11 +282,27 @@ impl Container {
         let mut output = self.output();
         self.close_condemned(&mut output);
         while self.begin_anew_if_overwritten(&mut output)? {}
-        let batch = Turn::new(self, &mut output, order).read();
+        let batch = self.read_on(&mut output, order);
         self.spare_descriptors(&mut output);
         let batch = batch?;
         output.failures.clear();
         Ok(batch)
+    }
+
+    /// A turn that gets on. Where requests are small, they may have no room for all that lies between the beginning and
+    /// the end of a stack trace. Then it is cut earlier, and at last nothing is joined.
+    fn read_on(&self, output: &mut Output, order: &Order) -> io::Result<Batch> {
+        let ways = order.wants.iter().filter(|want| !want.multiline.is_off()).count() as u64;
+        // All that is open together takes no more, in however many ways lines are joined; and no trace loses its end.
+        let mut most_open = (MOST_APART.min(order.most_bytes / 4) as u64).checked_div(ways).unwrap_or(0);
+        loop {
+            let batch = Turn::new(self, output, order, most_open).read()?;
+            let gets_on = !batch.is_more || batch.position != output.chain.position();
+            if gets_on || most_open == 0 {
+                return Ok(batch);
+            }
+            most_open /= 4;
+        }
     }
 
     /// What was read up to this position is safe.

@@ -74,9 +74,9 @@ struct Parts {
 }
 
 /// In the order of [`Position::open`].
-const STREAMS: [Option<Stream>; 3] = [Some(Stream::Stdout), Some(Stream::Stderr), None];
+pub(super) const STREAMS: [Option<Stream>; 3] = [Some(Stream::Stdout), Some(Stream::Stderr), None];
 
-fn index(stream: Option<Stream>) -> usize {
+pub(super) fn index(stream: Option<Stream>) -> usize {
     match stream {
         Some(Stream::Stdout) => 0,
         Some(Stream::Stderr) => 1,

@@ -54,6 +54,8 @@ pub struct Settings {
     pub state: Option<PathBuf>,
     /// The name of the pod that this process runs in. Its output is not read, because reading it makes more of it.
     pub own_pod: Option<String>,
+    /// The name of the node, for pods of which it is not known otherwise.
+    pub node_name: Option<String>,
     /// What is read on a first start.
     pub start_at: StartAt,
     /// Removed files that are open take no more of the disk than this; then the oldest are given up.
@@ -80,6 +82,7 @@ impl Settings {
             directory,
             state: None,
             own_pod: None,
+            node_name: None,
             start_at: StartAt::Beginning,
             max_removed_bytes: MAX_REMOVED_BYTES,
             patience: PATIENCE,
@@ -130,7 +133,7 @@ impl Tail {
     /// # Errors
     /// When how far was read cannot be kept, for example because another process keeps it there.
     pub fn start(settings: Settings, plan: &Plan, inlet: Inlet, pods: Arc<dyn Pods>) -> Result<Self, StartError> {
-        let Settings { directory, state, own_pod, start_at, max_removed_bytes, patience, board } = settings;
+        let Settings { directory, state, own_pod, node_name, start_at, max_removed_bytes, patience, board } = settings;
         let Opened { store, saved, is_first } = open(state.as_deref())?;
         let (ready, queue) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
@@ -138,6 +141,7 @@ impl Tail {
             pods,
             wanted: RwLock::new(wanted(plan)),
             own_pod,
+            node_name,
             board,
             ready,
             totals: Mutex::default(),
@@ -285,7 +289,7 @@ impl Looker {
             if is_rewanted {
                 self.tree.forget_lists();
             }
-            let pause = self.tree.reconcile_after(self.catalogue.has_links);
+            let pause = self.tree.reconcile_after(self.catalogue.has_links || self.catalogue.has_place_again());
             if is_rewanted || reconciled.is_none_or(|at| at.elapsed() >= pause) {
                 self.tree.reconcile(&mut self.catalogue);
                 if reconciled.replace(Instant::now()).is_none() {

@@ -17,6 +17,7 @@ use super::container::{Container, Wait};
 use super::files::{DECODER_BYTES, Descriptors};
 use super::path::ContainerName;
 use super::record::ATTRIBUTES_BYTES;
+use super::requests::Want;
 use super::status::{Board, Losses};
 use super::turn::{Batch, Counts, MOST_APART, Order, WINDOW};
 
@@ -26,11 +27,17 @@ const TURNS: usize = 32;
 /// The largest request of a turn.
 pub(super) const MOST_REQUEST_BYTES: usize = 1 << 20;
 
+/// All requests of a turn: one in each shape.
+const MOST_TURN_BYTES: usize = RecordShape::ALL.len() * MOST_REQUEST_BYTES;
+
 /// No request is made smaller than this because one was too large.
 const LEAST_REQUEST_BYTES: usize = 16 << 10;
 
 /// Whoever has read all that there is has the next turn after this, so that single lines do not cost a request each.
 const REST: Duration = Duration::from_millis(200);
+
+/// Timers are not more exact.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// A turn that failed, or found no memory, is tried again after this.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -45,6 +52,7 @@ pub(super) struct Shared {
     pub(super) pods: Arc<dyn Pods>,
     pub(super) wanted: RwLock<Vec<ContainerLogs>>,
     pub(super) own_pod: Option<String>,
+    pub(super) node_name: Option<String>,
     pub(super) board: Board,
     pub(super) ready: mpsc::UnboundedSender<Arc<Container>>,
     pub(super) totals: Mutex<Totals>,
@@ -69,16 +77,35 @@ pub struct Totals {
 }
 
 impl Shared {
-    /// What the pipelines want of a container's records; nothing when none takes them.
-    pub(super) fn shapes(&self, name: &ContainerName) -> Vec<RecordShape> {
-        if self.own_pod.as_ref() == Some(&name.pod) {
-            return Vec::new();
-        }
+    /// Whether any pipeline takes a container's records.
+    pub(super) fn is_wanted(&self, name: &ContainerName) -> bool {
         let wanted = self.wanted.read().unwrap_or_else(PoisonError::into_inner);
-        let takes =
-            |logs: &&ContainerLogs| logs.namespaces.takes(&name.namespace) && logs.containers.takes(&name.container);
-        let is_wanted = |shape: &RecordShape| wanted.iter().filter(takes).any(|logs| logs.shape == *shape);
-        RecordShape::ALL.into_iter().filter(is_wanted).collect()
+        wanted.iter().any(|logs| self.takes(logs, name))
+    }
+
+    /// The name of this node, unless it is known of the pod: what is known says it then.
+    fn node_of(&self, name: &ContainerName) -> Option<String> {
+        self.node_name.clone().filter(|_| self.pods.now().node(&name.uid).is_none())
+    }
+
+    /// What the pipelines want of a container's records; nothing when none takes them. Of lines, the pod knows best.
+    fn wants(&self, name: &ContainerName) -> Vec<Want> {
+        let of_pod = self.pods.now().multiline(&name.uid);
+        let wanted = self.wanted.read().unwrap_or_else(PoisonError::into_inner);
+        let mut wants: Vec<Want> = Vec::new();
+        for logs in wanted.iter().filter(|logs| self.takes(logs, name)) {
+            let (shape, asked) = (logs.shape, logs.multiline);
+            let want = Want { shape, asked, multiline: of_pod.unwrap_or(asked) };
+            if !wants.contains(&want) {
+                wants.push(want);
+            }
+        }
+        wants
+    }
+
+    fn takes(&self, logs: &ContainerLogs, name: &ContainerName) -> bool {
+        let is_own = self.own_pod.as_ref() == Some(&name.pod);
+        !is_own && logs.namespaces.takes(&name.namespace) && logs.containers.takes(&name.container)
     }
 
     /// What is saved of a container may be out of date.
@@ -217,8 +244,8 @@ async fn until(at: Option<Instant>) {
 
 /// One turn of a container: reads, offers and, when all of it is safe, moves on.
 async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
-    let shapes = shared.shapes(&container.name);
-    if shapes.is_empty() {
+    let wants = shared.wants(&container.name);
+    if wants.is_empty() {
         return End::Idle;
     }
     if let Some(pause) = waits_for_metadata(shared, container) {
@@ -227,12 +254,20 @@ async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
     }
     container.waits_for(Wait::Memory);
     let most = container.output().most_bytes.unwrap_or(MOST_REQUEST_BYTES).min(shared.inlet.max_request_bytes());
-    let wanted = turn_bytes(shapes.len(), most);
-    let largest = turn_bytes(RecordShape::ALL.len(), MOST_REQUEST_BYTES);
+    // However many are made, together they are not larger.
+    let most = most.min(MOST_TURN_BYTES / wants.len());
+    let wanted = turn_bytes(wants.len(), most);
+    let largest = turn_bytes(1, MOST_TURN_BYTES);
     let Some(mut room) = shared.allowance.reserve(&shared.inlet, wanted).await else { return End::Again(PAUSE) };
     container.waits_for(Wait::Disk);
-    let end = match read(container, shapes.clone(), most).await {
-        Ok(batch) => offer(shared, container, (batch, shapes), &mut room).await,
+    let order = Order {
+        wants: wants.clone(),
+        node: shared.node_of(&container.name),
+        most_bytes: most,
+        now_nanos: unix_nanos(),
+    };
+    let end = match read(container, order).await {
+        Ok(batch) => offer(shared, container, (batch, wants), &mut room).await,
         Err(error) => failed(shared, container, &error),
     };
     container.rest(room.keep(DECODER_BYTES, largest, &shared.inlet));
@@ -254,10 +289,10 @@ fn failed(shared: &Shared, container: &Arc<Container>, error: &io::Error) -> End
     End::Again(PAUSE)
 }
 
-/// What a turn takes: the window, parts of lines that are joined, text that is made of bytes, what JSON becomes, what it
-/// takes to inflate, and the requests.
+/// What a turn takes: the window, parts of lines that are joined, lines of stack traces (which grow as they are joined),
+/// text that is made of bytes, what JSON becomes, what it takes to inflate, and the requests.
 fn turn_bytes(requests: usize, most: usize) -> usize {
-    WINDOW + 2 * MOST_APART + ATTRIBUTES_BYTES + DECODER_BYTES + requests * most
+    WINDOW + 4 * MOST_APART + ATTRIBUTES_BYTES + DECODER_BYTES + requests * most
 }
 
 /// Until when a pod that is not known keeps its first lines waiting.
@@ -268,11 +303,14 @@ fn waits_for_metadata(shared: &Shared, container: &Container) -> Option<Duration
 }
 
 /// Reads on a thread that may wait for the disk.
-async fn read(container: &Arc<Container>, shapes: Vec<RecordShape>, most_bytes: usize) -> io::Result<Batch> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let order = Order { shapes, most_bytes, now_nanos: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) };
+async fn read(container: &Arc<Container>, order: Order) -> io::Result<Batch> {
     let reading = Arc::clone(container);
     task::spawn_blocking(move || reading.read(&order)).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+fn unix_nanos() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The request was too large: the next one is smaller.
@@ -299,17 +337,17 @@ fn words(obstacle: Obstacle) -> &'static str {
 async fn offer(
     shared: &Shared,
     container: &Arc<Container>,
-    (batch, shapes): (Batch, Vec<RecordShape>),
+    (batch, wants): (Batch, Vec<Want>),
     room: &mut Room,
 ) -> End {
-    let Batch { mut requests, position, guard, counts, is_more } = batch;
+    let Batch { mut requests, position, guard, counts, is_more, waits } = batch;
     container.waits_for(Wait::Answer);
     requests.iter_mut().for_each(|(_, bytes)| bytes.shrink_to_fit());
     room.shrink_to(requests.iter().map(|(_, bytes)| bytes.capacity()).chain([DECODER_BYTES]));
-    for (shape, bytes) in requests {
+    for (want, bytes) in requests {
         let length = bytes.len();
         let Some(permit) = room.part(bytes.capacity()) else { return End::Again(PAUSE) };
-        let input = InputKind::ContainerLogs(shape);
+        let input = InputKind::ContainerLogs(want.shape, want.asked);
         let request = match Request::new(Signal::Logs, bytes, permit, Origin::of(input)) {
             Ok(request) => request,
             Err(error) => {
@@ -332,12 +370,17 @@ async fn offer(
             Verdict::TooLarge(cause) => return smaller(container, length, &cause),
         }
     }
-    if shared.shapes(&container.name) != shapes {
+    if shared.wants(&container.name) != wants {
         // Somebody wants it in another form now. Others get it again.
         return End::Again(REST);
     }
     container.commit(position, guard, &counts);
     shared.note(container);
     shared.add(|totals| totals.counts.add(&counts));
-    if is_more { End::More } else { End::Idle }
+    match waits {
+        // What comes meanwhile does not wait longer than if nothing was kept back.
+        Some(left) => End::Again(left.clamp(LEAST_WAIT, REST)),
+        None if is_more => End::More,
+        None => End::Idle,
+    }
 }

@@ -62,6 +62,7 @@ pub(crate) struct Source<'a> {
     pub(crate) pod: &'a str,
     pub(crate) uid: &'a str,
     pub(crate) container: &'a str,
+    pub(crate) node: Option<&'a str>,
     /// How often the container was started before.
     pub(crate) restarts: u64,
     /// Of the file while it was written: rotation does not change it.
@@ -102,8 +103,16 @@ pub(crate) struct RequestBuilder {
     shape: RecordShape,
     most: usize,
     items: u32,
-    /// Where the last record begins.
-    last: usize,
+    /// Before the last entry.
+    before_entry: Filled,
+    marked: Filled,
+}
+
+/// How much is in a request.
+#[derive(Debug, Clone, Copy)]
+struct Filled {
+    bytes: usize,
+    items: u32,
 }
 
 impl RequestBuilder {
@@ -114,8 +123,10 @@ impl RequestBuilder {
         write_resource(&mut out, source);
         let scope = out.open(resource_data::SCOPES, expected);
         write_scope(&mut out);
-        let (origin, last) = (Origin::of(source, shape), out.len());
-        Self { out, resource, scope, origin, shape, most: size.most, items: 0, last }
+        let origin = Origin::of(source, shape);
+        let empty = Filled { bytes: out.len(), items: 0 };
+        let (before_entry, marked) = (empty, empty);
+        Self { out, resource, scope, origin, shape, most: size.most, items: 0, before_entry, marked }
     }
 
     /// Appends a record, or nothing. Into an empty request goes any record: without parsing it, and without its end,
@@ -129,7 +140,6 @@ impl RequestBuilder {
         let is_raw = self.shape == RecordShape::Raw;
         let text = String::from_utf8_lossy(if is_raw { &entry.text } else { trim(&entry.text) });
         let record = Record { text: &text, entry, observed_unix_nanos };
-        let last = self.out.len();
         let form = if is_raw || !looks_like_json(&text) {
             self.push_text(record, Form::Text)?
         } else if attributes.read(&text, self.most).is_err() {
@@ -140,14 +150,35 @@ impl RequestBuilder {
                 pushed => pushed?,
             }
         };
-        (self.items, self.last) = (self.items + 1, last);
+        self.items += 1;
         Ok(form)
     }
 
-    /// Takes the last record away again, once.
-    pub(crate) fn pop(&mut self) {
-        self.out.truncate(self.last);
-        self.items -= 1;
+    /// From now on, [`Self::undo_entry`] takes away what is added.
+    pub(crate) fn begin_entry(&mut self) {
+        self.before_entry = self.filled();
+    }
+
+    pub(crate) fn undo_entry(&mut self) {
+        self.go_back_to(self.before_entry);
+    }
+
+    /// From now on, [`Self::reset`] takes away what is added.
+    pub(crate) fn mark(&mut self) {
+        self.marked = self.filled();
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.go_back_to(self.marked);
+    }
+
+    fn filled(&self) -> Filled {
+        Filled { bytes: self.out.len(), items: self.items }
+    }
+
+    fn go_back_to(&mut self, Filled { bytes, items }: Filled) {
+        self.out.truncate(bytes);
+        self.items = items;
     }
 
     /// Records so far.
@@ -288,17 +319,18 @@ fn looks_like_json(text: &str) -> bool {
     text.len() > 1 && text.starts_with('{') && text.ends_with('}') && memchr(b'\n', text.as_bytes()).is_none()
 }
 
-/// The attributes of the container, all of them texts, as the Collector finds them in the path.
+/// The attributes of the container, all of them texts, as the Collector finds them in the path; and the node.
 fn write_resource(out: &mut Encoder, source: &Source<'_>) {
     let resource = out.open(resource_data::RESOURCE, REST);
     let restarts = source.restarts.to_string();
-    for (key, value) in [
+    let of_path = [
         ("k8s.namespace.name", source.namespace),
         ("k8s.pod.name", source.pod),
         ("k8s.pod.uid", source.uid),
         ("k8s.container.name", source.container),
         ("k8s.container.restart_count", &restarts),
-    ] {
+    ];
+    for (key, value) in of_path.into_iter().chain(source.node.map(|node| ("k8s.node.name", node))) {
         write_attribute(out, resource::ATTRIBUTES, key, value);
     }
     out.close(resource);

@@ -38,6 +38,15 @@ pub(crate) enum Found<'a> {
     },
 }
 
+impl Found<'_> {
+    /// Where it begins, and where the next thing does.
+    pub(crate) fn range(&self) -> (u64, u64) {
+        match *self {
+            Self::Text(Text { from, to, .. }) | Self::Nuls { from, to } => (from, to),
+        }
+    }
+}
+
 /// A line, or a piece of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Text<'a> {

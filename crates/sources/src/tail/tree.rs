@@ -19,8 +19,10 @@ const UNHINTED: Duration = Duration::from_secs(1);
 
 /// Who wants to know.
 pub(super) trait Audience {
+    /// Everything is going to be looked at.
+    fn begins(&mut self);
     /// Whether the files of this container are to be read.
-    fn wants(&self, name: &ContainerName) -> bool;
+    fn wants(&mut self, name: &ContainerName) -> bool;
     /// Files of this container came, left or have other names; or it is time to look.
     fn changed(&mut self, name: &ContainerName);
     /// Something was written to a file of this container.
@@ -68,14 +70,15 @@ impl Tree {
         Self { root, hints, root_watch: None, places, pods, listed: None, is_unhinted }
     }
 
-    /// How long until everything is to be looked at again. `has_links`: some files give no hints.
-    pub(super) fn reconcile_after(&self, has_links: bool) -> Duration {
-        if self.is_unhinted || has_links { UNHINTED } else { RECONCILE }
+    /// How long until everything is to be looked at again. `misses_some`: something comes without a hint.
+    pub(super) fn reconcile_after(&self, misses_some: bool) -> Duration {
+        if self.is_unhinted || misses_some { UNHINTED } else { RECONCILE }
     }
 
     /// Looks at everything.
     pub(super) fn reconcile(&mut self, audience: &mut impl Audience) {
         self.is_unhinted = self.hints.is_none();
+        audience.begins();
         self.look_at_root(audience, true);
     }
 

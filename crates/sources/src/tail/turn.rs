@@ -1,16 +1,17 @@
 //! A turn of reading: from the place that is not safe yet, as far as there is room for what comes of it.
 
 use std::io;
+use std::time::Duration;
 
 use serde::Serialize;
-use weir_plan::RecordShape;
 
 use super::container::{Container, Output};
 use super::files::Content;
 use super::identity::Print;
-use super::join::{Entry, Joiner, Position, Spot};
+use super::join::{Joiner, Position, Spot};
 use super::line::{Format, Line};
-use super::record::{Attributes, Form, NoRoom, RequestBuilder, Size, Source};
+use super::record::{NoRoom, Size, Source};
+use super::requests::{Requests, Want};
 use super::scan::{Chunk, End, Found, Lines};
 
 /// The longest line, with its end; what is longer is cut.
@@ -26,7 +27,9 @@ pub(super) const WINDOW: usize = LONGEST + MOST_APART + (256 << 10);
 #[derive(Debug)]
 pub(super) struct Order {
     /// What pipelines want of the records.
-    pub(super) shapes: Vec<RecordShape>,
+    pub(super) wants: Vec<Want>,
+    /// The name of the node, unless it is known otherwise.
+    pub(super) node: Option<String>,
     /// The largest request.
     pub(super) most_bytes: usize,
     pub(super) now_nanos: u64,
@@ -35,13 +38,15 @@ pub(super) struct Order {
 /// What a turn gave.
 #[derive(Debug)]
 pub(super) struct Batch {
-    pub(super) requests: Vec<(RecordShape, Vec<u8>)>,
+    pub(super) requests: Vec<(Want, Vec<u8>)>,
     /// Up to where the requests have everything.
     pub(super) position: Position,
     pub(super) guard: Print,
     pub(super) counts: Counts,
     /// Whether there is more to be read at once.
     pub(super) is_more: bool,
+    /// After this, what is kept for more lines of a stack trace is taken as it is.
+    pub(super) waits: Option<Duration>,
 }
 
 /// What became of what was read.
@@ -103,47 +108,80 @@ pub(super) struct Turn<'a> {
     order: &'a Order,
     joiner: Joiner,
     place: Spot,
-    counts: Counts,
-    builders: Vec<(RecordShape, RequestBuilder)>,
-    attributes: Attributes,
+    requests: Requests,
+    /// Where no stack trace was open the last time.
+    marked: Position,
+    /// Bytes of files that passed since then, and how many may.
+    passed: u64,
+    most_passed: u64,
     /// What the requests are of.
     restart: Option<u64>,
     buffer: Vec<u8>,
 }
 
 impl<'a> Turn<'a> {
-    pub(super) fn new(container: &'a Container, output: &'a mut Output, order: &'a Order) -> Self {
-        let joiner = Joiner::new(output.chain.position(), MOST_APART as u64);
+    /// `most_open`: stack traces are cut when so many bytes of files lie between their beginning and their end.
+    pub(super) fn new(container: &'a Container, output: &'a mut Output, order: &'a Order, most_open: u64) -> Self {
+        let marked = output.chain.position();
+        let joiner = Joiner::new(marked, MOST_APART as u64);
         let place = output.place();
-        let (builders, attributes, counts) = (Vec::new(), Attributes::default(), Counts::default());
+        let requests = Requests::new(order.now_nanos);
         Self {
             container,
             output,
             order,
             joiner,
             place,
-            counts,
-            builders,
-            attributes,
+            requests,
+            marked,
+            passed: 0,
+            most_passed: most_open,
             restart: None,
             buffer: Vec::new(),
         }
     }
 
     pub(super) fn read(mut self) -> io::Result<Batch> {
-        let is_more = match self.read_files() {
-            Ok(is_more) => is_more,
-            Err(Stop::Full) => true,
-            Err(Stop::Io(error)) if self.builders.iter().all(|(_, builder)| builder.items() == 0) => return Err(error),
-            // What was read before is worth sending.
-            Err(Stop::Io(_)) => true,
+        let read = self.read_files().and_then(|is_more| {
+            let waits = if is_more { None } else { self.wait_for_lines()? };
+            Ok((is_more, waits))
+        });
+        // What cannot be read goes on with nothing. If there is no room for what is open, that is read first.
+        let read = match read {
+            Err(Stop::Io(error)) => self.requests.finish(true).map_err(Stop::from).and(Err(Stop::Io(error))),
+            read => read,
         };
-        let position = self.joiner.position();
+        if self.requests.is_open() {
+            self.requests.reset();
+        } else {
+            self.marked = self.joiner.position();
+        }
+        let (is_more, waits) = match read {
+            Ok(read) => read,
+            Err(Stop::Io(error)) if self.requests.is_empty() => return Err(error),
+            // What was read before is worth sending.
+            Err(Stop::Full | Stop::Io(_)) => (true, None),
+        };
+        let position = self.marked;
         self.output.chain.reach(position.done);
         let guard = self.guard(position.done);
-        let requests = self.builders.into_iter().filter(|(_, builder)| builder.items() > 0);
-        let requests = requests.map(|(shape, builder)| (shape, builder.into_bytes())).collect();
-        Ok(Batch { requests, position, guard, counts: self.counts, is_more })
+        let counts = *self.requests.counts();
+        Ok(Batch { requests: self.requests.into_bytes(), position, guard, counts, is_more, waits })
+    }
+
+    /// All that there is was read. What is open stays for the next turn, unless nothing came for long enough. Returns
+    /// how long that will be.
+    fn wait_for_lines(&mut self) -> Result<Option<Duration>, Stop> {
+        if !self.requests.is_open() {
+            return Ok(None);
+        }
+        // The next file is read when this one is complete.
+        let is_last = self.output.chain.links().last().is_none_or(|last| last.number <= self.place.file);
+        let left = self.output.stretch.left(self.marked.done, self.requests.kept(), is_last);
+        if left.is_zero() {
+            self.requests.finish(false)?;
+        }
+        Ok(Some(left).filter(|left| !left.is_zero()))
     }
 
     fn guard(&mut self, done: Spot) -> Print {
@@ -188,8 +226,9 @@ impl<'a> Turn<'a> {
 
     /// What is not complete will not be completed.
     fn flush(&mut self) -> Result<(), Stop> {
-        let Self { joiner, builders, attributes, counts, order, .. } = self;
-        Ok(joiner.finish(&mut |entry: Entry<'_>| push(builders, attributes, counts, &entry, order.now_nanos))?)
+        let Self { joiner, requests, .. } = self;
+        joiner.finish(&mut |entry| requests.push(&entry))?;
+        Ok(requests.finish(false)?)
     }
 
     /// Requests are of one run of the container, because its number is a part of what they say.
@@ -204,12 +243,12 @@ impl<'a> Turn<'a> {
             pod: &name.pod,
             uid: &name.uid,
             container: &name.container,
+            node: self.order.node.as_deref(),
             restarts: restart,
             path: &path.to_string_lossy(),
         };
         let size = Size { expected: self.order.most_bytes, most: self.order.most_bytes };
-        let builder = |shape: &RecordShape| (*shape, RequestBuilder::new(&source, *shape, size));
-        self.builders = self.order.shapes.iter().map(builder).collect();
+        self.requests.begin(&source, &self.order.wants, size, self.most_passed > 0);
     }
 
     /// Reads a piece of a file.
@@ -261,12 +300,28 @@ impl<'a> Turn<'a> {
     }
 
     fn find(&mut self, number: u64, format: Format, found: Found<'_>) -> Result<(), Stop> {
-        let Self { joiner, builders, attributes, counts, order, .. } = self;
-        let spot = |offset| Spot { file: number, offset };
-        let emit = &mut |entry: Entry<'_>| push(builders, attributes, counts, &entry, order.now_nanos);
+        let (from, to) = found.range();
+        if self.requests.is_open() && self.passed + (to - from) > self.most_passed {
+            self.requests.finish(true)?;
+        }
+        let before = self.joiner.position();
+        self.requests.begin_line();
+        let taken = self.take(number, format, found);
+        if self.requests.is_marked() {
+            (self.marked, self.passed) = (before, 0);
+        }
+        self.passed += to - from;
+        taken
+    }
+
+    fn take(&mut self, number: u64, format: Format, found: Found<'_>) -> Result<(), Stop> {
+        let Self { joiner, requests, .. } = self;
+        let (from, to) = found.range();
+        let [from, to] = [from, to].map(|offset| Spot { file: number, offset });
         match found {
-            Found::Nuls { from, to } => {
-                let skipped = joiner.skip(spot(from), spot(to), emit)?;
+            Found::Nuls { .. } => {
+                let skipped = joiner.skip(from, to, &mut |entry| requests.push(&entry))?;
+                let counts = requests.counts();
                 (counts.nul_bytes, counts.bytes) = (counts.nul_bytes + skipped, counts.bytes + skipped);
             }
             Found::Text(text) => {
@@ -274,7 +329,8 @@ impl<'a> Turn<'a> {
                 let is_malformed = parsed.is_none() && text.starts_line;
                 let mut line = parsed.unwrap_or_else(|| Line::of_text(text.bytes));
                 line.is_cut = text.end != End::Newline;
-                if joiner.line(spot(text.from), spot(text.to), line, emit)? {
+                if joiner.line(from, to, line, &mut |entry| requests.push(&entry))? {
+                    let counts = requests.counts();
                     counts.bytes += text.to - text.from;
                     counts.malformed += u64::from(is_malformed);
                 }
@@ -289,33 +345,6 @@ impl<'a> Turn<'a> {
 struct Taken {
     bytes: usize,
     is_finished: bool,
-}
-
-/// Adds an entry to all requests, or to none.
-fn push(
-    builders: &mut [(RecordShape, RequestBuilder)],
-    attributes: &mut Attributes,
-    counts: &mut Counts,
-    entry: &Entry<'_>,
-    now_nanos: u64,
-) -> Result<(), NoRoom> {
-    let mut form = Form::Text;
-    for place in 0..builders.len() {
-        match builders[place].1.push(entry, attributes, now_nanos) {
-            // The raw shape is always text.
-            Ok(pushed) if pushed != Form::Text => form = pushed,
-            Ok(_) => {}
-            Err(no_room) => {
-                builders[..place].iter_mut().for_each(|(_, builder)| builder.pop());
-                return Err(no_room);
-            }
-        }
-    }
-    counts.records += 1;
-    counts.unparsed += u64::from(form == Form::Unparsed);
-    counts.cut += u64::from(entry.is_cut);
-    counts.shortened += u64::from(form == Form::Cut);
-    Ok(())
 }
 
 /// What the first line of a file says of all its lines; `None` when it is not complete.
@@ -334,29 +363,3 @@ fn first_line(content: &mut Content) -> io::Result<Option<Format>> {
 
 /// No more is looked at to tell a file's format.
 const FIRST_LINE: usize = 64 << 10;
-
-#[cfg(test)]
-mod tests {
-    use std::borrow::Cow;
-
-    use super::*;
-
-    /// Whichever of them is full first.
-    #[test]
-    fn an_entry_is_in_all_requests_or_in_none() {
-        let source = Source { namespace: "n", pod: "p", uid: "u", container: "c", restarts: 0, path: "0.log" };
-        // Escapes make the text longer than what is read of it; names make it shorter.
-        for text in
-            [br#"{"a":"\u0041\u0041\u0041\u0041\u0041\u0041\u0041\u0041\u0041\u0041"}"#, &br#"{"a":1,"b":2}"#[..]]
-        {
-            let size = Size { expected: 100, most: 4000 };
-            let builder = |shape| (shape, RequestBuilder::new(&source, shape, size));
-            let mut builders = RecordShape::ALL[1..].iter().copied().map(builder).collect::<Vec<_>>();
-            let entry = Entry { stream: None, unix_nanos: 0, text: Cow::Borrowed(text), is_cut: false };
-            let mut counts = Counts::default();
-            while push(&mut builders, &mut Attributes::default(), &mut counts, &entry, 1).is_ok() {}
-            let items: Vec<_> = builders.iter().map(|(_, builder)| u64::from(builder.items())).collect();
-            assert!(counts.records > 10 && items == [counts.records; 2], "{items:?}, {counts:?}");
-        }
-    }
-}

@@ -12,7 +12,8 @@ use weir_engine::view::ContainerLogFigures;
 use weir_engine::{BookFigures, Engine, Settings};
 use weir_enrich::PodList;
 use weir_plan::{
-    Body, Compression, ContainerLogs, Endpoint, Output, Pipeline, Plan, Protocol, RecordShape, Selector, Signal,
+    Body, ClusterFacts, Compression, ContainerLogs, Endpoint, Multiline, Output, Pipeline, Plan, Protocol, RecordShape,
+    Selector, Signal,
 };
 use weir_sources::tail::{self, Board, ContainerStatus, Tail};
 use weir_testkit::in_time;
@@ -57,6 +58,7 @@ pub(crate) fn all() -> ContainerLogs {
         namespaces: Selector::without_system(),
         containers: Selector::All,
         shape: RecordShape::Parsed { keep_original_body: true },
+        multiline: Multiline::default(),
     }
 }
 
@@ -95,6 +97,16 @@ impl Agent {
 
     /// The same with other settings of the tailer.
     pub(crate) async fn with(disk: &Disk, plan: &Plan, change: impl FnOnce(tail::Settings) -> tail::Settings) -> Self {
+        Self::knowing(ClusterFacts::default(), disk, plan, change).await
+    }
+
+    /// The same with pods that are known.
+    pub(crate) async fn knowing(
+        facts: ClusterFacts,
+        disk: &Disk,
+        plan: &Plan,
+        change: impl FnOnce(tail::Settings) -> tail::Settings,
+    ) -> Self {
         let admin = Admin { port: None, ..Admin::default() };
         let settings = Settings {
             grpc_port: None,
@@ -105,7 +117,7 @@ impl Agent {
             ..Settings::default()
         };
         fs::create_dir_all(disk.pods()).unwrap();
-        let pods = Arc::new(PodList::default());
+        let pods = Arc::new(PodList::new(facts));
         let engine = Engine::start(plan, Arc::clone(&pods) as _, settings).await.unwrap();
         let board = Board::default();
         let settings = tail::Settings {

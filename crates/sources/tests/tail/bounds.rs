@@ -43,6 +43,44 @@ async fn removed_files_have_a_limit() {
     agent.stop().await;
 }
 
+/// All the memory that there is.
+fn all_memory(agent: &Agent) -> Vec<weir_engine::Permit> {
+    let mut held = Vec::new();
+    for bytes in [1 << 20, 1 << 16, 1 << 12, 1] {
+        while let Some(permit) = agent.engine.inlet().try_reserve(bytes) {
+            held.push(permit);
+        }
+    }
+    held
+}
+
+/// The directories that one of the watchers of this process watches.
+fn most_watches() -> usize {
+    let watchers = fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
+    let texts = watchers.filter_map(|entry| fs::read_to_string(entry.path()).ok());
+    texts.map(|text| text.lines().filter(|line| line.starts_with("inotify ")).count()).max().unwrap_or(0)
+}
+
+/// What waits for memory takes some, too: so only so many containers wait, and others are found again later.
+#[tokio::test]
+async fn only_so_many_containers_wait_for_memory() {
+    const ALL: usize = 1030;
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
+    let held = all_memory(&agent);
+    for number in 0..ALL {
+        append(&disk.container("shop", &format!("cart-{number}")).join("0.log"), line("stdout", 'F', "line"));
+    }
+    eventually("most of them wait", async || agent.figures().without_memory >= 1000).await;
+    assert_eq!(agent.tail.totals().containers, 0);
+    // The directory of all pods, those of the pods, and those of the containers that wait.
+    eventually("these are watched", async || most_watches() == 1 + ALL + 1000).await;
+    drop(held);
+    eventually("all are read", async || bodies(&backend).len() == ALL).await;
+    eventually("nobody waits", async || agent.figures().without_memory == 0).await;
+    agent.stop().await;
+}
+
 /// R20: without memory, nothing is read, and nothing is lost.
 #[tokio::test]
 async fn nothing_is_read_without_memory() {
@@ -53,17 +91,14 @@ async fn nothing_is_read_without_memory() {
     let patience = Duration::from_secs(1);
     let agent = Agent::with(&disk, &plan, |settings| tail::Settings { patience, ..settings }).await;
     eventually("the first line arrives", async || bodies(&backend) == ["one"]).await;
-    let mut held = Vec::new();
-    for bytes in [1 << 20, 1 << 16, 1 << 12, 1] {
-        while let Some(permit) = agent.engine.inlet().try_reserve(bytes) {
-            held.push(permit);
-        }
-    }
+    let mut held = all_memory(&agent);
     append(&first.join("0.log"), line("stdout", 'F', "two"));
     eventually("it is stuck", async || agent.figures().stuck == 1).await;
     let stuck = |status: tail::ContainerStatus| status.activity.unwrap().stuck;
     let waits: Vec<_> = agent.board.containers_now().filter_map(stuck).map(|stuck| stuck.waits_for).collect();
     assert_eq!(waits, ["memory"]);
+    // The turn that was under way has given back what it had.
+    held.extend(all_memory(&agent));
     // Nor is there memory for what has to be known of one more container.
     append(&disk.container("shop", "till").join("0.log"), line("stdout", 'F', "three"));
     eventually("it is counted", async || agent.figures().without_memory == 1).await;

@@ -10,3 +10,4 @@ mod outside;
 mod places;
 mod records;
 mod selection;
+mod traces;

@@ -9,13 +9,13 @@ use weir_testkit::eventually;
 use crate::agent::{Agent, Disk, all, append, line, pipeline, plan};
 
 /// What arrived at a backend: resource attributes, body and attributes of each record.
-struct Arrived {
-    resource: String,
+pub(crate) struct Arrived {
+    pub(crate) resource: String,
     body: String,
-    attributes: String,
+    pub(crate) attributes: String,
 }
 
-fn arrived(backend: &Backend) -> Vec<Arrived> {
+pub(crate) fn arrived(backend: &Backend) -> Vec<Arrived> {
     let mut all = Vec::new();
     for captured in backend.captured() {
         for holder in ExportLogsServiceRequest::decode(captured.plain).unwrap().resource_logs {

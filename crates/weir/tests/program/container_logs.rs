@@ -12,8 +12,11 @@ use tempfile::TempDir;
 use tokio::process::Child;
 use weir_loadtest::load::log_files::{LinesVerdict, Manifest, judge};
 use weir_loadtest::sink::Sink;
+use weir_plan::Signal;
+use weir_testkit::backend::Backend;
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::metrics::Scrape;
+use weir_testkit::signals::{resources, text};
 use weir_testkit::sink::{faults, sink};
 use weir_testkit::{eventually, http, in_time};
 
@@ -103,6 +106,84 @@ async fn kill_after_kill_no_line_is_lost() {
     assert_eq!(Scrape::of(weir.metrics).await.get("weir_container_logs_lost_bytes_total{reason=\"removed\"}"), 0.0);
     weir.signal(rustix::process::Signal::TERM);
     assert_eq!(weir.wait().await.code(), Some(0));
+}
+
+/// A rotated file is complete a second after the next one came, also when no process lives that long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_killed_twice_a_second_gets_on() {
+    let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink("{}").await);
+    let directory = container(pods.path(), "cart");
+    for second in 10..14 {
+        append(&directory.join(format!("0.log.20261123-1200{second}")), &second.to_string());
+    }
+    append(&directory.join("0.log"), "last");
+    let file = directory.join("0.log.20261123-120012");
+    // Only whoever knows that nothing comes any more reads half a line.
+    fs::write(&file, "2026-11-23T12:00:00.123456789Z stdout F half").unwrap();
+    let arguments = ["--data-dir", dir.arg(), "--pod-logs", pods.path().to_str().unwrap(), "--spill-after", "20ms"];
+    let records = || sink.report(false).log_lines.map_or(0, |lines| lines.unmarked);
+    let mut kills = 0;
+    while records() < 5 {
+        assert!(kills < 60, "{} of 5 lines after {kills} kills", records());
+        let weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        weir.kill().await;
+        kills += 1;
+    }
+}
+
+/// What file systems, the runtime and other tools do to files: nothing is lost that could be read, and nothing comes
+/// twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_becomes_of_files_each_line_comes_once() {
+    for options in [
+        "--rotate-every 300ms --keep 3 --reuse-inodes",
+        "--rotate-every 300ms --keep 3 --unterminated --partial 20",
+        "--rotate-every 700ms --copy-truncate --format plain",
+        "--rotate-every 700ms --copy-truncate",
+        "--rotate-every 700ms --keep 100 --holes 5",
+        "--restart-every 700ms --keep 100 --holes 5 --unterminated",
+    ] {
+        let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink("{}").await);
+        let arguments = ["--data-dir", dir.arg(), "--pod-logs", pods.path().to_str().unwrap()];
+        let weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
+        let mut kubelet = Kubelet::start(pods.path(), &format!("--containers 3 --rate 500 --duration 4s {options}"));
+        in_time("the end of writing", kubelet.child.wait()).await.unwrap();
+        let manifest = kubelet.manifest();
+        println!("{options}");
+        eventually("every line arrives that is there", async || verdict(&manifest, &sink).passes()).await;
+        let verdict = verdict(&manifest, &sink);
+        assert!(verdict.arrived > verdict.written / 2 && verdict.duplicated == 0, "{options}: {verdict:?}");
+        assert_eq!((verdict.unmarked, verdict.foreign), (0, 0), "{options}: {verdict:?}");
+        weir.kill().await;
+    }
+}
+
+/// Where the list of pods does not say on which node a pod runs, the program does.
+#[tokio::test]
+async fn records_say_on_which_node_they_were_written() {
+    let pod = |node: &str| {
+        let metadata = "{name: cart, namespace: shop, uid: 11111111-2222-3333-4444-555555555555}";
+        format!("---\napiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{nodeName: {node}}}\n")
+    };
+    let [environment, older] = [&["env", "NODE_NAME=one", "MY_NODE_NAME=other"][..], &["env", "MY_NODE_NAME=other"]];
+    let given = &["--node-name", "given"][..];
+    for (environment, arguments, pod, expected) in [
+        (environment, given, String::new(), Some("given")),
+        (environment, &[][..], String::new(), Some("one")),
+        (older, &[], String::new(), Some("other")),
+        (&["env", "NODE_NAME="], &[], String::new(), None),
+        (environment, given, pod("known"), Some("known")),
+    ] {
+        let (pods, backend) = (TempDir::new().unwrap(), Backend::start().await);
+        append(&container(pods.path(), "cart").join("0.log"), "line");
+        let arguments = [&["--pod-logs", pods.path().to_str().unwrap()][..], arguments].concat();
+        let weir = Weir::start_under(environment, &(pipeline(backend.address) + &pod), &arguments).await;
+        eventually("it arrives", async || !backend.captured().is_empty()).await;
+        let resource = &resources(Signal::Logs, &backend.captured()[0].plain)[0];
+        assert_eq!(text(&resource.attributes, "k8s.node.name"), expected, "{environment:?} {arguments:?}");
+        weir.kill().await;
+    }
 }
 
 /// R9: the kernel watches only so many directories for a user, or none; everything is found all the same.

@@ -40,7 +40,9 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
 /// Output is captured, and it does not matter whether the tests run in a cluster.
 fn captured(mut command: Command) -> Command {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    command.env_remove("KUBERNETES_SERVICE_HOST");
+    for variable in ["KUBERNETES_SERVICE_HOST", "NODE_NAME", "MY_NODE_NAME"] {
+        command.env_remove(variable);
+    }
     command
 }
 

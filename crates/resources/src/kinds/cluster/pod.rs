@@ -8,6 +8,7 @@ use weir_plan::{Secret, Workload, WorkloadKind};
 use super::{Key, ObjectMeta, owners, strings, text};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Fields, Node};
+use crate::kinds::multiline;
 
 /// Annotations with which a pod says how its telemetry is to be named.
 const RESOURCE_ANNOTATIONS: &str = "resource.opentelemetry.io/";
@@ -79,7 +80,11 @@ impl Pod {
 fn annotations(metadata: &mut Fields<'_>, pod: &mut weir_plan::Pod) {
     let Some(node) = metadata.optional("annotations") else { return };
     let text = |(key, node): (&str, Node<'_>)| Some((key.to_owned(), node.secret().string()?.value));
-    let all = node.map_of(|_| true).into_iter().filter_map(text);
+    let all = node.map_of(|_| true);
+    let lines = all.iter().find(|(key, _)| *key == multiline::ANNOTATION);
+    // Pods are somebody else's: what one says wrong keeps no pipeline from its work.
+    pod.multiline = lines.and_then(|(_, node)| multiline::decode(&node.clone().public(), Diagnostic::warning));
+    let all = all.into_iter().filter_map(text);
     let (named, mut others): (Vec<_>, Vec<_>) = all.partition(|(key, _)| key.starts_with(RESOURCE_ANNOTATIONS));
     pod.annotations = named.into_iter().collect();
     others.sort_by_key(|(key, value)| key.len() + value.len());

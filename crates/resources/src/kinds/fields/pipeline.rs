@@ -45,6 +45,13 @@ pub(super) const ANNOTATIONS: Object = Object {
         .default("the system's roots")
         .public(),
         Field::new(
+            "weir.dev/multiline",
+            Text("`java`, `python`, `go`, `ruby`, `dotnet`; several with commas"),
+            "Only of a LogPipeline, and of pods: stack traces of these languages become \
+             [one record](logs.md#stack-traces) each.",
+        )
+        .public(),
+        Field::new(
             "weir.dev/backlog-max-bytes",
             Text("[size](#sizes-and-durations), `1Mi` to `1Ei`"),
             "The most payload bytes that may wait for this backend. Data that waits for several backends is on disk once \

@@ -2,7 +2,7 @@
 //!
 //! With `output.http` and `output.custom`, container logs are sent as Fluent Bit sends them.
 
-use weir_plan::{ContainerLogs, Input, OtlpInput, Processing, RecordShape, Selector, Signal};
+use weir_plan::{ContainerLogs, Input, Multiline, OtlpInput, Processing, RecordShape, Selector, Signal};
 
 use super::fluent_bit::{self, FluentBit, Names, Records, To};
 use super::input;
@@ -171,13 +171,14 @@ fn decode_runtime<'a>(
     }
     fields.finish();
     let shape = RecordShape::Parsed { keep_original_body };
-    enabled.then_some(ContainerLogs { namespaces, containers, shape })
+    enabled.then_some(ContainerLogs { namespaces, containers, shape, multiline: Multiline::default() })
 }
 
 /// The container logs of a pipeline that says nothing about them.
 fn container_logs() -> ContainerLogs {
     let shape = RecordShape::Parsed { keep_original_body: true };
-    ContainerLogs { namespaces: Selector::without_system(), containers: Selector::All, shape }
+    let multiline = Multiline::default();
+    ContainerLogs { namespaces: Selector::without_system(), containers: Selector::All, shape, multiline }
 }
 
 /// With an OTLP output: nothing of Fluent Bit.

@@ -275,7 +275,9 @@ impl Chain {
             let is_present = link.state == State::Present;
             let is_current = is_present && link.name.rotated.is_none() && link.name.restart == highest;
             let is_settled = !is_present || is_followed && !is_current;
-            link.settled_ms = if is_settled { link.settled_ms.or(Some(now_ms)) } else { None };
+            // What was saved may be of a clock that was ahead.
+            let since = link.settled_ms.map_or(now_ms, |since| since.min(now_ms));
+            link.settled_ms = is_settled.then_some(since);
         }
     }
 

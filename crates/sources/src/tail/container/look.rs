@@ -36,10 +36,10 @@ impl Container {
         output.renew_heads();
         let Listing { files: listing, has_links, changed } = files::list(&self.directory)?;
         let Output { chain, .. } = &mut *output;
-        let before = chain.links().len();
+        let before = (chain.links().len(), chain.settled());
         let live = chain.live();
         let events = chain.reconcile(&listing, &mut |check| self.compare(check), now_ms);
-        output.is_changed |= !events.is_empty() || output.chain.links().len() != before;
+        output.is_changed |= !events.is_empty() || (output.chain.links().len(), output.chain.settled()) != before;
         for event in &events {
             self.follow(&mut output, *event)?;
         }

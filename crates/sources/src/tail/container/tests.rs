@@ -1,12 +1,15 @@
+mod traces;
+
 use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use weir_plan::RecordShape;
+use weir_plan::{Multiline, RecordShape};
 
 use super::*;
 use crate::tail::changed::Changed;
+use crate::tail::requests::Want;
 
 fn name() -> ContainerName {
     ContainerName {
@@ -60,8 +63,8 @@ fn a_look_lists_only_what_changed() {
 #[test]
 fn files_that_wait_are_not_all_open() {
     const MOST: usize = 3;
-    let pods = tempfile::tempdir().unwrap();
-    let directory = pods.path().join(name().to_string());
+    let (pods, name) = (tempfile::tempdir().unwrap(), name());
+    let directory = pods.path().join(name.to_string());
     std::fs::create_dir_all(&directory).unwrap();
     for minute in 10..40 {
         let name = directory.join(format!("0.log.20261123-12{minute}00.gz"));
@@ -76,8 +79,13 @@ fn files_that_wait_are_not_all_open() {
     for now_ms in [1, 60_000] {
         assert!(container.look(now_ms).unwrap().is_unread && are_open() <= MOST, "{}", are_open());
     }
-    let order =
-        Order { shapes: vec![RecordShape::Parsed { keep_original_body: false }], most_bytes: 1 << 20, now_nanos: 1 };
+    let (shape, none) = (RecordShape::Parsed { keep_original_body: false }, Multiline::default());
+    let order = Order {
+        wants: vec![Want { shape, asked: none, multiline: none }],
+        node: None,
+        most_bytes: 1 << 20,
+        now_nanos: 1,
+    };
     let mut records = 0;
     while records < 30 {
         let batch = container.read(&order).unwrap();

@@ -18,6 +18,7 @@ const SOURCE: Source<'_> = Source {
     namespace: "shop",
     pod: "cart-0",
     uid: "0e2ad1f4-9d5c-4d5e-8b1a-0f3a53a1d9f1",
+    node: None,
     container: "cart",
     restarts: 3,
     path: "/var/log/pods/shop_cart-0_0e2ad1f4-9d5c-4d5e-8b1a-0f3a53a1d9f1/cart/3.log",
@@ -144,13 +145,19 @@ fn the_raw_shape_is_the_text_as_it_was_written() {
 }
 
 #[test]
-fn the_last_record_can_be_taken_away() {
+fn records_can_be_taken_away() {
     for shape in RecordShape::ALL {
         let mut builder = builder(shape, 1 << 20);
         builder.push(&entry(b"a"), &mut Attributes::default(), 8).unwrap();
+        builder.mark();
+        builder.begin_entry();
         builder.push(&entry(br#"{"b":1}"#), &mut Attributes::default(), 8).unwrap();
-        builder.pop();
+        builder.undo_entry();
         builder.push(&entry(b"c"), &mut Attributes::default(), 8).unwrap();
+        builder.push(&entry(b"d"), &mut Attributes::default(), 8).unwrap();
+        assert_eq!(builder.items(), 3);
+        builder.reset();
+        builder.push(&entry(b"e"), &mut Attributes::default(), 8).unwrap();
         assert_eq!(records(decode(builder)).len(), 2);
     }
 }

@@ -1,0 +1,196 @@
+//! Stack traces in turns of any size, with all that may come between.
+
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use prost::Message;
+use weir_plan::{Language, Multiline, RecordShape};
+
+use super::*;
+
+/// A piece of a file that is written at once.
+#[derive(Debug, Clone)]
+struct Piece {
+    lines: Vec<(bool, usize, usize)>,
+    most_bytes: usize,
+    is_committed: bool,
+    rotates: bool,
+}
+
+fn piece() -> impl Strategy<Value = Piece> {
+    // Each kind of line; now and then a long one.
+    let line = (prop::bool::weighted(0.3), 0..LINES.len(), prop_oneof![9 => Just(0), 1 => 0..9000_usize]);
+    let most_bytes = prop_oneof![Just(1 << 20), 12_000..40_000_usize];
+    (vec(line, 0..30), most_bytes, any::<bool>(), prop::bool::weighted(0.2))
+        .prop_map(|(lines, most_bytes, is_committed, rotates)| Piece { lines, most_bytes, is_committed, rotates })
+}
+
+const LINES: [&str; 4] = ["a.BException: 1", "\tat a.B.c(B.java:7)", "Caused by: c.DError", "done"];
+
+/// A container whose file is written piece by piece.
+struct Written {
+    pods: tempfile::TempDir,
+    container: Container,
+    rotations: u64,
+    now_ms: u64,
+    lines: Streams,
+}
+
+impl Written {
+    fn new() -> Self {
+        let pods = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(pods.path().join(name().to_string())).unwrap();
+        let descriptors = Arc::new(Descriptors::new(100));
+        let container = Container::new(name(), pods.path(), Chain::default(), None, descriptors);
+        Self { pods, container, rotations: 0, now_ms: 1, lines: [Vec::new(), Vec::new()] }
+    }
+
+    fn write(&mut self, piece: &Piece) {
+        let file = self.pods.path().join(name().to_string()).join("0.log");
+        let mut text = String::new();
+        for (is_error, kind, padding) in &piece.lines {
+            let lines = &mut self.lines[usize::from(*is_error)];
+            let line = format!("{}{} {}", LINES[*kind], "x".repeat(*padding), lines.len());
+            let stream = if *is_error { "stderr" } else { "stdout" };
+            text += &format!("2026-11-23T12:00:00.123456789Z {stream} F {line}\n");
+            lines.push(line);
+        }
+        let mut open = std::fs::OpenOptions::new().create(true).append(true).open(&file).unwrap();
+        open.write_all(text.as_bytes()).unwrap();
+        if piece.rotates {
+            self.rotations += 1;
+            std::fs::rename(&file, file.with_extension(format!("log.20261123-12{:04}", self.rotations))).unwrap();
+            std::fs::write(&file, "").unwrap();
+        }
+        self.look();
+    }
+
+    fn look(&mut self) {
+        self.now_ms += 2000;
+        self.container.look(self.now_ms).unwrap();
+    }
+}
+
+/// Texts of each stream.
+type Streams = [Vec<String>; 2];
+
+/// The texts of a request.
+fn texts(bytes: &[u8]) -> Streams {
+    let mut texts = [Vec::new(), Vec::new()];
+    let resources = ExportLogsServiceRequest::decode(bytes).unwrap().resource_logs;
+    for record in resources.into_iter().flat_map(|holder| holder.scope_logs).flat_map(|scope| scope.log_records) {
+        let text = |value: Option<Value>| match value {
+            Some(Value::StringValue(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        let stream = record.attributes.iter().find(|attribute| attribute.key == "log.iostream").unwrap();
+        let stream = text(stream.value.clone().unwrap().value);
+        texts[usize::from(stream == "stderr")].push(text(record.body.unwrap().value));
+    }
+    texts
+}
+
+fn want(shape: RecordShape, multiline: Multiline) -> Want {
+    Want { shape, asked: multiline, multiline }
+}
+
+/// All records of each want, the lines that were written, and how many records were counted. Turns that are not committed never happened.
+fn read(pieces: &[Piece], wants: &[Want]) -> (Vec<Streams>, Streams, u64) {
+    let (mut written, mut all) = (Written::new(), vec![[Vec::new(), Vec::new()]; wants.len()]);
+    let end = Piece { lines: Vec::new(), most_bytes: 1 << 20, is_committed: true, rotates: true };
+    let (mut counted, mut turns) = (0, 0);
+    for (index, piece) in pieces.iter().chain([&end]).enumerate() {
+        written.write(piece);
+        if index == pieces.len() {
+            // Nobody writes to it any more: what is open is at its end.
+            std::fs::remove_file(written.pods.path().join(name().to_string()).join("0.log")).unwrap();
+            written.look();
+            written.look();
+        }
+        loop {
+            let order = Order { wants: wants.to_vec(), node: None, most_bytes: piece.most_bytes, now_nanos: 1 };
+            let batch = written.container.read(&order).unwrap();
+            turns += 1;
+            assert!(turns < 10_000, "it does not get on");
+            if !piece.is_committed {
+                break;
+            }
+            for (want, bytes) in &batch.requests {
+                let place = wants.iter().position(|known| known == want).unwrap();
+                let [out, err] = texts(bytes);
+                all[place][0].extend(out);
+                all[place][1].extend(err);
+            }
+            assert_eq!(batch.counts.shortened, 0);
+            counted += batch.counts.records;
+            written.container.commit(batch.position, batch.guard, &batch.counts);
+            if !batch.is_more {
+                break;
+            }
+        }
+    }
+    (all, written.lines, counted)
+}
+
+/// What should come out: each trace is one record.
+fn model(lines: &[String]) -> Vec<String> {
+    let (mut records, mut is_open) = (Vec::<String>::new(), false);
+    for line in lines {
+        let is_next = line.starts_with('\t') || line.starts_with("Caused by");
+        match records.last_mut().filter(|_| is_open && is_next) {
+            Some(last) => *last = format!("{last}\n{line}"),
+            None => {
+                is_open = line.starts_with("a.BException: ");
+                records.push(line.clone());
+            }
+        }
+    }
+    records
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Every line comes once, in the order of its stream, to all; and where there is room, traces are whole.
+    #[test]
+    fn every_line_comes_once(pieces in vec(piece(), 0..8), has_room: bool) {
+        let java = Multiline::of(Language::Java);
+        let pieces: Vec<Piece> = pieces
+            .into_iter()
+            .map(|piece| Piece { most_bytes: if has_room { 1 << 20 } else { piece.most_bytes }, ..piece })
+            .collect();
+        let wants = [want(RecordShape::Raw, java), want(RecordShape::Raw, Multiline::default())];
+        let (read, lines, counted) = read(&pieces, &wants);
+        let records: usize = read[0].iter().map(Vec::len).sum();
+        prop_assert_eq!(counted, records as u64);
+        for (stream, lines) in lines.iter().enumerate() {
+            prop_assert_eq!(&read[1][stream], lines);
+            prop_assert_eq!(read[0][stream].join("\n"), lines.join("\n"));
+            if has_room {
+                prop_assert_eq!(&read[0][stream], &model(lines));
+            }
+        }
+    }
+}
+
+/// Whichever of them is full first; and what is counted is there once.
+#[test]
+fn an_entry_is_in_all_requests_or_in_none() {
+    let lines = (0..40).map(|number| (number % 3 == 0, 3, 10)).collect();
+    let piece = Piece { lines, most_bytes: 4000, is_committed: true, rotates: false };
+    let wants = RecordShape::ALL.map(|shape| want(shape, Multiline::default()));
+    let (read, lines, counted) = read(&[piece], &wants);
+    assert_eq!((counted, &read[0]), (40, &lines));
+    assert!(read.iter().all(|one| one == &lines));
+}
+
+/// A trace of a loud container is cut where it becomes too long, and nobody waits for its end.
+#[test]
+fn a_trace_has_a_limit() {
+    let lines = std::iter::once((true, 0, 0)).chain((0..100).map(|_| (false, 3, 8000))).chain([(true, 1, 0)]).collect();
+    let piece = Piece { lines, most_bytes: 1 << 20, is_committed: true, rotates: false };
+    let java = Multiline::of(Language::Java);
+    let (read, lines, _) = read(&[piece], &[want(RecordShape::Raw, java)]);
+    assert_eq!(read[0], lines, "more than 256 KiB of another stream are between them");
+}
