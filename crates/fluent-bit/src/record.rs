@@ -73,30 +73,28 @@ impl Finished {
     }
 }
 
-/// A field of a record, beside its date.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Field<'a> {
+/// Takes the fields of a record, beside its date.
+pub(crate) trait Fields<'a> {
     /// When the line was written.
-    Time(&'static str),
-    Text(&'static str, &'a str),
-    Member(Member<'a>),
-    Cluster(&'a str),
+    fn time(&mut self, name: &'static str);
+    fn text(&mut self, name: &'static str, text: &'a str);
+    fn member(&mut self, member: Member<'a>);
+    fn cluster(&mut self, name: &'a str);
     /// What is known of the container.
-    Kubernetes,
+    fn kubernetes(&mut self);
 }
 
 impl<'a> Record<'a> {
     /// Reads a record whose text may be an object, which `members` gets the members of.
     pub(crate) fn read(log: LogRecord<'a>, origin: Origin<'a>, date: Option<&str>, members: &'a mut Members) -> Self {
         let line = if let AnyValue::String(text) = log.body() { text } else { "" };
-        let (mut stream, mut finished) = ("", None);
-        for (key, value) in texts(log.attributes()) {
-            match key {
-                "log.iostream" => stream = value,
-                Finished::ATTRIBUTE => finished = Finished::of(value),
-                _ => {}
-            }
-        }
+        // What filters made has no stream of its own.
+        let mut known = texts(log.attributes()).filter(|(key, _)| matches!(*key, STREAM | Finished::ATTRIBUTE));
+        let (stream, finished) = match known.next() {
+            Some((STREAM, stream)) => (stream, None),
+            Some((_, name)) => ("", Finished::of(name)),
+            None => ("", None),
+        };
         let object = line.trim_ascii();
         let most = if finished.is_some() { MOST_FIELDS } else { MOST_MEMBERS };
         let is_object = members.read(object, most).is_ok();
@@ -123,39 +121,53 @@ impl<'a> Record<'a> {
         self.members.into_iter().flat_map(move |members| members.of(text))
     }
 
-    /// All fields but the date, in order.
-    pub(crate) fn fields(&self, settings: &FluentBit) -> impl Iterator<Item = Field<'a>> + use<'a> {
-        let is_whole = self.finished == Some(Finished::Whole);
-        let own = if self.finished.is_some() { [None; 4] } else { self.own(settings) };
-        let members = self.members().filter(move |member| is_whole || member.name() != KUBERNETES);
-        let container = if self.finished.is_some() {
-            [None, (!is_whole).then_some(Field::Kubernetes), None]
-        } else {
-            self.container(settings)
-        };
-        own.into_iter().flatten().chain(members.map(Field::Member)).chain(container.into_iter().flatten())
+    /// Gives all fields but the date, in order.
+    #[inline]
+    pub(crate) fn give(&self, settings: &FluentBit, to: &mut impl Fields<'a>) {
+        match self.finished {
+            None => {
+                self.own(settings, to);
+                let members = self.members().filter(|member| member.name() != KUBERNETES);
+                members.for_each(|member| to.member(member));
+                self.container(settings, to);
+            }
+            Some(Finished::Whole) => self.members().for_each(|member| to.member(member)),
+            Some(Finished::WithoutKubernetes) => {
+                self.members().for_each(|member| to.member(member));
+                to.kubernetes();
+            }
+        }
     }
 
     /// What the file says of the line. A plain file says neither its time nor its stream.
-    fn own(&self, settings: &FluentBit) -> [Option<Field<'a>>; 4] {
+    #[inline]
+    fn own(&self, settings: &FluentBit, to: &mut impl Fields<'a>) {
         let Self { time, text, stream, members, replaced, .. } = *self;
-        let has_stream = !stream.is_empty();
-        [
-            (time > 0 && !replaced.time).then_some(Field::Time("time")),
-            (has_stream && !replaced.stream).then_some(Field::Text("stream", stream)),
-            // Parts of lines were joined before.
-            (has_stream && !replaced.part).then_some(Field::Text("_p", "F")),
-            ((members.is_none() || settings.keep_original_body) && !replaced.log).then_some(Field::Text("log", text)),
-        ]
+        if time > 0 && !replaced.time {
+            to.time("time");
+        }
+        if !stream.is_empty() && !replaced.stream {
+            to.text("stream", stream);
+        }
+        // Parts of lines were joined before.
+        if !stream.is_empty() && !replaced.part {
+            to.text("_p", "F");
+        }
+        if (members.is_none() || settings.keep_original_body) && !replaced.log {
+            to.text("log", text);
+        }
     }
 
-    fn container(&self, settings: &FluentBit) -> [Option<Field<'a>>; 3] {
+    #[inline]
+    fn container(&self, settings: &FluentBit, to: &mut impl Fields<'a>) {
         let Self { time, origin, replaced, .. } = *self;
-        [
-            (!origin.cluster.is_empty() && !replaced.cluster).then_some(Field::Cluster(origin.cluster)),
-            Some(Field::Kubernetes),
-            (settings.kyma && time > 0 && !replaced.timestamp).then_some(Field::Time("@timestamp")),
-        ]
+        if !origin.cluster.is_empty() && !replaced.cluster {
+            to.cluster(origin.cluster);
+        }
+        to.kubernetes();
+        if settings.kyma && time > 0 && !replaced.timestamp {
+            to.time("@timestamp");
+        }
     }
 }
 
@@ -195,6 +207,8 @@ pub(crate) struct Origin<'a> {
     cluster: &'a str,
 }
 
+/// The attribute that says whether a line went to `stdout` or to `stderr`.
+const STREAM: &str = "log.iostream";
 const LABEL: &str = "k8s.pod.label.";
 const ANNOTATION: &str = "k8s.pod.annotation.";
 
@@ -271,40 +285,63 @@ impl<'a, N: Notation> Writer<'a, N> {
         let mut members = std::mem::take(&mut self.members);
         let record = Record::read(log, origin, self.settings.date.key.as_deref(), &mut members);
         self.notation.begin(&record, &self.settings.date, &mut self.clock);
-        // A field that is the first of its record looks otherwise than in other records. Most have a date before it.
-        let has_first = self.settings.date.key.is_some();
-        for (place, field) in record.fields(self.settings).enumerate() {
-            match field {
-                Field::Cluster(name) if place == 0 && !has_first => self.notation.text(CLUSTER, name),
-                Field::Kubernetes if place == 0 && !has_first => kubernetes(self.notation, self.settings, origin),
-                Field::Time(key) => self.notation.text(key, self.clock.nanos(record.time)),
-                Field::Text(key, text) => self.notation.text(key, text),
-                Field::Member(member) => self.notation.member(member),
-                Field::Cluster(name) => self.cluster(name),
-                Field::Kubernetes => self.kubernetes(origin),
-            }
-        }
+        let (time, is_first) = (record.time, self.settings.date.key.is_none());
+        record.give(self.settings, &mut Written { writer: self, origin, time, is_first });
         self.notation.end();
         self.records += 1;
         self.members = members;
     }
+}
 
-    fn cluster(&mut self, name: &str) {
-        if let Some(field) = self.cluster.clone() {
-            return self.notation.repeat(field);
-        }
-        let start = self.notation.len();
-        self.notation.text(CLUSTER, name);
-        self.cluster = Some(start..self.notation.len());
+/// A record that is being written.
+struct Written<'w, 'a, 'r, N> {
+    writer: &'w mut Writer<'a, N>,
+    origin: Origin<'r>,
+    time: u64,
+    /// A field that is the first of its record looks otherwise than in other records. Most have a date before it.
+    is_first: bool,
+}
+
+impl<'r, N: Notation> Fields<'r> for Written<'_, '_, 'r, N> {
+    fn time(&mut self, name: &'static str) {
+        self.is_first = false;
+        self.writer.notation.text(name, self.writer.clock.nanos(self.time));
     }
 
-    fn kubernetes(&mut self, origin: Origin<'_>) {
-        if let Some(field) = self.kubernetes.clone() {
-            return self.notation.repeat(field);
+    fn text(&mut self, name: &'static str, text: &'r str) {
+        self.is_first = false;
+        self.writer.notation.text(name, text);
+    }
+
+    fn member(&mut self, member: Member<'r>) {
+        self.is_first = false;
+        self.writer.notation.member(member);
+    }
+
+    fn cluster(&mut self, name: &'r str) {
+        let is_first = std::mem::take(&mut self.is_first);
+        let Writer { notation, cluster, .. } = &mut *self.writer;
+        if let Some(field) = cluster.clone().filter(|_| !is_first) {
+            return notation.repeat(field);
         }
-        let start = self.notation.len();
-        kubernetes(self.notation, self.settings, origin);
-        self.kubernetes = Some(start..self.notation.len());
+        let start = notation.len();
+        notation.text(CLUSTER, name);
+        if !is_first {
+            *cluster = Some(start..notation.len());
+        }
+    }
+
+    fn kubernetes(&mut self) {
+        let is_first = std::mem::take(&mut self.is_first);
+        let Writer { notation, kubernetes: known, settings, .. } = &mut *self.writer;
+        if let Some(field) = known.clone().filter(|_| !is_first) {
+            return notation.repeat(field);
+        }
+        let start = notation.len();
+        kubernetes(*notation, settings, self.origin);
+        if !is_first {
+            *known = Some(start..notation.len());
+        }
     }
 }
 

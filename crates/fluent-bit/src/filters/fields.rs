@@ -57,7 +57,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A text that the value of a filter's line is.
+    /// A text that stays where it is.
     pub(crate) fn of(text: &'a str) -> Self {
         Self::Text(Cow::Borrowed(text))
     }

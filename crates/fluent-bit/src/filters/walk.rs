@@ -11,7 +11,7 @@ use weir_otlp::{NoRoom, Room};
 
 use super::fields::{Field, Fields, Value};
 use super::{Effect, Filtered, Filters, Finish, Tally};
-use crate::members::{MOST_FIELDS, Members};
+use crate::members::{MOST_FIELDS, Member, Members};
 use crate::object::{Frame, Object};
 use crate::record::{self, CLUSTER, Finished, KUBERNETES, Origin, Record, dedotted, kubernetes};
 use crate::sink::{Length, Sink};
@@ -105,16 +105,10 @@ impl<'a, 'room> Walk<'a, 'room> {
     }
 
     fn fields<'r>(&mut self, record: &Record<'r>, time: u64, container: &'r str) -> Fields<'r> {
-        let field = |name, value| Field { name, value };
-        let text = |name: &'static str, text: Cow<'r, str>| field(Cow::Borrowed(name), Value::Text(text));
-        let list = record.fields(&self.filters.settings).map(|part| match part {
-            record::Field::Time(name) => text(name, Cow::Owned(self.clock.nanos(time).to_owned())),
-            record::Field::Text(name, value) => text(name, Cow::Borrowed(value)),
-            record::Field::Member(member) => field(member.name(), Value::Json(Cow::Borrowed(member.value))),
-            record::Field::Cluster(name) => text(CLUSTER, Cow::Borrowed(name)),
-            record::Field::Kubernetes => field(Cow::Borrowed(KUBERNETES), Value::Json(Cow::Borrowed(container))),
-        });
-        Fields { list: list.collect(), room: self.max_scratch }
+        let mut collected = Collected { list: Vec::new(), time, clock: &mut self.clock, container };
+        record.give(&self.filters.settings, &mut collected);
+        let list = collected.list;
+        Fields { list, room: self.max_scratch }
     }
 
     /// Writes a changed record in the place of the one it was. Returns by how much that is longer.
@@ -146,6 +140,43 @@ impl<'a, 'room> Walk<'a, 'room> {
         let start = out.len();
         write_record(out, LogRecord(message), &fields, length.0, finished);
         Ok((out.len() - start).cast_signed() - field.len().cast_signed())
+    }
+}
+
+/// The fields of a record so far.
+struct Collected<'r, 'c> {
+    list: Vec<Field<'r>>,
+    time: u64,
+    clock: &'c mut Clock,
+    container: &'r str,
+}
+
+impl<'r> Collected<'r, '_> {
+    fn push(&mut self, name: impl Into<Cow<'r, str>>, value: Value<'r>) {
+        self.list.push(Field { name: name.into(), value });
+    }
+}
+
+impl<'r> record::Fields<'r> for Collected<'r, '_> {
+    fn time(&mut self, name: &'static str) {
+        let time = self.clock.nanos(self.time).to_owned();
+        self.push(name, Value::Text(Cow::Owned(time)));
+    }
+
+    fn text(&mut self, name: &'static str, text: &'r str) {
+        self.push(name, Value::of(text));
+    }
+
+    fn member(&mut self, member: Member<'r>) {
+        self.push(member.name(), Value::Json(Cow::Borrowed(member.value)));
+    }
+
+    fn cluster(&mut self, name: &'r str) {
+        self.push(CLUSTER, Value::of(name));
+    }
+
+    fn kubernetes(&mut self) {
+        self.push(KUBERNETES, Value::Json(Cow::Borrowed(self.container)));
     }
 }
 
