@@ -16,11 +16,19 @@ pub(crate) trait Sink {
     fn set(&mut self, at: usize, bytes: [u8; 4]);
 
     /// Puts a string with the escapes that JSON wants, without quotation marks.
-    fn put_escaped(&mut self, text: &str);
+    fn put_escaped(&mut self, text: &str) {
+        let mut rest = text.as_bytes();
+        while let Some(at) = first_escape(rest) {
+            self.put(&rest[..at]);
+            put_escape(self, rest[at]);
+            rest = &rest[at + 1..];
+        }
+        self.put(rest);
+    }
 }
 
 /// What stands for a byte that cannot stand in a string of JSON.
-fn put_escape(out: &mut Vec<u8>, byte: u8) {
+fn put_escape(out: &mut (impl Sink + ?Sized), byte: u8) {
     match byte {
         b'\n' => out.put(b"\\n"),
         b'\r' => out.put(b"\\r"),

@@ -295,7 +295,9 @@ mod tests {
     }
 
     impl Audience for Wants {
-        fn wants(&self, name: &ContainerName) -> bool {
+        fn begins(&mut self) {}
+
+        fn wants(&mut self, name: &ContainerName) -> bool {
             name.container == self.container
         }
         fn changed(&mut self, name: &ContainerName) {

@@ -63,8 +63,8 @@ fn a_look_lists_only_what_changed() {
 #[test]
 fn files_that_wait_are_not_all_open() {
     const MOST: usize = 3;
-    let (pods, name) = (tempfile::tempdir().unwrap(), name());
-    let directory = pods.path().join(name.to_string());
+    let pods = tempfile::tempdir().unwrap();
+    let directory = pods.path().join(name().to_string());
     std::fs::create_dir_all(&directory).unwrap();
     for minute in 10..40 {
         let name = directory.join(format!("0.log.20261123-12{minute}00.gz"));
