@@ -138,7 +138,7 @@ async fn who_is_killed_twice_a_second_gets_on() {
 async fn whatever_becomes_of_files_each_line_comes_once() {
     for options in [
         "--rotate-every 300ms --keep 3 --reuse-inodes",
-        "--rotate-every 300ms --keep 3 --unterminated --partial 20",
+        "--rotate-every 300ms --keep 100 --unterminated",
         "--rotate-every 700ms --copy-truncate --format plain",
         "--rotate-every 700ms --copy-truncate",
         "--rotate-every 700ms --keep 100 --holes 5",
@@ -150,10 +150,18 @@ async fn whatever_becomes_of_files_each_line_comes_once() {
         let mut kubelet = Kubelet::start(pods.path(), &format!("--containers 3 --rate 500 --duration 4s {options}"));
         in_time("the end of writing", kubelet.child.wait()).await.unwrap();
         let manifest = kubelet.manifest();
-        println!("{options}");
-        eventually("every line arrives that is there", async || verdict(&manifest, &sink).passes()).await;
+        eventually("every line arrives that is there", async || {
+            let verdict = verdict(&manifest, &sink);
+            // For whoever has to find out why it does not.
+            println!("{options}: {} lost, {} deleted, {} damaged", verdict.lost, verdict.deleted, verdict.damaged);
+            verdict.passes()
+        })
+        .await;
         let verdict = verdict(&manifest, &sink);
-        assert!(verdict.arrived > verdict.written / 2 && verdict.duplicated == 0, "{options}: {verdict:?}");
+        // Who cuts files off may be faster than whoever reads them; where files stay, nothing may be missing.
+        let may_miss = options.contains("--copy-truncate") || options.contains("--keep 3");
+        assert!(verdict.arrived > 0 && (may_miss || verdict.arrived == verdict.written), "{options}: {verdict:?}");
+        assert_eq!(verdict.duplicated, 0, "{options}: {verdict:?}");
         assert_eq!((verdict.unmarked, verdict.foreign), (0, 0), "{options}: {verdict:?}");
         weir.kill().await;
     }
