@@ -62,7 +62,7 @@ impl Journal {
         max_bytes: usize,
         pay: &mut dyn FnMut(usize) -> bool,
     ) -> Result<Chunk, ReadError> {
-        take::take(self, queue, Order::OldestFirst, max_bytes, pay)
+        take::take(self, queue, Order::Oldest, max_bytes, pay)
     }
 
     /// The same, but a single entry, and newest first: one that came since the last call, else the one before those
@@ -73,7 +73,7 @@ impl Journal {
         max_bytes: usize,
         pay: &mut dyn FnMut(usize) -> bool,
     ) -> Result<Chunk, ReadError> {
-        take::take(self, queue, Order::NewestFirst, max_bytes, pay)
+        take::take(self, queue, Order::Newest, max_bytes, pay)
     }
 
     /// Like [`Journal::take`], but what was put off comes before what was not handed out yet: where more of that comes
@@ -84,7 +84,7 @@ impl Journal {
         max_bytes: usize,
         pay: &mut dyn FnMut(usize) -> bool,
     ) -> Result<Chunk, ReadError> {
-        take::take(self, queue, Order::PutOffFirst, max_bytes, pay)
+        take::take(self, queue, Order::PutOff, max_bytes, pay)
     }
 
     /// What [`Journal::take`] reads beyond payloads: the heads between them.

@@ -14,13 +14,13 @@ use crate::index::{Index, Ledger, Segment};
 use crate::model::{Chunk, DamageReport, Entry, Loss, QueueId};
 use crate::walk::{Found, Place, Step, Walk};
 
-/// Which entries come first.
+/// Which entries come first: the oldest, the newest, or the oldest of what was put off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    OldestFirst,
-    NewestFirst,
+    Oldest,
+    Newest,
     /// Before all others what was put off, the oldest first.
-    PutOffFirst,
+    PutOff,
 }
 
 /// What to read next.
@@ -141,12 +141,12 @@ pub(super) fn take(
                 return Ok(journal.report_unread(queue, chunk));
             }
             // How much is lost is known of a stretch as a whole, to whoever comes to it from before.
-            Outcome::Lost(_) if order == Order::NewestFirst => order = Order::OldestFirst,
+            Outcome::Lost(_) if order == Order::Newest => order = Order::Oldest,
             Outcome::Lost(lost) => taking.lose(&lost),
             Outcome::Unreadable { next, error } => {
                 failure = Some(Spot { segment: want.segment, offset: want.place.offset }.failed(error));
                 taking.put_off(next);
-                order = Order::OldestFirst;
+                order = Order::Oldest;
             }
             Outcome::Gone => taking.lose_segment(),
         }
@@ -161,7 +161,7 @@ fn next(index: &mut Index, id: QueueId, order: Order) -> Next {
     let Some(queue) = index.queues.get_mut(usize::from(id.0)).filter(|queue| queue.untaken() > 0) else {
         return Next::Nothing;
     };
-    if order == Order::NewestFirst
+    if order == Order::Newest
         && let Some((segment, number)) = queue.newest_untried()
     {
         return want(index, segment, (number, number.saturating_add(1)), None);
@@ -170,8 +170,8 @@ fn next(index: &mut Index, id: QueueId, order: Order) -> Next {
     let put_off = || queue.untaken_from(queue.again).map(|run| (run, true));
     let is_before_cursor = |((segment, (first, _)), _): &(Untaken, bool)| (*segment, *first) < queue.cursor;
     let run = match order {
-        Order::PutOffFirst => put_off().filter(is_before_cursor).or_else(untried),
-        Order::OldestFirst | Order::NewestFirst => untried(),
+        Order::PutOff => put_off().filter(is_before_cursor).or_else(untried),
+        Order::Oldest | Order::Newest => untried(),
     };
     let run = run.or_else(put_off);
     let Some(((number, (first, last)), was_put_off)) = run else {
