@@ -102,8 +102,7 @@ impl Server {
         let mut stop = self.stop.clone();
         loop {
             tokio::select! {
-                accepted = listener.accept() => self.admit(accepted, &mut connections).await,
-                Some(_) = connections.join_next() => {}
+                accepted = next(&listener, &mut connections) => self.admit(accepted, &mut connections).await,
                 () = told(&mut stop) => break,
             }
         }
@@ -244,6 +243,19 @@ impl Server {
     }
 }
 
+/// The next connection, once those that have ended are let go. The task of a connection keeps its memory, some 8 KiB,
+/// until it is joined. That has to come first: clients that are hung up on, and come back at once, never leave the
+/// listener without a connection.
+async fn next(listener: &TcpListener, connections: &mut JoinSet<()>) -> io::Result<(TcpStream, SocketAddr)> {
+    loop {
+        tokio::select! {
+            biased;
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => return accepted,
+        }
+    }
+}
+
 /// Resolves when a connection pays for streams that are of no use: their answers are not read, or there are none.
 async fn wasteful(member: &Member, streams: &Streams) {
     let mut answered = 0;
@@ -285,6 +297,8 @@ async fn told(stop: &mut watch::Receiver<bool>) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
+
     use super::*;
     use crate::budget::{Budget, Funds};
 
@@ -306,5 +320,22 @@ mod tests {
         assert!(!is_wasteful(&member, &streams).await, "they are of use");
         drop(many);
         assert!(is_wasteful(&member, &streams).await);
+    }
+
+    #[tokio::test]
+    async fn connections_that_have_ended_are_let_go_however_many_others_come() {
+        const ENDED: usize = 1000;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut connections = JoinSet::new();
+        let (runs, running) = oneshot::channel::<()>();
+        connections.spawn(async move { drop(running.await) });
+        let ended: Vec<_> = (0..ENDED).map(|_| connections.spawn(async {})).collect();
+        while ended.iter().any(|connection| !connection.is_finished()) {
+            tokio::task::yield_now().await;
+        }
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        next(&listener, &mut connections).await.unwrap();
+        assert_eq!(connections.len(), 1, "only what has not ended");
+        drop(runs);
     }
 }
