@@ -110,6 +110,12 @@ impl PassRates {
         self.is_better_below(class(items))
     }
 
+    /// Whether size makes a difference, so that what is refused is refused for what is in it.
+    pub(super) fn is_of_data(&mut self, now: Instant) -> bool {
+        self.age(now);
+        (1..CLASSES).any(|class| self.is_better_below(class))
+    }
+
     /// How many items the next request may have so that it is of a size that passes; `None` when size makes no
     /// difference, and when it is time to see whether it still does.
     pub(super) fn most_items(&mut self, now: Instant) -> Option<u64> {

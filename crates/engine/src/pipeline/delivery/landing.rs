@@ -154,7 +154,7 @@ impl Delivery {
         }
         match feedback {
             // With less load it would be refused as well.
-            Feedback::Refused if self.is_suspect(batch) || self.rates.smaller_pass(batch.items(), now) => {}
+            Feedback::Refused if self.is_suspect(batch) || self.rates.is_of_data(now) => {}
             feedback => self.concurrency.answered(sent, now, feedback, beside, batch.bytes),
         }
         if feedback == Feedback::Silent {
