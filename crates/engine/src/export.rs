@@ -22,7 +22,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
@@ -126,6 +126,8 @@ pub(crate) struct Exporter {
     /// Pays for the memory that compressors of all pipelines need for themselves. Requests wait for it, but not for
     /// each other's backends: a compressor at work waits for nobody.
     encoders: Budget,
+    /// Whether the backend answered the last request.
+    answers: AtomicBool,
 }
 
 impl Exporter {
@@ -149,7 +151,8 @@ impl Exporter {
         let connections = connections(output, &uri, proxy, room).map_err(fail)?;
         let (protocol, compression, encode) = (output.protocol, output.compression, room.encode.clone());
         let body = output.body.clone();
-        Ok(Self { connections, protocol, body, compression, uri, headers, oauth2, encode, encoders })
+        let answers = AtomicBool::new(false);
+        Ok(Self { connections, protocol, body, compression, uri, headers, oauth2, encode, encoders, answers })
     }
 
     async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
@@ -168,7 +171,9 @@ impl Exporter {
             }
         });
         let silence = |_| Outcome::silence(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()));
-        answered.await.unwrap_or_else(silence)
+        let outcome = answered.await.unwrap_or_else(silence);
+        self.answers.store(outcome.is_answer(), Ordering::Relaxed);
+        outcome
     }
 
     /// The body as it goes over the wire, and what pays for it where it was copied. Where there is no room to compress or

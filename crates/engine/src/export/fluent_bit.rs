@@ -1,6 +1,8 @@
 //! Bodies as Fluent Bit sends them. All that is made of a request is paid for at once, before it is made, except of a
 //! single record that is larger than the room for it ([`MOST_RECORD`]).
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use weir_fluent_bit::Size;
@@ -14,7 +16,7 @@ use crate::codec;
 /// The code of a request that is not sent, because its records take more memory than there is.
 const TOO_LARGE: &str = "too_large";
 
-/// A single record is made although there is no room for it, up to this size in bytes, one at a time.
+/// A single record is made although there is no room for it, up to this size in bytes, one at a time ([`LARGE`]).
 const MOST_RECORD: usize = 4 << 20;
 
 impl Exporter {
@@ -25,7 +27,9 @@ impl Exporter {
         settings: &FluentBit,
         bodies: Vec<Bytes>,
     ) -> Result<(Chunks, Option<Permit>), Outcome> {
-        let Converted { body, permit, compressed } = convert(settings, bodies, self.compression, &self.encode).await?;
+        let large = if self.answers.load(Ordering::Relaxed) { &LARGE.answering } else { &LARGE.others };
+        let made = convert(settings, bodies, self.compression, &self.encode, large).await?;
+        let Converted { body, permit, compressed } = made;
         match compressed {
             None => Ok((self.frame(vec![body], false), Some(permit))),
             Some(most) => self.compress(vec![body], most, permit).await.map_err(Outcome::unsent),
@@ -42,12 +46,13 @@ pub(super) struct Converted {
     compressed: Option<usize>,
 }
 
-/// Makes a body, which is paid for from `encode`.
+/// Makes a body, which is paid for from `encode`, or by the turn in `large`.
 pub(super) async fn convert(
     settings: &FluentBit,
     bodies: Vec<Bytes>,
     compression: Compression,
     encode: &Budget,
+    large: &'static Semaphore,
 ) -> Result<Converted, Outcome> {
     let is_large = bodies.iter().map(Bytes::len).sum::<usize>() > INLINE_COMPRESS_BYTES;
     let (settings, bodies, size) = work(is_large, {
@@ -60,7 +65,7 @@ pub(super) async fn convert(
     .await?;
     let (mut permit, compressed) = pay(size, compression, encode).await?;
     let made = permit.part(size.bytes);
-    let turn = if made.is_some() { None } else { Some(turn_of_large().await?) };
+    let turn = if made.is_some() { None } else { Some(turn_in(large).await?) };
     // The work goes on when nobody waits for it any more, so it has what pays for it.
     let body = work(is_large || size.bytes > INLINE_COMPRESS_BYTES, move || {
         let body = weir_fluent_bit::write(&settings, &bodies, size);
@@ -74,8 +79,17 @@ pub(super) async fn convert(
 }
 
 /// A record that is larger than the room for it is not paid for. So there is one such body in the process at a time,
-/// however many pipelines have such records.
-static LARGE: Semaphore = Semaphore::const_new(1);
+/// however many pipelines have such records, and another one for backends that may not answer: each of those keeps its
+/// turn for as long as a request may take, and the others do not wait for them.
+pub(super) static LARGE: LargeRecords =
+    LargeRecords { answering: Semaphore::const_new(1), others: Semaphore::const_new(1) };
+
+pub(super) struct LargeRecords {
+    /// Of backends that answered the last request.
+    answering: Semaphore,
+    /// Of those that did not, or had none, and of the standard output.
+    pub(super) others: Semaphore,
+}
 
 struct LargeRecord {
     body: Vec<u8>,
@@ -88,8 +102,8 @@ impl AsRef<[u8]> for LargeRecord {
     }
 }
 
-async fn turn_of_large() -> Result<SemaphorePermit<'static>, Outcome> {
-    let turn = tokio::time::timeout(ANSWER_TIMEOUT, LARGE.acquire()).await;
+async fn turn_in(large: &'static Semaphore) -> Result<SemaphorePermit<'static>, Outcome> {
+    let turn = tokio::time::timeout(ANSWER_TIMEOUT, large.acquire()).await;
     turn.ok().and_then(Result::ok).ok_or_else(|| Outcome::unsent("a large record of another pipeline is being sent"))
 }
 

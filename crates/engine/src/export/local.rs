@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 use weir_plan::{Compression, FluentBit, Sink};
 
-use super::fluent_bit::{Converted, convert};
+use super::fluent_bit::{Converted, LARGE, convert};
 use super::{Backend, Outcome};
 use crate::budget::Budget;
 
@@ -33,7 +33,10 @@ impl Local {
             |error: &dyn std::fmt::Display| Outcome::unsent(format!("cannot write to standard output: {error}"));
         // Lines are made when it is their turn: those that wait take no memory.
         let turn = STDOUT.acquire().await.map_err(|error| unsent(&error))?;
-        let Converted { body, permit, .. } = convert(&self.settings, bodies, Compression::None, &self.encode).await?;
+        // Whoever reads may be slow.
+        let large = &LARGE.others;
+        let made = convert(&self.settings, bodies, Compression::None, &self.encode, large).await?;
+        let Converted { body, permit, .. } = made;
         let (written, result) = oneshot::channel();
         let write = move || {
             let mut out = io::stdout().lock();

@@ -57,6 +57,11 @@ pub(crate) enum About {
 }
 
 impl Outcome {
+    /// Whether the backend said something.
+    pub(super) fn is_answer(&self) -> bool {
+        matches!(self, Self::Delivered { .. } | Self::Refused(_) | Self::Retry { kind: RetryKind::Answered, .. })
+    }
+
     pub(crate) fn retry(message: impl Into<String>) -> Self {
         Self::Retry { kind: RetryKind::Answered, hint: None, message: message.into() }
     }

@@ -48,6 +48,11 @@ impl Batch {
         self.pieces.iter().map(|piece| piece.items()).sum()
     }
 
+    /// How often it was tried, less how often it can be halved.
+    fn times_tried(&self) -> i64 {
+        i64::from(self.attempts) - i64::from(self.items().max(1).ilog2())
+    }
+
     /// Takes its first pieces, as many as `bytes` hold and at least one, and returns the others.
     pub(super) fn cut(&mut self, bytes: usize) -> Vec<Arc<Obligation>> {
         let mut held = 0;
@@ -156,12 +161,13 @@ impl Parked {
         None
     }
 
-    /// Of the batches whose time has come, the one that was tried least. This looks at all of them.
+    /// Of the batches whose time has come, the one that was tried least. Each time that it can be halved counts for one
+    /// attempt less: what is taken apart shows more than what is not. This looks at all of them.
     pub(super) fn pop_least_tried(&mut self, now: Instant) -> Option<Batch> {
         // Nobody is to wake up for a batch that was removed by its age.
         self.due.retain(|Reverse((_, age))| self.batches.contains_key(age));
         let due = self.due.iter().filter(|Reverse((due, _))| *due <= now);
-        let tried = due.filter_map(|Reverse((due, age))| Some((self.batches.get(age)?.attempts, *due, *age)));
+        let tried = due.filter_map(|Reverse((due, age))| Some((self.batches.get(age)?.times_tried(), *due, *age)));
         let (_, _, age) = tried.min()?;
         self.due.retain(|Reverse((_, other))| *other != age);
         let batch = self.batches.remove(&age)?;
@@ -238,16 +244,18 @@ mod tests {
         let account = Arc::new(account);
         let (mut parked, soon) = (Parked::default(), now + Duration::from_secs(1));
         let late = now + Duration::from_secs(2);
-        for (id, attempts, due) in [(1, 5, now), (2, 2, soon), (3, 7, now), (4, 2, soon), (5, 1, late)] {
-            let pieces = vec![Obligation::new(Bytes::from_static(b"a"), 1, &Arc::default(), &account)];
+        let batches =
+            [(1, 5, 1, now), (2, 2, 1, soon), (3, 7, 1, now), (4, 2, 1, soon), (5, 1, 1, late), (6, 7, 8, soon)];
+        for (id, attempts, items, due) in batches {
+            let pieces = vec![Obligation::new(Bytes::from_static(b"a"), items, &Arc::default(), &account)];
             let mut batch = Batch { id, bytes: 0, pieces, attempts, not_before: None, suspicion: Suspicion::default() };
             batch.measure();
             parked.park(batch, due);
         }
         let mut next = |at| parked.pop_least_tried(at).map(|batch| batch.id);
         assert_eq!(
-            [next(now), next(soon), next(soon), next(soon), next(soon)],
-            [Some(1), Some(2), Some(4), Some(3), None]
+            [next(now), next(soon), next(soon), next(soon), next(soon), next(soon)],
+            [Some(1), Some(2), Some(4), Some(6), Some(3), None]
         );
         assert_eq!((parked.pieces(), parked.due.len()), (1, 1), "one is not due yet");
         parked.drain().flat_map(|batch| batch.pieces).for_each(|piece| piece.withdraw());

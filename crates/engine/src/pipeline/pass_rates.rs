@@ -104,6 +104,14 @@ impl PassRates {
         }
     }
 
+    /// How often a request is sent before it is taken, by what became of those that were sent for the first time.
+    pub(super) fn attempts_per_success(&mut self, now: Instant) -> f64 {
+        self.age(now);
+        let all = Tally::sum(&self.classes);
+        // One more is thought to be taken: a few answers say little.
+        (all.all() + 1.0) / (all.taken + 1.0)
+    }
+
     /// Whether smaller requests are taken where those of this size, or larger ones, are not.
     pub(super) fn smaller_pass(&mut self, items: u64, now: Instant) -> bool {
         self.age(now);

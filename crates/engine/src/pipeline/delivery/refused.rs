@@ -20,6 +20,9 @@ use crate::obligation::Obligation;
 /// The code under which an item is counted that is too large for any request.
 const TOO_LARGE: &str = "too_large";
 
+/// A batch that is refused so many times more often than is usual is taken apart if nothing else is there to be sent.
+const OFTEN: f64 = 2.0;
+
 impl Answered {
     fn can_be_split(&self) -> bool {
         self.batch.pieces.len() > 1 || self.batch.items() > 1
@@ -88,7 +91,9 @@ impl Delivery {
     /// are taken for depends on what else was taken meanwhile.
     fn suspect(&mut self, answered: &mut Answered, words: Option<About>, about: Option<About>) -> Step {
         let can_be_split = answered.can_be_split();
-        let is_mixed = can_be_split && self.rates.smaller_pass(answered.batch.items(), Instant::now());
+        let (items, attempts, now) = (answered.batch.items(), answered.batch.attempts, Instant::now());
+        let is_mixed = can_be_split && self.rates.smaller_pass(items, now);
+        let fails_unusually = f64::from(attempts) >= OFTEN * self.rates.attempts_per_success(now);
         let suspicion = &mut answered.batch.suspicion;
         suspicion.refused(words, self.traffic);
         if is_mixed {
@@ -105,7 +110,13 @@ impl Delivery {
             Step::Wait if answered.batch.pieces.len() > 1 && self.pace.is_probing() && !self.has_fresh() => Step::Halve,
             // Otherwise a few may be taken apart, in case everything that is asked with has something in it that is
             // refused.
-            Step::Wait if can_be_split && self.pace.is_probing() && self.probes.may_split() => Step::Halve,
+            Step::Wait
+                if can_be_split
+                    && (self.pace.is_probing() || (fails_unusually && !self.has_fresh()))
+                    && self.probes.may_split() =>
+            {
+                Step::Halve
+            }
             step => step,
         }
     }
