@@ -367,7 +367,7 @@ mod tests {
 
     /// As when there are more pipelines, and the older ones still have what they took when they were alone.
     #[tokio::test]
-    async fn ledgers_within_another_have_no_more_than_that_together() {
+    async fn budgets_within_another_have_no_more_than_that_together() {
         let whole = Budget::new(10_000);
         let old = whole.within(10_000);
         let mut first = old.try_take(7_000).unwrap();

@@ -400,7 +400,7 @@ mod log_files {
     use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
     use prost::Message;
     use serde_json::Map;
-    use weir_loadtest::load::log_files::{self, LinesVerdict, LogFilesArgs, Manifest};
+    use weir_loadtest::load::log_files::{self, LinesJudgement, LogFilesArgs, Manifest};
 
     use super::*;
 
@@ -477,7 +477,7 @@ mod log_files {
         assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
     }
 
-    async fn judged(form: &Form, manifest: &Manifest, texts: &[String]) -> LinesVerdict {
+    async fn judged(form: &Form, manifest: &Manifest, texts: &[String]) -> LinesJudgement {
         let sink = sink("--log-lines").await;
         for batch in texts.chunks(500) {
             export(&sink, form, batch).await;
@@ -499,7 +499,7 @@ mod log_files {
                 change(&mut changed);
                 judged(&form, &manifest, &changed).await
             };
-            let none = LinesVerdict { written: 6000, arrived: 6000, ..LinesVerdict::default() };
+            let none = LinesJudgement { written: 6000, arrived: 6000, ..LinesJudgement::default() };
             assert_eq!(verdict(&|_| ()).await, none);
             let lost = verdict(&|texts| drop(texts.remove(1234))).await;
             assert_eq!((lost.arrived, lost.lost, lost.duplicated, lost.reordered), (5999, 1, 0, 0));

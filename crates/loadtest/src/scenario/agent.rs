@@ -1,6 +1,6 @@
 //! One log agent under one script: files are written, it reads them, and everything it can read has to arrive.
 //!
-//! As with gateways it gathers facts and judges nothing; see `verdict/lines.rs`.
+//! As with gateways it gathers facts and judges nothing; see `judgement/lines.rs`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

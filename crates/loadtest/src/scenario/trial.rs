@@ -1,6 +1,6 @@
 //! One system under one script: start, warm up, measure, settle, stop, collect.
 //!
-//! It gathers facts and judges nothing; see [`super::verdict`].
+//! It gathers facts and judges nothing; see [`super::judgement`].
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

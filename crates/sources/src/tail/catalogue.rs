@@ -20,8 +20,8 @@ const SETTLES_AFTER: Duration = Duration::from_millis(1_100);
 /// What has to be known of a container and its files takes so much memory; see the test of this name.
 const CONTAINER_BYTES: usize = 8 << 10;
 
-/// All containers together take no more than one part in so many of the memory, so that there is some to read with.
-const SHARE: usize = 2;
+/// All containers together take at most this part of the memory, so that there is some to read with.
+const PART_OF_MEMORY: usize = 2;
 
 /// No more containers wait for memory: what has to be known of each of them takes some 2 KiB, which nobody pays for. Others
 /// are looked at when one of these has it.
@@ -126,7 +126,7 @@ impl Catalogue {
     /// A container that is new to this process; `None` when there is no memory for it.
     fn take_up(&mut self, name: &ContainerName) -> Option<Arc<Container>> {
         let inlet = &self.shared.inlet;
-        let is_room = self.shared.board.containers().len() < inlet.memory() / SHARE / CONTAINER_BYTES;
+        let is_room = self.shared.board.containers().len() < inlet.memory() / PART_OF_MEMORY / CONTAINER_BYTES;
         let Some(paid) = inlet.try_reserve(CONTAINER_BYTES).filter(|_| is_room) else {
             self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
             if self.untaken.insert(name.clone()) && self.untaken.len() == 1 {

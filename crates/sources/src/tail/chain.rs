@@ -112,10 +112,9 @@ pub(crate) enum Event {
     Returned {
         number: u64,
     },
-    /// Its content was replaced; these bytes of it were seen and not read.
+    /// Its content was replaced.
     Overwritten {
         number: u64,
-        at_risk: u64,
     },
     /// Nothing of it was read, and it now comes after files that were found late.
     Moved {
@@ -291,7 +290,6 @@ impl Chain {
 
     /// The content of a link's file was replaced: what is there now has a link of its own.
     pub(crate) fn overwritten(&mut self, number: u64, size: u64) -> Vec<Event> {
-        let at_risk = self.unread(number);
         let next = self.next;
         let Some(link) = self.link_mut(number).filter(|link| link.state != State::Overwritten) else {
             return Vec::new();
@@ -300,7 +298,7 @@ impl Chain {
         link.overwrite();
         self.links.push(Link::new(next, &seen));
         self.next = next.saturating_add(1);
-        vec![Event::Overwritten { number, at_risk }, Event::New { number: next }]
+        vec![Event::Overwritten { number }, Event::New { number: next }]
     }
 
     /// Bytes of a link that were seen and are not safe.

@@ -80,7 +80,8 @@ enum Line<S> {
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     version: u32,
-    store: String,
+    #[serde(rename = "store")]
+    id: String,
 }
 
 /// The line that says how far a container was read.
@@ -93,9 +94,9 @@ pub(crate) fn encode_removal(container: &ContainerName) -> Vec<u8> {
     line::<&Saved>(&Line::Removed(container.clone()))
 }
 
-/// The first line. `store` tells this store from others, and from one that took its place.
-pub(crate) fn encode_header(store: &str) -> Vec<u8> {
-    line::<&Saved>(&Line::Header(Header { version: VERSION, store: store.to_owned() }))
+/// The first line. `id` tells this file from others, and from one that took its place.
+pub(crate) fn encode_header(id: &str) -> Vec<u8> {
+    line::<&Saved>(&Line::Header(Header { version: VERSION, id: id.to_owned() }))
 }
 
 fn line<S: Serialize>(content: &Line<S>) -> Vec<u8> {
@@ -142,8 +143,8 @@ const MOST_TOLD: usize = 1000;
 /// What a file of lines says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Replayed {
-    /// The id of the store; `None` when it has none yet, or its line is damaged.
-    pub(crate) store: Option<String>,
+    /// The id of the file; `None` when it has none yet, or its first line is damaged.
+    pub(crate) id: Option<String>,
     /// The version of the format, where it is not ours: nothing else was read.
     pub(crate) foreign: Option<u32>,
     pub(crate) containers: BTreeMap<ContainerName, Saved>,
@@ -157,7 +158,7 @@ pub(crate) struct Replayed {
 }
 
 impl Replayed {
-    /// Forgets the containers that were away for too long, and returns how many (R24).
+    /// Forgets the containers that were away for too long, and returns how many (LOG-24).
     pub(crate) fn expire(&mut self, now_ms: u64) -> usize {
         let before = self.containers.len();
         self.containers.retain(|_, saved| !saved.is_expired(now_ms));
@@ -221,7 +222,7 @@ impl Replay {
         match line {
             Line::Header(header) if header.version != VERSION => self.replayed.foreign = Some(header.version),
             _ if self.replayed.foreign.is_some() => {}
-            Line::Header(header) => self.replayed.store = Some(header.store),
+            Line::Header(header) => self.replayed.id = Some(header.id),
             Line::Saved(saved) => {
                 self.replayed.containers.insert(saved.container.clone(), *saved);
             }

@@ -1,7 +1,7 @@
 //! One container: its chain of files, those that are open, and a turn of reading them.
 
 mod look;
-mod standing;
+mod progress;
 mod stock;
 mod stretch;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use weir_engine::Permit;
 
-use super::allowance::Room;
+use super::allowance::TurnPermit;
 use super::chain::{Chain, Link, State};
 use super::changed::Changed;
 use super::checkpoint::{KEPT_MS, Saved};
@@ -27,8 +27,8 @@ use super::line::Format;
 use super::path::ContainerName;
 use super::reader::MOST_REQUEST_BYTES;
 use super::status::Losses;
-use super::turn::{Batch, Counts, MOST_APART, Order, Turn};
-pub(super) use standing::{Standing, Wait};
+use super::turn::{Reading, Counts, MOST_APART, Order, Turn};
+pub(super) use progress::{Progress, Wait};
 pub(super) use stock::Removed;
 use stretch::Stretch;
 
@@ -42,8 +42,8 @@ pub(super) struct Container {
     directory: PathBuf,
     descriptors: Arc<Descriptors>,
     output: Mutex<Output>,
-    stage: Mutex<Stage>,
-    standing: Mutex<Standing>,
+    turn_state: Mutex<TurnState>,
+    progress: Mutex<Progress>,
     /// It is to be looked whether what is saved of it is out of date.
     is_noted: AtomicBool,
     found: Instant,
@@ -51,17 +51,17 @@ pub(super) struct Container {
     _paid: Option<Permit>,
 }
 
-/// What is to be done for a container.
+/// Whether a container has a turn, or waits for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Nothing, until a hint comes.
+enum TurnState {
+    /// Neither, until a hint comes.
     Idle,
     /// Its turn will come.
     Queued,
     /// It has its turn.
-    Reading,
+    Active,
     /// It has its turn, and there was a hint meanwhile.
-    ReadingHinted,
+    ActiveHinted,
 }
 
 /// What a container wrote.
@@ -75,8 +75,8 @@ pub(super) struct Output {
     pub(super) most_bytes: Option<usize>,
     /// What was kept for more lines of a stack trace when it was last read.
     pub(super) stretch: Stretch,
-    /// Pays for what it takes to inflate.
-    decoder: Option<Room>,
+    /// Pays for the decoder of a compressed file.
+    decoder: Option<TurnPermit>,
     /// Removed files that are to be given up.
     condemned: BTreeSet<u64>,
     /// How often a file could not be read, one time after the other.
@@ -114,64 +114,64 @@ impl Container {
             vanished: Vec::new(),
             listed: None,
         };
-        let stage = Mutex::new(Stage::Idle);
+        let turn_state = Mutex::new(TurnState::Idle);
         let directory = pods.join(name.to_string());
-        let (output, standing) = (Mutex::new(output), Mutex::default());
+        let (output, progress) = (Mutex::new(output), Mutex::default());
         let is_noted = AtomicBool::new(false);
-        Self { name, directory, descriptors, output, stage, standing, is_noted, found: Instant::now(), _paid: paid }
+        Self { name, directory, descriptors, output, turn_state, progress, is_noted, found: Instant::now(), _paid: paid }
     }
 
-    pub(super) fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What stands in the way of reading it now.
     pub(super) fn waits_for(&self, wait: Wait) {
-        self.standing().wait = wait;
+        self.progress().wait = wait;
     }
 
     /// Whether there is something that is not safe, as far as is known.
     pub(super) fn is_behind(&self) -> bool {
-        !self.is_idle() || self.standing().lag.bytes_behind > 0
+        !self.is_idle() || self.progress().lag.bytes_behind > 0
     }
 
     pub(super) fn output(&self) -> MutexGuard<'_, Output> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    fn turn_state(&self) -> MutexGuard<'_, TurnState> {
+        self.turn_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Something may be there to be read. Returns whether the container has to be queued for that.
     pub(super) fn take_hint(&self) -> bool {
-        let mut stage = self.stage();
-        let before = *stage;
-        *stage = match before {
-            Stage::Idle | Stage::Queued => Stage::Queued,
-            Stage::Reading | Stage::ReadingHinted => Stage::ReadingHinted,
+        let mut turn_state = self.turn_state();
+        let before = *turn_state;
+        *turn_state = match before {
+            TurnState::Idle | TurnState::Queued => TurnState::Queued,
+            TurnState::Active | TurnState::ActiveHinted => TurnState::ActiveHinted,
         };
-        if before == Stage::Idle {
-            self.standing().begins_to_wait();
+        if before == TurnState::Idle {
+            self.progress().begins_to_wait();
         }
-        before == Stage::Idle
+        before == TurnState::Idle
     }
 
     /// Its turn begins.
     pub(super) fn begin_turn(&self) {
-        *self.stage() = Stage::Reading;
+        *self.turn_state() = TurnState::Active;
     }
 
     /// Its turn is over: there is more, or all that there was is read. Returns whether it has to be queued again.
     pub(super) fn end_turn(&self, is_more: bool) -> bool {
-        let mut stage = self.stage();
-        let is_hinted = *stage == Stage::ReadingHinted;
-        *stage = if is_more || is_hinted { Stage::Queued } else { Stage::Idle };
+        let mut turn_state = self.turn_state();
+        let is_hinted = *turn_state == TurnState::ActiveHinted;
+        *turn_state = if is_more || is_hinted { TurnState::Queued } else { TurnState::Idle };
         if !is_more {
-            let mut standing = self.standing();
-            standing.waits_since = None;
+            let mut progress = self.progress();
+            progress.waits_since = None;
             if is_hinted {
-                standing.begins_to_wait();
+                progress.begins_to_wait();
             }
         }
         is_more || is_hinted
@@ -184,12 +184,12 @@ impl Container {
 
     /// Whether it neither has a turn nor waits for one.
     pub(super) fn is_idle(&self) -> bool {
-        *self.stage() == Stage::Idle
+        *self.turn_state() == TurnState::Idle
     }
 
     /// Whether it is read now.
     fn has_turn(&self) -> bool {
-        matches!(*self.stage(), Stage::Reading | Stage::ReadingHinted)
+        matches!(*self.turn_state(), TurnState::Active | TurnState::ActiveHinted)
     }
 
     /// Opens the file of a link, if it is still the one that was seen. False when there is none to open.
@@ -225,11 +225,11 @@ impl Container {
         }
     }
 
-    /// Between turns, what it takes to go on with a compressed file stays only where there is `room` for it.
-    pub(super) fn rest(&self, room: Option<Room>) {
+    /// Between turns, the decoder of a compressed file stays only if `permit` pays for it.
+    pub(super) fn keep_inflating(&self, permit: Option<TurnPermit>) {
         let mut output = self.output();
         let is_inflating = output.open.values().any(Content::is_inflating);
-        output.decoder = room.filter(|_| is_inflating);
+        output.decoder = permit.filter(|_| is_inflating);
         if output.decoder.is_none() {
             output.open.values_mut().for_each(Content::end_inflating);
         }
@@ -251,7 +251,7 @@ impl Container {
             self.follow(output, event)?;
         }
         let lost = output.chain.lost(done.file, None).bytes;
-        self.standing().lost.overwritten += lost;
+        self.progress().lost.overwritten += lost;
         output.is_changed = true;
         Ok(true)
     }
@@ -273,33 +273,33 @@ impl Container {
         output.open.remove(&number);
         output.is_changed = true;
         let bytes = output.chain.lost(number, None).bytes;
-        self.standing().lost.unreadable += bytes;
+        self.progress().lost.unreadable += bytes;
         (is_first, Some(bytes))
     }
 
     /// Reads what comes next, as much as the order allows.
-    pub(super) fn read(&self, order: &Order) -> io::Result<Batch> {
+    pub(super) fn read(&self, order: &Order) -> io::Result<Reading> {
         let mut output = self.output();
         self.close_condemned(&mut output);
         while self.begin_anew_if_overwritten(&mut output)? {}
-        let batch = self.read_on(&mut output, order);
+        let reading = self.read_on(&mut output, order);
         self.spare_descriptors(&mut output);
-        let batch = batch?;
+        let reading = reading?;
         output.failures.clear();
-        Ok(batch)
+        Ok(reading)
     }
 
     /// A turn that gets on. Where requests are small, they may have no room for all that lies between the beginning and
     /// the end of a stack trace. Then it is cut earlier, and at last nothing is joined.
-    fn read_on(&self, output: &mut Output, order: &Order) -> io::Result<Batch> {
+    fn read_on(&self, output: &mut Output, order: &Order) -> io::Result<Reading> {
         let ways = order.wants.iter().filter(|want| !want.multiline.is_off()).count() as u64;
         // All that is open together takes no more, in however many ways lines are joined; and no trace loses its end.
         let mut most_open = (MOST_APART.min(order.most_bytes / 4) as u64).checked_div(ways).unwrap_or(0);
         loop {
-            let batch = Turn::new(self, output, order, most_open).read()?;
-            let gets_on = !batch.is_more || batch.position != output.chain.position();
+            let reading = Turn::new(self, output, order, most_open).read()?;
+            let gets_on = !reading.is_more || reading.position != output.chain.position();
             if gets_on || most_open == 0 {
-                return Ok(batch);
+                return Ok(reading);
             }
             most_open /= 4;
         }
@@ -317,12 +317,12 @@ impl Container {
         }
         output.forget_closed();
         let unread = output.chain.links().iter().map(|link| output.chain.unread(link.number)).sum();
-        let mut standing = self.standing();
-        standing.counts.add(counts);
-        standing.open_files = output.open.len() as u64;
-        standing.lag.bytes_behind = unread;
+        let mut progress = self.progress();
+        progress.counts.add(counts);
+        progress.open_files = output.open.len() as u64;
+        progress.lag.bytes_behind = unread;
         if is_progress {
-            standing.has_read();
+            progress.has_read();
         }
     }
 

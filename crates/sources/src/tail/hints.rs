@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(taken(&mut hints), [Hint::Names(watch), Hint::Gone(watch)]);
     }
 
-    /// R9: more has happened than the kernel keeps for us.
+    /// LOG-9: more has happened than the kernel keeps for us.
     #[test]
     fn hints_that_are_lost_are_said_to_be() {
         let kept = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();

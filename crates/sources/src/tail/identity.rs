@@ -73,7 +73,7 @@ impl Print {
 mod tests {
     use super::*;
 
-    /// R5: three bytes are enough, and none at all are no reason to wait.
+    /// LOG-5: three bytes are enough, and none at all are no reason to wait.
     #[test]
     fn a_file_that_grew_is_known_by_what_it_had() {
         let grown = [b"abc".as_slice(), &[b'x'; 5000]].concat();

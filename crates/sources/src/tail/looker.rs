@@ -16,7 +16,7 @@ use weir_enrich::Pods;
 use weir_plan::{ContainerLogs, Plan};
 
 use super::catalogue::Catalogue;
-use super::checkpoint::file::{Error, Store};
+use super::checkpoint::file::{Error, CheckpointFile};
 use super::checkpoint::{Replayed, Saved, encode, is_worn};
 use super::files::Descriptors;
 use super::hints::Hints;
@@ -134,7 +134,7 @@ impl Tail {
     /// When how far was read cannot be kept, for example because another process keeps it there.
     pub fn start(settings: Settings, plan: &Plan, inlet: Inlet, pods: Arc<dyn Pods>) -> Result<Self, StartError> {
         let Settings { directory, state, own_pod, node_name, start_at, max_removed_bytes, patience, board } = settings;
-        let Opened { store, saved, is_first } = open(state.as_deref())?;
+        let Opened { checkpoints, saved, is_first } = open(state.as_deref())?;
         let (ready, queue) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             inlet,
@@ -160,7 +160,7 @@ impl Tail {
         let looker = Looker {
             catalogue,
             tree: Tree::new(directory, hints.ok()),
-            store,
+            checkpoints,
             live_bytes: 0,
             is_unsaved: false,
             renewed: Instant::now(),
@@ -218,18 +218,18 @@ fn wanted(plan: &Plan) -> Vec<ContainerLogs> {
 
 /// What is known from an earlier process.
 struct Opened {
-    store: Option<Store>,
+    checkpoints: Option<CheckpointFile>,
     saved: BTreeMap<ContainerName, Saved>,
     /// Nothing was ever known.
     is_first: bool,
 }
 
 fn open(state: Option<&Path>) -> Result<Opened, StartError> {
-    let Some(state) = state else { return Ok(Opened { store: None, saved: BTreeMap::new(), is_first: true }) };
+    let Some(state) = state else { return Ok(Opened { checkpoints: None, saved: BTreeMap::new(), is_first: true }) };
     let fresh = format!("{:x}", unix_ms());
-    let (store, mut replayed) = Store::open(state, &fresh).map_err(|error| StartError::State(error.to_string()))?;
+    let (checkpoints, mut replayed) = CheckpointFile::open(state, &fresh).map_err(|error| StartError::State(error.to_string()))?;
     replayed.expire(unix_ms());
-    let Replayed { containers, damage, torn_tail, store: known, .. } = replayed;
+    let Replayed { containers, damage, torn_tail, id: known, .. } = replayed;
     let is_first = known.is_none() && containers.is_empty() && damage.is_empty();
     for damage in damage {
         let (line, offset, reason) = (damage.line, damage.offset, damage.reason);
@@ -239,18 +239,18 @@ fn open(state: Option<&Path>) -> Result<Opened, StartError> {
         tracing::info!(?bytes, "the last line of how far container logs were read was not complete");
     }
     if is_first {
-        let id = store.id();
+        let id = checkpoints.id();
         tracing::info!(state = %state.display(), id, "nothing is known of container logs yet; this is a first start");
     }
-    Ok(Opened { store: Some(store), saved: containers, is_first })
+    Ok(Opened { checkpoints: Some(checkpoints), saved: containers, is_first })
 }
 
 /// The thread that looks.
 struct Looker {
     catalogue: Catalogue,
     tree: Tree,
-    store: Option<Store>,
-    /// What the store had when it was last written anew.
+    checkpoints: Option<CheckpointFile>,
+    /// What the checkpoints had when it was last written anew.
     live_bytes: u64,
     /// Something could not be saved.
     is_unsaved: bool,
@@ -307,14 +307,14 @@ impl Looker {
     }
 
     fn save(&mut self, is_due: bool) {
-        let Some(store) = &mut self.store else { return };
+        let Some(checkpoints) = &mut self.checkpoints else { return };
         let shared = &self.catalogue.shared;
         let mut news = mem::take(&mut *shared.news.lock().unwrap_or_else(PoisonError::into_inner));
         let mut lines = mem::take(&mut self.catalogue.lines);
         let is_renewed = self.renewed.elapsed() >= RENEW_EVERY;
         // Where nothing happens, it costs nothing to find that out. What was written before may have to be synced.
         let has_news = !news.is_empty() || !lines.is_empty() || is_renewed || self.is_unsaved;
-        if !has_news && (!is_due || store.sync().is_ok()) {
+        if !has_news && (!is_due || checkpoints.sync().is_ok()) {
             return;
         }
         let all = || shared.board.containers().values().cloned().collect::<Vec<_>>();
@@ -325,13 +325,13 @@ impl Looker {
         for container in &news {
             container.to_save(now).iter().for_each(|saved| lines.extend(encode(saved)));
         }
-        let saved = write(store, &lines, is_due).and_then(|()| {
-            if !self.is_unsaved && !is_worn(store.size(), self.live_bytes) {
+        let saved = write(checkpoints, &lines, is_due).and_then(|()| {
+            if !self.is_unsaved && !is_worn(checkpoints.size(), self.live_bytes) {
                 return Ok(());
             }
             let kept = self.catalogue.saved.values().map(encode);
-            store.compact(all().iter().map(|container| encode(&container.saved(now))).chain(kept))?;
-            self.live_bytes = store.size();
+            checkpoints.compact(all().iter().map(|container| encode(&container.saved(now))).chain(kept))?;
+            self.live_bytes = checkpoints.size();
             Ok(())
         });
         match saved {
@@ -364,9 +364,9 @@ fn say_what_is_odd(counts: &Counts, said: &mut Counts) {
     );
 }
 
-fn write(store: &mut Store, lines: &[u8], is_due: bool) -> Result<(), Error> {
+fn write(checkpoints: &mut CheckpointFile, lines: &[u8], is_due: bool) -> Result<(), Error> {
     if !lines.is_empty() {
-        store.append(lines)?;
+        checkpoints.append(lines)?;
     }
-    if is_due { store.sync() } else { Ok(()) }
+    if is_due { checkpoints.sync() } else { Ok(()) }
 }

@@ -12,14 +12,14 @@ use weir_engine::{Inlet, InputKind, Obstacle, Origin, Request, Verdict};
 use weir_enrich::Pods;
 use weir_plan::{ContainerLogs, RecordShape, Signal};
 
-use super::allowance::{Allowance, Room};
+use super::allowance::{Allowance, TurnPermit};
 use super::container::{Container, Wait};
 use super::files::{DECODER_BYTES, Descriptors};
 use super::path::ContainerName;
 use super::record::ATTRIBUTES_BYTES;
 use super::requests::Want;
 use super::status::{Board, Losses};
-use super::turn::{Batch, Counts, MOST_APART, Order, WINDOW};
+use super::turn::{Reading, Counts, MOST_APART, Order, WINDOW};
 
 /// Turns that are under way at once. Each holds what it read until that is safe.
 const TURNS: usize = 32;
@@ -134,10 +134,10 @@ impl Shared {
 
     /// Adds what a container lost since the last time, and how often its files were rotated, and tells the log.
     pub(super) fn tell_losses(&self, container: &Container) {
-        let mut standing = container.standing();
-        let (lost, rotations) = (standing.lost.since(&standing.told), mem::take(&mut standing.untold_rotations));
-        standing.told = standing.lost;
-        drop(standing);
+        let mut progress = container.progress();
+        let (lost, rotations) = (progress.lost.since(&progress.told), mem::take(&mut progress.untold_rotations));
+        progress.told = progress.lost;
+        drop(progress);
         if lost != Losses::default() || rotations > 0 {
             self.add(|totals| {
                 totals.lost.add(&lost);
@@ -165,15 +165,15 @@ pub(super) struct Reader {
     shared: Arc<Shared>,
     ready: mpsc::UnboundedReceiver<Arc<Container>>,
     turns: JoinSet<End>,
-    /// Who has a turn.
-    reading: HashMap<task::Id, Arc<Container>>,
+    /// The containers whose turns these are.
+    active: HashMap<task::Id, Arc<Container>>,
     /// Those that rest, in the order in which they get up.
     resting: VecDeque<(Instant, Arc<Container>)>,
 }
 
 impl Reader {
     pub(super) fn new(shared: Arc<Shared>, ready: mpsc::UnboundedReceiver<Arc<Container>>) -> Self {
-        Self { shared, ready, turns: JoinSet::new(), reading: HashMap::new(), resting: VecDeque::new() }
+        Self { shared, ready, turns: JoinSet::new(), active: HashMap::new(), resting: VecDeque::new() }
     }
 
     /// Runs until it is stopped; then what is under way is finished.
@@ -197,9 +197,9 @@ impl Reader {
 
     fn begin(&mut self, container: Arc<Container>) {
         container.begin_turn();
-        let (shared, reading) = (Arc::clone(&self.shared), Arc::clone(&container));
-        let turn = self.turns.spawn(async move { turn(&shared, &reading).await });
-        self.reading.insert(turn.id(), container);
+        let (shared, active) = (Arc::clone(&self.shared), Arc::clone(&container));
+        let turn = self.turns.spawn(async move { turn(&shared, &active).await });
+        self.active.insert(turn.id(), container);
     }
 
     fn end(&mut self, ended: Result<(task::Id, End), JoinError>) {
@@ -210,7 +210,7 @@ impl Reader {
                 (error.id(), End::Again(PAUSE))
             }
         };
-        let Some(container) = self.reading.remove(&id) else { return };
+        let Some(container) = self.active.remove(&id) else { return };
         match end {
             End::More => {
                 container.end_turn(true);
@@ -258,7 +258,7 @@ async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
     let most = most.min(MOST_TURN_BYTES / wants.len());
     let wanted = turn_bytes(wants.len(), most);
     let largest = turn_bytes(1, MOST_TURN_BYTES);
-    let Some(mut room) = shared.allowance.reserve(&shared.inlet, wanted).await else { return End::Again(PAUSE) };
+    let Some(mut permit) = shared.allowance.reserve(&shared.inlet, wanted).await else { return End::Again(PAUSE) };
     container.waits_for(Wait::Disk);
     let order = Order {
         wants: wants.clone(),
@@ -267,10 +267,10 @@ async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> End {
         now_nanos: unix_nanos(),
     };
     let end = match read(container, order).await {
-        Ok(batch) => offer(shared, container, (batch, wants), &mut room).await,
+        Ok(reading) => offer(shared, container, (reading, wants), &mut permit).await,
         Err(error) => failed(shared, container, &error),
     };
-    container.rest(room.keep(DECODER_BYTES, largest, &shared.inlet));
+    container.keep_inflating(permit.keep(DECODER_BYTES, largest, &shared.inlet));
     end
 }
 
@@ -303,9 +303,9 @@ fn waits_for_metadata(shared: &Shared, container: &Container) -> Option<Duration
 }
 
 /// Reads on a thread that may wait for the disk.
-async fn read(container: &Arc<Container>, order: Order) -> io::Result<Batch> {
-    let reading = Arc::clone(container);
-    task::spawn_blocking(move || reading.read(&order)).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+async fn read(container: &Arc<Container>, order: Order) -> io::Result<Reading> {
+    let container = Arc::clone(container);
+    task::spawn_blocking(move || container.read(&order)).await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
 fn unix_nanos() -> u64 {
@@ -337,16 +337,16 @@ fn words(obstacle: Obstacle) -> &'static str {
 async fn offer(
     shared: &Shared,
     container: &Arc<Container>,
-    (batch, wants): (Batch, Vec<Want>),
-    room: &mut Room,
+    (reading, wants): (Reading, Vec<Want>),
+    turn_permit: &mut TurnPermit,
 ) -> End {
-    let Batch { mut requests, position, guard, counts, is_more, waits } = batch;
+    let Reading { mut requests, position, guard, counts, is_more, waits } = reading;
     container.waits_for(Wait::Answer);
     requests.iter_mut().for_each(|(_, bytes)| bytes.shrink_to_fit());
-    room.shrink_to(requests.iter().map(|(_, bytes)| bytes.capacity()).chain([DECODER_BYTES]));
+    turn_permit.shrink_to(requests.iter().map(|(_, bytes)| bytes.capacity()).chain([DECODER_BYTES]));
     for (want, bytes) in requests {
         let length = bytes.len();
-        let Some(permit) = room.part(bytes.capacity()) else { return End::Again(PAUSE) };
+        let Some(permit) = turn_permit.part(bytes.capacity()) else { return End::Again(PAUSE) };
         let input = InputKind::ContainerLogs(want.shape, want.asked);
         let request = match Request::new(Signal::Logs, bytes, permit, Origin::of(input)) {
             Ok(request) => request,

@@ -165,7 +165,7 @@ impl Board {
         let mut containers: Vec<Arc<Container>> = self.containers().values().cloned().collect();
         containers.sort_by(|one, other| one.name.cmp(&other.name));
         containers.into_iter().map(|container| {
-            let (lag, activity) = container.standing().told();
+            let (lag, activity) = container.progress().told();
             lag.into_status(&container.name, true, Some(activity))
         })
     }
@@ -209,7 +209,7 @@ fn inspect_one(directory: &Path, name: ContainerName, saved: &mut BTreeMap<Conta
     // A directory that cannot be listed shows no files.
     let _ = container.look(0);
     container.measure();
-    let (lag, _) = container.standing().told();
+    let (lag, _) = container.progress().told();
     lag.into_status(&container.name, known, None)
 }
 

@@ -30,7 +30,7 @@ pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
             container.measure();
         }
     });
-    let holders: Vec<_> = measured.filter(|container| container.standing().removed_open_bytes > 0).collect();
+    let holders: Vec<_> = measured.filter(|container| container.progress().removed_open_bytes > 0).collect();
     for container in keep_within(&holders, bounds.removed_bytes) {
         shared.note(container);
     }
@@ -38,21 +38,21 @@ pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
     let (mut figures, mut news) =
         (ContainerLogFigures { without_memory, ..ContainerLogFigures::default() }, News::default());
     for container in &containers {
-        if container.standing().has_untold() {
+        if container.progress().has_untold() {
             shared.tell_losses(container);
         }
-        let mut standing = container.standing();
-        let stuck = standing.stuck(bounds.patience);
+        let mut progress = container.progress();
+        let stuck = progress.stuck(bounds.patience);
         figures.stuck += u64::from(stuck.is_some());
-        figures.open_files += standing.open_files;
-        figures.removed_open_bytes += standing.removed_open_bytes;
-        figures.bytes_behind += standing.lag.bytes_behind;
-        figures.most_bytes_behind = figures.most_bytes_behind.max(standing.lag.bytes_behind);
-        figures.most_behind = figures.most_behind.max(Duration::from_millis(standing.lag.age_ms(now_ms)));
-        if stuck.is_some() != standing.is_said_to_be_stuck {
-            standing.is_said_to_be_stuck = stuck.is_some();
-            let bytes_behind = standing.lag.bytes_behind;
-            drop(standing);
+        figures.open_files += progress.open_files;
+        figures.removed_open_bytes += progress.removed_open_bytes;
+        figures.bytes_behind += progress.lag.bytes_behind;
+        figures.most_bytes_behind = figures.most_bytes_behind.max(progress.lag.bytes_behind);
+        figures.most_behind = figures.most_behind.max(Duration::from_millis(progress.lag.age_ms(now_ms)));
+        if stuck.is_some() != progress.is_said_to_be_stuck {
+            progress.is_said_to_be_stuck = stuck.is_some();
+            let bytes_behind = progress.lag.bytes_behind;
+            drop(progress);
             news.tell(container, stuck, bytes_behind);
         }
     }

@@ -35,9 +35,9 @@ pub(super) struct Order {
     pub(super) now_nanos: u64,
 }
 
-/// What a turn gave.
+/// What a turn read.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(super) struct Reading {
     pub(super) requests: Vec<(Want, Vec<u8>)>,
     /// Up to where the requests have everything.
     pub(super) position: Position,
@@ -141,7 +141,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    pub(super) fn read(mut self) -> io::Result<Batch> {
+    pub(super) fn read(mut self) -> io::Result<Reading> {
         let read = self.read_files().and_then(|is_more| {
             let waits = if is_more { None } else { self.wait_for_lines()? };
             Ok((is_more, waits))
@@ -166,7 +166,7 @@ impl<'a> Turn<'a> {
         self.output.chain.reach(position.done);
         let guard = self.guard(position.done);
         let counts = *self.requests.counts();
-        Ok(Batch { requests: self.requests.into_bytes(), position, guard, counts, is_more, waits })
+        Ok(Reading { requests: self.requests.into_bytes(), position, guard, counts, is_more, waits })
     }
 
     /// All that there is was read. What is open stays for the next turn, unless nothing came for long enough. Returns
@@ -213,11 +213,11 @@ impl<'a> Turn<'a> {
                 return Ok(false);
             }
             self.begin(restart);
-            let taken = self.read_file(number, offset, end)?;
-            if taken.bytes == 0 && !taken.is_finished {
+            let part = self.read_file(number, offset, end)?;
+            if part.bytes == 0 && !part.is_finished {
                 return Ok(false);
             }
-            read += taken.bytes;
+            read += part.bytes;
         }
         // The last file is at its end for ever.
         self.flush()?;
@@ -252,9 +252,9 @@ impl<'a> Turn<'a> {
     }
 
     /// Reads a piece of a file.
-    fn read_file(&mut self, number: u64, offset: u64, end: Option<u64>) -> Result<Taken, Stop> {
+    fn read_file(&mut self, number: u64, offset: u64, end: Option<u64>) -> Result<FileRead, Stop> {
         let is_final = self.output.chain.is_final(number);
-        let Some(content) = self.output.open.get_mut(&number) else { return Ok(Taken::default()) };
+        let Some(content) = self.output.open.get_mut(&number) else { return Ok(FileRead::default()) };
         // The byte before tells whether a line begins.
         let first = usize::from(offset > 0);
         let left = end.map_or(WINDOW as u64, |end| end - offset).min(WINDOW as u64);
@@ -282,7 +282,7 @@ impl<'a> Turn<'a> {
             self.container.finished(self.output, number);
         }
         self.place = Spot { file: number, offset: reached };
-        Ok(Taken { bytes: usize::try_from(reached - offset).unwrap_or(WINDOW), is_finished })
+        Ok(FileRead { bytes: usize::try_from(reached - offset).unwrap_or(WINDOW), is_finished })
     }
 
     fn format(&mut self, number: u64) -> Result<Format, Stop> {
@@ -340,9 +340,9 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// What was read of a file.
+/// What one step read of a file.
 #[derive(Debug, Default)]
-struct Taken {
+struct FileRead {
     bytes: usize,
     is_finished: bool,
 }

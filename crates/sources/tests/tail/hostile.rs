@@ -36,7 +36,7 @@ async fn holds_up_itself_alone(make: impl FnOnce(&Path), words: &str) {
     agent.stop().await;
 }
 
-/// R30: EIO, as from a disk that is broken.
+/// LOG-30: EIO, as from a disk that is broken.
 #[tokio::test]
 async fn a_file_that_fails_holds_up_nobody_else() {
     // What is at the beginning of a process's memory cannot be read.
@@ -58,7 +58,7 @@ async fn as_nobody(test: &str) {
     assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// R30: EACCES.
+/// LOG-30: EACCES.
 #[tokio::test]
 async fn a_file_that_may_not_be_read_holds_up_nobody_else() {
     let shut = |path: &Path| {

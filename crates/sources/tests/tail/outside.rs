@@ -22,7 +22,7 @@ fn inspected(disk: &Disk) -> ContainerStatus {
     all.remove(0)
 }
 
-/// R28: bytes and seconds behind, open files and rotations, in the process and without it.
+/// LOG-28: bytes and seconds behind, open files and rotations, in the process and without it.
 #[tokio::test]
 async fn it_is_measured_how_far_a_container_is_behind() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
@@ -80,7 +80,7 @@ fn what_was_never_read_is_all_behind() {
     assert!(tail::inspect(&disk.state(), &disk.pods().join("none")).is_err());
 }
 
-/// R28: a container of which nothing is read is told, with the reason, and so is the end of that.
+/// LOG-28: a container of which nothing is read is told, with the reason, and so is the end of that.
 #[tokio::test]
 async fn who_is_stuck_is_told() {
     let (disk, backend) = (Disk::new(), Backend::start().await);

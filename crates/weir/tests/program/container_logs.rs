@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Child;
-use weir_loadtest::load::log_files::{LinesVerdict, Manifest, judge};
+use weir_loadtest::load::log_files::{LinesJudgement, Manifest, judge};
 use weir_loadtest::sink::Sink;
 use weir_plan::Signal;
 use weir_testkit::backend::Backend;
@@ -67,11 +67,11 @@ impl Kubelet {
     }
 }
 
-fn verdict(manifest: &Manifest, sink: &Sink) -> LinesVerdict {
+fn judgement(manifest: &Manifest, sink: &Sink) -> LinesJudgement {
     judge(manifest, &sink.report(true).log_lines.unwrap())
 }
 
-/// R1: no line that is on the disk is lost, however often the process is killed; those that were under way, and those
+/// LOG-1: no line that is on the disk is lost, however often the process is killed; those that were under way, and those
 /// since positions were last saved, arrive again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kill_after_kill_no_line_is_lost() {
@@ -93,11 +93,11 @@ async fn kill_after_kill_no_line_is_lost() {
     sink.set_faults(faults("{}"));
     let mut weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
     eventually("every line arrives", async || {
-        let LinesVerdict { written, arrived, .. } = verdict(&manifest, &sink);
+        let LinesJudgement { written, arrived, .. } = judgement(&manifest, &sink);
         written == arrived
     })
     .await;
-    let verdict = verdict(&manifest, &sink);
+    let verdict = judgement(&manifest, &sink);
     println!("{kills} kills, {} lines, {} again", verdict.written, verdict.duplicated);
     assert!(kills >= 5 && verdict.passes(), "{kills} kills, seed {seed}: {verdict:?}");
     // A turn of each container, and what was read since the positions were saved.
@@ -151,13 +151,13 @@ async fn whatever_becomes_of_files_each_line_comes_once() {
         in_time("the end of writing", kubelet.child.wait()).await.unwrap();
         let manifest = kubelet.manifest();
         eventually("every line arrives that is there", async || {
-            let verdict = verdict(&manifest, &sink);
+            let verdict = judgement(&manifest, &sink);
             // For whoever has to find out why it does not.
             println!("{options}: {} lost, {} deleted, {} damaged", verdict.lost, verdict.deleted, verdict.damaged);
             verdict.passes()
         })
         .await;
-        let verdict = verdict(&manifest, &sink);
+        let verdict = judgement(&manifest, &sink);
         // Who cuts files off may be faster than whoever reads them; where files stay, nothing may be missing.
         let may_miss = options.contains("--copy-truncate") || options.contains("--keep 3");
         assert!(verdict.arrived > 0 && (may_miss || verdict.arrived == verdict.written), "{options}: {verdict:?}");
@@ -194,7 +194,7 @@ async fn records_say_on_which_node_they_were_written() {
     }
 }
 
-/// R9: the kernel watches only so many directories for a user, or none; everything is found all the same.
+/// LOG-9: the kernel watches only so many directories for a user, or none; everything is found all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn few_hints_of_the_kernel_are_enough() {
     for limit in ["max_inotify_watches", "max_inotify_instances"] {
@@ -217,11 +217,11 @@ async fn few_hints_of_the_kernel_are_enough() {
         let options = "--containers 20 --rate 50 --duration 3s --rotate-every 500ms --keep 100";
         let manifest = kubelet(options).await;
         eventually("every line arrives", async || {
-            let LinesVerdict { written, arrived, .. } = verdict(&manifest, &sink);
+            let LinesJudgement { written, arrived, .. } = judgement(&manifest, &sink);
             written == arrived
         })
         .await;
-        let verdict = verdict(&manifest, &sink);
+        let verdict = judgement(&manifest, &sink);
         assert!(verdict.passes() && verdict.duplicated == 0, "{limit}: {verdict:?}");
         weir.kill().await;
     }
@@ -233,7 +233,7 @@ async fn status(data: &Path, pods: &Path, more: &[&str]) -> Output {
     in_time("the status", command(&arguments).output()).await.unwrap()
 }
 
-/// R28: on the admin port while it runs, and from the files whether it runs or not.
+/// LOG-28: on the admin port while it runs, and from the files whether it runs or not.
 #[tokio::test]
 async fn it_is_to_be_seen_how_containers_are_read() {
     let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink("{}").await);

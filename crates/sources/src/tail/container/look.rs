@@ -49,10 +49,10 @@ impl Container {
         let mut look = Look { has_links, ..Look::default() };
         let lost = if self.has_turn() { Losses::default() } else { output.give_up() };
         {
-            let mut standing = self.standing();
-            standing.rotations += rotations;
-            standing.untold_rotations += rotations;
-            standing.lost.add(&lost);
+            let mut progress = self.progress();
+            progress.rotations += rotations;
+            progress.untold_rotations += rotations;
+            progress.lost.add(&lost);
         }
         self.take_stock(&mut output);
         self.spare_descriptors(&mut output);
@@ -92,11 +92,11 @@ impl Container {
 
     /// The directory cannot be listed. Returns whether that is news.
     pub(in crate::tail) fn cannot_look(&self, error: &io::Error) -> bool {
-        let mut standing = self.standing();
+        let mut progress = self.progress();
         let wait = Wait::Unreadable(error.to_string());
-        let is_news = standing.wait != wait;
-        standing.begins_to_wait();
-        standing.wait = wait;
+        let is_news = progress.wait != wait;
+        progress.begins_to_wait();
+        progress.wait = wait;
         is_news
     }
 
@@ -147,7 +147,7 @@ impl Container {
                     self.spare_descriptors(output);
                 }
             }
-            Event::Overwritten { number, .. } => drop(output.open.remove(&number)),
+            Event::Overwritten { number } => drop(output.open.remove(&number)),
             Event::Moved { from, to } => {
                 if let Some(content) = output.open.remove(&from) {
                     output.open.insert(to, content);

@@ -38,10 +38,10 @@ impl Container {
             lag.oldest_ms = self.oldest_ms(output).unwrap_or(None);
         }
         let removed_open_bytes = output.removed().iter().map(|removed| removed.bytes).sum();
-        let mut standing = self.standing();
-        standing.lag = lag;
-        standing.open_files = output.open.len() as u64;
-        standing.removed_open_bytes = removed_open_bytes;
+        let mut progress = self.progress();
+        progress.lag = lag;
+        progress.open_files = output.open.len() as u64;
+        progress.removed_open_bytes = removed_open_bytes;
     }
 
     fn lag(&self, output: &Output) -> Lag {
@@ -109,7 +109,7 @@ impl Container {
                 continue;
             }
             let loss = output.chain.lost(number, content.size().ok());
-            self.standing().lost.over_limit += loss.bytes;
+            self.progress().lost.over_limit += loss.bytes;
             output.is_changed = true;
         }
     }

@@ -7,7 +7,7 @@ use crate::tail::turn::Counts;
 
 /// How a container is read, since the process started.
 #[derive(Debug, Default)]
-pub(in crate::tail) struct Standing {
+pub(in crate::tail) struct Progress {
     pub(in crate::tail) counts: Counts,
     pub(in crate::tail) rotations: u64,
     /// Of these, those that the totals do not have.
@@ -54,7 +54,7 @@ impl Wait {
     }
 }
 
-impl Standing {
+impl Progress {
     /// There is something to be read.
     pub(in crate::tail) fn begins_to_wait(&mut self) {
         if self.waits_since.is_none() {
