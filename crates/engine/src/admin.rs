@@ -155,7 +155,7 @@ impl Desk {
         let page = self.funds.find(|budget| {
             let mut body = Text::new(budget)?;
             let Shown { status, content_type } = route.page.show(&asked, &mut body)?;
-            Some(answer(status, content_type, body.share()))
+            Some(answer(status, content_type, body.into_bytes()))
         });
         page.unwrap_or_else(|| {
             let text = "the memory budget is used up; try again\n";

@@ -282,7 +282,12 @@ impl Backend for Exporter {
     }
 }
 
-fn connections(output: &Output, uri: &Uri, proxy: Option<Proxy>, limits: &BackendLimits) -> Result<Connections, String> {
+fn connections(
+    output: &Output,
+    uri: &Uri,
+    proxy: Option<Proxy>,
+    limits: &BackendLimits,
+) -> Result<Connections, String> {
     let mut config = tls::client_config(output.tls.as_ref())?;
     config.alpn_protocols = match output.protocol {
         Protocol::Grpc => vec![b"h2".to_vec()],

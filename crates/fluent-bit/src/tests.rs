@@ -211,8 +211,10 @@ fn nothing_is_an_empty_array() {
 /// Every byte, as the specification of MessagePack and Fluent Bit's events have it.
 #[test]
 fn an_event_of_messagepack() {
-    let body =
-        made(&settings(FluentBitFormat::MsgPack), &[request(&POD[1..2], &[r#"{"a":[1,-2,0.5,true,null,"\n"],"b":200}"#])]);
+    let body = made(
+        &settings(FluentBitFormat::MsgPack),
+        &[request(&POD[1..2], &[r#"{"a":[1,-2,0.5,true,null,"\n"],"b":200}"#])],
+    );
     let mut expected = b"\x92\x92\xd7\x00\x6b\x04\x2a\xc0\x07\x5b\xcd\x15\x80\xdf\0\0\0\x07".to_vec();
     expected.extend(b"\xa4time\xbe2026-11-23T12:00:00.123456789Z\xa6stream\xa6stderr\xa2_p\xa1F");
     expected

@@ -194,8 +194,8 @@ impl Made {
     /// Makes the changes, in place where that is possible.
     fn apply(self, mut body: Buffer, purse: Purse<'_>) -> Result<Bytes, Unprepared> {
         match self {
-            Self::Nothing => Ok(body.share()),
-            Self::Front { bytes, until, .. } if body.replace_front(until, &bytes) => Ok(body.share()),
+            Self::Nothing => Ok(body.into_bytes()),
+            Self::Front { bytes, until, .. } if body.replace_front(until, &bytes) => Ok(body.into_bytes()),
             made => made.copy(&body, purse),
         }
     }

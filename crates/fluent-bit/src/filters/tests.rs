@@ -345,7 +345,8 @@ fn what_is_known_of_a_pod_stays_with_the_resource() {
 #[test]
 fn a_record_that_is_changed_is_otherwise_as_it_was() {
     let request = request(&POD, &["a \"line\"", r#"{"level":"warn","time":5,"kubernetes":1}"#]);
-    let kept = FluentBit { keep_original_body: true, dedot: true, annotations: true, ..settings(FluentBitFormat::Json) };
+    let kept =
+        FluentBit { keep_original_body: true, dedot: true, annotations: true, ..settings(FluentBitFormat::Json) };
     for date in [Some("date"), Some("time"), None] {
         for kyma in [false, true] {
             let date = Date { key: date.map(str::to_owned), format: DateFormat::Double };

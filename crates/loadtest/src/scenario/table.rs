@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use super::judgement::{Judgement, Kpis};
 use super::published::Published;
-use super::judgement::{Kpis, Judgement};
 
 /// Number of columns.
 const COLUMNS: usize = 16;

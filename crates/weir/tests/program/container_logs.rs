@@ -97,12 +97,12 @@ async fn kill_after_kill_no_line_is_lost() {
         written == arrived
     })
     .await;
-    let verdict = judgement(&manifest, &sink);
-    println!("{kills} kills, {} lines, {} again", verdict.written, verdict.duplicated);
-    assert!(kills >= 5 && verdict.passes(), "{kills} kills, seed {seed}: {verdict:?}");
+    let judgement = judgement(&manifest, &sink);
+    println!("{kills} kills, {} lines, {} again", judgement.written, judgement.duplicated);
+    assert!(kills >= 5 && judgement.passes(), "{kills} kills, seed {seed}: {judgement:?}");
     // A turn of each container, and what was read since the positions were saved.
     let most = 3 * (768 * 1024 / 200 + 2000) * kills;
-    assert!(verdict.duplicated <= most, "{} duplicates", verdict.duplicated);
+    assert!(judgement.duplicated <= most, "{} duplicates", judgement.duplicated);
     assert_eq!(Scrape::of(weir.metrics).await.get("weir_container_logs_lost_bytes_total{reason=\"removed\"}"), 0.0);
     weir.signal(rustix::process::Signal::TERM);
     assert_eq!(weir.wait().await.code(), Some(0));
@@ -151,18 +151,24 @@ async fn whatever_becomes_of_files_each_line_comes_once() {
         in_time("the end of writing", kubelet.child.wait()).await.unwrap();
         let manifest = kubelet.manifest();
         eventually("every line arrives that is there", async || {
-            let verdict = judgement(&manifest, &sink);
+            let judgement = judgement(&manifest, &sink);
             // For whoever has to find out why it does not.
-            println!("{options}: {} lost, {} deleted, {} damaged", verdict.lost, verdict.deleted, verdict.damaged);
-            verdict.passes()
+            println!(
+                "{options}: {} lost, {} deleted, {} damaged",
+                judgement.lost, judgement.deleted, judgement.damaged
+            );
+            judgement.passes()
         })
         .await;
-        let verdict = judgement(&manifest, &sink);
+        let judgement = judgement(&manifest, &sink);
         // Who cuts files off may be faster than whoever reads them; where files stay, nothing may be missing.
         let may_miss = options.contains("--copy-truncate") || options.contains("--keep 3");
-        assert!(verdict.arrived > 0 && (may_miss || verdict.arrived == verdict.written), "{options}: {verdict:?}");
-        assert_eq!(verdict.duplicated, 0, "{options}: {verdict:?}");
-        assert_eq!((verdict.unmarked, verdict.foreign), (0, 0), "{options}: {verdict:?}");
+        assert!(
+            judgement.arrived > 0 && (may_miss || judgement.arrived == judgement.written),
+            "{options}: {judgement:?}"
+        );
+        assert_eq!(judgement.duplicated, 0, "{options}: {judgement:?}");
+        assert_eq!((judgement.unmarked, judgement.foreign), (0, 0), "{options}: {judgement:?}");
         weir.kill().await;
     }
 }
@@ -221,8 +227,8 @@ async fn few_hints_of_the_kernel_are_enough() {
             written == arrived
         })
         .await;
-        let verdict = judgement(&manifest, &sink);
-        assert!(verdict.passes() && verdict.duplicated == 0, "{limit}: {verdict:?}");
+        let judgement = judgement(&manifest, &sink);
+        assert!(judgement.passes() && judgement.duplicated == 0, "{limit}: {judgement:?}");
         weir.kill().await;
     }
 }

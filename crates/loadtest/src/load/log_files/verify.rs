@@ -155,8 +155,14 @@ fn render(judgement: &LinesJudgement) -> String {
         "reordered".to_owned(),
         "foreign".to_owned(),
     ]];
-    let counts =
-        [judgement.written, judgement.lost, judgement.deleted, judgement.duplicated, judgement.reordered, judgement.foreign];
+    let counts = [
+        judgement.written,
+        judgement.lost,
+        judgement.deleted,
+        judgement.duplicated,
+        judgement.reordered,
+        judgement.foreign,
+    ];
     rows.push(row("all", counts));
     let mut streams: Vec<&StreamJudgement> = judgement.streams.iter().collect();
     streams.sort_by_key(|stream| std::cmp::Reverse((!stream.lost.is_empty(), stream.reordered, stream.duplicated)));

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::super::agent::AgentTrial;
 use super::super::trial::Part;
 use super::super::{Settings, SystemKind};
-use super::{Kpis, MIB, Judgement, admissions, average, backlog_fact, disk_fact, kill_fact, memory_failure, millis};
+use super::{Judgement, Kpis, MIB, admissions, average, backlog_fact, disk_fact, kill_fact, memory_failure, millis};
 use crate::load::log_files::{LinesJudgement, judge as judge_lines};
 use crate::sink::SinkReport;
 
@@ -129,7 +129,8 @@ fn broken_promises(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, judgeme
         failures.push(format!("{foreign} lines arrived that nobody wrote"));
     }
     // Where files were deleted unread, these are the ends of lines that began in them.
-    let unmarked: u64 = judgements.iter().filter(|judgement| judgement.deleted == 0).map(|judgement| judgement.unmarked).sum();
+    let unmarked: u64 =
+        judgements.iter().filter(|judgement| judgement.deleted == 0).map(|judgement| judgement.unmarked).sum();
     if unmarked > 0 {
         failures.push(format!("{unmarked} records are no lines, or parts that were not joined"));
     }

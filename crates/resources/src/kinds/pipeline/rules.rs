@@ -24,7 +24,8 @@ pub(crate) struct RuleFields<'a> {
 
 /// Takes `transform` and `filter` from a pipeline's `spec`.
 pub(crate) fn take<'a>(fields: &mut Fields<'a>, signal: Signal) -> RuleFields<'a> {
-    let mut rules = RuleFields { transforms: Vec::new(), filters: Vec::new(), given: Vec::new(), asked_in_vain: Vec::new() };
+    let mut rules =
+        RuleFields { transforms: Vec::new(), filters: Vec::new(), given: Vec::new(), asked_in_vain: Vec::new() };
     if let Some(node) = fields.optional("transform") {
         let asked = &mut rules.asked_in_vain;
         rules.transforms = node.list().iter().filter_map(|node| transform(node, signal, asked)).collect();

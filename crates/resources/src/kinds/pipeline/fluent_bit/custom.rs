@@ -1,7 +1,9 @@
 //! `output.custom`: an output section of Fluent Bit.
 
 use weir_fluent_bit::{filters, text};
-use weir_plan::{Body, Compression, Date, DateFormat, Endpoint, FluentBit, FluentBitFormat, Header, Output, Protocol, Sink};
+use weir_plan::{
+    Body, Compression, Date, DateFormat, Endpoint, FluentBit, FluentBitFormat, Header, Output, Protocol, Sink,
+};
 use weir_plan::{Section, SectionLine};
 
 use super::http::{COMPRESSIONS, FORMATS, check_port, check_uri, host_of};
