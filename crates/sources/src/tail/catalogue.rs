@@ -10,7 +10,7 @@ use super::chain::Chain;
 use super::checkpoint::{Saved, encode, encode_removal};
 use super::container::Container;
 use super::path::ContainerName;
-use super::reader::Shared;
+use super::shared::Shared;
 use super::status::unix_ms;
 use super::tree::Audience;
 
@@ -170,7 +170,7 @@ impl Catalogue {
         };
         if !look.is_unchanged {
             self.shared.note(container);
-            self.shared.tell_losses(container);
+            self.shared.report_losses(container);
         }
         self.has_links |= look.has_links;
         if look.is_over {

@@ -138,7 +138,7 @@ impl fmt::Display for Reason {
 }
 
 /// No more damaged lines are told one by one.
-const MOST_TOLD: usize = 1000;
+const MOST_REPORTED: usize = 1000;
 
 /// What a file of lines says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -211,7 +211,7 @@ impl Replay {
             Ok(line) => self.apply(line),
             Err(reason) => {
                 self.replayed.damaged += 1;
-                if self.replayed.damage.len() < MOST_TOLD {
+                if self.replayed.damage.len() < MOST_REPORTED {
                     self.replayed.damage.push(Damage { line: self.lines, offset, reason });
                 }
             }

@@ -1,13 +1,14 @@
 //! One container: its chain of files, those that are open, and a turn of reading them.
 
 mod look;
+mod output;
 mod progress;
 mod stock;
 mod stretch;
 #[cfg(test)]
 mod tests;
+mod turn_state;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,20 +18,18 @@ use std::time::{Duration, Instant};
 use weir_engine::Permit;
 
 use super::allowance::TurnPermit;
-use super::chain::{Chain, Link, State};
-use super::changed::Changed;
+use super::chain::{Chain, State};
 use super::checkpoint::{KEPT_MS, Saved};
 use super::files::{Content, Descriptors};
-use super::identity::{PRINT_BYTES, Print};
-use super::join::{Position, Spot};
-use super::line::Format;
+use super::identity::Print;
+use super::join::Position;
+use super::offer::MOST_REQUEST_BYTES;
 use super::path::ContainerName;
-use super::reader::MOST_REQUEST_BYTES;
-use super::status::Losses;
-use super::turn::{Reading, Counts, MOST_APART, Order, Turn};
+use super::turn::{Counts, MOST_APART, Order, Reading, Turn};
+pub(super) use output::Output;
 pub(super) use progress::{Progress, Wait};
 pub(super) use stock::Removed;
-use stretch::Stretch;
+use turn_state::TurnState;
 
 /// A file that could not be read so many times in a row, a second apart, is given up.
 const MOST_FAILURES: u32 = 30;
@@ -51,46 +50,6 @@ pub(super) struct Container {
     _paid: Option<Permit>,
 }
 
-/// Whether a container has a turn, or waits for one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TurnState {
-    /// Neither, until a hint comes.
-    Idle,
-    /// Its turn will come.
-    Queued,
-    /// It has its turn.
-    Active,
-    /// It has its turn, and there was a hint meanwhile.
-    ActiveHinted,
-}
-
-/// What a container wrote.
-#[derive(Debug)]
-pub(super) struct Output {
-    pub(super) chain: Chain,
-    /// By the number of their link.
-    pub(super) open: BTreeMap<u64, Content>,
-    pub(super) formats: BTreeMap<u64, Format>,
-    /// A request that is larger was refused.
-    pub(super) most_bytes: Option<usize>,
-    /// What was kept for more lines of a stack trace when it was last read.
-    pub(super) stretch: Stretch,
-    /// Pays for the decoder of a compressed file.
-    decoder: Option<TurnPermit>,
-    /// Removed files that are to be given up.
-    condemned: BTreeSet<u64>,
-    /// How often a file could not be read, one time after the other.
-    failures: BTreeMap<u64, u32>,
-    /// Whether what is saved is out of date.
-    is_changed: bool,
-    /// When it was last saved, in milliseconds since the Unix epoch.
-    saved_ms: u64,
-    /// Whether there was a look since the last file vanished.
-    vanished: Vec<u64>,
-    /// When the directory had changed last at the last look, if nothing else has to be looked at.
-    listed: Option<Changed>,
-}
-
 impl Container {
     /// `pods`: the directory of all pods. `paid`: for what is known of the container.
     pub(super) fn new(
@@ -100,25 +59,22 @@ impl Container {
         paid: Option<Permit>,
         descriptors: Arc<Descriptors>,
     ) -> Self {
-        let output = Output {
-            chain,
-            open: BTreeMap::new(),
-            formats: BTreeMap::new(),
-            most_bytes: None,
-            stretch: Stretch::default(),
-            decoder: None,
-            condemned: BTreeSet::new(),
-            failures: BTreeMap::new(),
-            is_changed: false,
-            saved_ms: 0,
-            vanished: Vec::new(),
-            listed: None,
-        };
+        let output = Output::new(chain);
         let turn_state = Mutex::new(TurnState::Idle);
         let directory = pods.join(name.to_string());
         let (output, progress) = (Mutex::new(output), Mutex::default());
         let is_noted = AtomicBool::new(false);
-        Self { name, directory, descriptors, output, turn_state, progress, is_noted, found: Instant::now(), _paid: paid }
+        Self {
+            name,
+            directory,
+            descriptors,
+            output,
+            turn_state,
+            progress,
+            is_noted,
+            found: Instant::now(),
+            _paid: paid,
+        }
     }
 
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -139,57 +95,9 @@ impl Container {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turn_state(&self) -> MutexGuard<'_, TurnState> {
-        self.turn_state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Something may be there to be read. Returns whether the container has to be queued for that.
-    pub(super) fn take_hint(&self) -> bool {
-        let mut turn_state = self.turn_state();
-        let before = *turn_state;
-        *turn_state = match before {
-            TurnState::Idle | TurnState::Queued => TurnState::Queued,
-            TurnState::Active | TurnState::ActiveHinted => TurnState::ActiveHinted,
-        };
-        if before == TurnState::Idle {
-            self.progress().begins_to_wait();
-        }
-        before == TurnState::Idle
-    }
-
-    /// Its turn begins.
-    pub(super) fn begin_turn(&self) {
-        *self.turn_state() = TurnState::Active;
-    }
-
-    /// Its turn is over: there is more, or all that there was is read. Returns whether it has to be queued again.
-    pub(super) fn end_turn(&self, is_more: bool) -> bool {
-        let mut turn_state = self.turn_state();
-        let is_hinted = *turn_state == TurnState::ActiveHinted;
-        *turn_state = if is_more || is_hinted { TurnState::Queued } else { TurnState::Idle };
-        if !is_more {
-            let mut progress = self.progress();
-            progress.waits_since = None;
-            if is_hinted {
-                progress.begins_to_wait();
-            }
-        }
-        is_more || is_hinted
-    }
-
     /// For how long it is known.
     pub(super) fn age(&self) -> Duration {
         self.found.elapsed()
-    }
-
-    /// Whether it neither has a turn nor waits for one.
-    pub(super) fn is_idle(&self) -> bool {
-        *self.turn_state() == TurnState::Idle
-    }
-
-    /// Whether it is read now.
-    fn has_turn(&self) -> bool {
-        matches!(*self.turn_state(), TurnState::Active | TurnState::ActiveHinted)
     }
 
     /// Opens the file of a link, if it is still the one that was seen. False when there is none to open.
@@ -350,71 +258,5 @@ impl Container {
 
     pub(super) fn directory(&self) -> &std::path::Path {
         &self.directory
-    }
-}
-
-impl Output {
-    /// Files that grew have longer heads.
-    fn renew_heads(&mut self) {
-        let open: Vec<u64> = self.open.keys().copied().collect();
-        open.into_iter().for_each(|number| self.renew_head(number));
-    }
-
-    fn renew_head(&mut self, number: u64) {
-        let is_short = |link: &&Link| usize::from(link.head.length) < PRINT_BYTES;
-        if self.chain.link(number).filter(is_short).is_some()
-            && let Some(content) = self.open.get_mut(&number)
-            && let Ok(head) = content.head()
-        {
-            self.chain.set_head(number, head);
-        }
-    }
-
-    /// Closes files that are read to their end, and those that are no part of the chain any more.
-    fn forget_closed(&mut self) {
-        let Self { chain, open, formats, .. } = self;
-        let done = chain.earliest().file;
-        let is_wanted = |number: &u64| {
-            chain.link(*number).is_some_and(|link| *number >= done && !(link.end.is_some() && chain.is_read(link)))
-        };
-        open.retain(|number, _| is_wanted(number));
-        formats.retain(|number, _| chain.link(*number).is_some());
-    }
-
-    /// Bytes of files that are gone before they were opened, and so are lost. One look is not enough: a file that is
-    /// renamed may be missed.
-    fn give_up(&mut self) -> Losses {
-        let is_gone = |link: &&Link| link.state != State::Present && !self.open.contains_key(&link.number);
-        // Even of one that was read as far as it was seen, the end has to be known before the next one is read.
-        let is_left = |link: &&Link| !self.chain.is_read(link);
-        let gone: Vec<u64> =
-            self.chain.links().iter().filter(is_gone).filter(is_left).map(|link| link.number).collect();
-        let mut losses = Losses::default();
-        for number in gone.iter().filter(|number| self.vanished.contains(number)) {
-            let is_overwritten = self.chain.link(*number).is_some_and(|link| link.state == State::Overwritten);
-            let bytes = self.chain.lost(*number, None).bytes;
-            *(if is_overwritten { &mut losses.overwritten } else { &mut losses.removed }) += bytes;
-            self.is_changed = true;
-        }
-        self.vanished = gone;
-        losses
-    }
-
-    /// The file that is read next.
-    fn next(&self) -> Option<&Link> {
-        let first = self.place().file;
-        self.chain.links().iter().find(|link| link.number >= first && !self.chain.is_read(link))
-    }
-
-    /// Whether there is more in a file, as far as is known, or its end has to be found.
-    fn is_unread(&self, link: &Link) -> bool {
-        let is_ahead = link.number >= self.chain.position().done.file && link.end.is_none();
-        let has_end = link.name.is_compressed || self.chain.is_final(link.number);
-        self.chain.unread(link.number) > 0 || is_ahead && has_end
-    }
-
-    /// Where the container's output begins that is not safe.
-    pub(super) fn place(&self) -> Spot {
-        self.chain.earliest()
     }
 }

@@ -12,12 +12,12 @@ use serde::{Serialize, Serializer};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 
+use super::StartError;
 use super::chain::Chain;
 use super::checkpoint::Saved;
 use super::checkpoint::file;
 use super::container::Container;
 use super::files::Descriptors;
-use super::looker::StartError;
 use super::path::ContainerName;
 use super::turn::Counts;
 
@@ -165,7 +165,7 @@ impl Board {
         let mut containers: Vec<Arc<Container>> = self.containers().values().cloned().collect();
         containers.sort_by(|one, other| one.name.cmp(&other.name));
         containers.into_iter().map(|container| {
-            let (lag, activity) = container.progress().told();
+            let (lag, activity) = container.progress().report();
             lag.into_status(&container.name, true, Some(activity))
         })
     }
@@ -209,7 +209,7 @@ fn inspect_one(directory: &Path, name: ContainerName, saved: &mut BTreeMap<Conta
     // A directory that cannot be listed shows no files.
     let _ = container.look(0);
     container.measure();
-    let (lag, _) = container.progress().told();
+    let (lag, _) = container.progress().report();
     lag.into_status(&container.name, known, None)
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_engine::view::ContainerLogFigures;
 
 use super::container::{Container, Removed};
-use super::reader::{Shared, Totals};
+use super::shared::{Shared, Totals};
 use super::status::{Stuck, unix_ms};
 
 /// So many containers are named in the log at a time.
@@ -38,8 +38,8 @@ pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
     let (mut figures, mut news) =
         (ContainerLogFigures { without_memory, ..ContainerLogFigures::default() }, News::default());
     for container in &containers {
-        if container.progress().has_untold() {
-            shared.tell_losses(container);
+        if container.progress().has_unreported() {
+            shared.report_losses(container);
         }
         let mut progress = container.progress();
         let stuck = progress.stuck(bounds.patience);
@@ -49,14 +49,14 @@ pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
         figures.bytes_behind += progress.lag.bytes_behind;
         figures.most_bytes_behind = figures.most_bytes_behind.max(progress.lag.bytes_behind);
         figures.most_behind = figures.most_behind.max(Duration::from_millis(progress.lag.age_ms(now_ms)));
-        if stuck.is_some() != progress.is_said_to_be_stuck {
-            progress.is_said_to_be_stuck = stuck.is_some();
+        if stuck.is_some() != progress.is_reported_stuck {
+            progress.is_reported_stuck = stuck.is_some();
             let bytes_behind = progress.lag.bytes_behind;
             drop(progress);
-            news.tell(container, stuck, bytes_behind);
+            news.report(container, stuck, bytes_behind);
         }
     }
-    news.tell_rest();
+    news.report_unnamed();
     shared.inlet.report(with_totals(figures, &shared.totals()));
 }
 
@@ -88,7 +88,7 @@ struct News {
 }
 
 impl News {
-    fn tell(&mut self, container: &Container, stuck: Option<Stuck>, bytes_behind: u64) {
+    fn report(&mut self, container: &Container, stuck: Option<Stuck>, bytes_behind: u64) {
         if self.named == MOST_NAMED {
             self.unnamed += 1;
             return;
@@ -106,7 +106,7 @@ impl News {
         }
     }
 
-    fn tell_rest(&self) {
+    fn report_unnamed(&self) {
         if self.unnamed > 0 {
             let containers = self.unnamed;
             tracing::warn!(containers, "the same of more containers; /logs on the admin port has all");

@@ -47,8 +47,8 @@ async fn rotation_costs_nothing() {
     let options = "--containers 3 --rate 5000 --duration 3s --rotate-every 100ms --keep 100 --partial 20 --stderr 30 \
                    --restart-every 1s --tear 5ms";
     let manifest = written(&disk, options).await;
-    let verdict = all_arrives(&manifest, &sink).await;
-    assert!(verdict.passes() && (verdict.duplicated, verdict.reordered) == (0, 0), "{verdict:?}");
+    let judgement = all_arrives(&manifest, &sink).await;
+    assert!(judgement.passes() && (judgement.duplicated, judgement.reordered) == (0, 0), "{judgement:?}");
     assert_eq!(agent.tail.totals().lost.bytes(), 0);
     agent.stop().await;
 }
@@ -76,8 +76,8 @@ async fn a_restart_goes_on_where_it_was() {
         agent
     };
     let (manifest, agent) = tokio::join!(writing, restarting);
-    let verdict = all_arrives(&manifest, &sink).await;
-    assert!(verdict.passes() && verdict.duplicated == 0, "{verdict:?}");
+    let judgement = all_arrives(&manifest, &sink).await;
+    assert!(judgement.passes() && judgement.duplicated == 0, "{judgement:?}");
     agent.stop().await;
 }
 
@@ -88,8 +88,8 @@ async fn short_lived_pods_are_read() {
     let agent = Agent::start(&disk, &plan(vec![pipeline("backend", sink.grpc, all())])).await;
     let manifest =
         written(&disk, "--containers 5 --rate 100 --duration 3s --pods-live 200ms --removed-after 500ms").await;
-    let verdict = all_arrives(&manifest, &sink).await;
-    assert!(verdict.passes() && verdict.deleted == 0, "{verdict:?}");
+    let judgement = all_arrives(&manifest, &sink).await;
+    assert!(judgement.passes() && judgement.deleted == 0, "{judgement:?}");
     eventually("what is gone is forgotten", async || agent.tail.totals().containers == 0).await;
     agent.stop().await;
 }

@@ -117,7 +117,9 @@ impl Chain {
         if searched.is_empty() {
             return;
         }
-        for entry in matching.untaken().filter(|entry| matching.entries[*entry].name.rotated.is_some()).collect::<Vec<_>>() {
+        for entry in
+            matching.untaken().filter(|entry| matching.entries[*entry].name.rotated.is_some()).collect::<Vec<_>>()
+        {
             let seen = matching.entries[entry];
             let Some(index) = searched.get(&seen.name.restart).copied() else { continue };
             let answer = verify(&self.check(&self.links[index], seen));

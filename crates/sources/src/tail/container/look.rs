@@ -51,7 +51,7 @@ impl Container {
         {
             let mut progress = self.progress();
             progress.rotations += rotations;
-            progress.untold_rotations += rotations;
+            progress.unreported_rotations += rotations;
             progress.lost.add(&lost);
         }
         self.take_stock(&mut output);

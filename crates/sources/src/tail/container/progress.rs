@@ -11,10 +11,10 @@ pub(in crate::tail) struct Progress {
     pub(in crate::tail) counts: Counts,
     pub(in crate::tail) rotations: u64,
     /// Of these, those that the totals do not have.
-    pub(in crate::tail) untold_rotations: u64,
+    pub(in crate::tail) unreported_rotations: u64,
     pub(in crate::tail) lost: Losses,
     /// Of the losses, those that the log and the totals have.
-    pub(in crate::tail) told: Losses,
+    pub(in crate::tail) reported: Losses,
     pub(in crate::tail) lag: Lag,
     pub(in crate::tail) open_files: u64,
     pub(in crate::tail) removed_open_bytes: u64,
@@ -22,7 +22,7 @@ pub(in crate::tail) struct Progress {
     /// Since when there is something and nothing of it was read.
     pub(in crate::tail) waits_since: Option<Instant>,
     /// The log has that it is stuck.
-    pub(in crate::tail) is_said_to_be_stuck: bool,
+    pub(in crate::tail) is_reported_stuck: bool,
 }
 
 /// What stood in the way of reading when somebody last tried.
@@ -68,8 +68,8 @@ impl Progress {
     }
 
     /// Whether there is something that the log and the totals do not have.
-    pub(in crate::tail) fn has_untold(&self) -> bool {
-        self.lost != self.told || self.untold_rotations > 0
+    pub(in crate::tail) fn has_unreported(&self) -> bool {
+        self.lost != self.reported || self.unreported_rotations > 0
     }
 
     /// Since when it waits, and for what, if that is longer than `patience`.
@@ -78,14 +78,14 @@ impl Progress {
         (waits >= patience).then(|| Stuck { seconds: waits.as_secs(), waits_for: self.wait.words() })
     }
 
-    pub(in crate::tail) fn told(&self) -> (Lag, Activity) {
+    pub(in crate::tail) fn report(&self) -> (Lag, Activity) {
         let activity = Activity {
             open_files: self.open_files,
             removed_open_bytes: self.removed_open_bytes,
             rotations: self.rotations,
             read: self.counts,
             lost_bytes: self.lost,
-            stuck: self.stuck(Duration::ZERO).filter(|_| self.is_said_to_be_stuck),
+            stuck: self.stuck(Duration::ZERO).filter(|_| self.is_reported_stuck),
         };
         (self.lag, activity)
     }

@@ -9,6 +9,7 @@ use weir_plan::{Multiline, RecordShape};
 
 use super::*;
 use crate::tail::changed::Changed;
+use crate::tail::identity::PRINT_BYTES;
 use crate::tail::requests::Want;
 
 fn name() -> ContainerName {

@@ -96,7 +96,10 @@ fn a_failure_leaves_the_old_file_whole() {
     let file = std::mem::replace(&mut checkpoints.file, full());
     let size = checkpoints.size();
     let error = checkpoints.append(&encode(&saved("a", 4))).unwrap_err();
-    assert!(error.to_string().contains("No space left") && checkpoints.is_torn && checkpoints.size() == size, "{error}");
+    assert!(
+        error.to_string().contains("No space left") && checkpoints.is_torn && checkpoints.size() == size,
+        "{error}"
+    );
     checkpoints.file = file;
     // As much of the line as the disk took.
     checkpoints.file.write_all_at(&encode(&saved("a", 4))[..20], size).unwrap();
@@ -115,7 +118,9 @@ fn other_files_are_left_alone() {
     let other = dir.path().join("other");
     fs::write(&other, "text").unwrap();
     symlink(&other, &path).unwrap();
-    assert!(matches!(CheckpointFile::open(dir.path(), "x").unwrap_err(), Error::NotAFile { path: found } if found == path));
+    assert!(
+        matches!(CheckpointFile::open(dir.path(), "x").unwrap_err(), Error::NotAFile { path: found } if found == path)
+    );
     fs::remove_file(&path).unwrap();
     fs::hard_link(&other, &path).unwrap();
     assert!(matches!(CheckpointFile::open(dir.path(), "x").unwrap_err(), Error::NotAFile { .. }));
