@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use weir_otlp::build::Encoder;
+use weir_otlp::conventions;
 use weir_plan::{Cluster, Enrichment, Pod, PodLabels, ServiceEnrichment, WorkloadKind};
 
 use crate::attributes;
@@ -124,8 +125,8 @@ impl Draft {
     }
 
     fn cluster(&mut self, cluster: &Cluster, enrichment: &Enrichment) {
-        self.set("k8s.cluster.name", enrichment.cluster_name.as_deref().unwrap_or_default());
-        self.set("k8s.cluster.uid", cluster.uid.as_deref().unwrap_or_default());
+        self.set(conventions::CLUSTER_NAME, enrichment.cluster_name.as_deref().unwrap_or_default());
+        self.set(conventions::CLUSTER_UID, cluster.uid.as_deref().unwrap_or_default());
         self.set("cloud.provider", cluster.cloud_provider.as_deref().unwrap_or_default());
     }
 
@@ -136,9 +137,9 @@ impl Draft {
     }
 
     fn pod(&mut self, pod: &Pod) {
-        self.set("k8s.pod.name", &pod.name);
-        self.set("k8s.namespace.name", &pod.namespace);
-        self.set("k8s.node.name", pod.node.as_deref().unwrap_or_default());
+        self.set(conventions::POD_NAME, &pod.name);
+        self.set(conventions::NAMESPACE_NAME, &pod.namespace);
+        self.set(conventions::NODE_NAME, pod.node.as_deref().unwrap_or_default());
         let workloads = Workloads::of(pod);
         for (kind, key) in WORKLOADS {
             self.set(key, workloads.name(kind).unwrap_or_default());

@@ -27,6 +27,7 @@
 
 use memchr::memchr;
 use weir_otlp::build::{Encoder, Open};
+use weir_otlp::conventions;
 use weir_otlp::field::{any_value, log_record, request, resource, resource_data, scope, scope_data};
 use weir_plan::RecordShape;
 
@@ -266,8 +267,8 @@ impl Origin {
         };
         Self {
             path: if shape == RecordShape::Raw { Vec::new() } else { attribute("log.file.path", source.path) },
-            stdout: attribute("log.iostream", "stdout"),
-            stderr: attribute("log.iostream", "stderr"),
+            stdout: attribute(conventions::LOG_STREAM, "stdout"),
+            stderr: attribute(conventions::LOG_STREAM, "stderr"),
         }
     }
 
@@ -324,13 +325,13 @@ fn write_resource(out: &mut Encoder, source: &Source<'_>) {
     let resource = out.open(resource_data::RESOURCE, REST);
     let restarts = source.restarts.to_string();
     let of_path = [
-        ("k8s.namespace.name", source.namespace),
-        ("k8s.pod.name", source.pod),
-        ("k8s.pod.uid", source.uid),
-        ("k8s.container.name", source.container),
+        (conventions::NAMESPACE_NAME, source.namespace),
+        (conventions::POD_NAME, source.pod),
+        (conventions::POD_UID, source.uid),
+        (conventions::CONTAINER_NAME, source.container),
         ("k8s.container.restart_count", &restarts),
     ];
-    for (key, value) in of_path.into_iter().chain(source.node.map(|node| ("k8s.node.name", node))) {
+    for (key, value) in of_path.into_iter().chain(source.node.map(|node| (conventions::NODE_NAME, node))) {
         write_attribute(out, resource::ATTRIBUTES, key, value);
     }
     out.close(resource);
