@@ -126,7 +126,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// It cannot be kept how far was read.
-    #[error("cannot keep how far container logs are read: {0}")]
+    #[error("cannot keep checkpoints of container logs: {0}")]
     State(String),
     /// There is nothing to read.
     #[error("cannot read the directory of container logs {}: {source}", path.display())]

@@ -116,6 +116,6 @@ fn report_what_is_odd(counts: &Counts, reported: &mut Counts) {
         cut,
         shortened,
         nul_bytes,
-        "some container logs are not what they should be; the figures are since the start"
+        "some container logs are malformed or had to be changed; the figures are since the start"
     );
 }

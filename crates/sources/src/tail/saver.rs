@@ -42,14 +42,14 @@ pub(super) fn open(state: Option<&Path>) -> Result<Opened, StartError> {
     let is_first = known.is_none() && containers.is_empty() && damage.is_empty();
     for damage in damage {
         let (line, offset, reason) = (damage.line, damage.offset, damage.reason);
-        tracing::warn!(line, offset, %reason, "how far container logs were read is damaged; some are read again");
+        tracing::warn!(line, offset, %reason, "a checkpoint of container logs is damaged; some lines are read again");
     }
     if let Some(bytes) = torn_tail {
-        tracing::info!(?bytes, "the last line of how far container logs were read was not complete");
+        tracing::info!(?bytes, "the last checkpoint of container logs is not complete; some lines are read again");
     }
     if is_first {
         let id = file.id();
-        tracing::info!(state = %state.display(), id, "nothing is known of container logs yet; this is a first start");
+        tracing::info!(state = %state.display(), id, "there are no checkpoints of container logs; this is a first start");
     }
     Ok(Opened { saver: Some(Saver::new(file)), saved: containers, is_first })
 }
@@ -118,7 +118,7 @@ impl Saver {
             // The next attempt writes everything anew.
             Err(error) => {
                 if !mem::replace(&mut self.is_unsaved, true) {
-                    tracing::warn!(%error, "cannot save how far container logs were read; trying again");
+                    tracing::warn!(%error, "cannot save checkpoints of container logs; trying again");
                 }
             }
         }

@@ -100,7 +100,7 @@ impl News {
                 seconds = stuck.seconds,
                 bytes_behind,
                 waits_for = stuck.waits_for,
-                "container logs are there and are not read"
+                "a container is stuck: its logs are not read"
             ),
             None => tracing::info!(container = %container.name, "container logs are read again"),
         }
@@ -109,7 +109,7 @@ impl News {
     fn report_unnamed(&self) {
         if self.unnamed > 0 {
             let containers = self.unnamed;
-            tracing::warn!(containers, "the same of more containers; /logs on the admin port has all");
+            tracing::warn!(containers, "more containers are stuck or read again; /logs on the admin port shows all");
         }
     }
 }

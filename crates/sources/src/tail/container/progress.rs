@@ -44,11 +44,11 @@ impl Wait {
     fn words(&self) -> String {
         match self {
             Self::Turn => "its turn".to_owned(),
-            Self::Metadata => "what is known of its pod".to_owned(),
+            Self::Metadata => "facts about its pod".to_owned(),
             Self::Memory => "memory".to_owned(),
             Self::Disk => "the disk".to_owned(),
-            Self::Answer => "pipelines that have not delivered what was read, and have it not on disk".to_owned(),
-            Self::Refused(why) => format!("pipelines that do not take what was read: {why}"),
+            Self::Answer => "pipelines that have neither delivered its lines nor written them to disk".to_owned(),
+            Self::Refused(why) => format!("pipelines that refuse its lines: {why}"),
             Self::Unreadable(error) => format!("its files, which cannot be read: {error}"),
         }
     }
