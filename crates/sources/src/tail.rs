@@ -3,15 +3,14 @@
 //! A container's output is a chain of files (`chain`): those that were rotated away, oldest first, then the one that is
 //! written now. Bytes become lines (`line`), lines entries (`join`), the entries of a stack trace one (`multiline`,
 //! `traces`), and entries log records (`record`), in as many requests as pipelines want different ones (`requests`).
-//! Reading has no state but a position (`join::Position`): each turn begins where the position says, and the position
-//! moves when the engine says that the records are safe. The positions of all containers are in the checkpoints
-//! (`checkpoint`).
+//! Reading has no state but a position (`join::Position`): each turn begins at the position, and the position moves
+//! when the engine answers that the records are safe. Saved positions are checkpoints (`checkpoint`, `saver`).
 //!
-//! How all that goes is on a board (`status`), which others read, too; once a second it is surveyed (`survey`).
+//! A board shows the progress of each container (`status`); a survey sums it up once a second (`survey`).
 //!
 //! One thread looks (`looker`): it lists the directories (`tree`), when the kernel hints at a change (`hints`) and from
-//! time to time, and brings what is there together with what is known of each container (`container`, `catalogue`). One task reads
-//! (`reader`): container after container has its turn (`turn`), whose requests go to the engine's inlet.
+//! time to time, and matches the listings with the containers (`container`, `catalogue`). One task gives turns to
+//! containers (`reader`). A turn reads (`turn`) and offers requests to the engine's inlet (`offer`).
 
 mod allowance;
 mod catalogue;
@@ -74,28 +73,28 @@ pub use turn::Counts;
 pub struct Settings {
     /// The directory of all pods, usually `/var/log/pods`.
     pub directory: PathBuf,
-    /// Where it is kept how far was read; `None` keeps it in memory, and a new process reads everything again.
+    /// The directory of checkpoints; `None` keeps positions in memory, and a new process reads everything again.
     pub state: Option<PathBuf>,
-    /// The name of the pod that this process runs in. Its output is not read, because reading it makes more of it.
+    /// The name of the pod that this process runs in. Its output is not read, because reading it would produce more.
     pub own_pod: Option<String>,
-    /// The name of the node, for pods of which it is not known otherwise.
+    /// The name of this node, for pods without a known node.
     pub node_name: Option<String>,
     /// What is read on a first start.
     pub start_at: StartAt,
     /// Removed files that are open take no more of the disk than this; then the oldest are given up.
     pub max_removed_bytes: u64,
-    /// It is told when nothing of a container was read for so long although there is something.
+    /// A container with unread output is stuck when nothing of it becomes safe for so long.
     pub patience: Duration,
-    /// Where it is to be seen how containers are read.
+    /// Shows how containers are read.
     pub board: Board,
 }
 
-/// Where reading begins when nothing is known of any container. What comes later is always read from its beginning.
+/// Where reading begins when there are no checkpoints. Later files are always read from their beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartAt {
-    /// All that is there is read.
+    /// At the beginning of all files.
     Beginning,
-    /// What was written before is left out.
+    /// At the end of all files.
     End,
 }
 
@@ -115,17 +114,17 @@ impl Settings {
     }
 }
 
-/// The usual limit of what removed files take of the disk, in bytes: it holds some minutes of a busy node's output while no
-/// backend takes anything, and no disk is filled by it.
+/// The usual limit of the disk space of removed files, in bytes. It holds some minutes of a busy node's output while no
+/// backend takes anything, and does not fill a disk.
 pub const MAX_REMOVED_BYTES: u64 = 1 << 30;
 
-/// Pipelines answer within seconds, also when they refuse. Who waits longer than this needs help.
+/// Pipelines answer within seconds, even if they refuse. A container that waits longer needs help.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why reading did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// It cannot be kept how far was read.
+    /// Checkpoints cannot be kept.
     #[error("cannot keep checkpoints of container logs: {0}")]
     State(String),
     /// There is nothing to read.
@@ -155,7 +154,7 @@ impl Tail {
     /// Starts to read for the pipelines of a plan. Needs a tokio runtime.
     ///
     /// # Errors
-    /// When how far was read cannot be kept, for example because another process keeps it there.
+    /// When checkpoints cannot be kept, for example because another process uses the directory.
     pub fn start(settings: Settings, plan: &Plan, inlet: Inlet, pods: Arc<dyn Pods>) -> Result<Self, StartError> {
         let Settings { directory, state, own_pod, node_name, start_at, max_removed_bytes, patience, board } = settings;
         let Opened { saver, saved, is_first } = saver::open(state.as_deref())?;
@@ -190,14 +189,14 @@ impl Tail {
         Ok(Self { shared, is_rewanted, stop, reader, looker: Some(looker) })
     }
 
-    /// Reads for the pipelines of this plan from now on. Whatever is still wanted goes on where it is. To be called before
-    /// the engine runs the plan: lines that it does not take yet are read again, and none is missed. Returns what was
-    /// wanted before.
+    /// Reads for the pipelines of this plan from now on. Containers that are still wanted go on from their positions.
+    /// Call this before the engine runs the plan: lines that it does not take yet are read again, and none is missed.
+    /// Returns what was wanted before.
     pub fn reload(&self, plan: &Plan) -> Wanted {
         self.want(wanted(plan))
     }
 
-    /// Reads what was wanted before, because the engine does not run the plan.
+    /// Goes back to what was wanted before, because the engine does not run the plan.
     pub fn restore(&self, before: Wanted) {
         let Wanted(_) = self.want(before.0);
     }
@@ -208,12 +207,12 @@ impl Tail {
         Wanted(before)
     }
 
-    /// What was read so far.
+    /// The figures so far.
     pub fn totals(&self) -> Totals {
         self.shared.totals()
     }
 
-    /// Stops reading, waits until what was read is safe or refused, and saves how far that is.
+    /// Stops reading, waits until turns under way are safe or refused, and saves the positions.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         let _ = (&mut self.reader).await;
@@ -228,7 +227,7 @@ impl Tail {
 #[must_use = "it is needed if the engine does not run the plan"]
 pub struct Wanted(Vec<ContainerLogs>);
 
-/// What pipelines want of what containers write.
+/// What the pipelines of a plan want of container logs.
 fn wanted(plan: &Plan) -> Vec<ContainerLogs> {
     plan.pipelines.iter().filter_map(|pipeline| pipeline.input.container_logs.clone()).collect()
 }

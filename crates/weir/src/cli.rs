@@ -192,7 +192,8 @@ const SECURITY: &str = "Security of the OTLP ports";
 const MEMORY: &str = "Memory";
 const DATA_DIRECTORY: &str = "Data directory";
 const CONTAINER_LOGS: &str = "Container logs, for LogPipelines with runtime input";
-const ADMINISTRATION: &str = "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs";
+const ADMINISTRATION: &str =
+    "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs";
 
 impl RunArgs {
     /// Whether this process does that.

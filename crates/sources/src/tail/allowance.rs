@@ -13,7 +13,7 @@ const PART_OF_MEMORY: usize = 4;
 pub(super) struct Allowance {
     used: Mutex<usize>,
     freed: Notify,
-    /// Whoever came first is served first: otherwise, who needs more would wait for ever while those who need less pass.
+    /// First come, first served: otherwise, a turn that needs more would wait for ever while smaller ones pass.
     first: tokio::sync::Mutex<()>,
 }
 
@@ -54,8 +54,8 @@ impl TurnPermit {
 }
 
 impl Allowance {
-    /// Reserves all that a turn needs at once: turns that wait for each other's memory would get nowhere. `None` when the
-    /// memory is taken by others.
+    /// Reserves all that a turn needs at once: turns that wait for each other's memory would get nowhere. `None` when
+    /// the memory is taken by others.
     pub(super) async fn reserve(self: &Arc<Self>, inlet: &Inlet, bytes: usize) -> Option<TurnPermit> {
         let reserved = self.take(bytes, inlet.memory() / PART_OF_MEMORY).await;
         Some(TurnPermit { permit: inlet.reserve(bytes).await?, reserved })

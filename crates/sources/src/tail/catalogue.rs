@@ -1,4 +1,4 @@
-//! The containers that are known: taken up when they appear, looked at when something has changed, and forgotten.
+//! The known containers: they are taken up when they appear, looked at when something changed, and forgotten.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -14,34 +14,34 @@ use super::shared::Shared;
 use super::status::unix_ms;
 use super::tree::Audience;
 
-/// What changes on its own, such as a file that nobody may write to any more, is looked at again after this.
+/// Something may change with time alone, such as a file that becomes final. It is looked at again after this.
 const SETTLES_AFTER: Duration = Duration::from_millis(1_100);
 
-/// What has to be known of a container and its files takes so much memory; see the test of this name.
+/// The state of a container and its files takes so much memory; see the test of this name.
 const CONTAINER_BYTES: usize = 8 << 10;
 
 /// All containers together take at most this part of the memory, so that there is some to read with.
 const PART_OF_MEMORY: usize = 2;
 
-/// No more containers wait for memory: what has to be known of each of them takes some 2 KiB, which nobody pays for. Others
-/// are looked at when one of these has it.
+/// At most so many containers wait for memory: each takes some 2 KiB, which is not paid for. Others are looked at when
+/// one of these has got memory.
 const MOST_WAITING: usize = 1000;
 
 /// All containers that are known.
 pub(super) struct Catalogue {
     pub(super) shared: Arc<Shared>,
     directory: PathBuf,
-    /// What an earlier process saved, of containers that were not found yet.
+    /// Checkpoints of an earlier process, of containers that were not found yet.
     pub(super) saved: BTreeMap<ContainerName, Saved>,
-    /// What is to be saved of containers that are not read any more.
+    /// Lines for the checkpoint file, of containers that are not read any more.
     pub(super) lines: Vec<u8>,
     /// The kernel gives no hints of some files.
     pub(super) has_links: bool,
-    /// Whether what new containers wrote so far is left out.
+    /// Whether new containers are read from the end of their files.
     pub(super) starts_at_end: bool,
     /// Containers for which there is no memory.
     untaken: HashSet<ContainerName>,
-    /// How many more there were when everything was looked at.
+    /// How many more the last look at all directories found.
     passed_over: u64,
     /// When to look again.
     unsettled: HashMap<ContainerName, Instant>,
@@ -89,7 +89,7 @@ impl Catalogue {
         false
     }
 
-    /// What is gone since an earlier process saved it was not read to its end.
+    /// Containers that are gone since an earlier process saved their checkpoints were not read to their end.
     pub(super) fn look_for_missing(&mut self) {
         let is_gone = |name: &&ContainerName| !self.directory.join(name.to_string()).exists();
         let missing: Vec<ContainerName> = self.saved.keys().filter(is_gone).cloned().collect();
@@ -105,7 +105,7 @@ impl Catalogue {
         }
     }
 
-    /// Nobody wants its output any more. How far it was read stays known, in case somebody wants it again.
+    /// No pipeline wants its output any more. Its checkpoint is kept, in case a pipeline wants it again.
     fn retire(&mut self, name: &ContainerName) {
         let Some(container) = self.shared.board.containers().get(name).cloned() else { return };
         if !container.is_idle() {

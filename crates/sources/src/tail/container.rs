@@ -43,15 +43,15 @@ pub(super) struct Container {
     output: Mutex<Output>,
     turn_state: Mutex<TurnState>,
     progress: Mutex<Progress>,
-    /// It is to be looked whether what is saved of it is out of date.
+    /// Its checkpoint may be out of date.
     is_noted: AtomicBool,
     found: Instant,
-    /// For what is known of it.
+    /// For its state.
     _paid: Option<Permit>,
 }
 
 impl Container {
-    /// `pods`: the directory of all pods. `paid`: for what is known of the container.
+    /// `pods`: the directory of all pods. `paid`: for the state of the container.
     pub(super) fn new(
         name: ContainerName,
         pods: &Path,
@@ -81,12 +81,12 @@ impl Container {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What stands in the way of reading it now.
+    /// Notes what it waits for.
     pub(super) fn waits_for(&self, wait: Wait) {
         self.progress().wait = wait;
     }
 
-    /// Whether there is something that is not safe, as far as is known.
+    /// Whether it has unread output, as far as is known.
     pub(super) fn is_behind(&self) -> bool {
         !self.is_idle() || self.progress().lag.bytes_behind > 0
     }
@@ -143,7 +143,7 @@ impl Container {
         }
     }
 
-    /// Begins a file anew, if what is before the position is not what was read there. Returns whether it did.
+    /// Begins a file anew, if the bytes before the position are not those that were read. Returns whether it did.
     fn begin_anew_if_overwritten(&self, output: &mut Output) -> io::Result<bool> {
         let (done, guard) = (output.chain.position().done, output.chain.guard());
         if !self.open(output, done.file)? {
@@ -164,8 +164,8 @@ impl Container {
         Ok(true)
     }
 
-    /// The file at the place where reading begins cannot be read. When that goes on, or when it is gone, the rest of it is
-    /// given up, so that others do not wait for it. Returns how much that is, and whether it is the first failure.
+    /// The file that comes next cannot be read. After some failures, or if the file is gone, the rest of it is given
+    /// up, so that later files do not wait for it. Returns whether this is the first failure, and the bytes given up.
     pub(super) fn failed(&self) -> (bool, Option<u64>) {
         let mut output = self.output();
         let Some((number, state)) = output.next().map(|link| (link.number, link.state)) else {
@@ -197,8 +197,8 @@ impl Container {
         Ok(reading)
     }
 
-    /// A turn that gets on. Where requests are small, they may have no room for all that lies between the beginning and
-    /// the end of a stack trace. Then it is cut earlier, and at last nothing is joined.
+    /// A turn that makes progress. Small requests may have no room for all that lies between the beginning and the end
+    /// of a stack trace. Then the trace is cut earlier, and in the end nothing is joined.
     fn read_on(&self, output: &mut Output, order: &Order) -> io::Result<Reading> {
         let ways = order.wants.iter().filter(|want| !want.multiline.is_off()).count() as u64;
         // All that is open together takes no more, in however many ways lines are joined; and no trace loses its end.
@@ -213,7 +213,7 @@ impl Container {
         }
     }
 
-    /// What was read up to this position is safe.
+    /// The output up to this position is safe.
     pub(super) fn commit(&self, position: Position, guard: Print, counts: &Counts) {
         let mut output = self.output();
         let is_progress = output.chain.position() != position;
@@ -234,12 +234,12 @@ impl Container {
         }
     }
 
-    /// What is saved of it may be out of date. Returns whether that is news.
+    /// Notes that its checkpoint may be out of date. Returns whether that is news.
     pub(super) fn take_note(&self) -> bool {
         !self.is_noted.swap(true, Ordering::AcqRel)
     }
 
-    /// What is to be saved, if that changed, or if it was saved long ago: what is old is forgotten.
+    /// The checkpoint to save, if it changed, or was saved long ago: old checkpoints are forgotten.
     pub(super) fn to_save(&self, now_ms: u64) -> Option<Saved> {
         self.is_noted.store(false, Ordering::Release);
         let mut output = self.output();
@@ -251,7 +251,7 @@ impl Container {
         Some(Saved::of(self.name.clone(), &output.chain, now_ms))
     }
 
-    /// The same, whether it changed or not.
+    /// The checkpoint, changed or not.
     pub(super) fn saved(&self, now_ms: u64) -> Saved {
         Saved::of(self.name.clone(), &self.output().chain, now_ms)
     }

@@ -25,7 +25,7 @@ const MOST_TURN_BYTES: usize = RecordShape::ALL.len() * MOST_REQUEST_BYTES;
 /// No request is made smaller than this because one was too large.
 const LEAST_REQUEST_BYTES: usize = 16 << 10;
 
-/// Whoever has read all that there is has the next turn after this, so that single lines do not cost a request each.
+/// A container that was read to its end rests for so long, so that single lines do not cost a request each.
 pub(super) const REST: Duration = Duration::from_millis(200);
 
 /// Timers are not more exact.
@@ -34,7 +34,7 @@ const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// A turn that failed, or found no memory, is tried again after this.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
-/// The first lines of a pod wait for what is known of it, but not longer.
+/// The first lines of a pod wait so long for facts about it.
 const METADATA_WAITS: Duration = Duration::from_secs(2);
 
 /// How a turn ended.
@@ -79,7 +79,7 @@ pub(super) async fn turn(shared: &Arc<Shared>, container: &Arc<Container>) -> En
     end
 }
 
-/// What the container wrote cannot be read now.
+/// The container's files cannot be read now.
 fn failed(shared: &Shared, container: &Arc<Container>, error: &io::Error) -> End {
     container.waits_for(Wait::Unreadable(error.to_string()));
     let (is_first, given_up) = container.failed();
@@ -94,13 +94,13 @@ fn failed(shared: &Shared, container: &Arc<Container>, error: &io::Error) -> End
     End::Again(PAUSE)
 }
 
-/// What a turn takes: the window, parts of lines that are joined, lines of stack traces (which grow as they are joined),
-/// text that is made of bytes, what JSON becomes, what it takes to inflate, and the requests.
+/// The memory of a turn: the window, parts of lines that are joined, lines of stack traces (which grow as they are
+/// joined), text that is made of bytes, attributes of JSON, the decoder, and the requests.
 fn turn_bytes(requests: usize, most: usize) -> usize {
     WINDOW + 4 * MOST_APART + ATTRIBUTES_BYTES + DECODER_BYTES + requests * most
 }
 
-/// Until when a pod that is not known keeps its first lines waiting.
+/// How long the first lines of an unknown pod still wait for facts.
 fn waits_for_metadata(shared: &Shared, container: &Container) -> Option<Duration> {
     let is_known = shared.pods.now().knows(&container.name.uid).unwrap_or(true);
     let left = METADATA_WAITS.saturating_sub(container.age());
@@ -138,7 +138,7 @@ fn words(obstacle: Obstacle) -> &'static str {
     }
 }
 
-/// Offers what was read. Only when all of it is safe, the container moves on.
+/// Offers what was read. The position moves only when all of it is safe.
 async fn offer(
     shared: &Shared,
     container: &Arc<Container>,

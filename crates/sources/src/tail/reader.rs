@@ -22,7 +22,7 @@ pub(super) struct Reader {
     turns: JoinSet<End>,
     /// The containers whose turns these are.
     active: HashMap<task::Id, Arc<Container>>,
-    /// Those that rest, in the order in which they get up.
+    /// Resting containers, in the order in which they get up.
     resting: VecDeque<(Instant, Arc<Container>)>,
 }
 
@@ -31,7 +31,7 @@ impl Reader {
         Self { shared, ready, turns: JoinSet::new(), active: HashMap::new(), resting: VecDeque::new() }
     }
 
-    /// Runs until it is stopped; then what is under way is finished.
+    /// Runs until it is stopped; then it finishes the turns that are under way.
     pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         loop {
             let gets_up = self.resting.front().map(|(at, _)| *at);

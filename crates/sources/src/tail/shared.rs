@@ -27,19 +27,19 @@ pub(super) struct Shared {
     pub(super) board: Board,
     pub(super) ready: mpsc::UnboundedSender<Arc<Container>>,
     pub(super) totals: Mutex<Totals>,
-    /// Containers of which what is saved may be out of date.
+    /// Containers whose checkpoints may be out of date.
     pub(super) news: Mutex<Vec<Arc<Container>>>,
     pub(super) allowance: Arc<Allowance>,
     pub(super) descriptors: Arc<Descriptors>,
 }
 
-/// What was read so far.
+/// The figures of all containers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
     /// Containers whose output is read.
     pub containers: u64,
-    /// What became of what is safe.
+    /// Of the output that is safe.
     pub counts: Counts,
     /// Bytes of files that could not be read.
     pub lost: Losses,
@@ -54,12 +54,13 @@ impl Shared {
         wanted.iter().any(|logs| self.takes(logs, name))
     }
 
-    /// The name of this node, unless it is known of the pod: what is known says it then.
+    /// The name of this node, unless the pod's facts have one.
     pub(super) fn node_of(&self, name: &ContainerName) -> Option<String> {
         self.node_name.clone().filter(|_| self.pods.now().node(&name.uid).is_none())
     }
 
-    /// What the pipelines want of a container's records; nothing when none takes them. Of lines, the pod knows best.
+    /// What the pipelines want of a container's records; nothing when none takes them. The pod's multiline setting
+    /// wins.
     pub(super) fn wants(&self, name: &ContainerName) -> Vec<Want> {
         let of_pod = self.pods.now().multiline(&name.uid);
         let wanted = self.wanted.read().unwrap_or_else(PoisonError::into_inner);
@@ -79,14 +80,14 @@ impl Shared {
         !is_own && logs.namespaces.takes(&name.namespace) && logs.containers.takes(&name.container)
     }
 
-    /// What is saved of a container may be out of date.
+    /// Notes that the checkpoint of a container may be out of date.
     pub(super) fn note(&self, container: &Arc<Container>) {
         if container.take_note() {
             self.news.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(container));
         }
     }
 
-    /// Something may be there to be read.
+    /// A container may have unread output.
     pub(super) fn hint(&self, container: &Arc<Container>) {
         if container.take_hint() {
             // The reader is gone when the process ends.
@@ -103,7 +104,7 @@ impl Shared {
         add(&mut self.totals.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Adds what a container lost since the last time, and how often its files were rotated, and tells the log.
+    /// Adds a container's losses and rotations since the last report to the totals, and logs the losses.
     pub(super) fn report_losses(&self, container: &Container) {
         let mut progress = container.progress();
         let (lost, rotations) =

@@ -1,5 +1,5 @@
-//! Once a second: how all containers are read together. It says what was lost and who is stuck, and gives up removed
-//! files when these take too much of the disk.
+//! Once a second, sums up how all containers are read, reports losses and stuck containers, and gives up removed files
+//! when these take too much of the disk.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ const MOST_NAMED: usize = 10;
 pub(super) struct Bounds {
     /// The bytes that removed files may take.
     pub(super) removed_bytes: u64,
-    /// A container waits for so long before that is told.
+    /// A container that waits for so long is stuck.
     pub(super) patience: Duration,
 }
 
-/// Looks at all containers, and tells the engine and the log. Most of them are idle, so each is looked at twice and no more.
+/// Measures all containers, and reports to the engine and the log. Most are idle, so each is visited only twice.
 pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
     let containers: Vec<Arc<Container>> = shared.board.containers().values().cloned().collect();
     let measured = containers.iter().inspect(|container| {
@@ -80,7 +80,7 @@ fn keep_within<'a>(holders: &[&'a Arc<Container>], most: u64) -> Vec<&'a Arc<Con
     given_up
 }
 
-/// Says who is stuck since the last time, and who is not any more.
+/// Reports containers that became stuck since the last survey, or are read again.
 #[derive(Debug, Default)]
 struct News {
     named: usize,

@@ -1,4 +1,4 @@
-//! A turn of reading: from the place that is not safe yet, as far as there is room for what comes of it.
+//! A turn of reading: from the position on, as far as the requests have room.
 
 use std::io;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use super::scan::{Chunk, End, Found, Lines};
 /// The longest line, with its end; what is longer is cut.
 pub(super) const LONGEST: usize = 256 << 10;
 
-/// From the first part of an entry to its last one are at most so many bytes of files.
+/// Between the beginning of an entry's first part and the end of its last one lie at most so many bytes of files.
 pub(super) const MOST_APART: usize = 256 << 10;
 
-/// What is read at once: a turn that begins with an entry that is not complete must get on.
+/// What is read at once: enough for progress in a turn that begins with an incomplete entry.
 pub(super) const WINDOW: usize = LONGEST + MOST_APART + (256 << 10);
 
 /// What a turn may do.
@@ -28,7 +28,7 @@ pub(super) const WINDOW: usize = LONGEST + MOST_APART + (256 << 10);
 pub(super) struct Order {
     /// What pipelines want of the records.
     pub(super) wants: Vec<Want>,
-    /// The name of the node, unless it is known otherwise.
+    /// The name of the node, unless the pod's facts have one.
     pub(super) node: Option<String>,
     /// The largest request.
     pub(super) most_bytes: usize,
@@ -39,17 +39,17 @@ pub(super) struct Order {
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) requests: Vec<(Want, Vec<u8>)>,
-    /// Up to where the requests have everything.
+    /// The requests have everything up to here.
     pub(super) position: Position,
     pub(super) guard: Print,
     pub(super) counts: Counts,
     /// Whether there is more to be read at once.
     pub(super) is_more: bool,
-    /// After this, what is kept for more lines of a stack trace is taken as it is.
+    /// After this, a stack trace that was kept back is complete.
     pub(super) waits: Option<Duration>,
 }
 
-/// What became of what was read.
+/// What became of the output that was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
@@ -57,9 +57,9 @@ pub struct Counts {
     pub records: u64,
     /// Bytes of files.
     pub bytes: u64,
-    /// Lines that are not what the format of their file says. They became records with all of their text.
+    /// Lines that do not have the format of their file. They became records with all of their text.
     pub malformed: u64,
-    /// Texts that look like JSON and are not, or are too deep or too large. They are there as text.
+    /// Texts that look like JSON and are not, or are too deep or too large. They stayed text.
     pub unparsed: u64,
     /// Lines that were cut because they are too long. All parts became records.
     pub cut: u64,
@@ -169,8 +169,8 @@ impl<'a> Turn<'a> {
         Ok(Reading { requests: self.requests.into_bytes(), position, guard, counts, is_more, waits })
     }
 
-    /// All that there is was read. What is open stays for the next turn, unless nothing came for long enough. Returns
-    /// how long that will be.
+    /// All output was read. Open stack traces wait for the next turn, unless nothing came for long enough. Returns how
+    /// long they wait.
     fn wait_for_lines(&mut self) -> Result<Option<Duration>, Stop> {
         if !self.requests.is_open() {
             return Ok(None);
@@ -224,7 +224,7 @@ impl<'a> Turn<'a> {
         Ok(false)
     }
 
-    /// What is not complete will not be completed.
+    /// Ends incomplete entries and open traces, because nothing will complete them.
     fn flush(&mut self) -> Result<(), Stop> {
         let Self { joiner, requests, .. } = self;
         joiner.finish(&mut |entry| requests.push(&entry))?;

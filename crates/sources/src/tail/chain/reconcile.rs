@@ -1,4 +1,4 @@
-//! Brings a listing together with the files that are known.
+//! Matches a listing with the known files.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -30,8 +30,8 @@ enum Match {
 }
 
 impl Chain {
-    /// Brings a listing of the directory together with what is known. `verify` is asked only where names and numbers
-    /// do not suffice. Takes time in proportion to links and entries, but for the sorting of the new ones.
+    /// Matches a listing of the directory with the chain. `verify` is called only where names and numbers do not
+    /// suffice. The time is in proportion to links and entries, except for the sorting of new ones.
     pub(crate) fn reconcile(&mut self, listing: &[Seen], verify: &mut Verify<'_>, now_ms: u64) -> Vec<Event> {
         self.looked_ms = now_ms;
         let mut matching = Matching::new(listing, self.links.len());
@@ -46,7 +46,7 @@ impl Chain {
         events
     }
 
-    /// Files that are where they were, or were renamed. Later links first: what an inode was used for before is over.
+    /// Files under their old names, or renamed. Later links first: earlier uses of an inode are over.
     fn find_by_id(&self, matching: &mut Matching<'_>, verify: &mut Verify<'_>) {
         for (index, link) in self.links.iter().enumerate().rev() {
             let Some(entry) = matching.by_place.get(&link.id.place()).copied().filter(|_| link.id != FileId::default())
@@ -171,8 +171,7 @@ impl Chain {
         kept_live
     }
 
-    /// Gives numbers to what was not known. What was there already when later files were read comes before what was not
-    /// read yet.
+    /// Gives numbers to new files. A new file that is older than a file that was read comes before all that is unread.
     fn add_new(&mut self, matching: &Matching<'_>, kept_live: &HashSet<u64>, events: &mut Vec<Event>) {
         let known = self.links.iter().zip(&matching.found).filter(|(_, found)| matches!(found, Found::At(_)));
         let highest = known.map(|(link, _)| link.name.restart).max().unwrap_or(0);
@@ -197,7 +196,7 @@ impl Chain {
         }
     }
 
-    /// What was written to files after their end.
+    /// The parts that were written to files after their end.
     fn rests(&self, matching: &Matching<'_>) -> Vec<(Option<u64>, Link)> {
         let mut last_parts = HashSet::new();
         let mut rests = Vec::new();
@@ -265,7 +264,7 @@ impl Chain {
         mem::replace(&mut self.next, next)
     }
 
-    /// Notes which files are not written to any more: those that later ones followed, and those that are gone.
+    /// Notes which files are settled: those with a later file, and those that are gone.
     fn settle(&mut self, now_ms: u64) {
         let highest = self.links.iter().map(|link| link.name.restart).max().unwrap_or(0);
         let mut later: Option<FileId> = None;
@@ -282,7 +281,7 @@ impl Chain {
         }
     }
 
-    /// Forgets what was read and is gone, and makes one of parts that were read.
+    /// Forgets links that were read and are gone, and joins parts that were read.
     fn prune(&mut self, now_ms: u64) {
         let links = mem::take(&mut self.links);
         let mut kept: Vec<Link> = Vec::with_capacity(links.len());

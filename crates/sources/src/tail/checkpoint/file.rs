@@ -1,7 +1,7 @@
-//! The checkpoints in a directory of their own, which one process at a time has.
+//! The checkpoint file, in a directory of its own that one process at a time uses.
 //!
-//! A full disk, or a crash at any moment, leaves what was there before: lines are added at the end, and when the file is
-//! written anew, it takes the place of the old one when it is complete.
+//! A full disk, or a crash at any moment, costs no older line: lines are added at the end, and when the file is written
+//! anew, it replaces the old one when it is complete.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -36,8 +36,8 @@ pub(crate) enum Error {
     Io { action: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// Reads the checkpoint file of a directory. It takes no lock and changes nothing; a process may be writing to the file.
-/// Where there is no file, nothing is known.
+/// Reads the checkpoint file of a directory. It takes no lock and changes nothing; a process may be writing to the
+/// file. Where there is no file, nothing is known.
 pub(crate) fn read(dir: &Path) -> Result<Replayed, Error> {
     let path = dir.join(NAME);
     let file = match File::open(&path) {

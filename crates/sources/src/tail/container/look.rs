@@ -1,4 +1,4 @@
-//! A look at the directory of a container: what is there now, and what became of what is known.
+//! A look at the directory of a container: lists its files, and matches them with the chain.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use crate::tail::status::Losses;
 /// What a look at a container showed.
 #[derive(Debug, Default)]
 pub(in crate::tail) struct Look {
-    /// There is something to read.
+    /// It has unread output.
     pub(in crate::tail) is_unread: bool,
     /// Something has to be looked at again soon.
     pub(in crate::tail) is_unsettled: bool,
@@ -26,7 +26,7 @@ pub(in crate::tail) struct Look {
 }
 
 impl Container {
-    /// Brings the directory together with what is known of it. `now_ms` never goes back.
+    /// Lists the directory and matches the listing with the chain. `now_ms` never goes back.
     pub(in crate::tail) fn look(&self, now_ms: u64) -> io::Result<Look> {
         let mut output = self.output();
         if self.is_unchanged(&output) {
@@ -100,7 +100,7 @@ impl Container {
         is_news
     }
 
-    /// Takes everything that is there for read.
+    /// Moves the position to the end of all files.
     pub(in crate::tail) fn leave_out_what_is_there(&self, now_ms: u64) {
         // What cannot be listed now is read later.
         if self.look(now_ms).is_err() {

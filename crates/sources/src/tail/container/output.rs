@@ -1,4 +1,4 @@
-//! What a container wrote: its chain of files, those that are open, and what is known of reading them.
+//! The output of a container: its chain of files, those that are open, and the state of reading them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::tail::join::Spot;
 use crate::tail::line::Format;
 use crate::tail::status::Losses;
 
-/// What a container wrote.
+/// The output of a container.
 #[derive(Debug)]
 pub(in crate::tail) struct Output {
     pub(in crate::tail) chain: Chain,
@@ -21,21 +21,21 @@ pub(in crate::tail) struct Output {
     pub(in crate::tail) formats: BTreeMap<u64, Format>,
     /// A request that is larger was refused.
     pub(in crate::tail) most_bytes: Option<usize>,
-    /// What was kept for more lines of a stack trace when it was last read.
+    /// Lines that the last turn kept back for a stack trace.
     pub(in crate::tail) stretch: Stretch,
     /// Pays for the decoder of a compressed file.
     pub(super) decoder: Option<TurnPermit>,
     /// Removed files that are to be given up.
     pub(super) condemned: BTreeSet<u64>,
-    /// How often a file could not be read, one time after the other.
+    /// How often a file could not be read, in a row.
     pub(super) failures: BTreeMap<u64, u32>,
-    /// Whether what is saved is out of date.
+    /// Whether the checkpoint is out of date.
     pub(super) is_changed: bool,
     /// When it was last saved, in milliseconds since the Unix epoch.
     pub(super) saved_ms: u64,
-    /// Whether there was a look since the last file vanished.
+    /// Files that the last look found gone.
     pub(super) vanished: Vec<u64>,
-    /// When the directory had changed last at the last look, if nothing else has to be looked at.
+    /// The directory's time of change at the last look, if nothing else has to be looked at.
     pub(super) listed: Option<Changed>,
 }
 
@@ -84,8 +84,8 @@ impl Output {
         formats.retain(|number, _| chain.link(*number).is_some());
     }
 
-    /// Bytes of files that are gone before they were opened, and so are lost. One look is not enough: a file that is
-    /// renamed may be missed.
+    /// Gives up files that are gone and were not opened, and returns the lost bytes. One look is not enough: it may
+    /// miss a file that is renamed.
     pub(super) fn give_up(&mut self) -> Losses {
         let is_gone = |link: &&Link| link.state != State::Present && !self.open.contains_key(&link.number);
         // Even of one that was read as far as it was seen, the end has to be known before the next one is read.
@@ -109,14 +109,14 @@ impl Output {
         self.chain.links().iter().find(|link| link.number >= first && !self.chain.is_read(link))
     }
 
-    /// Whether there is more in a file, as far as is known, or its end has to be found.
+    /// Whether a file has unread output, as far as is known, or its end has to be found.
     pub(super) fn is_unread(&self, link: &Link) -> bool {
         let is_ahead = link.number >= self.chain.position().done.file && link.end.is_none();
         let has_end = link.name.is_compressed || self.chain.is_final(link.number);
         self.chain.unread(link.number) > 0 || is_ahead && has_end
     }
 
-    /// Where the container's output begins that is not safe.
+    /// Where the unread output begins.
     pub(in crate::tail) fn place(&self) -> Spot {
         self.chain.earliest()
     }

@@ -1,4 +1,4 @@
-//! How a container is read, for those who look from outside. Nobody waits for a disk or anybody else while he has this.
+//! The progress of a container, for pages, metrics and the log. Its lock is never held while waiting for a disk.
 
 use std::time::{Duration, Instant};
 
@@ -10,22 +10,22 @@ use crate::tail::turn::Counts;
 pub(in crate::tail) struct Progress {
     pub(in crate::tail) counts: Counts,
     pub(in crate::tail) rotations: u64,
-    /// Of these, those that the totals do not have.
+    /// Of these, those that are not in the totals yet.
     pub(in crate::tail) unreported_rotations: u64,
     pub(in crate::tail) lost: Losses,
-    /// Of the losses, those that the log and the totals have.
+    /// Of the losses, those that are logged and in the totals.
     pub(in crate::tail) reported: Losses,
     pub(in crate::tail) lag: Lag,
     pub(in crate::tail) open_files: u64,
     pub(in crate::tail) removed_open_bytes: u64,
     pub(in crate::tail) wait: Wait,
-    /// Since when there is something and nothing of it was read.
+    /// Since when it has unread output of which nothing became safe.
     pub(in crate::tail) waits_since: Option<Instant>,
-    /// The log has that it is stuck.
+    /// The log says that it is stuck.
     pub(in crate::tail) is_reported_stuck: bool,
 }
 
-/// What stood in the way of reading when somebody last tried.
+/// What a container waited for at the last attempt to read it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::tail) enum Wait {
     #[default]
@@ -34,9 +34,9 @@ pub(in crate::tail) enum Wait {
     Memory,
     Disk,
     Answer,
-    /// The engine did not take what was read, in these words.
+    /// The engine refused its requests, with this reason.
     Refused(&'static str),
-    /// The file, or its directory, cannot be read, in these words.
+    /// The file, or its directory, cannot be read, with this error.
     Unreadable(String),
 }
 
@@ -55,19 +55,19 @@ impl Wait {
 }
 
 impl Progress {
-    /// There is something to be read.
+    /// It has unread output from now on.
     pub(in crate::tail) fn begins_to_wait(&mut self) {
         if self.waits_since.is_none() {
             (self.waits_since, self.wait) = (Some(Instant::now()), Wait::Turn);
         }
     }
 
-    /// Something was read, and there is more.
+    /// Some of it became safe, and there may be more.
     pub(in crate::tail) fn has_read(&mut self) {
         self.waits_since = Some(Instant::now());
     }
 
-    /// Whether there is something that the log and the totals do not have.
+    /// Whether something is not in the log and the totals yet.
     pub(in crate::tail) fn has_unreported(&self) -> bool {
         self.lost != self.reported || self.unreported_rotations > 0
     }

@@ -1,4 +1,4 @@
-//! The lines that are kept back because a stack trace may go on: for how long.
+//! How long lines are kept back because a stack trace may go on.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// No line is kept back for longer, whatever comes.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What is kept back. It is read again in each turn, so there is no more to remember of it than since when.
+/// The lines that are kept back. Each turn reads them again, so only their beginning and times are remembered.
 #[derive(Debug, Default)]
 pub(in crate::tail) struct Stretch(Option<Kept>);
 
@@ -24,8 +24,8 @@ struct Kept {
 }
 
 impl Stretch {
-    /// What begins at `from` is kept back, with so many lines of stack traces. How much longer. `is_quiet`: otherwise, more
-    /// is there and cannot be read yet.
+    /// How much longer the lines from `from` on are kept back; `lines` of them are of stack traces. `is_quiet`: no
+    /// further output waits to be read.
     pub(in crate::tail) fn left(&mut self, from: Spot, lines: u64, is_quiet: bool) -> Duration {
         self.left_at(from, lines, is_quiet, Instant::now())
     }

@@ -22,7 +22,7 @@ impl Container {
         self.turn_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something may be there to be read. Returns whether the container has to be queued for that.
+    /// It may have unread output. Returns whether it has to be queued.
     pub(in crate::tail) fn take_hint(&self) -> bool {
         let mut turn_state = self.turn_state();
         let before = *turn_state;
@@ -41,7 +41,7 @@ impl Container {
         *self.turn_state() = TurnState::Active;
     }
 
-    /// Its turn is over: there is more, or all that there was is read. Returns whether it has to be queued again.
+    /// Its turn is over. `is_more`: it has unread output. Returns whether it has to be queued again.
     pub(in crate::tail) fn end_turn(&self, is_more: bool) -> bool {
         let mut turn_state = self.turn_state();
         let is_hinted = *turn_state == TurnState::ActiveHinted;
