@@ -61,7 +61,7 @@ pub(crate) struct Pipelines {
     pub(crate) common: Common,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) intake: Arc<Intake>,
-    /// What is known of the cluster changes without a plan.
+    /// Facts about the cluster change without a plan.
     pods: Arc<dyn Pods>,
     running: BTreeMap<PipelineId, Running>,
     /// Pays for what the exporters of all of them encode.
@@ -433,7 +433,7 @@ fn limits_of(planned: &weir_plan::Pipeline, division: Division) -> Limits {
     }
 }
 
-/// A record of Fluent Bit repeats what is known of its pod. It may be this many times as large as in OTLP, together with
+/// A record of Fluent Bit repeats the facts about its pod. It may be this many times as large as in OTLP, together with
 /// what is made of it to compress it, before a request is halved.
 const FLUENT_BIT_GROWS: usize = 12;
 

@@ -92,7 +92,7 @@ impl Enricher {
         Ok(changes)
     }
 
-    /// What is known of the sender of a resource. The first of address, uid and peer that is given decides, even when
+    /// The facts about the sender of a resource. The first of address, uid and peer that is given decides, even when
     /// no pod is known by it: whoever forwards a resource is not its origin.
     fn known<'a>(&self, resource: Option<Resource<'_>>, arrival: &'a Arrival) -> &'a Known {
         const KEYS: [&str; 3] = ["k8s.pod.ip", conventions::POD_UID, conventions::NODE_NAME];

@@ -1,4 +1,4 @@
-//! What container logs in their raw shape get: everything that is known of the pod, as attributes of the resource.
+//! What container logs in their raw shape get: all facts about the pod, as attributes of the resource.
 //!
 //! Such a resource says where its records are from and nothing else, so these names are free. It is not needed often:
 //! once for a request, which has many records.
@@ -14,7 +14,7 @@ use weir_plan::{Cluster, Enrichment, Pod};
 use crate::attributes::{self, OF_RESOURCE, first, texts};
 use crate::changes::{Changes, NoRoom};
 
-/// What is known of whoever wrote the lines.
+/// Facts about the pod that wrote the lines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw<'a> {
     pub(crate) pod: &'a Pod,

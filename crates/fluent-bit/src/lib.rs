@@ -1,7 +1,7 @@
 //! Container logs as Fluent Bit's output `http` sends them under Kyma: OTLP bytes of the tailer's raw shape in, the body
 //! of a request out.
 //!
-//! A record has what the line's file says (`time`, `stream`, `_p`, `log`), what is known of the pod (`kubernetes`,
+//! A record has what the line's file says (`time`, `stream`, `_p`, `log`), facts about the pod (`kubernetes`,
 //! `cluster_identifier`), and `@timestamp`. A text that is a JSON object has its members at the root of the record
 //! instead of `log`. They go before members of the same name, except `kubernetes`. In the formats of JSON, the members
 //! are spliced in as they were written; there is never a tree of them.

@@ -1,4 +1,4 @@
-//! The records of a request: what is in them, whatever they are written in.
+//! The records of a request: their fields, in every format.
 
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ pub(crate) trait Notation {
     fn repeat(&mut self, field: Range<usize>);
 }
 
-/// A line, and what is known of it.
+/// A line with its time and its stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
     /// When it was written; 0 when the file does not say it.
@@ -54,7 +54,7 @@ pub(crate) struct Record<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finished {
     Whole,
-    /// But for what is known of the container, which is as it was.
+    /// Except the facts about the container, which are as they were.
     WithoutKubernetes,
 }
 
@@ -81,7 +81,7 @@ pub(crate) trait Fields<'a> {
     fn text(&mut self, name: &'static str, text: &'a str);
     fn member(&mut self, member: Member<'a>);
     fn cluster(&mut self, name: &'a str);
-    /// What is known of the container.
+    /// Facts about the container.
     fn kubernetes(&mut self);
 }
 
@@ -342,7 +342,7 @@ impl<'r, N: Notation> Fields<'r> for Written<'_, '_, 'r, N> {
     }
 }
 
-/// What is known of a container.
+/// Facts about a container.
 pub(crate) fn kubernetes(notation: &mut impl Notation, settings: &FluentBit, origin: Origin<'_>) {
     notation.open(KUBERNETES);
     for (key, attribute) in [

@@ -23,7 +23,7 @@ fn attribute((key, value): (&str, &str)) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(value), ..KeyValue::default() }
 }
 
-/// What is known of the pod.
+/// Facts about the pod.
 pub(crate) const POD: [(&str, &str); 10] = [
     ("k8s.namespace.name", "shop"),
     ("k8s.pod.name", "cart-0"),

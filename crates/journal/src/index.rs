@@ -1,4 +1,4 @@
-//! What is owed to whom, in memory: some bits per entry and queue, and sums.
+//! Which entries each queue is owed, in memory: some bits per entry and queue, and sums.
 //!
 //! An entry takes many bytes of disk but only some bits here, so tens of gigabytes of backlog fit in some megabytes.
 //! The index knows no files; whoever holds its lock does nothing else.

@@ -1,5 +1,5 @@
 //! Configuration: Kubernetes documents (pipelines, `Telemetry`, `Secret`, and objects of a cluster) to a
-//! [`weir_plan::Plan`] and what is known of the cluster, or everything that is wrong with them.
+//! [`weir_plan::Plan`] and facts about the cluster, or everything that is wrong with them.
 //!
 //! A text passes three stages: a tree with positions (`document`, which knows no kind), checked objects (`kinds`, which
 //! know no YAML), and the plan (`load`, which takes files through all of it). It must not know a Kubernetes client, the

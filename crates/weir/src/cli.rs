@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line: commands and options.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! Container logs, all containers together: how many there are is not bounded, so what each one does is on a page.
+//! Metrics of container logs, for all containers together: their number is not bounded, so each one is on a page
+//! instead.
 
 use super::Kind::{Counter, Gauge};
 use super::{Metric, Samples, Value, one};

@@ -1,4 +1,4 @@
-//! What the source of container logs tells of itself.
+//! The figures that the source of container logs reports.
 
 use std::time::Duration;
 

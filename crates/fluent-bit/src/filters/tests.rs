@@ -328,7 +328,7 @@ fn records_that_stay_keep_their_bytes() {
     assert_eq!(done.request, Some(Vec::new()), "nothing is left of it");
 }
 
-/// What is known of the pod is not repeated for each record, as long as no filter changes it.
+/// The facts about the pod are not repeated for each record, as long as no filter changes it.
 #[test]
 fn what_is_known_of_a_pod_stays_with_the_resource() {
     let texts: Vec<String> = (0..100).map(|number| format!("line {number}")).collect();
@@ -357,7 +357,7 @@ fn a_record_that_is_changed_is_otherwise_as_it_was() {
                 assert_eq!(record.as_object_mut().unwrap().remove("added"), Some(json!("yes")));
             }
             assert_eq!(changed, same);
-            // The same if a filter has had its hands on what is known of the pod.
+            // The same if a filter has changed the facts about the pod.
             let lift = "Name nest\nOperation lift\nNested_under kubernetes\nAdd_prefix k8s_";
             let nest = "Name nest\nOperation nest\nWildcard k8s_*\nNest_under kubernetes\nRemove_prefix k8s_";
             assert_eq!(run(&[lift, nest], &settings, &request).1, same);

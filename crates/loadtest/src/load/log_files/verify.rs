@@ -1,4 +1,4 @@
-//! The judge: what arrived of what was written.
+//! The judge: compares the lines that arrived with those that were written.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -120,7 +120,7 @@ impl Container {
         output.forget_closed();
     }
 
-    /// Compares a file with what is known of a link.
+    /// Compares a file with a link.
     fn compare(&self, check: &Check<'_>) -> Answer {
         let compared = || -> io::Result<bool> {
             let Some(mut content) = Content::open(&self.directory, check.seen.name, &self.descriptors)? else {
