@@ -34,14 +34,14 @@ pub(super) const METRICS: [Metric; 14] = [
         name: "weir_container_logs_stuck_containers",
         kind: Gauge,
         labels: &[],
-        help: "Containers of which nothing was read for 30 s although there is something",
+        help: "Of these, those with unread output of which nothing became safe for 30 s",
         samples: |snapshot| if_read(snapshot, |figures| figures.stuck.into()),
     },
     Metric {
         name: "weir_container_logs_containers_without_memory",
         kind: Gauge,
         labels: &[],
-        help: "Containers that are not read because there is no memory for what has to be known of them",
+        help: "Containers that are not read because there is no memory for their state",
         samples: |snapshot| if_read(snapshot, |figures| figures.without_memory.into()),
     },
     Metric {
@@ -62,7 +62,7 @@ pub(super) const METRICS: [Metric; 14] = [
         name: "weir_container_logs_behind_bytes",
         kind: Gauge,
         labels: &[],
-        help: "Bytes that containers wrote and that are not safe yet",
+        help: "Unread output: bytes that are neither delivered nor in the journal yet",
         samples: |snapshot| if_read(snapshot, |figures| figures.bytes_behind.into()),
     },
     Metric {

@@ -1,10 +1,10 @@
 //! One container: its chain of files, those that are open, and a turn of reading them.
 
+mod kept_back;
 mod look;
 mod output;
 mod progress;
 mod stock;
-mod stretch;
 #[cfg(test)]
 mod tests;
 mod turn_state;

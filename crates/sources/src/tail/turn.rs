@@ -177,7 +177,7 @@ impl<'a> Turn<'a> {
         }
         // The next file is read when this one is complete.
         let is_last = self.output.chain.links().last().is_none_or(|last| last.number <= self.place.file);
-        let left = self.output.stretch.left(self.marked.done, self.requests.kept(), is_last);
+        let left = self.output.kept_back.left(self.marked.done, self.requests.kept(), is_last);
         if left.is_zero() {
             self.requests.finish(false)?;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::stretch::Stretch;
+use super::kept_back::KeptBack;
 use crate::tail::allowance::TurnPermit;
 use crate::tail::chain::{Chain, Link, State};
 use crate::tail::changed::Changed;
@@ -22,7 +22,7 @@ pub(in crate::tail) struct Output {
     /// A request that is larger was refused.
     pub(in crate::tail) most_bytes: Option<usize>,
     /// Lines that the last turn kept back for a stack trace.
-    pub(in crate::tail) stretch: Stretch,
+    pub(in crate::tail) kept_back: KeptBack,
     /// Pays for the decoder of a compressed file.
     pub(super) decoder: Option<TurnPermit>,
     /// Removed files that are to be given up.
@@ -46,7 +46,7 @@ impl Output {
             open: BTreeMap::new(),
             formats: BTreeMap::new(),
             most_bytes: None,
-            stretch: Stretch::default(),
+            kept_back: KeptBack::default(),
             decoder: None,
             condemned: BTreeSet::new(),
             failures: BTreeMap::new(),
