@@ -168,7 +168,7 @@ impl Delivery {
                         self.land(ended);
                     }
                 }
-                instruction = self.instructions.recv(), if self.may_be_told() => match instruction {
+                instruction = self.instructions.recv(), if self.expects_instructions() => match instruction {
                     Some(instruction) => self.obey(instruction),
                     // Every handle is gone without a drain: the engine was dropped.
                     None if self.draining.is_none() => break,
@@ -328,7 +328,7 @@ impl Delivery {
 
     /// Whether another instruction may come. While the task drains, nobody may have a handle of it any more, and it goes
     /// on.
-    fn may_be_told(&self) -> bool {
+    fn expects_instructions(&self) -> bool {
         self.draining.is_none() || !self.instructions.is_closed() || !self.instructions.is_empty()
     }
 

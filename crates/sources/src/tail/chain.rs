@@ -288,7 +288,7 @@ impl Chain {
         Loss { bytes: end.saturating_sub(lost_from), is_exact: is_exact && lost_from == from }
     }
 
-    /// The content of a link's file was replaced: what is there now has a link of its own.
+    /// The content of a link's file was replaced: the new content gets a link of its own.
     pub(crate) fn overwritten(&mut self, number: u64, size: u64) -> Vec<Event> {
         let next = self.next;
         let Some(link) = self.link_mut(number).filter(|link| link.state != State::Overwritten) else {

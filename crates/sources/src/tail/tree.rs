@@ -286,7 +286,7 @@ fn directories(path: &Path, listed: Option<Changed>, audience: &mut impl Audienc
 mod tests {
     use super::*;
 
-    /// Wants the containers of one name, and notes what it is told.
+    /// Wants the containers of one name, and notes the calls that it gets.
     #[derive(Default)]
     struct Wants {
         container: &'static str,

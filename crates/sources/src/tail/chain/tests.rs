@@ -187,7 +187,7 @@ fn a_file_that_is_there_twice_is_one() {
     assert_eq!(events, [Event::Compressed { number: 0 }, Event::Renamed { number: 1 }]);
 }
 
-/// LOG-11: a file that is shorter than it was begins anew; the bytes that were not read are told, or read in the copy.
+/// LOG-11: a file that is shorter than it was begins anew; its unread bytes are reported, or read in the copy.
 #[test]
 fn a_file_is_cut_off() {
     for read in [0, 40, 100] {
@@ -223,9 +223,9 @@ fn a_file_is_cut_off() {
     assert_eq!(read_on.unread(0), 0);
 }
 
-/// LOG-7: what was removed before it was read is told, to the byte where it was seen after its last write.
+/// LOG-7: the loss of a file that was removed unread is reported, to the byte if it was seen after its last write.
 #[test]
-fn what_is_removed_unread_is_told() {
+fn what_is_removed_unread_is_reported() {
     let mut chain = chain(&[seen(LIVE, id(1, 1), 100)]);
     commit(&mut chain, 0, 30);
     let rotated = [seen(FIRST, id(1, 1), 120), seen(LIVE, id(2, 2), 10)];
@@ -448,7 +448,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     /// LOG-3, LOG-6, LOG-7, LOG-8: whatever the kubelet does, lines are read in the order of writing, none twice, none is missed
-    /// that is in a file that was seen while it could be read, and what could not be read is told.
+    /// that is in a file that was seen while it could be read, and losses are reported.
     #[test]
     fn a_container_is_read_in_the_order_of_writing(
         steps in prop::collection::vec(step(), 1..80),

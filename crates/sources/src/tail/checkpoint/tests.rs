@@ -57,7 +57,7 @@ fn what_is_written_is_read() {
     assert!(json.len() < 600, "{json}");
 }
 
-/// LOG-2: wherever a crash cut the file off, what is read is what was written before, and the end is told.
+/// LOG-2: wherever a crash cut the file off, all complete lines are read, and the torn end is reported.
 #[test]
 fn a_torn_end_is_dropped_and_told() {
     let (bytes, states) = history();
@@ -71,7 +71,7 @@ fn a_torn_end_is_dropped_and_told() {
     }
 }
 
-/// LOG-2: whichever bit changes, what is read is right, or it is told at which line it is not.
+/// LOG-2: whichever bit changes, the content is right, or the damaged line is reported.
 #[test]
 fn a_damaged_line_is_told() {
     let (bytes, states) = history();
@@ -96,7 +96,7 @@ fn a_damaged_line_is_told() {
     }
 }
 
-/// LOG-2: of what is not of this version nothing is taken, and it is told why.
+/// LOG-2: nothing is taken from another version, and the reason is reported.
 #[test]
 fn lines_that_are_whole_and_wrong_are_told() {
     let with_checksum = |json: &str| format!("{:08x} {json}\n", crc32c::crc32c(json.as_bytes()));

@@ -79,7 +79,7 @@ fn what_is_out_of_date_is_left_out() {
     assert!(!dir.path().join(NEW_NAME).exists());
 }
 
-/// LOG-2: when the disk takes nothing any more, what was there stays, and is told by name.
+/// LOG-2: when the disk is full, older checkpoints stay, and the error names the file.
 #[test]
 fn a_failure_leaves_the_old_file_whole() {
     let dir = tempfile::tempdir().unwrap();
