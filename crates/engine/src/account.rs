@@ -53,14 +53,14 @@ pub(crate) struct JournalQueue {
 const ORPHANS_LIMITS: weir_plan::Backlog =
     weir_plan::Backlog { max_bytes: u64::MAX, max_age: Duration::MAX, overflow: Overflow::DropOldest };
 
-/// Room in a backlog; given back with the value.
+/// Room that is reserved in a backlog; given back with the value.
 #[derive(Debug)]
-pub(crate) struct Room<'a> {
+pub(crate) struct BacklogRoom<'a> {
     account: &'a Account,
     bytes: u64,
 }
 
-impl Drop for Room<'_> {
+impl Drop for BacklogRoom<'_> {
     fn drop(&mut self) {
         self.account.depositing.fetch_sub(self.bytes, Ordering::AcqRel);
     }
@@ -231,7 +231,7 @@ impl Account {
     /// Reserves room in the backlog for `bytes`, so that nobody else counts on it at the same time. Without `anyway`,
     /// there is no room that would cost the pipeline other data. An empty backlog has room for any request: one that is
     /// larger than the limit would be refused for ever.
-    pub(crate) fn room_for(&self, bytes: usize, anyway: bool) -> Option<Room<'_>> {
+    pub(crate) fn room_for(&self, bytes: usize, anyway: bool) -> Option<BacklogRoom<'_>> {
         let (bytes, queue) = (bytes as u64, self.queue.as_ref()?);
         let fits = |depositing: u64| {
             let taken = queue.backlog().bytes + depositing;
@@ -239,7 +239,7 @@ impl Account {
             room.then_some(depositing + bytes)
         };
         let taken = self.depositing.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok();
-        taken.then(|| Room { account: self, bytes })
+        taken.then(|| BacklogRoom { account: self, bytes })
     }
 
     /// Bytes are on their way into the queue, until [`Account::deposited`].

@@ -1,4 +1,4 @@
-//! The accounts of all pipelines that there are and, as long as the journal remembers them, of those that there were.
+//! The accounts of all pipelines and, as long as the journal remembers them, of those that were removed.
 //!
 //! An account outlives its pipeline: when the pipeline comes back, its backlog and its books are still there.
 

@@ -1,9 +1,9 @@
 //! The ports for those who run the gateway: metrics, health, and administration.
 //!
 //! What a port serves is a list of routes; pages of this engine and of others are served in the same way. Each port has
-//! connections of its own, so whoever holds all those of one port keeps no other port from answering. A connection is
-//! for one request, and not for long. When there are too many, the oldest makes place, so that the next one, a probe
-//! perhaps, is answered.
+//! connections of its own, so a client that holds all those of one port keeps no other port from answering. A
+//! connection is for one request, and not for long. When there are too many, the oldest makes place, so that the next
+//! one, a probe perhaps, is answered.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -155,7 +155,7 @@ impl Desk {
         let page = self.funds.find(|budget| {
             let mut body = Text::new(budget)?;
             let Shown { status, content_type } = route.page.show(&asked, &mut body)?;
-            Some(answer(status, content_type, body.share()))
+            Some(answer(status, content_type, body.into_bytes()))
         });
         page.unwrap_or_else(|| {
             let text = "the memory budget is used up; try again\n";

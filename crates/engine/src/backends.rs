@@ -1,4 +1,4 @@
-//! How the backends stand, for the user to look at: the state of each, since when, and in which words, as JSON.
+//! The page of backends: the state of each, since when, and the reason that it gave, as JSON.
 
 use std::io::Write;
 

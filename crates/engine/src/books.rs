@@ -127,14 +127,14 @@ impl BookFigures {
 /// The books of one pipeline.
 #[derive(Debug)]
 pub(crate) struct Books {
-    ledger: Mutex<BookFigures>,
+    figures: Mutex<BookFigures>,
     losses: Losses,
 }
 
 impl Books {
     /// Of a pipeline.
     pub(crate) fn new(pipeline: &PipelineId) -> Self {
-        Self { ledger: Mutex::default(), losses: Losses::new(pipeline.clone()) }
+        Self { figures: Mutex::default(), losses: Losses::new(pipeline.clone()) }
     }
 
     /// For the log.
@@ -144,17 +144,17 @@ impl Books {
 
     /// Items that an earlier process accepted were found in the journal.
     pub(crate) fn recover(&self, items: u64) {
-        let mut ledger = self.lock();
-        ledger.recovered += items;
-        ledger.pending += items;
+        let mut figures = self.lock();
+        figures.recovered += items;
+        figures.pending += items;
     }
 
     /// Only the number of these items was found, which an earlier process accepted.
     pub(crate) fn recover_damaged(&self, items: u64) {
         if items > 0 {
-            let mut ledger = self.lock();
-            ledger.recovered += items;
-            self.enter(ledger, items, &Fate::Dropped(DropReason::JournalDamaged));
+            let mut figures = self.lock();
+            figures.recovered += items;
+            self.enter(figures, items, &Fate::Dropped(DropReason::JournalDamaged));
         }
     }
 
@@ -165,56 +165,56 @@ impl Books {
 
     /// Items of an accepted request were removed on the user's request.
     pub(crate) fn filter(&self, reason: &'static str, items: u64) {
-        let mut ledger = self.lock();
-        ledger.accepted += items;
-        *ledger.filtered.entry(reason).or_default() += items;
+        let mut figures = self.lock();
+        figures.accepted += items;
+        *figures.filtered.entry(reason).or_default() += items;
     }
 
     /// Waiting items became ours to keep.
     pub(crate) fn keep(&self, items: u64) {
-        let mut ledger = self.lock();
-        ledger.leave_waiting(items);
-        ledger.accepted += items;
-        ledger.pending += items;
+        let mut figures = self.lock();
+        figures.leave_waiting(items);
+        figures.accepted += items;
+        figures.pending += items;
     }
 
     /// Waiting items were given back to the client.
     pub(crate) fn withdraw(&self, items: u64) {
-        let mut ledger = self.lock();
-        ledger.leave_waiting(items);
-        ledger.withdrawn += items;
+        let mut figures = self.lock();
+        figures.leave_waiting(items);
+        figures.withdrawn += items;
     }
 
     /// Waiting items were finished before the client was answered.
     pub(crate) fn finish_waiting(&self, items: u64, fate: &Fate) {
-        let mut ledger = self.lock();
-        ledger.leave_waiting(items);
-        ledger.accepted += items;
-        self.enter(ledger, items, fate);
+        let mut figures = self.lock();
+        figures.leave_waiting(items);
+        figures.accepted += items;
+        self.enter(figures, items, fate);
     }
 
     /// Items that had been withdrawn while they were on the wire arrived all the same.
     pub(crate) fn finish_withdrawn(&self, items: u64, fate: &Fate) {
-        let mut ledger = self.lock();
-        ledger.accepted += items;
-        self.enter(ledger, items, fate);
+        let mut figures = self.lock();
+        figures.accepted += items;
+        self.enter(figures, items, fate);
     }
 
     /// Items that had been withdrawn while they were being written are on disk all the same, and will be delivered.
     pub(crate) fn keep_withdrawn(&self, items: u64) {
-        let mut ledger = self.lock();
-        ledger.accepted += items;
-        ledger.pending += items;
+        let mut figures = self.lock();
+        figures.accepted += items;
+        figures.pending += items;
     }
 
     /// Kept items were finished.
     pub(crate) fn finish_kept(&self, items: u64, fate: &Fate) {
-        let mut ledger = self.lock();
-        match ledger.pending.checked_sub(items) {
-            Some(rest) => ledger.pending = rest,
-            None => ledger.mismatch("more items finished than were pending"),
+        let mut figures = self.lock();
+        match figures.pending.checked_sub(items) {
+            Some(rest) => figures.pending = rest,
+            None => figures.mismatch("more items finished than were pending"),
         }
-        self.enter(ledger, items, fate);
+        self.enter(figures, items, fate);
     }
 
     /// An obligation vanished without a fate: a bug.
@@ -224,22 +224,22 @@ impl Books {
 
     /// A consistent copy; checks the equation and logs when it does not hold.
     pub(crate) fn figures(&self) -> BookFigures {
-        let mut ledger = self.lock();
-        if !ledger.adds_up() {
-            ledger.mismatch("accepted and recovered are not the sum of their parts");
+        let mut figures = self.lock();
+        if !figures.adds_up() {
+            figures.mismatch("accepted and recovered are not the sum of their parts");
         }
-        ledger.clone()
+        figures.clone()
     }
 
     /// The end of some items, in the books and, if they are lost, in the log.
-    fn enter(&self, mut ledger: MutexGuard<'_, BookFigures>, items: u64, fate: &Fate) {
-        ledger.enter(items, fate);
-        drop(ledger);
+    fn enter(&self, mut figures: MutexGuard<'_, BookFigures>, items: u64, fate: &Fate) {
+        figures.enter(items, fate);
+        drop(figures);
         self.losses.note(items, fate);
     }
 
     fn lock(&self) -> MutexGuard<'_, BookFigures> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -302,7 +302,7 @@ impl AsRef<[u8]> for ChargedShared {
 /// Turns a paid-for buffer into shared bytes; the permit is returned when the last clone or slice is gone.
 pub(crate) fn charge(mut buffer: Vec<u8>, mut permit: Permit) -> Bytes {
     fit(&mut buffer, &mut permit);
-    share(buffer, 0, permit)
+    charge_from(buffer, 0, permit)
 }
 
 /// Gives back room that a reader took and did not need. Otherwise it would be paid for as long as the bytes live.
@@ -313,8 +313,8 @@ pub(crate) fn fit(buffer: &mut Vec<u8>, permit: &mut Permit) {
     permit.shrink_to(buffer.capacity());
 }
 
-/// Shares the bytes of a buffer that begin at `start`; those before them are paid for, too.
-pub(crate) fn share(buffer: Vec<u8>, start: usize, permit: Permit) -> Bytes {
+/// As [`charge`], without the bytes before `start`; these are paid for, too.
+pub(crate) fn charge_from(buffer: Vec<u8>, start: usize, permit: Permit) -> Bytes {
     Bytes::from_owner(Charged { buffer, start, _permit: permit })
 }
 
@@ -367,7 +367,7 @@ mod tests {
 
     /// As when there are more pipelines, and the older ones still have what they took when they were alone.
     #[tokio::test]
-    async fn ledgers_within_another_have_no_more_than_that_together() {
+    async fn budgets_within_another_have_no_more_than_that_together() {
         let whole = Budget::new(10_000);
         let old = whole.within(10_000);
         let mut first = old.try_take(7_000).unwrap();

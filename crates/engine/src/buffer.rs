@@ -92,8 +92,8 @@ impl Buffer {
     }
 
     /// From now on it cannot be changed, and anybody may share it.
-    pub(crate) fn share(self) -> Bytes {
-        budget::share(self.bytes, self.start, self.permit)
+    pub(crate) fn into_bytes(self) -> Bytes {
+        budget::charge_from(self.bytes, self.start, self.permit)
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
         assert!(buffer.replace_front(6, b"s"));
         assert!(!buffer.replace_front(1, &[1; FRONT + 10]), "there is not that much room");
         assert!(!buffer.replace_front(LARGE / 4, b""), "there is too much of it");
-        let shared = buffer.share();
+        let shared = buffer.into_bytes();
         assert_eq!((&shared[..3], shared.len(), shared[1..].as_ptr()), (&b"s\x07\x07"[..], LARGE - 2, rest));
         assert!(budget.used() >= LARGE + FRONT, "the room is paid for as long as it is there");
         drop(shared);

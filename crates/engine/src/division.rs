@@ -1,4 +1,4 @@
-//! Promise P3: how the memory is divided among all that takes some of it, and how large a request may be for that.
+//! Promise P3: how the memory is divided among its users, and how large that lets a request be.
 //! Every part is here, with what was measured to find its size.
 
 use weir_plan::{Pipeline, Temporality};

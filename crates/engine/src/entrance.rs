@@ -1,4 +1,4 @@
-//! The ways into an engine: its ports, who may use them, and who serves there.
+//! The ways into an engine: its ports, who may use them, and the servers behind them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -80,26 +80,26 @@ impl Backend for Unusable {
 /// Prepares what takes the batches of a pipeline.
 pub(crate) fn backend(
     pipeline: &Pipeline,
-    room: &Room,
+    limits: &BackendLimits,
     encoders: Budget,
     proxy: &settings::Proxy,
 ) -> Result<Arc<dyn Backend>, SetupError> {
     if let (Body::FluentBit(settings), false) = (&pipeline.output.body, pipeline.output.is_remote()) {
-        return Ok(Arc::new(Local { settings: settings.clone(), encode: room.encode.clone() }));
+        return Ok(Arc::new(Local { settings: settings.clone(), encode: limits.encode.clone() }));
     }
-    Ok(Arc::new(Exporter::new(pipeline, room, encoders, proxy)?))
+    Ok(Arc::new(Exporter::new(pipeline, limits, encoders, proxy)?))
 }
 
-/// What of the memory is one backend's.
+/// How much memory and how many connections one backend may have.
 #[derive(Debug, Clone)]
-pub(crate) struct Room {
+pub(crate) struct BackendLimits {
     /// Pays for what is encoded.
     encode: Budget,
     /// How many connections there may be.
     links: Arc<AtomicUsize>,
 }
 
-impl Room {
+impl BackendLimits {
     pub(crate) fn new(encode: Budget, links: usize) -> Self {
         Self { encode, links: Arc::new(AtomicUsize::new(links)) }
     }
@@ -134,7 +134,7 @@ impl Exporter {
     /// Prepares a backend; connects when there is something to send.
     pub(crate) fn new(
         pipeline: &Pipeline,
-        room: &Room,
+        limits: &BackendLimits,
         encoders: Budget,
         proxy: &settings::Proxy,
     ) -> Result<Self, SetupError> {
@@ -148,8 +148,8 @@ impl Exporter {
         if let Some(authorization) = proxy.as_ref().and_then(Proxy::request_header) {
             headers.insert(::http::header::PROXY_AUTHORIZATION, authorization.clone());
         }
-        let connections = connections(output, &uri, proxy, room).map_err(fail)?;
-        let (protocol, compression, encode) = (output.protocol, output.compression, room.encode.clone());
+        let connections = connections(output, &uri, proxy, limits).map_err(fail)?;
+        let (protocol, compression, encode) = (output.protocol, output.compression, limits.encode.clone());
         let body = output.body.clone();
         let answers = AtomicBool::new(false);
         Ok(Self { connections, protocol, body, compression, uri, headers, oauth2, encode, encoders, answers })
@@ -287,14 +287,19 @@ impl Backend for Exporter {
     }
 }
 
-fn connections(output: &Output, uri: &Uri, proxy: Option<Proxy>, room: &Room) -> Result<Connections, String> {
+fn connections(
+    output: &Output,
+    uri: &Uri,
+    proxy: Option<Proxy>,
+    limits: &BackendLimits,
+) -> Result<Connections, String> {
     let mut config = tls::client_config(output.tls.as_ref())?;
     config.alpn_protocols = match output.protocol {
         Protocol::Grpc => vec![b"h2".to_vec()],
         Protocol::Http => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
     };
-    let dial = Dial::new(uri, Box::new(resolve::System::new()), config, proxy).paid_by(room.encode.clone());
-    Ok(Connections::new(dial, output.protocol, Arc::clone(&room.links)))
+    let dial = Dial::new(uri, Box::new(resolve::System::new()), config, proxy).paid_by(limits.encode.clone());
+    Ok(Connections::new(dial, output.protocol, Arc::clone(&limits.links)))
 }
 
 fn uri(signal: Signal, output: &Output) -> Result<Uri, String> {
@@ -354,7 +359,7 @@ mod tests {
             Output { protocol, body: Body::Otlp, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
         let (encode, encoders) = (Budget::for_encoding(1 << 20), Budget::for_encoding(3 << 20));
         let pipeline = Pipeline::new(Signal::Traces, "backend", output);
-        Exporter::new(&pipeline, &Room::new(encode, 1), encoders, &settings::Proxy::default()).unwrap()
+        Exporter::new(&pipeline, &BackendLimits::new(encode, 1), encoders, &settings::Proxy::default()).unwrap()
     }
 
     /// Whatever the size of a request is, and whether it can be compressed or not.

@@ -1,5 +1,5 @@
-//! Makes text of others fit for the log and for pages: what a backend says, what a client's data holds, why
-//! something failed.
+//! Makes foreign text fit for the log and for pages: what a backend says, what a client's data holds, why something
+//! failed.
 
 /// The beginning of a text, in one line and without what a terminal obeys.
 pub(crate) fn line(text: &str, most_chars: usize) -> String {

@@ -175,7 +175,7 @@ pub struct Engine {
 
 impl Engine {
     /// Binds all ports and starts every pipeline of the plan. What cannot be set up for one of them is logged, and
-    /// concerns no other. What is known of the cluster comes from `pods`, as it is when a request arrives.
+    /// concerns no other. Facts about the cluster come from `pods`, as they are when a request arrives.
     pub async fn start(plan: &Plan, pods: Arc<dyn Pods>, settings: Settings) -> Result<Self, StartError> {
         let entrance = Entrance::open(&settings).await?;
         let mut engine = Self::start_behind(entrance, plan, pods, settings)?;

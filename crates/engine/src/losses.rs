@@ -1,4 +1,4 @@
-//! What the log says of losses: items of one pipeline that were given up, or that its backend refused for good.
+//! Losses in the log: items of one pipeline that were given up, or that its backend refused for good.
 //!
 //! The first loss of a kind is logged at once. Later ones are summed up and logged at the end of each interval, when
 //! the pipeline leaves, and at the end of the process. So the lines of a kind add up to what the books have. Every loss

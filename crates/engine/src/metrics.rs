@@ -1,4 +1,4 @@
-//! What Weir tells Prometheus: the `otelcol_*` names that dashboards and alerts of the field read, and `weir_*` names
+//! The metrics for Prometheus: the `otelcol_*` names that existing dashboards and alerts read, and `weir_*` names
 //! for everything else.
 //!
 //! Every metric is an entry of one of the tables: name, type, labels, help, and how to read its samples from a

@@ -24,7 +24,7 @@ use crate::accounts::Accounts;
 use crate::books::BookFigures;
 use crate::budget::Budget;
 use crate::division::{COMPRESSORS, Copies, Division, PAYLOADS, READ_BACK, REQUESTS};
-use crate::export::{self, Backend, Room, SetupError, Unusable};
+use crate::export::{self, Backend, BackendLimits, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, MAX_IN_FLIGHT, Pipeline};
 use crate::rules::{Delta, Memory, Rules};
@@ -61,7 +61,7 @@ pub(crate) struct Pipelines {
     pub(crate) common: Common,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) intake: Arc<Intake>,
-    /// What is known of the cluster changes without a plan.
+    /// Facts about the cluster change without a plan.
     pods: Arc<dyn Pods>,
     running: BTreeMap<PipelineId, Running>,
     /// Pays for what the exporters of all of them encode.
@@ -85,14 +85,14 @@ struct Running {
     plan: weir_plan::Pipeline,
     pipeline: Arc<Pipeline>,
     /// What its exporters have.
-    room: Room,
+    limits: BackendLimits,
     task: Id,
     /// Something of the plan cannot be set up. The next plan tries it again.
     faulty: bool,
 }
 
 /// What has to be made for a pipeline of a plan; `None` if it has what it needs.
-type Made = Option<(Result<Arc<dyn Backend>, SetupError>, Room)>;
+type Made = Option<(Result<Arc<dyn Backend>, SetupError>, BackendLimits)>;
 
 /// The rules of a pipeline, if it has any; an error when they cannot be compiled.
 type Compiled = Result<Option<Arc<Rules>>, SetupError>;
@@ -269,15 +269,15 @@ impl Pipelines {
         if running.is_some_and(|running| !running.faulty && running.plan.output == planned.output) {
             return None;
         }
-        let new = || Room::new(self.encode.within(division.encode), division.links);
-        let room = running.map_or_else(new, |running| running.room.clone());
-        Some((export::backend(planned, &room, self.encoders.clone(), &self.settings.proxy), room))
+        let new = || BackendLimits::new(self.encode.within(division.encode), division.links);
+        let limits = running.map_or_else(new, |running| running.limits.clone());
+        Some((export::backend(planned, &limits, self.encoders.clone(), &self.settings.proxy), limits))
     }
 
     /// A pipeline that is not running. If its backend cannot be set up, its data waits.
     fn add(&mut self, planned: &weir_plan::Pipeline, made: Made, division: Division) -> Option<SetupError> {
         // For a pipeline that is not running, everything has been made.
-        let (backend, room) = made?;
+        let (backend, limits) = made?;
         let (backend, fault): (Arc<dyn Backend>, _) = match backend {
             Ok(backend) => (backend, None),
             Err(fault) => (Arc::new(Unusable(fault.to_string())), Some(fault)),
@@ -287,7 +287,7 @@ impl Pipelines {
         let common = Common { limits: limits_of(planned, division), ..self.common.clone() };
         let (pipeline, delivery) = Pipeline::new(planned.exporter_label(), account, backend, common);
         let task = self.tasks.spawn(delivery).id();
-        let running = Running { plan: planned.clone(), pipeline: Arc::new(pipeline), room, task, faulty: false };
+        let running = Running { plan: planned.clone(), pipeline: Arc::new(pipeline), limits, task, faulty: false };
         self.running.insert(planned.id.clone(), running);
         fault
     }
@@ -362,7 +362,7 @@ impl Pipelines {
 
 impl Running {
     fn resize(&self, division: Division) {
-        self.room.resize(division);
+        self.limits.resize(division);
         self.pipeline.account.share.set_limit(division.share);
         self.pipeline.adjust(limits_of(&self.plan, division));
     }
@@ -433,7 +433,7 @@ fn limits_of(planned: &weir_plan::Pipeline, division: Division) -> Limits {
     }
 }
 
-/// A record of Fluent Bit repeats what is known of its pod. It may be this many times as large as in OTLP, together with
+/// A record of Fluent Bit repeats the facts about its pod. It may be this many times as large as in OTLP, together with
 /// what is made of it to compress it, before a request is halved.
 const FLUENT_BIT_GROWS: usize = 12;
 

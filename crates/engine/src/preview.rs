@@ -1,4 +1,4 @@
-//! What the pipelines of a plan would make of a request, without sending anything: for trying rules out.
+//! What the pipelines of a plan would make of a request, without sending anything: for trying out rules.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -63,7 +63,7 @@ pub struct RuleReport {
     pub cause: Option<String>,
 }
 
-/// Applies the plan to a valid request of one signal that came from `peer`, with what is known of the cluster.
+/// Applies the plan to a valid request of one signal that came from `peer`, with facts about the cluster.
 ///
 /// # Errors
 /// A rule that cannot be compiled, or a request that grows beyond reason.

@@ -1,4 +1,4 @@
-//! What the process itself uses, as Linux tells it.
+//! What the process itself uses, as Linux reports it.
 
 use rustix::param::{clock_ticks_per_second, page_size};
 

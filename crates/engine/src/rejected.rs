@@ -1,4 +1,4 @@
-//! What backends refused for good, for the user to look at: the last samples of every pipeline as JSON.
+//! The page of what backends refused for good: the last samples of every pipeline as JSON.
 
 use std::io::Write;
 use std::sync::Arc;

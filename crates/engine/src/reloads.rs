@@ -1,4 +1,4 @@
-//! How taking up new configurations went.
+//! Counts new configurations, used and refused.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -16,7 +16,7 @@ const RELEARN_AFTER: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(crate) struct RequestSize(Mutex<Known>);
 
-/// What is known of it.
+/// The present limits.
 #[derive(Debug)]
 struct Known {
     /// As configured.

@@ -1,4 +1,4 @@
-//! Logs what goes on for long only now and then; the metrics count each time.
+//! Logs a lasting condition only now and then; the metrics count each time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What there is to see of a running engine, as plain data. Metrics and pages, those from outside included, read this and
+//! All figures of a running engine, as plain data. Metrics and pages, those from outside included, read this and
 //! nothing else of the engine.
 //!
 //! A [`Snapshot`] is read pipeline by pipeline. The books of each pipeline are copied under their lock, so their equation

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_otlp::Signal;
 use weir_otlp::common::{Message, Resource, Scope};
+use weir_otlp::conventions;
 use weir_otlp::cursor::WireType;
 use weir_otlp::field::{log_record, request, resource_data, scope_data, short_key};
 use weir_otlp::splice::Edit;
@@ -91,10 +92,10 @@ impl Enricher {
         Ok(changes)
     }
 
-    /// What is known of the sender of a resource. The first of address, uid and peer that is given decides, even when
+    /// The facts about the sender of a resource. The first of address, uid and peer that is given decides, even when
     /// no pod is known by it: whoever forwards a resource is not its origin.
     fn known<'a>(&self, resource: Option<Resource<'_>>, arrival: &'a Arrival) -> &'a Known {
-        const KEYS: [&str; 3] = ["k8s.pod.ip", "k8s.pod.uid", "k8s.node.name"];
+        const KEYS: [&str; 3] = ["k8s.pod.ip", conventions::POD_UID, conventions::NODE_NAME];
         let [ip, uid, node] = resource.map_or([""; 3], |resource| texts(resource.0, OF_RESOURCE, KEYS));
         let Arrival { peer, pods, .. } = arrival;
         let pod = match (ip, uid) {

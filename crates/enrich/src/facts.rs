@@ -1,4 +1,4 @@
-//! What is known of a pod, worked out once and encoded once: the attributes that its telemetry gets.
+//! Facts about a pod, collected once and encoded once: the attributes that its telemetry gets.
 //!
 //! Only this module reads what a [`Pod`] says. The attributes and their sources are those of the Collector's
 //! `k8s_attributes` processor as the Kyma Telemetry module configures it.
@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use weir_otlp::build::Encoder;
+use weir_otlp::conventions;
 use weir_plan::{Cluster, Enrichment, Pod, PodLabels, ServiceEnrichment, WorkloadKind};
 
 use crate::attributes;
@@ -32,7 +33,7 @@ const WORKLOADS: [(WorkloadKind, &str); 5] = [
 /// The prefix of annotations of a pod whose rest is the name of an attribute.
 const ANNOTATION_PREFIX: &str = "resource.opentelemetry.io/";
 
-/// What is known of whoever sent telemetry.
+/// Facts about a sender of telemetry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PodFacts {
     /// In the order of their keys, which are unique.
@@ -51,7 +52,7 @@ pub(crate) struct Attribute {
     pub(crate) field: Vec<u8>,
 }
 
-/// What is known of a container beyond what is known of its pod.
+/// Facts about a container beyond those about its pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Container {
     name: String,
@@ -101,7 +102,7 @@ impl PodFacts {
         self.app.as_deref()
     }
 
-    /// What is known of the container with this name; of the only one, when there is no name.
+    /// Facts about the container with this name; about the only one, when there is no name.
     pub(crate) fn container(&self, name: &str) -> &[Attribute] {
         let container = match (self.containers.as_slice(), name) {
             ([only], "") => Some(only),
@@ -124,8 +125,8 @@ impl Draft {
     }
 
     fn cluster(&mut self, cluster: &Cluster, enrichment: &Enrichment) {
-        self.set("k8s.cluster.name", enrichment.cluster_name.as_deref().unwrap_or_default());
-        self.set("k8s.cluster.uid", cluster.uid.as_deref().unwrap_or_default());
+        self.set(conventions::CLUSTER_NAME, enrichment.cluster_name.as_deref().unwrap_or_default());
+        self.set(conventions::CLUSTER_UID, cluster.uid.as_deref().unwrap_or_default());
         self.set("cloud.provider", cluster.cloud_provider.as_deref().unwrap_or_default());
     }
 
@@ -136,9 +137,9 @@ impl Draft {
     }
 
     fn pod(&mut self, pod: &Pod) {
-        self.set("k8s.pod.name", &pod.name);
-        self.set("k8s.namespace.name", &pod.namespace);
-        self.set("k8s.node.name", pod.node.as_deref().unwrap_or_default());
+        self.set(conventions::POD_NAME, &pod.name);
+        self.set(conventions::NAMESPACE_NAME, &pod.namespace);
+        self.set(conventions::NODE_NAME, pod.node.as_deref().unwrap_or_default());
         let workloads = Workloads::of(pod);
         for (kind, key) in WORKLOADS {
             self.set(key, workloads.name(kind).unwrap_or_default());

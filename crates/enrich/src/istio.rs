@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use weir_otlp::common::Message;
+use weir_otlp::conventions;
 
 use crate::attributes::{OF_LOG_RECORD, OF_SPAN, first, text, texts};
 use crate::resource::Sender;
@@ -42,7 +43,7 @@ pub(crate) fn is_noise_span(span: Message<'_>, sender: &Sender<'_>) -> bool {
         ["istio.canonical_service", "http.method", "upstream_cluster.name", "http.url", "user_agent"];
     let [service, method, cluster, url, user_agent] = texts(span, OF_SPAN, KEYS);
     let (inbound, outbound) = (cluster.starts_with("inbound|"), cluster.starts_with("outbound|"));
-    let namespace = sender.text("k8s.namespace.name");
+    let namespace = sender.text(conventions::NAMESPACE_NAME);
 
     let component = namespace == NAMESPACE && is_component(service);
     let push = method == "POST" && outbound && is_gateway_url(url);
@@ -62,7 +63,7 @@ pub(crate) fn is_noise_record(record: Message<'_>, sender: &Sender<'_>) -> bool 
     let [server, method, direction, user_agent, path] = texts(record, OF_LOG_RECORD, KEYS);
     let get = method == "GET";
 
-    let component = sender.text("k8s.namespace.name") == NAMESPACE
+    let component = sender.text(conventions::NAMESPACE_NAME) == NAMESPACE
         && (is_component(sender.text("k8s.daemonset.name")) || GATEWAYS.contains(&sender.text("k8s.deployment.name")));
     let push = is_gateway_host(server.split_once(':').map_or(server, |(host, _)| host));
     let scrape = get && direction == "inbound" && is_scraper(user_agent);

@@ -3,7 +3,7 @@
 //! access logs.
 //!
 //! Bytes in, edits out: in one pass, [`Enricher::edits`] looks at a validated request and says what
-//! [`weir_otlp::splice::splice`] is to change. What is known of the cluster and its pods comes through the trait
+//! [`weir_otlp::splice::splice`] is to change. Facts about the cluster and its pods come through the trait
 //! [`Pods`], and may change between one request and the next.
 //!
 //! This crate must not know async code, sockets, files, the clock, Kubernetes clients, or pipelines.

@@ -1,4 +1,4 @@
-//! What container logs in their raw shape get: everything that is known of the pod, as attributes of the resource.
+//! What container logs in their raw shape get: all facts about the pod, as attributes of the resource.
 //!
 //! Such a resource says where its records are from and nothing else, so these names are free. It is not needed often:
 //! once for a request, which has many records.
@@ -7,13 +7,14 @@ use std::borrow::Cow;
 
 use weir_otlp::build::Encoder;
 use weir_otlp::common::Resource;
+use weir_otlp::conventions;
 use weir_otlp::splice::Edit;
 use weir_plan::{Cluster, Enrichment, Pod};
 
 use crate::attributes::{self, OF_RESOURCE, first, texts};
 use crate::changes::{Changes, NoRoom};
 
-/// What is known of whoever wrote the lines.
+/// Facts about the pod that wrote the lines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw<'a> {
     pub(crate) pod: &'a Pod,
@@ -27,15 +28,15 @@ impl<'a> Raw<'a> {
         let Self { pod, cluster, enrichment } = self;
         let image = pod.containers.iter().find(|(name, _)| name == container).map(|(_, image)| image.as_str());
         let one = [
-            ("k8s.cluster.name", enrichment.cluster_name.as_deref()),
-            ("k8s.cluster.uid", cluster.uid.as_deref()),
-            ("k8s.node.name", pod.node.as_deref()),
-            ("container.image.name", image),
+            (conventions::CLUSTER_NAME, enrichment.cluster_name.as_deref()),
+            (conventions::CLUSTER_UID, cluster.uid.as_deref()),
+            (conventions::NODE_NAME, pod.node.as_deref()),
+            (conventions::IMAGE_NAME, image),
         ];
         let one = one.into_iter().filter_map(|(key, value)| Some((key.into(), value.filter(|text| !text.is_empty())?)));
         let of = |prefix: &str, key: &String, value: &'a str| (Cow::from(format!("{prefix}{key}")), value);
-        let label = move |(key, value): (&String, &'a String)| of("k8s.pod.label.", key, value);
-        let annotation = move |key: &String, value: &'a str| of("k8s.pod.annotation.", key, value);
+        let label = move |(key, value): (&String, &'a String)| of(conventions::POD_LABEL, key, value);
+        let annotation = move |key: &String, value: &'a str| of(conventions::POD_ANNOTATION, key, value);
         let named = pod.annotations.iter().map(move |(key, value)| annotation(key, value));
         let others = pod.other_annotations.iter().map(move |(key, value)| annotation(key, value.reveal()));
         one.chain(pod.labels.iter().map(label)).chain(named).chain(others)
@@ -52,7 +53,7 @@ pub(crate) fn add<'a>(
     known: &Raw<'_>,
 ) -> Result<(), NoRoom> {
     let Some(Resource(message)) = resource else { return Ok(()) };
-    let [container] = texts(message, OF_RESOURCE, ["k8s.container.name"]);
+    let [container] = texts(message, OF_RESOURCE, [conventions::CONTAINER_NAME]);
     let mut out = Encoder::default();
     for (key, value) in known.attributes(container) {
         if first(message, OF_RESOURCE, &key).is_some() {

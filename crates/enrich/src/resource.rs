@@ -1,4 +1,4 @@
-//! A resource merged with what is known of its sender.
+//! A resource merged with the facts about its sender.
 
 use weir_otlp::build::Encoder;
 use weir_otlp::common::{AnyValue, KeyValue, Resource};
@@ -10,7 +10,7 @@ use crate::changes::NoRoom;
 use crate::facts::{Attribute, PodFacts};
 use crate::service;
 
-/// What a resource says, and what is known of whoever sent it.
+/// The attributes of a resource, and the facts about its sender.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sender<'a> {
     pub(crate) request: &'a [u8],

@@ -4,6 +4,7 @@
 //! the OpenTelemetry mode.
 
 use weir_otlp::common::AnyValue;
+use weir_otlp::conventions;
 use weir_plan::ServiceEnrichment;
 
 use crate::attributes::{OF_RESOURCE, text, texts};
@@ -40,7 +41,7 @@ fn legacy_name(sender: &Sender<'_>) -> Option<Attribute> {
         return None;
     }
     const OWNERS: [&str; 5] =
-        ["k8s.deployment.name", "k8s.daemonset.name", "k8s.statefulset.name", "k8s.job.name", "k8s.pod.name"];
+        ["k8s.deployment.name", "k8s.daemonset.name", "k8s.statefulset.name", "k8s.job.name", conventions::POD_NAME];
     let owner = || OWNERS.iter().map(|key| sender.text(key)).find(|name| !name.is_empty());
     let name = sender.facts.app().or_else(owner).unwrap_or_else(|| own.map_or(UNKNOWN, text));
     Some(Attribute::new("service.name", name))
@@ -48,7 +49,8 @@ fn legacy_name(sender: &Sender<'_>) -> Option<Attribute> {
 
 fn otel(sender: &Sender<'_>) -> Vec<Attribute> {
     let Some(resource) = sender.resource else { return sender.facts.container("").to_vec() };
-    let [container, namespace] = texts(resource.0, OF_RESOURCE, ["k8s.container.name", "k8s.namespace.name"]);
+    let [container, namespace] =
+        texts(resource.0, OF_RESOURCE, [conventions::CONTAINER_NAME, conventions::NAMESPACE_NAME]);
     let mut attributes = sender.facts.container(container).to_vec();
     if !namespace.is_empty() && sender.facts.get("service.namespace").is_none() {
         attributes.push(Attribute::new("service.namespace", namespace));

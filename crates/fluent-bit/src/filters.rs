@@ -1,6 +1,6 @@
 //! Filters of Fluent Bit, applied to the records that container logs become.
 //!
-//! A filter sees a record as Fluent Bit's own filters do under Kyma: with what is known of the pod, and before `app_name`
+//! A filter sees a record as Fluent Bit's own filters do under Kyma: with facts about the pod, and before `app_name`
 //! is added and names are rid of their dots. Records that no filter changes keep their bytes.
 
 mod accessor;

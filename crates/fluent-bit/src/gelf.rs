@@ -1,8 +1,8 @@
 //! Records as messages of GELF 1.1: flat objects whose additional fields begin with `_`.
 //!
-//! `host`, `short_message`, `full_message`, `timestamp` and `level` of a JSON line are what GELF calls so, if they have the
-//! right type. Without them, the host is the node, and the short message is `message`, `msg` or the text. Fluent Bit drops
-//! what has no short message, and everything that is sent with it.
+//! `host`, `short_message`, `full_message`, `timestamp` and `level` of a JSON line keep their meaning in GELF, if they
+//! have the right type. Without them, the host is the node, and the short message is `message`, `msg` or the text.
+//! Fluent Bit drops what has no short message, and everything that is sent with it.
 
 use std::borrow::Cow;
 use std::mem;

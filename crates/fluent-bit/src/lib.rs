@@ -1,7 +1,7 @@
 //! Container logs as Fluent Bit's output `http` sends them under Kyma: OTLP bytes of the tailer's raw shape in, the body
 //! of a request out.
 //!
-//! A record has what the line's file says (`time`, `stream`, `_p`, `log`), what is known of the pod (`kubernetes`,
+//! A record has what the line's file says (`time`, `stream`, `_p`, `log`), facts about the pod (`kubernetes`,
 //! `cluster_identifier`), and `@timestamp`. A text that is a JSON object has its members at the root of the record
 //! instead of `log`. They go before members of the same name, except `kubernetes`. In the formats of JSON, the members
 //! are spliced in as they were written; there is never a tree of them.
@@ -38,7 +38,7 @@ mod tests;
 
 pub use filters::Filters;
 pub use members::MOST_MEMBERS;
-use weir_plan::{FluentBit, Format};
+use weir_plan::{FluentBit, FluentBitFormat};
 
 use gelf::Gelf;
 use msgpack::MsgPack;
@@ -59,11 +59,11 @@ pub struct Size {
 pub fn measure(settings: &FluentBit, requests: &[impl AsRef<[u8]>]) -> Size {
     let mut length = Length::default();
     let records = match settings.format {
-        Format::Json => run(Object::new(&mut length, Frame::Array), settings, requests),
-        Format::JsonLines => run(Object::new(&mut length, Frame::Lines), settings, requests),
-        Format::JsonStream => run(Object::new(&mut length, Frame::Stream), settings, requests),
-        Format::MsgPack => run(MsgPack::new(&mut length), settings, requests),
-        Format::Gelf => run(Gelf::new(&mut length), settings, requests),
+        FluentBitFormat::Json => run(Object::new(&mut length, Frame::Array), settings, requests),
+        FluentBitFormat::JsonLines => run(Object::new(&mut length, Frame::Lines), settings, requests),
+        FluentBitFormat::JsonStream => run(Object::new(&mut length, Frame::Stream), settings, requests),
+        FluentBitFormat::MsgPack => run(MsgPack::new(&mut length), settings, requests),
+        FluentBitFormat::Gelf => run(Gelf::new(&mut length), settings, requests),
     };
     Size { bytes: length.0, records }
 }
@@ -72,22 +72,22 @@ pub fn measure(settings: &FluentBit, requests: &[impl AsRef<[u8]>]) -> Size {
 pub fn write(settings: &FluentBit, requests: &[impl AsRef<[u8]>], size: Size) -> Vec<u8> {
     let mut out = Vec::with_capacity(size.bytes);
     match settings.format {
-        Format::Json => run(Object::new(&mut out, Frame::Array), settings, requests),
-        Format::JsonLines => run(Object::new(&mut out, Frame::Lines), settings, requests),
-        Format::JsonStream => run(Object::new(&mut out, Frame::Stream), settings, requests),
-        Format::MsgPack => run(MsgPack::new(&mut out), settings, requests),
-        Format::Gelf => run(Gelf::new(&mut out), settings, requests),
+        FluentBitFormat::Json => run(Object::new(&mut out, Frame::Array), settings, requests),
+        FluentBitFormat::JsonLines => run(Object::new(&mut out, Frame::Lines), settings, requests),
+        FluentBitFormat::JsonStream => run(Object::new(&mut out, Frame::Stream), settings, requests),
+        FluentBitFormat::MsgPack => run(MsgPack::new(&mut out), settings, requests),
+        FluentBitFormat::Gelf => run(Gelf::new(&mut out), settings, requests),
     };
     debug_assert_eq!(out.len(), size.bytes, "FLUENT-1");
     out
 }
 
 /// The media type of a body.
-pub fn content_type(format: Format) -> &'static str {
+pub fn content_type(format: FluentBitFormat) -> &'static str {
     match format {
-        Format::Json | Format::JsonStream | Format::Gelf => "application/json",
-        Format::JsonLines => "application/x-ndjson",
-        Format::MsgPack => "application/msgpack",
+        FluentBitFormat::Json | FluentBitFormat::JsonStream | FluentBitFormat::Gelf => "application/json",
+        FluentBitFormat::JsonLines => "application/x-ndjson",
+        FluentBitFormat::MsgPack => "application/msgpack",
     }
 }
 

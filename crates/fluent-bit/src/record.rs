@@ -1,8 +1,9 @@
-//! The records of a request: what is in them, whatever they are written in.
+//! The records of a request: their fields, in every format.
 
 use std::ops::Range;
 
 use weir_otlp::common::{AnyValue, KeyValue, Resource};
+use weir_otlp::conventions;
 use weir_otlp::logs::{LogRecord, ScopeLogs, resource_logs};
 use weir_plan::{Date, FluentBit};
 
@@ -29,7 +30,7 @@ pub(crate) trait Notation {
     fn repeat(&mut self, field: Range<usize>);
 }
 
-/// A line, and what is known of it.
+/// A line with its time and its stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
     /// When it was written; 0 when the file does not say it.
@@ -53,7 +54,7 @@ pub(crate) struct Record<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finished {
     Whole,
-    /// But for what is known of the container, which is as it was.
+    /// Except the facts about the container, which are as they were.
     WithoutKubernetes,
 }
 
@@ -80,7 +81,7 @@ pub(crate) trait Fields<'a> {
     fn text(&mut self, name: &'static str, text: &'a str);
     fn member(&mut self, member: Member<'a>);
     fn cluster(&mut self, name: &'a str);
-    /// What is known of the container.
+    /// Facts about the container.
     fn kubernetes(&mut self);
 }
 
@@ -89,9 +90,10 @@ impl<'a> Record<'a> {
     pub(crate) fn read(log: LogRecord<'a>, origin: Origin<'a>, date: Option<&str>, members: &'a mut Members) -> Self {
         let line = if let AnyValue::String(text) = log.body() { text } else { "" };
         // What filters made has no stream of its own.
-        let mut known = texts(log.attributes()).filter(|(key, _)| matches!(*key, STREAM | Finished::ATTRIBUTE));
+        let mut known =
+            texts(log.attributes()).filter(|(key, _)| matches!(*key, conventions::LOG_STREAM | Finished::ATTRIBUTE));
         let (stream, finished) = match known.next() {
-            Some((STREAM, stream)) => (stream, None),
+            Some((conventions::LOG_STREAM, stream)) => (stream, None),
             Some((_, name)) => ("", Finished::of(name)),
             None => ("", None),
         };
@@ -207,19 +209,14 @@ pub(crate) struct Origin<'a> {
     cluster: &'a str,
 }
 
-/// The attribute that says whether a line went to `stdout` or to `stderr`.
-const STREAM: &str = "log.iostream";
-const LABEL: &str = "k8s.pod.label.";
-const ANNOTATION: &str = "k8s.pod.annotation.";
-
 impl<'a> Origin<'a> {
     pub(crate) fn of(resource: Option<Resource<'a>>) -> Self {
         let origin = Self { resource, ..Self::default() };
-        let cluster = match origin.text("k8s.cluster.name") {
-            "" => origin.text("k8s.cluster.uid"),
+        let cluster = match origin.text(conventions::CLUSTER_NAME) {
+            "" => origin.text(conventions::CLUSTER_UID),
             name => name,
         };
-        Self { pod: origin.text("k8s.pod.name"), node: origin.text("k8s.node.name"), cluster, ..origin }
+        Self { pod: origin.text(conventions::POD_NAME), node: origin.text(conventions::NODE_NAME), cluster, ..origin }
     }
 
     fn texts(self) -> impl Iterator<Item = (&'a str, &'a str)> {
@@ -238,7 +235,7 @@ impl<'a> Origin<'a> {
 
     /// What the pod's labels call the application.
     fn app(self) -> Option<&'a str> {
-        let label = |wanted| self.below(LABEL).find(|(key, _)| *key == wanted).map(|(_, value)| value);
+        let label = |wanted| self.below(conventions::POD_LABEL).find(|(key, _)| *key == wanted).map(|(_, value)| value);
         label("app.kubernetes.io/name").or_else(|| label("app"))
     }
 }
@@ -345,16 +342,16 @@ impl<'r, N: Notation> Fields<'r> for Written<'_, '_, 'r, N> {
     }
 }
 
-/// What is known of a container.
+/// Facts about a container.
 pub(crate) fn kubernetes(notation: &mut impl Notation, settings: &FluentBit, origin: Origin<'_>) {
     notation.open(KUBERNETES);
     for (key, attribute) in [
-        ("pod_name", "k8s.pod.name"),
-        ("namespace_name", "k8s.namespace.name"),
-        ("pod_id", "k8s.pod.uid"),
-        ("host", "k8s.node.name"),
-        ("container_name", "k8s.container.name"),
-        ("container_image", "container.image.name"),
+        ("pod_name", conventions::POD_NAME),
+        ("namespace_name", conventions::NAMESPACE_NAME),
+        ("pod_id", conventions::POD_UID),
+        ("host", conventions::NODE_NAME),
+        ("container_name", conventions::CONTAINER_NAME),
+        ("container_image", conventions::IMAGE_NAME),
     ] {
         let value = origin.text(attribute);
         if !value.is_empty() {
@@ -362,7 +359,7 @@ pub(crate) fn kubernetes(notation: &mut impl Notation, settings: &FluentBit, ori
         }
     }
     if settings.labels {
-        map(notation, "labels", LABEL, settings.dedot, origin);
+        map(notation, "labels", conventions::POD_LABEL, settings.dedot, origin);
     }
     if settings.labels
         && settings.kyma
@@ -371,7 +368,7 @@ pub(crate) fn kubernetes(notation: &mut impl Notation, settings: &FluentBit, ori
         notation.text("app_name", app);
     }
     if settings.annotations {
-        map(notation, "annotations", ANNOTATION, settings.dedot, origin);
+        map(notation, "annotations", conventions::POD_ANNOTATION, settings.dedot, origin);
     }
     notation.close();
 }

@@ -12,7 +12,7 @@ use weir_plan::{Date, DateFormat, Sink};
 use super::*;
 
 /// As it is by default under Kyma, but for `keep_original_body`.
-pub(crate) fn settings(format: Format) -> FluentBit {
+pub(crate) fn settings(format: FluentBitFormat) -> FluentBit {
     let date = Date { key: Some("date".to_owned()), format: DateFormat::Iso8601 };
     let (to, kyma) = (Sink::Http, true);
     FluentBit { to, format, date, kyma, dedot: false, labels: true, annotations: false, keep_original_body: false }
@@ -23,7 +23,7 @@ fn attribute((key, value): (&str, &str)) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(value), ..KeyValue::default() }
 }
 
-/// What is known of the pod.
+/// Facts about the pod.
 pub(crate) const POD: [(&str, &str); 10] = [
     ("k8s.namespace.name", "shop"),
     ("k8s.pod.name", "cart-0"),
@@ -73,7 +73,7 @@ fn record(settings: &FluentBit, text: &str) -> Value {
 #[test]
 fn a_line_of_text() {
     let text = "cart is \"empty\"\t ";
-    let body = made(&settings(Format::Json), &[request(&POD, &[text])]);
+    let body = made(&settings(FluentBitFormat::Json), &[request(&POD, &[text])]);
     let expected = concat!(
         r#"[{"date":"2026-11-23T12:00:00.123456Z","time":"2026-11-23T12:00:00.123456789Z","stream":"stderr","_p":"F","#,
         r#""log":"cart is \"empty\"\t ","cluster_identifier":"garden","kubernetes":{"pod_name":"cart-0","#,
@@ -88,13 +88,13 @@ fn a_line_of_text() {
 #[test]
 fn members_of_an_object_are_at_the_root() {
     let text = r#"{"level":"warn","user":{"id":7,"big":12345678901234567890},"list":[1.50,null]}"#;
-    let parsed = record(&settings(Format::Json), text);
+    let parsed = record(&settings(FluentBitFormat::Json), text);
     assert_eq!(parsed["user"], json!({"id": 7, "big": 12_345_678_901_234_567_890_u64}));
     assert_eq!((&parsed["level"], &parsed["list"], parsed.get("log")), (&json!("warn"), &json!([1.5, null]), None));
-    let kept = record(&FluentBit { keep_original_body: true, ..settings(Format::Json) }, text);
+    let kept = record(&FluentBit { keep_original_body: true, ..settings(FluentBitFormat::Json) }, text);
     assert_eq!((&kept["log"], &kept["level"]), (&json!(text), &json!("warn")));
     // As it was written.
-    let body = made(&settings(Format::Json), &[request(&POD, &[text])]);
+    let body = made(&settings(FluentBitFormat::Json), &[request(&POD, &[text])]);
     assert!(String::from_utf8(body).unwrap().contains(r#","list":[1.50,null],"#));
 }
 
@@ -102,7 +102,7 @@ fn members_of_an_object_are_at_the_root() {
 fn members_go_before_our_own_fields_but_for_kubernetes() {
     let text =
         r#" {"time":1,"stream":2,"_p":3,"l\u006fg":4,"date":5,"@timestamp":6,"cluster_identifier":7,"kubernetes":8} "#;
-    let body = made(&settings(Format::Json), &[request(&POD, &[text])]);
+    let body = made(&settings(FluentBitFormat::Json), &[request(&POD, &[text])]);
     let record = String::from_utf8(body).unwrap();
     assert!(record.starts_with(concat!(
         r#"[{"time":1,"stream":2,"_p":3,"l\u006fg":4,"date":5,"@timestamp":6,"cluster_identifier":7,"#,
@@ -114,9 +114,9 @@ fn members_go_before_our_own_fields_but_for_kubernetes() {
 #[test]
 fn of_equal_names_the_last_one_counts() {
     let many: String = (0..100).map(|number| format!(r#""k{}":{number},"#, number % 60)).collect();
-    let record = record(&settings(Format::Json), &format!("{{{many}\"a\":1,\"\\u0061\":2}}"));
+    let record = record(&settings(FluentBitFormat::Json), &format!("{{{many}\"a\":1,\"\\u0061\":2}}"));
     assert_eq!((&record["a"], &record["k39"], &record["k40"]), (&json!(2), &json!(99), &json!(40)));
-    let body = made(&settings(Format::Json), &[request(&POD, &[r#"{"a":1,"a":2,"\u0061":3}"#])]);
+    let body = made(&settings(FluentBitFormat::Json), &[request(&POD, &[r#"{"a":1,"a":2,"\u0061":3}"#])]);
     assert!(String::from_utf8(body).unwrap().contains(r#""_p":"F","\u0061":3,"cluster"#));
 }
 
@@ -144,21 +144,21 @@ fn what_is_not_json_stays_text() {
         &deep,
         &many,
     ] {
-        let record = record(&settings(Format::Json), text);
+        let record = record(&settings(FluentBitFormat::Json), text);
         assert_eq!((&record["log"], record.get("a")), (&json!(text), None), "{text}");
     }
-    let fine = record(&settings(Format::Json), r#"{"a":"\ud83d\ude00","b":-0.5e+3,"c":{},"d":[]}"#);
+    let fine = record(&settings(FluentBitFormat::Json), r#"{"a":"\ud83d\ude00","b":-0.5e+3,"c":{},"d":[]}"#);
     assert_eq!((&fine["a"], &fine["b"], &fine["c"]), (&json!("😀"), &json!(-500.0), &json!({})));
 }
 
 #[test]
 fn what_a_pipeline_wants_of_the_pod() {
-    let wanted = FluentBit { dedot: true, annotations: true, ..settings(Format::Json) };
+    let wanted = FluentBit { dedot: true, annotations: true, ..settings(FluentBitFormat::Json) };
     let kubernetes = &record(&wanted, "a")["kubernetes"];
     assert_eq!(kubernetes["labels"], json!({"app_kubernetes_io_name": "cart"}));
     assert_eq!(kubernetes["annotations"], json!({"example_com_owner": "team \"blue\""}));
     assert_eq!(kubernetes["app_name"], "cart");
-    let wanted = FluentBit { labels: false, ..settings(Format::Json) };
+    let wanted = FluentBit { labels: false, ..settings(FluentBitFormat::Json) };
     let kubernetes = &record(&wanted, "a")["kubernetes"];
     assert_eq!(
         (kubernetes.get("labels"), kubernetes.get("app_name"), kubernetes.get("annotations")),
@@ -167,7 +167,7 @@ fn what_a_pipeline_wants_of_the_pod() {
     // Keys that become the same.
     let pod =
         [("k8s.pod.label.a.b", "1"), ("k8s.pod.label.a/b", "2"), ("k8s.pod.label.app", "x"), ("k8s.cluster.uid", "u")];
-    let body = made(&FluentBit { dedot: true, ..settings(Format::Json) }, &[request(&pod, &["a"])]);
+    let body = made(&FluentBit { dedot: true, ..settings(FluentBitFormat::Json) }, &[request(&pod, &["a"])]);
     let body = String::from_utf8(body).unwrap();
     let expected = r#""cluster_identifier":"u","kubernetes":{"labels":{"a_b":"2","app":"x"},"app_name":"x"}"#;
     assert!(body.contains(expected), "{body}");
@@ -179,7 +179,7 @@ fn a_plain_file_says_neither_time_nor_stream() {
     let scope = ScopeLogs { log_records: vec![log], ..ScopeLogs::default() };
     let logs = ResourceLogs { scope_logs: vec![scope], ..ResourceLogs::default() };
     let request = ExportLogsServiceRequest { resource_logs: vec![logs] }.encode_to_vec();
-    let body = made(&settings(Format::JsonLines), &[request]);
+    let body = made(&settings(FluentBitFormat::JsonLines), &[request]);
     let expected = "{\"date\":\"2026-11-23T12:00:00.123456Z\",\"log\":\"x\",\"kubernetes\":{}}\n";
     assert_eq!(String::from_utf8(body).unwrap(), expected);
 }
@@ -187,7 +187,7 @@ fn a_plain_file_says_neither_time_nor_stream() {
 #[test]
 fn frames_of_json() {
     let requests = [request(&POD, &["a", r#"{"b":1}"#]), request(&POD[..2], &["c"])];
-    let bodies = [Format::Json, Format::JsonLines, Format::JsonStream].map(|format| {
+    let bodies = [FluentBitFormat::Json, FluentBitFormat::JsonLines, FluentBitFormat::JsonStream].map(|format| {
         let body = made(&settings(format), &requests);
         assert_eq!(measure(&settings(format), &requests).records, 3);
         String::from_utf8(body).unwrap()
@@ -205,14 +205,16 @@ fn frames_of_json() {
 
 #[test]
 fn nothing_is_an_empty_array() {
-    assert_eq!(made(&settings(Format::Json), &[]), b"[]");
+    assert_eq!(made(&settings(FluentBitFormat::Json), &[]), b"[]");
 }
 
 /// Every byte, as the specification of MessagePack and Fluent Bit's events have it.
 #[test]
 fn an_event_of_messagepack() {
-    let body =
-        made(&settings(Format::MsgPack), &[request(&POD[1..2], &[r#"{"a":[1,-2,0.5,true,null,"\n"],"b":200}"#])]);
+    let body = made(
+        &settings(FluentBitFormat::MsgPack),
+        &[request(&POD[1..2], &[r#"{"a":[1,-2,0.5,true,null,"\n"],"b":200}"#])],
+    );
     let mut expected = b"\x92\x92\xd7\x00\x6b\x04\x2a\xc0\x07\x5b\xcd\x15\x80\xdf\0\0\0\x07".to_vec();
     expected.extend(b"\xa4time\xbe2026-11-23T12:00:00.123456789Z\xa6stream\xa6stderr\xa2_p\xa1F");
     expected
@@ -225,7 +227,7 @@ fn an_event_of_messagepack() {
 #[test]
 fn a_message_of_gelf() {
     let text = r#"{"msg":"hi","level":"Err","host":7,"id":1,"a b":{"c":{"d":true},"e":null},"f":[{"g":"h"}],"i":2}"#;
-    let body = made(&settings(Format::Gelf), &[request(&POD[..2], &[text, "plain"])]);
+    let body = made(&settings(FluentBitFormat::Gelf), &[request(&POD[..2], &[text, "plain"])]);
     let body = String::from_utf8(body).unwrap();
     let lines: Vec<&str> = body.lines().collect();
     let expected = concat!(
@@ -239,7 +241,7 @@ fn a_message_of_gelf() {
     let plain: Value = serde_json::from_str(lines[1]).unwrap();
     assert_eq!((&plain["short_message"], &plain["_log"]), (&json!("plain"), &json!("plain")));
     let own = r#"{"short_message":"s","full_message":"f","host":"h","timestamp":1.5,"level":"9"}"#;
-    let body = made(&settings(Format::Gelf), &[request(&[], &[own])]);
+    let body = made(&settings(FluentBitFormat::Gelf), &[request(&[], &[own])]);
     let own: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!([&own["short_message"], &own["full_message"], &own["host"]], [&json!("s"), &json!("f"), &json!("h")]);
     assert_eq!((&own["timestamp"], &own["_level"], own.get("level")), (&json!(1.5), &json!("9"), None));
@@ -251,7 +253,7 @@ fn an_object_that_gelf_would_multiply_stays_together() {
     let many = format!("{{\"{}\":{{{}}}}}", "x".repeat(64 << 10), members.join(","));
     let deep = format!("{{{}\"a\":1{}}}", "\"name\":{".repeat(20), "}".repeat(20));
     for text in [&many, &deep] {
-        let body = made(&settings(Format::Gelf), &[request(&POD[..2], &[text])]);
+        let body = made(&settings(FluentBitFormat::Gelf), &[request(&POD[..2], &[text])]);
         assert!(body.len() < 5 * text.len() + 4096, "{} bytes of {}", body.len(), text.len());
         let message: serde_json::Map<String, Value> = serde_json::from_slice(&body).unwrap();
         assert!(message.len() < 20, "{} fields", message.len());
@@ -294,12 +296,12 @@ proptest! {
     fn bodies_are_valid_and_complete(texts in texts(), keep_original_body: bool, dedot: bool) {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let requests = [request(&POD, &texts)];
-        for format in [Format::Json, Format::JsonLines, Format::JsonStream, Format::MsgPack, Format::Gelf] {
+        for format in [FluentBitFormat::Json, FluentBitFormat::JsonLines, FluentBitFormat::JsonStream, FluentBitFormat::MsgPack, FluentBitFormat::Gelf] {
             let settings = FluentBit { keep_original_body, dedot, ..settings(format) };
             let body = made(&settings, &requests);
             match format {
-                Format::MsgPack => prop_assert_eq!(msgpack_objects(&body), texts.len()),
-                Format::JsonLines | Format::Gelf => {
+                FluentBitFormat::MsgPack => prop_assert_eq!(msgpack_objects(&body), texts.len()),
+                FluentBitFormat::JsonLines | FluentBitFormat::Gelf => {
                     let lines = body.split_inclusive(|byte| *byte == b'\n');
                     let records: Vec<Value> = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
                     prop_assert_eq!(records.len(), texts.len());
@@ -307,7 +309,7 @@ proptest! {
                 _ => {
                     let records = serde_json::Deserializer::from_slice(&body).into_iter::<Value>();
                     let records: Vec<Value> = records.map(Result::unwrap).collect();
-                    let records = if format == Format::Json { records[0].as_array().unwrap().clone() } else { records };
+                    let records = if format == FluentBitFormat::Json { records[0].as_array().unwrap().clone() } else { records };
                     prop_assert_eq!(records.len(), texts.len());
                     for (record, text) in records.iter().zip(&texts) {
                         check(record, text)?;

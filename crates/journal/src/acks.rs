@@ -1,4 +1,4 @@
-//! The file beside a segment: which of its entries are completed, and what must be known twice.
+//! The file beside a segment: which of its entries are completed, and a second copy of what must not be lost.
 //!
 //! Completions are not synced: entries whose completion is lost are delivered again. The names of queues are repeated
 //! here, because a damaged sector must not hide who is owed a whole segment. How far the segment goes is in the head of

@@ -1,4 +1,4 @@
-//! What is owed to whom, in memory: some bits per entry and queue, and sums.
+//! Which entries each queue is owed, in memory: some bits per entry and queue, and sums.
 //!
 //! An entry takes many bytes of disk but only some bits here, so tens of gigabytes of backlog fit in some megabytes.
 //! The index knows no files; whoever holds its lock does nothing else.
@@ -421,7 +421,7 @@ impl Loss {
 
     /// What one of these entries counts for, if nothing is known of each: all count the same, and a remainder goes to
     /// the first ones.
-    pub(crate) fn share(self, number: u64) -> Self {
+    pub(crate) fn of_each(self, number: u64) -> Self {
         let entries = self.entries.max(1);
         let share = |all: u64| all / entries + u64::from(number < all % entries);
         Self { entries: 1, items: share(self.items), bytes: share(self.bytes) }

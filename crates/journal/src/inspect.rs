@@ -1,4 +1,4 @@
-//! Looking without touching: read-only, without the lock, safe while somebody writes.
+//! Inspection: read-only, without the lock, safe while another process writes.
 //!
 //! It says how recovery would find the journal at this moment. A group that is being written is not there yet, and
 //! segments may vanish while it looks.

@@ -1,4 +1,4 @@
-//! The one writer: appends groups, writes down completions, deletes what nobody is owed.
+//! The one writer: appends groups, writes down completions, deletes segments that no queue is owed.
 //!
 //! Only it creates, extends and removes files. It has no thread and no clock: its owner calls it.
 

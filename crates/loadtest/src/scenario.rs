@@ -2,7 +2,7 @@
 //!
 //! Gateway, sinks and generator run as processes of their own; the gateway gets a core to itself when there are two or
 //! more. A log agent is a gateway that reads what a fake kubelet writes, see `scenario/agent.rs`. A peer, when given, goes through the same scenario in the same run. What a scenario consists of is data, see
-//! `scenario/script.rs`; what counts as lost is defined in `scenario/verdict.rs`.
+//! `scenario/script.rs`; what counts as lost is defined in `scenario/judgement.rs`.
 
 mod agent;
 mod args;
@@ -14,6 +14,7 @@ mod disk;
 mod gateway;
 pub(crate) mod http;
 mod isolation;
+mod judgement;
 pub(crate) mod metrics;
 mod processing;
 mod progress;
@@ -23,7 +24,6 @@ mod script;
 mod settle;
 mod table;
 mod trial;
-mod verdict;
 mod writer;
 
 use std::io::{self, Write};
@@ -36,13 +36,13 @@ use anyhow::{Context, bail};
 pub use self::args::{Hardship, LoadtestArgs, Peer, Test};
 use self::config::Output;
 pub use self::config::{Annotation, RecordFormat};
+use self::judgement::Judgement;
+pub use self::judgement::Kpis;
+pub use self::judgement::lines::LineKpis;
 pub use self::processing::Processing;
 pub use self::script::Absence;
 use self::script::Script;
 use self::trial::Part;
-pub use self::verdict::Kpis;
-use self::verdict::Verdict;
-pub use self::verdict::lines::LineKpis;
 use crate::codec::Compression;
 use crate::cpu::{self, Layout};
 use crate::load::Offered;
@@ -144,29 +144,29 @@ async fn test(
     settings: &Settings,
 ) -> anyhow::Result<Ended> {
     print(&heading(args, scripts, settings))?;
-    let mut verdicts = Vec::new();
+    let mut judgements = Vec::new();
     let mut failure = None;
     for part in parts(systems, scripts, &settings.directory) {
-        let verdict = judged(&part, settings).await;
+        let judgement = judged(&part, settings).await;
         progress::clear();
-        match verdict.with_context(|| format!("cannot finish the test of {}", part.system.name)) {
-            Ok(verdict) => verdicts.push(verdict),
+        match judgement.with_context(|| format!("cannot finish the test of {}", part.system.name)) {
+            Ok(judgement) => judgements.push(judgement),
             Err(err) => failure = failure.or(Some(err)),
         }
     }
     // What was measured is shown even when another system failed.
-    present(args, scripts, &verdicts, failure.is_none())?;
+    present(args, scripts, &judgements, failure.is_none())?;
     if let Some(err) = failure {
         return Err(err);
     }
-    let failed = verdicts.iter().any(|verdict| !verdict.failures.is_empty());
+    let failed = judgements.iter().any(|judgement| !judgement.failures.is_empty());
     Ok(Ended::With(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }))
 }
 
-async fn judged(part: &Part<'_>, settings: &Settings) -> anyhow::Result<Verdict> {
+async fn judged(part: &Part<'_>, settings: &Settings) -> anyhow::Result<Judgement> {
     Ok(match &part.script.writer {
-        None => verdict::judge(part, settings, &trial::run(part, settings).await?),
-        Some(writer) => verdict::lines::judge(part, settings, &agent::run(part, writer, settings).await?),
+        None => judgement::judge(part, settings, &trial::run(part, settings).await?),
+        Some(writer) => judgement::lines::judge(part, settings, &agent::run(part, writer, settings).await?),
     })
 }
 
@@ -183,8 +183,8 @@ fn parts<'a>(systems: &'a [System], scripts: &'a [Script], directory: &Path) -> 
 
 /// Prints the table, what the scenario was made for, and the doubts, and writes `result.json`. Rows are compared when all
 /// are there.
-fn present(args: &LoadtestArgs, scripts: &[Script], verdicts: &[Verdict], all: bool) -> anyhow::Result<()> {
-    if verdicts.is_empty() {
+fn present(args: &LoadtestArgs, scripts: &[Script], judgements: &[Judgement], all: bool) -> anyhow::Result<()> {
+    if judgements.is_empty() {
         return Ok(());
     }
     // Nobody has published figures of the same work.
@@ -192,23 +192,23 @@ fn present(args: &LoadtestArgs, scripts: &[Script], verdicts: &[Verdict], all: b
     let published = comparable.and_then(|script| script.published);
     let published = published.map(|variant| published::of(args.test, variant)).transpose()?.unwrap_or_default();
     let isolation = all && args.scenario == Some(Hardship::SickNeighbour);
-    let pairs = if all { compared(verdicts.len(), scripts.len(), isolation) } else { Vec::new() };
-    print(&table::render(verdicts, &pairs, &published))?;
-    for verdict in verdicts {
-        let failures = verdict.failures.iter().map(|failure| format!("FAILED: {failure}"));
-        for line in verdict.facts.iter().chain(&verdict.warnings).cloned().chain(failures) {
-            print(&format!("{}: {line}\n", verdict.label))?;
+    let pairs = if all { compared(judgements.len(), scripts.len(), isolation) } else { Vec::new() };
+    print(&table::render(judgements, &pairs, &published))?;
+    for judgement in judgements {
+        let failures = judgement.failures.iter().map(|failure| format!("FAILED: {failure}"));
+        for line in judgement.facts.iter().chain(&judgement.warnings).cloned().chain(failures) {
+            print(&format!("{}: {line}\n", judgement.label))?;
         }
     }
     if isolation {
-        for pair in verdicts.chunks_exact(2) {
+        for pair in judgements.chunks_exact(2) {
             for line in isolation::compare(&pair[0], &pair[1]) {
                 print(&format!("{}: {line}\n", pair[1].kpis.system))?;
             }
         }
     }
     if let Some(directory) = &args.output {
-        let kpis: Vec<&Kpis> = verdicts.iter().map(|verdict| &verdict.kpis).collect();
+        let kpis: Vec<&Kpis> = judgements.iter().map(|judgement| &judgement.kpis).collect();
         files::write_json(&directory.join("result.json"), &kpis)?;
     }
     Ok(())

@@ -400,7 +400,7 @@ mod log_files {
     use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
     use prost::Message;
     use serde_json::Map;
-    use weir_loadtest::load::log_files::{self, LinesVerdict, LogFilesArgs, Manifest};
+    use weir_loadtest::load::log_files::{self, LinesJudgement, LogFilesArgs, Manifest};
 
     use super::*;
 
@@ -477,7 +477,7 @@ mod log_files {
         assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
     }
 
-    async fn judged(form: &Form, manifest: &Manifest, texts: &[String]) -> LinesVerdict {
+    async fn judged(form: &Form, manifest: &Manifest, texts: &[String]) -> LinesJudgement {
         let sink = sink("--log-lines").await;
         for batch in texts.chunks(500) {
             export(&sink, form, batch).await;
@@ -494,23 +494,23 @@ mod log_files {
         let manifest = log_files::write(&cli.args, &Arc::default()).unwrap();
         let texts = texts(directory.path(), &manifest);
         for form in [OTLP, JSON, JSON_LINES] {
-            let verdict = async |change: &dyn Fn(&mut Vec<String>)| {
+            let judgement = async |change: &dyn Fn(&mut Vec<String>)| {
                 let mut changed = texts.clone();
                 change(&mut changed);
                 judged(&form, &manifest, &changed).await
             };
-            let none = LinesVerdict { written: 6000, arrived: 6000, ..LinesVerdict::default() };
-            assert_eq!(verdict(&|_| ()).await, none);
-            let lost = verdict(&|texts| drop(texts.remove(1234))).await;
+            let none = LinesJudgement { written: 6000, arrived: 6000, ..LinesJudgement::default() };
+            assert_eq!(judgement(&|_| ()).await, none);
+            let lost = judgement(&|texts| drop(texts.remove(1234))).await;
             assert_eq!((lost.arrived, lost.lost, lost.duplicated, lost.reordered), (5999, 1, 0, 0));
-            let doubled = verdict(&|texts| texts.insert(3000, texts[777].clone())).await;
+            let doubled = judgement(&|texts| texts.insert(3000, texts[777].clone())).await;
             assert_eq!((doubled.lost, doubled.duplicated, doubled.reordered), (0, 1, 0));
             // The first line of a container comes after its last.
-            let late = verdict(&|texts| texts[..2000].rotate_left(1)).await;
+            let late = judgement(&|texts| texts[..2000].rotate_left(1)).await;
             assert_eq!((late.lost, late.duplicated, late.reordered), (0, 0, 1));
-            let cut = verdict(&|texts| texts[5].truncate(300)).await;
+            let cut = judgement(&|texts| texts[5].truncate(300)).await;
             assert_eq!((cut.lost, cut.damaged), (1, 1));
-            let foreign = verdict(&|texts| texts.push("hello".to_owned())).await;
+            let foreign = judgement(&|texts| texts.push("hello".to_owned())).await;
             assert_eq!((foreign.lost, foreign.unmarked), (0, 1));
         }
     }

@@ -17,6 +17,7 @@
 
 pub mod build;
 pub mod common;
+pub mod conventions;
 pub mod cursor;
 mod cut;
 mod error;

@@ -1,4 +1,4 @@
-//! What is wrong with a statement or a condition, and where.
+//! Errors in a statement or a condition, with their place.
 
 use std::fmt;
 use std::ops::Range;

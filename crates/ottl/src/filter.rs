@@ -1,4 +1,4 @@
-//! Conditions: whatever one of them holds for is dropped.
+//! Conditions: an item for which one of them holds is dropped.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is known of a cluster. It is no part of a plan: it changes with the cluster, not with what somebody asks for.
+//! Facts about a cluster. They are no part of a plan: they change with the cluster, not with the configuration.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

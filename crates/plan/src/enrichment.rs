@@ -1,4 +1,4 @@
-//! What is added to every request, of all that is known of the cluster and of the pod that sent it.
+//! Which facts about the cluster and the sending pod are added to every request.
 
 /// What to add.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

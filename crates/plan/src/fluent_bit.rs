@@ -8,7 +8,7 @@ pub struct FluentBit {
     /// Where they go.
     pub to: Sink,
     /// How they are written.
-    pub format: Format,
+    pub format: FluentBitFormat,
     /// How the time of a record is written, in the formats of JSON but GELF.
     pub date: Date,
     /// Whether a record has `@timestamp` and `app_name`, which Kyma adds for `output.http`.
@@ -78,7 +78,7 @@ pub struct SectionLine {
 
 /// How records are written into the body of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum FluentBitFormat {
     /// An array of objects.
     Json,
     /// An object and a line feed, for each record.

@@ -23,7 +23,7 @@ mod processing;
 
 pub use cluster::{Cluster, ClusterFacts, Pod, Workload, WorkloadKind};
 pub use enrichment::{Enrichment, PodLabels, ServiceEnrichment};
-pub use fluent_bit::{Date, DateFormat, FluentBit, Format, Section, SectionLine, Sink};
+pub use fluent_bit::{Date, DateFormat, FluentBit, FluentBitFormat, Section, SectionLine, Sink};
 pub use id::{NotAPipeline, PipelineId};
 pub use input::{
     ContainerLogs, Input, IstioInput, OtlpInput, PrometheusInput, RecordShape, RuntimeInput, RuntimeResource, Selector,

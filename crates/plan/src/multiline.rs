@@ -1,4 +1,4 @@
-//! Stack traces of which languages are one log record.
+//! The languages whose stack traces become one log record.
 
 use std::fmt;
 

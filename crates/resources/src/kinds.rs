@@ -1,5 +1,4 @@
-//! Kinds: which documents are about telemetry, and which are somebody else's. The modules below say what each kind
-//! means.
+//! Kinds: which documents are about telemetry, and which are not ours. The modules below say what each kind means.
 //!
 //! Files hold what belongs together, such as a Deployment beside its pipeline. So objects of others must be told from
 //! misspelt ones: a group of ours has no other kinds, and one letter more or less does not make a kind of Kubernetes.

@@ -29,7 +29,7 @@ pub enum Foreign {
 pub struct Loaded {
     /// What to run.
     pub plan: Plan,
-    /// What is known of the cluster.
+    /// Facts about the cluster.
     pub cluster: ClusterFacts,
     /// What deserves attention, by file, line and column.
     pub warnings: Vec<Diagnostic>,

@@ -1,12 +1,13 @@
 //! Sources of telemetry that run in the same process as the engine. Each is a client of the engine's inlet: it reserves
-//! memory, makes a request, offers it, and goes on only when it is told that the data is safe.
+//! memory, makes a request, offers it, and goes on only when the engine answers that the data is safe.
 //!
 //! This crate must not know exporters, the journal, or custom resources.
 //!
 //! Invariants, cited in code and tests:
 //! - **TAIL-1** a position moves only when the engine has secured every request that was made of what is before it.
 //! - **TAIL-2** a turn reads nothing before it has the memory for it.
-//! - **TAIL-3** every byte that was seen becomes part of a record, or is counted as lost with a reason, or is read again.
+//! - **TAIL-3** every byte that was seen becomes part of a record, or is counted as lost with a reason, or is read
+//!   again.
 //! - **TAIL-4** the core (`path`, `identity`, `chain`, `scan`, `line`, `join`, `record`, `checkpoint`) has no I/O, no
 //!   clock and no async code.
 

@@ -3,15 +3,14 @@
 //! A container's output is a chain of files (`chain`): those that were rotated away, oldest first, then the one that is
 //! written now. Bytes become lines (`line`), lines entries (`join`), the entries of a stack trace one (`multiline`,
 //! `traces`), and entries log records (`record`), in as many requests as pipelines want different ones (`requests`).
-//! Reading has no state but a position (`join::Position`): each turn begins where the position says, and the position
-//! moves when the engine says that the records are safe. The positions of all containers are in the checkpoints
-//! (`checkpoint`).
+//! Reading has no state but a position (`join::Position`): each turn begins at the position, and the position moves
+//! when the engine answers that the records are safe. Saved positions are checkpoints (`checkpoint`, `saver`).
 //!
-//! How all that goes is on a board (`status`), which others read, too; once a second it is surveyed (`survey`).
+//! A board shows the progress of each container (`status`); a survey sums it up once a second (`survey`).
 //!
 //! One thread looks (`looker`): it lists the directories (`tree`), when the kernel hints at a change (`hints`) and from
-//! time to time, and brings what is there together with what is known of each container (`container`, `catalogue`). One task reads
-//! (`reader`): container after container has its turn (`turn`), whose requests go to the engine's inlet.
+//! time to time, and matches the listings with the containers (`container`, `catalogue`). One task gives turns to
+//! containers (`reader`). A turn reads (`turn`) and offers requests to the engine's inlet (`offer`).
 
 mod allowance;
 mod catalogue;
@@ -26,18 +25,209 @@ mod join;
 mod line;
 mod looker;
 mod multiline;
+mod offer;
 mod path;
 mod reader;
 mod record;
 mod requests;
+mod saver;
 mod scan;
+mod shared;
 mod status;
 mod survey;
 mod traces;
 mod tree;
 mod turn;
 
-pub use looker::{MAX_REMOVED_BYTES, Settings, StartAt, StartError, Tail, Wanted};
-pub use reader::Totals;
+use std::io;
+use std::mem;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use weir_engine::Inlet;
+use weir_enrich::Pods;
+use weir_plan::{ContainerLogs, Plan};
+
+use allowance::Allowance;
+use catalogue::Catalogue;
+use files::Descriptors;
+use hints::Hints;
+use looker::Looker;
+use reader::Reader;
+use saver::Opened;
+use shared::Shared;
+use survey::Bounds;
+use tree::Tree;
+
+pub use shared::Totals;
 pub use status::{Activity, Board, ContainerStatus, Losses, Stuck, inspect};
 pub use turn::Counts;
+
+/// What to read, and with what.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The directory of all pods, usually `/var/log/pods`.
+    pub directory: PathBuf,
+    /// The directory of checkpoints; `None` keeps positions in memory, and a new process reads everything again.
+    pub state: Option<PathBuf>,
+    /// The name of the pod that this process runs in. Its output is not read, because reading it would produce more.
+    pub own_pod: Option<String>,
+    /// The name of this node, for pods without a known node.
+    pub node_name: Option<String>,
+    /// What is read on a first start.
+    pub start_at: StartAt,
+    /// Removed files that are open take no more of the disk than this; then the oldest are given up.
+    pub max_removed_bytes: u64,
+    /// A container with unread output is stuck when nothing of it becomes safe for so long.
+    pub patience: Duration,
+    /// Shows how containers are read.
+    pub board: Board,
+}
+
+/// Where reading begins when there are no checkpoints. Later files are always read from their beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartAt {
+    /// At the beginning of all files.
+    Beginning,
+    /// At the end of all files.
+    End,
+}
+
+impl Settings {
+    /// With the usual bounds: everything is read.
+    pub fn new(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            state: None,
+            own_pod: None,
+            node_name: None,
+            start_at: StartAt::Beginning,
+            max_removed_bytes: MAX_REMOVED_BYTES,
+            patience: PATIENCE,
+            board: Board::default(),
+        }
+    }
+}
+
+/// The usual limit of the disk space of removed files, in bytes. It holds some minutes of a busy node's output while no
+/// backend takes anything, and does not fill a disk.
+pub const MAX_REMOVED_BYTES: u64 = 1 << 30;
+
+/// Pipelines answer within seconds, even if they refuse. A container that waits longer needs help.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why reading did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Checkpoints cannot be kept.
+    #[error("cannot keep checkpoints of container logs: {0}")]
+    State(String),
+    /// There is nothing to read.
+    #[error("cannot read the directory of container logs {}: {source}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        source: io::Error,
+    },
+    /// No thread.
+    #[error("cannot start the thread that looks for container logs: {0}")]
+    Thread(io::Error),
+}
+
+/// Reads what containers write, until it is stopped.
+#[derive(Debug)]
+pub struct Tail {
+    shared: Arc<Shared>,
+    is_rewanted: Arc<AtomicBool>,
+    stop: watch::Sender<bool>,
+    reader: JoinHandle<()>,
+    looker: Option<thread::JoinHandle<()>>,
+}
+
+impl Tail {
+    /// Starts to read for the pipelines of a plan. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// When checkpoints cannot be kept, for example because another process uses the directory.
+    pub fn start(settings: Settings, plan: &Plan, inlet: Inlet, pods: Arc<dyn Pods>) -> Result<Self, StartError> {
+        let Settings { directory, state, own_pod, node_name, start_at, max_removed_bytes, patience, board } = settings;
+        let Opened { saver, saved, is_first } = saver::open(state.as_deref())?;
+        let (ready, queue) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            inlet,
+            pods,
+            wanted: RwLock::new(wanted(plan)),
+            own_pod,
+            node_name,
+            board,
+            ready,
+            totals: Mutex::default(),
+            news: Mutex::default(),
+            allowance: Arc::<Allowance>::default(),
+            descriptors: Arc::new(Descriptors::of_process()),
+        });
+        let hints = Hints::new().inspect_err(|error| {
+            tracing::warn!(%error, "the kernel gives no hints about container logs; they are looked for every second");
+        });
+        let (stop, stopped) = watch::channel(false);
+        let reader = tokio::spawn(Reader::new(Arc::clone(&shared), queue).run(stopped));
+        let is_rewanted = Arc::new(AtomicBool::new(false));
+        let mut catalogue = Catalogue::new(Arc::clone(&shared), directory.clone(), saved);
+        catalogue.starts_at_end = is_first && start_at == StartAt::End;
+        let bounds = Bounds { removed_bytes: max_removed_bytes, patience };
+        let tree = Tree::new(directory, hints.ok());
+        let looker = Looker::new(catalogue, tree, saver, bounds, Arc::clone(&is_rewanted));
+        let ends = reader.abort_handle();
+        let run = move || looker.run(&|| ends.is_finished());
+        let looker = thread::Builder::new().name("container logs".into()).spawn(run).map_err(StartError::Thread)?;
+        Ok(Self { shared, is_rewanted, stop, reader, looker: Some(looker) })
+    }
+
+    /// Reads for the pipelines of this plan from now on. Containers that are still wanted go on from their positions.
+    /// Call this before the engine runs the plan: lines that it does not take yet are read again, and none is missed.
+    /// Returns what was wanted before.
+    pub fn reload(&self, plan: &Plan) -> Wanted {
+        self.want(wanted(plan))
+    }
+
+    /// Goes back to what was wanted before, because the engine does not run the plan.
+    pub fn restore(&self, before: Wanted) {
+        let Wanted(_) = self.want(before.0);
+    }
+
+    fn want(&self, wanted: Vec<ContainerLogs>) -> Wanted {
+        let before = mem::replace(&mut *self.shared.wanted.write().unwrap_or_else(PoisonError::into_inner), wanted);
+        self.is_rewanted.store(true, Ordering::Release);
+        Wanted(before)
+    }
+
+    /// The figures so far.
+    pub fn totals(&self) -> Totals {
+        self.shared.totals()
+    }
+
+    /// Stops reading, waits until turns under way are safe or refused, and saves the positions.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        let _ = (&mut self.reader).await;
+        if let Some(looker) = self.looker.take() {
+            let _ = tokio::task::spawn_blocking(move || looker.join()).await;
+        }
+    }
+}
+
+/// What pipelines wanted at some time.
+#[derive(Debug)]
+#[must_use = "it is needed if the engine does not run the plan"]
+pub struct Wanted(Vec<ContainerLogs>);
+
+/// What the pipelines of a plan want of container logs.
+fn wanted(plan: &Plan) -> Vec<ContainerLogs> {
+    plan.pipelines.iter().filter_map(|pipeline| pipeline.input.container_logs.clone()).collect()
+}

@@ -1,4 +1,4 @@
-//! Which conversions may still be taken back, and who relies on them.
+//! Which conversions may still be undone, and which later ones rely on them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

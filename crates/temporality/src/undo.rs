@@ -1,4 +1,4 @@
-//! What it takes to take a conversion back.
+//! What is kept to undo a conversion.
 
 use crate::counts::Forgotten;
 use crate::identity::SeriesId;

@@ -1,4 +1,4 @@
-//! A certificate with its key: who somebody is.
+//! A certificate with its key.
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;

@@ -1,4 +1,4 @@
-//! Whom to trust.
+//! Root certificates.
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;

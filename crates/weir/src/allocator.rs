@@ -1,5 +1,5 @@
-//! Where memory comes from, and how it goes back to the system: before more than a set amount is in use or free, and
-//! when nothing happens any more (promise P3).
+//! The allocator, and how memory goes back to the system: before more than a set amount is in use or free, and when
+//! nothing happens any more (promise P3).
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line: commands and options.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -29,10 +29,10 @@ Exit codes: 0 success, 1 failure or findings, 2 wrong usage.";
 #[derive(Parser, Debug)]
 #[command(name = "weir", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
-    /// How log lines look; `auto` is human on a terminal, and for commands that end by themselves, and json elsewhere
+    /// Format of log lines; `auto` is human on a terminal and for commands that end by themselves, and json elsewhere
     #[arg(long, value_enum, default_value_t = LogFormat::Auto, global = true, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
-    /// Least severe log lines shown
+    /// Least severe log lines that are shown
     #[arg(long, value_enum, default_value_t = LogLevel::Info, global = true, value_name = "LEVEL")]
     pub(crate) log_level: LogLevel,
     #[command(subcommand)]
@@ -54,23 +54,23 @@ pub(crate) enum LogLevel {
     Debug,
 }
 
-/// When what was written is forced to the disk.
+/// When written data is forced to the disk.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum FsyncMode {
     /// Before the client is answered: nothing acknowledged is lost, whatever happens to the machine
     Always,
-    /// Every --fsync-interval: a power loss loses what was acknowledged since
+    /// Every --fsync-interval: a power loss loses data that was acknowledged since
     Interval,
     /// When the kernel likes: a power loss may lose half a minute
     Never,
 }
 
-/// Where reading of container logs begins when nothing is known of any.
+/// Where reading of container logs begins when there are no checkpoints.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LogsStartAt {
-    /// Everything that is there
+    /// All files are read from their beginning
     Beginning,
-    /// Only what is written from then on
+    /// Only lines that are written from then on
     End,
 }
 
@@ -84,15 +84,15 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Show what the pipelines of a configuration make of a sample, without sending anything
     Try(TryArgs),
-    /// Look into a data directory: what waits on disk, is it sound, and get it out
+    /// Look into a data directory: show what waits on disk, check it, and write it out
     Journal(crate::journal::JournalArgs),
-    /// Show how far the logs of containers were read
+    /// Show how much of the containers' logs is unread
     Logs(crate::logs::LogsArgs),
     /// Be a backend: count what arrives, and misbehave on request
     Sink(weir_loadtest::sink::SinkArgs),
     /// Generate load
     Load(weir_loadtest::load::LoadArgs),
-    /// Run the load tests of the published KPIs against this gateway, and beside it a peer
+    /// Run the load tests of the published KPIs against this gateway, and against a peer
     Loadtest(weir_loadtest::scenario::LoadtestArgs),
     /// Start a gateway with a sink behind it, a gentle load and containers that write logs, and show what flows
     Demo(weir_loadtest::demo::DemoArgs),
@@ -127,7 +127,7 @@ pub(crate) struct CheckArgs {
 /// How findings are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckFormat {
-    /// A line each, on a terminal with the lines they are about
+    /// One line each; on a terminal, with the lines of the file
     Text,
     /// One JSON document on the standard output
     Json,
@@ -164,18 +164,18 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   weir run examples/quickstart.yaml
   weir run pipelines/ secrets.yaml --listen 0.0.0.0 --memory 1GiB
-  weir run quickstart.yaml --grpc-port 0 --http-port 0    (free ports; the log tells which)
+  weir run quickstart.yaml --grpc-port 0 --http-port 0    (free ports; see the log)
   weir run quickstart.yaml --no-data-dir                  (nothing on disk; see below)
   weir run logs.yaml --pod-logs /var/log/pods             (what containers print, too)
   weir run logs.yaml --roles logs                         (only that: no OTLP ports)
 
-What a backend does not take at once is written to the data directory before the client gets its OK: it survives the \
-end of this process and of the machine, and is delivered when the backend takes it. With --no-data-dir it is held in \
+Data that a backend does not take at once is written to the data directory before the client gets its OK: it survives \
+a crash of this process or of the machine, and is delivered when the backend takes it. With --no-data-dir it is held in \
 memory instead, and lost with the process.
 
 Outputs go through the proxies that the environment variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY name.
 
-On SIGTERM or Ctrl-C, what is under way is finished first; another signal, a second later or more, ends at once.";
+On SIGTERM or Ctrl-C, requests under way are finished first; another signal, a second later or more, ends at once.";
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -192,7 +192,8 @@ const SECURITY: &str = "Security of the OTLP ports";
 const MEMORY: &str = "Memory";
 const DATA_DIRECTORY: &str = "Data directory";
 const CONTAINER_LOGS: &str = "Container logs, for LogPipelines with runtime input";
-const ADMINISTRATION: &str = "Administration: how backends stand, at /backends, what they refused, at /rejected, and how containers are read, at /logs";
+const ADMINISTRATION: &str =
+    "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs";
 
 impl RunArgs {
     /// Whether this process does that.
@@ -211,8 +212,8 @@ pub(crate) struct RunArgs {
     /// Refuse objects of kinds that mean nothing here, such as a Deployment, instead of skipping them
     #[arg(long)]
     pub(crate) strict: bool,
-    /// What this process does, where gateways and agents run apart: without gateway, the OTLP ports stay closed, and
-    /// without logs, no container logs are read
+    /// What this process does, if gateways and agents are separate processes: without gateway, the OTLP ports stay
+    /// closed, and without logs, no container logs are read
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLE,...", default_values_t = [Role::Gateway, Role::Logs])]
     pub(crate) roles: Vec<Role>,
     /// Address of all ports but --admin-port; 0.0.0.0 for all addresses
@@ -233,7 +234,7 @@ pub(crate) struct RunArgs {
     /// Memory budget, for example 512MiB: the process stays under it plus 32 MB [default: 75 % of the cgroup's limit, else 512MiB]
     #[arg(long, help_heading = MEMORY, value_name = "SIZE", value_parser = limits::parse_size)]
     pub(crate) memory: Option<usize>,
-    /// Where data is kept that no backend has taken [default: $XDG_STATE_HOME/weir, else ~/.local/state/weir]
+    /// Where data is kept until backends take it [default: $XDG_STATE_HOME/weir, else ~/.local/state/weir]
     #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Keep such data in memory only: it is lost when this process ends
@@ -242,16 +243,16 @@ pub(crate) struct RunArgs {
     /// When data is forced to the disk: before its client is answered, regularly, or when the kernel likes
     #[arg(long, help_heading = DATA_DIRECTORY, value_enum, default_value_t = FsyncMode::Always, value_name = "WHEN")]
     pub(crate) fsync: FsyncMode,
-    /// How often, with --fsync interval: what a power loss may lose
+    /// How often, with --fsync interval; a power loss may lose as much
     #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DURATION", default_value = "1s", value_parser = limits::parse_duration)]
     pub(crate) fsync_interval: Duration,
     /// Directory of the log files of all pods of this node [default: /var/log/pods, if it exists]
     #[arg(long, help_heading = CONTAINER_LOGS, value_name = "DIR")]
     pub(crate) pod_logs: Option<PathBuf>,
-    /// Name of this node, for the records of pods of which it is not known [default: $NODE_NAME, else $MY_NODE_NAME]
+    /// Name of this node, for records of pods without a known node [default: $NODE_NAME, else $MY_NODE_NAME]
     #[arg(long, help_heading = CONTAINER_LOGS, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) node_name: Option<String>,
-    /// What is read on a first start, when nothing is known of any container; what is written later is always read
+    /// Where reading begins on a first start, without checkpoints; lines that are written later are always read
     #[arg(long, help_heading = CONTAINER_LOGS, value_enum, default_value_t = LogsStartAt::Beginning, value_name = "WHERE")]
     pub(crate) logs_start_at: LogsStartAt,
     /// Space on the disk that removed log files may take until they are read; then the oldest are given up
@@ -264,11 +265,11 @@ pub(crate) struct RunArgs {
     /// How long a client waits for delivery before its data is written to the data directory and answered OK
     #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DURATION", default_value = "250ms", value_parser = limits::parse_duration)]
     pub(crate) spill_after: Duration,
-    /// How long a shutdown may take to deliver what is under way
+    /// How long a shutdown may take to deliver pending data
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = limits::parse_duration)]
     pub(crate) drain_timeout: Duration,
     /// Largest request taken, compressed and decompressed: at most a quarter of --memory, and no more than all pipelines
-    /// together have room for, which the log tells [default: 16MiB]
+    /// together have room for; the log shows that limit [default: 16MiB]
     #[arg(long, help_heading = MEMORY, value_name = "SIZE", value_parser = limits::parse_size)]
     pub(crate) max_request_size: Option<usize>,
     /// Age at which clients are asked to reconnect, give or take a tenth, so that they spread over instances
@@ -288,7 +289,7 @@ pub(crate) struct IngestArgs {
     /// PEM certificates of the authorities that must have signed the certificates of clients (mutual TLS)
     #[arg(long, help_heading = SECURITY, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_client_ca: Option<PathBuf>,
-    /// Tokens, one per line, of which every request must carry one as `authorization: Bearer TOKEN`
+    /// Tokens, one per line; every request must carry one of them as `authorization: Bearer TOKEN`
     #[arg(long, help_heading = SECURITY, value_name = "FILE")]
     pub(crate) bearer_token_file: Option<PathBuf>,
 }
@@ -302,7 +303,7 @@ pub(crate) struct AdminArgs {
     /// The admin port; 0 picks a free one
     #[arg(long, help_heading = ADMINISTRATION, value_name = "PORT", default_value_t = settings::ADMIN_PORT)]
     pub(crate) admin_port: u16,
-    /// Tokens, one per line, of which every request to the admin port must carry one as `authorization: Bearer TOKEN`
+    /// Tokens, one per line; every request to the admin port must carry one of them as `authorization: Bearer TOKEN`
     #[arg(long, help_heading = ADMINISTRATION, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
 }

@@ -18,11 +18,11 @@ pub(crate) const DIRECTORY: &str = "/var/log/pods";
 /// Where a pod finds the name of its node, if whoever runs it wants it to; the second is that of Kyma's agents.
 const NODE_NAMES: [&str; 2] = ["NODE_NAME", "MY_NODE_NAME"];
 
-/// What reading leaves behind.
+/// Where reading leaves its state.
 pub(crate) struct Place {
-    /// Where it is kept how far was read.
+    /// The directory of checkpoints; `None` keeps positions in memory.
     pub(crate) state: Option<PathBuf>,
-    /// Where it is shown.
+    /// Shows how containers are read.
     pub(crate) board: Board,
 }
 

@@ -16,14 +16,14 @@ use crate::state::StateFiles;
 /// The journal lies in a directory of its own below the data directory.
 const JOURNAL: &str = "journal";
 
-/// How far container logs were read is kept in another one.
+/// The checkpoints of container logs are in another one.
 const LOGS: &str = "logs";
 
 /// A data directory, locked for this process.
 pub(crate) struct DataDir {
     pub(crate) journal: Journal,
     pub(crate) state: StateFiles,
-    /// For how far container logs were read.
+    /// For the checkpoints of container logs.
     pub(crate) logs: PathBuf,
 }
 
@@ -84,7 +84,7 @@ fn default_dir() -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Where a data directory has how far container logs were read.
+/// Where a data directory has the checkpoints of container logs.
 pub(crate) fn logs_dir(dir: &Path) -> PathBuf {
     dir.join(LOGS)
 }

@@ -1,4 +1,4 @@
-//! `weir journal`: what lies in a data directory, whether it is sound, and how to get it out.
+//! `weir journal`: shows what is in a data directory, checks it, and writes it out.
 //!
 //! Everything here only reads, takes no lock, and may be used while a gateway writes to the same directory.
 

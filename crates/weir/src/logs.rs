@@ -1,4 +1,4 @@
-//! `weir logs`: how far container logs were read.
+//! `weir logs`: how much of the containers' output is unread.
 //!
 //! Everything here only reads, takes no lock, and may be used while a gateway reads the same containers.
 
@@ -19,11 +19,11 @@ use crate::tables::{bytes, count, table, time};
 
 const EXAMPLES: &str = "\
 Examples:
-  weir logs status /var/lib/weir                   what containers wrote and no pipeline has yet
+  weir logs status /var/lib/weir                   the unread output of each container
   weir logs status /var/lib/weir --format json | jq '.[] | select(.bytes_behind > 0)'
 
-DATA_DIR is the directory given to `weir run --data-dir`. Only files are read, also while a gateway runs. What a gateway
-knows besides (losses, rotations, what a container waits for) is at /logs of its admin port.";
+DATA_DIR is the directory given to `weir run --data-dir`. This command only reads files, and works while a gateway runs.
+/logs on the admin port of the gateway also shows losses, rotations, and what a container waits for.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -34,7 +34,7 @@ pub(crate) struct LogsArgs {
 
 #[derive(Subcommand, Debug)]
 enum LogsCommand {
-    /// Show, for each container, how much of its output is not safe yet and how old that is
+    /// Show, for each container, how much of its output is not delivered or in the journal yet, and how old that is
     Status(StatusArgs),
 }
 

@@ -1,4 +1,4 @@
-//! The proxies that the environment names.
+//! The proxies in the environment variables.
 
 use std::env;
 

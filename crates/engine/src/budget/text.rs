@@ -19,7 +19,7 @@ impl Text {
         Some(Self { bytes: Vec::new(), permit: budget.try_take(0)? })
     }
 
-    pub(crate) fn share(self) -> Bytes {
+    pub(crate) fn into_bytes(self) -> Bytes {
         charge(self.bytes, self.permit)
     }
 
@@ -82,7 +82,7 @@ mod tests {
             assert!(budget.used() >= text.bytes.capacity() + OVERHEAD_BYTES);
         }
         assert!(written > 5_000, "{written}");
-        let shared = text.share();
+        let shared = text.into_bytes();
         assert!(shared.len() == written && budget.used() <= OVERHEAD_BYTES + written / 8 * 9, "{}", budget.used());
         drop(shared);
         assert_eq!(budget.used(), 0);

@@ -148,9 +148,9 @@ mod tests {
     use bytes::Buf;
     use weir_otlp::build::Encoder;
     use weir_otlp::field::{any_value, log_record, request, resource_data, scope_data};
-    use weir_plan::{Body, Date, DateFormat, Endpoint, Format, Output, Pipeline, Protocol, Signal, Sink};
+    use weir_plan::{Body, Date, DateFormat, Endpoint, FluentBitFormat, Output, Pipeline, Protocol, Signal, Sink};
 
-    use super::super::Room;
+    use super::super::BackendLimits;
     use super::*;
     use crate::settings;
 
@@ -159,7 +159,7 @@ mod tests {
     fn settings() -> FluentBit {
         FluentBit {
             to: Sink::Http,
-            format: Format::Json,
+            format: FluentBitFormat::Json,
             date: Date { key: Some("date".to_owned()), format: DateFormat::Iso8601 },
             kyma: true,
             dedot: false,
@@ -175,7 +175,7 @@ mod tests {
         let output = Output { protocol, body, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
         let (encode, encoders) = (Budget::for_encoding(ROOM), Budget::for_encoding(3 << 20));
         let pipeline = Pipeline::new(Signal::Logs, "backend", output);
-        Exporter::new(&pipeline, &Room::new(encode, 1), encoders, &settings::Proxy::default()).unwrap()
+        Exporter::new(&pipeline, &BackendLimits::new(encode, 1), encoders, &settings::Proxy::default()).unwrap()
     }
 
     fn records(count: usize, bytes: usize) -> Vec<Bytes> {

@@ -1,6 +1,6 @@
 //! Outputs without a backend: the standard output of the process, and nowhere.
 //!
-//! Whoever reads standard output may be slow or gone. So it is written to on a thread of its own, by one pipeline at a
+//! The reader of standard output may be slow or gone. So it is written to on a thread of its own, by one pipeline at a
 //! time, and the pipeline waits for it as it waits for a backend. The process ends without that thread.
 
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! What became of a request to a backend, as far as an answer tells. What follows from it is not decided here.
+//! The outcome of a request to a backend, as far as an answer shows it. What follows is not decided here.
 
 use std::time::Duration;
 

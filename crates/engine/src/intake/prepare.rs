@@ -53,7 +53,7 @@ impl From<Shortage> for Unprepared {
     }
 }
 
-/// A request with what is known of its sender.
+/// A request with the facts about its sender.
 #[derive(Debug)]
 pub(crate) struct Enriched {
     signal: Signal,
@@ -76,7 +76,7 @@ impl Enriched {
         budget: &Budget,
     ) -> Result<Self, Unprepared> {
         let purse = Purse::new(budget, request.body.len());
-        // One for both, because what is known of the sender may change meanwhile.
+        // One for both, because the facts about the sender may change meanwhile.
         let arrival = enricher.arrival(request.origin.peer, request.unix_nanos);
         let is_raw = matches!(request.origin.input, InputKind::ContainerLogs(RecordShape::Raw, _));
         let arrival = if is_raw { arrival.raw() } else { arrival };
@@ -194,8 +194,8 @@ impl Made {
     /// Makes the changes, in place where that is possible.
     fn apply(self, mut body: Buffer, purse: Purse<'_>) -> Result<Bytes, Unprepared> {
         match self {
-            Self::Nothing => Ok(body.share()),
-            Self::Front { bytes, until, .. } if body.replace_front(until, &bytes) => Ok(body.share()),
+            Self::Nothing => Ok(body.into_bytes()),
+            Self::Front { bytes, until, .. } if body.replace_front(until, &bytes) => Ok(body.into_bytes()),
             made => made.copy(&body, purse),
         }
     }

@@ -1,4 +1,4 @@
-//! What pipelines do: as the field's dashboards know exporters, and in Weir's own words.
+//! Metrics of pipelines: those of the Collector's exporters, which dashboards read, and Weir's own.
 
 use std::collections::BTreeMap;
 

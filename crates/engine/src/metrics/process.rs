@@ -1,4 +1,4 @@
-//! The configuration, the memory and the process.
+//! Metrics of the configuration, the memory and the process.
 
 use super::Kind::{Counter, Gauge};
 use super::{Metric, Value, one};

@@ -1,4 +1,4 @@
-//! What came from clients.
+//! Metrics of what clients sent.
 
 use weir_plan::Signal;
 

@@ -1,4 +1,4 @@
-//! What the rules of pipelines did, statement by statement, and the conversion to delta.
+//! Metrics of what the rules of pipelines did, statement by statement, and the conversion to delta.
 
 use std::borrow::Cow;
 

@@ -170,7 +170,7 @@ impl Concurrency {
     /// it.
     fn takes_nothing(&self, now: Instant) -> bool {
         let row = usize::try_from(self.failures).unwrap_or(usize::MAX);
-        let chance = (1.0 - self.calm.share()).powi(i32::try_from(self.failures).unwrap_or(i32::MAX));
+        let chance = (1.0 - self.calm.share_taken()).powi(i32::try_from(self.failures).unwrap_or(i32::MAX));
         let waited = self.taken_at.is_none_or(|at| now >= at + 2 * self.round_trip);
         row >= self.limit.max(MIN_ROW) && chance < BEYOND_CHANCE && waited
     }

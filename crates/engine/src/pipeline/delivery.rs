@@ -5,6 +5,7 @@
 //! next, `delivery/landing.rs` what follows from an answer, `delivery/refused.rs` what follows from a refusal.
 
 mod departure;
+mod flights;
 mod landing;
 mod put_off;
 mod read_back;
@@ -12,21 +13,19 @@ mod refused;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::concurrency::Concurrency;
-use super::flight::{Crew, Landed};
+use super::flight::Crew;
 use super::isolation::Traffic;
 use super::pace::Pace;
-use super::parked::{Batch, Parked};
+use super::parked::Parked;
 use super::pass_rates::PassRates;
 use super::queue::SendQueue;
 use super::retry_budget::RetryBudget;
@@ -39,6 +38,7 @@ use crate::export::Backend;
 use crate::obligation::Obligation;
 use crate::store::Store;
 use departure::Probes;
+use flights::Flights;
 use put_off::PutOff;
 pub(super) use read_back::ReadBack;
 
@@ -89,16 +89,7 @@ pub(super) struct Delivery {
     /// The log has said that the backend does not take data, so it will also say when it does again.
     complained: bool,
     probes: Probes,
-    sends: JoinSet<Landed>,
-    /// Under way, to this backend and the one before.
-    flights: BTreeMap<Id, Flight>,
-    /// Of the flights, those to the backend of now.
-    flying: usize,
-    in_flight_bytes: usize,
-    /// Of all flights.
-    flying_pieces: usize,
-    /// The number of the backend. Another backend has the next number.
-    backend_number: u64,
+    flights: Flights,
     /// The backend that comes next, and when it comes even if requests to the one before the present one are under way.
     next_backend: Option<(Arc<dyn Backend>, Instant)>,
     /// Gives up the requests to the backend before this one.
@@ -119,21 +110,6 @@ pub(super) struct Delivery {
     instructions: mpsc::UnboundedReceiver<Instruction>,
 }
 
-struct Flight {
-    /// It has no pieces while the journal is read for it.
-    batch: Batch,
-    /// Bytes of live data.
-    bytes: usize,
-    /// The pieces of its batch or, before it has any, as many as it may get.
-    pieces: usize,
-    /// Flights under way when it left, itself included.
-    beside: usize,
-    /// The backend that it went to.
-    backend: u64,
-    /// Which of the requests to it this is.
-    number: u64,
-}
-
 impl Delivery {
     pub(super) fn new(parts: Parts, instructions: mpsc::UnboundedReceiver<Instruction>) -> Self {
         Self {
@@ -147,12 +123,7 @@ impl Delivery {
             heard: Instant::now(),
             complained: false,
             probes: Probes::default(),
-            sends: JoinSet::new(),
-            flights: BTreeMap::new(),
-            flying: 0,
-            in_flight_bytes: 0,
-            flying_pieces: 0,
-            backend_number: 0,
+            flights: Flights::default(),
             next_backend: None,
             give_up_previous: CancellationToken::new(),
             next_batch: 0,
@@ -191,13 +162,13 @@ impl Delivery {
             let wakes_at = self.wakes_at(Instant::now());
             tokio::select! {
                 biased;
-                Some(ended) = self.sends.join_next_with_id() => {
+                Some(ended) = self.flights.next() => {
                     self.land(ended);
-                    while let Some(ended) = self.sends.try_join_next_with_id() {
+                    while let Some(ended) = self.flights.try_next() {
                         self.land(ended);
                     }
                 }
-                instruction = self.instructions.recv(), if self.may_be_told() => match instruction {
+                instruction = self.instructions.recv(), if self.expects_instructions() => match instruction {
                     Some(instruction) => self.obey(instruction),
                     // Every handle is gone without a drain: the engine was dropped.
                     None if self.draining.is_none() => break,
@@ -214,7 +185,7 @@ impl Delivery {
             }
         }
         // What was answered in the last moment is not given up.
-        while let Some(ended) = self.sends.try_join_next_with_id() {
+        while let Some(ended) = self.flights.try_next() {
             self.land(ended);
         }
     }
@@ -277,14 +248,12 @@ impl Delivery {
     /// A backend that hangs would have connections for each configuration there ever was. So requests are under way to
     /// two backends at most.
     fn change_backend(&mut self, now: Instant) {
-        let has_predecessor = self.flights.len() > self.flying;
-        let Some((backend, _)) = self.next_backend.take_if(|(_, at)| !has_predecessor || *at <= now) else { return };
+        let has_earlier = self.flights.has_earlier();
+        let Some((backend, _)) = self.next_backend.take_if(|(_, at)| !has_earlier || *at <= now) else { return };
         self.give_up_previous.cancel();
         self.parts.crew.backend = backend;
         self.give_up_previous = std::mem::take(&mut self.parts.crew.given_up);
-        // What is on its way to the old backend neither takes its place nor speaks for the new one.
-        self.backend_number += 1;
-        (self.flying, self.in_flight_bytes) = (0, 0);
+        self.flights.change_backend();
         self.account().has_another_backend();
         self.pace = self.pace.of_another();
         self.concurrency = Concurrency::new(self.parts.limits.requests);
@@ -297,7 +266,7 @@ impl Delivery {
 
     /// When a backend that does not answer is called silent.
     fn silent_at(&self) -> Option<Instant> {
-        let is_news = self.flying > 0 && self.parts.stats.backend.state() != BackendState::Silent;
+        let is_news = self.flights.present() > 0 && self.parts.stats.backend.state() != BackendState::Silent;
         is_news.then(|| self.heard + SILENT_AFTER)
     }
 
@@ -327,7 +296,7 @@ impl Delivery {
         let work = [leaves, self.retry_at(now), self.reads_at(now), self.next_round(now)].into_iter().flatten().min();
         // With no slot free, only an answer or the time of a probe can change anything.
         let work = match self.pace.probe_at() {
-            Some(probe_at) => work.filter(|_| self.flying == 0).map(|at| at.max(probe_at)),
+            Some(probe_at) => work.filter(|_| self.flights.present() == 0).map(|at| at.max(probe_at)),
             None => work.filter(|_| self.may_send(now)),
         };
         // Pieces that are withdrawn or written elsewhere leave without a notice.
@@ -343,7 +312,7 @@ impl Delivery {
             return None;
         }
         // Memory that others have, or a read that hangs, becomes free without a notice. Work under way ends with one.
-        let later = (self.flying == 0).then(|| now + ROOM_CHECK);
+        let later = (self.flights.present() == 0).then(|| now + ROOM_CHECK);
         self.reads_again.filter(|at| *at > now).or(later)
     }
 
@@ -359,7 +328,7 @@ impl Delivery {
 
     /// Whether another instruction may come. While the task drains, nobody may have a handle of it any more, and it goes
     /// on.
-    fn may_be_told(&self) -> bool {
+    fn expects_instructions(&self) -> bool {
         self.draining.is_none() || !self.instructions.is_closed() || !self.instructions.is_empty()
     }
 
@@ -370,8 +339,7 @@ impl Delivery {
     /// Data that is still here is in the journal, or was acknowledged from memory (counted as dropped), or was never
     /// acknowledged.
     fn give_up(&mut self) {
-        self.sends.abort_all();
-        let flights = std::mem::take(&mut self.flights).into_values().flat_map(|flight| flight.batch.pieces);
+        let flights = self.flights.give_up().flat_map(|batch| batch.pieces);
         let parked = self.parked.drain().flat_map(|batch| batch.pieces);
         flights.chain(parked).chain(self.queue.drain()).for_each(|piece| piece.abandon());
     }
@@ -383,10 +351,10 @@ impl Delivery {
         stats.parked.store(self.parked.len() as u64, Ordering::Relaxed);
         stats.queued_bytes.store(self.queue.bytes() as u64, Ordering::Relaxed);
         // Those to an earlier backend, too.
-        let under_way: usize = self.flights.values().map(|flight| flight.bytes).sum();
+        let under_way: usize = self.flights.iter().map(|flight| flight.bytes).sum();
         let pending = self.queue.bytes() + self.parked.bytes() + under_way;
         stats.pending_bytes.store(pending as u64, Ordering::Relaxed);
-        let flying = self.flights.values().filter_map(|flight| flight.batch.pieces.first()).map(|piece| piece.since());
+        let flying = self.flights.iter().filter_map(|flight| flight.batch.pieces.first()).map(|piece| piece.since());
         let oldest = flying.chain(self.parked.oldest()).chain(self.queue.oldest()).min();
         let oldest = oldest.map_or(u64::MAX, |at| {
             u64::try_from(at.duration_since(self.parts.clock.started).as_millis()).unwrap_or(u64::MAX)

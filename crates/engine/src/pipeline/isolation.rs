@@ -91,7 +91,7 @@ impl Traffic {
     }
 }
 
-/// What a refusal is judged by, besides what is known of the batch.
+/// What a refusal is judged by, besides the suspicion of the batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Evidence {
     /// What the answer is about; `None` when the backend asked to try again.
@@ -161,7 +161,7 @@ impl Suspicion {
         if is_to_blame { Step::Reject } else { Step::Wait }
     }
 
-    /// What is known of the parts of a batch that is taken apart.
+    /// The suspicion of the parts of a batch that is taken apart.
     pub(super) fn of_parts(&self) -> Self {
         // One of two parts fails easily by chance alone, so what was shown of the whole says little about them.
         let proofs = if self.clear { self.proofs } else { 0 };

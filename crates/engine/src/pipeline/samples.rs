@@ -1,4 +1,4 @@
-//! The last items that a backend refused for good, for somebody to look at.
+//! Samples of the last items that a backend refused for good.
 //!
 //! They are bounded, whatever backends and clients send: [`KEPT`] samples for each pipeline, each with at most
 //! [`MAX_BODY_BYTES`] of the request, [`MAX_MESSAGE_BYTES`] of the backend's message and [`MAX_CODE_BYTES`] of its

@@ -1,4 +1,4 @@
-//! How a backend stands: whether it takes data, and if not, what it says. For operators to look at; nothing is decided
+//! The state of a backend: whether it takes data, and if not, what it says. It is for operators; nothing is decided
 //! by it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -56,7 +56,7 @@ pub(super) struct Heads<T> {
     /// Nothing is read while one of its requests waits for room.
     streams: Arc<Streams>,
     /// What was read with them, for after that.
-    rest: Option<Rest>,
+    read_ahead: Option<ReadAhead>,
     /// The head that has begun.
     partial: Option<Partial>,
     fields: Fields,
@@ -69,7 +69,7 @@ pub(super) struct Heads<T> {
 
 /// What was read and is not handed out yet.
 #[derive(Debug)]
-struct Rest {
+struct ReadAhead {
     bytes: Bytes,
     _permit: Permit,
 }
@@ -82,7 +82,7 @@ impl<T> Heads<T> {
             streams,
             frames: Frames::of_client(),
             taken: 0,
-            rest: None,
+            read_ahead: None,
             partial: None,
             fields: Fields::default(),
             trailers: Trailers::default(),
@@ -174,18 +174,18 @@ impl<T: AsyncRead + Unpin> Heads<T> {
         if !later.is_empty() {
             let permit = self.funds.find(|budget| budget.try_take(later.len()));
             let _permit = permit.ok_or(io::ErrorKind::OutOfMemory)?;
-            self.rest = Some(Rest { bytes: Bytes::copy_from_slice(later), _permit });
+            self.read_ahead = Some(ReadAhead { bytes: Bytes::copy_from_slice(later), _permit });
             into.set_filled(before + now);
         }
         Poll::Ready(Ok(()))
     }
 
     /// Hands out more of what was read before.
-    fn hand_out(&mut self, mut rest: Rest, into: &mut ReadBuf<'_>) -> io::Result<()> {
+    fn hand_out(&mut self, mut ahead: ReadAhead, into: &mut ReadBuf<'_>) -> io::Result<()> {
         let room = into.remaining();
-        let now = self.follow(&rest.bytes[..rest.bytes.len().min(room)], room)?;
-        into.put_slice(&rest.bytes.split_to(now));
-        self.rest = Some(rest).filter(|rest| !rest.bytes.is_empty());
+        let now = self.follow(&ahead.bytes[..ahead.bytes.len().min(room)], room)?;
+        into.put_slice(&ahead.bytes.split_to(now));
+        self.read_ahead = Some(ahead).filter(|ahead| !ahead.bytes.is_empty());
         Ok(())
     }
 }
@@ -198,8 +198,8 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heads<T> {
             return Poll::Pending;
         }
         ready!(self.streams.poll_may_read(cx));
-        let read = match self.rest.take() {
-            Some(rest) => Poll::Ready(self.hand_out(rest, into)?),
+        let read = match self.read_ahead.take() {
+            Some(ahead) => Poll::Ready(self.hand_out(ahead, into)?),
             None => self.poll_fresh(cx, into)?,
         };
         // Only now, because what is here is in time, however busy the process was.

@@ -103,7 +103,7 @@ impl Server {
         loop {
             tokio::select! {
                 accepted = next(&listener, &mut connections) => self.admit(accepted, &mut connections).await,
-                () = told(&mut stop) => break,
+                () = stopped(&mut stop) => break,
             }
         }
         drop(listener);
@@ -234,7 +234,7 @@ impl Server {
         let age = self.limits.age.mul_f64(0.9 + 0.2 * fastrand::f64());
         let mut stop = self.stop.clone();
         tokio::select! {
-            () = told(&mut stop) => {}
+            () = stopped(&mut stop) => {}
             () = tokio::time::sleep(age) => {}
             () = member.idle(FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT) => {}
             () = wasteful(member, streams) => {}
@@ -290,7 +290,7 @@ fn builder(window: u32) -> auto::Builder<TokioExecutor> {
 }
 
 /// Resolves when the process stops.
-async fn told(stop: &mut watch::Receiver<bool>) {
+async fn stopped(stop: &mut watch::Receiver<bool>) {
     // An error means that the engine is gone, which is a stop as well.
     let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -1,4 +1,4 @@
-//! Those who send, and what they know.
+//! The clients, and what they know.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

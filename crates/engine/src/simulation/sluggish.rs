@@ -1,4 +1,4 @@
-//! Work that rests now and then, like a writer whose disk takes its time or hangs.
+//! Work that pauses now and then, like a writer whose disk is slow or hangs.
 
 use std::pin::Pin;
 use std::sync::Arc;

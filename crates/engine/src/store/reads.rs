@@ -1,5 +1,5 @@
-//! Reads the journal back, on threads that a hanging disk may keep. Nobody waits long for such a thread: what it reads
-//! stays owed.
+//! Reads the journal back, on threads that a hanging disk may hold up. Nobody waits long for such a thread: what it
+//! reads stays owed.
 
 use std::collections::BTreeMap;
 #[cfg(test)]

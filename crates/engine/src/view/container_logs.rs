@@ -1,8 +1,8 @@
-//! What the source of container logs tells of itself.
+//! The figures that the source of container logs reports.
 
 use std::time::Duration;
 
-/// How container logs are read. Counts are since the start; the rest is as it was when the source told it.
+/// How container logs are read. Counts are since the start; the rest is as of the source's last report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerLogFigures {
     /// Containers whose output is read.

@@ -1,4 +1,4 @@
-//! Who has which part of the memory.
+//! The parts of the memory, and how much of each is used.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What there is to see of one pipeline.
+//! The figures of one pipeline.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;

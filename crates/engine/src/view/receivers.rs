@@ -1,4 +1,4 @@
-//! What came from clients.
+//! Figures of what clients sent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

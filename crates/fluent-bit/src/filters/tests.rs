@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use weir_plan::{Date, DateFormat, FluentBit, Format, Secret, Section, SectionLine, Sink};
+use weir_plan::{Date, DateFormat, FluentBit, FluentBitFormat, Secret, Section, SectionLine, Sink};
 
 use super::fields::{self, Fields};
 use super::*;
@@ -21,12 +21,12 @@ fn section(text: &str) -> Section {
 
 fn filters(sections: &[&str]) -> Filters {
     let sections: Vec<_> = sections.iter().map(|text| section(text)).collect();
-    Filters::compile(&settings(Format::Json), &sections).unwrap()
+    Filters::compile(&settings(FluentBitFormat::Json), &sections).unwrap()
 }
 
 /// What is wrong with a section.
 fn wrong(text: &str) -> String {
-    let wrong = Filters::compile(&settings(Format::Json), &[section(text)]).unwrap_err();
+    let wrong = Filters::compile(&settings(FluentBitFormat::Json), &[section(text)]).unwrap_err();
     wrong.iter().map(Wrong::to_string).collect::<Vec<_>>().join("\n")
 }
 
@@ -319,16 +319,16 @@ fn run(sections: &[&str], settings: &FluentBit, request: &[u8]) -> (Filtered, Ve
 #[test]
 fn records_that_stay_keep_their_bytes() {
     let request = request(&POD, &["a", "b", "c"]);
-    let (done, records) = run(&["Name grep\nExclude log none"], &settings(Format::Json), &request);
+    let (done, records) = run(&["Name grep\nExclude log none"], &settings(FluentBitFormat::Json), &request);
     assert_eq!((done.request, records.len()), (None, 3));
-    let (done, records) = run(&["Name grep\nExclude log b"], &settings(Format::Json), &request);
+    let (done, records) = run(&["Name grep\nExclude log b"], &settings(FluentBitFormat::Json), &request);
     assert_eq!((done.tallies[0].dropped, records.len()), (1, 2));
     assert!(done.request.unwrap().len() < request.len());
-    let (done, _) = run(&["Name grep\nRegex log none"], &settings(Format::Json), &request);
+    let (done, _) = run(&["Name grep\nRegex log none"], &settings(FluentBitFormat::Json), &request);
     assert_eq!(done.request, Some(Vec::new()), "nothing is left of it");
 }
 
-/// What is known of the pod is not repeated for each record, as long as no filter changes it.
+/// The facts about the pod are not repeated for each record, as long as no filter changes it.
 #[test]
 fn what_is_known_of_a_pod_stays_with_the_resource() {
     let texts: Vec<String> = (0..100).map(|number| format!("line {number}")).collect();
@@ -336,7 +336,7 @@ fn what_is_known_of_a_pod_stays_with_the_resource() {
     let large = "x".repeat(10_000);
     let pod = [("k8s.namespace.name", "shop"), ("k8s.pod.label.large", large.as_str())];
     let request = request(&pod, &texts);
-    let settings = FluentBit { dedot: true, ..settings(Format::Json) };
+    let settings = FluentBit { dedot: true, ..settings(FluentBitFormat::Json) };
     let (done, records) = run(&["Name modify\nSet a b"], &settings, &request);
     assert!(done.request.unwrap().len() < request.len() + 100 * 300);
     assert!(records.iter().all(|record| record["kubernetes"]["labels"]["large"] == large && record["a"] == "b"));
@@ -345,7 +345,8 @@ fn what_is_known_of_a_pod_stays_with_the_resource() {
 #[test]
 fn a_record_that_is_changed_is_otherwise_as_it_was() {
     let request = request(&POD, &["a \"line\"", r#"{"level":"warn","time":5,"kubernetes":1}"#]);
-    let kept = FluentBit { keep_original_body: true, dedot: true, annotations: true, ..settings(Format::Json) };
+    let kept =
+        FluentBit { keep_original_body: true, dedot: true, annotations: true, ..settings(FluentBitFormat::Json) };
     for date in [Some("date"), Some("time"), None] {
         for kyma in [false, true] {
             let date = Date { key: date.map(str::to_owned), format: DateFormat::Double };
@@ -356,7 +357,7 @@ fn a_record_that_is_changed_is_otherwise_as_it_was() {
                 assert_eq!(record.as_object_mut().unwrap().remove("added"), Some(json!("yes")));
             }
             assert_eq!(changed, same);
-            // The same if a filter has had its hands on what is known of the pod.
+            // The same if a filter has changed the facts about the pod.
             let lift = "Name nest\nOperation lift\nNested_under kubernetes\nAdd_prefix k8s_";
             let nest = "Name nest\nOperation nest\nWildcard k8s_*\nNest_under kubernetes\nRemove_prefix k8s_";
             assert_eq!(run(&[lift, nest], &settings, &request).1, same);
@@ -438,18 +439,18 @@ proptest! {
                 number: line.number, key: line.key.to_ascii_lowercase(), value: Secret::new(line.value),
             }).collect() })
         }).collect();
-        let settings = FluentBit { dedot, to: Sink::Stdout, ..settings(Format::Json) };
+        let settings = FluentBit { dedot, to: Sink::Stdout, ..settings(FluentBitFormat::Json) };
         let Ok(filters) = Filters::compile(&settings, &sections) else { return Ok(()) };
         let done = filters.apply_within(&request, 1 << 20, &mut |_| true).unwrap();
         let made = done.request.unwrap_or(request);
         weir_otlp::validate(weir_otlp::Signal::Logs, &made, &weir_otlp::Limits::default()).unwrap();
         let dropped: u64 = done.tallies.iter().map(|tally| tally.dropped).sum();
-        for format in [Format::Json, Format::MsgPack, Format::Gelf] {
+        for format in [FluentBitFormat::Json, FluentBitFormat::MsgPack, FluentBitFormat::Gelf] {
             let settings = FluentBit { format, ..settings.clone() };
             let size = crate::measure(&settings, &[&made]);
             prop_assert_eq!(size.records as u64, texts.len() as u64 - dropped);
             let body = crate::write(&settings, &[&made], size);
-            if format == Format::Json {
+            if format == FluentBitFormat::Json {
                 let records: Vec<Value> = serde_json::from_slice(&body).unwrap();
                 // A record that cannot be read would be text, and have no other field of the line.
                 prop_assert!(records.iter().all(|record| record.is_object()));
@@ -467,6 +468,6 @@ proptest! {
             SectionLine { number: 1, key: "name".to_owned(), value: Secret::new("modify") },
             SectionLine { number: 2, key: "set".to_owned(), value: Secret::new(text) },
         ] };
-        let _ = Filters::compile(&settings(Format::Json), &[section]);
+        let _ = Filters::compile(&settings(FluentBitFormat::Json), &[section]);
     }
 }

@@ -77,7 +77,7 @@ impl<'a, 'room> Walk<'a, 'room> {
         Ok((all == 0 || left > 0).then(|| self.rewriter.leave(holder, grown)))
     }
 
-    /// What is known of a container, as an object.
+    /// Facts about a container, as an object.
     fn container(&mut self, origin: Origin<'_>) -> Result<String, NoRoom> {
         const NAME: usize = KUBERNETES.len() + "\"\":".len();
         let settings = weir_plan::FluentBit { kyma: false, dedot: false, ..self.filters.settings.clone() };
@@ -223,7 +223,7 @@ impl Sink for Text<'_> {
 }
 
 impl Finish {
-    /// What becomes of what is known of a container, if a filter has changed it; nothing if it stays as it is.
+    /// The facts about a container, if a filter has changed them; nothing if they stay as they are.
     fn kubernetes(self, json: &str) -> Option<String> {
         let mut members = Members::default();
         if !(self.app_name || self.dedot) || members.read(json, MOST_FIELDS).is_err() {

@@ -454,7 +454,7 @@ impl Taking<'_> {
             ledger.owed_from(range.start).take_while(|number| *number < range.end).filter(untaken).collect();
         let (mut lost, mut new) = (Loss::default(), Loss::default());
         for (share, number) in (0..).zip(numbers) {
-            let loss = index.settle(self.queue, self.want.segment, number, damaged.share(share)).unwrap_or_default();
+            let loss = index.settle(self.queue, self.want.segment, number, damaged.of_each(share)).unwrap_or_default();
             lost.add(loss);
             if index.is_new_damage(self.want.segment, number) {
                 new.add(loss);

@@ -37,10 +37,10 @@ fn nothing_is_lost(in_each: usize) {
     drop(writer);
     let damage = inspect(&fs, Depth::Headers).unwrap().damage;
     assert_eq!(damage.len(), usize::from(in_each > FOUND), "{damage:?}");
-    let (first, told) = deliver(&fs);
-    assert!(first.len() == FOUND && told, "{} queues", first.len());
-    let (second, told) = deliver(&fs);
-    assert!(second.len() == QUEUES - FOUND && first.is_disjoint(&second) && !told, "{} queues", second.len());
+    let (first, reported) = deliver(&fs);
+    assert!(first.len() == FOUND && reported, "{} queues", first.len());
+    let (second, reported) = deliver(&fs);
+    assert!(second.len() == QUEUES - FOUND && first.is_disjoint(&second) && !reported, "{} queues", second.len());
     assert!(!fs.files().keys().any(|name| name.ends_with(".seg")), "nobody is owed anything");
 }
 

@@ -69,8 +69,8 @@ fn any_byte_of_the_last_segment() {
         }
         // Padding means nothing; everything else is noticed.
         let padding = all.iter().any(|written| written.frame.contains(&offset) && !written.covers(offset));
-        let told = found.recovery.truncated_bytes > 0 || !found.recovery.damage.is_empty();
-        assert!(told || padding || is_padding_of_name(offset), "nothing noticed at {offset}");
+        let reported = found.recovery.truncated_bytes > 0 || !found.recovery.damage.is_empty();
+        assert!(reported || padding || is_padding_of_name(offset), "nothing noticed at {offset}");
     });
 }
 
@@ -118,8 +118,8 @@ fn any_byte_of_the_completions() {
         let of_a = &found.payloads["a"];
         assert!(expected.iter().all(|payload| of_a.contains(payload)), "at {offset}");
         let again = of_a.len() - expected.len();
-        let told = found.recovery.truncated_bytes > 0 || !found.recovery.damage.is_empty();
-        assert!(again == 0 || told, "completions are lost silently at {offset}");
+        let reported = found.recovery.truncated_bytes > 0 || !found.recovery.damage.is_empty();
+        assert!(again == 0 || reported, "completions are lost silently at {offset}");
         assert!(again <= 2, "each record is for itself");
     });
     for length in 0..files[ACKS].len() {
@@ -373,8 +373,8 @@ fn any_byte_after_an_orderly_end() {
         let survives = |written: &&Written| hit.is_none_or(|hit| written.frame.start != hit.frame.start);
         check_queues(&found, &payloads(all.iter().filter(survives)), offset);
         assert_eq!(found.recovery.truncated_bytes, 0, "at {offset}");
-        let told = entries_reported(&found) + found.damaged.entries;
-        assert_eq!(told > 0, hit.is_some(), "at {offset}");
+        let reported = entries_reported(&found) + found.damaged.entries;
+        assert_eq!(reported > 0, hit.is_some(), "at {offset}");
     });
     for length in FILE_HEAD..files[SEGMENT].len() {
         let mut damaged = files.clone();

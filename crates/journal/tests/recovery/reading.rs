@@ -394,9 +394,12 @@ fn damage_is_counted_once_however_many_meet_it() {
     }
     let damage = journal.stats().damage;
     assert_eq!((damage.places, damage.entries, damage.items), (2, 2, 14));
-    let told = journal.discovered_damage();
-    assert_eq!(told.iter().filter_map(|report| report.entries).sum::<u64>(), 2, "{told:?}");
-    assert!(told.iter().all(|report| report.to_string().starts_with(&format!("{SEGMENT} at byte "))), "{told:?}");
+    let reported = journal.discovered_damage();
+    assert_eq!(reported.iter().filter_map(|report| report.entries).sum::<u64>(), 2, "{reported:?}");
+    assert!(
+        reported.iter().all(|report| report.to_string().starts_with(&format!("{SEGMENT} at byte "))),
+        "{reported:?}"
+    );
     assert_eq!(journal.discovered_damage(), []);
 }
 

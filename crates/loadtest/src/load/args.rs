@@ -1,4 +1,4 @@
-//! What a user types after `weir load`, and how much it offers.
+//! The options of `weir load`, and the load that they describe.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -26,7 +26,7 @@ use self::kubelet::{Counter, Kubelet};
 use self::life::{Bench, Orders, Pace};
 pub use self::manifest::{ContainerEntry, Manifest, Pod, StreamEntry};
 use self::text::{Clock, Texts};
-pub use self::verify::{LinesVerdict, StreamVerdict, judge};
+pub use self::verify::{LinesJudgement, StreamJudgement, judge};
 pub use self::worker::Stop;
 use self::worker::{Shared, Worker};
 use crate::output::printed;

@@ -1,6 +1,6 @@
 //! One log agent under one script: files are written, it reads them, and everything it can read has to arrive.
 //!
-//! As with gateways it gathers facts and judges nothing; see `verdict/lines.rs`.
+//! As with gateways it gathers facts and judges nothing; see `judgement/lines.rs`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -71,29 +71,30 @@ pub(crate) async fn run(part: &Part<'_>, writer: &Writer, settings: &Settings) -
         written = Some(scene.manifest()?);
     }
     let gateway = Gateway::start(part.system, settings, grounds.place(&scene)).await?;
-    let mut stage = Stage { scene: &scene, backends, gateway, samples: Samples::default(), view: SelfView::default() };
+    let mut running =
+        RunningTrial { scene: &scene, backends, gateway, samples: Samples::default(), view: SelfView::default() };
     let begin = Instant::now();
     // An agent that finds everything there reads while it starts.
-    let cpu_before = if writer.first { 0.0 } else { stage.gateway.cpu_seconds()? };
+    let cpu_before = if writer.first { 0.0 } else { running.gateway.cpu_seconds()? };
     let mut director = Director::new(part.script, begin);
     let manifest = match written {
         Some(manifest) => {
-            stage.settle(&manifest, settings.duration).await?;
+            running.settle(&manifest, settings.duration).await?;
             manifest
         }
-        None => stage.watch(scene.start_writer(writer)?, &mut director).await?,
+        None => running.watch(scene.start_writer(writer)?, &mut director).await?,
     };
-    let kills = director.finish(&mut stage.gateway).await?;
+    let kills = director.finish(&mut running.gateway).await?;
     let seconds = begin.elapsed().as_secs_f64();
-    let cpu_seconds = stage.gateway.cpu_seconds()? - cpu_before;
-    let sinks_cpu_seconds = stage.backends.iter().map(Backend::cpu_seconds).sum::<anyhow::Result<f64>>()?;
-    let arrived = stage.arrived().await?.iter().sum();
-    let settle_seconds = stage.settle(&manifest, settings.settle).await?;
-    stage.samples.note_peak(stage.gateway.memory()?);
-    let settled_cpu_seconds = stage.gateway.cpu_seconds()? - cpu_before;
-    let written_bytes = stage.gateway.written_bytes()?;
-    let held = stage.gateway.view().await.map_or(0.0, |view| view.pending.unwrap_or(0.0));
-    let Stage { backends, gateway, samples, view: self_view, .. } = stage;
+    let cpu_seconds = running.gateway.cpu_seconds()? - cpu_before;
+    let sinks_cpu_seconds = running.backends.iter().map(Backend::cpu_seconds).sum::<anyhow::Result<f64>>()?;
+    let arrived = running.arrived().await?.iter().sum();
+    let settle_seconds = running.settle(&manifest, settings.settle).await?;
+    running.samples.note_peak(running.gateway.memory()?);
+    let settled_cpu_seconds = running.gateway.cpu_seconds()? - cpu_before;
+    let written_bytes = running.gateway.written_bytes()?;
+    let held = running.gateway.view().await.map_or(0.0, |view| view.pending.unwrap_or(0.0));
+    let RunningTrial { backends, gateway, samples, view: self_view, .. } = running;
     let stop_error = gateway.stop().await;
     let mut sinks = Vec::new();
     for backend in backends {
@@ -198,7 +199,7 @@ impl Scene<'_> {
 }
 
 /// The processes of a running trial, and what was sampled so far.
-struct Stage<'a> {
+struct RunningTrial<'a> {
     scene: &'a Scene<'a>,
     backends: Vec<Backend>,
     gateway: Gateway<'a>,
@@ -206,7 +207,7 @@ struct Stage<'a> {
     view: SelfView,
 }
 
-impl Stage<'_> {
+impl RunningTrial<'_> {
     /// Lets the writer come to its end; meanwhile the agent is sampled and the director does what he has to.
     async fn watch(&mut self, mut generator: Process, director: &mut Director) -> anyhow::Result<Manifest> {
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! What a user types after `weir loadtest`, and what it means.
+//! The options of `weir loadtest`, and their meaning.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //! These are goals, not promises. On a busy machine a percentile moves by more than a tenth by itself, so a missed goal
 //! is reported but fails nothing.
 
-use super::verdict::Verdict;
+use super::judgement::Judgement;
 
 /// Most that rate and latency may be worse than alone.
 const WORSE_AT_MOST: f64 = 1.1;
@@ -14,7 +14,7 @@ const CLIENT_WAIT_MS: f64 = 250.0 + 250.0;
 const COPIES: f64 = 1.1;
 
 /// One line for each goal.
-pub(crate) fn compare(alone: &Verdict, together: &Verdict) -> Vec<String> {
+pub(crate) fn compare(alone: &Judgement, together: &Judgement) -> Vec<String> {
     let (a, t) = (&alone.kpis, &together.kpis);
     let copies = t.disk_mb_written * 1_048_576.0 / together.accepted_bytes.max(1.0);
     vec![
@@ -52,10 +52,10 @@ fn within(latency: f64, limit: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::verdict::Kpis;
+    use super::super::judgement::Kpis;
     use super::*;
 
-    fn verdict(exported_per_s: f64, p99: f64, client_max: f64, disk_mb_written: f64) -> Verdict {
+    fn judgement(exported_per_s: f64, p99: f64, client_max: f64, disk_mb_written: f64) -> Judgement {
         let kpis = Kpis {
             exported_per_s,
             latency_ms_p99: p99,
@@ -64,21 +64,21 @@ mod tests {
             disk_mb_written,
             ..Kpis::default()
         };
-        Verdict { kpis, accepted_bytes: 100.0 * 1_048_576.0, ..Verdict::default() }
+        Judgement { kpis, accepted_bytes: 100.0 * 1_048_576.0, ..Judgement::default() }
     }
 
-    fn missed(alone: &Verdict, together: &Verdict) -> Vec<usize> {
+    fn missed(alone: &Judgement, together: &Judgement) -> Vec<usize> {
         let lines = compare(alone, together);
         (0..lines.len()).filter(|&index| lines[index].starts_with("goal MISSED")).collect()
     }
 
     #[test]
     fn a_tenth_is_allowed_and_no_more() {
-        let alone = verdict(1000.0, 10.0, 20.0, 0.0);
-        assert_eq!(missed(&alone, &verdict(950.0, 10.9, 400.0, 105.0)), Vec::<usize>::new());
-        assert_eq!(missed(&alone, &verdict(2000.0, 1.0, 1.0, 0.0)), Vec::<usize>::new());
-        assert_eq!(missed(&alone, &verdict(900.0, 10.0, 20.0, 100.0)), [0]);
-        assert_eq!(missed(&alone, &verdict(1000.0, 11.1, 501.0, 200.0)), [1, 2, 3]);
-        assert_eq!(missed(&alone, &verdict(0.0, 0.0, 0.0, 0.0)), [0, 1, 2], "nothing delivered is not fast");
+        let alone = judgement(1000.0, 10.0, 20.0, 0.0);
+        assert_eq!(missed(&alone, &judgement(950.0, 10.9, 400.0, 105.0)), Vec::<usize>::new());
+        assert_eq!(missed(&alone, &judgement(2000.0, 1.0, 1.0, 0.0)), Vec::<usize>::new());
+        assert_eq!(missed(&alone, &judgement(900.0, 10.0, 20.0, 100.0)), [0]);
+        assert_eq!(missed(&alone, &judgement(1000.0, 11.1, 501.0, 200.0)), [1, 2, 3]);
+        assert_eq!(missed(&alone, &judgement(0.0, 0.0, 0.0, 0.0)), [0, 1, 2], "nothing delivered is not fast");
     }
 }

@@ -1,4 +1,4 @@
-//! What was sampled while a trial ran, and what can be read from it.
+//! Samples of a running trial, and the figures from them.
 
 use std::time::Duration;
 

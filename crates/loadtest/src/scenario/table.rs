@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use super::judgement::{Judgement, Kpis};
 use super::published::Published;
-use super::verdict::{Kpis, Verdict};
 
 /// Number of columns.
 const COLUMNS: usize = 16;
@@ -28,11 +28,11 @@ const HEADER: [&str; COLUMNS] = [
 ];
 
 /// Renders the systems, the ratios of each of `pairs` (a row and the one to compare it with), and the published row.
-pub(crate) fn render(verdicts: &[Verdict], pairs: &[(usize, usize)], published: &[Published]) -> String {
+pub(crate) fn render(judgements: &[Judgement], pairs: &[(usize, usize)], published: &[Published]) -> String {
     let mut rows = vec![HEADER.map(str::to_owned)];
-    rows.extend(verdicts.iter().map(system_row));
+    rows.extend(judgements.iter().map(system_row));
     for &(row, base) in pairs {
-        if let (Some(row), Some(base)) = (verdicts.get(row), verdicts.get(base)) {
+        if let (Some(row), Some(base)) = (judgements.get(row), judgements.get(base)) {
             rows.push(ratio_row(row, base));
         }
     }
@@ -40,10 +40,10 @@ pub(crate) fn render(verdicts: &[Verdict], pairs: &[(usize, usize)], published: 
     layout(&rows)
 }
 
-fn system_row(verdict: &Verdict) -> [String; COLUMNS] {
-    let kpis = &verdict.kpis;
+fn system_row(judgement: &Judgement) -> [String; COLUMNS] {
+    let kpis = &judgement.kpis;
     [
-        verdict.label.clone(),
+        judgement.label.clone(),
         format!("{:.0}", kpis.accepted_per_s),
         format!("{:.0}", kpis.exported_per_s),
         queue(kpis),
@@ -54,7 +54,7 @@ fn system_row(verdict: &Verdict) -> [String; COLUMNS] {
         kpis.lost.to_string(),
         kpis.pending.to_string(),
         kpis.duplicated.to_string(),
-        refused(verdict),
+        refused(judgement),
         format!("{:.1}", kpis.latency_ms_p50),
         format!("{:.1}", kpis.latency_ms_p99),
         format!("{:.2}", kpis.cpu_s_per_million),
@@ -70,14 +70,14 @@ fn queue(kpis: &Kpis) -> String {
     format!("{:.0}", kpis.queue_size)
 }
 
-fn refused(verdict: &Verdict) -> String {
-    match verdict.refused_without_hint {
-        0 => verdict.kpis.refused.to_string(),
-        requests => format!("{} ({requests} requests without hint)", verdict.kpis.refused),
+fn refused(judgement: &Judgement) -> String {
+    match judgement.refused_without_hint {
+        0 => judgement.kpis.refused.to_string(),
+        requests => format!("{} ({requests} requests without hint)", judgement.kpis.refused),
     }
 }
 
-fn ratio_row(first: &Verdict, other: &Verdict) -> [String; COLUMNS] {
+fn ratio_row(first: &Judgement, other: &Judgement) -> [String; COLUMNS] {
     let (a, b) = (&first.kpis, &other.kpis);
     let mut row = HEADER.map(|_| String::new());
     row[0] = format!("{} / {}", first.label, other.label);
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::scenario::{LineKpis, Test};
 
-    fn verdict(system: &str, factor: f64) -> Verdict {
+    fn judgement(system: &str, factor: f64) -> Judgement {
         let kpis = Kpis {
             system: system.to_owned(),
             scenario: "traces".to_owned(),
@@ -158,13 +158,13 @@ mod tests {
             latency_ms_p99: 9.0,
             ..Kpis::default()
         };
-        Verdict { label: system.to_owned(), kpis, ..Verdict::default() }
+        Judgement { label: system.to_owned(), kpis, ..Judgement::default() }
     }
 
     #[test]
     fn systems_ratio_and_published_row_stand_below_each_other() {
         let published = super::super::published::of(Test::Traces, Variant::default()).unwrap();
-        let table = render(&[verdict("weir", 4.0), verdict("otelcol", 1.0)], &[(0, 1)], &published);
+        let table = render(&[judgement("weir", 4.0), judgement("otelcol", 1.0)], &[(0, 1)], &published);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 6, "{table}");
         assert!(lines.iter().all(|line| line.chars().count() == lines[0].chars().count()), "{table}");
@@ -177,14 +177,14 @@ mod tests {
 
     #[test]
     fn refusals_without_a_hint_are_named() {
-        let mut one = verdict("weir", 1.0);
+        let mut one = judgement("weir", 1.0);
         one.refused_without_hint = 7;
         assert!(render(&[one], &[], &[]).contains("2 (7 requests without hint)"));
     }
 
     #[test]
     fn result_json_has_exactly_the_agreed_keys() {
-        let mut kpis = verdict("weir", 1.0).kpis;
+        let mut kpis = judgement("weir", 1.0).kpis;
         let value = serde_json::to_value(&kpis).unwrap();
         kpis.leaked = Some(1);
         kpis.drain_s = Some(1.0);

@@ -1,6 +1,6 @@
 //! One system under one script: start, warm up, measure, settle, stop, collect.
 //!
-//! It gathers facts and judges nothing; see [`super::verdict`].
+//! It gathers facts and judges nothing; see [`super::judgement`].
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -95,27 +95,27 @@ pub(crate) struct Snapshot {
 /// # Errors
 /// A process cannot be started, ends early or fails.
 pub(crate) async fn run(part: &Part<'_>, settings: &Settings) -> anyhow::Result<Trial> {
-    let mut stage = Stage::start(part, settings).await?;
+    let mut running = RunningTrial::start(part, settings).await?;
     let warmup = match settings.warmup {
         time if time.is_zero() => LoadReport::default(),
-        time => stage.run_load("warmup", 1, time, &mut Director::idle()).await?,
+        time => running.run_load("warmup", 1, time, &mut Director::idle()).await?,
     };
-    for backend in &stage.backends {
+    for backend in &running.backends {
         backend.forget_latencies().await?;
     }
-    stage.samples = Samples::default();
-    let before = stage.snapshot().await?;
+    running.samples = Samples::default();
+    let before = running.snapshot().await?;
     let mut director = Director::new(part.script, Instant::now());
-    let load = stage.run_load("generator", MEASURED_FIRST_ID, settings.duration, &mut director).await?;
-    let kills = director.finish(&mut stage.gateway).await?;
-    let after = stage.snapshot().await?;
+    let load = running.run_load("generator", MEASURED_FIRST_ID, settings.duration, &mut director).await?;
+    let kills = director.finish(&mut running.gateway).await?;
+    let after = running.snapshot().await?;
     if part.script.mended {
-        director.mend(&stage.backends).await?;
+        director.mend(&running.backends).await?;
     }
     let owed = owed_ids(settings, &warmup, &load);
-    let settled = Settled { mended_at: director.mended_at(), ..stage.settle(&owed).await? };
-    let samples = std::mem::take(&mut stage.samples);
-    let (stop_error, sinks) = stage.stop().await?;
+    let settled = Settled { mended_at: director.mended_at(), ..running.settle(&owed).await? };
+    let samples = std::mem::take(&mut running.samples);
+    let (stop_error, sinks) = running.stop().await?;
     Ok(Trial { warmup, load, sinks, before, after, samples, kills, settled, stop_error })
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn missing<'a>(owed: &IdSet, signal: Signal, sinks: impl IntoIterator
 }
 
 /// The processes of a running trial, and what was sampled so far.
-struct Stage<'a> {
+struct RunningTrial<'a> {
     settings: &'a Settings,
     part: &'a Part<'a>,
     backends: Vec<Backend>,
@@ -142,7 +142,7 @@ struct Stage<'a> {
     samples: Samples,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> RunningTrial<'a> {
     async fn start(part: &'a Part<'a>, settings: &'a Settings) -> anyhow::Result<Self> {
         let directory = &part.directory;
         std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;

@@ -1,4 +1,4 @@
-//! The scripts of a log agent, and what the fake kubelet is told in each: how much to write, and what to do to files.
+//! The scripts of a log agent, and the orders of the fake kubelet in each: how much to write, and what to do to files.
 //!
 //! It never deletes faster than a kubelet does, which looks at sizes every ten seconds and keeps five files: a rotated
 //! file stays for [`KEPT_FOR`] at least.

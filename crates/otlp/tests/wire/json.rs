@@ -223,7 +223,7 @@ fn errors_do_not_repeat_a_text_that_stands_in_a_wrong_place() {
         format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{"traceId":"{text}"}}]}}]}}]}}"#),
         format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{"droppedEventsCount":"{text}"}}]}}]}}]}}"#),
     ] {
-        let told = from_json(Signal::Traces, json.as_bytes(), &LIMITS, MAX).unwrap_err().to_string();
-        assert!(told.len() < 500 && !told.contains("secret"), "{} bytes: {:.500}", told.len(), told);
+        let message = from_json(Signal::Traces, json.as_bytes(), &LIMITS, MAX).unwrap_err().to_string();
+        assert!(message.len() < 500 && !message.contains("secret"), "{} bytes: {:.500}", message.len(), message);
     }
 }

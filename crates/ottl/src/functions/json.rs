@@ -31,7 +31,7 @@ fn parse_json<'a>(arguments: &'a Arguments, scene: &mut Scene<'a>) -> Result<Val
 
 /// The value of a JSON text; it takes at most so many bytes of memory.
 fn read(text: &str, room: usize) -> Result<Value<'_>, Failure> {
-    let mut room = Room { left: room, exhausted: false };
+    let mut room = MemoryLeft { left: room, exhausted: false };
     let mut json = serde_json::Deserializer::from_str(text);
     let value = Reader(&mut room).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     match value {
@@ -41,12 +41,12 @@ fn read(text: &str, room: usize) -> Result<Value<'_>, Failure> {
 }
 
 /// Memory that may still be taken.
-struct Room {
+struct MemoryLeft {
     left: usize,
     exhausted: bool,
 }
 
-impl Room {
+impl MemoryLeft {
     fn take<E: Error>(&mut self, bytes: usize) -> Result<(), E> {
         self.has(bytes)?;
         self.left -= bytes;
@@ -77,7 +77,7 @@ impl Room {
 }
 
 /// Reads a value. Every number is a double.
-struct Reader<'r>(&'r mut Room);
+struct Reader<'r>(&'r mut MemoryLeft);
 
 impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Value<'de>;
@@ -158,7 +158,7 @@ fn sorted(mut entries: Entries<'_>) -> Entries<'_> {
 }
 
 /// Reads a key.
-struct KeyReader<'r>(&'r mut Room);
+struct KeyReader<'r>(&'r mut MemoryLeft);
 
 impl<'de> DeserializeSeed<'de> for KeyReader<'_> {
     type Value = Cow<'de, str>;

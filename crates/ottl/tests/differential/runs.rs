@@ -235,52 +235,52 @@ fn plain(signal: Signal, request: &[u8]) -> Value {
     plain::from_otlp(&serde_json::from_slice(&text).unwrap())
 }
 
-/// What to make of a set.
-enum Verdict {
-    Compare,
-    /// Both refuse it.
-    Refused,
-    /// Refused here for this reason, but not by the reference: it must be of no effect there.
-    RefusedHere(Error),
-    /// Refused only by the reference.
-    RefusedThere(String),
+/// Who takes a set of statements.
+enum Agreement {
+    /// What it does is compared.
+    BothTake,
+    BothRefuse,
+    /// For this reason; it must have no effect in the reference.
+    OnlyWeRefuse(Error),
+    /// For this reason.
+    OnlyTheyRefuse(String),
 }
 
-fn verdicts(all: &[Subjected]) -> Vec<Verdict> {
+fn agreements(all: &[Subjected]) -> Vec<Agreement> {
     let tasks: Vec<Task> = all.iter().map(|one| one.task.clone()).collect();
     let mut refused = collector::refused(&tasks);
-    let verdict = |(index, task): (usize, &Task)| match (ours(task, &[]), refused.remove(&index)) {
-        (Ok(_), None) => Verdict::Compare,
-        (Ok(_), Some(reason)) => Verdict::RefusedThere(reason),
-        (Err(mut errors), None) => Verdict::RefusedHere(errors.remove(0)),
-        (Err(_), Some(_)) => Verdict::Refused,
+    let agreement = |(index, task): (usize, &Task)| match (ours(task, &[]), refused.remove(&index)) {
+        (Ok(_), None) => Agreement::BothTake,
+        (Ok(_), Some(reason)) => Agreement::OnlyTheyRefuse(reason),
+        (Err(mut errors), None) => Agreement::OnlyWeRefuse(errors.remove(0)),
+        (Err(_), Some(_)) => Agreement::BothRefuse,
     };
-    tasks.iter().enumerate().map(verdict).collect()
+    tasks.iter().enumerate().map(agreement).collect()
 }
 
 /// Everything that is not as in the reference.
 fn differences(all: Vec<Subjected>, requests: &BTreeMap<&'static str, Vec<u8>>) -> Vec<String> {
-    let verdicts = verdicts(&all);
-    differences_of(verdicts, all, requests)
+    let agreements = agreements(&all);
+    differences_of(agreements, all, requests)
 }
 
 fn differences_of(
-    verdicts: Vec<Verdict>,
+    agreements: Vec<Agreement>,
     all: Vec<Subjected>,
     requests: &BTreeMap<&'static str, Vec<u8>>,
 ) -> Vec<String> {
     let (mut found, mut both, mut here, mut calls) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (verdict, one) in verdicts.into_iter().zip(all) {
-        match verdict {
-            Verdict::Compare => both.push(one),
-            Verdict::Refused => {}
-            Verdict::RefusedHere(error) if one.is_plain() => here.push((error, one)),
-            Verdict::RefusedHere(error) if KNOWN_TYPES.iter().any(|known| error.message().contains(known)) => {}
-            Verdict::RefusedHere(error) => match one.refused_call(&error) {
+    for (agreement, one) in agreements.into_iter().zip(all) {
+        match agreement {
+            Agreement::BothTake => both.push(one),
+            Agreement::BothRefuse => {}
+            Agreement::OnlyWeRefuse(error) if one.is_plain() => here.push((error, one)),
+            Agreement::OnlyWeRefuse(error) if KNOWN_TYPES.iter().any(|known| error.message().contains(known)) => {}
+            Agreement::OnlyWeRefuse(error) => match one.refused_call(&error) {
                 Some(call) => calls.push(call),
                 None => found.push(format!("{}\n    only we refuse: {error}", one.origin)),
             },
-            Verdict::RefusedThere(reason) => {
+            Agreement::OnlyTheyRefuse(reason) => {
                 found.push(format!("{}\n    only the reference refuses: {reason}", one.origin))
             }
         }
@@ -324,14 +324,14 @@ fn what_the_tables_refuse_is_refused_by_the_reference_or_of_no_effect() {
     let requests = requests(&mut Rng::with_seed(seed()));
     let all = tabled(&TABLES, |word| word.starts_with("refused"));
     let mut wrong = Vec::new();
-    for (verdict, one) in verdicts(&all).iter().zip(&all) {
+    for (agreement, one) in agreements(&all).iter().zip(&all) {
         let here = one.origin.contains(": refused-here ");
-        match verdict {
-            Verdict::Refused if !here => {}
-            Verdict::RefusedHere(_) if here => {}
-            Verdict::Refused => wrong.push(format!("{}\n    the reference refuses it too", one.origin)),
-            Verdict::RefusedHere(_) => wrong.push(format!("{}\n    the reference takes it", one.origin)),
-            Verdict::Compare | Verdict::RefusedThere(_) => wrong.push(format!("{}\n    we take it", one.origin)),
+        match agreement {
+            Agreement::BothRefuse if !here => {}
+            Agreement::OnlyWeRefuse(_) if here => {}
+            Agreement::BothRefuse => wrong.push(format!("{}\n    the reference refuses it too", one.origin)),
+            Agreement::OnlyWeRefuse(_) => wrong.push(format!("{}\n    the reference takes it", one.origin)),
+            Agreement::BothTake | Agreement::OnlyTheyRefuse(_) => wrong.push(format!("{}\n    we take it", one.origin)),
         }
     }
     wrong.extend(differences(all, &requests));
@@ -374,17 +374,17 @@ fn generated_statements_do_what_they_do_in_the_reference() {
     let mut rng = Rng::with_seed(seed());
     let tasks = generate::generate(&mut rng, 500).into_iter();
     let all: Vec<_> = tasks.map(|task| Subjected { origin: format!("{:?}", task.1), task }).collect();
-    let verdicts = verdicts(&all);
-    assert_compared(&verdicts, &all);
-    assert_none(differences_of(verdicts, all, &requests(&mut rng)));
+    let agreements = agreements(&all);
+    assert_compared(&agreements, &all);
+    assert_none(differences_of(agreements, all, &requests(&mut rng)));
 }
 
 /// Most sets of each form are taken by both, so that they are compared.
-fn assert_compared(verdicts: &[Verdict], all: &[Subjected]) {
+fn assert_compared(agreements: &[Agreement], all: &[Subjected]) {
     let mut forms: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for (verdict, one) in verdicts.iter().zip(all) {
+    for (agreement, one) in agreements.iter().zip(all) {
         let (compared, count) = forms.entry(one.form()).or_default();
-        *compared += usize::from(matches!(verdict, Verdict::Compare));
+        *compared += usize::from(matches!(agreement, Agreement::BothTake));
         *count += 1;
     }
     println!("taken by both, of all: {forms:?}");

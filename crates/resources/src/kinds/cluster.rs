@@ -102,7 +102,7 @@ impl Objects {
         }
     }
 
-    /// What is known of the cluster and its pods.
+    /// Facts about the cluster and its pods.
     pub(crate) fn compile(self) -> ClusterFacts {
         let Self { pods, node_labels, owners, cluster, .. } = self;
         let pods = pods.into_iter().map(|pod| pod.compile(&node_labels, &owners)).collect();

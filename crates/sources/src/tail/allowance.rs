@@ -8,34 +8,34 @@ use weir_engine::{Inlet, Permit};
 /// Container logs take at most this part of the memory for requests.
 const PART_OF_MEMORY: usize = 4;
 
-/// What of it is taken.
+/// How much of that part is in use.
 #[derive(Debug, Default)]
 pub(super) struct Allowance {
     used: Mutex<usize>,
     freed: Notify,
-    /// Whoever came first is served first: otherwise, who needs more would wait for ever while those who need less pass.
+    /// First come, first served: otherwise, a turn that needs more would wait for ever while smaller ones pass.
     first: tokio::sync::Mutex<()>,
 }
 
 /// Memory that is paid for, and counted in the allowance.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct TurnPermit {
     permit: Permit,
-    taken: Taken,
+    reserved: Reserved,
 }
 
 /// Bytes of the allowance, given back with the value.
 #[derive(Debug)]
-struct Taken {
+struct Reserved {
     allowance: Arc<Allowance>,
     bytes: usize,
 }
 
-impl Room {
+impl TurnPermit {
     /// Makes it as large as these, each with a permit of its own.
     pub(super) fn shrink_to(&mut self, parts: impl Iterator<Item = usize>) {
         let bytes = parts.map(|bytes| bytes + Permit::OVERHEAD_BYTES).sum();
-        self.taken.shrink_to(bytes);
+        self.reserved.shrink_to(bytes);
         self.permit.shrink_to(bytes);
     }
 
@@ -48,26 +48,26 @@ impl Room {
     /// never be one.
     pub(super) fn keep(mut self, bytes: usize, turn: usize, inlet: &Inlet) -> Option<Self> {
         self.shrink_to(std::iter::once(bytes));
-        let used = *self.taken.allowance.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = *self.reserved.allowance.used.lock().unwrap_or_else(PoisonError::into_inner);
         (used + turn <= inlet.memory() / PART_OF_MEMORY).then_some(self)
     }
 }
 
 impl Allowance {
-    /// Reserves all that a turn needs at once: turns that wait for each other's memory would get nowhere. `None` when the
-    /// memory is taken by others.
-    pub(super) async fn reserve(self: &Arc<Self>, inlet: &Inlet, bytes: usize) -> Option<Room> {
-        let taken = self.take(bytes, inlet.memory() / PART_OF_MEMORY).await;
-        Some(Room { permit: inlet.reserve(bytes).await?, taken })
+    /// Reserves all that a turn needs at once: turns that wait for each other's memory would get nowhere. `None` when
+    /// the memory is taken by others.
+    pub(super) async fn reserve(self: &Arc<Self>, inlet: &Inlet, bytes: usize) -> Option<TurnPermit> {
+        let reserved = self.take(bytes, inlet.memory() / PART_OF_MEMORY).await;
+        Some(TurnPermit { permit: inlet.reserve(bytes).await?, reserved })
     }
 
     /// Takes `bytes` as soon as no more than `most` are taken with them, or when nothing else is.
-    async fn take(self: &Arc<Self>, bytes: usize, most: usize) -> Taken {
+    async fn take(self: &Arc<Self>, bytes: usize, most: usize) -> Reserved {
         let _first = self.first.lock().await;
         loop {
             let freed = self.freed.notified();
             if self.try_take(bytes, most) {
-                return Taken { allowance: Arc::clone(self), bytes };
+                return Reserved { allowance: Arc::clone(self), bytes };
             }
             freed.await;
         }
@@ -81,7 +81,7 @@ impl Allowance {
     }
 }
 
-impl Taken {
+impl Reserved {
     /// Gives back all but `bytes`.
     fn shrink_to(&mut self, bytes: usize) {
         let excess = self.bytes.saturating_sub(bytes);
@@ -91,7 +91,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Reserved {
     fn drop(&mut self) {
         self.shrink_to(0);
     }

@@ -1,4 +1,4 @@
-//! The containers that are known: taken up when they appear, looked at when something has changed, and forgotten.
+//! The known containers: they are taken up when they appear, looked at when something changed, and forgotten.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -10,38 +10,38 @@ use super::chain::Chain;
 use super::checkpoint::{Saved, encode, encode_removal};
 use super::container::Container;
 use super::path::ContainerName;
-use super::reader::Shared;
+use super::shared::Shared;
 use super::status::unix_ms;
 use super::tree::Audience;
 
-/// What changes on its own, such as a file that nobody may write to any more, is looked at again after this.
+/// Something may change with time alone, such as a file that becomes final. It is looked at again after this.
 const SETTLES_AFTER: Duration = Duration::from_millis(1_100);
 
-/// What has to be known of a container and its files takes so much memory; see the test of this name.
+/// The state of a container and its files takes so much memory; see the test of this name.
 const CONTAINER_BYTES: usize = 8 << 10;
 
-/// All containers together take no more than one part in so many of the memory, so that there is some to read with.
-const SHARE: usize = 2;
+/// All containers together take at most this part of the memory, so that there is some to read with.
+const PART_OF_MEMORY: usize = 2;
 
-/// No more containers wait for memory: what has to be known of each of them takes some 2 KiB, which nobody pays for. Others
-/// are looked at when one of these has it.
+/// At most so many containers wait for memory: each takes some 2 KiB, which is not paid for. Others are looked at when
+/// one of these has got memory.
 const MOST_WAITING: usize = 1000;
 
 /// All containers that are known.
 pub(super) struct Catalogue {
     pub(super) shared: Arc<Shared>,
     directory: PathBuf,
-    /// What an earlier process saved, of containers that were not found yet.
+    /// Checkpoints of an earlier process, of containers that were not found yet.
     pub(super) saved: BTreeMap<ContainerName, Saved>,
-    /// What is to be saved of containers that are not read any more.
+    /// Lines for the checkpoint file, of containers that are not read any more.
     pub(super) lines: Vec<u8>,
     /// The kernel gives no hints of some files.
     pub(super) has_links: bool,
-    /// Whether what new containers wrote so far is left out.
+    /// Whether new containers are read from the end of their files.
     pub(super) starts_at_end: bool,
     /// Containers for which there is no memory.
     untaken: HashSet<ContainerName>,
-    /// How many more there were when everything was looked at.
+    /// How many more the last look at all directories found.
     passed_over: u64,
     /// When to look again.
     unsettled: HashMap<ContainerName, Instant>,
@@ -89,7 +89,7 @@ impl Catalogue {
         false
     }
 
-    /// What is gone since an earlier process saved it was not read to its end.
+    /// Containers that are gone since an earlier process saved their checkpoints were not read to their end.
     pub(super) fn look_for_missing(&mut self) {
         let is_gone = |name: &&ContainerName| !self.directory.join(name.to_string()).exists();
         let missing: Vec<ContainerName> = self.saved.keys().filter(is_gone).cloned().collect();
@@ -105,7 +105,7 @@ impl Catalogue {
         }
     }
 
-    /// Nobody wants its output any more. How far it was read stays known, in case somebody wants it again.
+    /// No pipeline wants its output any more. Its checkpoint is kept, in case a pipeline wants it again.
     fn retire(&mut self, name: &ContainerName) {
         let Some(container) = self.shared.board.containers().get(name).cloned() else { return };
         if !container.is_idle() {
@@ -126,7 +126,7 @@ impl Catalogue {
     /// A container that is new to this process; `None` when there is no memory for it.
     fn take_up(&mut self, name: &ContainerName) -> Option<Arc<Container>> {
         let inlet = &self.shared.inlet;
-        let is_room = self.shared.board.containers().len() < inlet.memory() / SHARE / CONTAINER_BYTES;
+        let is_room = self.shared.board.containers().len() < inlet.memory() / PART_OF_MEMORY / CONTAINER_BYTES;
         let Some(paid) = inlet.try_reserve(CONTAINER_BYTES).filter(|_| is_room) else {
             self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
             if self.untaken.insert(name.clone()) && self.untaken.len() == 1 {
@@ -170,7 +170,7 @@ impl Catalogue {
         };
         if !look.is_unchanged {
             self.shared.note(container);
-            self.shared.tell_losses(container);
+            self.shared.report_losses(container);
         }
         self.has_links |= look.has_links;
         if look.is_over {

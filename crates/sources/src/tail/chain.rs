@@ -1,16 +1,16 @@
 //! The files of a container, in the order in which they were written.
 //!
-//! Each look at the directory is brought together with what is known ([`Chain::reconcile`]): files keep their numbers
-//! when they are renamed or compressed, new ones get higher numbers, and what vanished stays until its reader says that
-//! it has all of it, or that it cannot get the rest. The chain opens and reads nothing itself.
+//! Each listing of the directory is matched with the chain ([`Chain::reconcile`]): files keep their numbers when they
+//! are renamed or compressed, new ones get higher numbers, and vanished files stay until their reader has all of them,
+//! or cannot get the rest. The chain opens and reads nothing itself.
 //!
 //! What the reader must do:
 //! - open a file when it is new (and compare its id), give its head ([`Chain::set_head`]), again before each look while
 //!   that is short, and keep it open until it is finished;
-//! - compare `head` when it opens a file that was known, and `guard` before it reads on, and say [`Chain::overwritten`]
-//!   when they do not fit, or when the file is shorter than what was read of it;
-//! - say how far it reads ([`Chain::reach`]), what is safe ([`Chain::commit`]), and where a file ended for ever
-//!   ([`Chain::finish`]) before it reads the next;
+//! - compare `head` when it opens a known file, and `guard` before it reads on, and call [`Chain::overwritten`] when
+//!   they do not match, or when the file is shorter than the part that was read;
+//! - report how far it has read ([`Chain::reach`]), what is safe ([`Chain::commit`]), and the end of a file that is
+//!   final ([`Chain::finish`]) before it reads the next;
 //! - commit nothing between taking a listing and giving it to `reconcile`, and list again when the directory changed
 //!   while it was listed.
 
@@ -29,7 +29,7 @@ use super::path::{LogName, RotationTime};
 /// A runtime may write to a file for so long after the next one exists.
 pub(crate) const GRACE_MS: u64 = 1_000;
 
-/// What vanished is remembered for so long: a listing may miss a file that is renamed meanwhile.
+/// A vanished file is remembered for so long: a listing may miss a file that is renamed meanwhile.
 pub(crate) const MISSED_MS: u64 = 10_000;
 
 /// A file that a listing shows.
@@ -47,12 +47,12 @@ pub(crate) struct Link {
     pub(crate) number: u64,
     pub(crate) name: LogName,
     pub(crate) id: FileId,
-    /// Of what the file began with.
+    /// Of the beginning of the file.
     pub(crate) head: Print,
-    /// What comes before this offset is not of this link.
+    /// The link begins at this offset of its file.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) begin: u64,
-    /// What comes after it is not of this link either; `None` while it may grow.
+    /// The link ends at this offset; `None` while it may grow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<u64>,
     /// The bytes that it was seen to have, uncompressed.
@@ -62,7 +62,7 @@ pub(crate) struct Link {
     pub(crate) is_size_final: bool,
     #[serde(skip)]
     pub(crate) state: State,
-    /// Since when nobody was to write to it any more. Another process may have seen that.
+    /// Since when no runtime should write to it any more. An earlier process may have seen that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     settled_ms: Option<u64>,
     /// Whether the file was known by this process, or its content compared since.
@@ -112,10 +112,9 @@ pub(crate) enum Event {
     Returned {
         number: u64,
     },
-    /// Its content was replaced; these bytes of it were seen and not read.
+    /// Its content was replaced.
     Overwritten {
         number: u64,
-        at_risk: u64,
     },
     /// Nothing of it was read, and it now comes after files that were found late.
     Moved {
@@ -131,12 +130,12 @@ pub(crate) enum Event {
     },
 }
 
-/// What must be compared before a file is taken for one that is known.
+/// What must be compared before a file counts as a known one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Check<'a> {
     /// The file; if compressed, its content is meant.
     pub(crate) seen: &'a Seen,
-    /// What it would be.
+    /// The link that it would be.
     pub(crate) number: u64,
     pub(crate) head: Print,
     /// An offset, and the print of what is before it.
@@ -152,11 +151,11 @@ pub(crate) enum Answer {
     Unreadable,
 }
 
-/// What cannot be read any more.
+/// Output that cannot be read any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) bytes: u64,
-    /// Otherwise there may have been more.
+    /// If false, more may have been lost.
     pub(crate) is_exact: bool,
 }
 
@@ -169,7 +168,7 @@ pub(crate) struct Chain {
     position: Position,
     /// Of what is before `position.done`.
     guard: Print,
-    /// The furthest that was read; it may not be safe yet.
+    /// The furthest place that was read; it may not be safe yet.
     reached: Spot,
     /// The number of the next link.
     next: u64,
@@ -178,7 +177,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// The chain as it was saved. Nothing in it is trusted before `reconcile` compared it with the files.
+    /// The chain of a checkpoint. Nothing in it is trusted before `reconcile` has compared it with the files.
     pub(crate) fn restore(mut links: Vec<Link>, position: Position, guard: Print) -> Self {
         links.sort_by_key(|link| link.number);
         links.dedup_by_key(|link| link.number);
@@ -211,20 +210,20 @@ impl Chain {
         self.links.iter().filter(|link| link.name.rotated.is_none()).map(|link| link.number).collect()
     }
 
-    /// The link in which what is at `spot`, or comes next, is, and at which offset.
+    /// The link and the offset of what is at `spot`, or of what comes next.
     pub(crate) fn at(&self, spot: Spot) -> Option<(&Link, u64)> {
         let link = self.links.get(self.index(spot.file))?;
         let offset = if link.number == spot.file { spot.offset.max(link.begin) } else { link.begin };
         Some((link, offset))
     }
 
-    /// Whether nothing will be written to a link any more, so that its end is the end of its last line. Time alone does
-    /// not make it so: a look must have shown, a while later, that it is still so.
+    /// Whether nothing will be written to a link any more, so that its end is the end of its last line. Time alone is
+    /// not enough: a later look must have shown the same.
     pub(crate) fn is_final(&self, number: u64) -> bool {
         self.link(number).is_some_and(|link| link.end.is_some() || link.is_settled(self.looked_ms))
     }
 
-    /// How many links nobody was to write to any more when somebody looked.
+    /// How many links were settled at the last look.
     pub(crate) fn settled(&self) -> usize {
         self.links.iter().filter(|link| link.settled_ms.is_some()).count()
     }
@@ -289,9 +288,8 @@ impl Chain {
         Loss { bytes: end.saturating_sub(lost_from), is_exact: is_exact && lost_from == from }
     }
 
-    /// The content of a link's file was replaced: what is there now has a link of its own.
+    /// The content of a link's file was replaced: the new content gets a link of its own.
     pub(crate) fn overwritten(&mut self, number: u64, size: u64) -> Vec<Event> {
-        let at_risk = self.unread(number);
         let next = self.next;
         let Some(link) = self.link_mut(number).filter(|link| link.state != State::Overwritten) else {
             return Vec::new();
@@ -300,7 +298,7 @@ impl Chain {
         link.overwrite();
         self.links.push(Link::new(next, &seen));
         self.next = next.saturating_add(1);
-        vec![Event::Overwritten { number, at_risk }, Event::New { number: next }]
+        vec![Event::Overwritten { number }, Event::New { number: next }]
     }
 
     /// Bytes of a link that were seen and are not safe.

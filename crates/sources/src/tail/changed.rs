@@ -1,7 +1,7 @@
 //! Whether a directory is to be listed again.
 //!
-//! Names do not come to a directory and leave it without its time of change, which the kernel sets and nobody else can.
-//! So where that is the same as before the last list, the list would be the same.
+//! When a name is added to a directory or removed, the kernel sets the directory's time of change, and nobody else can.
+//! So if that time is the same as before the last listing, a new listing would be the same.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! How far each container was read, kept over restarts: lines of text, the last one of a container counts.
+//! Checkpoints: the positions of containers, kept over restarts, as lines of text. The last line of a container counts.
 //!
 //! ```text
 //! 8 hex digits  space  JSON  newline        CRC32C of the JSON
@@ -6,8 +6,9 @@
 //! {"saved":{"container":"NS_POD_UID/NAME","files":[…],"position":[[…],[…]],"guard":{…},"seen_at_ms":0}}
 //! {"removed":"NS_POD_UID/NAME"}
 //! ```
-//! Lines are only added. An end without a newline was torn off by a crash: it is dropped, and told. Any other line that
-//! is damaged is told with its place: what it said of a container is then older than what was read.
+//! Lines are only added. An end without a newline was torn off by a crash: it is dropped and reported. Any other
+//! damaged line is reported with its place: an older checkpoint of its container counts then, and some output is read
+//! again.
 //!
 //! This module knows bytes only; [`file`] keeps them in a directory.
 
@@ -31,22 +32,22 @@ pub(crate) const VERSION: u32 = 1;
 /// No line is longer. A container with five files has one of about a kilobyte.
 pub(crate) const MAX_LINE: usize = 1 << 20;
 
-/// What is saved of a container that is not read any more is kept for so long.
+/// The checkpoint of a container that is not read any more is kept for so long.
 pub(crate) const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Before the JSON: the checksum and a space.
 const PREFIX: usize = 9;
-/// So much of what is out of date is not worth writing everything anew.
+/// So many bytes out of date are not worth writing everything anew.
 const SPARE: u64 = 64 * 1024;
 
-/// How far a container was read.
+/// The checkpoint of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Saved {
     pub(crate) container: ContainerName,
     pub(crate) files: Vec<Link>,
     #[serde(with = "position")]
     pub(crate) position: Position,
-    /// Of what is before the position.
+    /// Of the bytes before the position.
     pub(crate) guard: Print,
     /// When the container was last there and wanted.
     pub(crate) seen_at_ms: u64,
@@ -68,7 +69,7 @@ impl Saved {
     }
 }
 
-/// What a line says. `S` is what is saved of a container, or a reference to it.
+/// The content of a line. `S` is a checkpoint, or a reference to one.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line<S> {
@@ -80,22 +81,23 @@ enum Line<S> {
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     version: u32,
-    store: String,
+    #[serde(rename = "store")]
+    id: String,
 }
 
-/// The line that says how far a container was read.
+/// The line with a checkpoint.
 pub(crate) fn encode(saved: &Saved) -> Vec<u8> {
     line(&Line::Saved(saved))
 }
 
-/// The line that says that nothing is known of a container any more.
+/// The line that removes the checkpoint of a container.
 pub(crate) fn encode_removal(container: &ContainerName) -> Vec<u8> {
     line::<&Saved>(&Line::Removed(container.clone()))
 }
 
-/// The first line. `store` tells this store from others, and from one that took its place.
-pub(crate) fn encode_header(store: &str) -> Vec<u8> {
-    line::<&Saved>(&Line::Header(Header { version: VERSION, store: store.to_owned() }))
+/// The first line. `id` tells this file from others, and from one that took its place.
+pub(crate) fn encode_header(id: &str) -> Vec<u8> {
+    line::<&Saved>(&Line::Header(Header { version: VERSION, id: id.to_owned() }))
 }
 
 fn line<S: Serialize>(content: &Line<S>) -> Vec<u8> {
@@ -107,7 +109,7 @@ fn line<S: Serialize>(content: &Line<S>) -> Vec<u8> {
     bytes
 }
 
-/// A line that says nothing any more.
+/// A damaged line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Damage {
     /// Counted from 1.
@@ -122,7 +124,7 @@ pub(crate) struct Damage {
 pub(crate) enum Reason {
     TooLong,
     Checksum,
-    /// Its checksum is right, and yet it does not say anything of this version.
+    /// Its checksum is right, but it is no line of this version.
     Content(String),
 }
 
@@ -136,14 +138,14 @@ impl fmt::Display for Reason {
     }
 }
 
-/// No more damaged lines are told one by one.
-const MOST_TOLD: usize = 1000;
+/// No more damaged lines are reported one by one.
+const MOST_REPORTED: usize = 1000;
 
-/// What a file of lines says.
+/// The content of a checkpoint file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Replayed {
-    /// The id of the store; `None` when it has none yet, or its line is damaged.
-    pub(crate) store: Option<String>,
+    /// The id of the file; `None` when it has none yet, or its first line is damaged.
+    pub(crate) id: Option<String>,
     /// The version of the format, where it is not ours: nothing else was read.
     pub(crate) foreign: Option<u32>,
     pub(crate) containers: BTreeMap<ContainerName, Saved>,
@@ -157,7 +159,7 @@ pub(crate) struct Replayed {
 }
 
 impl Replayed {
-    /// Forgets the containers that were away for too long, and returns how many (R24).
+    /// Forgets the containers that were away for too long, and returns how many (LOG-24).
     pub(crate) fn expire(&mut self, now_ms: u64) -> usize {
         let before = self.containers.len();
         self.containers.retain(|_, saved| !saved.is_expired(now_ms));
@@ -165,7 +167,7 @@ impl Replayed {
     }
 }
 
-/// Reads lines, in pieces of any size. It holds one line, and what counts.
+/// Reads lines, in pieces of any size. It holds one line, and the checkpoints that count.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     replayed: Replayed,
@@ -210,7 +212,7 @@ impl Replay {
             Ok(line) => self.apply(line),
             Err(reason) => {
                 self.replayed.damaged += 1;
-                if self.replayed.damage.len() < MOST_TOLD {
+                if self.replayed.damage.len() < MOST_REPORTED {
                     self.replayed.damage.push(Damage { line: self.lines, offset, reason });
                 }
             }
@@ -221,7 +223,7 @@ impl Replay {
         match line {
             Line::Header(header) if header.version != VERSION => self.replayed.foreign = Some(header.version),
             _ if self.replayed.foreign.is_some() => {}
-            Line::Header(header) => self.replayed.store = Some(header.store),
+            Line::Header(header) => self.replayed.id = Some(header.id),
             Line::Saved(saved) => {
                 self.replayed.containers.insert(saved.container.clone(), *saved);
             }

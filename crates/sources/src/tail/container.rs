@@ -1,13 +1,14 @@
 //! One container: its chain of files, those that are open, and a turn of reading them.
 
+mod kept_back;
 mod look;
-mod standing;
+mod output;
+mod progress;
 mod stock;
-mod stretch;
 #[cfg(test)]
 mod tests;
+mod turn_state;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,21 +17,19 @@ use std::time::{Duration, Instant};
 
 use weir_engine::Permit;
 
-use super::allowance::Room;
-use super::chain::{Chain, Link, State};
-use super::changed::Changed;
+use super::allowance::TurnPermit;
+use super::chain::{Chain, State};
 use super::checkpoint::{KEPT_MS, Saved};
 use super::files::{Content, Descriptors};
-use super::identity::{PRINT_BYTES, Print};
-use super::join::{Position, Spot};
-use super::line::Format;
+use super::identity::Print;
+use super::join::Position;
+use super::offer::MOST_REQUEST_BYTES;
 use super::path::ContainerName;
-use super::reader::MOST_REQUEST_BYTES;
-use super::status::Losses;
-use super::turn::{Batch, Counts, MOST_APART, Order, Turn};
-pub(super) use standing::{Standing, Wait};
+use super::turn::{Counts, MOST_APART, Order, Reading, Turn};
+pub(super) use output::Output;
+pub(super) use progress::{Progress, Wait};
 pub(super) use stock::Removed;
-use stretch::Stretch;
+use turn_state::TurnState;
 
 /// A file that could not be read so many times in a row, a second apart, is given up.
 const MOST_FAILURES: u32 = 30;
@@ -42,57 +41,17 @@ pub(super) struct Container {
     directory: PathBuf,
     descriptors: Arc<Descriptors>,
     output: Mutex<Output>,
-    stage: Mutex<Stage>,
-    standing: Mutex<Standing>,
-    /// It is to be looked whether what is saved of it is out of date.
+    turn_state: Mutex<TurnState>,
+    progress: Mutex<Progress>,
+    /// Its checkpoint may be out of date.
     is_noted: AtomicBool,
     found: Instant,
-    /// For what is known of it.
+    /// For its state.
     _paid: Option<Permit>,
 }
 
-/// What is to be done for a container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Nothing, until a hint comes.
-    Idle,
-    /// Its turn will come.
-    Queued,
-    /// It has its turn.
-    Reading,
-    /// It has its turn, and there was a hint meanwhile.
-    ReadingHinted,
-}
-
-/// What a container wrote.
-#[derive(Debug)]
-pub(super) struct Output {
-    pub(super) chain: Chain,
-    /// By the number of their link.
-    pub(super) open: BTreeMap<u64, Content>,
-    pub(super) formats: BTreeMap<u64, Format>,
-    /// A request that is larger was refused.
-    pub(super) most_bytes: Option<usize>,
-    /// What was kept for more lines of a stack trace when it was last read.
-    pub(super) stretch: Stretch,
-    /// Pays for what it takes to inflate.
-    decoder: Option<Room>,
-    /// Removed files that are to be given up.
-    condemned: BTreeSet<u64>,
-    /// How often a file could not be read, one time after the other.
-    failures: BTreeMap<u64, u32>,
-    /// Whether what is saved is out of date.
-    is_changed: bool,
-    /// When it was last saved, in milliseconds since the Unix epoch.
-    saved_ms: u64,
-    /// Whether there was a look since the last file vanished.
-    vanished: Vec<u64>,
-    /// When the directory had changed last at the last look, if nothing else has to be looked at.
-    listed: Option<Changed>,
-}
-
 impl Container {
-    /// `pods`: the directory of all pods. `paid`: for what is known of the container.
+    /// `pods`: the directory of all pods. `paid`: for the state of the container.
     pub(super) fn new(
         name: ContainerName,
         pods: &Path,
@@ -100,96 +59,45 @@ impl Container {
         paid: Option<Permit>,
         descriptors: Arc<Descriptors>,
     ) -> Self {
-        let output = Output {
-            chain,
-            open: BTreeMap::new(),
-            formats: BTreeMap::new(),
-            most_bytes: None,
-            stretch: Stretch::default(),
-            decoder: None,
-            condemned: BTreeSet::new(),
-            failures: BTreeMap::new(),
-            is_changed: false,
-            saved_ms: 0,
-            vanished: Vec::new(),
-            listed: None,
-        };
-        let stage = Mutex::new(Stage::Idle);
+        let output = Output::new(chain);
+        let turn_state = Mutex::new(TurnState::Idle);
         let directory = pods.join(name.to_string());
-        let (output, standing) = (Mutex::new(output), Mutex::default());
+        let (output, progress) = (Mutex::new(output), Mutex::default());
         let is_noted = AtomicBool::new(false);
-        Self { name, directory, descriptors, output, stage, standing, is_noted, found: Instant::now(), _paid: paid }
+        Self {
+            name,
+            directory,
+            descriptors,
+            output,
+            turn_state,
+            progress,
+            is_noted,
+            found: Instant::now(),
+            _paid: paid,
+        }
     }
 
-    pub(super) fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What stands in the way of reading it now.
+    /// Notes what it waits for.
     pub(super) fn waits_for(&self, wait: Wait) {
-        self.standing().wait = wait;
+        self.progress().wait = wait;
     }
 
-    /// Whether there is something that is not safe, as far as is known.
+    /// Whether it has unread output, as far as is known.
     pub(super) fn is_behind(&self) -> bool {
-        !self.is_idle() || self.standing().lag.bytes_behind > 0
+        !self.is_idle() || self.progress().lag.bytes_behind > 0
     }
 
     pub(super) fn output(&self) -> MutexGuard<'_, Output> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Something may be there to be read. Returns whether the container has to be queued for that.
-    pub(super) fn take_hint(&self) -> bool {
-        let mut stage = self.stage();
-        let before = *stage;
-        *stage = match before {
-            Stage::Idle | Stage::Queued => Stage::Queued,
-            Stage::Reading | Stage::ReadingHinted => Stage::ReadingHinted,
-        };
-        if before == Stage::Idle {
-            self.standing().begins_to_wait();
-        }
-        before == Stage::Idle
-    }
-
-    /// Its turn begins.
-    pub(super) fn begin_turn(&self) {
-        *self.stage() = Stage::Reading;
-    }
-
-    /// Its turn is over: there is more, or all that there was is read. Returns whether it has to be queued again.
-    pub(super) fn end_turn(&self, is_more: bool) -> bool {
-        let mut stage = self.stage();
-        let is_hinted = *stage == Stage::ReadingHinted;
-        *stage = if is_more || is_hinted { Stage::Queued } else { Stage::Idle };
-        if !is_more {
-            let mut standing = self.standing();
-            standing.waits_since = None;
-            if is_hinted {
-                standing.begins_to_wait();
-            }
-        }
-        is_more || is_hinted
-    }
-
     /// For how long it is known.
     pub(super) fn age(&self) -> Duration {
         self.found.elapsed()
-    }
-
-    /// Whether it neither has a turn nor waits for one.
-    pub(super) fn is_idle(&self) -> bool {
-        *self.stage() == Stage::Idle
-    }
-
-    /// Whether it is read now.
-    fn has_turn(&self) -> bool {
-        matches!(*self.stage(), Stage::Reading | Stage::ReadingHinted)
     }
 
     /// Opens the file of a link, if it is still the one that was seen. False when there is none to open.
@@ -225,17 +133,17 @@ impl Container {
         }
     }
 
-    /// Between turns, what it takes to go on with a compressed file stays only where there is `room` for it.
-    pub(super) fn rest(&self, room: Option<Room>) {
+    /// Between turns, the decoder of a compressed file stays only if `permit` pays for it.
+    pub(super) fn keep_inflating(&self, permit: Option<TurnPermit>) {
         let mut output = self.output();
         let is_inflating = output.open.values().any(Content::is_inflating);
-        output.decoder = room.filter(|_| is_inflating);
+        output.decoder = permit.filter(|_| is_inflating);
         if output.decoder.is_none() {
             output.open.values_mut().for_each(Content::end_inflating);
         }
     }
 
-    /// Begins a file anew, if what is before the position is not what was read there. Returns whether it did.
+    /// Begins a file anew, if the bytes before the position are not those that were read. Returns whether it did.
     fn begin_anew_if_overwritten(&self, output: &mut Output) -> io::Result<bool> {
         let (done, guard) = (output.chain.position().done, output.chain.guard());
         if !self.open(output, done.file)? {
@@ -251,13 +159,13 @@ impl Container {
             self.follow(output, event)?;
         }
         let lost = output.chain.lost(done.file, None).bytes;
-        self.standing().lost.overwritten += lost;
+        self.progress().lost.overwritten += lost;
         output.is_changed = true;
         Ok(true)
     }
 
-    /// The file at the place where reading begins cannot be read. When that goes on, or when it is gone, the rest of it is
-    /// given up, so that others do not wait for it. Returns how much that is, and whether it is the first failure.
+    /// The file that comes next cannot be read. After some failures, or if the file is gone, the rest of it is given
+    /// up, so that later files do not wait for it. Returns whether this is the first failure, and the bytes given up.
     pub(super) fn failed(&self) -> (bool, Option<u64>) {
         let mut output = self.output();
         let Some((number, state)) = output.next().map(|link| (link.number, link.state)) else {
@@ -273,39 +181,39 @@ impl Container {
         output.open.remove(&number);
         output.is_changed = true;
         let bytes = output.chain.lost(number, None).bytes;
-        self.standing().lost.unreadable += bytes;
+        self.progress().lost.unreadable += bytes;
         (is_first, Some(bytes))
     }
 
     /// Reads what comes next, as much as the order allows.
-    pub(super) fn read(&self, order: &Order) -> io::Result<Batch> {
+    pub(super) fn read(&self, order: &Order) -> io::Result<Reading> {
         let mut output = self.output();
         self.close_condemned(&mut output);
         while self.begin_anew_if_overwritten(&mut output)? {}
-        let batch = self.read_on(&mut output, order);
+        let reading = self.read_on(&mut output, order);
         self.spare_descriptors(&mut output);
-        let batch = batch?;
+        let reading = reading?;
         output.failures.clear();
-        Ok(batch)
+        Ok(reading)
     }
 
-    /// A turn that gets on. Where requests are small, they may have no room for all that lies between the beginning and
-    /// the end of a stack trace. Then it is cut earlier, and at last nothing is joined.
-    fn read_on(&self, output: &mut Output, order: &Order) -> io::Result<Batch> {
+    /// A turn that makes progress. Small requests may have no room for all that lies between the beginning and the end
+    /// of a stack trace. Then the trace is cut earlier, and in the end nothing is joined.
+    fn read_on(&self, output: &mut Output, order: &Order) -> io::Result<Reading> {
         let ways = order.wants.iter().filter(|want| !want.multiline.is_off()).count() as u64;
         // All that is open together takes no more, in however many ways lines are joined; and no trace loses its end.
         let mut most_open = (MOST_APART.min(order.most_bytes / 4) as u64).checked_div(ways).unwrap_or(0);
         loop {
-            let batch = Turn::new(self, output, order, most_open).read()?;
-            let gets_on = !batch.is_more || batch.position != output.chain.position();
+            let reading = Turn::new(self, output, order, most_open).read()?;
+            let gets_on = !reading.is_more || reading.position != output.chain.position();
             if gets_on || most_open == 0 {
-                return Ok(batch);
+                return Ok(reading);
             }
             most_open /= 4;
         }
     }
 
-    /// What was read up to this position is safe.
+    /// The output up to this position is safe.
     pub(super) fn commit(&self, position: Position, guard: Print, counts: &Counts) {
         let mut output = self.output();
         let is_progress = output.chain.position() != position;
@@ -317,21 +225,21 @@ impl Container {
         }
         output.forget_closed();
         let unread = output.chain.links().iter().map(|link| output.chain.unread(link.number)).sum();
-        let mut standing = self.standing();
-        standing.counts.add(counts);
-        standing.open_files = output.open.len() as u64;
-        standing.lag.bytes_behind = unread;
+        let mut progress = self.progress();
+        progress.counts.add(counts);
+        progress.open_files = output.open.len() as u64;
+        progress.lag.bytes_behind = unread;
         if is_progress {
-            standing.has_read();
+            progress.has_read();
         }
     }
 
-    /// What is saved of it may be out of date. Returns whether that is news.
+    /// Notes that its checkpoint may be out of date. Returns whether that is news.
     pub(super) fn take_note(&self) -> bool {
         !self.is_noted.swap(true, Ordering::AcqRel)
     }
 
-    /// What is to be saved, if that changed, or if it was saved long ago: what is old is forgotten.
+    /// The checkpoint to save, if it changed, or was saved long ago: old checkpoints are forgotten.
     pub(super) fn to_save(&self, now_ms: u64) -> Option<Saved> {
         self.is_noted.store(false, Ordering::Release);
         let mut output = self.output();
@@ -343,78 +251,12 @@ impl Container {
         Some(Saved::of(self.name.clone(), &output.chain, now_ms))
     }
 
-    /// The same, whether it changed or not.
+    /// The checkpoint, changed or not.
     pub(super) fn saved(&self, now_ms: u64) -> Saved {
         Saved::of(self.name.clone(), &self.output().chain, now_ms)
     }
 
     pub(super) fn directory(&self) -> &std::path::Path {
         &self.directory
-    }
-}
-
-impl Output {
-    /// Files that grew have longer heads.
-    fn renew_heads(&mut self) {
-        let open: Vec<u64> = self.open.keys().copied().collect();
-        open.into_iter().for_each(|number| self.renew_head(number));
-    }
-
-    fn renew_head(&mut self, number: u64) {
-        let is_short = |link: &&Link| usize::from(link.head.length) < PRINT_BYTES;
-        if self.chain.link(number).filter(is_short).is_some()
-            && let Some(content) = self.open.get_mut(&number)
-            && let Ok(head) = content.head()
-        {
-            self.chain.set_head(number, head);
-        }
-    }
-
-    /// Closes files that are read to their end, and those that are no part of the chain any more.
-    fn forget_closed(&mut self) {
-        let Self { chain, open, formats, .. } = self;
-        let done = chain.earliest().file;
-        let is_wanted = |number: &u64| {
-            chain.link(*number).is_some_and(|link| *number >= done && !(link.end.is_some() && chain.is_read(link)))
-        };
-        open.retain(|number, _| is_wanted(number));
-        formats.retain(|number, _| chain.link(*number).is_some());
-    }
-
-    /// Bytes of files that are gone before they were opened, and so are lost. One look is not enough: a file that is
-    /// renamed may be missed.
-    fn give_up(&mut self) -> Losses {
-        let is_gone = |link: &&Link| link.state != State::Present && !self.open.contains_key(&link.number);
-        // Even of one that was read as far as it was seen, the end has to be known before the next one is read.
-        let is_left = |link: &&Link| !self.chain.is_read(link);
-        let gone: Vec<u64> =
-            self.chain.links().iter().filter(is_gone).filter(is_left).map(|link| link.number).collect();
-        let mut losses = Losses::default();
-        for number in gone.iter().filter(|number| self.vanished.contains(number)) {
-            let is_overwritten = self.chain.link(*number).is_some_and(|link| link.state == State::Overwritten);
-            let bytes = self.chain.lost(*number, None).bytes;
-            *(if is_overwritten { &mut losses.overwritten } else { &mut losses.removed }) += bytes;
-            self.is_changed = true;
-        }
-        self.vanished = gone;
-        losses
-    }
-
-    /// The file that is read next.
-    fn next(&self) -> Option<&Link> {
-        let first = self.place().file;
-        self.chain.links().iter().find(|link| link.number >= first && !self.chain.is_read(link))
-    }
-
-    /// Whether there is more in a file, as far as is known, or its end has to be found.
-    fn is_unread(&self, link: &Link) -> bool {
-        let is_ahead = link.number >= self.chain.position().done.file && link.end.is_none();
-        let has_end = link.name.is_compressed || self.chain.is_final(link.number);
-        self.chain.unread(link.number) > 0 || is_ahead && has_end
-    }
-
-    /// Where the container's output begins that is not safe.
-    pub(super) fn place(&self) -> Spot {
-        self.chain.earliest()
     }
 }

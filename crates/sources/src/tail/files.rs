@@ -1,4 +1,4 @@
-//! The files of a container on the disk: which there are, and what is in them, compressed or not.
+//! The files of a container on the disk: their names, and their content, compressed or not.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -20,10 +20,10 @@ use super::path::LogName;
 /// What the decoder of a compressed file takes: its window, its tables, and what it has read ahead.
 pub(super) const DECODER_BYTES: usize = 96 << 10;
 
-/// What is read at once of what comes before the place that is wanted.
+/// So much is read at once of what comes before the wanted place.
 const SKIP_BYTES: usize = 16 << 10;
 
-/// The kernel is told of no less than this.
+/// The page cache is freed in steps of at least this size.
 const LET_GO_BYTES: u64 = 1 << 20;
 
 /// Directories that change while they are listed are listed again, so many times at most.
@@ -39,7 +39,7 @@ pub(super) struct Listing {
     pub(super) changed: Option<Changed>,
 }
 
-/// What is in a container's directory; nothing when it is gone.
+/// The files in a container's directory; none when it is gone.
 pub(super) fn list(directory: &Path) -> io::Result<Listing> {
     let mut files = Listing::default();
     for _ in 0..LISTINGS {
@@ -211,8 +211,7 @@ impl Content {
         Ok(u64::try_from(written.as_millis()).ok())
     }
 
-    /// What is before `offset` is not read again. When there is enough of it, the kernel may use the memory that it has
-    /// it in for something else.
+    /// Bytes before `offset` are not read again. When they are enough, they leave the kernel's page cache.
     pub(super) fn let_go(&mut self, offset: u64) {
         let length = offset.saturating_sub(self.let_go);
         if self.is_compressed || length < LET_GO_BYTES {
@@ -223,7 +222,7 @@ impl Content {
         self.let_go = offset;
     }
 
-    /// Reads what is at `offset` of the content; less than the buffer holds only at its end.
+    /// Reads the content from `offset` on; fills the buffer unless the content ends.
     pub(super) fn read(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         if self.is_compressed {
             return self.inflate(buffer, offset);
@@ -262,7 +261,7 @@ impl Content {
         Ok(read)
     }
 
-    /// The print of what the content begins with.
+    /// The print of the beginning of the content.
     pub(super) fn head(&mut self) -> io::Result<Print> {
         let mut head = [0; PRINT_BYTES];
         let read = self.read_head(&mut head)?;
@@ -276,12 +275,12 @@ impl Content {
         read
     }
 
-    /// Gives back what inflating takes. To go on begins anew.
+    /// Gives back the memory for inflating. The next read begins anew.
     pub(super) fn end_inflating(&mut self) {
         self.inflating = None;
     }
 
-    /// Whether it is in the midst of being inflated, so that to open it again would cost much.
+    /// Whether it is being inflated, so that opening it again would cost much.
     pub(super) fn is_inflating(&self) -> bool {
         self.inflating.is_some()
     }
@@ -303,7 +302,8 @@ impl Content {
         Ok(Print::of_tail(self.before(offset, &mut tail)?))
     }
 
-    /// Whether this is the print of what is before an offset. A print of nothing says only how long the file is at least.
+    /// Whether this is the print of what is before an offset. A print of nothing says only how long the file is at
+    /// least.
     pub(super) fn has_guard(&mut self, offset: u64, print: Print) -> io::Result<bool> {
         let mut tail = [0; PRINT_BYTES];
         match print.length {

@@ -1,5 +1,5 @@
-//! Hints of the kernel that something has changed in a directory (inotify). They make reading quick. That nothing is
-//! missed does not depend on them: queues overflow, watches are limited, and some file systems give no hints at all.
+//! Hints of the kernel that something has changed in a directory (inotify). They make reading quick. Nothing depends on
+//! them: queues overflow, watches are limited, and some file systems give no hints at all.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -76,7 +76,7 @@ impl Hints {
         }
     }
 
-    /// All hints that are there.
+    /// All pending hints.
     pub(super) fn take(&mut self, mut each: impl FnMut(Hint)) -> io::Result<()> {
         let mut reader = inotify::Reader::new(&self.inotify, &mut self.buffer);
         loop {
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(taken(&mut hints), [Hint::Names(watch), Hint::Gone(watch)]);
     }
 
-    /// R9: more has happened than the kernel keeps for us.
+    /// LOG-9: more has happened than the kernel keeps for us.
     #[test]
     fn hints_that_are_lost_are_said_to_be() {
         let kept = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();

@@ -1,8 +1,8 @@
 //! Which file is which.
 //!
-//! An inode alone is no identity, because the kubelet's files get the inodes of those it removed; the content alone is
-//! none, because many logs begin with the same lines. A file is the one that was known when the system's numbers say so
-//! and what was read of it is still there. Files of any length have an identity, also empty ones.
+//! An inode alone is no identity, because new files get the inodes of removed ones; the content alone is none, because
+//! many logs begin with the same lines. A file is a known one if the numbers of the file system match and the bytes
+//! that were read are still in it. Files of any length have an identity, even empty ones.
 
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
@@ -31,7 +31,7 @@ impl FileId {
     }
 }
 
-/// A hash of some bytes of a file, by which they are known again.
+/// A hash of some bytes of a file, by which they are recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Print {
     /// Of how many bytes; a print of none says nothing.
@@ -73,7 +73,7 @@ impl Print {
 mod tests {
     use super::*;
 
-    /// R5: three bytes are enough, and none at all are no reason to wait.
+    /// LOG-5: three bytes are enough, and none at all are no reason to wait.
     #[test]
     fn a_file_that_grew_is_known_by_what_it_had() {
         let grown = [b"abc".as_slice(), &[b'x'; 5000]].concat();

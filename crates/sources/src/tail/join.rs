@@ -16,12 +16,12 @@ pub(crate) struct Spot {
     pub(crate) offset: u64,
 }
 
-/// Where the reading of a container's output stands.
+/// How far a container's output is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Position {
     /// Every line before it was read.
     pub(crate) done: Spot,
-    /// Where the first part is of what is not complete yet: of stdout, of stderr, and of lines that do not say.
+    /// The first part of each incomplete entry: of stdout, of stderr, and of lines without a stream.
     pub(crate) open: [Option<Spot>; 3],
 }
 
@@ -44,10 +44,11 @@ pub(crate) struct Entry<'a> {
     pub(crate) is_cut: bool,
 }
 
-/// Makes entries of lines. All lines from [`Position::start`] on pass through it, in order, and everything between them.
+/// Makes entries of lines. All lines from [`Position::start`] on pass through it, in order, and everything between
+/// them.
 ///
-/// Whatever is emitted is in the position at once. Whoever refuses an entry finds the position before the line that was
-/// to be read, but behind what was emitted for it before the refusal.
+/// Emitted entries are in the position at once. When an entry is refused, the position is before the line that was to
+/// be read, but after the entries that were emitted for it before.
 #[derive(Debug)]
 pub(crate) struct Joiner {
     done: Spot,
@@ -57,7 +58,7 @@ pub(crate) struct Joiner {
     most: u64,
 }
 
-/// What is not complete yet.
+/// An incomplete entry.
 #[derive(Debug)]
 struct Open {
     from: Spot,
@@ -101,8 +102,8 @@ impl Joiner {
         Position { done: self.done, open }
     }
 
-    /// Reads the line between two places of a file. Returns whether it is read for the first time: whoever counts
-    /// counts it then.
+    /// Reads the line between two places of a file. Returns whether it is read for the first time, and so is to be
+    /// counted.
     pub(crate) fn line<E>(
         &mut self,
         from: Spot,

@@ -1,5 +1,5 @@
-//! Which lines are one stack trace: for each language, a table of states, and of what a line looks like that leads from
-//! one to another.
+//! Which lines are one stack trace: for each language, a table of states, and of the lines that lead from one to
+//! another.
 //!
 //! Lines of several languages begin alike, so a trace may be in several states at once. It goes on as long as one is
 //! left.

@@ -1,7 +1,6 @@
 //! Log records of what containers write, in the shapes that pipelines want.
 //!
-//! In the raw shape ([`RecordShape::Raw`]), the body is the text as it was written, and `log.iostream` and the time are
-//! all that is said of it.
+//! In the raw shape ([`RecordShape::Raw`]), a record has only the text as it was written, `log.iostream` and the time.
 //!
 //! Else records are those of Kyma's log agent: the file log receiver of the OpenTelemetry
 //! Collector 0.158 with the operators that the telemetry manager configures. Each fact below was seen by running that
@@ -18,15 +17,16 @@
 //!   are `null`, also when nothing could be made of them.
 //! - With a `trace_id`, trace context is that and `span_id` and `trace_flags`, of which each that is not hexadecimal is
 //!   lost; shorter ones are filled up with zeros, longer ones cut. A `traceparent` beside them stays an attribute.
-//!   Without one, `traceparent` is used if it is valid, and its three parts replace fields of those names. Without both,
-//!   fields stay what they are.
+//!   Without one, `traceparent` is used if it is valid, and its three parts replace fields of those names. Without
+//!   both, fields stay what they are.
 //!
-//! What differs: a text that looks like JSON and is not stays the body. There, it is moved to `log.original`, and lost
-//! where that is not kept. So does a text that is nested deeper than the engine takes, or grows too large for a request;
-//! there, objects may be 10,000 deep. And of levels, only ASCII letters are the same in any case.
+//! Differences: a text that looks like JSON and is not stays the body; the Collector moves it to `log.original`, or
+//! loses it if that is not kept. A text that is nested deeper than the engine takes, or grows too large for a request,
+//! also stays the body; the Collector takes 10,000 levels. In levels, only ASCII letters match in any case.
 
 use memchr::memchr;
 use weir_otlp::build::{Encoder, Open};
+use weir_otlp::conventions;
 use weir_otlp::field::{any_value, log_record, request, resource, resource_data, scope, scope_data};
 use weir_plan::RecordShape;
 
@@ -73,7 +73,7 @@ pub(crate) struct Source<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) expected: usize,
-    /// At least a few kilobytes: what says where records are from is there, whatever room there is.
+    /// At least a few kilobytes: the resource and the scope are written, whatever room there is.
     pub(crate) most: usize,
 }
 
@@ -266,8 +266,8 @@ impl Origin {
         };
         Self {
             path: if shape == RecordShape::Raw { Vec::new() } else { attribute("log.file.path", source.path) },
-            stdout: attribute("log.iostream", "stdout"),
-            stderr: attribute("log.iostream", "stderr"),
+            stdout: attribute(conventions::LOG_STREAM, "stdout"),
+            stderr: attribute(conventions::LOG_STREAM, "stderr"),
         }
     }
 
@@ -324,13 +324,13 @@ fn write_resource(out: &mut Encoder, source: &Source<'_>) {
     let resource = out.open(resource_data::RESOURCE, REST);
     let restarts = source.restarts.to_string();
     let of_path = [
-        ("k8s.namespace.name", source.namespace),
-        ("k8s.pod.name", source.pod),
-        ("k8s.pod.uid", source.uid),
-        ("k8s.container.name", source.container),
+        (conventions::NAMESPACE_NAME, source.namespace),
+        (conventions::POD_NAME, source.pod),
+        (conventions::POD_UID, source.uid),
+        (conventions::CONTAINER_NAME, source.container),
         ("k8s.container.restart_count", &restarts),
     ];
-    for (key, value) in of_path.into_iter().chain(source.node.map(|node| ("k8s.node.name", node))) {
+    for (key, value) in of_path.into_iter().chain(source.node.map(|node| (conventions::NODE_NAME, node))) {
         write_attribute(out, resource::ATTRIBUTES, key, value);
     }
     out.close(resource);

@@ -19,8 +19,8 @@ pub(super) struct Want {
 
 /// Requests that grow together.
 ///
-/// While a stack trace is open, some of them have records that others have not. So there is always a place to go back
-/// to: the *mark*, which is before the first line of whatever is open.
+/// While a stack trace is open, some requests have records that others do not have yet. So there is always a place to
+/// go back to: the *mark*, which is before the first line of any open trace.
 #[derive(Debug)]
 pub(super) struct Requests {
     groups: Vec<Group>,
@@ -117,8 +117,8 @@ impl Requests {
         self.line == LineStage::Marked
     }
 
-    /// Adds an entry to all requests, or to none. When there is no room, what is open is as it was, and if nothing is, it
-    /// is as if the entry had not come; but a trace that it ended may be there.
+    /// Adds an entry to all requests, or to none. Without room, open traces stay as they were; if none is open, the
+    /// requests are as before the entry, except that a trace that it ended may have been added.
     pub(super) fn push(&mut self, entry: &Entry<'_>) -> Result<(), NoRoom> {
         let Self { groups, maker, .. } = self;
         for Group { traces, builders } in groups {
@@ -175,7 +175,7 @@ impl Requests {
         (self.maker.counts, self.kept) = (self.marked, 0);
     }
 
-    /// Those that have something.
+    /// The requests with records.
     pub(super) fn into_bytes(self) -> Vec<(Want, Vec<u8>)> {
         let builders = self.groups.into_iter().flat_map(|group| group.builders.all);
         let filled = builders.filter(|(_, builder)| builder.items() > 0);

@@ -1,16 +1,15 @@
 //! Finds the lines in bytes of a file.
 //!
-//! What is found depends on the bytes of the file alone, and not on how they were cut into chunks: whoever reads again
-//! from any place where something began finds the same again. Even whether a line begins at a place or goes on there can
-//! be told from the byte before it.
+//! The lines depend only on the bytes of the file, and not on how they were cut into chunks: reading again from the
+//! beginning of any line or hole finds the same again. The byte before a place says whether a line begins there.
 
 use memchr::memchr2;
 
 #[cfg(test)]
 mod tests;
 
-/// So many NUL bytes in a row are a hole in the file, and not text. Where a file system left out what was written before
-/// a crash, a line ends in a hole. Fewer are text: programs do write some.
+/// So many NUL bytes in a row are a hole in the file, which a file system leaves when a crash took what was written. A
+/// line ends at a hole. Fewer are text: programs do write some.
 pub(crate) const HOLE: usize = 512;
 
 static NULS: [u8; 4096] = [0; 4096];
@@ -85,12 +84,12 @@ impl<'a> Lines<'a> {
         Self { rest: chunk, longest: longest.max(1) }
     }
 
-    /// Where that begins which was not given out.
+    /// The place behind the last line or hole that was found.
     pub(crate) fn offset(&self) -> u64 {
         self.rest.offset
     }
 
-    /// The length of the text in front, and why it ends there; `None` when that is not to be seen yet.
+    /// The length of the text in front, and why it ends there; `None` when its end is not in the chunk.
     fn text(&self) -> Option<(usize, End)> {
         let window = &self.rest.bytes[..self.rest.bytes.len().min(self.longest)];
         let mut searched = 0;

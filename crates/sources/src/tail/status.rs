@@ -1,5 +1,5 @@
-//! How containers are read, as plain data: what the page, the metrics and `weir logs status` show. The running tailer
-//! has it ([`Board`]); while none runs, it is made of the saved positions and of the files ([`inspect`]).
+//! How containers are read, as plain data: what the page, the metrics and `weir logs status` show. It comes from the
+//! running tailer ([`Board`]), or else from the checkpoints and the files ([`inspect`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -12,12 +12,12 @@ use serde::{Serialize, Serializer};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 
+use super::StartError;
 use super::chain::Chain;
 use super::checkpoint::Saved;
 use super::checkpoint::file;
 use super::container::Container;
 use super::files::Descriptors;
-use super::looker::StartError;
 use super::path::ContainerName;
 use super::turn::Counts;
 
@@ -32,17 +32,17 @@ pub struct ContainerStatus {
     pub uid: String,
     /// Its name in the pod.
     pub container: String,
-    /// Whether it is known how far it was read. One that no pipeline wants is not.
+    /// Whether it has a checkpoint. One that no pipeline wants has none.
     pub known: bool,
-    /// Its files that are there, or are open.
+    /// Its files that exist or are open.
     pub files: u64,
-    /// Bytes that are there and are not safe yet; of compressed files, as they are on the disk.
+    /// Unread output: bytes in files that are not safe yet; of compressed files, their size on the disk.
     pub bytes_behind: u64,
     /// The age of the oldest of these bytes; 0 when there are none.
     pub seconds_behind: f64,
-    /// Bytes that were seen, are not safe, and are not there any more.
+    /// Bytes that were seen, are not safe, and are in no file any more.
     pub missing_bytes: u64,
-    /// What only the process that reads it knows.
+    /// Figures that only the process that reads it has.
     #[serde(flatten)]
     pub activity: Option<Activity>,
 }
@@ -60,16 +60,16 @@ pub struct Activity {
     pub read: Counts,
     /// Bytes that were written and could not be read.
     pub lost_bytes: Losses,
-    /// Set while there is something and nothing of it is read.
+    /// Set while the container is stuck.
     pub stuck: Option<Stuck>,
 }
 
-/// A container that is not read on.
+/// Why a container with unread output is not read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Stuck {
     /// For how long.
     pub seconds: u64,
-    /// What stands in the way.
+    /// What it waits for.
     pub waits_for: String,
 }
 
@@ -118,7 +118,7 @@ impl Losses {
     }
 }
 
-/// What is known of files that are not read to their end.
+/// The unread output of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Lag {
     pub(super) files: u64,
@@ -151,7 +151,7 @@ impl Lag {
     }
 }
 
-/// The containers that are read. Whoever has the board sees how, also before reading starts and after it ends.
+/// Shows how containers are read, also before reading starts and after it ends.
 #[derive(Debug, Clone, Default)]
 pub struct Board(Arc<Mutex<HashMap<ContainerName, Arc<Container>>>>);
 
@@ -165,7 +165,7 @@ impl Board {
         let mut containers: Vec<Arc<Container>> = self.containers().values().cloned().collect();
         containers.sort_by(|one, other| one.name.cmp(&other.name));
         containers.into_iter().map(|container| {
-            let (lag, activity) = container.standing().told();
+            let (lag, activity) = container.progress().report();
             lag.into_status(&container.name, true, Some(activity))
         })
     }
@@ -186,11 +186,11 @@ impl Page for Board {
     }
 }
 
-/// How far the containers below `directory` were read, as the positions in `state` say. It only reads, takes no lock,
+/// The unread output of the containers below `directory`, by the checkpoints in `state`. It only reads, takes no lock,
 /// and may be used while a process reads the same containers.
 ///
 /// # Errors
-/// When the positions or the directory cannot be read.
+/// When the checkpoints or the directory cannot be read.
 pub fn inspect(state: &Path, directory: &Path) -> Result<Vec<ContainerStatus>, StartError> {
     let replayed = file::read(state).map_err(|error| StartError::State(error.to_string()))?;
     let mut saved = replayed.containers;
@@ -209,7 +209,7 @@ fn inspect_one(directory: &Path, name: ContainerName, saved: &mut BTreeMap<Conta
     // A directory that cannot be listed shows no files.
     let _ = container.look(0);
     container.measure();
-    let (lag, _) = container.standing().told();
+    let (lag, _) = container.progress().report();
     lag.into_status(&container.name, known, None)
 }
 

@@ -1,5 +1,5 @@
-//! Once a second: how all containers are read together. It says what was lost and who is stuck, and gives up removed
-//! files when these take too much of the disk.
+//! Once a second, sums up how all containers are read, reports losses and stuck containers, and gives up removed files
+//! when these take too much of the disk.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_engine::view::ContainerLogFigures;
 
 use super::container::{Container, Removed};
-use super::reader::{Shared, Totals};
+use super::shared::{Shared, Totals};
 use super::status::{Stuck, unix_ms};
 
 /// So many containers are named in the log at a time.
@@ -18,11 +18,11 @@ const MOST_NAMED: usize = 10;
 pub(super) struct Bounds {
     /// The bytes that removed files may take.
     pub(super) removed_bytes: u64,
-    /// A container waits for so long before that is told.
+    /// A container that waits for so long is stuck.
     pub(super) patience: Duration,
 }
 
-/// Looks at all containers, and tells the engine and the log. Most of them are idle, so each is looked at twice and no more.
+/// Measures all containers, and reports to the engine and the log. Most are idle, so each is visited only twice.
 pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
     let containers: Vec<Arc<Container>> = shared.board.containers().values().cloned().collect();
     let measured = containers.iter().inspect(|container| {
@@ -30,7 +30,7 @@ pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
             container.measure();
         }
     });
-    let holders: Vec<_> = measured.filter(|container| container.standing().removed_open_bytes > 0).collect();
+    let holders: Vec<_> = measured.filter(|container| container.progress().removed_open_bytes > 0).collect();
     for container in keep_within(&holders, bounds.removed_bytes) {
         shared.note(container);
     }
@@ -38,25 +38,25 @@ pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
     let (mut figures, mut news) =
         (ContainerLogFigures { without_memory, ..ContainerLogFigures::default() }, News::default());
     for container in &containers {
-        if container.standing().has_untold() {
-            shared.tell_losses(container);
+        if container.progress().has_unreported() {
+            shared.report_losses(container);
         }
-        let mut standing = container.standing();
-        let stuck = standing.stuck(bounds.patience);
+        let mut progress = container.progress();
+        let stuck = progress.stuck(bounds.patience);
         figures.stuck += u64::from(stuck.is_some());
-        figures.open_files += standing.open_files;
-        figures.removed_open_bytes += standing.removed_open_bytes;
-        figures.bytes_behind += standing.lag.bytes_behind;
-        figures.most_bytes_behind = figures.most_bytes_behind.max(standing.lag.bytes_behind);
-        figures.most_behind = figures.most_behind.max(Duration::from_millis(standing.lag.age_ms(now_ms)));
-        if stuck.is_some() != standing.is_said_to_be_stuck {
-            standing.is_said_to_be_stuck = stuck.is_some();
-            let bytes_behind = standing.lag.bytes_behind;
-            drop(standing);
-            news.tell(container, stuck, bytes_behind);
+        figures.open_files += progress.open_files;
+        figures.removed_open_bytes += progress.removed_open_bytes;
+        figures.bytes_behind += progress.lag.bytes_behind;
+        figures.most_bytes_behind = figures.most_bytes_behind.max(progress.lag.bytes_behind);
+        figures.most_behind = figures.most_behind.max(Duration::from_millis(progress.lag.age_ms(now_ms)));
+        if stuck.is_some() != progress.is_reported_stuck {
+            progress.is_reported_stuck = stuck.is_some();
+            let bytes_behind = progress.lag.bytes_behind;
+            drop(progress);
+            news.report(container, stuck, bytes_behind);
         }
     }
-    news.tell_rest();
+    news.report_unnamed();
     shared.inlet.report(with_totals(figures, &shared.totals()));
 }
 
@@ -80,7 +80,7 @@ fn keep_within<'a>(holders: &[&'a Arc<Container>], most: u64) -> Vec<&'a Arc<Con
     given_up
 }
 
-/// Says who is stuck since the last time, and who is not any more.
+/// Reports containers that became stuck since the last survey, or are read again.
 #[derive(Debug, Default)]
 struct News {
     named: usize,
@@ -88,7 +88,7 @@ struct News {
 }
 
 impl News {
-    fn tell(&mut self, container: &Container, stuck: Option<Stuck>, bytes_behind: u64) {
+    fn report(&mut self, container: &Container, stuck: Option<Stuck>, bytes_behind: u64) {
         if self.named == MOST_NAMED {
             self.unnamed += 1;
             return;
@@ -100,16 +100,16 @@ impl News {
                 seconds = stuck.seconds,
                 bytes_behind,
                 waits_for = stuck.waits_for,
-                "container logs are there and are not read"
+                "a container is stuck: its logs are not read"
             ),
             None => tracing::info!(container = %container.name, "container logs are read again"),
         }
     }
 
-    fn tell_rest(&self) {
+    fn report_unnamed(&self) {
         if self.unnamed > 0 {
             let containers = self.unnamed;
-            tracing::warn!(containers, "the same of more containers; /logs on the admin port has all");
+            tracing::warn!(containers, "more containers are stuck or read again; /logs on the admin port shows all");
         }
     }
 }

@@ -13,8 +13,8 @@ mod tests;
 
 /// What one kind of pipelines joins. With nothing to join, entries pass as they are.
 ///
-/// An entry is given twice: first [`Traces::close`] emits what it ends, then [`Traces::take`] takes it. In between
-/// nothing may be left that waits, and then whoever has no room for the entry has no part of it either.
+/// An entry is given twice: first [`Traces::close`] emits the trace that it ends, then [`Traces::take`] takes it. So a
+/// request without room for the entry has no part of it.
 #[derive(Debug)]
 pub(super) struct Traces {
     multiline: Multiline,

@@ -1,6 +1,6 @@
-//! The directories of pods and containers: what is there now, and what has changed.
+//! The directories of pods and containers: what they hold now, and what has changed.
 //!
-//! Every look lists whole directories, so it finds whatever is there; hints only say where to look at once.
+//! Every look lists whole directories, so it misses nothing; hints only say where to look at once.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -17,7 +17,7 @@ const RECONCILE: Duration = Duration::from_secs(30);
 /// ... and where some do not.
 const UNHINTED: Duration = Duration::from_secs(1);
 
-/// Who wants to know.
+/// Gets to know what changed.
 pub(super) trait Audience {
     /// Everything is going to be looked at.
     fn begins(&mut self);
@@ -57,7 +57,7 @@ pub(super) struct Tree {
     root_watch: Option<Watch>,
     places: HashMap<Watch, Place>,
     pods: HashMap<String, Pod>,
-    /// When the directory of all pods had changed last when it was listed last.
+    /// The time of change of the directory of all pods when it was last listed.
     listed: Option<Changed>,
     /// Some directory gives no hints.
     is_unhinted: bool,
@@ -82,7 +82,7 @@ impl Tree {
         self.look_at_root(audience, true);
     }
 
-    /// The audience wants other containers: what it did not want is in the directories, and not known.
+    /// The audience wants other containers: those that it did not want before have to be listed.
     pub(super) fn forget_lists(&mut self) {
         self.pods.values_mut().for_each(|pod| pod.listed = None);
     }
@@ -286,7 +286,7 @@ fn directories(path: &Path, listed: Option<Changed>, audience: &mut impl Audienc
 mod tests {
     use super::*;
 
-    /// Wants the containers of one name, and notes what it is told.
+    /// Wants the containers of one name, and notes the calls that it gets.
     #[derive(Default)]
     struct Wants {
         container: &'static str,

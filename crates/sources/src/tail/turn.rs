@@ -1,4 +1,4 @@
-//! A turn of reading: from the place that is not safe yet, as far as there is room for what comes of it.
+//! A turn of reading: from the position on, as far as the requests have room.
 
 use std::io;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use super::scan::{Chunk, End, Found, Lines};
 /// The longest line, with its end; what is longer is cut.
 pub(super) const LONGEST: usize = 256 << 10;
 
-/// From the first part of an entry to its last one are at most so many bytes of files.
+/// Between the beginning of an entry's first part and the end of its last one lie at most so many bytes of files.
 pub(super) const MOST_APART: usize = 256 << 10;
 
-/// What is read at once: a turn that begins with an entry that is not complete must get on.
+/// What is read at once: enough for progress in a turn that begins with an incomplete entry.
 pub(super) const WINDOW: usize = LONGEST + MOST_APART + (256 << 10);
 
 /// What a turn may do.
@@ -28,28 +28,28 @@ pub(super) const WINDOW: usize = LONGEST + MOST_APART + (256 << 10);
 pub(super) struct Order {
     /// What pipelines want of the records.
     pub(super) wants: Vec<Want>,
-    /// The name of the node, unless it is known otherwise.
+    /// The name of the node, unless the pod's facts have one.
     pub(super) node: Option<String>,
     /// The largest request.
     pub(super) most_bytes: usize,
     pub(super) now_nanos: u64,
 }
 
-/// What a turn gave.
+/// What a turn read.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(super) struct Reading {
     pub(super) requests: Vec<(Want, Vec<u8>)>,
-    /// Up to where the requests have everything.
+    /// The requests have everything up to here.
     pub(super) position: Position,
     pub(super) guard: Print,
     pub(super) counts: Counts,
     /// Whether there is more to be read at once.
     pub(super) is_more: bool,
-    /// After this, what is kept for more lines of a stack trace is taken as it is.
+    /// After this, a stack trace that was kept back is complete.
     pub(super) waits: Option<Duration>,
 }
 
-/// What became of what was read.
+/// What became of the output that was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
@@ -57,9 +57,9 @@ pub struct Counts {
     pub records: u64,
     /// Bytes of files.
     pub bytes: u64,
-    /// Lines that are not what the format of their file says. They became records with all of their text.
+    /// Lines that do not have the format of their file. They became records with all of their text.
     pub malformed: u64,
-    /// Texts that look like JSON and are not, or are too deep or too large. They are there as text.
+    /// Texts that look like JSON and are not, or are too deep or too large. They stayed text.
     pub unparsed: u64,
     /// Lines that were cut because they are too long. All parts became records.
     pub cut: u64,
@@ -141,7 +141,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    pub(super) fn read(mut self) -> io::Result<Batch> {
+    pub(super) fn read(mut self) -> io::Result<Reading> {
         let read = self.read_files().and_then(|is_more| {
             let waits = if is_more { None } else { self.wait_for_lines()? };
             Ok((is_more, waits))
@@ -166,18 +166,18 @@ impl<'a> Turn<'a> {
         self.output.chain.reach(position.done);
         let guard = self.guard(position.done);
         let counts = *self.requests.counts();
-        Ok(Batch { requests: self.requests.into_bytes(), position, guard, counts, is_more, waits })
+        Ok(Reading { requests: self.requests.into_bytes(), position, guard, counts, is_more, waits })
     }
 
-    /// All that there is was read. What is open stays for the next turn, unless nothing came for long enough. Returns
-    /// how long that will be.
+    /// All output was read. Open stack traces wait for the next turn, unless nothing came for long enough. Returns how
+    /// long they wait.
     fn wait_for_lines(&mut self) -> Result<Option<Duration>, Stop> {
         if !self.requests.is_open() {
             return Ok(None);
         }
         // The next file is read when this one is complete.
         let is_last = self.output.chain.links().last().is_none_or(|last| last.number <= self.place.file);
-        let left = self.output.stretch.left(self.marked.done, self.requests.kept(), is_last);
+        let left = self.output.kept_back.left(self.marked.done, self.requests.kept(), is_last);
         if left.is_zero() {
             self.requests.finish(false)?;
         }
@@ -213,18 +213,18 @@ impl<'a> Turn<'a> {
                 return Ok(false);
             }
             self.begin(restart);
-            let taken = self.read_file(number, offset, end)?;
-            if taken.bytes == 0 && !taken.is_finished {
+            let part = self.read_file(number, offset, end)?;
+            if part.bytes == 0 && !part.is_finished {
                 return Ok(false);
             }
-            read += taken.bytes;
+            read += part.bytes;
         }
         // The last file is at its end for ever.
         self.flush()?;
         Ok(false)
     }
 
-    /// What is not complete will not be completed.
+    /// Ends incomplete entries and open traces, because nothing will complete them.
     fn flush(&mut self) -> Result<(), Stop> {
         let Self { joiner, requests, .. } = self;
         joiner.finish(&mut |entry| requests.push(&entry))?;
@@ -252,9 +252,9 @@ impl<'a> Turn<'a> {
     }
 
     /// Reads a piece of a file.
-    fn read_file(&mut self, number: u64, offset: u64, end: Option<u64>) -> Result<Taken, Stop> {
+    fn read_file(&mut self, number: u64, offset: u64, end: Option<u64>) -> Result<FileRead, Stop> {
         let is_final = self.output.chain.is_final(number);
-        let Some(content) = self.output.open.get_mut(&number) else { return Ok(Taken::default()) };
+        let Some(content) = self.output.open.get_mut(&number) else { return Ok(FileRead::default()) };
         // The byte before tells whether a line begins.
         let first = usize::from(offset > 0);
         let left = end.map_or(WINDOW as u64, |end| end - offset).min(WINDOW as u64);
@@ -282,7 +282,7 @@ impl<'a> Turn<'a> {
             self.container.finished(self.output, number);
         }
         self.place = Spot { file: number, offset: reached };
-        Ok(Taken { bytes: usize::try_from(reached - offset).unwrap_or(WINDOW), is_finished })
+        Ok(FileRead { bytes: usize::try_from(reached - offset).unwrap_or(WINDOW), is_finished })
     }
 
     fn format(&mut self, number: u64) -> Result<Format, Stop> {
@@ -340,9 +340,9 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// What was read of a file.
+/// What one step read of a file.
 #[derive(Debug, Default)]
-struct Taken {
+struct FileRead {
     bytes: usize,
     is_finished: bool,
 }

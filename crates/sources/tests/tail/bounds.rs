@@ -12,7 +12,7 @@ use weir_testkit::eventually;
 use crate::agent::{Agent, Disk, all, append, line, pipeline, plan};
 use crate::records::bodies;
 
-/// R12: removed files that are not read take only so much of the disk; the oldest are given up, and that is counted.
+/// LOG-12: removed files that are not read take only so much of the disk; the oldest are given up, and that is counted.
 #[tokio::test]
 async fn removed_files_have_a_limit() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
@@ -81,7 +81,7 @@ async fn only_so_many_containers_wait_for_memory() {
     agent.stop().await;
 }
 
-/// R20: without memory, nothing is read, and nothing is lost.
+/// LOG-20: without memory, nothing is read, and nothing is lost.
 #[tokio::test]
 async fn nothing_is_read_without_memory() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
@@ -109,7 +109,7 @@ async fn nothing_is_read_without_memory() {
     agent.stop().await;
 }
 
-/// R19: who writes a little does not wait for who has written much.
+/// LOG-19: who writes a little does not wait for who has written much.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quiet_container_does_not_wait_for_a_loud_one() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
@@ -139,7 +139,7 @@ fn is_cached(file: &File) -> bool {
     }
 }
 
-/// R31: what was read does not stay in the memory of the kernel; what is not read yet does.
+/// LOG-31: what was read does not stay in the memory of the kernel; what is not read yet does.
 #[tokio::test]
 async fn what_was_read_leaves_the_page_cache() {
     let (disk, backend) = (Disk::new(), Backend::start().await);

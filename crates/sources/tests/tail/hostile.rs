@@ -12,7 +12,7 @@ use weir_testkit::{eventually, in_time};
 use crate::agent::{Agent, Disk, all, append, line, pipeline, plan};
 use crate::records::bodies;
 
-/// A file that cannot be read holds up its own container, which is told, and nobody else's.
+/// A file that cannot be read holds up its own container, which is reported, and no other one.
 async fn holds_up_itself_alone(make: impl FnOnce(&Path), words: &str) {
     let (disk, backend) = (Disk::new(), Backend::start().await);
     let directory = disk.container("shop", "cart");
@@ -25,7 +25,7 @@ async fn holds_up_itself_alone(make: impl FnOnce(&Path), words: &str) {
     let agent = Agent::with(&disk, &plan, |settings| tail::Settings { patience, ..settings }).await;
     eventually("the other container is read", async || bodies(&backend) == ["other"]).await;
     let stuck = |status: tail::ContainerStatus| status.activity.unwrap().stuck;
-    eventually("it is told", async || {
+    eventually("it is reported", async || {
         let waits: Vec<_> = agent.board.containers_now().filter_map(stuck).map(|stuck| stuck.waits_for).collect();
         waits.len() == 1 && waits[0].contains(words)
     })
@@ -36,7 +36,7 @@ async fn holds_up_itself_alone(make: impl FnOnce(&Path), words: &str) {
     agent.stop().await;
 }
 
-/// R30: EIO, as from a disk that is broken.
+/// LOG-30: EIO, as from a disk that is broken.
 #[tokio::test]
 async fn a_file_that_fails_holds_up_nobody_else() {
     // What is at the beginning of a process's memory cannot be read.
@@ -58,7 +58,7 @@ async fn as_nobody(test: &str) {
     assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// R30: EACCES.
+/// LOG-30: EACCES.
 #[tokio::test]
 async fn a_file_that_may_not_be_read_holds_up_nobody_else() {
     let shut = |path: &Path| {

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
-use weir_loadtest::load::log_files::{LinesVerdict, LogFilesArgs, Manifest, Stop, judge, write};
+use weir_loadtest::load::log_files::{LinesJudgement, LogFilesArgs, Manifest, Stop, judge, write};
 use weir_loadtest::sink::Sink;
 use weir_testkit::eventually;
 use weir_testkit::sink::sink;
@@ -26,20 +26,20 @@ async fn written(disk: &Disk, options: &str) -> Manifest {
     tokio::task::spawn_blocking(move || write(&args, &Stop::new()).unwrap()).await.unwrap()
 }
 
-fn verdict(manifest: &Manifest, sink: &Sink) -> LinesVerdict {
+fn judgement(manifest: &Manifest, sink: &Sink) -> LinesJudgement {
     judge(manifest, &sink.report(true).log_lines.unwrap())
 }
 
-async fn all_arrives(manifest: &Manifest, sink: &Sink) -> LinesVerdict {
+async fn all_arrives(manifest: &Manifest, sink: &Sink) -> LinesJudgement {
     eventually("every line arrives", async || {
-        let LinesVerdict { written, arrived, .. } = verdict(manifest, sink);
+        let LinesJudgement { written, arrived, .. } = judgement(manifest, sink);
         written == arrived
     })
     .await;
-    verdict(manifest, sink)
+    judgement(manifest, sink)
 }
 
-/// R6, R7, R14, R18: each line once and in order, however often files are rotated, compressed, or begun anew.
+/// LOG-6, LOG-7, LOG-14, LOG-18: each line once and in order, however often files are rotated, compressed, or begun anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rotation_costs_nothing() {
     let (disk, sink) = (Disk::new(), sink("{}").await);
@@ -47,13 +47,13 @@ async fn rotation_costs_nothing() {
     let options = "--containers 3 --rate 5000 --duration 3s --rotate-every 100ms --keep 100 --partial 20 --stderr 30 \
                    --restart-every 1s --tear 5ms";
     let manifest = written(&disk, options).await;
-    let verdict = all_arrives(&manifest, &sink).await;
-    assert!(verdict.passes() && (verdict.duplicated, verdict.reordered) == (0, 0), "{verdict:?}");
+    let judgement = all_arrives(&manifest, &sink).await;
+    assert!(judgement.passes() && (judgement.duplicated, judgement.reordered) == (0, 0), "{judgement:?}");
     assert_eq!(agent.tail.totals().lost.bytes(), 0);
     agent.stop().await;
 }
 
-/// R1, R8: what was read is not read again, and what was written meanwhile is found, rotated and compressed or not.
+/// LOG-1, LOG-8: what was read is not read again, and what was written meanwhile is found, rotated and compressed or not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_goes_on_where_it_was() {
     let (disk, sink) = (Disk::new(), sink("{}").await);
@@ -76,20 +76,20 @@ async fn a_restart_goes_on_where_it_was() {
         agent
     };
     let (manifest, agent) = tokio::join!(writing, restarting);
-    let verdict = all_arrives(&manifest, &sink).await;
-    assert!(verdict.passes() && verdict.duplicated == 0, "{verdict:?}");
+    let judgement = all_arrives(&manifest, &sink).await;
+    assert!(judgement.passes() && judgement.duplicated == 0, "{judgement:?}");
     agent.stop().await;
 }
 
-/// R21: pods that are gone when somebody looks every second.
+/// LOG-21: pods that are gone when somebody looks every second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn short_lived_pods_are_read() {
     let (disk, sink) = (Disk::new(), sink("{}").await);
     let agent = Agent::start(&disk, &plan(vec![pipeline("backend", sink.grpc, all())])).await;
     let manifest =
         written(&disk, "--containers 5 --rate 100 --duration 3s --pods-live 200ms --removed-after 500ms").await;
-    let verdict = all_arrives(&manifest, &sink).await;
-    assert!(verdict.passes() && verdict.deleted == 0, "{verdict:?}");
+    let judgement = all_arrives(&manifest, &sink).await;
+    assert!(judgement.passes() && judgement.deleted == 0, "{judgement:?}");
     eventually("what is gone is forgotten", async || agent.tail.totals().containers == 0).await;
     agent.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What is to be seen from outside: how far containers are behind, what was lost, who is stuck.
+//! What the page and the metrics show: unread output, losses and stuck containers.
 
 use std::fs;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn inspected(disk: &Disk) -> ContainerStatus {
     all.remove(0)
 }
 
-/// R28: bytes and seconds behind, open files and rotations, in the process and without it.
+/// LOG-28: bytes and seconds behind, open files and rotations, in the process and without it.
 #[tokio::test]
 async fn it_is_measured_how_far_a_container_is_behind() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
@@ -80,9 +80,9 @@ fn what_was_never_read_is_all_behind() {
     assert!(tail::inspect(&disk.state(), &disk.pods().join("none")).is_err());
 }
 
-/// R28: a container of which nothing is read is told, with the reason, and so is the end of that.
+/// LOG-28: a stuck container is reported with the reason, and so is the end of that.
 #[tokio::test]
-async fn who_is_stuck_is_told() {
+async fn a_stuck_container_is_reported() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
     let directory = disk.container("shop", "cart");
     let damaged = directory.join("0.log.20261123-110000.gz");
@@ -94,7 +94,8 @@ async fn who_is_stuck_is_told() {
     eventually("it is stuck", async || agent.figures().stuck == 1).await;
     // It is tried again each second, and waits for the disk then.
     let reason = || agent.status().activity.unwrap().stuck.map(|stuck| stuck.waits_for);
-    eventually("the reason is told", async || reason().is_some_and(|reason| reason.contains("cannot be read"))).await;
+    eventually("the reason is reported", async || reason().is_some_and(|reason| reason.contains("cannot be read")))
+        .await;
     fs::remove_file(&damaged).unwrap();
     eventually("it is read again", async || agent.figures().stuck == 0).await;
     assert_eq!((agent.status().activity.unwrap().stuck, agent.tail.totals().counts.records), (None, 1));

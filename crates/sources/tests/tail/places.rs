@@ -10,7 +10,7 @@ use weir_testkit::eventually;
 use crate::agent::{Agent, Disk, all, append, line, pipeline, plan};
 use crate::records::bodies;
 
-/// R23: what was there before a first start is left out if that is wanted; what comes later never is.
+/// LOG-23: what was there before a first start is left out if that is wanted; what comes later never is.
 #[tokio::test]
 async fn a_first_start_may_begin_at_the_end() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
@@ -34,7 +34,7 @@ async fn a_first_start_may_begin_at_the_end() {
     agent.stop().await;
 }
 
-/// R22: a file that is there twice is read once, and links that lead in a circle lead nowhere.
+/// LOG-22: a file that is there twice is read once, and links that lead in a circle lead nowhere.
 #[tokio::test]
 async fn links_are_followed_to_files_alone() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
@@ -101,7 +101,7 @@ async fn positions_that_are_copied_or_lost_cost_no_line() {
     agent.stop().await;
 }
 
-/// R11: a file that has less in it than was read of it.
+/// LOG-11: a file that has less in it than was read of it.
 #[tokio::test]
 async fn a_file_that_shrinks_is_read_from_its_beginning() {
     let (disk, backend) = (Disk::new(), Backend::start().await);

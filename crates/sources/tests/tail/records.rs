@@ -46,7 +46,7 @@ pub(crate) fn bodies(backend: &Backend) -> Vec<String> {
     arrived(backend).into_iter().map(|record| record.body).collect()
 }
 
-/// R13, R14, R15: parts are joined for each stream, half a line waits for its end.
+/// LOG-13, LOG-14, LOG-15: parts are joined for each stream, half a line waits for its end.
 #[tokio::test]
 async fn lines_become_records() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
@@ -72,7 +72,7 @@ async fn lines_become_records() {
     assert_eq!(agent.stop().await[0].delivered, 4);
 }
 
-/// R16, R17: what is no line costs nothing but itself.
+/// LOG-16, LOG-17: what is no line costs nothing but itself.
 #[tokio::test]
 async fn a_file_goes_on_after_what_is_no_line() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
@@ -91,7 +91,7 @@ async fn a_file_goes_on_after_what_is_no_line() {
     agent.stop().await;
 }
 
-/// R11: a file that is cut off and has more than before when somebody looks.
+/// LOG-11: a file that is cut off and has more than before when somebody looks.
 #[tokio::test]
 async fn a_file_that_was_overwritten_is_read_from_its_beginning() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
@@ -106,7 +106,7 @@ async fn a_file_that_was_overwritten_is_read_from_its_beginning() {
     agent.stop().await;
 }
 
-/// R8, R30: a compressed file is read on, and one that is damaged keeps nobody from what comes after it.
+/// LOG-8, LOG-30: a compressed file is read on, and one that is damaged keeps nobody from what comes after it.
 #[tokio::test]
 async fn a_damaged_file_keeps_nobody_from_the_next() {
     let (disk, backend) = (Disk::new(), Backend::start().await);

@@ -14,7 +14,7 @@ fn open_below(directory: &std::path::Path) -> usize {
     open.filter_map(|entry| fs::read_link(entry.path()).ok()).filter(|target| target.starts_with(directory)).count()
 }
 
-/// R24, R29: what nobody wants is not even opened; who wants it later gets all of it, and nobody gets it again.
+/// LOG-24, LOG-29: what nobody wants is not even opened; who wants it later gets all of it, and nobody gets it again.
 #[tokio::test]
 async fn only_what_is_wanted_is_read() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
@@ -37,7 +37,7 @@ async fn only_what_is_wanted_is_read() {
     assert_eq!(agent.stop().await[0].delivered, 3, "each once");
 }
 
-/// R27: a file is read once for all, each pipeline gets what it wants.
+/// LOG-27: a file is read once for all, each pipeline gets what it wants.
 #[tokio::test]
 async fn pipelines_share_what_is_read() {
     let (disk, [kept, left]) = (Disk::new(), [Backend::start().await, Backend::start().await]);

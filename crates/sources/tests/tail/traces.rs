@@ -46,7 +46,7 @@ async fn a_trace_is_one_record() {
     assert_eq!(delivered, [3, 6, 3], "each once");
 }
 
-/// R1: what is open is not safe; so it is read again after a restart, and nothing else is.
+/// LOG-1: what is open is not safe; so it is read again after a restart, and nothing else is.
 #[tokio::test]
 async fn a_trace_goes_on_after_a_restart() {
     let (disk, backend) = (Disk::new(), Backend::start().await);

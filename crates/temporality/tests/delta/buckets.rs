@@ -3,7 +3,7 @@
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use opentelemetry_proto::tonic::metrics::v1::{ExponentialHistogramDataPoint, HistogramDataPoint};
 
-use crate::model::{converter, exponential, histogram, told};
+use crate::model::{converted_to, converter, exponential, histogram};
 
 /// A histogram that began at 101.
 fn explicit(time: u64, counts: &[u64], bounds: &[f64]) -> HistogramDataPoint {
@@ -24,7 +24,7 @@ fn explicit(time: u64, counts: &[u64], bounds: &[f64]) -> HistogramDataPoint {
 fn histograms(points: &[(HistogramDataPoint, &str)]) {
     let mut converter = converter();
     for (point, expected) in points {
-        assert_eq!(told(&mut converter, &histogram(point.clone()), point.time_unix_nano), *expected);
+        assert_eq!(converted_to(&mut converter, &histogram(point.clone()), point.time_unix_nano), *expected);
     }
 }
 
@@ -92,8 +92,8 @@ const EMPTY: Shape = Shape { scale: 0, zero: 0, threshold: 0.0, positive: (0, &[
 /// Two points of a series, and the delta that the second one is.
 fn second(first: Shape, second: Shape) -> String {
     let mut converter = converter();
-    told(&mut converter, &exponential(point(110, &first)), 110);
-    told(&mut converter, &exponential(point(120, &second)), 120)
+    converted_to(&mut converter, &exponential(point(110, &first)), 110);
+    converted_to(&mut converter, &exponential(point(120, &second)), 120)
 }
 
 fn point(time: u64, shape: &Shape) -> ExponentialHistogramDataPoint {
@@ -120,7 +120,7 @@ fn point(time: u64, shape: &Shape) -> ExponentialHistogramDataPoint {
 fn the_first_point_of_a_new_series_is_whole() {
     let shape = Shape { scale: 3, zero: 1, threshold: 0.25, positive: (-2, &[1, 0, 4]), negative: (7, &[2]) };
     assert_eq!(
-        told(&mut converter(), &exponential(point(110, &shape)), 110),
+        converted_to(&mut converter(), &exponential(point(110, &shape)), 110),
         "101..110 +8 scale 3 zero 1 within 0.25 positive -2[1, 0, 4] negative 7[2]"
     );
 }

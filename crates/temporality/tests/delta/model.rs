@@ -69,13 +69,13 @@ pub(crate) fn exponential(point: ExponentialHistogramDataPoint) -> Vec<u8> {
     request(vec![metric("latency", Data::ExponentialHistogram(data))]).encode_to_vec()
 }
 
-/// Converts a request with one point and tells what it became: `start..time +delta`, or why it was dropped.
-pub(crate) fn told(converter: &mut Converter, request: &[u8], now: u64) -> String {
+/// Converts a request with one point and says what it became: `start..time +delta`, or why it was dropped.
+pub(crate) fn converted_to(converter: &mut Converter, request: &[u8], now: u64) -> String {
     let converted = converter.convert(request, now).expect("a valid request");
-    tell(&converted)
+    outcome(&converted)
 }
 
-pub(crate) fn tell(converted: &Converted<'_>) -> String {
+pub(crate) fn outcome(converted: &Converted<'_>) -> String {
     let points = points(&converted.request);
     assert_eq!(points.len() as u64, converted.counts.converted + converted.counts.passed.total());
     points.first().cloned().unwrap_or_else(|| reason(&converted.counts))

@@ -13,7 +13,7 @@ use weir_otlp::splice::{Edit, splice};
 use weir_otlp::{Limits, Signal, metrics::resource_metrics, validate};
 use weir_temporality::{Counts, Dropped, Passed};
 
-use crate::model::{CUMULATIVE, attribute, converter, int, metric, metrics, one, request, sum, told};
+use crate::model::{CUMULATIVE, attribute, converted_to, converter, int, metric, metrics, one, request, sum};
 
 fn with_temporality(temporality: i32, is_monotonic: bool) -> Data {
     Data::Sum(Sum { data_points: vec![int(101, 110, 7)], aggregation_temporality: temporality, is_monotonic })
@@ -114,12 +114,12 @@ fn series_are_told_apart() {
     for (index, change) in changes.iter().enumerate() {
         let mut request = base.clone();
         change(&mut request.resource_metrics[0]);
-        assert_eq!(told(&mut converter, &request.encode_to_vec(), 110), "101..110 +7", "change {index}");
+        assert_eq!(converted_to(&mut converter, &request.encode_to_vec(), 110), "101..110 +7", "change {index}");
     }
     assert_eq!(converter.series(), changes.len());
     let mut described = base;
     described.resource_metrics[0].scope_metrics[0].metrics[0].description = "does not count".into();
-    assert_eq!(told(&mut converter, &described.encode_to_vec(), 110), "duplicate");
+    assert_eq!(converted_to(&mut converter, &described.encode_to_vec(), 110), "duplicate");
 }
 
 proptest! {
@@ -138,9 +138,9 @@ proptest! {
         };
         let mut converter = converter();
         converter.convert(&with(110, &attributes), 110).unwrap();
-        prop_assert_eq!(told(&mut converter, &with(120, &shuffled), 120), "110..120 +0");
+        prop_assert_eq!(converted_to(&mut converter, &with(120, &shuffled), 120), "110..120 +0");
         if let Some((_, rest)) = attributes.split_first() {
-            prop_assert_eq!(told(&mut converter, &with(130, rest), 130), "101..130 +7");
+            prop_assert_eq!(converted_to(&mut converter, &with(130, rest), 130), "101..130 +7");
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use weir_temporality::{Converter, Limits};
 
-use crate::model::{converter, int, metric, number, one, request, sum, told};
+use crate::model::{converted_to, converter, int, metric, number, one, request, sum};
 use prost::Message as _;
 
 /// A rule, and a series to show it: start time, time and value of a point, and what it becomes. The converter started
@@ -88,7 +88,11 @@ fn every_rule_holds() {
         let mut converter = converter();
         for (round, &(start, time, value, expected)) in points.iter().enumerate() {
             let now = 110 + 10 * round as u64;
-            assert_eq!(told(&mut converter, &one(int(start, time, value)), now), expected, "{rule}, point {round}");
+            assert_eq!(
+                converted_to(&mut converter, &one(int(start, time, value)), now),
+                expected,
+                "{rule}, point {round}"
+            );
         }
     }
 }
@@ -97,33 +101,33 @@ fn every_rule_holds() {
 fn doubles_have_their_own_series() {
     let mut converter = converter();
     let double = |start, time, value| one(number(start, time, Value::AsDouble(value)));
-    assert_eq!(told(&mut converter, &double(101, 110, 1.5), 110), "101..110 +1.5");
-    assert_eq!(told(&mut converter, &double(101, 120, 4.0), 120), "110..120 +2.5");
-    assert_eq!(told(&mut converter, &one(int(101, 130, 9)), 130), "101..130 +9");
-    assert_eq!(told(&mut converter, &double(101, 140, 3.5), 140), "reset");
+    assert_eq!(converted_to(&mut converter, &double(101, 110, 1.5), 110), "101..110 +1.5");
+    assert_eq!(converted_to(&mut converter, &double(101, 120, 4.0), 120), "110..120 +2.5");
+    assert_eq!(converted_to(&mut converter, &one(int(101, 130, 9)), 130), "101..130 +9");
+    assert_eq!(converted_to(&mut converter, &double(101, 140, 3.5), 140), "reset");
 }
 
 #[test]
 fn a_value_that_is_no_number_is_passed_on_and_not_remembered() {
     let mut converter = converter();
     let double = |time, value| one(number(101, time, Value::AsDouble(value)));
-    assert_eq!(told(&mut converter, &double(110, 1.5), 110), "101..110 +1.5");
-    assert_eq!(told(&mut converter, &double(120, f64::NAN), 120), "101..120 +NaN");
-    assert_eq!(told(&mut converter, &double(130, f64::INFINITY), 130), "101..130 +inf");
-    assert_eq!(told(&mut converter, &double(140, 2.0), 140), "110..140 +0.5");
+    assert_eq!(converted_to(&mut converter, &double(110, 1.5), 110), "101..110 +1.5");
+    assert_eq!(converted_to(&mut converter, &double(120, f64::NAN), 120), "101..120 +NaN");
+    assert_eq!(converted_to(&mut converter, &double(130, f64::INFINITY), 130), "101..130 +inf");
+    assert_eq!(converted_to(&mut converter, &double(140, 2.0), 140), "110..140 +0.5");
 }
 
 #[test]
 fn a_point_without_a_value_does_not_end_its_series() {
     let mut converter = converter();
-    assert_eq!(told(&mut converter, &one(int(101, 110, 7)), 110), "101..110 +7");
+    assert_eq!(converted_to(&mut converter, &one(int(101, 110, 7)), 110), "101..110 +7");
     let mut flagged = int(101, 120, 0);
     flagged.flags = 1;
-    assert_eq!(told(&mut converter, &one(flagged), 120), "no_value");
+    assert_eq!(converted_to(&mut converter, &one(flagged), 120), "no_value");
     let mut empty = int(101, 120, 0);
     empty.value = None;
-    assert_eq!(told(&mut converter, &one(empty), 120), "no_value");
-    assert_eq!(told(&mut converter, &one(int(101, 130, 8)), 130), "110..130 +1");
+    assert_eq!(converted_to(&mut converter, &one(empty), 120), "no_value");
+    assert_eq!(converted_to(&mut converter, &one(int(101, 130, 8)), 130), "110..130 +1");
 }
 
 /// DELTA-2
@@ -131,13 +135,13 @@ fn a_point_without_a_value_does_not_end_its_series() {
 fn a_series_that_was_forgotten_is_not_taken_for_a_new_one() {
     let limits = Limits { max_staleness: Duration::from_nanos(50), ..Limits::default() };
     let mut converter = Converter::new(limits, 100);
-    assert_eq!(told(&mut converter, &one(int(101, 110, 7)), 110), "101..110 +7");
+    assert_eq!(converted_to(&mut converter, &one(int(101, 110, 7)), 110), "101..110 +7");
     let other = request(vec![metric("other", sum(vec![int(161, 162, 1)]))]).encode_to_vec();
     let converted = converter.convert(&other, 162).unwrap();
     assert_eq!((converted.counts.forgotten.stale, converter.series()), (1, 1));
-    assert_eq!(told(&mut converter, &one(int(101, 170, 9)), 170), "first");
+    assert_eq!(converted_to(&mut converter, &one(int(101, 170, 9)), 170), "first");
     // What began after it was last seen is new as before.
-    assert_eq!(told(&mut converter, &one(int(111, 170, 9)), 170), "111..170 +9");
+    assert_eq!(converted_to(&mut converter, &one(int(111, 170, 9)), 170), "111..170 +9");
 }
 
 #[test]
@@ -145,7 +149,7 @@ fn a_duplicate_is_a_sight_of_its_series_and_an_old_point_is_not() {
     let limits = Limits { max_staleness: Duration::from_nanos(50), ..Limits::default() };
     for (time, series) in [(110, 2), (109, 1)] {
         let mut converter = Converter::new(limits, 100);
-        assert_eq!(told(&mut converter, &one(int(101, 110, 7)), 110), "101..110 +7");
+        assert_eq!(converted_to(&mut converter, &one(int(101, 110, 7)), 110), "101..110 +7");
         converter.convert(&one(int(101, time, 7)), 150).unwrap();
         let other = request(vec![metric("other", sum(vec![int(161, 162, 1)]))]).encode_to_vec();
         converter.convert(&other, 162).unwrap();
@@ -168,13 +172,13 @@ fn memory_has_a_bound_and_the_least_recently_seen_leave_first() {
     converter.convert(&named(0, 120), 120).unwrap();
     assert_eq!(converter.convert(&named(10, 121), 121).unwrap().counts.forgotten.memory, 1);
     assert_eq!((converter.series(), converter.bytes()), (10, limits.max_bytes));
-    assert_eq!(told(&mut converter, &named(0, 130), 130), "120..130 +0");
-    assert_eq!(told(&mut converter, &named(1, 130), 130), "first");
+    assert_eq!(converted_to(&mut converter, &named(0, 130), 130), "120..130 +0");
+    assert_eq!(converted_to(&mut converter, &named(1, 130), 130), "first");
 
     // At once: others have that memory now, and nobody knows when the next request comes.
     assert_eq!(converter.set_max_bytes(4 * one_series.bytes()).memory, 6);
     assert_eq!((converter.series(), converter.bytes()), (4, 4 * one_series.bytes()));
-    assert_eq!(told(&mut converter, &named(1, 140), 140), "130..140 +0");
+    assert_eq!(converted_to(&mut converter, &named(1, 140), 140), "130..140 +0");
 
     // A request that finds no room has counts of its own, but nobody sees them: the next one has them too.
     let new = |name: u64| request(vec![metric(&name.to_string(), sum(vec![int(200, 201, 1)]))]).encode_to_vec();
@@ -196,6 +200,6 @@ fn memory_has_a_bound_and_the_least_recently_seen_leave_first() {
 #[test]
 fn a_clock_that_is_set_back_forgets_nothing() {
     let mut converter = converter();
-    assert_eq!(told(&mut converter, &one(int(101, 110, 7)), u64::MAX), "101..110 +7");
-    assert_eq!(told(&mut converter, &one(int(101, 120, 9)), 0), "110..120 +2");
+    assert_eq!(converted_to(&mut converter, &one(int(101, 110, 7)), u64::MAX), "101..110 +7");
+    assert_eq!(converted_to(&mut converter, &one(int(101, 120, 9)), 0), "110..120 +2");
 }

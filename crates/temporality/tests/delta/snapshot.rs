@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::metrics::v1::{ExponentialHistogramDataPoint, His
 use proptest::prelude::*;
 use weir_temporality::{Converter, Limits, SnapshotError};
 
-use crate::model::{converter, exponential, histogram, int, number, one, told};
+use crate::model::{converted_to, converter, exponential, histogram, int, number, one};
 
 fn restored(converter: &Converter, now: u64) -> Converter {
     Converter::restore(&converter.snapshot(), Limits::default(), now).expect("a snapshot")
@@ -49,10 +49,10 @@ fn a_restored_converter_goes_on_as_if_nothing_had_been() {
     assert_eq!((after.series(), after.bytes()), (4, before.bytes()));
     assert_eq!(after.snapshot(), before.snapshot());
     for request in points(520) {
-        assert_eq!(told(&mut after, &request, 520), told(&mut before, &request, 520));
+        assert_eq!(converted_to(&mut after, &request, 520), converted_to(&mut before, &request, 520));
     }
     // What began while nobody was there has never been seen.
-    assert_eq!(told(&mut after, &one(int(300, 530, 7)), 530), "300..530 +7");
+    assert_eq!(converted_to(&mut after, &one(int(300, 530, 7)), 530), "300..530 +7");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn what_is_owed_is_still_owed() {
     let refused = before.convert(&one(int(101, 110, 7)), 110).unwrap().undo;
     before.convert(&one(int(101, 120, 9)), 120).unwrap();
     before.undo(refused);
-    assert_eq!(told(&mut restored(&before, 125), &one(int(101, 130, 10)), 130), "120..130 +8");
+    assert_eq!(converted_to(&mut restored(&before, 125), &one(int(101, 130, 10)), 130), "120..130 +8");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn what_has_become_stale_is_forgotten() {
     let limits = Limits { max_staleness: Duration::from_nanos(50), ..Limits::default() };
     let mut after = Converter::restore(&before.snapshot(), limits, 161).unwrap();
     assert_eq!((after.series(), after.bytes()), (0, 0));
-    assert_eq!(told(&mut after, &one(int(101, 170, 9)), 170), "first");
+    assert_eq!(converted_to(&mut after, &one(int(101, 170, 9)), 170), "first");
 }
 
 #[test]

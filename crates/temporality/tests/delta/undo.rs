@@ -10,11 +10,11 @@ use proptest::prelude::*;
 use prost::Message as _;
 use weir_temporality::{Converted, Converter, Undo, Undone};
 
-use crate::model::{converter, exponential, histogram, int, metric, metrics, one, request, sum, tell, told};
+use crate::model::{converted_to, converter, exponential, histogram, int, metric, metrics, one, outcome, request, sum};
 
 fn convert(converter: &mut Converter, request: &[u8], expected: &str) -> Undo {
     let converted = converter.convert(request, 110).expect("a valid request");
-    assert_eq!(tell(&converted), expected);
+    assert_eq!(outcome(&converted), expected);
     converted.undo
 }
 
@@ -76,7 +76,7 @@ fn what_a_histogram_is_owed_goes_with_the_same_buckets_only() {
         converter.undo(refused);
         let next = explicit(140, 10, bound);
         let converted = converter.convert(&next, 140).unwrap();
-        assert_eq!((tell(&converted).as_str(), converted.counts.forgotten.owed), (expected, lost));
+        assert_eq!((outcome(&converted).as_str(), converted.counts.forgotten.owed), (expected, lost));
     }
 }
 
@@ -100,7 +100,7 @@ fn last_of_four(points: [Vec<u8>; 4]) -> String {
     converter.convert(&second, 120).expect("a valid request");
     assert_eq!(converter.undo(refused), Undone { owed: 1, ..Undone::default() });
     converter.convert(&third, 130).expect("a valid request");
-    told(&mut converter, &fourth, 140)
+    converted_to(&mut converter, &fourth, 140)
 }
 
 #[test]
@@ -120,13 +120,13 @@ fn what_an_exponential_histogram_is_owed_is_added_at_the_coarser_scale() {
 #[test]
 fn buckets_far_from_one_another_are_added_at_a_scale_that_has_room_for_both() {
     let high = i32::MAX - 9;
-    let told = last_of_four([
+    let last = last_of_four([
         positive(110, 0, i32::MIN, &[5]),
         positive(120, 0, high, &[1]),
         positive(120, 0, high, &[1]),
         positive(140, 0, high, &[3]),
     ]);
-    let (head, buckets) = told.split_once(" positive ").expect("positive buckets");
+    let (head, buckets) = last.split_once(" positive ").expect("positive buckets");
     assert_eq!(head, "120..140 +7 scale -24 zero 0 within 0");
     assert!(buckets.starts_with("-128[5, 0, ") && buckets.ends_with(", 0, 2]"), "{buckets}");
 }

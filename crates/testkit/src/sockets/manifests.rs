@@ -59,7 +59,7 @@ pub fn from_secret(name: &str, key: &str) -> Value {
     json!({"valueFrom": {"secretKeyRef": {"name": name, "namespace": "default", "key": key}}})
 }
 
-/// This machine as a pod, its owner, and what is known of pods.
+/// This machine as a pod, its owner, and facts about pods.
 pub const POD: &str = r#"
 apiVersion: v1
 kind: Pod

@@ -1,4 +1,4 @@
-//! Token servers of OAuth2 that are ill.
+//! Token servers of OAuth2 with faults.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

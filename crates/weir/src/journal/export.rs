@@ -1,7 +1,7 @@
 //! `weir journal export`: what waits for a pipeline, as OTLP.
 //!
-//! What cannot be read or translated is named on standard error and skipped, and the exit code says that something is
-//! missing.
+//! An entry that cannot be read or translated is named on standard error and skipped, and the exit code says that one
+//! is missing.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};

@@ -239,7 +239,7 @@ async fn the_options_of_run_stand_under_what_they_are_about() {
         "Data directory:",
         "Container logs, for LogPipelines with runtime input:",
         "Security of the OTLP ports:",
-        "Administration: how backends stand, at /backends, what they refused, at /rejected, and how containers are read, at /logs:",
+        "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs:",
     ];
     assert_eq!(headings, expected, "{help}");
     let security = help.split("Security of the OTLP ports:").nth(1).unwrap();

@@ -45,7 +45,7 @@ async fn a_cluster_without_a_name_is_known_by_its_api_server() {
 }
 
 /// Log records with this message so far.
-fn told(weir: &Weir, message: &str) -> usize {
+fn logged(weir: &Weir, message: &str) -> usize {
     weir.logs().iter().filter(|line| line["message"] == message).count()
 }
 
@@ -67,7 +67,7 @@ async fn a_log_pipeline_is_not_switched_to_or_from_otlp_while_it_is_there() {
 
     weir.edit(&http);
     eventually("the switch is refused", async || {
-        told(&weir, "the new configuration is not used; the last good one goes on") == 1
+        logged(&weir, "the new configuration is not used; the last good one goes on") == 1
     })
     .await;
     let finding = weir.logged(SWITCHED).unwrap();
@@ -79,12 +79,12 @@ async fn a_log_pipeline_is_not_switched_to_or_from_otlp_while_it_is_there() {
 
     // Re-created: away, and there again.
     weir.edit(&spans);
-    eventually("it is away", async || told(&weir, RELOADED) == 1).await;
+    eventually("it is away", async || logged(&weir, RELOADED) == 1).await;
     weir.edit(&http);
-    eventually("it is there again", async || told(&weir, RELOADED) == 2).await;
+    eventually("it is there again", async || logged(&weir, RELOADED) == 2).await;
     weir.edit(&otlp);
-    eventually("the other way is refused, too", async || told(&weir, SWITCHED) == 2).await;
-    assert_eq!(told(&weir, RELOADED), 2);
+    eventually("the other way is refused, too", async || logged(&weir, SWITCHED) == 2).await;
+    assert_eq!(logged(&weir, RELOADED), 2);
 }
 
 /// However often the configuration changes: only a limit that is lower than all before is worth a word.
@@ -100,8 +100,8 @@ async fn that_requests_are_limited_for_want_of_memory_is_not_repeated() {
     assert_eq!(limits().len(), 1);
     for (reloads, name) in ["third", "fourth", "fifth"].into_iter().enumerate() {
         weir.edit(&manifests(name));
-        eventually("it is taken up", async || told(&weir, RELOADED) > reloads).await;
-        eventually("the one before has left", async || told(&weir, "pipeline removed") > reloads).await;
+        eventually("it is taken up", async || logged(&weir, RELOADED) > reloads).await;
+        eventually("the one before has left", async || logged(&weir, "pipeline removed") > reloads).await;
     }
     let limits = limits();
     assert!(limits.is_sorted_by(|before, after| before > after), "{limits:?}");
@@ -117,7 +117,7 @@ async fn large_files_with_many_documents_take_little_more_than_their_text() {
     let weir = Weir::start_directory(&manifest("backend", closed_port().await), &["--memory", "64MiB"]).await;
     let before = weir.memory("VmHWM");
     weir.write("others.yaml", &others);
-    eventually("it is read", async || told(&weir, RELOADED) == 1).await;
+    eventually("it is read", async || logged(&weir, RELOADED) == 1).await;
     let cost = weir.memory("VmHWM") - before;
     assert!(cost < 3 * TEXT as u64, "{cost} bytes more at the peak");
 }

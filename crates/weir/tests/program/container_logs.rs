@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Child;
-use weir_loadtest::load::log_files::{LinesVerdict, Manifest, judge};
+use weir_loadtest::load::log_files::{LinesJudgement, Manifest, judge};
 use weir_loadtest::sink::Sink;
 use weir_plan::Signal;
 use weir_testkit::backend::Backend;
@@ -67,11 +67,11 @@ impl Kubelet {
     }
 }
 
-fn verdict(manifest: &Manifest, sink: &Sink) -> LinesVerdict {
+fn judgement(manifest: &Manifest, sink: &Sink) -> LinesJudgement {
     judge(manifest, &sink.report(true).log_lines.unwrap())
 }
 
-/// R1: no line that is on the disk is lost, however often the process is killed; those that were under way, and those
+/// LOG-1: no line that is on the disk is lost, however often the process is killed; those that were under way, and those
 /// since positions were last saved, arrive again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kill_after_kill_no_line_is_lost() {
@@ -93,16 +93,16 @@ async fn kill_after_kill_no_line_is_lost() {
     sink.set_faults(faults("{}"));
     let mut weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
     eventually("every line arrives", async || {
-        let LinesVerdict { written, arrived, .. } = verdict(&manifest, &sink);
+        let LinesJudgement { written, arrived, .. } = judgement(&manifest, &sink);
         written == arrived
     })
     .await;
-    let verdict = verdict(&manifest, &sink);
-    println!("{kills} kills, {} lines, {} again", verdict.written, verdict.duplicated);
-    assert!(kills >= 5 && verdict.passes(), "{kills} kills, seed {seed}: {verdict:?}");
+    let judgement = judgement(&manifest, &sink);
+    println!("{kills} kills, {} lines, {} again", judgement.written, judgement.duplicated);
+    assert!(kills >= 5 && judgement.passes(), "{kills} kills, seed {seed}: {judgement:?}");
     // A turn of each container, and what was read since the positions were saved.
     let most = 3 * (768 * 1024 / 200 + 2000) * kills;
-    assert!(verdict.duplicated <= most, "{} duplicates", verdict.duplicated);
+    assert!(judgement.duplicated <= most, "{} duplicates", judgement.duplicated);
     assert_eq!(Scrape::of(weir.metrics).await.get("weir_container_logs_lost_bytes_total{reason=\"removed\"}"), 0.0);
     weir.signal(rustix::process::Signal::TERM);
     assert_eq!(weir.wait().await.code(), Some(0));
@@ -151,18 +151,24 @@ async fn whatever_becomes_of_files_each_line_comes_once() {
         in_time("the end of writing", kubelet.child.wait()).await.unwrap();
         let manifest = kubelet.manifest();
         eventually("every line arrives that is there", async || {
-            let verdict = verdict(&manifest, &sink);
+            let judgement = judgement(&manifest, &sink);
             // For whoever has to find out why it does not.
-            println!("{options}: {} lost, {} deleted, {} damaged", verdict.lost, verdict.deleted, verdict.damaged);
-            verdict.passes()
+            println!(
+                "{options}: {} lost, {} deleted, {} damaged",
+                judgement.lost, judgement.deleted, judgement.damaged
+            );
+            judgement.passes()
         })
         .await;
-        let verdict = verdict(&manifest, &sink);
+        let judgement = judgement(&manifest, &sink);
         // Who cuts files off may be faster than whoever reads them; where files stay, nothing may be missing.
         let may_miss = options.contains("--copy-truncate") || options.contains("--keep 3");
-        assert!(verdict.arrived > 0 && (may_miss || verdict.arrived == verdict.written), "{options}: {verdict:?}");
-        assert_eq!(verdict.duplicated, 0, "{options}: {verdict:?}");
-        assert_eq!((verdict.unmarked, verdict.foreign), (0, 0), "{options}: {verdict:?}");
+        assert!(
+            judgement.arrived > 0 && (may_miss || judgement.arrived == judgement.written),
+            "{options}: {judgement:?}"
+        );
+        assert_eq!(judgement.duplicated, 0, "{options}: {judgement:?}");
+        assert_eq!((judgement.unmarked, judgement.foreign), (0, 0), "{options}: {judgement:?}");
         weir.kill().await;
     }
 }
@@ -194,7 +200,7 @@ async fn records_say_on_which_node_they_were_written() {
     }
 }
 
-/// R9: the kernel watches only so many directories for a user, or none; everything is found all the same.
+/// LOG-9: the kernel watches only so many directories for a user, or none; everything is found all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn few_hints_of_the_kernel_are_enough() {
     for limit in ["max_inotify_watches", "max_inotify_instances"] {
@@ -217,12 +223,12 @@ async fn few_hints_of_the_kernel_are_enough() {
         let options = "--containers 20 --rate 50 --duration 3s --rotate-every 500ms --keep 100";
         let manifest = kubelet(options).await;
         eventually("every line arrives", async || {
-            let LinesVerdict { written, arrived, .. } = verdict(&manifest, &sink);
+            let LinesJudgement { written, arrived, .. } = judgement(&manifest, &sink);
             written == arrived
         })
         .await;
-        let verdict = verdict(&manifest, &sink);
-        assert!(verdict.passes() && verdict.duplicated == 0, "{limit}: {verdict:?}");
+        let judgement = judgement(&manifest, &sink);
+        assert!(judgement.passes() && judgement.duplicated == 0, "{limit}: {judgement:?}");
         weir.kill().await;
     }
 }
@@ -233,7 +239,7 @@ async fn status(data: &Path, pods: &Path, more: &[&str]) -> Output {
     in_time("the status", command(&arguments).output()).await.unwrap()
 }
 
-/// R28: on the admin port while it runs, and from the files whether it runs or not.
+/// LOG-28: on the admin port while it runs, and from the files whether it runs or not.
 #[tokio::test]
 async fn it_is_to_be_seen_how_containers_are_read() {
     let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink("{}").await);

@@ -310,8 +310,8 @@ async fn a_certificate_that_expires_is_reported_when_files_are_read_again() {
     let neighbours = pipeline(Signal::Traces, "neighbour", &plain("grpc", neighbour.address));
     let manifests = |mutual: &Mutual| mutual.manifests(None) + &neighbours;
     let weir = Weir::start(&manifests(&mutual), &[]).await;
-    let told = |reason: &str| weir.logs().iter().any(|line| line.to_string().contains(reason));
-    assert!(told("TLSCertificateAboutToExpire"), "{:?}", weir.logs());
+    let logged = |reason: &str| weir.logs().iter().any(|line| line.to_string().contains(reason));
+    assert!(logged("TLSCertificateAboutToExpire"), "{:?}", weir.logs());
     eventually("its end is reported", async || {
         // As the clock of the gateway does once a day.
         weir.signal(Unix::HUP);

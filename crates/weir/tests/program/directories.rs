@@ -88,14 +88,14 @@ async fn by_default_data_is_kept_per_user() {
 #[tokio::test]
 async fn a_directory_that_others_may_use_is_told_once() {
     let (dir, sink) = (DataDir::new(), sink("{}").await);
-    for (mode, told) in [(0o700, None), (0o750, Some("read")), (0o777, Some("write to"))] {
+    for (mode, others_may) in [(0o700, None), (0o750, Some("read")), (0o777, Some("write to"))] {
         std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
         let weir = Weir::start(&manifest("backend", sink.grpc), &["--data-dir", dir.arg()]).await;
         let logs = weir.logs();
         let messages = logs.iter().filter_map(|line| line["message"].as_str());
         let warnings: Vec<&str> = messages.filter(|message| message.contains("other users may")).collect();
-        assert_eq!(warnings.len(), usize::from(told.is_some()), "{mode:o}: {warnings:?}");
-        if let Some(what) = told {
+        assert_eq!(warnings.len(), usize::from(others_may.is_some()), "{mode:o}: {warnings:?}");
+        if let Some(what) = others_may {
             let expected = format!("other users may {what} the data directory {}", dir.arg());
             assert!(warnings[0].starts_with(&expected), "{warnings:?}");
         }

@@ -27,8 +27,8 @@ async fn a_request_of_which_nothing_is_known_is_counted_and_logged() {
     for transport in ["http", "grpc"] {
         assert_eq!(scrape.get(&format!("{ITEMLESS}{{transport=\"{transport}\",signal=\"traces\"}}")), 2.0);
     }
-    let told = |line: &serde_json::Value| line["message"].as_str().is_some_and(|text| text.contains(ITEMLESS));
-    eventually("it is logged", async || weir.logs().iter().any(told)).await;
-    let lines: Vec<_> = weir.logs().into_iter().filter(told).collect();
+    let logged = |line: &serde_json::Value| line["message"].as_str().is_some_and(|text| text.contains(ITEMLESS));
+    eventually("it is logged", async || weir.logs().iter().any(logged)).await;
+    let lines: Vec<_> = weir.logs().into_iter().filter(logged).collect();
     assert_eq!(lines[0]["path"], "/v1/traces", "{lines:?}");
 }

@@ -14,7 +14,7 @@ async fn pods_in_files_change_with_the_files() {
     let backend = Backend::start().await;
     let files = |team: &str| manifest("backend", backend.address) + &POD.replace("blue", team);
     let weir = Weir::start(&files("blue"), &[]).await;
-    let told = |message: &str| weir.logs().iter().filter(|line| line["message"] == message).count();
+    let logged = |message: &str| weir.logs().iter().filter(|line| line["message"] == message).count();
     let team = async |number: usize| {
         let request = frame(&encoded(Signal::Traces, &[], 1..2), false);
         let answer = Grpc::connect(weir.grpc).await.call(Signal::Traces.grpc_method(), None, request).await;
@@ -25,10 +25,10 @@ async fn pods_in_files_change_with_the_files() {
     };
     assert_eq!(team(1).await.as_deref(), Some("blue"));
     weir.edit(&files("red"));
-    eventually("it is taken up", async || told("configuration reloaded") == 1).await;
+    eventually("it is taken up", async || logged("configuration reloaded") == 1).await;
     assert_eq!(team(2).await.as_deref(), Some("red"));
     weir.edit(&(files("green") + "---\nkind: Nothing\n"));
-    eventually("it is refused", async || told("the new configuration is not used; the last good one goes on") == 1)
+    eventually("it is refused", async || logged("the new configuration is not used; the last good one goes on") == 1)
         .await;
     assert_eq!(team(3).await.as_deref(), Some("red"));
 }

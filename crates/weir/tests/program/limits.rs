@@ -28,9 +28,9 @@ async fn annotations_set_the_limits() {
     assert_eq!(scrape.figure("weir_pipeline_backlog_limit_bytes", "sick"), LIMIT as f64);
     let dropped = "weir_pipeline_dropped_items_total{pipeline=\"sick\",signal=\"traces\",reason=\"backlog_full\"}";
     assert_eq!(whole(scrape.get(dropped)), scrape.books("sick").dropped);
-    let told = weir
+    let logged = weir
         .logs()
         .into_iter()
         .find(|line| line["pipeline"] == "traces/sick" && line["level"] == "WARN" && line["items"].is_u64());
-    assert!(told.is_some_and(|line| line["message"].as_str().unwrap().contains("backlog-max-bytes")));
+    assert!(logged.is_some_and(|line| line["message"].as_str().unwrap().contains("backlog-max-bytes")));
 }

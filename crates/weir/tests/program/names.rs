@@ -33,8 +33,8 @@ async fn the_backlog_of_a_removed_pipeline_is_reported_kept_and_found_again() {
     let without = manifest("store", renamed.grpc) + &others;
     for run in 1..=2 {
         let weir = start(&dir, &without).await;
-        let told = weir.logs().into_iter().find(|line| line["queue"] == "traces/shop").expect("a log line");
-        assert_eq!((&told["level"], &told["items"]), (&"WARN".into(), &(20 * SPANS).into()), "{told}");
+        let line = weir.logs().into_iter().find(|line| line["queue"] == "traces/shop").expect("a log line");
+        assert_eq!((&line["level"], &line["items"]), (&"WARN".into(), &(20 * SPANS).into()), "{line}");
         assert_eq!(Scrape::of(weir.metrics).await.get(ORPHANED), (20 * SPANS) as f64);
         send_all(weir.grpc, 20 * run..20 * run + 20, 100).await;
         eventually("others are delivered", async || arrived(&renamed).len() as u64 == 20 * run * SPANS).await;

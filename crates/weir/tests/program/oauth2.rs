@@ -60,8 +60,8 @@ async fn is_logged(illness: Say, cause: &str) {
     assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 3, 0)).await.code, OK);
     for pipeline in ["traces/grpc", "traces/http"] {
         let expected = format!("cannot get a token from 127.0.0.1: {cause}");
-        let told = || causes(&weir, "backend does not take data now; it is kept and tried again", pipeline);
-        eventually(&format!("{pipeline}: {expected}"), async || told().contains(&expected)).await;
+        let logged = || causes(&weir, "backend does not take data now; it is kept and tried again", pipeline);
+        eventually(&format!("{pipeline}: {expected}"), async || logged().contains(&expected)).await;
     }
     tokens.recover();
     eventually("both deliver", async || backend.ids() == [1, 1, 2, 2, 3, 3]).await;
@@ -149,8 +149,8 @@ async fn a_token_server_may_have_an_authority_of_its_own() {
     eventually("one of them delivers", async || backend.ids() == [1, 2, 3]).await;
     assert_eq!(backend.captured()[0].headers["authorization"], "Bearer t");
     let message = "backend does not take data now; it is kept and tried again";
-    let told = || causes(&weir, message, "traces/wary").iter().any(|cause| cause.contains("UnknownIssuer"));
-    eventually("the other one trusts only whom the system trusts", async || told()).await;
+    let logged = || causes(&weir, message, "traces/wary").iter().any(|cause| cause.contains("UnknownIssuer"));
+    eventually("the other one trusts only whom the system trusts", async || logged()).await;
     assert!(causes(&weir, message, "traces/trusting").is_empty());
 }
 

@@ -163,9 +163,9 @@ async fn a_proxy_that_refuses_is_no_connection() {
         assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 3, 0)).await.code, OK);
         let message = "backend cannot be reached; data is kept and tried again";
         eventually("the log tells", async || weir.logged(message).is_some()).await;
-        let told = weir.logged(message).unwrap()["cause"].as_str().unwrap().to_owned();
+        let logged = weir.logged(message).unwrap()["cause"].as_str().unwrap().to_owned();
         let expected = format!("cannot reach backend.test:4317 through the proxy {}", proxy.address);
-        assert!(told.contains(&expected) && told.ends_with(cause), "{told}");
+        assert!(logged.contains(&expected) && logged.ends_with(cause), "{logged}");
         proxy.refuse(None);
         eventually("it is delivered", async || backend.ids() == [1, 2, 3]).await;
         let logs = format!("{:?}", weir.logs());
@@ -196,7 +196,7 @@ async fn what_is_no_proxy_is_told_and_not_shown() {
     run.args(["--no-data-dir"]).env("HTTPS_PROXY", "socks5://user:hunter2@127.0.0.1:1080").env_remove("NO_PROXY");
     let mut weir = run.kill_on_drop(true).spawn().unwrap();
     let mut lines = tokio::io::BufReader::new(weir.stderr.take().unwrap()).lines();
-    let told = async {
+    let logged = async {
         while let Some(line) = lines.next_line().await.unwrap() {
             assert!(!line.contains("hunter2"), "{line}");
             if line.contains("HTTPS_PROXY is not the URL of a proxy") {
@@ -205,6 +205,6 @@ async fn what_is_no_proxy_is_told_and_not_shown() {
         }
         false
     };
-    assert!(weir_testkit::in_time("it is told", told).await);
+    assert!(weir_testkit::in_time("it is logged", logged).await);
     weir.kill().await.unwrap();
 }

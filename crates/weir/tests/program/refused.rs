@@ -28,14 +28,14 @@ async fn what_a_backend_says_is_told_once_and_so_is_its_end() {
         let manifest = manifest("backend", backend.address);
         let weir = Weir::start(&manifest, &["--data-dir", dir.arg(), "--spill-after", "10ms"]).await;
         send_all(weir.grpc, 0..REQUESTS, 100).await;
-        let told = |message: &str| {
+        let logged = |message: &str| {
             let lines = weir.logs().into_iter();
             lines.filter(|line| line["message"].as_str().unwrap().contains(message)).collect::<Vec<_>>()
         };
-        eventually("it is told", async || told(begins).len() == 1).await;
-        assert!(told(begins)[0]["cause"].as_str().unwrap().contains("for a reason"), "{:?}", told(begins));
+        eventually("it is logged", async || logged(begins).len() == 1).await;
+        assert!(logged(begins)[0]["cause"].as_str().unwrap().contains("for a reason"), "{:?}", logged(begins));
         away.store(false, Ordering::SeqCst);
-        eventually("its end is told", async || told("takes data again").len() == 1).await;
-        assert_eq!(told(begins).len(), 1);
+        eventually("its end is logged", async || logged("takes data again").len() == 1).await;
+        assert_eq!(logged(begins).len(), 1);
     }
 }

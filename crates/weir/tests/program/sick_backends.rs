@@ -20,15 +20,15 @@ async fn reasons_for_not_reaching_a_backend_are_told_apart() {
     let weir = Weir::start(&manifests, &["--data-dir", dir.arg(), "--spill-after", "10ms"]).await;
     send_all(weir.grpc, 0..3, 100).await;
     for (pipeline, reason) in [("nowhere", "dns"), ("closed", "refused"), ("plain", "invalid")] {
-        let told = || {
+        let logged = || {
             let of_pipeline =
                 |line: &Value| line["pipeline"] == format!("traces/{pipeline}") && line["cause"].is_string();
             weir.logs().into_iter().find(of_pipeline)
         };
-        eventually("it is told", async || told().is_some()).await;
-        let told = told().unwrap();
-        assert!(told["message"].as_str().unwrap().contains("cannot be reached"), "{told}");
-        assert!(told["cause"].as_str().unwrap().to_lowercase().contains(reason), "{told}");
+        eventually("it is logged", async || logged().is_some()).await;
+        let logged = logged().unwrap();
+        assert!(logged["message"].as_str().unwrap().contains("cannot be reached"), "{logged}");
+        assert!(logged["cause"].as_str().unwrap().to_lowercase().contains(reason), "{logged}");
     }
     let scrape = Scrape::of(weir.metrics).await;
     for pipeline in ["nowhere", "closed", "plain"] {
@@ -44,10 +44,10 @@ async fn an_outage_is_told_once_and_so_is_its_end() {
     send_singly(weir.grpc, 0..50, 100).await;
     sink.set_faults(faults("{}"));
     eventually("everything arrives", async || arrived(&sink) == ids(0..50)).await;
-    let told = |message: &str| {
+    let logged = |message: &str| {
         let lines = weir.logs().into_iter();
         lines.filter(|line| line["message"].as_str().unwrap().contains(message)).count()
     };
-    eventually("its end is told", async || told("can be reached again") == 1).await;
-    assert_eq!(told("cannot be reached"), 1, "{:?}", weir.logs());
+    eventually("its end is logged", async || logged("can be reached again") == 1).await;
+    assert_eq!(logged("cannot be reached"), 1, "{:?}", weir.logs());
 }

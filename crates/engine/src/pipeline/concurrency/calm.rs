@@ -79,7 +79,7 @@ impl Window {
         self.latency.iter_mut().zip(other.latency).for_each(|(latency, other)| latency.add(other));
     }
 
-    fn share(&self) -> f64 {
+    fn share_taken(&self) -> f64 {
         // Half a request more: if none of a few was taken, that does not mean that none will be.
         (self.taken as f64 + 0.5) / (self.answers as f64 + 0.5)
     }
@@ -104,12 +104,12 @@ impl Window {
 
     /// Clearly fewer requests were taken than in calm.
     pub(super) fn has_fewer(&self, calm: &Calm) -> bool {
-        self.share() < FEWER * calm.share() - calm.chance(self)
+        self.share_taken() < FEWER * calm.share_taken() - calm.chance(self)
     }
 
     /// Time of the backend's slots for each request taken, in multiples of what it costs in calm.
     pub(super) fn cost(&self, calm: &Calm) -> f64 {
-        calm.share() / self.share() * self.lateness(calm)
+        calm.share_taken() / self.share_taken() * self.lateness(calm)
     }
 }
 
@@ -121,20 +121,20 @@ pub(super) struct Calm {
 
 impl Calm {
     /// Requests taken of all answered.
-    pub(super) fn share(&self) -> f64 {
-        if self.seen.answers == 0 { BEST_SHARE } else { self.seen.share().min(BEST_SHARE) }
+    pub(super) fn share_taken(&self) -> f64 {
+        if self.seen.answers == 0 { BEST_SHARE } else { self.seen.share_taken().min(BEST_SHARE) }
     }
 
     /// How many answers it takes for about `taken` requests to be taken, or [`MAX_TIMES`] as many if that is not
     /// enough.
     pub(super) fn answers_for(&self, taken: usize) -> usize {
-        let times = (1..MAX_TIMES).find(|times| ratio(*times, 1) * self.share() >= FEWER);
+        let times = (1..MAX_TIMES).find(|times| ratio(*times, 1) * self.share_taken() >= FEWER);
         taken * times.unwrap_or(MAX_TIMES)
     }
 
     /// How far the share of a window may be from this one by chance.
     fn chance(&self, window: &Window) -> f64 {
-        let share = self.share();
+        let share = self.share_taken();
         let known = if self.is_unknown() { 0.0 } else { 1.0 / self.seen.answers as f64 };
         CHANCE * (share * (1.0 - share) * (1.0 / window.answers as f64 + known)).sqrt()
     }
@@ -157,7 +157,7 @@ impl Calm {
 
     /// Takes over what a window without much load shows. What agrees with the known calm makes it more exact.
     pub(super) fn update(&mut self, window: Window) {
-        let difference = (window.share() - self.share()).abs();
+        let difference = (window.share_taken() - self.share_taken()).abs();
         let agrees = difference < self.chance(&window) && (BETTER..1.0 / BETTER).contains(&window.lateness(self));
         if agrees && self.seen.answers < MAX_KNOWN {
             self.seen.pool(&window);

@@ -10,7 +10,7 @@ use super::super::flight::{First, Landed, Portion, room_for};
 use super::super::isolation::Suspicion;
 use super::super::pace;
 use super::super::parked::Batch;
-use super::{Delivery, Flight, ROOM_CHECK};
+use super::{Delivery, ROOM_CHECK};
 use crate::budget::Permit;
 use crate::obligation::{Obligation, Whereabouts};
 
@@ -70,8 +70,8 @@ impl Delivery {
     }
 
     pub(super) fn may_send(&self, now: Instant) -> bool {
-        self.in_flight_bytes < self.parts.limits.in_flight_bytes
-            && self.pace.allows(self.flying, self.concurrency.limit(), now)
+        self.flights.present_bytes() < self.parts.limits.in_flight_bytes
+            && self.pace.allows(self.flights.present(), self.concurrency.limit(), now)
     }
 
     /// Data that was tried before comes first, within the retry budget. A backend that takes nothing is asked with such
@@ -202,7 +202,7 @@ impl Delivery {
 
     pub(super) fn queue_leaves_at(&self) -> Option<Instant> {
         let oldest = self.queue.oldest().filter(|_| self.may_begin())?;
-        Some(pace::leaves_at(oldest, self.queue.bytes(), self.request_bytes(), self.flying))
+        Some(pace::leaves_at(oldest, self.queue.bytes(), self.request_bytes(), self.flights.present()))
     }
 
     /// Whether data may be sent that was not sent before. With a journal, data that may not be sent goes there unsent,
@@ -219,7 +219,7 @@ impl Delivery {
     /// For so many more pieces.
     pub(super) fn room(&self) -> usize {
         match self.account().queue {
-            Some(_) => self.parts.limits.pieces.saturating_sub(self.parked.pieces() + self.flying_pieces),
+            Some(_) => self.parts.limits.pieces.saturating_sub(self.parked.pieces() + self.flights.pieces()),
             None => usize::MAX,
         }
     }
@@ -296,17 +296,10 @@ impl Delivery {
     where
         F: Future<Output = Landed> + Send + 'static,
     {
-        if self.flying == 0 {
+        if self.flights.present() == 0 {
             self.heard = Instant::now();
         }
-        let send = self.sends.spawn(task);
-        self.in_flight_bytes += bytes;
-        self.flying_pieces += pieces;
-        self.flying += 1;
         let number = self.traffic.leaves();
-        self.flights.insert(
-            send.id(),
-            Flight { batch, bytes, pieces, beside: self.flying, backend: self.backend_number, number },
-        );
+        self.flights.depart(task, batch, bytes, pieces, number);
     }
 }

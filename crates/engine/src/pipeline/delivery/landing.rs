@@ -13,7 +13,8 @@ use super::super::flight::{End, Landed};
 use super::super::isolation::Suspicion;
 use super::super::pace::Pace;
 use super::super::parked::Batch;
-use super::{Delivery, Flight, Stats};
+use super::flights::Flight;
+use super::{Delivery, Stats};
 use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
 use crate::export::{About, Outcome, Refusal, RetryKind};
 use crate::obligation::Obligation;
@@ -41,15 +42,8 @@ impl Delivery {
                 (error.id(), None)
             }
         };
-        let Some(Flight { mut batch, bytes, pieces, beside, backend, number }) = self.flights.remove(&id) else {
-            return;
-        };
-        self.flying_pieces -= pieces;
-        let is_of_now = backend == self.backend_number;
-        if is_of_now {
-            self.flying -= 1;
-            self.in_flight_bytes -= bytes;
-        } else {
+        let Some((Flight { mut batch, beside, number, .. }, is_present)) = self.flights.land(id) else { return };
+        if !is_present {
             // What another backend refused says nothing about this one.
             batch.suspicion = Suspicion::default();
         }
@@ -67,7 +61,7 @@ impl Delivery {
         finish(&lost, &Fate::Dropped(DropReason::JournalDamaged));
         batch.measure();
         match end {
-            End::Outcome(outcome) if !is_of_now => self.answered_by_another(&outcome, batch),
+            End::Outcome(outcome) if !is_present => self.answered_by_another(&outcome, batch),
             End::Outcome(outcome) => {
                 self.observe(&outcome, sent, beside, number, &batch);
                 self.follow(outcome, Answered { batch, bodies, sent, number });

@@ -41,7 +41,7 @@ impl Delivery {
         if self.account().queue.is_none() {
             return false;
         }
-        let retried = self.flights.values().filter(|flight| flight.batch.attempts > 0).map(|flight| flight.pieces);
+        let retried = self.flights.iter().filter(|flight| flight.batch.attempts > 0).map(|flight| flight.pieces);
         let kept = if batch.attempts == 0 { retried.sum() } else { 0 };
         self.parked.pieces() + kept + batch.pieces.len() > self.parts.limits.pieces - self.places_for_fresh()
     }

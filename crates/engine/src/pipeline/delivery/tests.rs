@@ -5,10 +5,12 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use bytes::Bytes;
+use tokio::task::JoinSet;
 use weir_journal::{Durability, Entry, Fs, NewEntry, Options, Owed};
 use weir_plan::{PipelineId, Signal};
 use weir_testkit::SimFs;
 
+use super::super::parked::Batch;
 use super::super::{Common, Pipeline};
 use super::departure::PROBE_BYTES;
 use super::landing::Answered;

@@ -1,4 +1,4 @@
-//! A bound on what a client sends over TLS while nothing of it is heard above TLS.
+//! A bound on what a client sends over TLS while nothing of it arrives above TLS.
 //!
 //! The TLS library keeps up to 64 KiB of an incomplete handshake message, which may begin at any time, and all of a
 //! client's certificates as long as the connection lives. So this counts the bytes below TLS since something was heard

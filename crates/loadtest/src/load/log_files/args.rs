@@ -1,4 +1,4 @@
-//! What a user types after `weir load log-files`.
+//! The options of `weir load log-files`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -30,7 +30,7 @@ pub(super) struct Chain {
     counter: Counter,
     desk: Arc<Desk>,
     live: Live,
-    stage: Stage,
+    rotation: Rotation,
     rotated: Vec<Rotated>,
     /// Of the run before this one, all of them.
     former: Vec<Rotated>,
@@ -73,7 +73,7 @@ struct Rotated {
 
 /// How far a rotation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum Rotation {
     Idle,
     /// Older files are being deleted and compressed.
     Tidying,
@@ -107,7 +107,7 @@ impl Chain {
             counter,
             desk,
             live,
-            stage: Stage::Idle,
+            rotation: Rotation::Idle,
             rotated: Vec::new(),
             former: Vec::new(),
             last_stamp: 0,
@@ -162,28 +162,28 @@ impl Chain {
         if self.fate.copy_truncate {
             return if torn || !self.rotation_is_due(now) { Ok(()) } else { self.copy_and_truncate() };
         }
-        if self.stage == Stage::Idle && self.rotation_is_due(now) {
+        if self.rotation == Rotation::Idle && self.rotation_is_due(now) {
             self.tidy()?;
-            self.stage = Stage::Tidying;
+            self.rotation = Rotation::Tidying;
         }
         self.progress(now, torn)
     }
 
     fn progress(&mut self, now: Instant, torn: bool) -> anyhow::Result<()> {
-        if self.stage == Stage::Tidying && self.counter.is_done(&self.desk)? {
+        if self.rotation == Rotation::Tidying && self.counter.is_done(&self.desk)? {
             self.rename()?;
-            self.stage = Stage::Renamed(now + self.fate.reopen_after);
+            self.rotation = Rotation::Renamed(now + self.fate.reopen_after);
         }
-        if matches!(self.stage, Stage::Renamed(until) if until <= now) && !torn {
+        if matches!(self.rotation, Rotation::Renamed(until) if until <= now) && !torn {
             self.reopen(self.books.restarts)?;
-            self.stage = Stage::Idle;
+            self.rotation = Rotation::Idle;
         }
         Ok(())
     }
 
     /// Brings a rotation that is under way to its end.
     pub(super) fn settle(&mut self) -> anyhow::Result<()> {
-        while self.stage != Stage::Idle {
+        while self.rotation != Rotation::Idle {
             std::thread::park_timeout(LOOK);
             self.progress(Instant::now(), false)?;
         }
@@ -193,18 +193,18 @@ impl Chain {
 
     /// When [`Self::tend`] has something to do if nothing is written; none when nothing will be.
     pub(super) fn next(&self, now: Instant) -> Option<Instant> {
-        match self.stage {
-            Stage::Idle if self.live.size == 0 => None,
-            Stage::Idle => self.fate.rotate_every.map(|age| self.live.since + age),
-            Stage::Tidying => Some(now + LOOK),
-            Stage::Renamed(until) => Some(until),
+        match self.rotation {
+            Rotation::Idle if self.live.size == 0 => None,
+            Rotation::Idle => self.fate.rotate_every.map(|age| self.live.since + age),
+            Rotation::Tidying => Some(now + LOOK),
+            Rotation::Renamed(until) => Some(until),
         }
     }
 
     /// Whether the container is to be restarted now.
     pub(super) fn restart_is_due(&self, now: Instant) -> bool {
         let due = self.fate.restart_every.is_some_and(|age| now.duration_since(self.started) >= age);
-        due && self.stage == Stage::Idle
+        due && self.rotation == Rotation::Idle
     }
 
     /// When the container is to be restarted.
@@ -299,7 +299,7 @@ impl Chain {
         let live = Live::open(self.directory.join(format!("{restart}.log")), desk, &mut self.books)?;
         let left = std::mem::replace(&mut self.live, live);
         self.owes_newline = false;
-        if matches!(self.stage, Stage::Renamed(_)) {
+        if matches!(self.rotation, Rotation::Renamed(_)) {
             self.rotated.push(Rotated { path: left.path, held: left.held, compressed: false });
         }
         Ok(())

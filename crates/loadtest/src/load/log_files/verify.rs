@@ -1,4 +1,4 @@
-//! The judge: what arrived of what was written.
+//! The judge: compares the lines that arrived with those that were written.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ use crate::sink::SinkReport;
 
 /// What arrived of what all containers wrote.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct LinesVerdict {
+pub struct LinesJudgement {
     /// Lines written.
     pub written: u64,
     /// Different lines of these that arrived.
@@ -37,12 +37,12 @@ pub struct LinesVerdict {
     /// Lines that arrived and nobody wrote: of another run.
     pub foreign: u64,
     /// Streams of which not every line arrived once and in order.
-    pub streams: Vec<StreamVerdict>,
+    pub streams: Vec<StreamJudgement>,
 }
 
 /// What arrived of one stream of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StreamVerdict {
+pub struct StreamJudgement {
     /// Namespace, pod, uid, and container, as a path.
     pub path: String,
     /// The stream.
@@ -61,7 +61,7 @@ pub struct StreamVerdict {
     pub foreign: u64,
 }
 
-impl LinesVerdict {
+impl LinesJudgement {
     /// Whether every line that could be read arrived, whole.
     pub fn passes(&self) -> bool {
         self.lost == 0 && self.damaged == 0
@@ -69,35 +69,35 @@ impl LinesVerdict {
 }
 
 /// Compares what arrived with what was written.
-pub fn judge(manifest: &Manifest, report: &LineReport) -> LinesVerdict {
+pub fn judge(manifest: &Manifest, report: &LineReport) -> LinesJudgement {
     let mut arrived: BTreeMap<(u32, Stream), &StreamReport> =
         report.streams.iter().map(|stream| ((stream.container, stream.stream), stream)).collect();
-    let mut verdict = LinesVerdict {
+    let mut judgement = LinesJudgement {
         duplicated: report.duplicates,
         reordered: report.reordered,
         damaged: report.damaged,
         unmarked: report.unmarked,
-        ..LinesVerdict::default()
+        ..LinesJudgement::default()
     };
     for container in &manifest.containers {
         for written in &container.streams {
             let seen = arrived.remove(&(container.pod.number, written.stream));
-            verdict.add(container, written, seen);
+            judgement.add(container, written, seen);
         }
     }
     for stranger in arrived.values() {
-        verdict.foreign += IdSet::from_ranges(&stranger.seen).len();
+        judgement.foreign += IdSet::from_ranges(&stranger.seen).len();
     }
-    verdict
+    judgement
 }
 
-impl LinesVerdict {
+impl LinesJudgement {
     fn add(&mut self, container: &ContainerEntry, entry: &StreamEntry, report: Option<&StreamReport>) {
         let written = IdSet::from_ranges(&[(1, entry.lines)]);
         let seen = report.map_or_else(IdSet::default, |report| IdSet::from_ranges(&report.seen));
         let missing = written.minus(&seen);
         let lost = missing.minus(&IdSet::from_ranges(&entry.deleted));
-        let stream = StreamVerdict {
+        let stream = StreamJudgement {
             path: container.pod.path(),
             stream: entry.stream,
             written: entry.lines,
@@ -119,7 +119,7 @@ impl LinesVerdict {
     }
 }
 
-/// Judges what a sink received, and prints the verdict.
+/// Judges what a sink received, and prints the judgement.
 ///
 /// # Errors
 /// A report cannot be read, or does not say which lines arrived.
@@ -134,9 +134,9 @@ pub(super) fn run(report: &Path, manifest: &Path) -> anyhow::Result<ExitCode> {
         "{} does not say which lines arrived: use weir sink --report, or GET /report?ids=1",
         report_path.display()
     );
-    let verdict = judge(&files::read_json(manifest)?, &lines);
-    printed(std::io::stdout().lock().write_all(render(&verdict).as_bytes()))?;
-    Ok(if verdict.passes() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let judgement = judge(&files::read_json(manifest)?, &lines);
+    printed(std::io::stdout().lock().write_all(render(&judgement).as_bytes()))?;
+    Ok(if judgement.passes() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Most streams that are shown.
@@ -144,8 +144,8 @@ const SHOWN: usize = 20;
 /// Most ranges of lost lines that are shown of each.
 const RANGES: usize = 5;
 
-/// The verdict for people: one row for all, and one for each stream that is not flawless, the worst first.
-fn render(verdict: &LinesVerdict) -> String {
+/// The judgement for people: one row for all, and one for each stream that is not flawless, the worst first.
+fn render(judgement: &LinesJudgement) -> String {
     let mut rows = vec![[
         "".to_owned(),
         "written".to_owned(),
@@ -155,10 +155,16 @@ fn render(verdict: &LinesVerdict) -> String {
         "reordered".to_owned(),
         "foreign".to_owned(),
     ]];
-    let counts =
-        [verdict.written, verdict.lost, verdict.deleted, verdict.duplicated, verdict.reordered, verdict.foreign];
+    let counts = [
+        judgement.written,
+        judgement.lost,
+        judgement.deleted,
+        judgement.duplicated,
+        judgement.reordered,
+        judgement.foreign,
+    ];
     rows.push(row("all", counts));
-    let mut streams: Vec<&StreamVerdict> = verdict.streams.iter().collect();
+    let mut streams: Vec<&StreamJudgement> = judgement.streams.iter().collect();
     streams.sort_by_key(|stream| std::cmp::Reverse((!stream.lost.is_empty(), stream.reordered, stream.duplicated)));
     for stream in streams.iter().take(SHOWN) {
         let lost = IdSet::from_ranges(&stream.lost).len();
@@ -179,9 +185,9 @@ fn render(verdict: &LinesVerdict) -> String {
         let more = if stream.lost.len() > RANGES { ", ..." } else { "" };
         let _ = writeln!(out, "lost: {} {}: {}{more}", stream.path, stream.stream.name(), ranges.join(", "));
     }
-    let _ = writeln!(out, "damaged records: {}, records without a line: {}", verdict.damaged, verdict.unmarked);
-    if !verdict.passes() {
-        let _ = writeln!(out, "FAILED: {} lines lost, {} records damaged", verdict.lost, verdict.damaged);
+    let _ = writeln!(out, "damaged records: {}, records without a line: {}", judgement.damaged, judgement.unmarked);
+    if !judgement.passes() {
+        let _ = writeln!(out, "FAILED: {} lines lost, {} records damaged", judgement.lost, judgement.damaged);
     }
     out
 }

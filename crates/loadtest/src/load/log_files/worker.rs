@@ -1,4 +1,4 @@
-//! A thread that writes for many containers: each has its turn when something of it is due.
+//! A thread that writes for many containers, each when its next line is due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

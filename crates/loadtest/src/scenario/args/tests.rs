@@ -1,4 +1,4 @@
-//! What a user types, and what becomes of it.
+//! Options, and what they become.
 
 use clap::Parser;
 

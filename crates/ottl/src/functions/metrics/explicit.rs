@@ -125,10 +125,10 @@ fn touched(range: Range, bounds: &[f64]) -> (usize, usize) {
 /// Equal parts for all buckets; the remainder goes to the first ones.
 fn uniform(count: u64, range: Range, bounds: &[f64], counts: &mut [u64]) {
     let (start, end) = touched(range, bounds);
-    share(count, start..=end, counts);
+    spread(count, start..=end, counts);
 }
 
-fn share(count: u64, buckets: std::ops::RangeInclusive<usize>, counts: &mut [u64]) {
+fn spread(count: u64, buckets: std::ops::RangeInclusive<usize>, counts: &mut [u64]) {
     let number = (buckets.end() - buckets.start() + 1) as u64;
     for (bucket, position) in buckets.zip(0..) {
         add(counts, bucket, count / number + u64::from(position < count % number));
@@ -154,6 +154,6 @@ fn random(count: u64, range: Range, bounds: &[f64], counts: &mut [u64]) {
         rest -= given;
     }
     let number = (end - start + 1) as u64;
-    share(rest - rest % number, start..=end, counts);
+    spread(rest - rest % number, start..=end, counts);
     add(counts, start + fastrand::usize(0..=end - start), rest % number);
 }

@@ -6,7 +6,7 @@ use weir_plan::{ContainerLogs, Input, Multiline, OtlpInput, Processing, RecordSh
 
 use super::fluent_bit::{self, FluentBit, Names, Records, To};
 use super::input;
-use super::rules::{self, Rules};
+use super::rules::{self, RuleFields};
 use super::selector;
 use super::{Output, Spec};
 use crate::diagnostic::{Diagnostic, Place};
@@ -79,7 +79,7 @@ pub(crate) fn decode(spec: &Node<'_>, name: &str) -> Option<Spec> {
         legacy.push(Legacy { node, attribute, rule: Some(rule) });
     }
     let outputs = fields.required("output").and_then(|output| decode_outputs(&output, &mut legacy));
-    let Rules { transforms, filters, given, asked_in_vain } = rules::take(&mut fields, Signal::Logs);
+    let RuleFields { transforms, filters, given, asked_in_vain } = rules::take(&mut fields, Signal::Logs);
     fields.finish();
 
     let processing = Processing { transforms, filters, ..Processing::default() };

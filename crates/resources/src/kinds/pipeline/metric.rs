@@ -7,7 +7,7 @@ use weir_plan::{
 };
 
 use super::input;
-use super::rules::{self, Rules};
+use super::rules::{self, RuleFields};
 use super::runtime_metrics;
 use super::selector;
 use super::{Output, Spec};
@@ -45,7 +45,7 @@ pub(crate) fn decode(spec: &Node<'_>) -> Option<Spec> {
         fields.finish();
         Some((otlp?, output.place()))
     });
-    let Rules { transforms, filters, asked_in_vain, .. } = rules::take(&mut fields, Signal::Metrics);
+    let RuleFields { transforms, filters, asked_in_vain, .. } = rules::take(&mut fields, Signal::Metrics);
     fields.finish();
     let ((output, temporality), output_place) = output?;
     let processing = Processing { transforms, filters, temporality, ..Processing::default() };

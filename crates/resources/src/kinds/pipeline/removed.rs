@@ -1,4 +1,4 @@
-//! What enrichment takes away before rules see it, so that rules which ask for it never hold.
+//! Attributes that enrichment removes before rules run, so that rules about them never match.
 
 use weir_plan::{ServiceEnrichment, Signal};
 

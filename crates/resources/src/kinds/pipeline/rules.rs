@@ -12,8 +12,8 @@ use crate::document::{Fields, Located, Node};
 /// How the published text ends, after what is wrong.
 const FIX: &str = "Fix the syntax error indicated by the message or see troubleshooting: names are case-sensitive, and functions, paths, enums and kinds of arguments are checked before anything runs (docs/ottl.md)";
 
-/// The rules of a pipeline.
-pub(crate) struct Rules<'a> {
+/// The fields `transform` and `filter` of a pipeline.
+pub(crate) struct RuleFields<'a> {
     pub(crate) transforms: Vec<Transform>,
     pub(crate) filters: Vec<Filter>,
     /// The fields they stand in, as far as they are given.
@@ -23,8 +23,9 @@ pub(crate) struct Rules<'a> {
 }
 
 /// Takes `transform` and `filter` from a pipeline's `spec`.
-pub(crate) fn take<'a>(fields: &mut Fields<'a>, signal: Signal) -> Rules<'a> {
-    let mut rules = Rules { transforms: Vec::new(), filters: Vec::new(), given: Vec::new(), asked_in_vain: Vec::new() };
+pub(crate) fn take<'a>(fields: &mut Fields<'a>, signal: Signal) -> RuleFields<'a> {
+    let mut rules =
+        RuleFields { transforms: Vec::new(), filters: Vec::new(), given: Vec::new(), asked_in_vain: Vec::new() };
     if let Some(node) = fields.optional("transform") {
         let asked = &mut rules.asked_in_vain;
         rules.transforms = node.list().iter().filter_map(|node| transform(node, signal, asked)).collect();

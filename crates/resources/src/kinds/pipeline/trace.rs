@@ -2,7 +2,7 @@
 
 use weir_plan::{Input, Processing, Signal};
 
-use super::rules::{self, Rules};
+use super::rules::{self, RuleFields};
 use super::{Output, Spec};
 use crate::document::Node;
 use crate::kinds::output::OtlpOutput;
@@ -16,7 +16,7 @@ pub(crate) fn decode(spec: &Node<'_>) -> Option<Spec> {
         fields.finish();
         Some((otlp?, output.place()))
     });
-    let Rules { transforms, filters, asked_in_vain, .. } = rules::take(&mut fields, Signal::Traces);
+    let RuleFields { transforms, filters, asked_in_vain, .. } = rules::take(&mut fields, Signal::Traces);
     fields.finish();
     let processing = Processing { transforms, filters, ..Processing::default() };
     let (output, output_place) = output?;

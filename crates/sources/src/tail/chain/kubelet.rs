@@ -177,7 +177,7 @@ impl Reader {
                     let file = self.open.get(&number).cloned();
                     self.open.extend(file.map(|file| (rest, file)));
                 }
-                Event::Overwritten { number, .. } => drop(self.open.remove(&number)),
+                Event::Overwritten { number } => drop(self.open.remove(&number)),
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Brings a listing together with the files that are known.
+//! Matches a listing with the known files.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -8,7 +8,7 @@ use super::{Answer, Chain, Check, Event, FileId, Link, LogName, MISSED_MS, Rotat
 /// Compares a file with what is known.
 pub(crate) type Verify<'a> = dyn FnMut(&Check<'_>) -> Answer + 'a;
 
-/// What a look makes of a link.
+/// What a listing shows of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     /// In this entry of the listing.
@@ -30,37 +30,37 @@ enum Match {
 }
 
 impl Chain {
-    /// Brings a listing of the directory together with what is known. `verify` is asked only where names and numbers
-    /// do not suffice. Takes time in proportion to links and entries, but for the sorting of the new ones.
+    /// Matches a listing of the directory with the chain. `verify` is called only where names and numbers do not
+    /// suffice. The time is in proportion to links and entries, except for the sorting of new ones.
     pub(crate) fn reconcile(&mut self, listing: &[Seen], verify: &mut Verify<'_>, now_ms: u64) -> Vec<Event> {
         self.looked_ms = now_ms;
-        let mut look = Look::new(listing, self.links.len());
-        self.find_by_id(&mut look, verify);
-        self.find_by_key(&mut look, verify);
-        self.find_rotated(&mut look, verify);
+        let mut matching = Matching::new(listing, self.links.len());
+        self.find_by_id(&mut matching, verify);
+        self.find_by_key(&mut matching, verify);
+        self.find_rotated(&mut matching, verify);
         let mut events = Vec::new();
-        let kept_live = self.apply(&look, now_ms, &mut events);
-        self.add_new(&look, &kept_live, &mut events);
+        let kept_live = self.apply(&matching, now_ms, &mut events);
+        self.add_new(&matching, &kept_live, &mut events);
         self.settle(now_ms);
         self.prune(now_ms);
         events
     }
 
-    /// Files that are where they were, or were renamed. Later links first: what an inode was used for before is over.
-    fn find_by_id(&self, look: &mut Look<'_>, verify: &mut Verify<'_>) {
+    /// Files under their old names, or renamed. Later links first: earlier uses of an inode are over.
+    fn find_by_id(&self, matching: &mut Matching<'_>, verify: &mut Verify<'_>) {
         for (index, link) in self.links.iter().enumerate().rev() {
-            let Some(entry) = look.by_place.get(&link.id.place()).copied().filter(|_| link.id != FileId::default())
+            let Some(entry) = matching.by_place.get(&link.id.place()).copied().filter(|_| link.id != FileId::default())
             else {
                 continue;
             };
-            if look.takers[entry].is_some_and(|begin| link.end != Some(begin)) {
+            if matching.takers[entry].is_some_and(|begin| link.end != Some(begin)) {
                 continue;
             }
-            let seen = look.entries[entry];
-            look.found[index] = match link.compare(seen) {
+            let seen = matching.entries[entry];
+            matching.found[index] = match link.compare(seen) {
                 Match::Other => Found::Missing,
                 Match::Shrunk => Found::Overwritten,
-                Match::Same if look.takers[entry].is_some() => Found::At(entry),
+                Match::Same if matching.takers[entry].is_some() => Found::At(entry),
                 Match::Same if link.is_verified && !link.is_doubtful(seen) => Found::At(entry),
                 // Nothing is read of it any more, and it was certainly this one.
                 Match::Same if self.is_behind(link) && link.id.is_certain(seen.id) => Found::At(entry),
@@ -73,24 +73,24 @@ impl Chain {
                     Answer::Other => Found::Missing,
                 },
             };
-            if matches!(look.found[index], Found::At(_) | Found::Unclear) {
-                look.takers[entry] = Some(link.begin);
+            if matches!(matching.found[index], Found::At(_) | Found::Unclear) {
+                matching.takers[entry] = Some(link.begin);
             }
         }
     }
 
     /// Files that were compressed, or copied, under the time of their rotation.
-    fn find_by_key(&self, look: &mut Look<'_>, verify: &mut Verify<'_>) {
+    fn find_by_key(&self, matching: &mut Matching<'_>, verify: &mut Verify<'_>) {
         for (index, link) in self.links.iter().enumerate().rev() {
-            if matches!(look.found[index], Found::At(_) | Found::Unclear) || link.name.rotated.is_none() {
+            if matches!(matching.found[index], Found::At(_) | Found::Unclear) || link.name.rotated.is_none() {
                 continue;
             }
-            let Some(entry) = look.by_key.get(&link.name.key()).copied() else { continue };
-            let seen = look.entries[entry];
-            if let Some(begin) = look.takers[entry] {
+            let Some(entry) = matching.by_key.get(&link.name.key()).copied() else { continue };
+            let seen = matching.entries[entry];
+            if let Some(begin) = matching.takers[entry] {
                 // An earlier part of the same file.
-                if link.end == Some(begin) && look.is_adopted[entry] {
-                    look.adopt(index, entry, link.begin);
+                if link.end == Some(begin) && matching.is_adopted[entry] {
+                    matching.adopt(index, entry, link.begin);
                 }
                 continue;
             }
@@ -100,16 +100,16 @@ impl Chain {
                 (false, 0) => Answer::Other,
                 _ => verify(&self.check(link, seen)),
             };
-            look.answer(index, entry, link.begin, answer);
+            matching.answer(index, entry, link.begin, answer);
         }
     }
 
     /// Files that were written to at the last look (or whose rotation was taken back), and were rotated and compressed
     /// since: which is which is not to be seen from names. Of each restart, only the last one can have a new name.
-    fn find_rotated(&self, look: &mut Look<'_>, verify: &mut Verify<'_>) {
+    fn find_rotated(&self, matching: &mut Matching<'_>, verify: &mut Verify<'_>) {
         let mut searched: HashMap<u64, usize> = HashMap::new();
         for (index, link) in self.links.iter().enumerate() {
-            let is_missing = !matches!(look.found[index], Found::At(_) | Found::Unclear);
+            let is_missing = !matches!(matching.found[index], Found::At(_) | Found::Unclear);
             if is_missing && !link.name.is_compressed && link.head.length > 0 {
                 searched.insert(link.name.restart, index);
             }
@@ -117,14 +117,16 @@ impl Chain {
         if searched.is_empty() {
             return;
         }
-        for entry in look.untaken().filter(|entry| look.entries[*entry].name.rotated.is_some()).collect::<Vec<_>>() {
-            let seen = look.entries[entry];
+        for entry in
+            matching.untaken().filter(|entry| matching.entries[*entry].name.rotated.is_some()).collect::<Vec<_>>()
+        {
+            let seen = matching.entries[entry];
             let Some(index) = searched.get(&seen.name.restart).copied() else { continue };
             let answer = verify(&self.check(&self.links[index], seen));
             if answer == Answer::Other {
                 continue;
             }
-            look.answer(index, entry, self.links[index].begin, answer);
+            matching.answer(index, entry, self.links[index].begin, answer);
             searched.remove(&seen.name.restart);
         }
     }
@@ -142,16 +144,15 @@ impl Chain {
     }
 
     /// Writes down what was found. Returns the restarts whose file is still the one that was written to before.
-    fn apply(&mut self, look: &Look<'_>, now_ms: u64, events: &mut Vec<Event>) -> HashSet<u64> {
+    fn apply(&mut self, matching: &Matching<'_>, now_ms: u64, events: &mut Vec<Event>) -> HashSet<u64> {
         let mut kept_live = HashSet::new();
         for index in 0..self.links.len() {
-            let at_risk = self.unread(self.links[index].number);
             let link = &mut self.links[index];
             let number = link.number;
-            match look.found[index] {
+            match matching.found[index] {
                 Found::At(entry) => {
                     let was_live = link.name.rotated.is_none();
-                    events.extend(link.take(look.entries[entry], now_ms));
+                    events.extend(link.take(matching.entries[entry], now_ms));
                     if was_live && link.name.rotated.is_none() {
                         kept_live.insert(link.name.restart);
                     }
@@ -162,7 +163,7 @@ impl Chain {
                 }
                 Found::Overwritten if link.state != State::Overwritten => {
                     link.overwrite();
-                    events.push(Event::Overwritten { number, at_risk });
+                    events.push(Event::Overwritten { number });
                 }
                 Found::Missing | Found::Overwritten | Found::Unclear => {}
             }
@@ -170,19 +171,18 @@ impl Chain {
         kept_live
     }
 
-    /// Gives numbers to what was not known. What was there already when later files were read comes before what was not
-    /// read yet.
-    fn add_new(&mut self, look: &Look<'_>, kept_live: &HashSet<u64>, events: &mut Vec<Event>) {
-        let known = self.links.iter().zip(&look.found).filter(|(_, found)| matches!(found, Found::At(_)));
+    /// Gives numbers to new files. A new file that is older than a file that was read comes before all that is unread.
+    fn add_new(&mut self, matching: &Matching<'_>, kept_live: &HashSet<u64>, events: &mut Vec<Event>) {
+        let known = self.links.iter().zip(&matching.found).filter(|(_, found)| matches!(found, Found::At(_)));
         let highest = known.map(|(link, _)| link.name.restart).max().unwrap_or(0);
         let is_late =
             |name: LogName| name.restart < highest || name.rotated.is_some() && kept_live.contains(&name.restart);
         let (late, new): (Vec<&Seen>, Vec<&Seen>) =
-            look.untaken().map(|entry| look.entries[entry]).partition(|seen| is_late(seen.name));
-        let mut between = self.rests(look);
+            matching.untaken().map(|entry| matching.entries[entry]).partition(|seen| is_late(seen.name));
+        let mut between = self.rests(matching);
         let reached = self.index(self.reached.file);
         let place = match late.first() {
-            Some(first) if between.is_empty() => self.pivot(look, first.name).max(reached),
+            Some(first) if between.is_empty() => self.pivot(matching, first.name).max(reached),
             _ => reached,
         };
         between.extend(late.into_iter().map(|seen| (None, Link::new(0, seen))));
@@ -196,13 +196,13 @@ impl Chain {
         }
     }
 
-    /// What was written to files after their end.
-    fn rests(&self, look: &Look<'_>) -> Vec<(Option<u64>, Link)> {
+    /// The parts that were written to files after their end.
+    fn rests(&self, matching: &Matching<'_>) -> Vec<(Option<u64>, Link)> {
         let mut last_parts = HashSet::new();
         let mut rests = Vec::new();
-        for (link, found) in self.links.iter().zip(&look.found).rev() {
+        for (link, found) in self.links.iter().zip(&matching.found).rev() {
             let Found::At(entry) = *found else { continue };
-            if !last_parts.insert(entry) || look.entries[entry].name.is_compressed {
+            if !last_parts.insert(entry) || matching.entries[entry].name.is_compressed {
                 continue;
             }
             if let Some(end) = link.end.filter(|end| link.size > *end) {
@@ -214,14 +214,14 @@ impl Chain {
     }
 
     /// The first link that was written after a file of this name, which was not seen before.
-    fn pivot(&self, look: &Look<'_>, name: LogName) -> usize {
+    fn pivot(&self, matching: &Matching<'_>, name: LogName) -> usize {
         let is_after = |(link, found): (&Link, &Found)| {
             let is_known = matches!(found, Found::At(_));
             is_known
                 && (link.name.restart > name.restart
                     || link.name.restart == name.restart && link.name.rotated.is_none())
         };
-        self.links.iter().zip(&look.found).position(is_after).unwrap_or(self.links.len())
+        self.links.iter().zip(&matching.found).position(is_after).unwrap_or(self.links.len())
     }
 
     /// Puts links before the one at `place`, or into it where it was read in part.
@@ -264,7 +264,7 @@ impl Chain {
         mem::replace(&mut self.next, next)
     }
 
-    /// Notes which files are not written to any more: those that later ones followed, and those that are gone.
+    /// Notes which files are settled: those with a later file, and those that are gone.
     fn settle(&mut self, now_ms: u64) {
         let highest = self.links.iter().map(|link| link.name.restart).max().unwrap_or(0);
         let mut later: Option<FileId> = None;
@@ -281,7 +281,7 @@ impl Chain {
         }
     }
 
-    /// Forgets what was read and is gone, and makes one of parts that were read.
+    /// Forgets links that were read and are gone, and joins parts that were read.
     fn prune(&mut self, now_ms: u64) {
         let links = mem::take(&mut self.links);
         let mut kept: Vec<Link> = Vec::with_capacity(links.len());
@@ -361,8 +361,8 @@ impl Link {
     }
 }
 
-/// A listing, and what was found in it.
-struct Look<'a> {
+/// A listing, and which of its entries belong to which link.
+struct Matching<'a> {
     /// In the order of their names, each file once.
     entries: Vec<&'a Seen>,
     by_place: HashMap<(u64, u64), usize>,
@@ -376,7 +376,7 @@ struct Look<'a> {
     found: Vec<Found>,
 }
 
-impl<'a> Look<'a> {
+impl<'a> Matching<'a> {
     fn new(listing: &'a [Seen], links: usize) -> Self {
         let mut entries: Vec<&Seen> = listing.iter().collect();
         entries.sort_by_key(|seen| seen.name);

@@ -49,7 +49,7 @@ fn expected(links: &[(u64, &str)]) -> Vec<(u64, String)> {
     links.iter().map(|(number, name)| (*number, (*name).to_owned())).collect()
 }
 
-/// R6: what is renamed is what it was; what is new comes after it; and it is final a while later.
+/// LOG-6: what is renamed is what it was; what is new comes after it; and it is final a while later.
 #[test]
 fn a_rotation_keeps_the_number() {
     let mut chain = chain(&[seen(LIVE, id(1, 1), 100)]);
@@ -65,7 +65,7 @@ fn a_rotation_keeps_the_number() {
     }
 }
 
-/// R6: the kubelet takes a rotation back when the runtime does not make the new file.
+/// LOG-6: the kubelet takes a rotation back when the runtime does not make the new file.
 #[test]
 fn a_rotation_is_taken_back() {
     let mut chain = chain(&[seen(LIVE, id(1, 1), 100)]);
@@ -76,7 +76,7 @@ fn a_rotation_is_taken_back() {
     assert!(!chain.is_final(0) && chain.is_final(1));
 }
 
-/// R3: a new file with the inode of an old one is new, whatever it begins with.
+/// LOG-3: a new file with the inode of an old one is new, whatever it begins with.
 #[test]
 fn an_inode_is_used_again() {
     for (born, size) in [(2, 200), (2, 100), (2, 10), (0, 10), (0, 100), (0, 200)] {
@@ -95,7 +95,7 @@ fn an_inode_is_used_again() {
     assert_eq!(events, [Event::Gone { number: 0 }, Event::New { number: 1 }]);
 }
 
-/// R3, R4: after a restart, a file is the same only if number, head and the bytes before the offset are.
+/// LOG-3, LOG-4: after a restart, a file is the same only if number, head and the bytes before the offset are.
 #[test]
 fn all_of_an_identity_must_match() {
     let mut saved = chain(&[seen(LIVE, id(1, 1), 100)]);
@@ -122,14 +122,14 @@ fn all_of_an_identity_must_match() {
     }
     // Other content in the same file.
     let events = restored().reconcile(&[seen(LIVE, id(1, 1), 120)], &mut |_| Answer::Other, 0);
-    assert_eq!(events, [Event::Overwritten { number: 0, at_risk: 50 }, Event::New { number: 1 }]);
+    assert_eq!(events, [Event::Overwritten { number: 0 }, Event::New { number: 1 }]);
     // What cannot be read is neither.
     let mut unclear = restored();
     assert_eq!(unclear.reconcile(&[seen(LIVE, id(1, 1), 120)], &mut |_| Answer::Unreadable, 0), []);
     assert_eq!(unclear.reconcile(&[seen(LIVE, id(1, 1), 120)], &mut |_| Answer::Other, 0).len(), 2);
 }
 
-/// R4: files that begin alike are as many as they are.
+/// LOG-4: files that begin alike are as many as they are.
 #[test]
 fn equal_content_is_not_the_same_file() {
     let listing = [seen("0.log", id(1, 1), 50), seen("1.log", id(2, 2), 50), seen("2.log", id(3, 3), 50)];
@@ -139,7 +139,7 @@ fn equal_content_is_not_the_same_file() {
     assert_eq!(numbers(&restored), expected(&[(0, "0.log"), (1, "1.log"), (2, "2.log")]));
 }
 
-/// R8: the rotated file that was read in part is now compressed: known by the time of its rotation, or, when it was
+/// LOG-8: the rotated file that was read in part is now compressed: known by the time of its rotation, or, when it was
 /// rotated meanwhile, by its content.
 #[test]
 fn a_compressed_file_goes_on() {
@@ -174,7 +174,7 @@ fn a_compressed_file_goes_on() {
     }
 }
 
-/// R8: while the kubelet replaces a file by the compressed one, both are there, and it is one.
+/// LOG-8: while the kubelet replaces a file by the compressed one, both are there, and it is one.
 #[test]
 fn a_file_that_is_there_twice_is_one() {
     let first = [seen(FIRST_GZ, id(3, 3), 30), seen(FIRST, id(1, 1), 100), seen(LIVE, id(2, 2), 10)];
@@ -187,7 +187,7 @@ fn a_file_that_is_there_twice_is_one() {
     assert_eq!(events, [Event::Compressed { number: 0 }, Event::Renamed { number: 1 }]);
 }
 
-/// R11: a file that is shorter than it was begins anew; the bytes that were not read are told, or read in the copy.
+/// LOG-11: a file that is shorter than it was begins anew; its unread bytes are reported, or read in the copy.
 #[test]
 fn a_file_is_cut_off() {
     for read in [0, 40, 100] {
@@ -196,7 +196,7 @@ fn a_file_is_cut_off() {
 
         let mut cut = saved.clone();
         let events = cut.reconcile(&[seen(LIVE, id(1, 1), 60)], &mut never, 1);
-        assert_eq!(events, [Event::Overwritten { number: 0, at_risk: 100 - read }, Event::New { number: 1 }]);
+        assert_eq!(events, [Event::Overwritten { number: 0 }, Event::New { number: 1 }]);
         assert_eq!(cut.lost(0, None), Loss { bytes: 100 - read, is_exact: false });
         commit(&mut cut, 1, 0);
         assert_eq!(cut.reconcile(&[seen(LIVE, id(1, 1), 60)], &mut never, 2), []);
@@ -212,19 +212,20 @@ fn a_file_is_cut_off() {
         let mut grown = saved.clone();
         assert_eq!(grown.reconcile(&[seen(LIVE, id(1, 1), 300)], &mut never, 1), []);
         let events = grown.overwritten(0, 300);
-        assert_eq!(events, [Event::Overwritten { number: 0, at_risk: 300 - read }, Event::New { number: 1 }]);
-        assert_eq!(grown.overwritten(0, 300), []);
+        assert_eq!(events, [Event::Overwritten { number: 0 }, Event::New { number: 1 }]);
+        assert_eq!((grown.unread(0), grown.overwritten(0, 300)), (300 - read, Vec::new()));
     }
     // What was read since the last look counts, too.
     let mut read_on = chain(&[seen(LIVE, id(1, 1), 100)]);
     commit(&mut read_on, 0, 500);
     let events = read_on.reconcile(&[seen(LIVE, id(1, 1), 350)], &mut never, 1);
-    assert_eq!(events, [Event::Overwritten { number: 0, at_risk: 0 }, Event::New { number: 1 }]);
+    assert_eq!(events, [Event::Overwritten { number: 0 }, Event::New { number: 1 }]);
+    assert_eq!(read_on.unread(0), 0);
 }
 
-/// R7: what was removed before it was read is told, to the byte where it was seen after its last write.
+/// LOG-7: the loss of a file that was removed unread is reported, to the byte if it was seen after its last write.
 #[test]
-fn what_is_removed_unread_is_told() {
+fn what_is_removed_unread_is_reported() {
     let mut chain = chain(&[seen(LIVE, id(1, 1), 100)]);
     commit(&mut chain, 0, 30);
     let rotated = [seen(FIRST, id(1, 1), 120), seen(LIVE, id(2, 2), 10)];
@@ -244,7 +245,7 @@ fn what_is_removed_unread_is_told() {
     assert_eq!(events[0], Event::Returned { number: 0 });
 }
 
-/// R6: what was written to a file after its end is read, before what came after it, and once.
+/// LOG-6: what was written to a file after its end is read, before what came after it, and once.
 /// A part of a line whose file is gone keeps nobody from what comes after it.
 #[test]
 fn what_is_open_in_a_lost_file_is_lost_with_it() {
@@ -281,7 +282,7 @@ fn a_late_write_is_read() {
     }
 }
 
-/// R7: a file that no listing showed before comes before what was written later and is not read yet.
+/// LOG-7: a file that no listing showed before comes before what was written later and is not read yet.
 #[test]
 fn a_file_is_found_late() {
     let listing = [seen(FIRST, id(1, 1), 20), seen(LIVE, id(2, 2), 100)];
@@ -298,7 +299,7 @@ fn a_file_is_found_late() {
     assert_eq!(parts, [(name(LIVE), 0, Some(60)), (name(FIRST), 0, None), (name(LIVE), 60, None)]);
 }
 
-/// R7: the time of a look grows with the number of files, and not with its square.
+/// LOG-7: the time of a look grows with the number of files, and not with its square.
 #[test]
 fn many_rotations_take_few_comparisons() {
     let file = |n: u64| seen(&format!("{n}.log.20261123-120000.gz"), id(n + 1, n + 1), 10);
@@ -424,7 +425,7 @@ impl Run {
     }
 }
 
-/// R7: twenty rotations while nobody looks, of which five files are kept: those are read, what was open is read, and
+/// LOG-7: twenty rotations while nobody looks, of which five files are kept: those are read, what was open is read, and
 /// nothing is read twice.
 #[test]
 fn many_rotations_between_two_looks() {
@@ -446,8 +447,8 @@ fn many_rotations_between_two_looks() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// R3, R6, R7, R8: whatever the kubelet does, lines are read in the order of writing, none twice, none is missed
-    /// that is in a file that was seen while it could be read, and what could not be read is told.
+    /// LOG-3, LOG-6, LOG-7, LOG-8: whatever the kubelet does, lines are read in the order of writing, none twice, none is missed
+    /// that is in a file that was seen while it could be read, and losses are reported.
     #[test]
     fn a_container_is_read_in_the_order_of_writing(
         steps in prop::collection::vec(step(), 1..80),

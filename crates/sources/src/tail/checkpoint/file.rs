@@ -1,7 +1,7 @@
-//! The checkpoints in a directory of their own, which one process at a time has.
+//! The checkpoint file, in a directory of its own that one process at a time uses.
 //!
-//! A full disk, or a crash at any moment, leaves what was there before: lines are added at the end, and when the file is
-//! written anew, it takes the place of the old one when it is complete.
+//! A full disk, or a crash at any moment, costs no older line: lines are added at the end, and when the file is written
+//! anew, it replaces the old one when it is complete.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -36,8 +36,8 @@ pub(crate) enum Error {
     Io { action: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// What a store says. It is not locked, and nothing is changed; a process may be writing to it. Where there is none,
-/// nothing is said.
+/// Reads the checkpoint file of a directory. It takes no lock and changes nothing; a process may be writing to the
+/// file. Where there is no file, nothing is known.
 pub(crate) fn read(dir: &Path) -> Result<Replayed, Error> {
     let path = dir.join(NAME);
     let file = match File::open(&path) {
@@ -51,9 +51,9 @@ pub(crate) fn read(dir: &Path) -> Result<Replayed, Error> {
     }
 }
 
-/// The file of lines.
+/// The open checkpoint file.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct CheckpointFile {
     /// Locked as long as it is open.
     dir: OwnedFd,
     path: PathBuf,
@@ -64,9 +64,9 @@ pub(crate) struct Store {
     id: String,
 }
 
-impl Store {
-    /// Opens the store in a directory, which is made where there is none. A new one gets the id `fresh_id`: then
-    /// `store` of what is returned is `None`, as it is when the line with the id is damaged.
+impl CheckpointFile {
+    /// Opens the checkpoint file of a directory, and makes both if they are missing. A new file gets the id `fresh_id`.
+    /// [`Replayed::id`] is `None` then, and when the line with the id is damaged.
     pub(crate) fn open(dir: &Path, fresh_id: &str) -> Result<(Self, Replayed), Error> {
         let fail = |action| move |source: io::Error| Error::Io { action, path: dir.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(fail("create the directory"))?;
@@ -84,17 +84,17 @@ impl Store {
             return Err(Error::Version { path, version });
         }
         let is_torn = replayed.torn_tail.is_some();
-        let id = replayed.store.clone().unwrap_or_else(|| fresh_id.to_owned());
-        let mut store = Self { dir: descriptor, path: dir.to_owned(), file, size: replayed.whole, is_torn, id };
-        if replayed.store.is_none() {
-            store.append(&encode_header(fresh_id))?;
-            store.sync()?;
-            store.sync_dir()?;
+        let id = replayed.id.clone().unwrap_or_else(|| fresh_id.to_owned());
+        let mut opened = Self { dir: descriptor, path: dir.to_owned(), file, size: replayed.whole, is_torn, id };
+        if replayed.id.is_none() {
+            opened.append(&encode_header(fresh_id))?;
+            opened.sync()?;
+            opened.sync_dir()?;
         }
-        Ok((store, replayed))
+        Ok((opened, replayed))
     }
 
-    /// What tells this store from others.
+    /// Tells this file from others, and from one that took its place.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }

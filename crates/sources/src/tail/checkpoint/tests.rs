@@ -45,7 +45,7 @@ fn what_is_written_is_read() {
     let (bytes, states) = history();
     let replayed = replay(&bytes);
     assert_eq!(of(&replayed), states.last().unwrap().1);
-    assert_eq!(replayed.store.as_deref(), Some("s1"));
+    assert_eq!(replayed.id.as_deref(), Some("s1"));
     assert_eq!((replayed.torn_tail, replayed.damaged, replayed.whole), (None, 0, bytes.len() as u64));
 
     let removed = replay(&[bytes, encode_removal(&saved("a", 0).container)].concat());
@@ -57,7 +57,7 @@ fn what_is_written_is_read() {
     assert!(json.len() < 600, "{json}");
 }
 
-/// R2: wherever a crash cut the file off, what is read is what was written before, and the end is told.
+/// LOG-2: wherever a crash cut the file off, all complete lines are read, and the torn end is reported.
 #[test]
 fn a_torn_end_is_dropped_and_told() {
     let (bytes, states) = history();
@@ -71,7 +71,7 @@ fn a_torn_end_is_dropped_and_told() {
     }
 }
 
-/// R2: whichever bit changes, what is read is right, or it is told at which line it is not.
+/// LOG-2: whichever bit changes, the content is right, or the damaged line is reported.
 #[test]
 fn a_damaged_line_is_told() {
     let (bytes, states) = history();
@@ -90,13 +90,13 @@ fn a_damaged_line_is_told() {
             let before = states.iter().rev().find(|(end, _)| *end <= place).map_or(0, |(_, state)| state.len());
             assert!(of(&replayed).len() >= before, "{place} {bit}");
             if place < states[0].0 - 1 {
-                assert_eq!((of(&replayed), replayed.store), (exact.clone(), None), "{place} {bit}");
+                assert_eq!((of(&replayed), replayed.id), (exact.clone(), None), "{place} {bit}");
             }
         }
     }
 }
 
-/// R2: of what is not of this version nothing is taken, and it is told why.
+/// LOG-2: nothing is taken from another version, and the reason is reported.
 #[test]
 fn lines_that_are_whole_and_wrong_are_told() {
     let with_checksum = |json: &str| format!("{:08x} {json}\n", crc32c::crc32c(json.as_bytes()));
@@ -119,7 +119,7 @@ fn lines_that_are_whole_and_wrong_are_told() {
     assert_eq!((foreign.foreign, foreign.containers.len()), (Some(2), 0));
 }
 
-/// R2: a line without an end does not fill the memory, and those after it count.
+/// LOG-2: a line without an end does not fill the memory, and those after it count.
 #[test]
 fn a_line_that_is_too_long_is_skipped() {
     let mut replay = Replay::default();
@@ -134,7 +134,7 @@ fn a_line_that_is_too_long_is_skipped() {
     assert_eq!(of(&replayed), [saved("a", 1)]);
 }
 
-/// R24: what a container was read to is kept for a day when it is not wanted; clocks that go back change nothing.
+/// LOG-24: what a container was read to is kept for a day when it is not wanted; clocks that go back change nothing.
 #[test]
 fn what_is_not_wanted_is_kept_for_a_day() {
     let mut replayed =
@@ -158,7 +158,7 @@ fn a_file_is_written_anew_when_most_of_it_is_old() {
 }
 
 proptest! {
-    /// R2: whatever is in the file, and however it is read, nothing panics and no line is skipped silently.
+    /// LOG-2: whatever is in the file, and however it is read, nothing panics and no line is skipped silently.
     #[test]
     fn pieces_do_not_matter(noise in prop::collection::vec(any::<u8>(), 0..200), place in 0..2000usize, piece in 1..400usize) {
         let (mut bytes, _) = history();

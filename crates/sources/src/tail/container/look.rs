@@ -1,4 +1,4 @@
-//! A look at the directory of a container: what is there now, and what became of what is known.
+//! A look at the directory of a container: lists its files, and matches them with the chain.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use crate::tail::status::Losses;
 /// What a look at a container showed.
 #[derive(Debug, Default)]
 pub(in crate::tail) struct Look {
-    /// There is something to read.
+    /// It has unread output.
     pub(in crate::tail) is_unread: bool,
     /// Something has to be looked at again soon.
     pub(in crate::tail) is_unsettled: bool,
@@ -26,7 +26,7 @@ pub(in crate::tail) struct Look {
 }
 
 impl Container {
-    /// Brings the directory together with what is known of it. `now_ms` never goes back.
+    /// Lists the directory and matches the listing with the chain. `now_ms` never goes back.
     pub(in crate::tail) fn look(&self, now_ms: u64) -> io::Result<Look> {
         let mut output = self.output();
         if self.is_unchanged(&output) {
@@ -49,10 +49,10 @@ impl Container {
         let mut look = Look { has_links, ..Look::default() };
         let lost = if self.has_turn() { Losses::default() } else { output.give_up() };
         {
-            let mut standing = self.standing();
-            standing.rotations += rotations;
-            standing.untold_rotations += rotations;
-            standing.lost.add(&lost);
+            let mut progress = self.progress();
+            progress.rotations += rotations;
+            progress.unreported_rotations += rotations;
+            progress.lost.add(&lost);
         }
         self.take_stock(&mut output);
         self.spare_descriptors(&mut output);
@@ -92,15 +92,15 @@ impl Container {
 
     /// The directory cannot be listed. Returns whether that is news.
     pub(in crate::tail) fn cannot_look(&self, error: &io::Error) -> bool {
-        let mut standing = self.standing();
+        let mut progress = self.progress();
         let wait = Wait::Unreadable(error.to_string());
-        let is_news = standing.wait != wait;
-        standing.begins_to_wait();
-        standing.wait = wait;
+        let is_news = progress.wait != wait;
+        progress.begins_to_wait();
+        progress.wait = wait;
         is_news
     }
 
-    /// Takes everything that is there for read.
+    /// Moves the position to the end of all files.
     pub(in crate::tail) fn leave_out_what_is_there(&self, now_ms: u64) {
         // What cannot be listed now is read later.
         if self.look(now_ms).is_err() {
@@ -120,7 +120,7 @@ impl Container {
         output.forget_closed();
     }
 
-    /// Compares a file with what is known of a link.
+    /// Compares a file with a link.
     fn compare(&self, check: &Check<'_>) -> Answer {
         let compared = || -> io::Result<bool> {
             let Some(mut content) = Content::open(&self.directory, check.seen.name, &self.descriptors)? else {
@@ -147,7 +147,7 @@ impl Container {
                     self.spare_descriptors(output);
                 }
             }
-            Event::Overwritten { number, .. } => drop(output.open.remove(&number)),
+            Event::Overwritten { number } => drop(output.open.remove(&number)),
             Event::Moved { from, to } => {
                 if let Some(content) = output.open.remove(&from) {
                     output.open.insert(to, content);

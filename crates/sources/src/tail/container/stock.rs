@@ -1,4 +1,4 @@
-//! What there is of a container that is not safe yet, and what of it keeps the disk from being freed.
+//! Measures the unread output of a container, and the removed files that it keeps on the disk.
 
 use std::io;
 use std::sync::TryLockError;
@@ -22,7 +22,7 @@ pub(in crate::tail) struct Removed {
 }
 
 impl Container {
-    /// Finds out how much of what is there is not safe, unless it is being read right now.
+    /// Measures the unread output, unless it is being read right now.
     pub(in crate::tail) fn measure(&self) {
         match self.output.try_lock() {
             Ok(mut output) => self.take_stock(&mut output),
@@ -38,10 +38,10 @@ impl Container {
             lag.oldest_ms = self.oldest_ms(output).unwrap_or(None);
         }
         let removed_open_bytes = output.removed().iter().map(|removed| removed.bytes).sum();
-        let mut standing = self.standing();
-        standing.lag = lag;
-        standing.open_files = output.open.len() as u64;
-        standing.removed_open_bytes = removed_open_bytes;
+        let mut progress = self.progress();
+        progress.lag = lag;
+        progress.open_files = output.open.len() as u64;
+        progress.removed_open_bytes = removed_open_bytes;
     }
 
     fn lag(&self, output: &Output) -> Lag {
@@ -58,7 +58,7 @@ impl Container {
         lag
     }
 
-    /// The bytes of a compressed file of which it is not known how much is in it.
+    /// The size of an unread compressed file on the disk; 0 for all others.
     fn compressed(&self, output: &Output, link: &Link) -> u64 {
         let is_unread = link.end.is_none() && link.number >= output.place().file;
         if !link.name.is_compressed || !is_unread {
@@ -67,8 +67,7 @@ impl Container {
         files::size(&self.directory.join(link.name.to_string())).unwrap_or(0)
     }
 
-    /// When the first line that is not safe was written; where lines do not say, when something was last written to its
-    /// file.
+    /// When the first unread line was written; for lines without a time, when its file was last written to.
     fn oldest_ms(&self, output: &mut Output) -> io::Result<Option<u64>> {
         let first = output.place();
         let Some((number, begin)) = output.next().map(|link| (link.number, link.begin)) else { return Ok(None) };
@@ -92,7 +91,7 @@ impl Container {
         self.output.try_lock().map(|output| output.removed()).unwrap_or_default()
     }
 
-    /// Gives up a file that was removed; at once, or when what was read last is decided.
+    /// Gives up a removed file; at once, or after the turn that is under way.
     pub(in crate::tail) fn give_up_removed(&self, number: u64) {
         let mut output = self.output();
         output.condemned.insert(number);
@@ -109,7 +108,7 @@ impl Container {
                 continue;
             }
             let loss = output.chain.lost(number, content.size().ok());
-            self.standing().lost.over_limit += loss.bytes;
+            self.progress().lost.over_limit += loss.bytes;
             output.is_changed = true;
         }
     }

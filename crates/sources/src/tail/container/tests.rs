@@ -9,6 +9,7 @@ use weir_plan::{Multiline, RecordShape};
 
 use super::*;
 use crate::tail::changed::Changed;
+use crate::tail::identity::PRINT_BYTES;
 use crate::tail::requests::Want;
 
 fn name() -> ContainerName {
@@ -20,7 +21,7 @@ fn name() -> ContainerName {
     }
 }
 
-/// R10, and R9: what is not listed again because nothing changed is listed again when something did.
+/// LOG-10, and LOG-9: what is not listed again because nothing changed is listed again when something did.
 #[test]
 fn a_look_lists_only_what_changed() {
     let pods = tempfile::tempdir().unwrap();
@@ -88,10 +89,10 @@ fn files_that_wait_are_not_all_open() {
     };
     let mut records = 0;
     while records < 30 {
-        let batch = container.read(&order).unwrap();
-        assert!(batch.counts.records > 0 && are_open() <= MOST + 1, "{records} {}", are_open());
-        records += batch.counts.records;
-        container.commit(batch.position, batch.guard, &batch.counts);
+        let reading = container.read(&order).unwrap();
+        assert!(reading.counts.records > 0 && are_open() <= MOST + 1, "{records} {}", are_open());
+        records += reading.counts.records;
+        container.commit(reading.position, reading.guard, &reading.counts);
     }
     assert_eq!(records, 30);
     drop(container);

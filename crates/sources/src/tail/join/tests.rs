@@ -40,7 +40,7 @@ fn position(done: u64, stdout: Option<u64>, stderr: Option<u64>) -> Position {
 
 use Stream::{Stderr, Stdout};
 
-/// R14: stdout P, stderr F, stdout F.
+/// LOG-14: stdout P, stderr F, stdout F.
 #[test]
 fn streams_do_not_mix() {
     let lines = [part(Stdout, b"a"), end(Stderr, b"b"), Line::of_text(b"?"), part(Stderr, b"c"), end(Stdout, b"d")];
@@ -50,7 +50,7 @@ fn streams_do_not_mix() {
     assert_eq!(after.start(), spot(0, 30));
 }
 
-/// R14: the parts are read again, and what was emitted between them is not emitted again.
+/// LOG-14: the parts are read again, and what was emitted between them is not emitted again.
 #[test]
 fn reading_begins_again_at_the_first_open_part() {
     let lines = [part(Stdout, b"a"), end(Stderr, b"b"), part(Stdout, b"c"), end(Stderr, b"d"), end(Stdout, b"e")];
@@ -81,7 +81,7 @@ fn a_refused_line_leaves_nothing_behind() {
     assert_eq!(emitted, [b"ab"]);
 }
 
-/// R14, R16: what is too long, or too far apart, is cut between two parts, and nothing stays open for ever.
+/// LOG-14, LOG-16: what is too long, or too far apart, is cut between two parts, and nothing stays open for ever.
 #[test]
 fn entries_are_bounded() {
     let lines = [part(Stdout, b"a"), part(Stdout, b"b"), part(Stdout, b"c"), end(Stdout, b"d")];
@@ -98,7 +98,7 @@ fn entries_are_bounded() {
     assert_eq!(joiner.position(), position(1000, None, None));
 }
 
-/// R16: a line whose end is missing ends its entry, whatever its tag says.
+/// LOG-16: a line whose end is missing ends its entry, whatever its tag says.
 #[test]
 fn a_line_that_is_cut_ends_its_entry() {
     let cut = |line| Line { is_cut: true, ..line };
@@ -135,7 +135,7 @@ fn parts_that_cannot_be_read_again_are_forgotten() {
     assert_eq!(joiner.position(), position(50, None, None));
 }
 
-/// R13: what is open when the output ends is emitted, the oldest first.
+/// LOG-13: what is open when the output ends is emitted, the oldest first.
 #[test]
 fn what_is_open_at_the_end_is_emitted() {
     let mut joiner = Joiner::new(Position::default(), 1000);
@@ -244,7 +244,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// R13, R14, R18: whatever comes between, every line comes out once, in the order of its stream, as a simple model
+    /// LOG-13, LOG-14, LOG-18: whatever comes between, every line comes out once, in the order of its stream, as a simple model
     /// joins it.
     #[test]
     fn entries_are_those_of_a_model(
@@ -260,7 +260,7 @@ proptest! {
         }
     }
 
-    /// R15, R16, R17: of any bytes at all, what comes out is the same as if nothing had come between, and every byte was
+    /// LOG-15, LOG-16, LOG-17: of any bytes at all, what comes out is the same as if nothing had come between, and every byte was
     /// read for the first time once.
     #[test]
     fn any_bytes_are_read_once(

@@ -16,7 +16,7 @@ fn text(from: u64, to: u64, bytes: &[u8], starts_line: bool, end: End) -> Found<
     Found::Text(Text { from, to, bytes, starts_line, end })
 }
 
-/// R13: what has no end yet is not given out before the file has ended.
+/// LOG-13: what has no end yet is not given out before the file has ended.
 #[test]
 fn the_last_line_waits_for_its_end() {
     assert_eq!(
@@ -28,7 +28,7 @@ fn the_last_line_waits_for_its_end() {
     assert_eq!(lines(b"bc", 10, false).offset(), 0);
 }
 
-/// R16: a line as long as it may be is whole; a longer one comes in pieces, and the next one is a line again.
+/// LOG-16: a line as long as it may be is whole; a longer one comes in pieces, and the next one is a line again.
 #[test]
 fn long_lines_come_in_pieces() {
     assert_eq!(found(b"abc\nd", 4, false), [text(0, 4, b"abc", true, End::Newline)]);
@@ -43,7 +43,7 @@ fn long_lines_come_in_pieces() {
     assert_eq!(Lines::new(later, 4).collect::<Vec<_>>(), pieces[1..3]);
 }
 
-/// R17: a hole is passed over where a line would begin; within a line it ends it. Some NUL bytes in a text are text.
+/// LOG-17: a hole is passed over where a line would begin; within a line it ends it. Some NUL bytes in a text are text.
 #[test]
 fn holes_are_passed_over() {
     let bytes = [&[0; 3 * HOLE][..], b"a\0b\n", b"c", &[0; HOLE], b"d\n", &[0; HOLE - 1], b"e", &[0; 2]].concat();
@@ -61,7 +61,7 @@ fn holes_are_passed_over() {
     assert_eq!(found(&bytes, 10 * HOLE, false), expected[..6]);
 }
 
-/// R17: bytes that are all NUL are one find, however many there are.
+/// LOG-17: bytes that are all NUL are one find, however many there are.
 #[test]
 fn a_large_hole_is_one_find() {
     let bytes = vec![0; (1 << 20) + 1];
@@ -101,7 +101,7 @@ fn read_in_chunks<'a>(file: &'a [u8], sizes: &[usize], longest: usize, is_over: 
 }
 
 proptest! {
-    /// R16, R17: every byte is given out, passed over as NUL, or pending; and the pending ones are fewer than the longest
+    /// LOG-16, LOG-17: every byte is given out, passed over as NUL, or pending; and the pending ones are fewer than the longest
     /// line, have no end in them, and are none when the file is over.
     #[test]
     fn every_byte_is_accounted_for(file in file(), longest in 1..1500_usize, is_over: bool) {

@@ -35,7 +35,7 @@ fn manifest(lines: u64, deleted: &[(u64, u64)]) -> Manifest {
 }
 
 /// Everything once and in order, but the standard error of container 1 as `changed`.
-fn judged(manifest: &Manifest, changed: &[u64]) -> LinesVerdict {
+fn judged(manifest: &Manifest, changed: &[u64]) -> LinesJudgement {
     let mut tally = LineTally::default();
     for container in 0..2 {
         for stream in Stream::ALL {
@@ -50,39 +50,39 @@ fn judged(manifest: &Manifest, changed: &[u64]) -> LinesVerdict {
 
 #[test]
 fn one_lost_one_duplicated_and_one_reordered_line_are_found() {
-    let none = LinesVerdict { written: 40, arrived: 40, ..LinesVerdict::default() };
+    let none = LinesJudgement { written: 40, arrived: 40, ..LinesJudgement::default() };
     assert_eq!(judged(&manifest(10, &[]), &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]), none);
 
-    let verdict = judged(&manifest(10, &[]), &[1, 2, 3, 4, 6, 7, 8, 9, 10]);
-    assert_eq!((verdict.arrived, verdict.lost, verdict.deleted), (39, 1, 0));
-    assert_eq!((verdict.duplicated, verdict.reordered), (0, 0));
-    assert_eq!((verdict.streams.len(), &verdict.streams[0].lost), (1, &vec![(5, 5)]));
-    assert!(!verdict.passes());
-    let text = render(&verdict);
+    let judgement = judged(&manifest(10, &[]), &[1, 2, 3, 4, 6, 7, 8, 9, 10]);
+    assert_eq!((judgement.arrived, judgement.lost, judgement.deleted), (39, 1, 0));
+    assert_eq!((judgement.duplicated, judgement.reordered), (0, 0));
+    assert_eq!((judgement.streams.len(), &judgement.streams[0].lost), (1, &vec![(5, 5)]));
+    assert!(!judgement.passes());
+    let text = render(&judgement);
     assert!(text.contains("stderr: 5 to 5") && text.contains("FAILED: 1 lines lost"), "{text}");
 
-    let verdict = judged(&manifest(10, &[]), &[1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10]);
-    assert_eq!((verdict.lost, verdict.duplicated, verdict.reordered), (0, 1, 0));
-    assert_eq!(verdict.streams[0].duplicated, 1);
-    assert!(verdict.passes() && !render(&verdict).contains("FAILED"));
+    let judgement = judged(&manifest(10, &[]), &[1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10]);
+    assert_eq!((judgement.lost, judgement.duplicated, judgement.reordered), (0, 1, 0));
+    assert_eq!(judgement.streams[0].duplicated, 1);
+    assert!(judgement.passes() && !render(&judgement).contains("FAILED"));
 
-    let verdict = judged(&manifest(10, &[]), &[1, 2, 3, 5, 4, 6, 7, 8, 9, 10]);
-    assert_eq!((verdict.lost, verdict.duplicated, verdict.reordered), (0, 0, 1));
-    assert_eq!(verdict.streams[0].reordered, 1);
-    assert!(verdict.passes());
+    let judgement = judged(&manifest(10, &[]), &[1, 2, 3, 5, 4, 6, 7, 8, 9, 10]);
+    assert_eq!((judgement.lost, judgement.duplicated, judgement.reordered), (0, 0, 1));
+    assert_eq!(judgement.streams[0].reordered, 1);
+    assert!(judgement.passes());
 }
 
 #[test]
 fn what_was_deleted_unread_is_not_lost_and_what_nobody_wrote_is_foreign() {
-    let verdict = judged(&manifest(10, &[(1, 3)]), &[3, 4, 5, 6, 7, 9, 10, 11]);
-    assert_eq!((verdict.arrived, verdict.deleted, verdict.lost, verdict.foreign), (37, 2, 1, 1));
-    assert_eq!(verdict.streams[0].lost, [(8, 8)]);
+    let judgement = judged(&manifest(10, &[(1, 3)]), &[3, 4, 5, 6, 7, 9, 10, 11]);
+    assert_eq!((judgement.arrived, judgement.deleted, judgement.lost, judgement.foreign), (37, 2, 1, 1));
+    assert_eq!(judgement.streams[0].lost, [(8, 8)]);
 }
 
 #[test]
 fn a_stream_of_which_nothing_arrived_is_lost_as_a_whole() {
-    let verdict = judged(&manifest(10, &[]), &[]);
-    assert_eq!((verdict.lost, &verdict.streams[0].lost), (10, &vec![(1, 10)]));
+    let judgement = judged(&manifest(10, &[]), &[]);
+    assert_eq!((judgement.lost, &judgement.streams[0].lost), (10, &vec![(1, 10)]));
     let nothing = judge(&manifest(10, &[]), &LineReport::default());
     assert_eq!((nothing.lost, nothing.streams.len()), (40, 4));
 }

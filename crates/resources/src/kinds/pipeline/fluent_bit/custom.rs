@@ -1,7 +1,9 @@
 //! `output.custom`: an output section of Fluent Bit.
 
 use weir_fluent_bit::{filters, text};
-use weir_plan::{Body, Compression, Date, DateFormat, Endpoint, FluentBit, Format, Header, Output, Protocol, Sink};
+use weir_plan::{
+    Body, Compression, Date, DateFormat, Endpoint, FluentBit, FluentBitFormat, Header, Output, Protocol, Sink,
+};
 use weir_plan::{Section, SectionLine};
 
 use super::http::{COMPRESSIONS, FORMATS, check_port, check_uri, host_of};
@@ -98,7 +100,7 @@ impl Custom {
         let format = match to {
             Sink::Http => lines.one_of("format", "format", &FORMATS),
             Sink::Stdout | Sink::Null => {
-                lines.one_of("format", "format of lines", &[("json_lines", Format::JsonLines)])
+                lines.one_of("format", "format of lines", &[("json_lines", FluentBitFormat::JsonLines)])
             }
         };
         let date = lines.date();
@@ -113,11 +115,11 @@ impl Custom {
             keep_original_body: records.keep_original_body,
         };
         if to != Sink::Http {
-            let output = Output::local(settings(format?.unwrap_or(Format::JsonLines), date?));
+            let output = Output::local(settings(format?.unwrap_or(FluentBitFormat::JsonLines), date?));
             return is_known.then_some(output);
         }
         let remote = lines.remote();
-        let body = Body::FluentBit(settings(format?.unwrap_or(Format::Json), date?));
+        let body = Body::FluentBit(settings(format?.unwrap_or(FluentBitFormat::Json), date?));
         remote.map(|remote| Output { body, ..remote }).filter(|_| is_known)
     }
 }

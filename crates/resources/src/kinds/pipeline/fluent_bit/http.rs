@@ -1,6 +1,6 @@
 //! `output.http`: a server that gets records as Fluent Bit sends them.
 
-use weir_plan::{Body, Compression, Date, DateFormat, Endpoint, Format, Output, Protocol, Sink};
+use weir_plan::{Body, Compression, Date, DateFormat, Endpoint, FluentBitFormat, Output, Protocol, Sink};
 
 use super::Records;
 use crate::diagnostic::{Diagnostic, Findings, Place, Reason};
@@ -11,12 +11,12 @@ use crate::kinds::value::{Resolved, Resolver, Value};
 
 pub(crate) const COMPRESSIONS: [(&str, Compression); 2] = [("none", Compression::None), ("gzip", Compression::Gzip)];
 
-pub(crate) const FORMATS: [(&str, Format); 5] = [
-    ("json", Format::Json),
-    ("json_lines", Format::JsonLines),
-    ("json_stream", Format::JsonStream),
-    ("msgpack", Format::MsgPack),
-    ("gelf", Format::Gelf),
+pub(crate) const FORMATS: [(&str, FluentBitFormat); 5] = [
+    ("json", FluentBitFormat::Json),
+    ("json_lines", FluentBitFormat::JsonLines),
+    ("json_stream", FluentBitFormat::JsonStream),
+    ("msgpack", FluentBitFormat::MsgPack),
+    ("gelf", FluentBitFormat::Gelf),
 ];
 
 const DEFAULT_PORT: u16 = 443;
@@ -31,7 +31,7 @@ pub(crate) struct Http {
     /// Nothing when what is written is no port.
     port: Option<u16>,
     compression: Option<Compression>,
-    format: Option<Format>,
+    format: Option<FluentBitFormat>,
     dedot: bool,
     tls: Tls,
 }
@@ -57,7 +57,7 @@ impl Http {
         let port = fields.optional("port").map_or(Some(DEFAULT_PORT), |node| port(&node));
         let compression =
             fields.optional("compress").map_or(Some(Compression::None), |node| node.choice(&COMPRESSIONS));
-        let format = fields.optional("format").map_or(Some(Format::Json), |node| node.choice(&FORMATS));
+        let format = fields.optional("format").map_or(Some(FluentBitFormat::Json), |node| node.choice(&FORMATS));
         let dedot = fields.optional("dedot").and_then(|node| node.boolean()).unwrap_or(false);
         let tls = fields.optional("tls").map(|node| Tls::decode(&node)).unwrap_or_default();
         fields.finish();

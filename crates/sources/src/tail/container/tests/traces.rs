@@ -110,22 +110,22 @@ fn read(pieces: &[Piece], wants: &[Want]) -> (Vec<Streams>, Streams, u64) {
         }
         loop {
             let order = Order { wants: wants.to_vec(), node: None, most_bytes: piece.most_bytes, now_nanos: 1 };
-            let batch = written.container.read(&order).unwrap();
+            let reading = written.container.read(&order).unwrap();
             turns += 1;
             assert!(turns < 10_000, "it does not get on");
             if !piece.is_committed {
                 break;
             }
-            for (want, bytes) in &batch.requests {
+            for (want, bytes) in &reading.requests {
                 let place = wants.iter().position(|known| known == want).unwrap();
                 let [out, err] = texts(bytes);
                 all[place][0].extend(out);
                 all[place][1].extend(err);
             }
-            assert_eq!(batch.counts.shortened, 0);
-            counted += batch.counts.records;
-            written.container.commit(batch.position, batch.guard, &batch.counts);
-            if !batch.is_more {
+            assert_eq!(reading.counts.shortened, 0);
+            counted += reading.counts.records;
+            written.container.commit(reading.position, reading.guard, &reading.counts);
+            if !reading.is_more {
                 break;
             }
         }

@@ -10,7 +10,7 @@ use crate::scenario::samples::Samples;
 
 /// One container that wrote ten lines to its standard output, of which the first two are in no file any more; `seen`
 /// arrived.
-fn judged(seen: &[(u64, u64)], held: f64) -> Verdict {
+fn judged(seen: &[(u64, u64)], held: f64) -> Judgement {
     let stream = |name: &str, lines: u64, deleted: serde_json::Value| json!({"stream": name, "lines": lines, "split_lines": 0, "deleted_lines": 2, "deleted": deleted});
     let manifest = json!({
         "seconds": 1.0, "format": "cri", "shape": "plain", "line_bytes": 200, "seed": 0, "lines": 10, "bytes": 2_000_000,
@@ -71,6 +71,6 @@ fn lines_that_were_deleted_unread_fail_nothing_and_others_do() {
 
 #[test]
 fn what_the_agent_said_it_held_is_pending_and_fails_too() {
-    let verdict = judged(&[(1, 8)], 1.0);
-    assert_eq!((verdict.kpis.lost, verdict.kpis.pending, verdict.failures.len()), (1, 1, 2));
+    let judgement = judged(&[(1, 8)], 1.0);
+    assert_eq!((judgement.kpis.lost, judgement.kpis.pending, judgement.failures.len()), (1, 1, 2));
 }

@@ -1,12 +1,12 @@
-//! The verdict about a log agent: what arrived of the lines that were written.
+//! The judgement about a log agent: what arrived of the lines that were written.
 
 use serde::Serialize;
 
 use super::super::agent::AgentTrial;
 use super::super::trial::Part;
 use super::super::{Settings, SystemKind};
-use super::{Kpis, MIB, Verdict, admissions, average, backlog_fact, disk_fact, kill_fact, memory_failure, millis};
-use crate::load::log_files::{LinesVerdict, judge as judge_lines};
+use super::{Judgement, Kpis, MIB, admissions, average, backlog_fact, disk_fact, kill_fact, memory_failure, millis};
+use crate::load::log_files::{LinesJudgement, judge as judge_lines};
 use crate::sink::SinkReport;
 
 /// What `result.json` says of lines beside what it says of everything.
@@ -28,23 +28,23 @@ pub struct LineKpis {
 const BUSY: f64 = 0.5;
 
 /// Judges a trial.
-pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &AgentTrial) -> Verdict {
-    let verdicts: Vec<LinesVerdict> = trial
+pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &AgentTrial) -> Judgement {
+    let judgements: Vec<LinesJudgement> = trial
         .sinks
         .iter()
         .map(|sink| judge_lines(&trial.manifest, sink.log_lines.as_ref().unwrap_or(&Default::default())))
         .collect();
-    let kpis = kpis(part, trial, &verdicts);
+    let kpis = kpis(part, trial, &judgements);
     let label = part.script.part.as_ref().map_or(kpis.system.clone(), |part| format!("{}, {part}", kpis.system));
     let mut failures: Vec<String> = trial.stop_error.iter().cloned().collect();
     if part.system.kind == SystemKind::Weir {
-        failures.extend(broken_promises(settings, trial, &kpis, &verdicts));
+        failures.extend(broken_promises(settings, trial, &kpis, &judgements));
     }
-    Verdict {
+    Judgement {
         label,
         refused_without_hint: 0,
         accepted_bytes: input_bytes(trial),
-        facts: facts(settings, trial, &kpis, &verdicts),
+        facts: facts(settings, trial, &kpis, &judgements),
         warnings: doubts(settings, trial),
         failures,
         kpis,
@@ -58,14 +58,14 @@ fn input_bytes(trial: &AgentTrial) -> f64 {
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=missing first")]
-fn kpis(part: &Part<'_>, trial: &AgentTrial, verdicts: &[LinesVerdict]) -> Kpis {
+fn kpis(part: &Part<'_>, trial: &AgentTrial, judgements: &[LinesJudgement]) -> Kpis {
     let AgentTrial { manifest, samples, .. } = trial;
-    let sum = |count: fn(&LinesVerdict) -> u64| verdicts.iter().map(count).sum::<u64>();
+    let sum = |count: fn(&LinesJudgement) -> u64| judgements.iter().map(count).sum::<u64>();
     let worst = |pick: fn(&SinkReport) -> f64| trial.sinks.iter().map(pick).fold(0.0, f64::max);
     let memory: Vec<f64> = samples.memory_bytes.iter().map(|&bytes| bytes as f64).collect();
     let recovery = trial.kills.as_ref().and_then(|kills| kills.recovery());
     let written = manifest.lines as f64;
-    let missing = sum(|verdict| verdict.lost);
+    let missing = sum(|judgement| judgement.lost);
     let pending = trial.held.clamp(0.0, missing as f64) as u64;
     let (wire_bytes, received) =
         trial.sinks.iter().fold((0, 0), |(bytes, items), sink| (bytes + sink.wire_bytes, items + sink.received));
@@ -75,10 +75,10 @@ fn kpis(part: &Part<'_>, trial: &AgentTrial, verdicts: &[LinesVerdict]) -> Kpis 
         scenario: part.script.name.clone(),
         duration_s: trial.seconds,
         accepted: manifest.lines,
-        exported: sum(|verdict| verdict.arrived),
+        exported: sum(|judgement| judgement.arrived),
         lost: missing - pending,
         pending,
-        duplicated: sum(|verdict| verdict.duplicated),
+        duplicated: sum(|judgement| judgement.duplicated),
         accepted_per_s: written / trial.seconds,
         exported_per_s: trial.arrived as f64 / trial.seconds,
         queue_size: average(&samples.queue_size),
@@ -100,20 +100,20 @@ fn kpis(part: &Part<'_>, trial: &AgentTrial, verdicts: &[LinesVerdict]) -> Kpis 
         lines: Some(LineKpis {
             input_mb: manifest.bytes as f64 / 1e6,
             input_mb_per_cpu_s: manifest.bytes as f64 / 1e6 / trial.settled_cpu_seconds.max(0.01),
-            reordered: sum(|verdict| verdict.reordered),
-            deleted_unread: sum(|verdict| verdict.deleted),
-            damaged: sum(|verdict| verdict.damaged),
+            reordered: sum(|judgement| judgement.reordered),
+            deleted_unread: sum(|judgement| judgement.deleted),
+            damaged: sum(|judgement| judgement.damaged),
         }),
         ..Kpis::default()
     }
 }
 
 /// Lines in files are what a client is not: nobody sends them again, so each that could be read has to arrive.
-fn broken_promises(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, verdicts: &[LinesVerdict]) -> Vec<String> {
+fn broken_promises(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, judgements: &[LinesJudgement]) -> Vec<String> {
     let mut failures = Vec::new();
     let waited = settings.settle.as_secs_f64();
     if kpis.lost > 0 {
-        let (lost, example) = (kpis.lost, worst(verdicts));
+        let (lost, example) = (kpis.lost, worst(judgements));
         let given_up = trial.self_view.given_up.unwrap_or(0.0);
         failures.push(format!("{lost} lines are lost, it says it gave up {given_up:.0} records{example}"));
     }
@@ -124,12 +124,13 @@ fn broken_promises(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, verdict
     if let Some(damaged @ 1..) = kpis.lines.as_ref().map(|lines| lines.damaged) {
         failures.push(format!("{damaged} records are not whole lines: cut, or put together wrongly"));
     }
-    let foreign: u64 = verdicts.iter().map(|verdict| verdict.foreign).sum();
+    let foreign: u64 = judgements.iter().map(|judgement| judgement.foreign).sum();
     if foreign > 0 {
         failures.push(format!("{foreign} lines arrived that nobody wrote"));
     }
     // Where files were deleted unread, these are the ends of lines that began in them.
-    let unmarked: u64 = verdicts.iter().filter(|verdict| verdict.deleted == 0).map(|verdict| verdict.unmarked).sum();
+    let unmarked: u64 =
+        judgements.iter().filter(|judgement| judgement.deleted == 0).map(|judgement| judgement.unmarked).sum();
     if unmarked > 0 {
         failures.push(format!("{unmarked} records are no lines, or parts that were not joined"));
     }
@@ -139,8 +140,8 @@ fn broken_promises(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, verdict
 }
 
 /// Where most lines are lost.
-fn worst(verdicts: &[LinesVerdict]) -> String {
-    let streams = verdicts.iter().flat_map(|verdict| &verdict.streams);
+fn worst(judgements: &[LinesJudgement]) -> String {
+    let streams = judgements.iter().flat_map(|judgement| &judgement.streams);
     let worst = streams.filter(|stream| !stream.lost.is_empty()).max_by_key(|stream| stream.lost.len());
     worst.map_or_else(String::new, |stream| {
         let (first, last) = stream.lost[0];
@@ -161,7 +162,7 @@ fn doubts(settings: &Settings, trial: &AgentTrial) -> Vec<String> {
     writer.chain(sinks).collect()
 }
 
-fn facts(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, verdicts: &[LinesVerdict]) -> Vec<String> {
+fn facts(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, judgements: &[LinesJudgement]) -> Vec<String> {
     let lines = kpis.lines.clone().unwrap_or_default();
     let manifest = &trial.manifest;
     let mut facts = vec![format!(
@@ -173,14 +174,14 @@ fn facts(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, verdicts: &[Lines
         manifest.sum(|container| container.restarts.into()),
         lines.input_mb_per_cpu_s,
     )];
-    let uneven = verdicts.iter().map(|verdict| verdict.streams.len()).sum::<usize>();
+    let uneven = judgements.iter().map(|judgement| judgement.streams.len()).sum::<usize>();
     facts.push(format!(
         "{} lines lost, {} deleted unread, {} duplicated, {} reordered, in {uneven} of {} streams",
         kpis.lost,
         lines.deleted_unread,
         kpis.duplicated,
         lines.reordered,
-        2 * manifest.containers.len() * verdicts.len(),
+        2 * manifest.containers.len() * judgements.len(),
     ));
     facts.extend(backlog_fact(kpis, settings.settle, "records"));
     facts.extend(disk_fact(kpis, input_bytes(trial)));

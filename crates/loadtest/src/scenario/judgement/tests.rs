@@ -104,11 +104,11 @@ fn trial(acked: &[(u64, u64)], sinks: Vec<SinkReport>) -> Trial {
     }
 }
 
-fn judged(script: &Script, trial: &Trial) -> Verdict {
+fn judged(script: &Script, trial: &Trial) -> Judgement {
     judged_as(&system(), script, trial)
 }
 
-fn judged_as(system: &System, script: &Script, trial: &Trial) -> Verdict {
+fn judged_as(system: &System, script: &Script, trial: &Trial) -> Judgement {
     judge(&Part { system, script, directory: ".".into() }, &settings(), trial)
 }
 
@@ -119,13 +119,13 @@ fn healthy() -> Script {
 #[test]
 fn a_complete_delivery_has_no_loss_and_no_doubt() {
     let acked = [(FIRST, FIRST + 999)];
-    let verdict = judged(&healthy(), &trial(&acked, vec![sink(&acked)]));
-    let kpis = &verdict.kpis;
+    let judgement = judged(&healthy(), &trial(&acked, vec![sink(&acked)]));
+    let kpis = &judgement.kpis;
     assert_eq!((kpis.accepted, kpis.exported, kpis.lost, kpis.duplicated), (1000, 1000, 0, 0));
     assert_eq!((kpis.memory_mb_avg, kpis.memory_mb_peak, kpis.queue_size), (150.0, 300.0, 2.0));
     assert_eq!((kpis.cpu_cores, kpis.exported_per_s, kpis.cpu_s_per_million), (0.8, 90.0, 10_000.0));
     assert_eq!((kpis.disk_mb_peak, kpis.disk_mb_written, kpis.wire_bytes_per_item), (10.0, 20.0, 70.0));
-    assert_eq!((verdict.warnings, verdict.failures), (Vec::new(), Vec::new()));
+    assert_eq!((judgement.warnings, judgement.failures), (Vec::new(), Vec::new()));
 }
 
 #[test]
@@ -134,10 +134,10 @@ fn loss_is_counted_per_sink_and_warm_up_counts() {
     let mut trial = trial(&acked, vec![sink(&acked), sink(&[(FIRST, FIRST + 899)]), sink(&[(1, 10)])]);
     trial.warmup = load(&[(1, 10)]);
     trial.settled.missing = 1220;
-    let verdict = judged(&script::published(Test::Traces, Variant { multi: true, backpressure: false }), &trial);
+    let judgement = judged(&script::published(Test::Traces, Variant { multi: true, backpressure: false }), &trial);
     // Sinks lack: the warm-up; the warm-up and 100; all 1000.
-    assert_eq!(verdict.kpis.lost, 10 + 110 + 1000);
-    assert_eq!(verdict.kpis.exported, 1900, "the warm-up is not exported in the measured run");
+    assert_eq!(judgement.kpis.lost, 10 + 110 + 1000);
+    assert_eq!(judgement.kpis.exported, 1900, "the warm-up is not exported in the measured run");
 }
 
 #[test]
@@ -205,10 +205,10 @@ fn beside_sick_neighbours_rates_are_those_of_the_healthy_one_and_losses_those_of
     let mut trial = trial(&acked, sinks);
     trial.settled.missing = 1000;
     let [_, beside] = script::sick_neighbour(Test::Traces);
-    let verdict = judged(&beside, &trial);
-    let kpis = &verdict.kpis;
+    let judgement = judged(&beside, &trial);
+    let kpis = &judgement.kpis;
     assert_eq!((kpis.exported, kpis.exported_per_s, kpis.latency_ms_p99), (1000, 50.0, 2.0));
-    assert_eq!((kpis.lost, verdict.label.as_str()), (1000, "weir, beside two sick"));
+    assert_eq!((kpis.lost, judgement.label.as_str()), (1000, "weir, beside two sick"));
 }
 
 #[test]
@@ -224,13 +224,13 @@ fn a_crash_is_told_in_kills_and_recoveries_and_the_gateway_s_own_counts_are_not_
         KillPlan { every: Duration::from_secs(1), seed: 1, ending: script::Ending::Crash },
         false,
     );
-    let verdict = judged(&crash, &trial);
-    let kpis = &verdict.kpis;
+    let judgement = judged(&crash, &trial);
+    let kpis = &judgement.kpis;
     assert_eq!((kpis.kills, kpis.recovery_ms_p50, kpis.recovery_ms_max), (Some(4), Some(30.0), Some(50.0)));
     assert_eq!(kpis.unanswered, 100, "what was acknowledged on another attempt was answered");
     assert_eq!(kpis.lost, 0, "and what was not is nobody's loss");
-    assert!(verdict.facts.join("\n").contains("killed 4 times, 1 of them before"), "{:?}", verdict.facts);
-    assert_eq!(verdict.warnings, Vec::<String>::new(), "a new process counts from zero");
+    assert!(judgement.facts.join("\n").contains("killed 4 times, 1 of them before"), "{:?}", judgement.facts);
+    assert_eq!(judgement.warnings, Vec::<String>::new(), "a new process counts from zero");
 }
 
 #[test]
@@ -288,8 +288,8 @@ fn work_that_was_not_done_is_a_failure_of_weir_and_a_doubt_about_a_peer() {
     let judged = |kind, processing| {
         let (system, script) = (System { kind, ..system() }, healthy());
         let settings = Settings { processing, ..settings() };
-        let verdict = judge(&Part { system: &system, script: &script, directory: ".".into() }, &settings, &trial);
-        (verdict.failures.join("\n"), verdict.warnings.join("\n"))
+        let judgement = judge(&Part { system: &system, script: &script, directory: ".".into() }, &settings, &trial);
+        (judgement.failures.join("\n"), judgement.warnings.join("\n"))
     };
     let text = "3 requests arrived without load.inserted: it was not done".to_owned();
     assert_eq!(judged(SystemKind::Weir, Processing::Insert), (text.clone(), String::new()));

@@ -106,7 +106,7 @@ pub struct Kpis {
 
 /// Figures, what does not fit `result.json`, and reasons to doubt them.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Verdict {
+pub(crate) struct Judgement {
     pub(crate) kpis: Kpis,
     /// How the table names the row.
     pub(crate) label: String,
@@ -126,7 +126,7 @@ const MEMORY_BESIDE_MB: f64 = 32.0;
 const MIB: f64 = 1_048_576.0;
 
 /// Judges a trial.
-pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Verdict {
+pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Judgement {
     let kpis = kpis(part, settings, trial);
     let mut warnings = Vec::new();
     if part.script.kills.is_none() {
@@ -139,7 +139,7 @@ pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Verd
     warnings.extend(doubts::about_refusals(trial));
     let accepted_bytes = accepted_bytes(&trial.warmup) + accepted_bytes(&trial.load);
     let label = part.script.part.as_ref().map_or(kpis.system.clone(), |part| format!("{}, {part}", kpis.system));
-    Verdict {
+    Judgement {
         label,
         refused_without_hint: trial.load.refused_without_hint,
         accepted_bytes,

@@ -1,4 +1,4 @@
-//! How a container is read, for those who look from outside. Nobody waits for a disk or anybody else while he has this.
+//! The progress of a container, for pages, metrics and the log. Its lock is never held while waiting for a disk.
 
 use std::time::{Duration, Instant};
 
@@ -7,25 +7,25 @@ use crate::tail::turn::Counts;
 
 /// How a container is read, since the process started.
 #[derive(Debug, Default)]
-pub(in crate::tail) struct Standing {
+pub(in crate::tail) struct Progress {
     pub(in crate::tail) counts: Counts,
     pub(in crate::tail) rotations: u64,
-    /// Of these, those that the totals do not have.
-    pub(in crate::tail) untold_rotations: u64,
+    /// Of these, those that are not in the totals yet.
+    pub(in crate::tail) unreported_rotations: u64,
     pub(in crate::tail) lost: Losses,
-    /// Of the losses, those that the log and the totals have.
-    pub(in crate::tail) told: Losses,
+    /// Of the losses, those that are logged and in the totals.
+    pub(in crate::tail) reported: Losses,
     pub(in crate::tail) lag: Lag,
     pub(in crate::tail) open_files: u64,
     pub(in crate::tail) removed_open_bytes: u64,
     pub(in crate::tail) wait: Wait,
-    /// Since when there is something and nothing of it was read.
+    /// Since when it has unread output of which nothing became safe.
     pub(in crate::tail) waits_since: Option<Instant>,
-    /// The log has that it is stuck.
-    pub(in crate::tail) is_said_to_be_stuck: bool,
+    /// The log says that it is stuck.
+    pub(in crate::tail) is_reported_stuck: bool,
 }
 
-/// What stood in the way of reading when somebody last tried.
+/// What a container waited for at the last attempt to read it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::tail) enum Wait {
     #[default]
@@ -34,9 +34,9 @@ pub(in crate::tail) enum Wait {
     Memory,
     Disk,
     Answer,
-    /// The engine did not take what was read, in these words.
+    /// The engine refused its requests, with this reason.
     Refused(&'static str),
-    /// The file, or its directory, cannot be read, in these words.
+    /// The file, or its directory, cannot be read, with this error.
     Unreadable(String),
 }
 
@@ -44,32 +44,32 @@ impl Wait {
     fn words(&self) -> String {
         match self {
             Self::Turn => "its turn".to_owned(),
-            Self::Metadata => "what is known of its pod".to_owned(),
+            Self::Metadata => "facts about its pod".to_owned(),
             Self::Memory => "memory".to_owned(),
             Self::Disk => "the disk".to_owned(),
-            Self::Answer => "pipelines that have not delivered what was read, and have it not on disk".to_owned(),
-            Self::Refused(why) => format!("pipelines that do not take what was read: {why}"),
+            Self::Answer => "pipelines that have neither delivered its lines nor written them to disk".to_owned(),
+            Self::Refused(why) => format!("pipelines that refuse its lines: {why}"),
             Self::Unreadable(error) => format!("its files, which cannot be read: {error}"),
         }
     }
 }
 
-impl Standing {
-    /// There is something to be read.
+impl Progress {
+    /// It has unread output from now on.
     pub(in crate::tail) fn begins_to_wait(&mut self) {
         if self.waits_since.is_none() {
             (self.waits_since, self.wait) = (Some(Instant::now()), Wait::Turn);
         }
     }
 
-    /// Something was read, and there is more.
+    /// Some of it became safe, and there may be more.
     pub(in crate::tail) fn has_read(&mut self) {
         self.waits_since = Some(Instant::now());
     }
 
-    /// Whether there is something that the log and the totals do not have.
-    pub(in crate::tail) fn has_untold(&self) -> bool {
-        self.lost != self.told || self.untold_rotations > 0
+    /// Whether something is not in the log and the totals yet.
+    pub(in crate::tail) fn has_unreported(&self) -> bool {
+        self.lost != self.reported || self.unreported_rotations > 0
     }
 
     /// Since when it waits, and for what, if that is longer than `patience`.
@@ -78,14 +78,14 @@ impl Standing {
         (waits >= patience).then(|| Stuck { seconds: waits.as_secs(), waits_for: self.wait.words() })
     }
 
-    pub(in crate::tail) fn told(&self) -> (Lag, Activity) {
+    pub(in crate::tail) fn report(&self) -> (Lag, Activity) {
         let activity = Activity {
             open_files: self.open_files,
             removed_open_bytes: self.removed_open_bytes,
             rotations: self.rotations,
             read: self.counts,
             lost_bytes: self.lost,
-            stuck: self.stuck(Duration::ZERO).filter(|_| self.is_said_to_be_stuck),
+            stuck: self.stuck(Duration::ZERO).filter(|_| self.is_reported_stuck),
         };
         (self.lag, activity)
     }

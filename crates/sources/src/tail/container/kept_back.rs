@@ -1,4 +1,4 @@
-//! The lines that are kept back because a stack trace may go on: for how long.
+//! How long lines are kept back because a stack trace may go on.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,9 @@ const QUIET: Duration = Duration::from_secs(1);
 /// No line is kept back for longer, whatever comes.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What is kept back. It is read again in each turn, so there is no more to remember of it than since when.
+/// The lines that are kept back. Each turn reads them again, so only their beginning and times are remembered.
 #[derive(Debug, Default)]
-pub(in crate::tail) struct Stretch(Option<Kept>);
+pub(in crate::tail) struct KeptBack(Option<Kept>);
 
 #[derive(Debug)]
 struct Kept {
@@ -23,9 +23,9 @@ struct Kept {
     changed: Instant,
 }
 
-impl Stretch {
-    /// What begins at `from` is kept back, with so many lines of stack traces. How much longer. `is_quiet`: otherwise, more
-    /// is there and cannot be read yet.
+impl KeptBack {
+    /// How much longer the lines from `from` on are kept back; `lines` of them are of stack traces. `is_quiet`: no
+    /// further output waits to be read.
     pub(in crate::tail) fn left(&mut self, from: Spot, lines: u64, is_quiet: bool) -> Duration {
         self.left_at(from, lines, is_quiet, Instant::now())
     }
@@ -49,10 +49,10 @@ mod tests {
 
     #[test]
     fn a_trace_is_over_when_nothing_came_for_a_second_or_after_ten() {
-        let (mut stretch, start) = (Stretch::default(), Instant::now());
+        let (mut kept_back, start) = (KeptBack::default(), Instant::now());
         let from = |offset| Spot { file: 0, offset };
         let mut left = |offset, lines, ms: u64| {
-            stretch.left_at(from(offset), lines, ms.is_multiple_of(2), start + Duration::from_millis(ms))
+            kept_back.left_at(from(offset), lines, ms.is_multiple_of(2), start + Duration::from_millis(ms))
         };
         assert_eq!(left(0, 1, 0), QUIET);
         assert_eq!(left(0, 1, 400), Duration::from_millis(600));

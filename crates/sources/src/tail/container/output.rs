@@ -1,0 +1,123 @@
+//! The output of a container: its chain of files, those that are open, and the state of reading them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::kept_back::KeptBack;
+use crate::tail::allowance::TurnPermit;
+use crate::tail::chain::{Chain, Link, State};
+use crate::tail::changed::Changed;
+use crate::tail::files::Content;
+use crate::tail::identity::PRINT_BYTES;
+use crate::tail::join::Spot;
+use crate::tail::line::Format;
+use crate::tail::status::Losses;
+
+/// The output of a container.
+#[derive(Debug)]
+pub(in crate::tail) struct Output {
+    pub(in crate::tail) chain: Chain,
+    /// By the number of their link.
+    pub(in crate::tail) open: BTreeMap<u64, Content>,
+    pub(in crate::tail) formats: BTreeMap<u64, Format>,
+    /// A request that is larger was refused.
+    pub(in crate::tail) most_bytes: Option<usize>,
+    /// Lines that the last turn kept back for a stack trace.
+    pub(in crate::tail) kept_back: KeptBack,
+    /// Pays for the decoder of a compressed file.
+    pub(super) decoder: Option<TurnPermit>,
+    /// Removed files that are to be given up.
+    pub(super) condemned: BTreeSet<u64>,
+    /// How often a file could not be read, in a row.
+    pub(super) failures: BTreeMap<u64, u32>,
+    /// Whether the checkpoint is out of date.
+    pub(super) is_changed: bool,
+    /// When it was last saved, in milliseconds since the Unix epoch.
+    pub(super) saved_ms: u64,
+    /// Files that the last look found gone.
+    pub(super) vanished: Vec<u64>,
+    /// The directory's time of change at the last look, if nothing else has to be looked at.
+    pub(super) listed: Option<Changed>,
+}
+
+impl Output {
+    pub(super) fn new(chain: Chain) -> Self {
+        Self {
+            chain,
+            open: BTreeMap::new(),
+            formats: BTreeMap::new(),
+            most_bytes: None,
+            kept_back: KeptBack::default(),
+            decoder: None,
+            condemned: BTreeSet::new(),
+            failures: BTreeMap::new(),
+            is_changed: false,
+            saved_ms: 0,
+            vanished: Vec::new(),
+            listed: None,
+        }
+    }
+
+    /// Files that grew have longer heads.
+    pub(super) fn renew_heads(&mut self) {
+        let open: Vec<u64> = self.open.keys().copied().collect();
+        open.into_iter().for_each(|number| self.renew_head(number));
+    }
+
+    pub(super) fn renew_head(&mut self, number: u64) {
+        let is_short = |link: &&Link| usize::from(link.head.length) < PRINT_BYTES;
+        if self.chain.link(number).filter(is_short).is_some()
+            && let Some(content) = self.open.get_mut(&number)
+            && let Ok(head) = content.head()
+        {
+            self.chain.set_head(number, head);
+        }
+    }
+
+    /// Closes files that are read to their end, and those that are no part of the chain any more.
+    pub(super) fn forget_closed(&mut self) {
+        let Self { chain, open, formats, .. } = self;
+        let done = chain.earliest().file;
+        let is_wanted = |number: &u64| {
+            chain.link(*number).is_some_and(|link| *number >= done && !(link.end.is_some() && chain.is_read(link)))
+        };
+        open.retain(|number, _| is_wanted(number));
+        formats.retain(|number, _| chain.link(*number).is_some());
+    }
+
+    /// Gives up files that are gone and were not opened, and returns the lost bytes. One look is not enough: it may
+    /// miss a file that is renamed.
+    pub(super) fn give_up(&mut self) -> Losses {
+        let is_gone = |link: &&Link| link.state != State::Present && !self.open.contains_key(&link.number);
+        // Even of one that was read as far as it was seen, the end has to be known before the next one is read.
+        let is_left = |link: &&Link| !self.chain.is_read(link);
+        let gone: Vec<u64> =
+            self.chain.links().iter().filter(is_gone).filter(is_left).map(|link| link.number).collect();
+        let mut losses = Losses::default();
+        for number in gone.iter().filter(|number| self.vanished.contains(number)) {
+            let is_overwritten = self.chain.link(*number).is_some_and(|link| link.state == State::Overwritten);
+            let bytes = self.chain.lost(*number, None).bytes;
+            *(if is_overwritten { &mut losses.overwritten } else { &mut losses.removed }) += bytes;
+            self.is_changed = true;
+        }
+        self.vanished = gone;
+        losses
+    }
+
+    /// The file that is read next.
+    pub(super) fn next(&self) -> Option<&Link> {
+        let first = self.place().file;
+        self.chain.links().iter().find(|link| link.number >= first && !self.chain.is_read(link))
+    }
+
+    /// Whether a file has unread output, as far as is known, or its end has to be found.
+    pub(super) fn is_unread(&self, link: &Link) -> bool {
+        let is_ahead = link.number >= self.chain.position().done.file && link.end.is_none();
+        let has_end = link.name.is_compressed || self.chain.is_final(link.number);
+        self.chain.unread(link.number) > 0 || is_ahead && has_end
+    }
+
+    /// Where the unread output begins.
+    pub(in crate::tail) fn place(&self) -> Spot {
+        self.chain.earliest()
+    }
+}

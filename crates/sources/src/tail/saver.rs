@@ -1,0 +1,133 @@
+//! Saves positions: what changed a few times a second, and everything anew when much of the file is out of date.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::StartError;
+use super::catalogue::Catalogue;
+use super::checkpoint::file::{CheckpointFile, Error};
+use super::checkpoint::{Replayed, Saved, encode, is_worn};
+use super::path::ContainerName;
+use super::status::unix_ms;
+
+/// Positions that moved are saved this often ...
+const SAVE_EVERY: Duration = Duration::from_millis(250);
+/// ... and forced to the disk this often. What a loss of power takes is read again.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// A checkpoint is forgotten after a day, unless it is saved again. Containers that did not change for hours are looked for
+/// this often.
+const RENEW_EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// What an earlier process saved.
+pub(super) struct Opened {
+    /// `None` if positions are kept in memory only.
+    pub(super) saver: Option<Saver>,
+    pub(super) saved: BTreeMap<ContainerName, Saved>,
+    /// There never was an earlier process.
+    pub(super) is_first: bool,
+}
+
+/// Opens the checkpoint file in `state`, and logs what is wrong with it.
+pub(super) fn open(state: Option<&Path>) -> Result<Opened, StartError> {
+    let Some(state) = state else { return Ok(Opened { saver: None, saved: BTreeMap::new(), is_first: true }) };
+    let fresh = format!("{:x}", unix_ms());
+    let (file, mut replayed) =
+        CheckpointFile::open(state, &fresh).map_err(|error| StartError::State(error.to_string()))?;
+    replayed.expire(unix_ms());
+    let Replayed { containers, damage, torn_tail, id: known, .. } = replayed;
+    let is_first = known.is_none() && containers.is_empty() && damage.is_empty();
+    for damage in damage {
+        let (line, offset, reason) = (damage.line, damage.offset, damage.reason);
+        tracing::warn!(line, offset, %reason, "a checkpoint of container logs is damaged; some lines are read again");
+    }
+    if let Some(bytes) = torn_tail {
+        tracing::info!(?bytes, "the last checkpoint of container logs is not complete; some lines are read again");
+    }
+    if is_first {
+        let id = file.id();
+        tracing::info!(state = %state.display(), id, "there are no checkpoints of container logs; this is a first start");
+    }
+    Ok(Opened { saver: Some(Saver::new(file)), saved: containers, is_first })
+}
+
+/// Writes the checkpoint file.
+pub(super) struct Saver {
+    file: CheckpointFile,
+    /// The size of the file when it was last written anew.
+    live_bytes: u64,
+    /// Something could not be saved.
+    is_unsaved: bool,
+    /// When all containers were last looked through.
+    renewed: Instant,
+    saved: Instant,
+    synced: Instant,
+}
+
+impl Saver {
+    fn new(file: CheckpointFile) -> Self {
+        let now = Instant::now();
+        Self { file, live_bytes: 0, is_unsaved: false, renewed: now, saved: now, synced: now }
+    }
+
+    /// Saves what changed, if it is time, or if the process `ends`.
+    pub(super) fn save_if_due(&mut self, catalogue: &mut Catalogue, ends: bool) {
+        if self.saved.elapsed() < SAVE_EVERY && !ends {
+            return;
+        }
+        let syncs = self.synced.elapsed() >= SYNC_EVERY || ends;
+        self.save(catalogue, syncs);
+        self.saved = Instant::now();
+        if syncs {
+            self.synced = self.saved;
+        }
+    }
+
+    fn save(&mut self, catalogue: &mut Catalogue, syncs: bool) {
+        let shared = Arc::clone(&catalogue.shared);
+        let mut changed = mem::take(&mut *shared.news.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut lines = mem::take(&mut catalogue.lines);
+        let is_renewed = self.renewed.elapsed() >= RENEW_EVERY;
+        // When nothing changed, nothing is written. What was written before may still have to be synced.
+        let has_changed = !changed.is_empty() || !lines.is_empty() || is_renewed || self.is_unsaved;
+        if !has_changed && (!syncs || self.file.sync().is_ok()) {
+            return;
+        }
+        let containers = || shared.board.containers().values().cloned().collect::<Vec<_>>();
+        if is_renewed {
+            (self.renewed, changed) = (Instant::now(), containers());
+        }
+        let now = unix_ms();
+        for container in &changed {
+            container.to_save(now).iter().for_each(|saved| lines.extend(encode(saved)));
+        }
+        let saved = self.append(&lines, syncs).and_then(|()| {
+            if !self.is_unsaved && !is_worn(self.file.size(), self.live_bytes) {
+                return Ok(());
+            }
+            let kept = catalogue.saved.values().map(encode);
+            self.file.compact(containers().iter().map(|container| encode(&container.saved(now))).chain(kept))?;
+            self.live_bytes = self.file.size();
+            Ok(())
+        });
+        match saved {
+            Ok(()) => self.is_unsaved = false,
+            // The next attempt writes everything anew.
+            Err(error) => {
+                if !mem::replace(&mut self.is_unsaved, true) {
+                    tracing::warn!(%error, "cannot save checkpoints of container logs; trying again");
+                }
+            }
+        }
+    }
+
+    fn append(&mut self, lines: &[u8], syncs: bool) -> Result<(), Error> {
+        if !lines.is_empty() {
+            self.file.append(lines)?;
+        }
+        if syncs { self.file.sync() } else { Ok(()) }
+    }
+}

@@ -1,0 +1,124 @@
+//! What all parts of the tailer share: what pipelines want, where containers are, and the totals.
+
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tokio::sync::mpsc;
+use weir_engine::Inlet;
+use weir_enrich::Pods;
+use weir_plan::ContainerLogs;
+
+use super::allowance::Allowance;
+use super::container::Container;
+use super::files::Descriptors;
+use super::path::ContainerName;
+use super::requests::Want;
+use super::status::{Board, Losses};
+use super::turn::Counts;
+
+/// What all parts of the tailer share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) inlet: Inlet,
+    pub(super) pods: Arc<dyn Pods>,
+    pub(super) wanted: RwLock<Vec<ContainerLogs>>,
+    pub(super) own_pod: Option<String>,
+    pub(super) node_name: Option<String>,
+    pub(super) board: Board,
+    pub(super) ready: mpsc::UnboundedSender<Arc<Container>>,
+    pub(super) totals: Mutex<Totals>,
+    /// Containers whose checkpoints may be out of date.
+    pub(super) news: Mutex<Vec<Arc<Container>>>,
+    pub(super) allowance: Arc<Allowance>,
+    pub(super) descriptors: Arc<Descriptors>,
+}
+
+/// The figures of all containers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Containers whose output is read.
+    pub containers: u64,
+    /// Of the output that is safe.
+    pub counts: Counts,
+    /// Bytes of files that could not be read.
+    pub lost: Losses,
+    /// Files that were rotated while they were known.
+    pub rotations: u64,
+}
+
+impl Shared {
+    /// Whether any pipeline takes a container's records.
+    pub(super) fn is_wanted(&self, name: &ContainerName) -> bool {
+        let wanted = self.wanted.read().unwrap_or_else(PoisonError::into_inner);
+        wanted.iter().any(|logs| self.takes(logs, name))
+    }
+
+    /// The name of this node, unless the pod's facts have one.
+    pub(super) fn node_of(&self, name: &ContainerName) -> Option<String> {
+        self.node_name.clone().filter(|_| self.pods.now().node(&name.uid).is_none())
+    }
+
+    /// What the pipelines want of a container's records; nothing when none takes them. The pod's multiline setting
+    /// wins.
+    pub(super) fn wants(&self, name: &ContainerName) -> Vec<Want> {
+        let of_pod = self.pods.now().multiline(&name.uid);
+        let wanted = self.wanted.read().unwrap_or_else(PoisonError::into_inner);
+        let mut wants: Vec<Want> = Vec::new();
+        for logs in wanted.iter().filter(|logs| self.takes(logs, name)) {
+            let (shape, asked) = (logs.shape, logs.multiline);
+            let want = Want { shape, asked, multiline: of_pod.unwrap_or(asked) };
+            if !wants.contains(&want) {
+                wants.push(want);
+            }
+        }
+        wants
+    }
+
+    fn takes(&self, logs: &ContainerLogs, name: &ContainerName) -> bool {
+        let is_own = self.own_pod.as_ref() == Some(&name.pod);
+        !is_own && logs.namespaces.takes(&name.namespace) && logs.containers.takes(&name.container)
+    }
+
+    /// Notes that the checkpoint of a container may be out of date.
+    pub(super) fn note(&self, container: &Arc<Container>) {
+        if container.take_note() {
+            self.news.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(container));
+        }
+    }
+
+    /// A container may have unread output.
+    pub(super) fn hint(&self, container: &Arc<Container>) {
+        if container.take_hint() {
+            // The reader is gone when the process ends.
+            let _ = self.ready.send(Arc::clone(container));
+        }
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let containers = self.board.containers().len() as u64;
+        Totals { containers, ..*self.totals.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    pub(super) fn add(&self, add: impl FnOnce(&mut Totals)) {
+        add(&mut self.totals.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Adds a container's losses and rotations since the last report to the totals, and logs the losses.
+    pub(super) fn report_losses(&self, container: &Container) {
+        let mut progress = container.progress();
+        let (lost, rotations) =
+            (progress.lost.since(&progress.reported), mem::take(&mut progress.unreported_rotations));
+        progress.reported = progress.lost;
+        drop(progress);
+        if lost != Losses::default() || rotations > 0 {
+            self.add(|totals| {
+                totals.lost.add(&lost);
+                totals.rotations += rotations;
+            });
+        }
+        for (reason, bytes) in lost.by_reason().into_iter().filter(|(_, bytes)| *bytes > 0) {
+            tracing::error!(container = %container.name, reason, bytes, "container logs are lost");
+        }
+    }
+}
