@@ -154,6 +154,24 @@ async fn the_good_are_found_behind_all_that_are_refused() {
     }
 }
 
+/// One bad item costs its neighbours minutes, not hours, though nothing else is sent that could show which it is.
+#[tokio::test(start_paused = true)]
+async fn a_few_bad_items_do_not_hold_thousands() {
+    for about in [About::Unclear, About::Access] {
+        let is_bad = |id| id == 1007 || id == 4011;
+        let backend = Arc::new(Picky { about, is_bad, taken: Mutex::default() });
+        let Running { pipeline: _pipeline, account: _account, mut tasks } =
+            run(Arc::<Picky>::clone(&backend), disk(ITEMS, 100));
+        let began = Instant::now();
+        while backend.taken.lock().unwrap().len() < ITEMS as usize - 2 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let taken = backend.taken.lock().unwrap().len();
+            assert!(began.elapsed() < Duration::from_secs(300), "{about:?}: {taken} of {ITEMS}");
+        }
+        tasks.shutdown().await;
+    }
+}
+
 /// Refuses everything until it is well.
 #[derive(Debug, Default)]
 struct Recovering {
