@@ -1,5 +1,7 @@
 //! The containers that are known: taken up when they appear, looked at when something has changed, and forgotten.
 
+mod kept;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,7 @@ use super::path::ContainerName;
 use super::reader::Shared;
 use super::status::unix_ms;
 use super::tree::Audience;
+pub(super) use kept::Kept;
 
 /// What changes on its own, such as a file that nobody may write to any more, is looked at again after this.
 const SETTLES_AFTER: Duration = Duration::from_millis(1_100);
@@ -31,8 +34,8 @@ const MOST_WAITING: usize = 1000;
 pub(super) struct Catalogue {
     pub(super) shared: Arc<Shared>,
     directory: PathBuf,
-    /// What an earlier process saved, of containers that were not found yet.
-    pub(super) saved: BTreeMap<ContainerName, Saved>,
+    /// How far containers were read that are not read now.
+    pub(super) kept: Kept,
     /// What is to be saved of containers that are not read any more.
     pub(super) lines: Vec<u8>,
     /// The kernel gives no hints of some files.
@@ -51,10 +54,11 @@ pub(super) struct Catalogue {
 
 impl Catalogue {
     pub(super) fn new(shared: Arc<Shared>, directory: PathBuf, saved: BTreeMap<ContainerName, Saved>) -> Self {
+        let kept = Kept::new(saved, &shared.inlet);
         Self {
             shared,
             directory,
-            saved,
+            kept,
             lines: Vec::new(),
             has_links: false,
             starts_at_end: false,
@@ -92,8 +96,16 @@ impl Catalogue {
     /// What is gone since an earlier process saved it was not read to its end.
     pub(super) fn look_for_missing(&mut self) {
         let is_gone = |name: &&ContainerName| !self.directory.join(name.to_string()).exists();
-        let missing: Vec<ContainerName> = self.saved.keys().filter(is_gone).cloned().collect();
+        let missing: Vec<ContainerName> =
+            self.kept.all().map(|saved| &saved.container).filter(is_gone).cloned().collect();
         missing.iter().for_each(|name| self.changed(name));
+    }
+
+    /// How far containers were read that nobody wanted for long is not kept any longer.
+    pub(super) fn expire(&mut self) {
+        let Self { kept, shared, lines, .. } = self;
+        let expired = kept.expire(unix_ms(), |name| shared.is_wanted(name));
+        expired.iter().for_each(|name| lines.extend(encode_removal(name)));
     }
 
     pub(super) fn look_at_unsettled(&mut self) {
@@ -114,8 +126,12 @@ impl Catalogue {
         }
         let saved = container.saved(unix_ms());
         self.lines.extend(encode(&saved));
-        self.saved.insert(name.clone(), saved);
         self.shared.board.containers().remove(name);
+        drop(container);
+        if self.kept.keep(saved, &self.shared.inlet).is_err() {
+            tracing::warn!(container = %name, "there is no memory for how far its logs were read; they are read again");
+            self.lines.extend(encode_removal(name));
+        }
     }
 
     /// Milliseconds since the Unix epoch, by the clock of the start: these never go back.
@@ -138,7 +154,7 @@ impl Catalogue {
             return None;
         };
         self.untaken.remove(name);
-        let saved = self.saved.remove(name);
+        let saved = self.kept.take(name);
         let is_first = saved.is_none();
         let chain = saved.map_or_else(Chain::default, Saved::into_chain);
         let container = Arc::new(Container::new(

@@ -1,6 +1,6 @@
 //! Finds containers and their files, and saves how far they were read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -163,7 +163,6 @@ impl Tail {
             store,
             live_bytes: 0,
             is_unsaved: false,
-            renewed: Instant::now(),
             is_rewanted: Arc::clone(&is_rewanted),
             bounds: Bounds { removed_bytes: max_removed_bytes, patience },
         };
@@ -189,6 +188,11 @@ impl Tail {
         let before = mem::replace(&mut *self.shared.wanted.write().unwrap_or_else(PoisonError::into_inner), wanted);
         self.is_rewanted.store(true, Ordering::Release);
         Wanted(before)
+    }
+
+    /// The uids of the pods of which lines may not be safe yet.
+    pub fn pods_in_use(&self) -> HashSet<String> {
+        self.shared.board.containers().keys().map(|name| name.uid.clone()).collect()
     }
 
     /// What was read so far.
@@ -227,13 +231,18 @@ struct Opened {
 fn open(state: Option<&Path>) -> Result<Opened, StartError> {
     let Some(state) = state else { return Ok(Opened { store: None, saved: BTreeMap::new(), is_first: true }) };
     let fresh = format!("{:x}", unix_ms());
-    let (store, mut replayed) = Store::open(state, &fresh).map_err(|error| StartError::State(error.to_string()))?;
-    replayed.expire(unix_ms());
-    let Replayed { containers, damage, torn_tail, store: known, .. } = replayed;
+    let (store, replayed) = Store::open(state, &fresh).map_err(|error| StartError::State(error.to_string()))?;
+    let Replayed { containers, damage, torn_tail, left_out, store: known, .. } = replayed;
     let is_first = known.is_none() && containers.is_empty() && damage.is_empty();
     for damage in damage {
         let (line, offset, reason) = (damage.line, damage.offset, damage.reason);
         tracing::warn!(line, offset, %reason, "how far container logs were read is damaged; some are read again");
+    }
+    if left_out > 0 {
+        tracing::error!(
+            left_out,
+            "there is more of how far container logs were read than memory for it; some are read again"
+        );
     }
     if let Some(bytes) = torn_tail {
         tracing::info!(?bytes, "the last line of how far container logs were read was not complete");
@@ -254,25 +263,19 @@ struct Looker {
     live_bytes: u64,
     /// Something could not be saved.
     is_unsaved: bool,
-    /// When it was last looked what is saved of all containers.
-    renewed: Instant,
     is_rewanted: Arc<AtomicBool>,
     bounds: Bounds,
 }
 
 impl Looker {
     fn run(mut self, has_ended: &dyn Fn() -> bool) {
-        let (mut reconciled, mut saved, mut synced) = (None::<Instant>, Instant::now(), Instant::now());
+        let (mut reconciled, mut schedule) = (None::<Instant>, Schedule::new(Instant::now()));
         let (mut said, mut said_counts) = (Instant::now(), Counts::default());
         let mut surveyed = None::<Instant>;
         loop {
             let ends = has_ended();
-            if saved.elapsed() >= SAVE_EVERY || ends {
-                self.save(synced.elapsed() >= SYNC_EVERY || ends);
-                if synced.elapsed() >= SYNC_EVERY {
-                    synced = Instant::now();
-                }
-                saved = Instant::now();
+            if let Some(due) = schedule.due(Instant::now(), ends) {
+                self.save(due);
             }
             if ends || surveyed.is_none_or(|at| at.elapsed() >= SURVEY_EVERY) {
                 survey(&self.catalogue.shared, self.bounds, self.catalogue.without_memory());
@@ -294,6 +297,7 @@ impl Looker {
                 self.tree.reconcile(&mut self.catalogue);
                 if reconciled.replace(Instant::now()).is_none() {
                     self.catalogue.look_for_missing();
+                    self.catalogue.expire();
                     // What comes from now on is new.
                     self.catalogue.starts_at_end = false;
                 }
@@ -306,12 +310,15 @@ impl Looker {
         }
     }
 
-    fn save(&mut self, is_due: bool) {
+    fn save(&mut self, due: Due) {
+        let Due { sync: is_due, renewal: is_renewed } = due;
+        if is_renewed {
+            self.catalogue.expire();
+        }
         let Some(store) = &mut self.store else { return };
         let shared = &self.catalogue.shared;
         let mut news = mem::take(&mut *shared.news.lock().unwrap_or_else(PoisonError::into_inner));
         let mut lines = mem::take(&mut self.catalogue.lines);
-        let is_renewed = self.renewed.elapsed() >= RENEW_EVERY;
         // Where nothing happens, it costs nothing to find that out. What was written before may have to be synced.
         let has_news = !news.is_empty() || !lines.is_empty() || is_renewed || self.is_unsaved;
         if !has_news && (!is_due || store.sync().is_ok()) {
@@ -319,7 +326,7 @@ impl Looker {
         }
         let all = || shared.board.containers().values().cloned().collect::<Vec<_>>();
         if is_renewed {
-            (self.renewed, news) = (Instant::now(), all());
+            news = all();
         }
         let now = unix_ms();
         for container in &news {
@@ -329,7 +336,7 @@ impl Looker {
             if !self.is_unsaved && !is_worn(store.size(), self.live_bytes) {
                 return Ok(());
             }
-            let kept = self.catalogue.saved.values().map(encode);
+            let kept = self.catalogue.kept.all().map(encode);
             store.compact(all().iter().map(|container| encode(&container.saved(now))).chain(kept))?;
             self.live_bytes = store.size();
             Ok(())
@@ -343,6 +350,43 @@ impl Looker {
                 }
             }
         }
+    }
+}
+
+/// When positions are saved.
+struct Schedule {
+    saved: Instant,
+    synced: Instant,
+    renewed: Instant,
+}
+
+/// What is due beside saving what is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Due {
+    /// Forcing it to the disk.
+    sync: bool,
+    /// Saving again what is old.
+    renewal: bool,
+}
+
+impl Schedule {
+    fn new(now: Instant) -> Self {
+        Self { saved: now, synced: now, renewed: now }
+    }
+
+    fn due(&mut self, now: Instant, ends: bool) -> Option<Due> {
+        let is_over = |last: &mut Instant, every: Duration| {
+            let is_over = now.saturating_duration_since(*last) >= every;
+            if is_over {
+                *last = now;
+            }
+            is_over
+        };
+        let is_saved = is_over(&mut self.saved, SAVE_EVERY) || ends;
+        is_saved.then(|| Due {
+            sync: is_over(&mut self.synced, SYNC_EVERY) || ends,
+            renewal: is_over(&mut self.renewed, RENEW_EVERY),
+        })
     }
 }
 
@@ -369,4 +413,24 @@ fn write(store: &mut Store, lines: &[u8], is_due: bool) -> Result<(), Error> {
         store.append(lines)?;
     }
     if is_due { store.sync() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R24: who does not change for a day is not forgotten.
+    #[test]
+    fn positions_are_saved_four_times_a_second_and_renewed_every_hour() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start);
+        let mut due = |ms: u64, ends| schedule.due(start + Duration::from_millis(ms), ends);
+        let [saved, synced, renewed] =
+            [(false, false), (true, false), (true, true)].map(|(sync, renewal)| Some(Due { sync, renewal }));
+        assert_eq!([due(0, false), due(249, false)], [None; 2]);
+        assert_eq!([due(250, false), due(300, false), due(300, true)], [saved, None, synced]);
+        assert_eq!([due(1_000, false), due(1_250, false), due(2_000, false)], [synced, saved, synced]);
+        let hour = 60 * 60 * 1_000;
+        assert_eq!([due(hour, false), due(hour + 1_000, false), due(2 * hour, false)], [renewed, synced, renewed]);
+    }
 }

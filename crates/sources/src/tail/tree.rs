@@ -17,6 +17,10 @@ const RECONCILE: Duration = Duration::from_secs(30);
 /// ... and where some do not.
 const UNHINTED: Duration = Duration::from_secs(1);
 
+/// A directory may have more directories than this; they are passed over. What has to be known of each takes some 500
+/// bytes, which nobody pays for.
+const MOST_DIRECTORIES: usize = 20_000;
+
 /// Who wants to know.
 pub(super) trait Audience {
     /// Everything is going to be looked at.
@@ -61,13 +65,15 @@ pub(super) struct Tree {
     listed: Option<Changed>,
     /// Some directory gives no hints.
     is_unhinted: bool,
+    /// So many directories of one are looked at.
+    most: usize,
 }
 
 impl Tree {
     pub(super) fn new(root: PathBuf, hints: Option<Hints>) -> Self {
         let is_unhinted = hints.is_none();
         let (places, pods) = (HashMap::new(), HashMap::new());
-        Self { root, hints, root_watch: None, places, pods, listed: None, is_unhinted }
+        Self { root, hints, root_watch: None, places, pods, listed: None, is_unhinted, most: MOST_DIRECTORIES }
     }
 
     /// How long until everything is to be looked at again. `misses_some`: something comes without a hint.
@@ -142,7 +148,7 @@ impl Tree {
         if self.root_watch.is_none() {
             self.root_watch = self.watch(Place::Root);
         }
-        let names = match directories(&self.root, self.listed, audience) {
+        let names = match directories(&self.root, self.most, self.listed, audience) {
             Names::Unlisted => return,
             Names::Unchanged => self.pods.keys().cloned().collect(),
             Names::Listed(names, listed) => {
@@ -166,7 +172,7 @@ impl Tree {
             self.pods.entry(pod.to_owned()).or_default().watch = watch;
         }
         let listed = self.pods.get(pod).and_then(|pod| pod.listed);
-        let (names, listed) = match directories(&self.root.join(pod), listed, audience) {
+        let (names, listed) = match directories(&self.root.join(pod), self.most, listed, audience) {
             Names::Unlisted => return,
             Names::Unchanged => return self.look_at_known(pod, audience, whole),
             Names::Listed(names, listed) => (names, listed),
@@ -255,9 +261,9 @@ enum Names {
     Listed(HashSet<String>, Option<Changed>),
 }
 
-/// `listed`: when it had changed last when it was listed before.
-fn directories(path: &Path, listed: Option<Changed>, audience: &mut impl Audience) -> Names {
-    let list = || -> io::Result<Names> {
+/// No more than `most`. `listed`: when it had changed last when it was listed before.
+fn directories(path: &Path, most: usize, listed: Option<Changed>, audience: &mut impl Audience) -> Names {
+    let mut list = || -> io::Result<Names> {
         let changed = Changed::of(path)?;
         if listed.is_some() && changed == listed {
             return Ok(Names::Unchanged);
@@ -268,7 +274,13 @@ fn directories(path: &Path, listed: Option<Changed>, audience: &mut impl Audienc
             let entry = entry?;
             let name =
                 entry.file_name().into_string().ok().filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-            names.extend(name);
+            let Some(name) = name else { continue };
+            if names.len() == most {
+                let error = format!("more than {most} directories are in it; the others are passed over");
+                audience.failed(path, &io::Error::other(error));
+                return Ok(Names::Listed(names, None));
+            }
+            names.insert(name);
         }
         Ok(Names::Listed(names, changed))
     };
@@ -292,6 +304,7 @@ mod tests {
         container: &'static str,
         changed: Vec<String>,
         gone: Vec<String>,
+        failed: Vec<String>,
     }
 
     impl Audience for Wants {
@@ -308,7 +321,7 @@ mod tests {
             self.gone.push(name.pod.clone());
         }
         fn failed(&mut self, path: &Path, error: &io::Error) {
-            panic!("{}: {error}", path.display());
+            self.failed.push(format!("{}: {error}", path.display()));
         }
     }
 
@@ -348,5 +361,51 @@ mod tests {
         assert_eq!(looks(&mut tree, "app"), (all(&["a"]), all(&["c"])), "a pod left");
         tree.forget_lists();
         assert_eq!(looks(&mut tree, "side"), (all(&["b"]), all(&["a"])), "others are wanted");
+    }
+
+    /// What is passed over is told, and found when there is place.
+    #[test]
+    fn so_many_pods_are_looked_at() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |pod: &str| root.path().join(format!("shop_{pod}_{UID}/app"));
+        ["a", "b", "c"].iter().for_each(|pod| fs::create_dir_all(path(pod)).unwrap());
+        let mut tree = Tree { most: 2, ..Tree::new(root.path().to_owned(), None) };
+        let looks = |tree: &mut Tree| {
+            let mut wants = Wants { container: "app", ..Wants::default() };
+            tree.reconcile(&mut wants);
+            (wants.changed, wants.failed)
+        };
+        let (changed, failed) = looks(&mut tree);
+        assert_eq!((changed.len(), tree.pods.len()), (2, 2));
+        let told = format!("{}: more than 2 directories are in it; the others are passed over", root.path().display());
+        assert_eq!(failed, [told]);
+        fs::remove_dir_all(path(&changed[0]).parent().unwrap()).unwrap();
+        let (mut rest, failed) = looks(&mut tree);
+        rest.push(changed[0].clone());
+        rest.sort();
+        assert_eq!((rest, failed.len()), (["a", "b", "c"].map(str::to_owned).to_vec(), 0));
+    }
+
+    /// R9: when the kernel could not keep all hints, everything is looked at.
+    #[test]
+    fn what_hints_were_lost_of_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |pod: &str| root.path().join(format!("shop_{pod}_{UID}/app"));
+        fs::create_dir_all(path("a")).unwrap();
+        let mut tree = Tree::new(root.path().to_owned(), Some(Hints::new().unwrap()));
+        let mut wants = Wants { container: "app", ..Wants::default() };
+        tree.reconcile(&mut wants);
+        let kept = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+        let names = ["0.log", "1.log"].map(|name| path("a").join(name));
+        fs::write(&names[0], "").unwrap();
+        // Two hints each.
+        for turn in 0..=kept.trim().parse::<usize>().unwrap() / 2 {
+            fs::rename(&names[turn % 2], &names[(turn + 1) % 2]).unwrap();
+        }
+        fs::create_dir_all(path("b")).unwrap();
+        let mut wants = Wants { container: "app", ..Wants::default() };
+        tree.wait(Duration::from_secs(10), &mut wants).unwrap();
+        wants.changed.sort();
+        assert_eq!(wants.changed, ["a", "b"]);
     }
 }

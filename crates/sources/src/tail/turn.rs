@@ -328,7 +328,12 @@ impl<'a> Turn<'a> {
                 let parsed = text.starts_line.then(|| format.parse(text.bytes)).flatten();
                 let is_malformed = parsed.is_none() && text.starts_line;
                 let mut line = parsed.unwrap_or_else(|| Line::of_text(text.bytes));
-                line.is_cut = text.end != End::Newline;
+                line.is_cut = match text.end {
+                    End::Newline => false,
+                    // The other parts are in the next file.
+                    End::File => !line.is_partial,
+                    End::Length | End::Hole => true,
+                };
                 if joiner.line(from, to, line, &mut |entry| requests.push(&entry))? {
                     let counts = requests.counts();
                     counts.bytes += text.to - text.from;

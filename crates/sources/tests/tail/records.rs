@@ -72,6 +72,24 @@ async fn lines_become_records() {
     assert_eq!(agent.stop().await[0].delivered, 4);
 }
 
+/// R14: a part may be the last thing in its file, with its line feed or without.
+#[tokio::test]
+async fn parts_are_joined_across_files() {
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let directory = disk.container("shop", "cart");
+    let file = |name: &str| directory.join(name);
+    append(
+        &file("0.log.20261123-110000"),
+        line("stdout", 'P', "one ") + line("stderr", 'P', "two ").trim_end_matches('\n'),
+    );
+    append(&file("0.log.20261123-120000"), line("stdout", 'F', "line") + &line("stderr", 'F', "parts"));
+    append(&file("0.log"), line("stdout", 'F', "last"));
+    let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
+    eventually("all arrive", async || bodies(&backend) == ["one line", "two parts", "last"]).await;
+    assert_eq!(agent.tail.totals().counts.cut, 0);
+    agent.stop().await;
+}
+
 /// R16, R17: what is no line costs nothing but itself.
 #[tokio::test]
 async fn a_file_goes_on_after_what_is_no_line() {
