@@ -272,7 +272,9 @@ impl Container {
         output.failures.remove(&number);
         output.open.remove(&number);
         output.is_changed = true;
-        let bytes = output.chain.lost(number, None).bytes;
+        // Nobody knows what was in a compressed file. It was at least as much as there is.
+        let compressed = output.chain.link(number).map_or(0, |link| self.compressed(&output, link));
+        let bytes = output.chain.lost(number, None).bytes.max(compressed);
         self.standing().lost.unreadable += bytes;
         (is_first, Some(bytes))
     }

@@ -262,9 +262,11 @@ impl<'a> Turn<'a> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(first + WINDOW, 0);
         let read = content.read(&mut buffer[..first + wanted], offset - first as u64).map_err(Stop::Io)?;
+        let damage = content.take_damage();
         let format = self.format(number)?;
         let bytes = &buffer[first.min(read)..read];
-        let is_last = is_final && (read < first + wanted || end == Some(offset + bytes.len() as u64));
+        let is_last =
+            is_final && damage.is_none() && (read < first + wanted || end == Some(offset + bytes.len() as u64));
         let before = (first == 1 && read > 0).then(|| buffer[0]);
         let mut lines = Lines::new(Chunk { bytes, offset, before, is_last }, LONGEST);
         let done = loop {
@@ -277,6 +279,9 @@ impl<'a> Turn<'a> {
         let is_finished = done.is_ok() && is_last && reached == offset + bytes.len() as u64;
         self.buffer = buffer;
         done?;
+        if let Some(error) = damage.filter(|_| reached == offset) {
+            return Err(Stop::Io(error));
+        }
         if is_finished {
             self.output.chain.finish(number, reached);
             self.container.finished(self.output, number);

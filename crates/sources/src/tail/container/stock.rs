@@ -59,7 +59,7 @@ impl Container {
     }
 
     /// The bytes of a compressed file of which it is not known how much is in it.
-    fn compressed(&self, output: &Output, link: &Link) -> u64 {
+    pub(super) fn compressed(&self, output: &Output, link: &Link) -> u64 {
         let is_unread = link.end.is_none() && link.number >= output.place().file;
         if !link.name.is_compressed || !is_unread {
             return 0;
