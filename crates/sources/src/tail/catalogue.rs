@@ -128,7 +128,7 @@ impl Catalogue {
         self.lines.extend(encode(&saved));
         self.shared.board.containers().remove(name);
         drop(container);
-        if self.kept.keep(saved, &self.shared.inlet).is_err() {
+        if !self.kept.keep(saved, &self.shared.inlet) {
             tracing::warn!(container = %name, "there is no memory for how far its logs were read; they are read again");
             self.lines.extend(encode_removal(name));
         }

@@ -19,7 +19,7 @@ impl Kept {
         let mut newest_first: Vec<Saved> = saved.into_values().collect();
         newest_first.sort_by_key(|saved| Reverse(saved.seen_at_ms));
         let mut kept = Self(BTreeMap::new());
-        let left_out = newest_first.into_iter().filter_map(|saved| kept.keep(saved, inlet).err()).count();
+        let left_out = newest_first.into_iter().map(|saved| kept.keep(saved, inlet)).filter(|is_kept| !is_kept).count();
         if left_out > 0 {
             tracing::error!(
                 containers = left_out,
@@ -29,11 +29,11 @@ impl Kept {
         kept
     }
 
-    /// Keeps it; it is given back if there is no memory for that.
-    pub(super) fn keep(&mut self, saved: Saved, inlet: &Inlet) -> Result<(), Saved> {
-        let Some(paid) = inlet.try_reserve(saved.bytes()) else { return Err(saved) };
+    /// Keeps it; false when there is no memory for that.
+    pub(super) fn keep(&mut self, saved: Saved, inlet: &Inlet) -> bool {
+        let Some(paid) = inlet.try_reserve(saved.bytes()) else { return false };
         self.0.insert(saved.container.clone(), (saved, paid));
-        Ok(())
+        true
     }
 
     pub(super) fn take(&mut self, name: &ContainerName) -> Option<Saved> {
