@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::chain::Chain;
 use super::checkpoint::{Saved, encode, encode_removal};
-use super::container::Container;
+use super::container::{CONTAINER_BYTES, Container};
 use super::path::ContainerName;
 use super::reader::Shared;
 use super::status::unix_ms;
@@ -19,9 +19,6 @@ pub(super) use kept::Kept;
 
 /// What changes on its own, such as a file that nobody may write to any more, is looked at again after this.
 const SETTLES_AFTER: Duration = Duration::from_millis(1_100);
-
-/// What has to be known of a container and its files takes so much memory; see the test of this name.
-const CONTAINER_BYTES: usize = 8 << 10;
 
 /// All containers together take no more than one part in so many of the memory, so that there is some to read with.
 const SHARE: usize = 2;

@@ -35,6 +35,13 @@ use stretch::Stretch;
 /// A file that could not be read so many times in a row, a second apart, is given up.
 const MOST_FAILURES: u32 = 30;
 
+/// What has to be known of a container takes so much memory, with [`FILES_PAID`] files.
+pub(super) const CONTAINER_BYTES: usize = 8 << 10;
+const FILES_PAID: usize = 8;
+
+/// What has to be known of each further file.
+const FILE_BYTES: usize = 512;
+
 /// A container whose output is read.
 #[derive(Debug)]
 pub(super) struct Container {
@@ -47,8 +54,6 @@ pub(super) struct Container {
     /// It is to be looked whether what is saved of it is out of date.
     is_noted: AtomicBool,
     found: Instant,
-    /// For what is known of it.
-    _paid: Option<Permit>,
 }
 
 /// What is to be done for a container.
@@ -89,6 +94,8 @@ pub(super) struct Output {
     vanished: Vec<u64>,
     /// When the directory had changed last at the last look, if nothing else has to be looked at.
     listed: Option<Changed>,
+    /// For what is known of it.
+    paid: Option<Permit>,
 }
 
 impl Container {
@@ -113,12 +120,13 @@ impl Container {
             saved_ms: 0,
             vanished: Vec::new(),
             listed: None,
+            paid,
         };
         let stage = Mutex::new(Stage::Idle);
         let directory = pods.join(name.to_string());
         let (output, standing) = (Mutex::new(output), Mutex::default());
         let is_noted = AtomicBool::new(false);
-        Self { name, directory, descriptors, output, stage, standing, is_noted, found: Instant::now(), _paid: paid }
+        Self { name, directory, descriptors, output, stage, standing, is_noted, found: Instant::now() }
     }
 
     pub(super) fn standing(&self) -> MutexGuard<'_, Standing> {
@@ -356,6 +364,18 @@ impl Container {
 }
 
 impl Output {
+    /// Pays for what has to be known of so many files, and for no more.
+    fn pay_for(&mut self, files: usize) -> io::Result<()> {
+        let Some(paid) = &mut self.paid else { return Ok(()) };
+        let wanted = CONTAINER_BYTES + files.saturating_sub(FILES_PAID) * FILE_BYTES;
+        let more = (wanted + Permit::OVERHEAD_BYTES).saturating_sub(paid.bytes());
+        if more > 0 && !paid.grow(more) {
+            return Err(io::Error::other(format!("there is no memory for what has to be known of {files} files")));
+        }
+        paid.shrink_to(wanted);
+        Ok(())
+    }
+
     /// Files that grew have longer heads.
     fn renew_heads(&mut self) {
         let open: Vec<u64> = self.open.keys().copied().collect();
