@@ -1,5 +1,6 @@
 //! One container: its chain of files, those that are open, and a turn of reading them.
 
+mod costs;
 mod look;
 mod standing;
 mod stock;
@@ -28,19 +29,13 @@ use super::path::ContainerName;
 use super::reader::MOST_REQUEST_BYTES;
 use super::status::Losses;
 use super::turn::{Batch, Counts, MOST_APART, Order, Turn};
+pub(super) use costs::CONTAINER_BYTES;
 pub(super) use standing::{Standing, Wait};
 pub(super) use stock::Removed;
 use stretch::Stretch;
 
 /// A file that could not be read so many times in a row, a second apart, is given up.
 const MOST_FAILURES: u32 = 30;
-
-/// What has to be known of a container takes so much memory, with [`FILES_PAID`] files.
-pub(super) const CONTAINER_BYTES: usize = 8 << 10;
-const FILES_PAID: usize = 8;
-
-/// What has to be known of each further file.
-const FILE_BYTES: usize = 512;
 
 /// A container whose output is read.
 #[derive(Debug)]
@@ -364,18 +359,6 @@ impl Container {
 }
 
 impl Output {
-    /// Pays for what has to be known of so many files, and for no more.
-    fn pay_for(&mut self, files: usize) -> io::Result<()> {
-        let Some(paid) = &mut self.paid else { return Ok(()) };
-        let wanted = CONTAINER_BYTES + files.saturating_sub(FILES_PAID) * FILE_BYTES;
-        let more = (wanted + Permit::OVERHEAD_BYTES).saturating_sub(paid.bytes());
-        if more > 0 && !paid.grow(more) {
-            return Err(io::Error::other(format!("there is no memory for what has to be known of {files} files")));
-        }
-        paid.shrink_to(wanted);
-        Ok(())
-    }
-
     /// Files that grew have longer heads.
     fn renew_heads(&mut self) {
         let open: Vec<u64> = self.open.keys().copied().collect();

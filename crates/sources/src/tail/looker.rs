@@ -1,5 +1,7 @@
 //! Finds containers and their files, and saves how far they were read.
 
+mod schedule;
+
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::mem;
@@ -26,6 +28,7 @@ use super::status::{Board, unix_ms};
 use super::survey::{Bounds, survey};
 use super::tree::Tree;
 use super::turn::Counts;
+use schedule::{Due, Schedule};
 
 /// How long a look waits for hints, and so how late other work may be.
 const TICK: Duration = Duration::from_millis(100);
@@ -35,15 +38,6 @@ const SAY_EVERY: Duration = Duration::from_secs(30);
 
 /// How all containers are read is found out this often.
 const SURVEY_EVERY: Duration = Duration::from_secs(1);
-
-/// What was read is saved this often ...
-const SAVE_EVERY: Duration = Duration::from_millis(250);
-/// ... and forced to the disk this often. What is lost with the power is read again.
-const SYNC_EVERY: Duration = Duration::from_secs(1);
-
-/// What is saved of a container is forgotten after a day, unless it is saved again. Who did not change for hours is looked
-/// for this often.
-const RENEW_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// What to read, and with what.
 #[derive(Debug, Clone)]
@@ -353,43 +347,6 @@ impl Looker {
     }
 }
 
-/// When positions are saved.
-struct Schedule {
-    saved: Instant,
-    synced: Instant,
-    renewed: Instant,
-}
-
-/// What is due beside saving what is new.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Due {
-    /// Forcing it to the disk.
-    sync: bool,
-    /// Saving again what is old.
-    renewal: bool,
-}
-
-impl Schedule {
-    fn new(now: Instant) -> Self {
-        Self { saved: now, synced: now, renewed: now }
-    }
-
-    fn due(&mut self, now: Instant, ends: bool) -> Option<Due> {
-        let is_over = |last: &mut Instant, every: Duration| {
-            let is_over = now.saturating_duration_since(*last) >= every;
-            if is_over {
-                *last = now;
-            }
-            is_over
-        };
-        let is_saved = is_over(&mut self.saved, SAVE_EVERY) || ends;
-        is_saved.then(|| Due {
-            sync: is_over(&mut self.synced, SYNC_EVERY) || ends,
-            renewal: is_over(&mut self.renewed, RENEW_EVERY),
-        })
-    }
-}
-
 /// What was not read as it was written, if there is more of it than the log has said.
 fn say_what_is_odd(counts: &Counts, said: &mut Counts) {
     let odd = |counts: &Counts| Counts { records: 0, bytes: 0, ..*counts };
@@ -413,24 +370,4 @@ fn write(store: &mut Store, lines: &[u8], is_due: bool) -> Result<(), Error> {
         store.append(lines)?;
     }
     if is_due { store.sync() } else { Ok(()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// R24: who does not change for a day is not forgotten.
-    #[test]
-    fn positions_are_saved_four_times_a_second_and_renewed_every_hour() {
-        let start = Instant::now();
-        let mut schedule = Schedule::new(start);
-        let mut due = |ms: u64, ends| schedule.due(start + Duration::from_millis(ms), ends);
-        let [saved, synced, renewed] =
-            [(false, false), (true, false), (true, true)].map(|(sync, renewal)| Some(Due { sync, renewal }));
-        assert_eq!([due(0, false), due(249, false)], [None; 2]);
-        assert_eq!([due(250, false), due(300, false), due(300, true)], [saved, None, synced]);
-        assert_eq!([due(1_000, false), due(1_250, false), due(2_000, false)], [synced, saved, synced]);
-        let hour = 60 * 60 * 1_000;
-        assert_eq!([due(hour, false), due(hour + 1_000, false), due(2 * hour, false)], [renewed, synced, renewed]);
-    }
 }
