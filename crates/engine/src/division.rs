@@ -270,6 +270,11 @@ impl Division {
     pub(crate) fn oversized(&self) -> usize {
         self.payloads / 4
     }
+
+    /// How much of the payloads may be taken by pages of administration that the part for pages has no room for.
+    pub(crate) fn large_pages(&self) -> usize {
+        self.payloads / 8
+    }
 }
 
 fn connection_bytes(settings: &Settings) -> usize {

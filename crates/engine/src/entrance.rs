@@ -73,16 +73,21 @@ pub(crate) struct Doors {
     pub(crate) desks: [Desk; 3],
 }
 
+/// What pays for pages: those that are open to everybody, and those of administration.
+pub(crate) struct DeskFunds {
+    pub(crate) open: Funds,
+    pub(crate) admin: Funds,
+}
+
 /// Those of metrics, health and administration.
-pub(crate) fn desks(routes: &[Route], admin_gate: &Arc<Gate>, view: &View, funds: &Funds) -> [Desk; 3] {
-    let desk =
-        |routes: Vec<Route>, gate| Desk { routes: routes.into(), gate, view: view.clone(), funds: funds.clone() };
+pub(crate) fn desks(routes: &[Route], admin_gate: &Arc<Gate>, view: &View, funds: DeskFunds) -> [Desk; 3] {
+    let desk = |routes: Vec<Route>, gate, funds| Desk { routes: routes.into(), gate, view: view.clone(), funds };
     let mut admin = vec![Route::new("/backends", Backends), Route::new("/rejected", Rejected)];
     admin.extend_from_slice(routes);
     [
-        desk(vec![Route::new("/metrics", Metrics)], None),
-        desk(vec![Route::new("/", HealthPage)], None),
-        desk(admin, Some(Arc::clone(admin_gate))),
+        desk(vec![Route::new("/metrics", Metrics)], None, funds.open.clone()),
+        desk(vec![Route::new("/", HealthPage)], None, funds.open),
+        desk(admin, Some(Arc::clone(admin_gate)), funds.admin),
     ]
 }
 

@@ -79,7 +79,7 @@ use accounts::Accounts;
 use budget::{Budget, Funds};
 use clock::Clock;
 use division::{Division, PAGES, STREAMS};
-use entrance::{Doors, desks, is_closed, with_tokens};
+use entrance::{DeskFunds, Doors, desks, is_closed, with_tokens};
 use intake::Intake;
 use pipeline::Common;
 use pipelines::Pipelines;
@@ -220,7 +220,9 @@ impl Engine {
             clock,
             funds: Funds([pages.clone(), budget.clone()]),
         });
-        let desks = desks(&pipelines.settings.admin.routes, &admin_gate, &view, &Funds([pages, budget.clone()]));
+        let large = budget.within(division.large_pages());
+        let funds = DeskFunds { open: Funds([pages.clone(), budget.clone()]), admin: Funds([pages, large]) };
+        let desks = desks(&pipelines.settings.admin.routes, &admin_gate, &view, funds);
         let streams = Funds([budget.clone(), streams]);
         let settings = &pipelines.settings;
         let receiver = Arc::new(Receiver {

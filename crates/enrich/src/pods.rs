@@ -1,6 +1,6 @@
 //! Where facts about the cluster and its pods come from, and how they are found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
@@ -46,6 +46,15 @@ impl PodIndex {
             }
         }
         index
+    }
+
+    /// Knows what `before` knew of pods that are gone and still needed, by their uid.
+    fn remember(&mut self, before: &Self, needed: &HashSet<String>) {
+        for uid in needed.iter().filter(|uid| !uid.is_empty()) {
+            if let Some(known) = before.by_uid.get(uid).filter(|_| !self.by_uid.contains_key(uid)) {
+                self.by_uid.insert(uid.clone(), Arc::clone(known));
+            }
+        }
     }
 
     /// Whether the pod with this `metadata.uid` is known; `None` when no pod is.
@@ -99,15 +108,17 @@ impl PodList {
         Self { index: RwLock::new(Arc::new(PodIndex::new(facts))), known }
     }
 
-    /// From now on requests are enriched with these facts.
-    pub fn replace(&self, facts: ClusterFacts) {
+    /// From now on requests are enriched with these facts. Of pods that are gone, those that are `needed` stay known by
+    /// their uid, at least until the next list.
+    pub fn replace(&self, facts: ClusterFacts, needed: &HashSet<String>) {
         let new = Some(hash(&facts));
         // Two lists of many pods at a time are a lot, and most changes of a configuration are about something else.
         if mem::replace(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner), new) == new {
             return;
         }
-        let index = Arc::new(PodIndex::new(facts));
-        let before = mem::replace(&mut *self.index.write().unwrap_or_else(PoisonError::into_inner), index);
+        let mut index = PodIndex::new(facts);
+        index.remember(&self.now(), needed);
+        let before = mem::replace(&mut *self.index.write().unwrap_or_else(PoisonError::into_inner), Arc::new(index));
         // Only now, when nobody waits for it: what was known of many pods takes a while to be given back.
         drop(before);
     }
@@ -137,11 +148,28 @@ mod tests {
         };
         let list = PodList::new(facts("a"));
         let first = list.now();
-        list.replace(facts("a"));
+        list.replace(facts("a"), &HashSet::new());
         assert!(Arc::ptr_eq(&first, &list.now()));
-        list.replace(facts("b"));
+        list.replace(facts("b"), &HashSet::new());
         assert!(!Arc::ptr_eq(&first, &list.now()));
-        list.replace(facts("a"));
+        list.replace(facts("a"), &HashSet::new());
         assert!(!Arc::ptr_eq(&first, &list.now()));
+    }
+
+    #[test]
+    fn a_pod_that_is_gone_is_known_as_long_as_it_is_needed() {
+        let facts = |uids: &[&str]| ClusterFacts {
+            pods: uids.iter().map(|uid| Pod { node: Some("n".into()), uid: (*uid).into(), ..Pod::default() }).collect(),
+            ..ClusterFacts::default()
+        };
+        let list = PodList::new(facts(&["1", "2", "3"]));
+        let known = || ["1", "2", "3"].map(|uid| list.now().knows(uid) == Some(true));
+        let needed = HashSet::from(["1".to_owned(), "4".to_owned()]);
+        list.replace(facts(&["3"]), &needed);
+        assert_eq!(known(), [true, false, true]);
+        list.replace(facts(&["2"]), &needed);
+        assert_eq!((known(), list.now().node("1").map(str::to_owned)), ([true, true, false], Some("n".to_owned())));
+        list.replace(facts(&["3"]), &HashSet::new());
+        assert_eq!(known(), [false, false, true]);
     }
 }

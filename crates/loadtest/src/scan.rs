@@ -11,6 +11,7 @@
 //!   have started in the first hours of 1970; a later start is a real time, and no id.
 
 mod bodies;
+mod msgpack;
 pub(crate) mod records;
 
 use std::ops::RangeInclusive;
@@ -164,7 +165,7 @@ pub(crate) enum Malformed {
     /// A length points past the message the field is in.
     #[error("cannot decode export request: a field is longer than its message")]
     TooLong,
-    /// Records that are not OTLP, and not JSON either.
+    /// Records that are not OTLP, and neither JSON nor MessagePack.
     #[error("cannot decode records: {0}")]
     Record(String),
 }

@@ -48,7 +48,7 @@ pub struct SinkArgs {
     /// Port of OTLP/gRPC; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 14317)]
     pub grpc_port: u16,
-    /// Port of OTLP/HTTP (protobuf), and of the records that output.http sends to / as json or json_lines; 0 picks a free one
+    /// Port of OTLP/HTTP (protobuf), and of the records that output.http sends to / in any format; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 14318)]
     pub http_port: u16,
     /// Port for reports, metrics and changing faults; 0 picks a free one

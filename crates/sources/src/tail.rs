@@ -39,6 +39,7 @@ mod traces;
 mod tree;
 mod turn;
 
+use std::collections::HashSet;
 use std::io;
 use std::mem;
 use std::path::PathBuf;
@@ -205,6 +206,11 @@ impl Tail {
         let before = mem::replace(&mut *self.shared.wanted.write().unwrap_or_else(PoisonError::into_inner), wanted);
         self.is_rewanted.store(true, Ordering::Release);
         Wanted(before)
+    }
+
+    /// The uids of the pods of which lines may not be safe yet.
+    pub fn pods_in_use(&self) -> HashSet<String> {
+        self.shared.board.containers().keys().map(|name| name.uid.clone()).collect()
     }
 
     /// The figures so far.

@@ -238,7 +238,8 @@ impl Gateway {
         match loaded {
             Ok(Loaded { plan, cluster, log_outputs, .. }) => match self.take_up(&plan) {
                 Ok(Changes { added, changed, removed, .. }) => {
-                    self.pods.replace(cluster);
+                    let in_use = self.tail.as_ref().map(Tail::pods_in_use).unwrap_or_default();
+                    self.pods.replace(cluster, &in_use);
                     self.log_outputs = log_outputs;
                     let names = |ids: Vec<PipelineId>| ids.iter().map(PipelineId::to_string).collect::<Vec<_>>();
                     let (added, changed, removed) = (names(added), names(changed), names(removed));

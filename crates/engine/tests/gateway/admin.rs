@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hyper::StatusCode;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use weir_engine::admin::{Asked, Page, Route, Shown};
 use weir_engine::settings::Admin;
@@ -124,6 +124,39 @@ async fn pages_from_outside_are_served_to_those_who_may_see_them() {
     for port in [gateway.at.metrics, gateway.at.health] {
         assert!(!http::get(port, "/pods/a").await.text().contains("traces/backend"), "only on the admin port");
     }
+}
+
+/// A page of four megabytes.
+#[derive(Debug)]
+struct Large;
+
+impl Page for Large {
+    fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        (0..1024).try_for_each(|_| body.write_all(&[b'x'; 4096])).ok()?;
+        Some(Shown::JSON)
+    }
+}
+
+/// Who does not read what he asked for takes no more than a part of the memory, and no metrics from others.
+#[tokio::test]
+async fn large_pages_that_nobody_reads_take_little() {
+    let admin = Admin { port: Some(0), routes: vec![Route::new("/large", Large)], ..Admin::default() };
+    let settings = Settings { admin, memory: 256 << 20, ..settings() };
+    let gateway = Gateway::with(vec![pipeline("backend", closed_port().await)], settings).await;
+    let at = gateway.at;
+    assert_eq!(http::get(at.admin, "/large").await.body.len(), 4 << 20);
+    let mut silent = Vec::new();
+    for _ in 0..32 {
+        let mut stream = TcpStream::connect(at.admin).await.unwrap();
+        stream.write_all(b"GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+        let mut first = [0; 12];
+        stream.read_exact(&mut first).await.unwrap();
+        silent.push((stream, first));
+    }
+    let served = silent.iter().filter(|(_, first)| first == b"HTTP/1.1 200").count();
+    assert!((1..20).contains(&served), "{served} of 32 pages of 4 MiB");
+    let used = gateway.scrape().await.get("weir_memory_used_bytes");
+    assert!(used <= f64::from(256 << 20) / 8.0, "{used}");
 }
 
 /// Clients that ask and do not read, and clients that do not even ask.

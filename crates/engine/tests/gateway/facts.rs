@@ -1,6 +1,6 @@
 //! What is known of a cluster changes while requests flow: each is enriched with one state of it, the newest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -33,7 +33,7 @@ async fn the_next_request_gets_what_is_known_now() {
     let gateway = Gateway::configured(&document(Signal::Traces, "a", backend.address, ""), settings()).await;
     let reloads = async || whole(gateway.scrape().await.get("weir_config_reloads_total{result=\"success\"}"));
     let before = reloads().await;
-    gateway.pods.replace(facts("first", "shop"));
+    gateway.pods.replace(facts("first", "shop"), &HashSet::new());
     let done = AtomicBool::new(false);
     let others = async {
         let client = gateway.client().await;
@@ -44,7 +44,7 @@ async fn the_next_request_gets_what_is_known_now() {
     };
     let changes = async {
         for name in (0..50).map(|number| format!("pod-{number}")) {
-            gateway.pods.replace(facts(&name, "shop"));
+            gateway.pods.replace(facts(&name, "shop"), &HashSet::new());
             send(&gateway, Signal::Traces, &encoded(Signal::Traces, &[("asked", &name)], 1..2)).await;
         }
         done.store(true, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! What telemetry gets from the cluster and the pod it comes from.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
@@ -219,9 +220,9 @@ fn facts_change_between_requests() {
     };
     let arrival = || enricher.arrival(Some("10.0.0.1".parse().unwrap()), NOW);
     let before = arrival();
-    pods.replace(facts(&enrichment, &[moved]));
+    pods.replace(facts(&enrichment, &[moved]), &HashSet::new());
     assert_eq!([node(&before), node(&arrival())].map(Option::unwrap), ["node-1", "node-2"]);
-    pods.replace(facts(&enrichment, &[]));
+    pods.replace(facts(&enrichment, &[]), &HashSet::new());
     assert_eq!(node(&arrival()), None);
 }
 

@@ -1,4 +1,5 @@
-//! Reads log records as Fluent Bit's output `http` sends them: JSON objects in an array, or one in each line.
+//! Reads log records as Fluent Bit's output `http` sends them: JSON objects in an array, one in each line, or one behind
+//! the other; or events of MessagePack.
 //!
 //! Every byte is checked to be JSON, since a backend refuses a whole request for a single record that is not.
 
@@ -6,20 +7,33 @@ use jiff::Timestamp;
 use memchr::{memchr2, memmem};
 use serde::de::IgnoredAny;
 
-use super::{Malformed, Scan};
+use super::{Malformed, Scan, msgpack};
 use crate::lines::{Finding, find_all_within};
 
-/// What stands between records.
+/// What a body is said to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notation {
+    /// JSON: an array (`json`), objects one behind the other (`json_stream`), or an object in each line (`gelf`).
+    Json,
+    /// JSON, an object in each line.
+    Lines,
+    /// Events.
+    MsgPack,
+}
+
+/// What stands between the objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Between {
     /// All are in one array.
     Array,
     /// Each is a line.
     Lines,
+    Nothing,
 }
 
-/// The time of a record, which is its last field unless the line has a field of this name.
-const TIME: &[u8] = b"\"@timestamp\":\"";
+/// The time of a record, which is its last field unless the line has a field of this name. In GELF, only letters, digits
+/// and `_` are in names.
+const TIMES: [&[u8]; 2] = [b"\"@timestamp\":\"", b"\"__timestamp\":\""];
 
 /// The line as the application wrote it.
 const ORIGINAL: &[u8] = b"\"log\":\"";
@@ -29,9 +43,18 @@ const ORIGINAL: &[u8] = b"\"log\":\"";
 /// # Errors
 /// The body is not JSON, or not of this notation.
 pub(crate) fn scan(body: &[u8], notation: Notation, wants_lines: bool) -> Result<Scan, Malformed> {
+    match notation {
+        Notation::Json if body.first() != Some(&b'{') => objects(body, Between::Array, wants_lines),
+        Notation::Json if body.last() == Some(&b'}') => objects(body, Between::Nothing, wants_lines),
+        Notation::Json | Notation::Lines => objects(body, Between::Lines, wants_lines),
+        Notation::MsgPack => msgpack::scan(body, wants_lines),
+    }
+}
+
+fn objects(body: &[u8], between: Between, wants_lines: bool) -> Result<Scan, Malformed> {
     let mut scan = Scan::default();
     let mut rest = std::str::from_utf8(body).map_err(|error| Malformed::Record(error.to_string()))?;
-    if notation == Notation::Array {
+    if between == Between::Array {
         rest = after(rest, '[')?;
         if let Ok(end) = after(rest, ']') {
             return ended(end).map(|()| scan);
@@ -45,14 +68,15 @@ pub(crate) fn scan(body: &[u8], notation: Notation, wants_lines: bool) -> Result
         if wants_lines {
             scan.lines.push(line(record.as_bytes()));
         }
-        rest = match notation {
-            Notation::Lines => after(more, '\n')?,
-            Notation::Array => match after(more, ',') {
+        rest = match between {
+            Between::Lines => after(more, '\n')?,
+            Between::Nothing => more,
+            Between::Array => match after(more, ',') {
                 Ok(next) => next,
                 Err(_) => return ended(after(more, ']')?).map(|()| scan),
             },
         };
-        if notation == Notation::Lines && rest.is_empty() {
+        if between != Between::Array && rest.is_empty() {
             return Ok(scan);
         }
     }
@@ -109,7 +133,8 @@ fn original(record: &[u8]) -> Option<&[u8]> {
 
 /// In nanoseconds since the epoch; none where it is not said.
 fn time(record: &[u8]) -> Option<u64> {
-    let text = &record[memmem::rfind(record, TIME)? + TIME.len()..];
+    let begins = |name: &&[u8]| Some(memmem::rfind(record, name)? + name.len());
+    let text = &record[TIMES.iter().find_map(begins)?..];
     let text = std::str::from_utf8(text.split(|byte| *byte == b'"').next()?).ok()?;
     u64::try_from(text.parse::<Timestamp>().ok()?.as_nanosecond()).ok()
 }
@@ -147,24 +172,37 @@ mod tests {
         let expected = [line, line, unmarked, damaged, damaged, unmarked, damaged];
         let array = format!("[{}]", records.join(","));
         let lines = records.join("\n") + "\n";
-        for (body, notation) in [(array, Notation::Array), (lines, Notation::Lines)] {
+        let gelf = lines.replace("@timestamp", "__timestamp");
+        let (json, stream) = (Notation::Json, records.concat());
+        for (body, notation) in [(array, json), (stream, json), (gelf, json), (lines, Notation::Lines)] {
             let found = scan(body.as_bytes(), notation, true).unwrap();
             assert_eq!((found.items, found.lines.as_slice()), (7, &expected[..]), "{body}");
             assert_eq!(found.times, [(1_000_000_002, 1); 5]);
         }
-        assert_eq!(scan(b"[]", Notation::Array, true).unwrap(), Scan::default());
+        assert_eq!(scan(b"[]", Notation::Json, true).unwrap(), Scan::default());
     }
 
     #[test]
     fn what_a_backend_could_not_read_is_refused() {
-        for body in
-            ["", "[", "[{}", "[{},]", "[{}{}]", "{}", "[{}]x", "[1]", r#"[{"a":"\x"}]"#, r#"[{"a":01}]"#, "[{},\n{}]"]
-        {
-            assert!(scan(body.as_bytes(), Notation::Array, true).is_err(), "{body}");
+        for body in [
+            "",
+            "[",
+            "[{}",
+            "[{},]",
+            "[{}{}]",
+            "{}\n{}",
+            "{},{}",
+            "[{}]x",
+            "[1]",
+            r#"[{"a":"\x"}]"#,
+            r#"[{"a":01}]"#,
+            "[{},\n{}]",
+        ] {
+            assert!(scan(body.as_bytes(), Notation::Json, true).is_err(), "{body}");
         }
         for body in ["", "{}", "{}{}\n", "{}\n\n", "[{}]\n", "{\n", "7\n"] {
             assert!(scan(body.as_bytes(), Notation::Lines, true).is_err(), "{body}");
         }
-        assert!(scan(b"[{\"a\":\"\xff\"}]", Notation::Array, true).is_err());
+        assert!(scan(b"[{\"a\":\"\xff\"}]", Notation::Json, true).is_err());
     }
 }

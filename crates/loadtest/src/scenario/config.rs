@@ -39,6 +39,14 @@ pub enum RecordFormat {
     /// A line for each
     #[value(name = "json_lines")]
     JsonLines,
+    /// One behind the other
+    #[value(name = "json_stream")]
+    JsonStream,
+    /// Events of MessagePack
+    #[value(name = "msgpack")]
+    MsgPack,
+    /// Messages of GELF
+    Gelf,
 }
 
 impl RecordFormat {
@@ -47,6 +55,9 @@ impl RecordFormat {
         match self {
             Self::Json => "json",
             Self::JsonLines => "json_lines",
+            Self::JsonStream => "json_stream",
+            Self::MsgPack => "msgpack",
+            Self::Gelf => "gelf",
         }
     }
 }

@@ -82,13 +82,12 @@ impl Route {
         }
         let given = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let form = match given {
-            "application/json" if takes_records => Form::Records(records::Notation::Array),
+            "application/json" if takes_records => Form::Records(records::Notation::Json),
             "application/x-ndjson" if takes_records => Form::Records(records::Notation::Lines),
+            "application/msgpack" if takes_records => Form::Records(records::Notation::MsgPack),
             _ if takes_records => {
-                return reject(
-                    415,
-                    format!("content type \"{given}\" is not application/json or application/x-ndjson"),
-                );
+                let known = "application/json, application/x-ndjson or application/msgpack";
+                return reject(415, format!("content type \"{given}\" is not {known}"));
             }
             _ if given.starts_with(content_type) => Form::Otlp,
             _ => return reject(415, format!("content type \"{given}\" is not {content_type}")),

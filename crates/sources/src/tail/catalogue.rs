@@ -1,5 +1,7 @@
 //! The known containers: they are taken up when they appear, looked at when something changed, and forgotten.
 
+mod kept;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,17 +10,15 @@ use std::time::{Duration, Instant};
 
 use super::chain::Chain;
 use super::checkpoint::{Saved, encode, encode_removal};
-use super::container::Container;
+use super::container::{CONTAINER_BYTES, Container};
 use super::path::ContainerName;
 use super::shared::Shared;
 use super::status::unix_ms;
 use super::tree::Audience;
+pub(super) use kept::Kept;
 
 /// Something may change with time alone, such as a file that becomes final. It is looked at again after this.
 const SETTLES_AFTER: Duration = Duration::from_millis(1_100);
-
-/// The state of a container and its files takes so much memory; see the test of this name.
-const CONTAINER_BYTES: usize = 8 << 10;
 
 /// All containers together take at most this part of the memory, so that there is some to read with.
 const PART_OF_MEMORY: usize = 2;
@@ -31,8 +31,8 @@ const MOST_WAITING: usize = 1000;
 pub(super) struct Catalogue {
     pub(super) shared: Arc<Shared>,
     directory: PathBuf,
-    /// Checkpoints of an earlier process, of containers that were not found yet.
-    pub(super) saved: BTreeMap<ContainerName, Saved>,
+    /// Checkpoints of containers that are not read now.
+    pub(super) kept: Kept,
     /// Lines for the checkpoint file, of containers that are not read any more.
     pub(super) lines: Vec<u8>,
     /// The kernel gives no hints of some files.
@@ -51,10 +51,11 @@ pub(super) struct Catalogue {
 
 impl Catalogue {
     pub(super) fn new(shared: Arc<Shared>, directory: PathBuf, saved: BTreeMap<ContainerName, Saved>) -> Self {
+        let kept = Kept::new(saved, &shared.inlet);
         Self {
             shared,
             directory,
-            saved,
+            kept,
             lines: Vec::new(),
             has_links: false,
             starts_at_end: false,
@@ -92,8 +93,16 @@ impl Catalogue {
     /// Containers that are gone since an earlier process saved their checkpoints were not read to their end.
     pub(super) fn look_for_missing(&mut self) {
         let is_gone = |name: &&ContainerName| !self.directory.join(name.to_string()).exists();
-        let missing: Vec<ContainerName> = self.saved.keys().filter(is_gone).cloned().collect();
+        let missing: Vec<ContainerName> =
+            self.kept.all().map(|saved| &saved.container).filter(is_gone).cloned().collect();
         missing.iter().for_each(|name| self.changed(name));
+    }
+
+    /// How far containers were read that nobody wanted for long is not kept any longer.
+    pub(super) fn expire(&mut self) {
+        let Self { kept, shared, lines, .. } = self;
+        let expired = kept.expire(unix_ms(), |name| shared.is_wanted(name));
+        expired.iter().for_each(|name| lines.extend(encode_removal(name)));
     }
 
     pub(super) fn look_at_unsettled(&mut self) {
@@ -114,8 +123,12 @@ impl Catalogue {
         }
         let saved = container.saved(unix_ms());
         self.lines.extend(encode(&saved));
-        self.saved.insert(name.clone(), saved);
         self.shared.board.containers().remove(name);
+        drop(container);
+        if !self.kept.keep(saved, &self.shared.inlet) {
+            tracing::warn!(container = %name, "there is no memory for how far its logs were read; they are read again");
+            self.lines.extend(encode_removal(name));
+        }
     }
 
     /// Milliseconds since the Unix epoch, by the clock of the start: these never go back.
@@ -138,7 +151,7 @@ impl Catalogue {
             return None;
         };
         self.untaken.remove(name);
-        let saved = self.saved.remove(name);
+        let saved = self.kept.take(name);
         let is_first = saved.is_none();
         let chain = saved.map_or_else(Chain::default, Saved::into_chain);
         let container = Arc::new(Container::new(

@@ -63,11 +63,25 @@ impl Saved {
         Chain::restore(self.files, self.position, self.guard)
     }
 
+    /// What it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let ContainerName { namespace, pod, uid, container } = &self.container;
+        let names = namespace.len() + pod.len() + uid.len() + container.len();
+        SAVED_BYTES + 2 * (size_of::<Self>() + names) + self.files.capacity() * size_of::<Link>()
+    }
+
     /// Whether the container was away, or not wanted, for too long. A clock that went back is no reason.
     pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
         now_ms.saturating_sub(self.seen_at_ms) >= KEPT_MS
     }
 }
+
+/// Beside the files of a container.
+const SAVED_BYTES: usize = 512;
+
+/// Checkpoints take no more memory than this, so that a file can be read before anything pays for it: those of twenty
+/// thousand containers with two files each. Further ones are left out.
+const MOST_BYTES: usize = 32 << 20;
 
 /// The content of a line. `S` is a checkpoint, or a reference to one.
 #[derive(Debug, Serialize, Deserialize)]
@@ -156,15 +170,8 @@ pub(crate) struct Replayed {
     pub(crate) torn_tail: Option<u64>,
     /// The bytes up to there.
     pub(crate) whole: u64,
-}
-
-impl Replayed {
-    /// Forgets the containers that were away for too long, and returns how many (LOG-24).
-    pub(crate) fn expire(&mut self, now_ms: u64) -> usize {
-        let before = self.containers.len();
-        self.containers.retain(|_, saved| !saved.is_expired(now_ms));
-        before - self.containers.len()
-    }
+    /// Lines that were left out, because others take all the memory that there is for them.
+    pub(crate) left_out: u64,
 }
 
 /// Reads lines, in pieces of any size. It holds one line, and the checkpoints that count.
@@ -175,6 +182,8 @@ pub(crate) struct Replay {
     partial: Vec<u8>,
     partial_length: u64,
     lines: u64,
+    /// What all containers take in memory.
+    bytes: usize,
 }
 
 impl Replay {
@@ -224,13 +233,24 @@ impl Replay {
             Line::Header(header) if header.version != VERSION => self.replayed.foreign = Some(header.version),
             _ if self.replayed.foreign.is_some() => {}
             Line::Header(header) => self.replayed.id = Some(header.id),
-            Line::Saved(saved) => {
-                self.replayed.containers.insert(saved.container.clone(), *saved);
-            }
-            Line::Removed(container) => {
-                self.replayed.containers.remove(&container);
-            }
+            Line::Saved(saved) => self.put(*saved),
+            Line::Removed(container) => self.remove(&container),
         }
+    }
+
+    fn put(&mut self, saved: Saved) {
+        self.remove(&saved.container);
+        if self.bytes + saved.bytes() > MOST_BYTES {
+            self.replayed.left_out += 1;
+            return;
+        }
+        self.bytes += saved.bytes();
+        self.replayed.containers.insert(saved.container.clone(), saved);
+    }
+
+    fn remove(&mut self, container: &ContainerName) {
+        let removed = self.replayed.containers.remove(container);
+        self.bytes -= removed.map_or(0, |saved| saved.bytes());
     }
 }
 

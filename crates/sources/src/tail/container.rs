@@ -1,5 +1,6 @@
 //! One container: its chain of files, those that are open, and a turn of reading them.
 
+mod costs;
 mod kept_back;
 mod look;
 mod output;
@@ -26,6 +27,7 @@ use super::join::Position;
 use super::offer::MOST_REQUEST_BYTES;
 use super::path::ContainerName;
 use super::turn::{Counts, MOST_APART, Order, Reading, Turn};
+pub(super) use costs::CONTAINER_BYTES;
 pub(super) use output::Output;
 pub(super) use progress::{Progress, Wait};
 pub(super) use stock::Removed;
@@ -46,8 +48,6 @@ pub(super) struct Container {
     /// Its checkpoint may be out of date.
     is_noted: AtomicBool,
     found: Instant,
-    /// For its state.
-    _paid: Option<Permit>,
 }
 
 impl Container {
@@ -59,22 +59,12 @@ impl Container {
         paid: Option<Permit>,
         descriptors: Arc<Descriptors>,
     ) -> Self {
-        let output = Output::new(chain);
+        let output = Output::new(chain, paid);
         let turn_state = Mutex::new(TurnState::Idle);
         let directory = pods.join(name.to_string());
         let (output, progress) = (Mutex::new(output), Mutex::default());
         let is_noted = AtomicBool::new(false);
-        Self {
-            name,
-            directory,
-            descriptors,
-            output,
-            turn_state,
-            progress,
-            is_noted,
-            found: Instant::now(),
-            _paid: paid,
-        }
+        Self { name, directory, descriptors, output, turn_state, progress, is_noted, found: Instant::now() }
     }
 
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -180,7 +170,9 @@ impl Container {
         output.failures.remove(&number);
         output.open.remove(&number);
         output.is_changed = true;
-        let bytes = output.chain.lost(number, None).bytes;
+        // Nobody knows what was in a compressed file. It was at least as much as there is.
+        let compressed = output.chain.link(number).map_or(0, |link| self.compressed(&output, link));
+        let bytes = output.chain.lost(number, None).bytes.max(compressed);
         self.progress().lost.unreadable += bytes;
         (is_first, Some(bytes))
     }

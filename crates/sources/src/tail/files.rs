@@ -146,6 +146,8 @@ pub(super) struct Content {
     let_go: u64,
     /// Of a compressed file that is being read. Most are not, and take no memory for it.
     inflating: Option<Box<Inflating>>,
+    /// Why a compressed file gave less than was wanted when it was last read.
+    damage: Option<io::Error>,
     is_compressed: bool,
 }
 
@@ -187,7 +189,7 @@ impl Content {
         let id = file_id(&metadata);
         let _descriptor = Descriptor::new(all);
         let (file, is_compressed) = (Arc::new(file), name.is_compressed);
-        Ok(Some(Self { _descriptor, file, id, let_go: 0, inflating: None, is_compressed }))
+        Ok(Some(Self { _descriptor, file, id, let_go: 0, inflating: None, damage: None, is_compressed }))
     }
 
     pub(super) fn id(&self) -> FileId {
@@ -222,7 +224,8 @@ impl Content {
         self.let_go = offset;
     }
 
-    /// Reads the content from `offset` on; fills the buffer unless the content ends.
+    /// Reads the content from `offset` on; fills the buffer unless the content ends, or before its
+    /// [damage](Self::take_damage).
     pub(super) fn read(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         if self.is_compressed {
             return self.inflate(buffer, offset);
@@ -240,6 +243,7 @@ impl Content {
     }
 
     fn inflate(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.damage = None;
         let mut inflating = match self.inflating.take().filter(|inflating| inflating.at <= offset) {
             Some(inflating) => inflating,
             None => {
@@ -250,15 +254,26 @@ impl Content {
         let mut skipped = [0; SKIP_BYTES];
         while inflating.at < offset {
             let wanted = usize::try_from(offset - inflating.at).unwrap_or(SKIP_BYTES).min(SKIP_BYTES);
-            match fill(&mut inflating.decoder, &mut skipped[..wanted])? {
-                0 => return Ok(0),
-                read => inflating.at += read as u64,
+            let (read, end) = fill(&mut inflating.decoder, &mut skipped[..wanted]);
+            inflating.at += read as u64;
+            if read < wanted {
+                return end.map(|()| 0);
             }
         }
-        let read = fill(&mut inflating.decoder, buffer)?;
+        let (read, end) = fill(&mut inflating.decoder, buffer);
+        if read == 0 {
+            end?;
+        } else {
+            self.damage = end.err();
+        }
         inflating.at += read as u64;
         self.inflating = Some(inflating);
         Ok(read)
+    }
+
+    /// Why the last read did not fill the buffer: what comes next in a compressed file is damaged.
+    pub(super) fn take_damage(&mut self) -> Option<io::Error> {
+        self.damage.take()
     }
 
     /// The print of the beginning of the content.
@@ -325,15 +340,16 @@ impl Content {
     }
 }
 
-fn fill(decoder: &mut Decoder, buffer: &mut [u8]) -> io::Result<usize> {
+/// Returns how much there is before the end, or before what is damaged.
+fn fill(decoder: &mut Decoder, buffer: &mut [u8]) -> (usize, io::Result<()>) {
     let mut filled = 0;
     while filled < buffer.len() {
         match decoder.read(&mut buffer[filled..]) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => return (filled, Err(error)),
         }
     }
-    Ok(filled)
+    (filled, Ok(()))
 }

@@ -95,6 +95,7 @@ impl Looker {
             self.tree.reconcile(&mut self.catalogue);
             if self.reconciled.replace(Instant::now()).is_none() {
                 self.catalogue.look_for_missing();
+                self.catalogue.expire();
                 // What comes from now on is new.
                 self.catalogue.starts_at_end = false;
             }

@@ -1,10 +1,12 @@
 //! Saves positions: what changed a few times a second, and everything anew when much of the file is out of date.
 
+mod schedule;
+
 use std::collections::BTreeMap;
 use std::mem;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::StartError;
 use super::catalogue::Catalogue;
@@ -12,15 +14,7 @@ use super::checkpoint::file::{CheckpointFile, Error};
 use super::checkpoint::{Replayed, Saved, encode, is_worn};
 use super::path::ContainerName;
 use super::status::unix_ms;
-
-/// Positions that moved are saved this often ...
-const SAVE_EVERY: Duration = Duration::from_millis(250);
-/// ... and forced to the disk this often. What a loss of power takes is read again.
-const SYNC_EVERY: Duration = Duration::from_secs(1);
-
-/// A checkpoint is forgotten after a day, unless it is saved again. Containers that did not change for hours are looked for
-/// this often.
-const RENEW_EVERY: Duration = Duration::from_secs(60 * 60);
+use schedule::{Due, Schedule};
 
 /// What an earlier process saved.
 pub(super) struct Opened {
@@ -35,14 +29,18 @@ pub(super) struct Opened {
 pub(super) fn open(state: Option<&Path>) -> Result<Opened, StartError> {
     let Some(state) = state else { return Ok(Opened { saver: None, saved: BTreeMap::new(), is_first: true }) };
     let fresh = format!("{:x}", unix_ms());
-    let (file, mut replayed) =
-        CheckpointFile::open(state, &fresh).map_err(|error| StartError::State(error.to_string()))?;
-    replayed.expire(unix_ms());
-    let Replayed { containers, damage, torn_tail, id: known, .. } = replayed;
+    let (file, replayed) = CheckpointFile::open(state, &fresh).map_err(|error| StartError::State(error.to_string()))?;
+    let Replayed { containers, damage, torn_tail, left_out, id: known, .. } = replayed;
     let is_first = known.is_none() && containers.is_empty() && damage.is_empty();
     for damage in damage {
         let (line, offset, reason) = (damage.line, damage.offset, damage.reason);
         tracing::warn!(line, offset, %reason, "a checkpoint of container logs is damaged; some lines are read again");
+    }
+    if left_out > 0 {
+        tracing::error!(
+            left_out,
+            "there are more checkpoints of container logs than memory for them; some lines are read again"
+        );
     }
     if let Some(bytes) = torn_tail {
         tracing::info!(?bytes, "the last checkpoint of container logs is not complete; some lines are read again");
@@ -61,36 +59,29 @@ pub(super) struct Saver {
     live_bytes: u64,
     /// Something could not be saved.
     is_unsaved: bool,
-    /// When all containers were last looked through.
-    renewed: Instant,
-    saved: Instant,
-    synced: Instant,
+    schedule: Schedule,
 }
 
 impl Saver {
     fn new(file: CheckpointFile) -> Self {
-        let now = Instant::now();
-        Self { file, live_bytes: 0, is_unsaved: false, renewed: now, saved: now, synced: now }
+        Self { file, live_bytes: 0, is_unsaved: false, schedule: Schedule::new(Instant::now()) }
     }
 
     /// Saves what changed, if it is time, or if the process `ends`.
     pub(super) fn save_if_due(&mut self, catalogue: &mut Catalogue, ends: bool) {
-        if self.saved.elapsed() < SAVE_EVERY && !ends {
-            return;
-        }
-        let syncs = self.synced.elapsed() >= SYNC_EVERY || ends;
-        self.save(catalogue, syncs);
-        self.saved = Instant::now();
-        if syncs {
-            self.synced = self.saved;
+        if let Some(due) = self.schedule.due(Instant::now(), ends) {
+            self.save(catalogue, due);
         }
     }
 
-    fn save(&mut self, catalogue: &mut Catalogue, syncs: bool) {
+    fn save(&mut self, catalogue: &mut Catalogue, due: Due) {
+        let Due { sync: syncs, renewal: is_renewed } = due;
+        if is_renewed {
+            catalogue.expire();
+        }
         let shared = Arc::clone(&catalogue.shared);
         let mut changed = mem::take(&mut *shared.news.lock().unwrap_or_else(PoisonError::into_inner));
         let mut lines = mem::take(&mut catalogue.lines);
-        let is_renewed = self.renewed.elapsed() >= RENEW_EVERY;
         // When nothing changed, nothing is written. What was written before may still have to be synced.
         let has_changed = !changed.is_empty() || !lines.is_empty() || is_renewed || self.is_unsaved;
         if !has_changed && (!syncs || self.file.sync().is_ok()) {
@@ -98,7 +89,7 @@ impl Saver {
         }
         let containers = || shared.board.containers().values().cloned().collect::<Vec<_>>();
         if is_renewed {
-            (self.renewed, changed) = (Instant::now(), containers());
+            changed = containers();
         }
         let now = unix_ms();
         for container in &changed {
@@ -108,7 +99,7 @@ impl Saver {
             if !self.is_unsaved && !is_worn(self.file.size(), self.live_bytes) {
                 return Ok(());
             }
-            let kept = catalogue.saved.values().map(encode);
+            let kept = catalogue.kept.all().map(encode);
             self.file.compact(containers().iter().map(|container| encode(&container.saved(now))).chain(kept))?;
             self.live_bytes = self.file.size();
             Ok(())

@@ -17,6 +17,10 @@ const RECONCILE: Duration = Duration::from_secs(30);
 /// ... and where some do not.
 const UNHINTED: Duration = Duration::from_secs(1);
 
+/// A directory may have more directories than this; they are passed over. Each takes some 500 bytes, which are not paid
+/// for.
+const MOST_DIRECTORIES: usize = 20_000;
+
 /// Gets to know what changed.
 pub(super) trait Audience {
     /// Everything is going to be looked at.
@@ -61,13 +65,15 @@ pub(super) struct Tree {
     listed: Option<Changed>,
     /// Some directory gives no hints.
     is_unhinted: bool,
+    /// So many directories of one are looked at.
+    most: usize,
 }
 
 impl Tree {
     pub(super) fn new(root: PathBuf, hints: Option<Hints>) -> Self {
         let is_unhinted = hints.is_none();
         let (places, pods) = (HashMap::new(), HashMap::new());
-        Self { root, hints, root_watch: None, places, pods, listed: None, is_unhinted }
+        Self { root, hints, root_watch: None, places, pods, listed: None, is_unhinted, most: MOST_DIRECTORIES }
     }
 
     /// How long until everything is to be looked at again. `misses_some`: something comes without a hint.
@@ -142,7 +148,7 @@ impl Tree {
         if self.root_watch.is_none() {
             self.root_watch = self.watch(Place::Root);
         }
-        let names = match directories(&self.root, self.listed, audience) {
+        let names = match directories(&self.root, self.most, self.listed, audience) {
             Names::Unlisted => return,
             Names::Unchanged => self.pods.keys().cloned().collect(),
             Names::Listed(names, listed) => {
@@ -166,7 +172,7 @@ impl Tree {
             self.pods.entry(pod.to_owned()).or_default().watch = watch;
         }
         let listed = self.pods.get(pod).and_then(|pod| pod.listed);
-        let (names, listed) = match directories(&self.root.join(pod), listed, audience) {
+        let (names, listed) = match directories(&self.root.join(pod), self.most, listed, audience) {
             Names::Unlisted => return,
             Names::Unchanged => return self.look_at_known(pod, audience, whole),
             Names::Listed(names, listed) => (names, listed),
@@ -255,9 +261,9 @@ enum Names {
     Listed(HashSet<String>, Option<Changed>),
 }
 
-/// `listed`: when it had changed last when it was listed before.
-fn directories(path: &Path, listed: Option<Changed>, audience: &mut impl Audience) -> Names {
-    let list = || -> io::Result<Names> {
+/// No more than `most`. `listed`: when it had changed last when it was listed before.
+fn directories(path: &Path, most: usize, listed: Option<Changed>, audience: &mut impl Audience) -> Names {
+    let mut list = || -> io::Result<Names> {
         let changed = Changed::of(path)?;
         if listed.is_some() && changed == listed {
             return Ok(Names::Unchanged);
@@ -268,7 +274,13 @@ fn directories(path: &Path, listed: Option<Changed>, audience: &mut impl Audienc
             let entry = entry?;
             let name =
                 entry.file_name().into_string().ok().filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-            names.extend(name);
+            let Some(name) = name else { continue };
+            if names.len() == most {
+                let error = format!("more than {most} directories are in it; the others are passed over");
+                audience.failed(path, &io::Error::other(error));
+                return Ok(Names::Listed(names, None));
+            }
+            names.insert(name);
         }
         Ok(Names::Listed(names, changed))
     };
@@ -283,70 +295,4 @@ fn directories(path: &Path, listed: Option<Changed>, audience: &mut impl Audienc
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Wants the containers of one name, and notes the calls that it gets.
-    #[derive(Default)]
-    struct Wants {
-        container: &'static str,
-        changed: Vec<String>,
-        gone: Vec<String>,
-    }
-
-    impl Audience for Wants {
-        fn begins(&mut self) {}
-
-        fn wants(&mut self, name: &ContainerName) -> bool {
-            name.container == self.container
-        }
-        fn changed(&mut self, name: &ContainerName) {
-            self.changed.push(name.pod.clone());
-        }
-        fn written(&mut self, _: &ContainerName) {}
-        fn gone(&mut self, name: &ContainerName) {
-            self.gone.push(name.pod.clone());
-        }
-        fn failed(&mut self, path: &Path, error: &io::Error) {
-            panic!("{}: {error}", path.display());
-        }
-    }
-
-    const UID: &str = "11111111-2222-3333-4444-555555555555";
-
-    /// Without a single hint, and however old the directories are.
-    #[test]
-    fn directories_are_listed_again_when_they_changed() {
-        let root = tempfile::tempdir().unwrap();
-        let path = |pod: &str, container: &str| root.path().join(format!("shop_{pod}_{UID}")).join(container);
-        let make = |pod: &str, container: &str| fs::create_dir_all(path(pod, container)).unwrap();
-        make("a", "app");
-        make("b", "side");
-        let mut tree = Tree::new(root.path().to_owned(), None);
-        let looks = |tree: &mut Tree, container: &'static str| {
-            let mut wants = Wants { container, ..Wants::default() };
-            tree.reconcile(&mut wants);
-            // As if everything had been there for a while.
-            tree.listed = Changed::of(root.path()).unwrap();
-            for (name, pod) in &mut tree.pods {
-                pod.listed = Changed::of(&root.path().join(name)).unwrap();
-            }
-            wants.changed.sort();
-            (wants.changed, wants.gone)
-        };
-        let all = |pods: &[&str]| pods.iter().map(|pod| (*pod).to_owned()).collect::<Vec<_>>();
-        for _ in 0..2 {
-            assert_eq!(looks(&mut tree, "app"), (all(&["a"]), all(&[])), "each is looked at each time");
-        }
-        make("b", "app");
-        assert_eq!(looks(&mut tree, "app"), (all(&["a", "b"]), all(&[])), "a container came");
-        make("c", "app");
-        assert_eq!(looks(&mut tree, "app"), (all(&["a", "b", "c"]), all(&[])), "a pod came");
-        fs::remove_dir_all(path("b", "app")).unwrap();
-        assert_eq!(looks(&mut tree, "app"), (all(&["a", "c"]), all(&["b"])), "a container left");
-        fs::remove_dir_all(path("c", "app").parent().unwrap()).unwrap();
-        assert_eq!(looks(&mut tree, "app"), (all(&["a"]), all(&["c"])), "a pod left");
-        tree.forget_lists();
-        assert_eq!(looks(&mut tree, "side"), (all(&["b"]), all(&["a"])), "others are wanted");
-    }
-}
+mod tests;

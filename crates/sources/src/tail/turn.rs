@@ -262,9 +262,11 @@ impl<'a> Turn<'a> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(first + WINDOW, 0);
         let read = content.read(&mut buffer[..first + wanted], offset - first as u64).map_err(Stop::Io)?;
+        let damage = content.take_damage();
         let format = self.format(number)?;
         let bytes = &buffer[first.min(read)..read];
-        let is_last = is_final && (read < first + wanted || end == Some(offset + bytes.len() as u64));
+        let is_last =
+            is_final && damage.is_none() && (read < first + wanted || end == Some(offset + bytes.len() as u64));
         let before = (first == 1 && read > 0).then(|| buffer[0]);
         let mut lines = Lines::new(Chunk { bytes, offset, before, is_last }, LONGEST);
         let done = loop {
@@ -277,6 +279,9 @@ impl<'a> Turn<'a> {
         let is_finished = done.is_ok() && is_last && reached == offset + bytes.len() as u64;
         self.buffer = buffer;
         done?;
+        if let Some(error) = damage.filter(|_| reached == offset) {
+            return Err(Stop::Io(error));
+        }
         if is_finished {
             self.output.chain.finish(number, reached);
             self.container.finished(self.output, number);
@@ -328,7 +333,12 @@ impl<'a> Turn<'a> {
                 let parsed = text.starts_line.then(|| format.parse(text.bytes)).flatten();
                 let is_malformed = parsed.is_none() && text.starts_line;
                 let mut line = parsed.unwrap_or_else(|| Line::of_text(text.bytes));
-                line.is_cut = text.end != End::Newline;
+                line.is_cut = match text.end {
+                    End::Newline => false,
+                    // The other parts are in the next file.
+                    End::File => !line.is_partial,
+                    End::Length | End::Hole => true,
+                };
                 if joiner.line(from, to, line, &mut |entry| requests.push(&entry))? {
                     let counts = requests.counts();
                     counts.bytes += text.to - text.from;

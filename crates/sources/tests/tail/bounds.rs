@@ -109,6 +109,35 @@ async fn nothing_is_read_without_memory() {
     agent.stop().await;
 }
 
+/// The state of files is paid for before it is made, however many files a container has.
+#[tokio::test]
+async fn many_files_of_a_container_wait_for_memory() {
+    const FILES: usize = 200;
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let directory = disk.container("shop", "cart");
+    append(&directory.join("0.log"), line("stdout", 'F', "first"));
+    let plan = plan(vec![pipeline("backend", backend.address, all())]);
+    let patience = Duration::from_secs(1);
+    let agent = Agent::with(&disk, &plan, |settings| tail::Settings { patience, ..settings }).await;
+    eventually("the first line arrives", async || bodies(&backend) == ["first"]).await;
+    eventually("it is safe", async || agent.status().activity.unwrap().read.records == 1).await;
+    let used = || agent.engine.view().snapshot().unwrap().memory.payloads().1;
+    let before = used();
+    let held = all_memory(&agent);
+    for restart in 1..=FILES {
+        append(&directory.join(format!("{restart}.log")), line("stdout", 'F', &restart.to_string()));
+    }
+    let waits = || agent.status().activity.unwrap().stuck.map(|stuck| stuck.waits_for).unwrap_or_default();
+    eventually("it is told", async || waits().contains("no memory for the state of")).await;
+    drop(held);
+    eventually("all are read", async || bodies(&backend).len() == 1 + FILES).await;
+    eventually("they are paid for", async || used() >= before + (FILES - 8) * 512).await;
+    (1..FILES).for_each(|restart| fs::remove_file(directory.join(format!("{restart}.log"))).unwrap());
+    fs::remove_file(directory.join("0.log")).unwrap();
+    eventually("and not any longer when they are gone", async || used() <= before).await;
+    agent.stop().await;
+}
+
 /// LOG-19: who writes a little does not wait for who has written much.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quiet_container_does_not_wait_for_a_loud_one() {

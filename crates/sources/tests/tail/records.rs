@@ -72,6 +72,24 @@ async fn lines_become_records() {
     assert_eq!(agent.stop().await[0].delivered, 4);
 }
 
+/// LOG-14: a part may be the last thing in its file, with its line feed or without.
+#[tokio::test]
+async fn parts_are_joined_across_files() {
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let directory = disk.container("shop", "cart");
+    let file = |name: &str| directory.join(name);
+    append(
+        &file("0.log.20261123-110000"),
+        line("stdout", 'P', "one ") + line("stderr", 'P', "two ").trim_end_matches('\n'),
+    );
+    append(&file("0.log.20261123-120000"), line("stdout", 'F', "line") + &line("stderr", 'F', "parts"));
+    append(&file("0.log"), line("stdout", 'F', "last"));
+    let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
+    eventually("all arrive", async || bodies(&backend) == ["one line", "two parts", "last"]).await;
+    assert_eq!(agent.tail.totals().counts.cut, 0);
+    agent.stop().await;
+}
+
 /// LOG-16, LOG-17: what is no line costs nothing but itself.
 #[tokio::test]
 async fn a_file_goes_on_after_what_is_no_line() {
@@ -111,12 +129,24 @@ async fn a_file_that_was_overwritten_is_read_from_its_beginning() {
 async fn a_damaged_file_keeps_nobody_from_the_next() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
     let directory = disk.container("shop", "cart");
-    let mut whole = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    std::io::Write::write_all(&mut whole, line("stdout", 'F', "compressed").as_bytes()).unwrap();
-    std::fs::write(directory.join("0.log.20261123-110000.gz"), whole.finish().unwrap()).unwrap();
-    std::fs::write(directory.join("0.log.20261123-120000.gz"), b"no gzip").unwrap();
+    let compress = |lines: &[String]| {
+        let mut whole = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        let text: String = lines.iter().map(|text| line("stdout", 'F', text)).collect();
+        std::io::Write::write_all(&mut whole, text.as_bytes()).unwrap();
+        whole.finish().unwrap()
+    };
+    let write = |name: &str, bytes: &[u8]| std::fs::write(directory.join(name), bytes).unwrap();
+    write("0.log.20261123-110000.gz", &compress(&["compressed".to_owned()]));
+    let lines: Vec<String> = (0..2000_u64).map(|number| format!("{number} {:x}", number.wrapping_pow(7))).collect();
+    let torn = compress(&lines);
+    write("0.log.20261123-120000.gz", &torn[..torn.len() / 2]);
     append(&directory.join("0.log"), line("stdout", 'F', "live"));
     let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
-    eventually("both that can be read are", async || bodies(&backend) == ["compressed", "live"]).await;
+    eventually("what can be read is", async || bodies(&backend).last().is_some_and(|body| body == "live")).await;
+    let bodies = bodies(&backend);
+    let (before, there) = (&bodies[0], &bodies[1..bodies.len() - 1]);
+    assert_eq!(before, "compressed");
+    assert!(there.len() > 500 && there == &lines[..there.len()], "{} of 2000 lines", there.len());
+    assert_eq!(agent.tail.totals().lost.unreadable, torn.len() as u64 / 2, "what there is of it");
     agent.stop().await;
 }

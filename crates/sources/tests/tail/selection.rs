@@ -63,3 +63,39 @@ async fn pipelines_share_what_is_read() {
     assert!(holds(&kept, b"log.original") && !holds(&left, b"log.original") && !holds(&raw, b"log.original"));
     assert!(holds(&raw, br#"{"a":"b"}"#) && !holds(&left, br#"{"a":"b"}"#));
 }
+
+/// As if all positions had been saved two days ago.
+fn age(disk: &Disk) {
+    const DAYS: u64 = 2 * 24 * 60 * 60 * 1_000;
+    let path = disk.state().join("positions");
+    let text = fs::read_to_string(&path).unwrap();
+    let aged = |line: &str| {
+        let mut said: serde_json::Value = serde_json::from_str(&line[9..]).unwrap();
+        if let Some(time) = said.pointer_mut("/saved/seen_at_ms") {
+            *time = (time.as_u64().unwrap() - DAYS).into();
+        }
+        format!("{:08x} {said}\n", crc32c::crc32c(said.to_string().as_bytes()))
+    };
+    fs::write(&path, text.lines().map(aged).collect::<String>()).unwrap();
+}
+
+/// R24: who was away for long goes on where it was; only what nobody wants is forgotten after a day.
+#[tokio::test]
+async fn only_what_nobody_wants_is_forgotten() {
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let [wanted, other] = ["shop", "market"].map(|namespace| disk.container(namespace, "cart").join("0.log"));
+    append(&wanted, line("stdout", 'F', "one"));
+    append(&other, line("stdout", 'F', "one"));
+    let of = |namespaces| plan(vec![pipeline("backend", backend.address, ContainerLogs { namespaces, ..all() })]);
+    let agent = Agent::start(&disk, &of(Selector::All)).await;
+    eventually("both are read", async || agent.tail.totals().counts.records == 2).await;
+    agent.stop().await;
+    age(&disk);
+    append(&wanted, line("stdout", 'F', "two"));
+    let agent = Agent::start(&disk, &of(Selector::Only(vec!["shop".into()]))).await;
+    eventually("it is read on", async || agent.tail.totals().counts.records == 1).await;
+    assert_eq!(agent.stop().await[0].delivered, 1, "not from its beginning");
+    let agent = Agent::start(&disk, &of(Selector::All)).await;
+    eventually("the other one is new", async || agent.tail.totals().counts.records == 1).await;
+    assert_eq!(agent.stop().await[0].delivered, 1);
+}

@@ -138,7 +138,7 @@ async fn who_is_killed_twice_a_second_gets_on() {
 async fn whatever_becomes_of_files_each_line_comes_once() {
     for options in [
         "--rotate-every 300ms --keep 3 --reuse-inodes",
-        "--rotate-every 300ms --keep 100 --unterminated",
+        "--rotate-every 300ms --keep 100 --unterminated --partial 30",
         "--rotate-every 700ms --copy-truncate --format plain",
         "--rotate-every 700ms --copy-truncate",
         "--rotate-every 700ms --keep 100 --holes 5",
@@ -173,13 +173,15 @@ async fn whatever_becomes_of_files_each_line_comes_once() {
     }
 }
 
+/// A pod, as the list of pods has it.
+fn pod(node: &str) -> String {
+    let metadata = "{name: cart, namespace: shop, uid: 11111111-2222-3333-4444-555555555555}";
+    format!("---\napiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{nodeName: {node}}}\n")
+}
+
 /// Where the list of pods does not say on which node a pod runs, the program does.
 #[tokio::test]
 async fn records_say_on_which_node_they_were_written() {
-    let pod = |node: &str| {
-        let metadata = "{name: cart, namespace: shop, uid: 11111111-2222-3333-4444-555555555555}";
-        format!("---\napiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{nodeName: {node}}}\n")
-    };
     let [environment, older] = [&["env", "NODE_NAME=one", "MY_NODE_NAME=other"][..], &["env", "MY_NODE_NAME=other"]];
     let given = &["--node-name", "given"][..];
     for (environment, arguments, pod, expected) in [
@@ -197,6 +199,27 @@ async fn records_say_on_which_node_they_were_written() {
         let resource = &resources(Signal::Logs, &backend.captured()[0].plain)[0];
         assert_eq!(text(&resource.attributes, "k8s.node.name"), expected, "{environment:?} {arguments:?}");
         weir.kill().await;
+    }
+}
+
+/// The facts about a pod that is gone are kept as long as lines of it may come.
+#[tokio::test]
+async fn the_last_lines_of_a_pod_have_its_attributes() {
+    let (pods, backend) = (TempDir::new().unwrap(), Backend::start().await);
+    let file = container(pods.path(), "cart").join("0.log");
+    append(&file, "first");
+    let other = pod("other").replace("cart", "till").replace("1111-2222", "1111-2223");
+    let (with, without) = (pod("known") + &other, other);
+    let arguments = ["--pod-logs", pods.path().to_str().unwrap()];
+    let weir = Weir::start(&(pipeline(backend.address) + &with), &arguments).await;
+    eventually("the first line arrives", async || backend.captured().len() == 1).await;
+    weir.edit(&(pipeline(backend.address) + &without));
+    eventually("it is taken up", async || weir.logged("configuration reloaded").is_some()).await;
+    append(&file, "last");
+    eventually("the last line arrives", async || backend.captured().len() == 2).await;
+    for captured in backend.captured() {
+        let resource = &resources(Signal::Logs, &captured.plain)[0];
+        assert_eq!(text(&resource.attributes, "k8s.node.name"), Some("known"));
     }
 }
 

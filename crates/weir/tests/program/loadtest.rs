@@ -80,6 +80,9 @@ async fn what_containers_print_is_counted_in_the_records_of_fluent_bit() {
     for (scenario, sinks) in [
         (&["-m"][..], 3),
         (&["-b", "--format", "json_lines", "--compression", "gzip"], 1),
+        (&["--format", "json_stream"], 1),
+        (&["--format", "msgpack", "--compression", "gzip"], 1),
+        (&["--format", "gelf"], 1),
         (&["--scenario", "rotation", "--outage", "refused"], 1),
         (&["--scenario", "crash", "--kill-every", "400ms"], 1),
     ] {

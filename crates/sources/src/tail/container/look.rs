@@ -35,6 +35,8 @@ impl Container {
         }
         output.renew_heads();
         let Listing { files: listing, has_links, changed } = files::list(&self.directory)?;
+        let known = output.chain.links().len();
+        output.pay_for(listing.len().max(known))?;
         let Output { chain, .. } = &mut *output;
         let before = (chain.links().len(), chain.settled());
         let live = chain.live();
@@ -56,6 +58,9 @@ impl Container {
         }
         self.take_stock(&mut output);
         self.spare_descriptors(&mut output);
+        let known = output.chain.links().len();
+        // More may be known than is there. If there is no memory for that, the next look waits for it.
+        let is_unpaid = output.pay_for(known).is_err();
         let links = output.chain.links();
         look.is_over = listing.is_empty() && links.is_empty();
         let last = links.len().saturating_sub(1);
@@ -63,7 +68,8 @@ impl Container {
             let is_live = index == last && link.state == State::Present;
             !is_live && !output.chain.is_final(link.number)
         };
-        look.is_unsettled = (listing.is_empty() && !links.is_empty()) || links.iter().enumerate().any(is_unsettled);
+        look.is_unsettled =
+            is_unpaid || (listing.is_empty() && !links.is_empty()) || links.iter().enumerate().any(is_unsettled);
         look.is_unread = links.iter().any(|link| output.is_unread(link));
         output.listed = changed.filter(|_| !look.is_unsettled && !has_links);
         Ok(look)

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_engine::Permit;
+
 use super::kept_back::KeptBack;
 use crate::tail::allowance::TurnPermit;
 use crate::tail::chain::{Chain, Link, State};
@@ -37,10 +39,12 @@ pub(in crate::tail) struct Output {
     pub(super) vanished: Vec<u64>,
     /// The directory's time of change at the last look, if nothing else has to be looked at.
     pub(super) listed: Option<Changed>,
+    /// For the state of the container and its files.
+    pub(super) paid: Option<Permit>,
 }
 
 impl Output {
-    pub(super) fn new(chain: Chain) -> Self {
+    pub(super) fn new(chain: Chain, paid: Option<Permit>) -> Self {
         Self {
             chain,
             open: BTreeMap::new(),
@@ -54,6 +58,7 @@ impl Output {
             saved_ms: 0,
             vanished: Vec::new(),
             listed: None,
+            paid,
         }
     }
 

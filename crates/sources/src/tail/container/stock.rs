@@ -59,7 +59,7 @@ impl Container {
     }
 
     /// The size of an unread compressed file on the disk; 0 for all others.
-    fn compressed(&self, output: &Output, link: &Link) -> u64 {
+    pub(super) fn compressed(&self, output: &Output, link: &Link) -> u64 {
         let is_unread = link.end.is_none() && link.number >= output.place().file;
         if !link.name.is_compressed || !is_unread {
             return 0;

@@ -98,3 +98,23 @@ fn files_that_wait_are_not_all_open() {
     drop(container);
     assert!(!descriptors.are_scarce() && Arc::strong_count(&descriptors) == 1);
 }
+
+/// R24: what is saved of a container that nothing is written to is not older than what is forgotten.
+#[test]
+fn what_is_saved_is_renewed() {
+    let pods = tempfile::tempdir().unwrap();
+    let directory = pods.path().join(name().to_string());
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("0.log"), "text").unwrap();
+    let container = Container::new(name(), pods.path(), Chain::default(), None, Arc::new(Descriptors::new(100)));
+    container.look(0).unwrap();
+    let start = 1_000_000_000_000;
+    let seen_at = |now_ms| container.to_save(now_ms).map(|saved| saved.seen_at_ms);
+    assert_eq!([seen_at(start), seen_at(start + 1), seen_at(start + KEPT_MS / 8 - 1)], [Some(start), None, None]);
+    let mut saved = start;
+    for hour in 1..100 {
+        let now = start + hour * 60 * 60 * 1_000;
+        saved = seen_at(now).unwrap_or(saved);
+        assert!(now - saved < KEPT_MS / 2, "{hour}");
+    }
+}

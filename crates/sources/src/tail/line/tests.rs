@@ -10,7 +10,7 @@ fn line(stream: Stream, unix_nanos: u64, text: &[u8], is_partial: bool) -> Optio
     Some(Line { stream: Some(stream), unix_nanos, text: Cow::Borrowed(text), is_partial, is_cut: false })
 }
 
-/// LOG-14, and the bad input of the issue: broken times, empty content, unknown tags.
+/// LOG-14: broken times, empty content, unknown tags.
 #[test]
 fn cri_lines() {
     let cases: &[(&[u8], Option<Line<'_>>)] = &[
@@ -61,7 +61,7 @@ fn cri_lines() {
     }
 }
 
-/// LOG-15, and the bad input of the issue.
+/// LOG-15.
 #[test]
 fn docker_lines() {
     let unknown = |text| Line { is_partial: true, ..Line::of_text(text) };

@@ -163,7 +163,7 @@ async fn a_few_bad_items_do_not_hold_thousands() {
         let Running { pipeline: _pipeline, account: _account, mut tasks } =
             run(Arc::<Picky>::clone(&backend), disk(ITEMS, 100));
         let began = Instant::now();
-        while backend.taken.lock().unwrap().len() < ITEMS as usize - 2 {
+        while (backend.taken.lock().unwrap().len() as u64) < ITEMS - 2 {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let taken = backend.taken.lock().unwrap().len();
             assert!(began.elapsed() < Duration::from_secs(300), "{about:?}: {taken} of {ITEMS}");

@@ -1,4 +1,4 @@
-//! Input that is made to hurt (issue 13, bad input).
+//! Input that is made to hurt.
 
 use super::*;
 

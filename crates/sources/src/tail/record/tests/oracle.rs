@@ -161,7 +161,7 @@ fn is_parent(text: &str) -> bool {
 }
 
 proptest! {
-    /// Issue 13, item 3: records are what the operators of the Collector make.
+    /// Records are what the operators of the Collector make.
     #[test]
     fn objects_become_what_a_plain_implementation_says(object in objects(), keep: bool) {
         let text = object.text();

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Issue 13, item 3.
 #[test]
 fn lines_become_the_records_that_the_collector_makes() {
     for (line, expected) in LINES {
