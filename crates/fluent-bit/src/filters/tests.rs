@@ -238,6 +238,14 @@ fn patterns_mean_what_they_mean_in_ruby() {
         ("^a{2}+$", "aaaa", true),
         ("/var/log", "/var/log", true),
         (r"^a\R$", "a\r\n", true),
+        // Options without a colon are a group up to the end of the one around them.
+        ("^(?i)error|warn$", "no warn", false),
+        ("^(a(?i)b|c)d$", "aCd", true),
+        ("^(a(?i)b|c)d$", "aCD", false),
+        ("(?x)^a b # (a comment", "ab", true),
+        // White space and `#` are what they are in a class, and `\s` has a space.
+        (r"/^a[ #] \s b$/x", "a# b", true),
+        ("^{{1,2{1}$", "{{1,2", true),
     ] {
         let compiled = Pattern::new(pattern).unwrap_or_else(|error| panic!("{pattern} {error}"));
         assert_eq!(compiled.is_match(text), matches, "{pattern} {text:?}");
@@ -259,6 +267,11 @@ fn patterns_mean_what_they_mean_in_ruby() {
         ("a\\", "backslash"),
         (r"\xff", "ASCII"),
         (r"(?:a{1000}){1000}", "too large"),
+        ("a{2}?", "optional"),
+        ("(?)", "an option"),
+        (r"\cA", "\\c"),
+        (r"[\M-a]", "\\M"),
+        (&"{".repeat(1 << 20), "is longer"),
     ] {
         let error = Pattern::new(pattern).unwrap_err();
         assert!(error.contains(reason), "{pattern}: {error}");
@@ -284,6 +297,7 @@ fn what_is_wrong_is_named_without_values() {
         ("Name record_modifier\nUuid_key a", "line 2: key uuid_key of filter record_modifier"),
         ("Name modify\nSet hunter2", "line 2: set of filter modify has the wrong number of values"),
         ("Name modify\nSet a b hunter2", "line 2: set of filter modify has too many values"),
+        ("Name modify\nSet a \"hunter2 b", "line 2: set of filter modify has a quotation mark without its other one"),
         ("Name modify\nCondition Key_exist hunter2\nRemove a", "line 2: condition of filter modify is none"),
         ("Name nest\nOperation raise", "line 2: operation of filter nest has an unknown value; expected nest or lift"),
         ("Name nest\nOperation nest\nNest_under a", "filter nest has no wildcard"),
@@ -382,6 +396,34 @@ fn records_do_not_become_too_deep_or_too_many_fields() {
     let mut tallies = vec![Tally::default()];
     filters.run(&mut wide, &mut tallies);
     assert_eq!((tallies[0].errors, wide.list.len()), (1, 1501));
+}
+
+/// A copy that there is no room for is left out; nothing else is.
+#[test]
+fn what_there_is_no_room_for_keeps_no_other_rule_from_its_work() {
+    let lift = "Name nest\nOperation lift\nNested_under o";
+    let nest = "Name nest\nOperation nest\nWildcard a\nNest_under o";
+    let modify = "Name modify\nHard_copy o b\nRemove secret";
+    let filters = filters(&[nest, modify, lift]);
+    let before = r#"{"a":"0123456789","b":1,"secret":2}"#;
+    let mut tight = Fields { room: 30, ..record(before) };
+    let mut tallies = vec![Tally::default(); 3];
+    filters.run(&mut tight, &mut tallies);
+    assert_eq!(tight.to_json(), r#"{"b":1,"o":{"a":"0123456789"}}"#);
+    assert_eq!(tallies.iter().map(|tally| tally.errors).collect::<Vec<_>>(), [0, 1, 1]);
+}
+
+/// To look for the name of each pair among all others would take seconds for one line.
+#[test]
+fn a_line_of_very_many_pairs_is_not_taken_apart() {
+    let pairs = |count: usize| (0..count).map(|at| format!("k{}=v", at % 7)).collect::<Vec<_>>().join(" ");
+    for (count, errors) in [(MOST_FIELDS, 0), (MOST_FIELDS + 1, 1)] {
+        let json = json!({"log": pairs(count)}).to_string();
+        let filters = filters(&["Name parser\nKey_Name log\nParser logfmt"]);
+        let (mut parsed, mut tallies) = (record(&json), vec![Tally::default()]);
+        filters.run(&mut parsed, &mut tallies);
+        assert_eq!((tallies[0].errors, parsed.list.len()), (errors, if errors > 0 { 1 } else { 7 }));
+    }
 }
 
 #[test]
