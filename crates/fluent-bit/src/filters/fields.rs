@@ -157,7 +157,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The value that they are together.
-    pub(crate) fn to_value<'v>(&mut self) -> Result<Value<'v>, Misfit> {
+    pub(crate) fn object<'v>(&mut self) -> Result<Value<'v>, Misfit> {
         let length = self.length();
         self.take(length)?;
         let object = self.to_text(length);

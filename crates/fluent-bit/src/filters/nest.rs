@@ -86,7 +86,7 @@ impl Nest {
         if inside.list.is_empty() {
             return Ok(false);
         }
-        let object = inside.to_value()?;
+        let object = inside.object()?;
         record.room = inside.room;
         record.remove(|field| matches(&field.name));
         record.put(&self.under, object)?;

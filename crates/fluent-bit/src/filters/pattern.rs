@@ -5,6 +5,9 @@
 //! possessive repetition, calls of groups and conditions. `\d`, `\s`, `\w` and `\h` mean characters of ASCII, and `^` and
 //! `$` the ends of lines, as they do in Ruby.
 
+#[cfg(test)]
+mod tests;
+
 use std::iter::Peekable;
 use std::str::Chars;
 

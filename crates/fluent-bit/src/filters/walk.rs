@@ -72,8 +72,7 @@ impl<'a, 'room> Walk<'a, 'room> {
     fn record(&mut self, message: Message<'a>, origin: Origin<'a>, container: &str) -> Result<Grown, NoRoom> {
         let log = LogRecord(message);
         let mut members = Members::default();
-        let date = self.filters.settings.date.key.as_deref();
-        let record = Record::read(log, origin, date, &mut members);
+        let record = Record::read(log, origin, &self.filters.settings, &mut members);
         let mut fields = self.fields(&record, log.time_unix_nano(), container);
         match self.filters.run(&mut fields, &mut self.tallies) {
             Effect::None => Ok(Some(0)),

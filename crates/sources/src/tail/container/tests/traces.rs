@@ -269,3 +269,16 @@ fn a_trace_has_a_limit() {
     let (read, written, _) = read(&[piece], &[want(RecordShape::Raw, java)]);
     assert_eq!(read[0], written.lines, "more than 256 KiB of another stream are between them");
 }
+
+/// Behind the cut, nobody remembers that there was a trace.
+#[test]
+fn the_rest_of_a_trace_that_is_too_long_is_lines() {
+    let frames = (0..300).map(|_| Line::new(false, 1, 2000));
+    let lines = std::iter::once(Line::new(false, 0, 0)).chain(frames).collect();
+    let piece = Piece { lines, most_bytes: 1 << 20, is_committed: true, after: After::Nothing };
+    let (read, written, _) = read(&[piece], &[want(RecordShape::Raw, Multiline::of(Language::Java))]);
+    let [records, _] = &read[0];
+    assert_eq!(records.join("\n"), written.lines[0].join("\n"));
+    assert!((200 << 10..256 << 10).contains(&records[0].len()), "{}", records[0].len());
+    assert!(records[1..].iter().all(|record| !record.contains('\n')));
+}
