@@ -115,7 +115,10 @@ fn a_date_may_have_any_name() {
         for kyma in [false, true] {
             let date = Date { key: Some(name.to_owned()), format: DateFormat::Epoch };
             for request in &requests {
-                let body = made(&FluentBit { date: date.clone(), kyma, ..settings(Format::Json) }, &[request.clone()]);
+                let body = made(
+                    &FluentBit { date: date.clone(), kyma, ..settings(Format::Json) },
+                    std::slice::from_ref(request),
+                );
                 let records: Vec<Value> = serde_json::from_slice(&body).unwrap();
                 assert!(records.iter().all(|record| record.get(name).is_some()), "{name}: {records:?}");
                 let named = String::from_utf8(body).unwrap().matches(&format!("\"{name}\":")).count();
