@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use serde_json::Deserializer;
 use weir_fluent_bit::{Filters, measure, text, write};
 use weir_otlp::{Limits, Signal, validate};
-use weir_plan::{Date, DateFormat, FluentBit, Format, Secret, Section, SectionLine, Sink};
+use weir_plan::{Date, DateFormat, FluentBit, FluentBitFormat, Secret, Section, SectionLine, Sink};
 
 /// What filters may take for one record, and for a request.
 const MAX_SCRATCH: usize = 1 << 16;
@@ -58,19 +58,19 @@ fn check_body(settings: &FluentBit, request: &[u8], records: u64) {
     let body = write(settings, &[request], size);
     assert_eq!(body.len(), size.bytes);
     let objects = match settings.format {
-        Format::Json => serde_json::from_slice(&body).map(|list: Vec<IgnoredAny>| list.len()),
-        Format::JsonLines | Format::JsonStream | Format::Gelf => {
+        FluentBitFormat::Json => serde_json::from_slice(&body).map(|list: Vec<IgnoredAny>| list.len()),
+        FluentBitFormat::JsonLines | FluentBitFormat::JsonStream | FluentBitFormat::Gelf => {
             let objects: Result<Vec<IgnoredAny>, _> = Deserializer::from_slice(&body).into_iter().collect();
             objects.map(|list| list.len())
         }
-        Format::MsgPack => return,
+        FluentBitFormat::MsgPack => return,
     };
     assert_eq!(objects.expect("valid JSON") as u64, records);
 }
 
 fn settings(choice: u8) -> FluentBit {
     let is_set = |bit: u8| choice & (1 << bit) != 0;
-    let formats = [Format::Json, Format::JsonLines, Format::JsonStream, Format::MsgPack, Format::Gelf];
+    let formats = [FluentBitFormat::Json, FluentBitFormat::JsonLines, FluentBitFormat::JsonStream, FluentBitFormat::MsgPack, FluentBitFormat::Gelf];
     FluentBit {
         to: Sink::Http,
         format: formats[usize::from(choice & 7) % formats.len()],

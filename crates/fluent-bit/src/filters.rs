@@ -190,6 +190,11 @@ impl Filter {
     }
 }
 
+/// What is wrong with the section of a filter.
+pub fn check(section: &Section) -> Vec<Wrong> {
+    Filter::compile(section).err().unwrap_or_default()
+}
+
 fn unsupported(line: usize, plugin: &str) -> Wrong {
     let expected = format!("one of: {}", PLUGINS.join(", "));
     if plugin == "multiline" {

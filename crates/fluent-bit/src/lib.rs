@@ -17,8 +17,8 @@
 //! - **FLUENT-2** what is allocated beside the result is bounded, whatever the bytes are: [`MOST_MEMBERS`] places, and one
 //!   string of the text at a time.
 //! - **FLUENT-3** what is written is valid in its format, whatever the bytes are; every record of the input is there.
-//! - **FLUENT-4** what filters made can be written like any other record, and all of its names are different. A record that
-//!   a filter cannot be applied to stays as it is, which is counted.
+//! - **FLUENT-4** what filters made can be written like any other record, and all of its names are different. What
+//!   there is no room for in a record is left out, which is counted; all else is done.
 
 #![forbid(unsafe_code)]
 

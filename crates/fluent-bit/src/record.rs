@@ -44,7 +44,7 @@ pub(crate) struct Record<'a> {
     pub(crate) members: Option<&'a Members>,
     /// Whose it is.
     pub(crate) origin: Origin<'a>,
-    /// Which of its own fields members take the place of.
+    /// Which of its own fields, and whether the date, others take the place of.
     pub(crate) replaced: Replaced,
     /// The members are all of the record but this.
     pub(crate) finished: Option<Finished>,
@@ -87,7 +87,8 @@ pub(crate) trait Fields<'a> {
 
 impl<'a> Record<'a> {
     /// Reads a record whose text may be an object, which `members` gets the members of.
-    pub(crate) fn read(log: LogRecord<'a>, origin: Origin<'a>, date: Option<&str>, members: &'a mut Members) -> Self {
+    pub(crate) fn read(log: LogRecord<'a>, origin: Origin<'a>, settings: &FluentBit, members: &'a mut Members) -> Self {
+        let date = settings.date.key.as_deref();
         let line = if let AnyValue::String(text) = log.body() { text } else { "" };
         // What filters made has no stream of its own.
         let mut known =
@@ -106,7 +107,7 @@ impl<'a> Record<'a> {
             members.of(object).for_each(|member| replaced.note(&member.name(), date));
         }
         let time = log.time_unix_nano();
-        Self {
+        let mut record = Self {
             time,
             unix_nanos: if time > 0 { time } else { log.observed_time_unix_nano() },
             text: if is_object { object } else { line },
@@ -115,6 +116,24 @@ impl<'a> Record<'a> {
             origin,
             replaced,
             finished: finished.filter(|_| is_object),
+        };
+        record.replaced.date |= date.is_some_and(|date| record.has_own(date, settings));
+        record
+    }
+
+    /// Whether one of its own fields has this name.
+    fn has_own(&self, name: &str, settings: &FluentBit) -> bool {
+        if let Some(finished) = self.finished {
+            return finished == Finished::WithoutKubernetes && name == KUBERNETES;
+        }
+        match name {
+            "time" => self.time > 0,
+            "stream" | "_p" => !self.stream.is_empty(),
+            "log" => self.members.is_none() || settings.keep_original_body,
+            CLUSTER => !self.origin.cluster.is_empty(),
+            KUBERNETES => true,
+            "@timestamp" => settings.kyma && self.time > 0,
+            _ => false,
         }
     }
 
@@ -173,7 +192,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Fields of a record that a member may replace.
+/// Fields of a record that a member may replace; the date gives place to any other field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Replaced {
     pub(crate) date: bool,
@@ -280,9 +299,9 @@ impl<'a, N: Notation> Writer<'a, N> {
 
     fn record(&mut self, log: LogRecord<'_>, origin: Origin<'_>) {
         let mut members = std::mem::take(&mut self.members);
-        let record = Record::read(log, origin, self.settings.date.key.as_deref(), &mut members);
+        let record = Record::read(log, origin, self.settings, &mut members);
         self.notation.begin(&record, &self.settings.date, &mut self.clock);
-        let (time, is_first) = (record.time, self.settings.date.key.is_none());
+        let (time, is_first) = (record.time, self.settings.date.key.is_none() || record.replaced.date);
         record.give(self.settings, &mut Written { writer: self, origin, time, is_first });
         self.notation.end();
         self.records += 1;

@@ -98,6 +98,36 @@ fn members_of_an_object_are_at_the_root() {
     assert!(String::from_utf8(body).unwrap().contains(r#","list":[1.50,null],"#));
 }
 
+/// The date gives place to a field of its name, so that all names of a record are different.
+#[test]
+fn a_date_may_have_any_name() {
+    let texts = ["a line", r#"{"x":1}"#, r#"{"kubernetes":1}"#];
+    // A file that says neither when nor where a line was written.
+    let plain = |text: &&str| LogRecord { body: attribute(("", text)).value, ..LogRecord::default() };
+    let scope = ScopeLogs { log_records: texts.iter().map(plain).collect(), ..ScopeLogs::default() };
+    let plain = ResourceLogs { scope_logs: vec![scope], ..ResourceLogs::default() };
+    let requests = [
+        request(&POD, &texts),
+        request(&[], &texts),
+        ExportLogsServiceRequest { resource_logs: vec![plain] }.encode_to_vec(),
+    ];
+    for name in ["time", "stream", "_p", "log", "cluster_identifier", "kubernetes", "@timestamp", "date"] {
+        for kyma in [false, true] {
+            let date = Date { key: Some(name.to_owned()), format: DateFormat::Epoch };
+            for request in &requests {
+                let body = made(
+                    &FluentBit { date: date.clone(), kyma, ..settings(FluentBitFormat::Json) },
+                    std::slice::from_ref(request),
+                );
+                let records: Vec<Value> = serde_json::from_slice(&body).unwrap();
+                assert!(records.iter().all(|record| record.get(name).is_some()), "{name}: {records:?}");
+                let named = String::from_utf8(body).unwrap().matches(&format!("\"{name}\":")).count();
+                assert_eq!(named, texts.len(), "{name}: {records:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn members_go_before_our_own_fields_but_for_kubernetes() {
     let text =

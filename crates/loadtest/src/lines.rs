@@ -176,5 +176,19 @@ impl Digits {
     }
 }
 
+/// A line that tests look for.
+#[cfg(test)]
+pub(crate) mod example {
+    use super::{LineId, Stream, stamp, text};
+
+    pub(crate) const ID: LineId = LineId { container: 3, stream: Stream::Stdout, sequence: 99 };
+
+    pub(crate) fn line() -> String {
+        let mut text = text(120);
+        stamp(&mut text, ID);
+        String::from_utf8(text).unwrap()
+    }
+}
+
 #[cfg(test)]
 mod tests;

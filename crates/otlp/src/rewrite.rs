@@ -21,6 +21,44 @@ pub struct Rewriter<'a> {
     done: usize,
 }
 
+/// By how many bytes a field grew; `None` when nothing is left in it and it is to be removed.
+pub type Grown = Option<isize>;
+
+/// Whoever goes through a request, message by message, and writes some of them again.
+pub trait Pass<'a, 'room> {
+    /// What is written, and what pays for it.
+    fn output(&mut self) -> (&mut Rewriter<'a>, &mut Room<'room>);
+
+    /// Works on the messages in a field of another one, and removes those of which nothing is left.
+    ///
+    /// # Errors
+    /// When there is no room for what is written.
+    fn inside(
+        &mut self,
+        holder: Message<'a>,
+        number: u32,
+        mut each: impl FnMut(&mut Self, Message<'a>) -> Result<Grown, NoRoom>,
+    ) -> Result<Grown, NoRoom> {
+        let (mut all, mut left, mut grown) = (0, 0, 0);
+        for message in holder.messages(number) {
+            let mark = self.output().0.mark();
+            all += 1;
+            if let Some(inside) = each(self, message)? {
+                left += 1;
+                grown += inside;
+                continue;
+            }
+            let (rewriter, room) = self.output();
+            rewriter.back_to(mark);
+            let field = message.field_range();
+            rewriter.reserve(rewriter.gap_before(field.start), room)?;
+            grown -= field.len().cast_signed();
+            rewriter.replace(field);
+        }
+        Ok((all == 0 || left > 0).then(|| self.output().0.leave(holder, grown)))
+    }
+}
+
 /// How far a [`Rewriter`] was.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use weir_otlp::common::Message;
 use weir_otlp::field::{request, resource_data, scope_data, sum};
 use weir_otlp::metrics::{Data, Metric, ResourceMetrics, ScopeMetrics};
-use weir_otlp::rewrite::Rewriter;
+use weir_otlp::rewrite::{Grown, Pass, Rewriter};
 use weir_otlp::{NoRoom, Room};
 
 use crate::Converted;
@@ -42,9 +42,9 @@ pub(crate) fn convert<'a>(
     let rewriter = Rewriter::new(request);
     let counts = Counts { forgotten: std::mem::take(&mut table.uncounted), ..Counts::default() };
     let traces = Traces::default();
-    let mut pass = Pass { request, table, room, scratch: 0, rewriter, counts, traces };
+    let mut pass = Conversion { request, table, room, scratch: 0, rewriter, counts, traces };
     let done = pass.request();
-    let Pass { table, mut room, rewriter, counts, traces: Traces { steps, relies_until }, .. } = pass;
+    let Conversion { table, mut room, rewriter, counts, traces: Traces { steps, relies_until }, .. } = pass;
     let made = done.and_then(|()| match rewriter.is_changed() {
         true => rewriter.finish(&mut room).map(Cow::Owned),
         false => Ok(Cow::Borrowed(request)),
@@ -65,7 +65,7 @@ pub(crate) fn convert<'a>(
     }
 }
 
-struct Pass<'a, 'table, 'room> {
+struct Conversion<'a, 'table, 'room> {
     request: &'a [u8],
     table: &'table mut SeriesTable,
     room: Room<'room>,
@@ -85,10 +85,13 @@ struct Written {
     length: usize,
 }
 
-/// By how many bytes a field grew; `None` when nothing is left in it and it is to be removed.
-type Grown = Option<isize>;
+impl<'a, 'room> Pass<'a, 'room> for Conversion<'a, '_, 'room> {
+    fn output(&mut self) -> (&mut Rewriter<'a>, &mut Room<'room>) {
+        (&mut self.rewriter, &mut self.room)
+    }
+}
 
-impl<'a> Pass<'a, '_, '_> {
+impl<'a> Conversion<'a, '_, '_> {
     fn request(&mut self) -> Result<(), NoRoom> {
         self.inside(Message::request(self.request), RESOURCES, |pass, resource| {
             let common = Common::of_resource(ResourceMetrics(resource));
@@ -98,31 +101,6 @@ impl<'a> Pass<'a, '_, '_> {
             })
         })?;
         Ok(())
-    }
-
-    /// Works on the messages in a field of another one, and removes those of which nothing is left.
-    fn inside(
-        &mut self,
-        holder: Message<'a>,
-        number: u32,
-        mut each: impl FnMut(&mut Self, Message<'a>) -> Result<Grown, NoRoom>,
-    ) -> Result<Grown, NoRoom> {
-        let (mut all, mut left, mut grown) = (0, 0, 0);
-        for message in holder.messages(number) {
-            let mark = self.rewriter.mark();
-            all += 1;
-            if let Some(inside) = each(self, message)? {
-                left += 1;
-                grown += inside;
-                continue;
-            }
-            self.rewriter.back_to(mark);
-            let field = message.field_range();
-            self.rewriter.reserve(self.rewriter.gap_before(field.start), &mut self.room)?;
-            grown -= field.len().cast_signed();
-            self.rewriter.replace(field);
-        }
-        Ok((all == 0 || left > 0).then(|| self.rewriter.leave(holder, grown)))
     }
 
     fn metric(&mut self, metric: Metric<'a>, common: Common) -> Result<Grown, NoRoom> {

@@ -38,6 +38,14 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The same, where it is.
+    pub(crate) fn borrowed(&self) -> Value<'_> {
+        match self {
+            Self::Text(text) => Value::Text(Cow::Borrowed(text)),
+            Self::Json(json) => Value::Json(Cow::Borrowed(json)),
+        }
+    }
+
     /// What it takes beside the line.
     pub(crate) fn owned_bytes(&self) -> usize {
         match self {
@@ -122,12 +130,9 @@ impl<'a> Fields<'a> {
     }
 
     /// As an object of JSON.
-    pub(crate) fn write<'f>(fields: impl Iterator<Item = &'f Field<'a>>, out: &mut impl Sink)
-    where
-        'a: 'f,
-    {
+    pub(crate) fn write(&self, out: &mut impl Sink) {
         out.put(b"{");
-        for (place, field) in fields.enumerate() {
+        for (place, field) in self.list.iter().enumerate() {
             out.put(if place == 0 { b"\"" } else { b",\"" });
             out.put_escaped(&field.name);
             out.put(b"\":");
@@ -136,15 +141,26 @@ impl<'a> Fields<'a> {
         out.put(b"}");
     }
 
-    /// The value that these fields are together.
-    pub(crate) fn nested(&mut self, fields: &[Field<'a>]) -> Result<Value<'a>, Misfit> {
+    /// How long they are as an object of JSON.
+    pub(crate) fn length(&self) -> usize {
         let mut length = Length::default();
-        Self::write(fields.iter(), &mut length);
-        self.take(length.0)?;
-        let mut object = Vec::with_capacity(length.0);
-        Self::write(fields.iter(), &mut object);
+        self.write(&mut length);
+        length.0
+    }
+
+    /// As an object of JSON of this length.
+    pub(crate) fn to_text(&self, length: usize) -> String {
+        let mut object = Vec::with_capacity(length);
+        self.write(&mut object);
         // What is written of texts is text.
-        let object = String::from_utf8(object).map_err(|_| Misfit::Memory)?;
+        String::from_utf8(object).unwrap_or_default()
+    }
+
+    /// The value that they are together.
+    pub(crate) fn object<'v>(&mut self) -> Result<Value<'v>, Misfit> {
+        let length = self.length();
+        self.take(length)?;
+        let object = self.to_text(length);
         Lexer::new(&object).value(&mut (), 1).map_err(|_| Misfit::Depth)?;
         Ok(Value::Json(Cow::Owned(object)))
     }
@@ -153,8 +169,6 @@ impl<'a> Fields<'a> {
 #[cfg(test)]
 impl Fields<'_> {
     pub(crate) fn to_json(&self) -> String {
-        let mut out = Vec::new();
-        Self::write(self.list.iter(), &mut out);
-        String::from_utf8(out).unwrap()
+        self.to_text(self.length())
     }
 }

@@ -43,7 +43,10 @@ impl Modify {
         let mut keys = Keys::new("modify", section, &known);
         let (mut conditions, mut rules) = (Vec::new(), Vec::new());
         for line in keys.lines.clone() {
-            let words = words(line.value.reveal());
+            let Some(words) = words(line.value.reveal()) else {
+                keys.refuse(line, "has a quotation mark without its other one", "quotes around a value with spaces");
+                continue;
+            };
             if line.key == "condition" {
                 conditions.extend(Condition::compile(line, &words, &mut keys));
             } else {
@@ -60,7 +63,15 @@ impl Modify {
         if !self.conditions.iter().all(|condition| condition.holds(record)) {
             return Ok(false);
         }
-        self.rules.iter().try_fold(false, |changed, rule| Ok(rule.apply(record)? || changed))
+        let (mut changed, mut misfit) = (false, None);
+        for rule in &self.rules {
+            match rule.apply(record) {
+                Ok(did) => changed |= did,
+                // What is to be removed is removed all the same.
+                Err(why) => misfit = misfit.or(Some(why)),
+            }
+        }
+        misfit.map_or(Ok(changed), Err)
     }
 }
 
@@ -131,9 +142,9 @@ fn copy<'a>(record: &mut Fields<'a>, from: &str, to: &'a str, is_hard: bool) -> 
     if record.find(from).is_none() || from == to || (record.find(to).is_some() && !is_hard) {
         return Ok(false);
     }
-    record.remove(|field| field.name == to);
+    let Some(bytes) = record.get(from).map(Value::owned_bytes) else { return Ok(false) };
+    record.take(bytes)?;
     let Some(value) = record.get(from).cloned() else { return Ok(false) };
-    record.take(value.owned_bytes())?;
     record.put(to, value)?;
     let moved = record.list.pop();
     if let (Some(at), Some(field)) = (record.find(from), moved) {
@@ -149,13 +160,13 @@ fn reorder(record: &mut Fields<'_>, is_late: impl Fn(&Field<'_>) -> bool) -> boo
     !before.is_sorted()
 }
 
-/// The words of a value. One in quotation marks may have spaces.
-fn words(text: &str) -> Vec<String> {
+/// The words of a value. One in quotation marks may have spaces; nothing if the second mark is missing.
+fn words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut rest = text.trim();
     while let Some(first) = rest.chars().next() {
         let (word, after) = if matches!(first, '"' | '\'') {
-            quoted(&rest[1..], first)
+            quoted(&rest[1..], first)?
         } else {
             let end = rest.find(' ').unwrap_or(rest.len());
             (rest[..end].to_owned(), &rest[end..])
@@ -163,16 +174,16 @@ fn words(text: &str) -> Vec<String> {
         words.push(word);
         rest = after.trim_start();
     }
-    words
+    Some(words)
 }
 
 /// What stands before the next quotation mark, and the rest behind it. A mark with a backslash before it ends nothing.
-fn quoted(text: &str, mark: char) -> (String, &str) {
+fn quoted(text: &str, mark: char) -> Option<(String, &str)> {
     let mut word = String::new();
     let mut letters = text.char_indices().peekable();
     while let Some((at, letter)) = letters.next() {
         if letter == mark {
-            return (word, &text[at + 1..]);
+            return Some((word, &text[at + 1..]));
         }
         match letters.peek() {
             Some((_, next)) if letter == '\\' && *next == mark => {
@@ -182,5 +193,5 @@ fn quoted(text: &str, mark: char) -> (String, &str) {
             _ => word.push(letter),
         }
     }
-    (word, "")
+    None
 }

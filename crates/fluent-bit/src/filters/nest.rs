@@ -80,15 +80,14 @@ impl Nest {
         };
         let mut inside = Fields { list: Vec::new(), room: record.room };
         for field in record.list.iter().filter(|field| matches(&field.name)) {
-            let Field { name, value } = field.clone();
-            let name = self.renamed(name, &mut inside)?;
-            inside.put(name, value)?;
+            let name = self.renamed(Cow::Borrowed(&*field.name), &mut inside)?;
+            inside.put(name, field.value.borrowed())?;
         }
         if inside.list.is_empty() {
             return Ok(false);
         }
+        let object = inside.object()?;
         record.room = inside.room;
-        let object = record.nested(&inside.list)?;
         record.remove(|field| matches(&field.name));
         record.put(&self.under, object)?;
         Ok(true)

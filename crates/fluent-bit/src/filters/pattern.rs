@@ -5,10 +5,16 @@
 //! possessive repetition, calls of groups and conditions. `\d`, `\s`, `\w` and `\h` mean characters of ASCII, and `^` and
 //! `$` the ends of lines, as they do in Ruby.
 
+#[cfg(test)]
+mod tests;
+
 use std::iter::Peekable;
 use std::str::Chars;
 
 use regex::{Regex, RegexBuilder};
+
+/// The longest pattern.
+const LONGEST: usize = 16 << 10;
 
 /// What a pattern may take when it is compiled.
 const MOST_COMPILED: usize = 1 << 20;
@@ -29,6 +35,9 @@ impl Pattern {
     /// # Errors
     /// Why it is refused, without a word of the pattern.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
+        if text.len() > LONGEST {
+            return Err(format!("is longer than {LONGEST} bytes"));
+        }
         let (pattern, options) = take_options(text);
         let translated = Translation::of(pattern)?;
         let has = |option| options.contains(option);
@@ -63,10 +72,12 @@ struct Translation<'p> {
     out: String,
     /// What was written last repeats something.
     repeats: bool,
+    /// For the pattern and each group that is open: what ends with it.
+    ends: Vec<String>,
 }
 
 const DIGIT: &str = "0-9";
-const SPACE: &str = r" \t\r\n\x0B\x0C";
+const SPACE: &str = r"\x20\t\r\n\x0B\x0C";
 const WORD: &str = "a-zA-Z0-9_";
 const HEX: &str = "0-9a-fA-F";
 
@@ -76,10 +87,12 @@ fn refused(what: &str) -> String {
 
 impl<'p> Translation<'p> {
     fn of(pattern: &'p str) -> Result<String, String> {
-        let mut translation = Self { letters: pattern.chars().peekable(), out: String::new(), repeats: false };
+        let (letters, ends) = (pattern.chars().peekable(), vec![String::new()]);
+        let mut translation = Self { letters, out: String::new(), repeats: false, ends };
         while let Some(letter) = translation.letters.next() {
             translation.letter(letter)?;
         }
+        translation.out.push_str(&translation.ends[0]);
         Ok(translation.out)
     }
 
@@ -89,7 +102,8 @@ impl<'p> Translation<'p> {
             '\\' => self.escape()?,
             '[' => self.class()?,
             '(' => self.group()?,
-            '{' => self.braces(),
+            ')' => self.end_group(),
+            '{' => self.braces()?,
             '+' if repeated => return Err(refused("a possessive repetition")),
             '*' | '+' | '?' => {
                 self.out.push(letter);
@@ -108,7 +122,7 @@ impl<'p> Translation<'p> {
             'A' | 'z' | 'b' | 'B' => self.out.extend(['\\', letter]),
             '1'..='9' | 'k' => return Err(refused("a backreference")),
             'g' => return Err(refused("a call of a group")),
-            'G' | 'K' | 'X' => return Err(format!("has \\{letter}, which is not supported")),
+            'G' | 'K' | 'X' | 'c' | 'C' | 'M' => return Err(format!("has \\{letter}, which is not supported")),
             letter => return self.common_escape(letter),
         }
         Ok(())
@@ -163,6 +177,7 @@ impl<'p> Translation<'p> {
 
     fn group(&mut self) -> Result<(), String> {
         self.out.push('(');
+        self.ends.push(String::new());
         if self.letters.next_if_eq(&'?').is_none() {
             return Ok(());
         }
@@ -190,18 +205,31 @@ impl<'p> Translation<'p> {
 
     fn comment(&mut self) {
         self.out.truncate(self.out.len() - 2);
+        self.ends.pop();
         self.letters.by_ref().find(|letter| *letter == ')');
     }
 
+    /// `(?i:a)`, or `(?i)`, which is a group up to the end of the one that it is in: `a(?i)b|c` is `a(?i:b|c)`.
     fn options(&mut self, first: char) -> Result<(), String> {
-        let mut next = Some(first);
+        let mut next = Some(first).filter(|first| *first != ')');
+        let start = self.out.len();
         while let Some(letter) = next {
             match letter {
                 'i' | 'x' | '-' => self.out.push(letter),
                 // There, it means that a dot is any character.
                 'm' => self.out.push('s'),
-                ')' | ':' => {
-                    self.out.push(letter);
+                ':' => {
+                    self.out.push(':');
+                    return Ok(());
+                }
+                ')' => {
+                    // A comment goes on to the end of its line.
+                    let end = if self.out[start..].contains('x') { "\n)" } else { ")" };
+                    self.out.push(':');
+                    self.ends.pop();
+                    if let Some(ends) = self.ends.last_mut() {
+                        ends.insert_str(0, end);
+                    }
                     return Ok(());
                 }
                 _ => break,
@@ -211,18 +239,33 @@ impl<'p> Translation<'p> {
         Err("has an option or a kind of group that is not supported".to_owned())
     }
 
+    fn end_group(&mut self) {
+        if self.ends.len() > 1
+            && let Some(ends) = self.ends.pop()
+        {
+            self.out.push_str(&ends);
+        }
+        self.out.push(')');
+    }
+
     /// `{2,3}` repeats; other braces are characters.
-    fn braces(&mut self) {
-        let inside: String = self.letters.clone().take_while(|letter| *letter != '}').collect();
+    fn braces(&mut self) -> Result<(), String> {
+        let counts = |letter: &char| letter.is_ascii_digit() || *letter == ',';
+        let inside: String = self.letters.clone().take_while(counts).collect();
         let (least, most) = inside.split_once(',').unwrap_or((&inside, "0"));
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_closed = self.letters.clone().nth(inside.chars().count()) == Some('}');
+        let mut behind = self.letters.clone().skip(inside.len());
+        let is_closed = behind.next() == Some('}');
         let counts = is_closed && is_number(least) && is_number(most) && !(least.is_empty() && most.is_empty());
         if !counts || inside.is_empty() {
             self.out.push_str("\\{");
-            return;
+            return Ok(());
+        }
+        if !inside.contains(',') && behind.next() == Some('?') {
+            return Err("has a repetition that is optional, which is not supported".to_owned());
         }
         self.out.push_str(if least.is_empty() { "{0" } else { "{" });
+        Ok(())
     }
 
     fn class(&mut self) -> Result<(), String> {
@@ -249,9 +292,13 @@ impl<'p> Translation<'p> {
                 }
                 '\\' => match self.letters.next().ok_or("ends with a backslash")? {
                     'b' => self.out.push_str(r"\x08"),
-                    'R' | 'X' => return Err("has a class with \\R or \\X, which is not supported".to_owned()),
+                    letter @ ('R' | 'X' | 'c' | 'C' | 'M') => {
+                        return Err(format!("has a class with \\{letter}, which is not supported"));
+                    }
                     letter => self.common_escape(letter)?,
                 },
+                // They say nothing where white space is ignored.
+                ' ' | '\t' | '\n' | '#' => self.out.push_str(&format!("\\x{:02X}", u32::from(letter))),
                 // Two of them would be an operation on sets.
                 '~' => self.out.push_str("\\~"),
                 '-' if self.letters.peek() == Some(&'-') => self.out.push_str("\\-"),

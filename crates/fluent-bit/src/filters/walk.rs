@@ -6,7 +6,7 @@ use weir_otlp::build::{Encoder, varint_len};
 use weir_otlp::common::Message;
 use weir_otlp::field::{any_value, key_value, log_record, request, resource_data, scope_data};
 use weir_otlp::logs::{LogRecord, ResourceLogs};
-use weir_otlp::rewrite::Rewriter;
+use weir_otlp::rewrite::{Grown, Pass, Rewriter};
 use weir_otlp::{NoRoom, Room};
 
 use super::fields::{Field, Fields, Value};
@@ -30,8 +30,11 @@ pub(super) struct Walk<'a, 'room> {
     clock: Clock,
 }
 
-/// By how many bytes a field grew; `None` when nothing is left in it and it is to be removed.
-type Grown = Option<isize>;
+impl<'a, 'room> Pass<'a, 'room> for Walk<'a, 'room> {
+    fn output(&mut self) -> (&mut Rewriter<'a>, &mut Room<'room>) {
+        (&mut self.rewriter, &mut self.room)
+    }
+}
 
 impl<'a, 'room> Walk<'a, 'room> {
     pub(super) fn new(filters: &'a Filters, request: &'a [u8], max_scratch: usize, room: Room<'room>) -> Self {
@@ -52,31 +55,6 @@ impl<'a, 'room> Walk<'a, 'room> {
         Ok(Filtered { request, tallies })
     }
 
-    /// Works on the messages in a field of another one, and removes those of which nothing is left.
-    fn inside(
-        &mut self,
-        holder: Message<'a>,
-        number: u32,
-        mut each: impl FnMut(&mut Self, Message<'a>) -> Result<Grown, NoRoom>,
-    ) -> Result<Grown, NoRoom> {
-        let (mut all, mut left, mut grown) = (0, 0, 0);
-        for message in holder.messages(number) {
-            let mark = self.rewriter.mark();
-            all += 1;
-            if let Some(inside) = each(self, message)? {
-                left += 1;
-                grown += inside;
-                continue;
-            }
-            self.rewriter.back_to(mark);
-            let field = message.field_range();
-            self.rewriter.reserve(self.rewriter.gap_before(field.start), &mut self.room)?;
-            grown -= field.len().cast_signed();
-            self.rewriter.replace(field);
-        }
-        Ok((all == 0 || left > 0).then(|| self.rewriter.leave(holder, grown)))
-    }
-
     /// Facts about a container, as an object.
     fn container(&mut self, origin: Origin<'_>) -> Result<String, NoRoom> {
         const NAME: usize = KUBERNETES.len() + "\"\":".len();
@@ -94,8 +72,7 @@ impl<'a, 'room> Walk<'a, 'room> {
     fn record(&mut self, message: Message<'a>, origin: Origin<'a>, container: &str) -> Result<Grown, NoRoom> {
         let log = LogRecord(message);
         let mut members = Members::default();
-        let date = self.filters.settings.date.key.as_deref();
-        let record = Record::read(log, origin, date, &mut members);
+        let record = Record::read(log, origin, &self.filters.settings, &mut members);
         let mut fields = self.fields(&record, log.time_unix_nano(), container);
         match self.filters.run(&mut fields, &mut self.tallies) {
             Effect::None => Ok(Some(0)),
@@ -122,23 +99,19 @@ impl<'a, 'room> Walk<'a, 'room> {
                     fields.list.remove(at);
                 }
                 Value::Json(json) => {
-                    // Names do not become longer, and that of the application is one of the labels.
-                    self.room.take(2 * json.len())?;
-                    let json = self.filters.finish.kubernetes(json);
-                    if let Some(json) = json {
+                    if let Some(json) = self.filters.finish.kubernetes(json, &mut self.room)? {
                         fields.list[at].value = Value::Json(Cow::Owned(json));
                     }
                 }
                 Value::Text(_) => {}
             }
         }
-        let mut length = Length::default();
-        Fields::write(fields.list.iter(), &mut length);
+        let length = fields.length();
         let field = message.field_range();
-        self.rewriter.reserve(self.rewriter.gap_before(field.start) + length.0 + MOST_FRAME, &mut self.room)?;
+        self.rewriter.reserve(self.rewriter.gap_before(field.start) + length + MOST_FRAME, &mut self.room)?;
         let out = self.rewriter.replace(field.clone());
         let start = out.len();
-        write_record(out, LogRecord(message), &fields, length.0, finished);
+        write_record(out, LogRecord(message), &fields, length, finished);
         Ok((out.len() - start).cast_signed() - field.len().cast_signed())
     }
 }
@@ -195,7 +168,7 @@ fn write_record(out: &mut Encoder, log: LogRecord<'_>, fields: &Fields<'_>, leng
     out.header(log_record::BODY, string(length));
     out.header(any_value::STRING_VALUE, length);
     let mut text = Text(out);
-    Fields::write(fields.list.iter(), &mut text);
+    fields.write(&mut text);
     let name = finished.name();
     let attribute = out.open(log_record::ATTRIBUTES, name.len() + Finished::ATTRIBUTE.len() + 8);
     out.bytes(key_value::KEY, Finished::ATTRIBUTE.as_bytes());
@@ -224,10 +197,10 @@ impl Sink for Text<'_> {
 
 impl Finish {
     /// The facts about a container, if a filter has changed them; nothing if they stay as they are.
-    fn kubernetes(self, json: &str) -> Option<String> {
+    fn kubernetes(self, json: &str, room: &mut Room<'_>) -> Result<Option<String>, NoRoom> {
         let mut members = Members::default();
         if !(self.app_name || self.dedot) || members.read(json, MOST_FIELDS).is_err() {
-            return None;
+            return Ok(None);
         }
         let mut list = Vec::new();
         let mut app = None;
@@ -239,31 +212,36 @@ impl Finish {
                     .find_map(|label| super::accessor::member(member.value, label));
             }
             let dedot = self.dedot && matches!(&*name, "labels" | "annotations");
-            let value = dedot.then(|| without_dots(member.value)).flatten();
+            let value = if dedot { without_dots(member.value, room)? } else { None };
             let value = value.map_or(Cow::Borrowed(member.value), Cow::Owned);
             list.push(Field { name, value: Value::Json(value) });
         }
         let mut fields = Fields { list, room: 0 };
-        if let Some(app) = app {
-            fields.put("app_name", Value::Json(Cow::Borrowed(app))).ok()?;
+        let named = app.map_or(Ok(()), |app| fields.put("app_name", Value::Json(Cow::Borrowed(app))));
+        if named.is_err() {
+            return Ok(None);
         }
-        Some(written(&fields))
+        written(&fields, room).map(Some)
     }
 }
 
 /// The object with other names; nothing for another value.
-fn without_dots(json: &str) -> Option<String> {
+fn without_dots(json: &str, room: &mut Room<'_>) -> Result<Option<String>, NoRoom> {
     let mut members = Members::default();
-    members.read(json, MOST_FIELDS).ok()?;
+    if members.read(json, MOST_FIELDS).is_err() {
+        return Ok(None);
+    }
     let mut fields = Fields::default();
     for member in members.of(json) {
-        fields.put(dedotted(&member.name()), Value::Json(Cow::Borrowed(member.value))).ok()?;
+        room.take(member.key.len())?;
+        // There are no more than were read.
+        let _ = fields.put(dedotted(&member.name()), Value::Json(Cow::Borrowed(member.value)));
     }
-    Some(written(&fields))
+    written(&fields, room).map(Some)
 }
 
-fn written(fields: &Fields<'_>) -> String {
-    let mut out = Vec::new();
-    Fields::write(fields.list.iter(), &mut out);
-    String::from_utf8(out).unwrap_or_default()
+fn written(fields: &Fields<'_>, room: &mut Room<'_>) -> Result<String, NoRoom> {
+    let length = fields.length();
+    room.take(length)?;
+    Ok(fields.to_text(length))
 }

@@ -70,15 +70,7 @@ mod tests {
     use prost::Message;
 
     use super::*;
-    use crate::lines::{LineId, Stream, stamp, text};
-
-    const ID: LineId = LineId { container: 3, stream: Stream::Stdout, sequence: 99 };
-
-    fn line() -> String {
-        let mut text = text(120);
-        stamp(&mut text, ID);
-        String::from_utf8(text).unwrap()
-    }
+    use crate::lines::example::{ID, line};
 
     fn value(value: Value) -> Option<AnyValue> {
         Some(AnyValue { value: Some(value) })

@@ -142,15 +142,7 @@ fn time(record: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lines::{LineId, Stream, stamp, text};
-
-    const ID: LineId = LineId { container: 3, stream: Stream::Stdout, sequence: 99 };
-
-    fn line() -> String {
-        let mut text = text(120);
-        stamp(&mut text, ID);
-        String::from_utf8(text).unwrap()
-    }
+    use crate::lines::example::{ID, line};
 
     fn record(log: &str) -> String {
         serde_json::json!({"log": log, "@timestamp": "1970-01-01T00:00:01.000000002Z"}).to_string()

@@ -34,6 +34,14 @@ pub(crate) fn pod() -> String {
     format!("---\n{pod}\n---\n{cluster}\n")
 }
 
+/// A backend that is away until it is said to be up.
+pub(crate) async fn backend_that_comes_back() -> (Backend, Arc<AtomicBool>) {
+    let is_up = Arc::new(AtomicBool::new(false));
+    let up = Arc::clone(&is_up);
+    let answer = move |_, _: &Captured| if up.load(Ordering::SeqCst) { Say::Ok } else { Say::Code(503, "", None) };
+    (Backend::scripted(answer).await, is_up)
+}
+
 /// A node with the logs of a pod.
 pub(crate) struct Node(TempDir);
 
@@ -269,13 +277,7 @@ async fn records_that_grow_beyond_the_room_are_sent_a_few_at_a_time() {
 /// What the pod was is known of its last lines, also when neither it nor its files are there any more.
 #[tokio::test]
 async fn what_waits_on_disk_survives_a_kill_and_the_end_of_its_pod() {
-    let is_up = Arc::new(AtomicBool::new(false));
-    let up = Arc::clone(&is_up);
-    let server = Backend::scripted(move |_, _| match up.load(Ordering::SeqCst) {
-        true => Say::Ok,
-        false => Say::Code(503, "", None),
-    })
-    .await;
+    let (server, is_up) = backend_that_comes_back().await;
     let (node, dir) = (Node::new(), DataDir::new());
     node.writes(&["last words", "of a pod"]);
     let manifests = pipeline(server.address, json!({"dedot": true}), &json!({}));

@@ -1,18 +1,17 @@
 //! Pipelines with filters and outputs in Fluent Bit's own language.
 
 use std::fs;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use weir_plan::Signal;
-use weir_testkit::backend::{Backend, Say};
+use weir_testkit::backend::Backend;
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::manifests::{self, from_secret, secret, with_spec};
 use weir_testkit::metrics::Scrape;
 use weir_testkit::{eventually, in_time};
 
-use crate::fluent_bit::{Node, pod, records, start};
+use crate::fluent_bit::{Node, backend_that_comes_back, pod, records, start};
 use crate::process::command;
 
 /// A pipeline with these filters and this output.
@@ -99,13 +98,7 @@ async fn filters_of_an_http_output_see_records_as_fluent_bits_filters_do() {
 /// What waits is what the filters made, whatever they are when it goes out.
 #[tokio::test]
 async fn what_filters_made_survives_a_kill() {
-    let is_up = Arc::new(AtomicBool::new(false));
-    let up = Arc::clone(&is_up);
-    let server = Backend::scripted(move |_, _| match up.load(Ordering::SeqCst) {
-        true => Say::Ok,
-        false => Say::Code(503, "", None),
-    })
-    .await;
+    let (server, is_up) = backend_that_comes_back().await;
     let (node, dir) = (Node::new(), DataDir::new());
     node.writes(&["keep", "drop"]);
     let filters = ["Name grep\nExclude log drop", "Name modify\nSet seen once"];

@@ -8,8 +8,8 @@ mod section;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_fluent_bit::Filters;
-use weir_plan::{Body, Output, Section};
+use weir_fluent_bit::filters;
+use weir_plan::{Output, Section};
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Located, Node};
@@ -49,6 +49,9 @@ pub(crate) struct Names {
     used: RefCell<BTreeSet<String>>,
 }
 
+/// What variables stand for; nothing where that was reported.
+type Variables<'a> = BTreeMap<&'a str, Option<String>>;
+
 /// What `input.runtime` says of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Records {
@@ -72,24 +75,17 @@ impl FluentBit {
     /// The output and the filters of a pipeline. `None` has been reported, like references that lead nowhere, and what
     /// they lead to when it cannot be used.
     pub(crate) fn compile(&self, resolver: Resolver<'_>) -> Option<(Output, Vec<Section>)> {
-        for value in self.names.variables.values() {
-            resolver.resolve(value);
-        }
-        let output = match self.to.as_ref()? {
+        let variables = self.names.resolve(resolver);
+        let output = self.to.as_ref().and_then(|to| match to {
             To::Http(http) => http.compile(self.records, resolver),
-            To::Custom(custom) => custom.compile(self.records, &self.names, resolver),
-        };
+            To::Custom(custom) => custom.compile(self.records, &self.names, &variables, resolver),
+        });
         self.names.warn_of_unused(resolver);
-        let sections: Vec<_> = self.filters.iter().map(|text| text.section(&self.names, resolver)).collect();
-        let output = output?;
-        if let Body::FluentBit(settings) = &output.body {
-            for (text, section) in self.filters.iter().zip(&sections) {
-                let Some(section) = section else { continue };
-                let wrong = Filters::compile(settings, std::slice::from_ref(section)).err().unwrap_or_default();
-                text.report(wrong, resolver);
-            }
+        let sections: Vec<_> = self.filters.iter().map(|text| text.section(&variables, resolver)).collect();
+        for (text, section) in self.filters.iter().zip(&sections) {
+            text.report(section.as_ref().map(filters::check).unwrap_or_default(), resolver);
         }
-        Some((output, sections.into_iter().collect::<Option<_>>()?))
+        Some((output?, sections.into_iter().collect::<Option<_>>()?))
     }
 }
 
@@ -103,8 +99,21 @@ impl Names {
             fields.finish();
             let value = reference.map_or(Value::Invalid, Value::Reference);
             // One without a name is looked up all the same, so that all mistakes are found at once.
-            self.variables.insert(name.map(|name| name.value).unwrap_or_default(), value);
+            let Some(Located { value: name, place }) = name else {
+                self.variables.insert(String::new(), value);
+                continue;
+            };
+            if self.variables.contains_key(&name) {
+                let message = format!("variable {} is given twice: the last one counts", place.shown(&name));
+                node.findings().push(Diagnostic::warning(&place, message).expected("a unique name"));
+            }
+            self.variables.insert(name, value);
         }
+    }
+
+    fn resolve(&self, resolver: Resolver<'_>) -> Variables<'_> {
+        let resolved = |value| resolver.resolve(value).map(|resolved| resolved.text);
+        self.variables.iter().map(|(name, value)| (name.as_str(), resolved(value))).collect()
     }
 
     /// Reads `files`.

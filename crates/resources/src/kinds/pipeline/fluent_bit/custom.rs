@@ -8,7 +8,7 @@ use weir_plan::{Section, SectionLine};
 
 use super::http::{COMPRESSIONS, FORMATS, check_port, check_uri, host_of};
 use super::section::Text;
-use super::{Names, Records};
+use super::{Names, Records, Variables};
 use crate::diagnostic::Diagnostic;
 use crate::document::Located;
 use crate::kinds::output::tls::Tls;
@@ -87,8 +87,14 @@ struct Lines<'a> {
 }
 
 impl Custom {
-    pub(super) fn compile(&self, records: Records, names: &Names, resolver: Resolver<'_>) -> Option<Output> {
-        let section = self.0.section(names, resolver)?;
+    pub(super) fn compile(
+        &self,
+        records: Records,
+        names: &Names,
+        variables: &Variables<'_>,
+        resolver: Resolver<'_>,
+    ) -> Option<Output> {
+        let section = self.0.section(variables, resolver)?;
         let lines = Lines { text: &self.0, section, names, resolver };
         let to = lines.sink()?;
         let (plugin, known) = match to {
@@ -224,6 +230,10 @@ impl Lines<'_> {
             let password = self.text("http_passwd").map_or_else(String::new, |password| password.text);
             authorization(&user.text, &password, &user.place, self.resolver)
         });
+        if let (None, Some(password)) = (&user, self.last("http_passwd")) {
+            let message = "http_passwd has no effect: there is no http_user";
+            self.resolver.findings.push(Diagnostic::warning(&self.text.place(password.number), message));
+        }
         let given = self.section.lines.iter().filter(|line| line.key == "header").map(|line| {
             let Some((name, value)) = line.value.reveal().split_once(' ') else {
                 self.refuse(line.number, "header has no value".to_owned(), "a name, a space and a value");

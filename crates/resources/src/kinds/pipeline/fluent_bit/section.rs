@@ -3,7 +3,7 @@
 use weir_fluent_bit::text::{self, Piece, Wrong};
 use weir_plan::{Secret, Section, SectionLine};
 
-use super::Names;
+use super::Variables;
 use crate::diagnostic::{Diagnostic, Findings, Place, quoted_key};
 use crate::document::{Located, Node, suggest};
 use crate::kinds::value::Resolver;
@@ -79,19 +79,19 @@ impl Text {
     }
 
     /// The section with the values of its variables. `None` has been reported.
-    pub(super) fn section(&self, names: &Names, resolver: Resolver<'_>) -> Option<Section> {
-        let lines: Vec<_> = self.lines.iter().map(|line| self.line(line, names, resolver)).collect();
+    pub(super) fn section(&self, variables: &Variables<'_>, resolver: Resolver<'_>) -> Option<Section> {
+        let lines: Vec<_> = self.lines.iter().map(|line| self.line(line, variables, resolver)).collect();
         Some(Section { lines: lines.into_iter().collect::<Option<_>>()? })
     }
 
-    fn line(&self, line: &Line, names: &Names, resolver: Resolver<'_>) -> Option<SectionLine> {
+    fn line(&self, line: &Line, variables: &Variables<'_>, resolver: Resolver<'_>) -> Option<SectionLine> {
         let mut value = String::new();
         for piece in text::pieces(&line.value) {
             match piece {
                 Piece::Text(text) => value.push_str(text),
                 Piece::Variable(name) => {
-                    let Some(variable) = names.variables.get(name) else {
-                        let known: Vec<&str> = names.variables.keys().map(String::as_str).collect();
+                    let Some(variable) = variables.get(name) else {
+                        let known: Vec<&str> = variables.keys().copied().collect();
                         let message = format!("variable {} is not defined", quoted_key(name));
                         let expected = match known.as_slice() {
                             [] => "a variable of spec.variables, which there are none of".to_owned(),
@@ -100,8 +100,7 @@ impl Text {
                         self.push(line.number, message, &expected, resolver.findings);
                         return None;
                     };
-                    // What leads nowhere has been reported.
-                    value.push_str(&resolver.resolve(variable)?.text);
+                    value.push_str(variable.as_ref()?);
                 }
             }
         }

@@ -12,18 +12,49 @@ use super::*;
 /// A piece of a file that is written at once.
 #[derive(Debug, Clone)]
 struct Piece {
-    lines: Vec<(bool, usize, usize)>,
+    lines: Vec<Line>,
     most_bytes: usize,
     is_committed: bool,
-    rotates: bool,
+    after: After,
+}
+
+#[derive(Debug, Clone)]
+struct Line {
+    is_error: bool,
+    kind: usize,
+    padding: usize,
+    /// The runtime writes its end when the next line of its stream comes, or with the next piece.
+    is_in_parts: bool,
+}
+
+impl Line {
+    fn new(is_error: bool, kind: usize, padding: usize) -> Self {
+        Self { is_error, kind, padding, is_in_parts: false }
+    }
+}
+
+/// What happens behind a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Nothing,
+    Rotation,
+    /// The container begins anew, with another file.
+    Restart,
 }
 
 fn piece() -> impl Strategy<Value = Piece> {
     // Each kind of line; now and then a long one.
-    let line = (prop::bool::weighted(0.3), 0..LINES.len(), prop_oneof![9 => Just(0), 1 => 0..9000_usize]);
+    let padding = prop_oneof![9 => Just(0), 1 => 0..9000_usize];
+    let line = (prop::bool::weighted(0.3), 0..LINES.len(), padding, prop::bool::weighted(0.2))
+        .prop_map(|(is_error, kind, padding, is_in_parts)| Line { is_in_parts, ..Line::new(is_error, kind, padding) });
     let most_bytes = prop_oneof![Just(1 << 20), 12_000..40_000_usize];
-    (vec(line, 0..30), most_bytes, any::<bool>(), prop::bool::weighted(0.2))
-        .prop_map(|(lines, most_bytes, is_committed, rotates)| Piece { lines, most_bytes, is_committed, rotates })
+    let after = prop_oneof![7 => Just(After::Nothing), 2 => Just(After::Rotation), 1 => Just(After::Restart)];
+    (vec(line, 0..30), most_bytes, any::<bool>(), after).prop_map(|(lines, most_bytes, is_committed, after)| Piece {
+        lines,
+        most_bytes,
+        is_committed,
+        after,
+    })
 }
 
 const LINES: [&str; 4] = ["a.BException: 1", "\tat a.B.c(B.java:7)", "Caused by: c.DError", "done"];
@@ -33,8 +64,13 @@ struct Written {
     pods: tempfile::TempDir,
     container: Container,
     rotations: u64,
+    restarts: u64,
     now_ms: u64,
     lines: Streams,
+    /// Ends of lines that are to come.
+    ends: [Option<String>; 2],
+    /// Lines of each stream before a restart.
+    runs: Vec<[usize; 2]>,
 }
 
 impl Written {
@@ -43,33 +79,68 @@ impl Written {
         std::fs::create_dir_all(pods.path().join(name().to_string())).unwrap();
         let descriptors = Arc::new(Descriptors::new(100));
         let container = Container::new(name(), pods.path(), Chain::default(), None, descriptors);
-        Self { pods, container, rotations: 0, now_ms: 1, lines: [Vec::new(), Vec::new()] }
+        let (lines, ends, runs) = (Streams::default(), [None, None], Vec::new());
+        Self { pods, container, rotations: 0, restarts: 0, now_ms: 1, lines, ends, runs }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.pods.path().join(name().to_string()).join(format!("{}.log", self.restarts))
     }
 
     fn write(&mut self, piece: &Piece) {
-        let file = self.pods.path().join(name().to_string()).join("0.log");
-        let mut text = String::new();
-        for (is_error, kind, padding) in &piece.lines {
-            let lines = &mut self.lines[usize::from(*is_error)];
-            let line = format!("{}{} {}", LINES[*kind], "x".repeat(*padding), lines.len());
-            let stream = if *is_error { "stderr" } else { "stdout" };
-            text += &format!("2026-11-23T12:00:00.123456789Z {stream} F {line}\n");
-            lines.push(line);
+        let file = self.file();
+        let mut text = self.end_lines();
+        for Line { is_error, kind, padding, is_in_parts } in &piece.lines {
+            let stream = usize::from(*is_error);
+            text += &self.end_line(stream);
+            let line = format!("{}{} {}", LINES[*kind], "x".repeat(*padding), self.lines[stream].len());
+            let (begin, end) = line.split_at(if *is_in_parts { line.len() / 2 } else { 0 });
+            if *is_in_parts {
+                text += &part(stream, 'P', begin);
+            }
+            self.ends[stream] = Some(part(stream, 'F', end));
+            if !is_in_parts {
+                text += &self.end_line(stream);
+            }
+            self.lines[stream].push(line);
+        }
+        if piece.after == After::Restart {
+            text += &self.end_lines();
         }
         let mut open = std::fs::OpenOptions::new().create(true).append(true).open(&file).unwrap();
         open.write_all(text.as_bytes()).unwrap();
-        if piece.rotates {
-            self.rotations += 1;
-            std::fs::rename(&file, file.with_extension(format!("log.20261123-12{:04}", self.rotations))).unwrap();
-            std::fs::write(&file, "").unwrap();
+        match piece.after {
+            After::Nothing => {}
+            After::Rotation => {
+                self.rotations += 1;
+                std::fs::rename(&file, file.with_extension(format!("log.20261123-12{:04}", self.rotations))).unwrap();
+                std::fs::write(&file, "").unwrap();
+            }
+            After::Restart => {
+                self.restarts += 1;
+                self.runs.push([self.lines[0].len(), self.lines[1].len()]);
+                std::fs::write(self.file(), "").unwrap();
+            }
         }
         self.look();
+    }
+
+    fn end_line(&mut self, stream: usize) -> String {
+        self.ends[stream].take().unwrap_or_default()
+    }
+
+    fn end_lines(&mut self) -> String {
+        self.end_line(0) + &self.end_line(1)
     }
 
     fn look(&mut self) {
         self.now_ms += 2000;
         self.container.look(self.now_ms).unwrap();
     }
+}
+
+fn part(stream: usize, tag: char, text: &str) -> String {
+    format!("2026-11-23T12:00:00.123456789Z {} {tag} {text}\n", ["stdout", "stderr"][stream])
 }
 
 /// Texts of each stream.
@@ -95,16 +166,17 @@ fn want(shape: RecordShape, multiline: Multiline) -> Want {
     Want { shape, asked: multiline, multiline }
 }
 
-/// All records of each want, the lines that were written, and how many records were counted. Turns that are not committed never happened.
-fn read(pieces: &[Piece], wants: &[Want]) -> (Vec<Streams>, Streams, u64) {
-    let (mut written, mut all) = (Written::new(), vec![[Vec::new(), Vec::new()]; wants.len()]);
-    let end = Piece { lines: Vec::new(), most_bytes: 1 << 20, is_committed: true, rotates: true };
+/// All records of each want, what was written, and how many records were counted. Turns that are not committed never
+/// happened.
+fn read(pieces: &[Piece], wants: &[Want]) -> (Vec<Streams>, Written, u64) {
+    let (mut written, mut all) = (Written::new(), vec![Streams::default(); wants.len()]);
+    let end = Piece { lines: Vec::new(), most_bytes: 1 << 20, is_committed: true, after: After::Rotation };
     let (mut counted, mut turns) = (0, 0);
     for (index, piece) in pieces.iter().chain([&end]).enumerate() {
         written.write(piece);
         if index == pieces.len() {
             // Nobody writes to it any more: what is open is at its end.
-            std::fs::remove_file(written.pods.path().join(name().to_string()).join("0.log")).unwrap();
+            std::fs::remove_file(written.file()).unwrap();
             written.look();
             written.look();
         }
@@ -130,13 +202,14 @@ fn read(pieces: &[Piece], wants: &[Want]) -> (Vec<Streams>, Streams, u64) {
             }
         }
     }
-    (all, written.lines, counted)
+    (all, written, counted)
 }
 
 /// What should come out: each trace is one record.
-fn model(lines: &[String]) -> Vec<String> {
+fn model(lines: &[String], runs: &[usize]) -> Vec<String> {
     let (mut records, mut is_open) = (Vec::<String>::new(), false);
-    for line in lines {
+    for (number, line) in lines.iter().enumerate() {
+        is_open &= !runs.contains(&number);
         let is_next = line.starts_with('\t') || line.starts_with("Caused by");
         match records.last_mut().filter(|_| is_open && is_next) {
             Some(last) => *last = format!("{last}\n{line}"),
@@ -161,14 +234,15 @@ proptest! {
             .map(|piece| Piece { most_bytes: if has_room { 1 << 20 } else { piece.most_bytes }, ..piece })
             .collect();
         let wants = [want(RecordShape::Raw, java), want(RecordShape::Raw, Multiline::default())];
-        let (read, lines, counted) = read(&pieces, &wants);
+        let (read, written, counted) = read(&pieces, &wants);
         let records: usize = read[0].iter().map(Vec::len).sum();
         prop_assert_eq!(counted, records as u64);
-        for (stream, lines) in lines.iter().enumerate() {
+        for (stream, lines) in written.lines.iter().enumerate() {
+            let runs: Vec<usize> = written.runs.iter().map(|run| run[stream]).collect();
             prop_assert_eq!(&read[1][stream], lines);
             prop_assert_eq!(read[0][stream].join("\n"), lines.join("\n"));
             if has_room {
-                prop_assert_eq!(&read[0][stream], &model(lines));
+                prop_assert_eq!(&read[0][stream], &model(lines, &runs));
             }
         }
     }
@@ -177,10 +251,10 @@ proptest! {
 /// Whichever of them is full first; and what is counted is there once.
 #[test]
 fn an_entry_is_in_all_requests_or_in_none() {
-    let lines = (0..40).map(|number| (number % 3 == 0, 3, 10)).collect();
-    let piece = Piece { lines, most_bytes: 4000, is_committed: true, rotates: false };
+    let lines = (0..40).map(|number| Line::new(number % 3 == 0, 3, 10)).collect();
+    let piece = Piece { lines, most_bytes: 4000, is_committed: true, after: After::Nothing };
     let wants = RecordShape::ALL.map(|shape| want(shape, Multiline::default()));
-    let (read, lines, counted) = read(&[piece], &wants);
+    let (read, Written { lines, .. }, counted) = read(&[piece], &wants);
     assert_eq!((counted, &read[0]), (40, &lines));
     assert!(read.iter().all(|one| one == &lines));
 }
@@ -188,9 +262,23 @@ fn an_entry_is_in_all_requests_or_in_none() {
 /// A trace of a loud container is cut where it becomes too long, and nobody waits for its end.
 #[test]
 fn a_trace_has_a_limit() {
-    let lines = std::iter::once((true, 0, 0)).chain((0..100).map(|_| (false, 3, 8000))).chain([(true, 1, 0)]).collect();
-    let piece = Piece { lines, most_bytes: 1 << 20, is_committed: true, rotates: false };
+    let others = (0..100).map(|_| Line::new(false, 3, 8000));
+    let lines = std::iter::once(Line::new(true, 0, 0)).chain(others).chain([Line::new(true, 1, 0)]).collect();
+    let piece = Piece { lines, most_bytes: 1 << 20, is_committed: true, after: After::Nothing };
     let java = Multiline::of(Language::Java);
-    let (read, lines, _) = read(&[piece], &[want(RecordShape::Raw, java)]);
-    assert_eq!(read[0], lines, "more than 256 KiB of another stream are between them");
+    let (read, written, _) = read(&[piece], &[want(RecordShape::Raw, java)]);
+    assert_eq!(read[0], written.lines, "more than 256 KiB of another stream are between them");
+}
+
+/// Behind the cut, nobody remembers that there was a trace.
+#[test]
+fn the_rest_of_a_trace_that_is_too_long_is_lines() {
+    let frames = (0..300).map(|_| Line::new(false, 1, 2000));
+    let lines = std::iter::once(Line::new(false, 0, 0)).chain(frames).collect();
+    let piece = Piece { lines, most_bytes: 1 << 20, is_committed: true, after: After::Nothing };
+    let (read, written, _) = read(&[piece], &[want(RecordShape::Raw, Multiline::of(Language::Java))]);
+    let [records, _] = &read[0];
+    assert_eq!(records.join("\n"), written.lines[0].join("\n"));
+    assert!((200 << 10..256 << 10).contains(&records[0].len()), "{}", records[0].len());
+    assert!(records[1..].iter().all(|record| !record.contains('\n')));
 }
