@@ -21,6 +21,9 @@
 //! When a batch was taken apart after many proofs, its parts are taken apart after [`CLEAR`] proofs. That costs
 //! requests but no item, and frees the neighbours of the item at fault.
 //!
+//! Without proofs, because nothing else is sent, delivery takes a few batches apart all the same
+//! (`delivery/refused.rs`). That costs no item, either.
+//!
 //! *Many* is so many that a backend that fails at random, as often as this one does, hardly ever gets there.
 
 #[cfg(test)]
