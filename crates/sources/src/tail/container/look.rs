@@ -138,22 +138,20 @@ impl Container {
     }
 
     /// Compares a file with a link.
-    fn compare(&self, check: &Check<'_>) -> Answer {
-        let compared = || -> io::Result<bool> {
-            let Some(mut content) = Content::open(&self.directory, check.seen.name, &self.descriptors)? else {
-                return Ok(false);
+    pub(super) fn compare(&self, check: &Check<'_>) -> Answer {
+        let compared = || -> io::Result<Answer> {
+            let content = Content::open(&self.directory, check.seen.name, &self.descriptors)?;
+            // It was renamed or removed since it was listed: the next look sees where it is.
+            let Some(mut content) = content.filter(|content| content.id() == check.seen.id) else {
+                return Ok(Answer::Unreadable);
             };
             let guard = match check.guard {
                 Some((offset, print)) => content.has_guard(offset, print)?,
                 None => true,
             };
-            Ok(content.id() == check.seen.id && guard && content.has_head(check.head)?)
+            Ok(if guard && content.has_head(check.head)? { Answer::Same } else { Answer::Other })
         };
-        match compared() {
-            Ok(true) => Answer::Same,
-            Ok(false) => Answer::Other,
-            Err(_) => Answer::Unreadable,
-        }
+        compared().unwrap_or(Answer::Unreadable)
     }
 
     pub(super) fn follow(&self, output: &mut Output, event: Event) -> io::Result<()> {

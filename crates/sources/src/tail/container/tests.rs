@@ -8,7 +8,9 @@ use flate2::write::GzEncoder;
 use weir_plan::{Multiline, RecordShape};
 
 use super::*;
+use crate::tail::chain::{Answer, Check};
 use crate::tail::changed::Changed;
+use crate::tail::files;
 use crate::tail::identity::PRINT_BYTES;
 use crate::tail::requests::Want;
 use crate::tail::status::Losses;
@@ -108,12 +110,9 @@ fn a_file_that_was_empty_at_the_last_look_is_known_again() {
         let path = |name: &str| directory.join(name);
         let append = |name: &str, numbers: std::ops::Range<u32>| {
             let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path(name)).unwrap();
-            numbers.for_each(|number| writeln!(file, "2026-11-23T12:00:00.123456789Z stdout F {number}").unwrap());
+            numbers.for_each(|number| file.write_all(line(number).as_bytes()).unwrap());
         };
-        let container = |chain| {
-            let descriptors = Arc::new(Descriptors::new(most_open));
-            Container::new(name(), pods.path(), chain, None, descriptors)
-        };
+        let container = |chain| Container::new(name(), pods.path(), chain, None, Arc::new(Descriptors::new(most_open)));
         append("0.log", 0..0);
         let mut reader = container(Chain::default());
         reader.look(1).unwrap();
@@ -159,4 +158,43 @@ fn compress(plain: &Path, compressed: &Path) {
     file.write_all(&std::fs::read(plain).unwrap()).unwrap();
     file.finish().unwrap();
     std::fs::remove_file(plain).unwrap();
+}
+
+/// LOG-7: a file that is renamed between the listing and the comparison is neither lost nor another one; the next look finds it.
+#[test]
+fn a_file_that_is_renamed_while_it_is_looked_for_is_not_lost() {
+    let (pods, saved) = saved_with(&[("0.log", 3)]);
+    let path = |file: &str| pods.path().join(name().to_string()).join(file);
+    let listed = files::list(&pods.path().join(name().to_string())).unwrap().files;
+    std::fs::rename(path("0.log"), path("0.log.20261123-120000")).unwrap();
+    let check = |seen| Check { seen, number: 0, head: saved.files[0].head, guard: None };
+    let reader = container(&pods, saved.clone().into_chain());
+    assert_eq!(reader.compare(&check(&listed[0])), Answer::Unreadable, "it is gone");
+    std::fs::write(path("0.log"), "another file").unwrap();
+    assert_eq!(reader.compare(&check(&listed[0])), Answer::Unreadable, "another file has its name");
+    [1, 1002, 2003].into_iter().for_each(|now_ms| drop(reader.look(now_ms).unwrap()));
+    assert_eq!(reader.progress().lost, Losses::default());
+    assert_eq!(read_all(&reader), 3);
+}
+
+/// What an earlier process knew of files with so many lines each.
+fn saved_with(files: &[(&str, u32)]) -> (tempfile::TempDir, Saved) {
+    let pods = tempfile::tempdir().unwrap();
+    let directory = pods.path().join(name().to_string());
+    std::fs::create_dir_all(&directory).unwrap();
+    for (file, lines) in files {
+        std::fs::write(directory.join(file), line(0).repeat(*lines as usize)).unwrap();
+    }
+    let reader = container(&pods, Chain::default());
+    [1, 2000, 4000].into_iter().for_each(|now_ms| drop(reader.look(now_ms).unwrap()));
+    let saved = reader.saved(5000);
+    (pods, saved)
+}
+
+fn container(pods: &tempfile::TempDir, chain: Chain) -> Container {
+    Container::new(name(), pods.path(), chain, None, Arc::new(Descriptors::new(100)))
+}
+
+fn line(number: u32) -> String {
+    format!("2026-11-23T12:00:00.123456789Z stdout F {number}\n")
 }
