@@ -147,7 +147,7 @@ pub(crate) struct Check<'a> {
 pub(crate) enum Answer {
     Same,
     Other,
-    /// It cannot be read now.
+    /// It cannot be read now, or it is not there any more.
     Unreadable,
 }
 

@@ -240,12 +240,15 @@ impl Container {
             return None;
         }
         output.saved_ms = now_ms;
+        self.complete_heads(&mut output);
         Some(Saved::of(self.name.clone(), &output.chain, now_ms))
     }
 
     /// The checkpoint, changed or not.
     pub(super) fn saved(&self, now_ms: u64) -> Saved {
-        Saved::of(self.name.clone(), &self.output().chain, now_ms)
+        let mut output = self.output();
+        self.complete_heads(&mut output);
+        Saved::of(self.name.clone(), &output.chain, now_ms)
     }
 
     pub(super) fn directory(&self) -> &std::path::Path {

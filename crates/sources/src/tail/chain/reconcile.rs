@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::mem;
 
-use super::{Answer, Chain, Check, Event, FileId, Link, LogName, MISSED_MS, RotationTime, Seen, Spot, State};
+use super::{Answer, Chain, Check, Event, FileId, Link, LogName, MISSED_MS, Print, RotationTime, Seen, Spot, State};
 
 /// Compares a file with what is known.
 pub(crate) type Verify<'a> = dyn FnMut(&Check<'_>) -> Answer + 'a;
@@ -110,7 +110,9 @@ impl Chain {
         let mut searched: HashMap<u64, usize> = HashMap::new();
         for (index, link) in self.links.iter().enumerate() {
             let is_missing = !matches!(matching.found[index], Found::At(_) | Found::Unclear);
-            if is_missing && !link.name.is_compressed && link.head.length > 0 {
+            // Its content has to be known: by its head, or by what was read of it.
+            let is_known = link.head.length > 0 || self.guarded(link).is_some();
+            if is_missing && !link.name.is_compressed && is_known {
                 searched.insert(link.name.restart, index);
             }
         }
@@ -132,9 +134,13 @@ impl Chain {
     }
 
     fn check<'a>(&self, link: &Link, seen: &'a Seen) -> Check<'a> {
+        Check { seen, number: link.number, head: link.head, guard: self.guarded(link) }
+    }
+
+    /// The offset up to which a link was read, and the print of what is before it.
+    fn guarded(&self, link: &Link) -> Option<(u64, Print)> {
         let Spot { file, offset } = self.position.done;
-        let is_guarded = file == link.number && self.guard.length > 0;
-        Check { seen, number: link.number, head: link.head, guard: is_guarded.then_some((offset, self.guard)) }
+        (file == link.number && self.guard.length > 0).then_some((offset, self.guard))
     }
 
     /// Whether nothing of a link will be read any more.

@@ -33,7 +33,8 @@ impl Container {
             let is_unread = output.chain.links().iter().any(|link| output.is_unread(link));
             return Ok(Look { is_unread, is_unchanged: true, ..Look::default() });
         }
-        output.renew_heads();
+        output.see_growth();
+        self.complete_heads(&mut output);
         let Listing { files: listing, has_links, changed } = files::list(&self.directory)?;
         let known = output.chain.links().len();
         output.pay_for(listing.len().max(known))?;
@@ -45,6 +46,7 @@ impl Container {
         for event in &events {
             self.follow(&mut output, *event)?;
         }
+        self.complete_heads(&mut output);
         let is_rotated = |number: &u64| output.chain.link(*number).is_some_and(|link| link.name.rotated.is_some());
         let rotations = live.iter().filter(|number| is_rotated(number)).count() as u64;
         output.forget_closed();
@@ -96,6 +98,21 @@ impl Container {
             && output.chain.links().iter().all(is_same)
     }
 
+    /// Reads the heads that are shorter than what was seen of their files. No link may have bytes without a head: when
+    /// the file is renamed and compressed before the next look, perhaps of the next process, only its content tells
+    /// which one it is. A head that cannot be read now is read at the next look.
+    pub(super) fn complete_heads(&self, output: &mut Output) {
+        let is_short =
+            |link: &&Link| !link.name.is_compressed && u64::from(link.head.length) < link.size.min(PRINT_BYTES as u64);
+        let short: Vec<u64> = output.chain.links().iter().filter(is_short).map(|link| link.number).collect();
+        for number in short {
+            if self.open(output, number).unwrap_or(false) {
+                output.renew_head(number);
+                self.spare_descriptors(output);
+            }
+        }
+    }
+
     /// The directory cannot be listed. Returns whether that is news.
     pub(in crate::tail) fn cannot_look(&self, error: &io::Error) -> bool {
         let mut progress = self.progress();
@@ -127,22 +144,20 @@ impl Container {
     }
 
     /// Compares a file with a link.
-    fn compare(&self, check: &Check<'_>) -> Answer {
-        let compared = || -> io::Result<bool> {
-            let Some(mut content) = Content::open(&self.directory, check.seen.name, &self.descriptors)? else {
-                return Ok(false);
+    pub(super) fn compare(&self, check: &Check<'_>) -> Answer {
+        let compared = || -> io::Result<Answer> {
+            let content = Content::open(&self.directory, check.seen.name, &self.descriptors)?;
+            // It was renamed or removed since it was listed: the next look sees where it is.
+            let Some(mut content) = content.filter(|content| content.id() == check.seen.id) else {
+                return Ok(Answer::Unreadable);
             };
             let guard = match check.guard {
                 Some((offset, print)) => content.has_guard(offset, print)?,
                 None => true,
             };
-            Ok(content.id() == check.seen.id && guard && content.has_head(check.head)?)
+            Ok(if guard && content.has_head(check.head)? { Answer::Same } else { Answer::Other })
         };
-        match compared() {
-            Ok(true) => Answer::Same,
-            Ok(false) => Answer::Other,
-            Err(_) => Answer::Unreadable,
-        }
+        compared().unwrap_or(Answer::Unreadable)
     }
 
     pub(super) fn follow(&self, output: &mut Output, event: Event) -> io::Result<()> {

@@ -63,11 +63,6 @@ impl Output {
     }
 
     /// Files that grew have longer heads.
-    pub(super) fn renew_heads(&mut self) {
-        let open: Vec<u64> = self.open.keys().copied().collect();
-        open.into_iter().for_each(|number| self.renew_head(number));
-    }
-
     pub(super) fn renew_head(&mut self, number: u64) {
         let is_short = |link: &&Link| usize::from(link.head.length) < PRINT_BYTES;
         if self.chain.link(number).filter(is_short).is_some()

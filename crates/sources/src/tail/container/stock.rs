@@ -116,7 +116,7 @@ impl Container {
 
 impl Output {
     /// Files may have grown since they were listed.
-    fn see_growth(&mut self) {
+    pub(super) fn see_growth(&mut self) {
         let Self { chain, open, .. } = self;
         for (number, content) in open.iter().filter(|(_, content)| !content.is_compressed()) {
             if let Ok(size) = content.size() {

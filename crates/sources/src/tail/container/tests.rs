@@ -8,9 +8,12 @@ use flate2::write::GzEncoder;
 use weir_plan::{Multiline, RecordShape};
 
 use super::*;
+use crate::tail::chain::{Answer, Check};
 use crate::tail::changed::Changed;
+use crate::tail::files;
 use crate::tail::identity::PRINT_BYTES;
 use crate::tail::requests::Want;
+use crate::tail::status::Losses;
 
 fn name() -> ContainerName {
     ContainerName {
@@ -80,16 +83,9 @@ fn files_that_wait_are_not_all_open() {
     for now_ms in [1, 60_000] {
         assert!(container.look(now_ms).unwrap().is_unread && are_open() <= MOST, "{}", are_open());
     }
-    let (shape, none) = (RecordShape::Parsed { keep_original_body: false }, Multiline::default());
-    let order = Order {
-        wants: vec![Want { shape, asked: none, multiline: none }],
-        node: None,
-        most_bytes: 1 << 20,
-        now_nanos: 1,
-    };
     let mut records = 0;
     while records < 30 {
-        let reading = container.read(&order).unwrap();
+        let reading = container.read(&order()).unwrap();
         assert!(reading.counts.records > 0 && are_open() <= MOST + 1, "{records} {}", are_open());
         records += reading.counts.records;
         container.commit(reading.position, reading.guard, &reading.counts);
@@ -99,7 +95,7 @@ fn files_that_wait_are_not_all_open() {
     assert!(!descriptors.are_scarce() && Arc::strong_count(&descriptors) == 1);
 }
 
-/// R24: what is saved of a container that nothing is written to is not older than what is forgotten.
+/// LOG-24: what is saved of a container that nothing is written to is not older than what is forgotten.
 #[test]
 fn what_is_saved_is_renewed() {
     let pods = tempfile::tempdir().unwrap();
@@ -117,4 +113,109 @@ fn what_is_saved_is_renewed() {
         saved = seen_at(now).unwrap_or(saved);
         assert!(now - saved < KEPT_MS / 2, "{hour}");
     }
+}
+
+/// LOG-1, LOG-7, LOG-8: a file that was empty at the last look, and was written to since, is known again when it is
+/// renamed and compressed before the next look, of this process or of the next one. Nothing counts as lost, and nothing
+/// is read twice; without a spare descriptor, too.
+#[test]
+fn a_file_that_was_empty_at_the_last_look_is_known_again() {
+    let cases = [true, false]
+        .map(|is_read| [(is_read, 100, true), (is_read, 100, false), (is_read, 0, true), (is_read, 0, false)]);
+    for (is_read, most_open, restarts) in cases.concat() {
+        let case = format!("read: {is_read}, open: {most_open}, restarts: {restarts}");
+        let pods = tempfile::tempdir().unwrap();
+        let directory = pods.path().join(name().to_string());
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = |name: &str| directory.join(name);
+        let append = |name: &str, numbers: std::ops::Range<u32>| {
+            let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path(name)).unwrap();
+            numbers.for_each(|number| file.write_all(line(number).as_bytes()).unwrap());
+        };
+        let container = |chain| Container::new(name(), pods.path(), chain, None, Arc::new(Descriptors::new(most_open)));
+        append("0.log", 0..0);
+        let mut reader = container(Chain::default());
+        reader.look(1).unwrap();
+        append("0.log", 0..10);
+        if is_read {
+            assert_eq!(read_all(&reader), 10, "{case}");
+        }
+        append("0.log", 10..15);
+        reader.measure();
+        if restarts {
+            reader = container(reader.saved(2).into_chain());
+        }
+        compress(&path("0.log"), &path("0.log.20261123-120000.gz"));
+        append("0.log", 15..17);
+        [3, 1004, 2005].into_iter().for_each(|now_ms| _ = reader.look(now_ms).unwrap());
+        assert_eq!(reader.progress().lost, Losses::default(), "{case}");
+        assert_eq!(read_all(&reader), if is_read { 7 } else { 17 }, "{case}");
+    }
+}
+
+/// Reads and commits what is there. Returns the number of records.
+fn read_all(container: &Container) -> u64 {
+    let mut records = 0;
+    loop {
+        let reading = container.read(&order()).unwrap();
+        container.commit(reading.position, reading.guard, &reading.counts);
+        records += reading.counts.records;
+        if !reading.is_more {
+            return records;
+        }
+    }
+}
+
+fn order() -> Order {
+    let (shape, none) = (RecordShape::Parsed { keep_original_body: false }, Multiline::default());
+    let wants = vec![Want { shape, asked: none, multiline: none }];
+    Order { wants, node: None, most_bytes: 1 << 20, now_nanos: 1 }
+}
+
+/// Replaces a file by a compressed one.
+fn compress(plain: &Path, compressed: &Path) {
+    let mut file = GzEncoder::new(std::fs::File::create(compressed).unwrap(), Compression::fast());
+    file.write_all(&std::fs::read(plain).unwrap()).unwrap();
+    file.finish().unwrap();
+    std::fs::remove_file(plain).unwrap();
+}
+
+/// LOG-7: a file that is renamed between the listing and the comparison is neither lost nor another one; the next look
+/// finds it.
+#[test]
+fn a_file_that_is_renamed_while_it_is_looked_for_is_not_lost() {
+    let (pods, saved) = saved_with(&[("0.log", 3)]);
+    let path = |file: &str| pods.path().join(name().to_string()).join(file);
+    let listed = files::list(&pods.path().join(name().to_string())).unwrap().files;
+    std::fs::rename(path("0.log"), path("0.log.20261123-120000")).unwrap();
+    let check = |seen| Check { seen, number: 0, head: saved.files[0].head, guard: None };
+    let reader = container(&pods, saved.clone().into_chain());
+    assert_eq!(reader.compare(&check(&listed[0])), Answer::Unreadable, "it is gone");
+    std::fs::write(path("0.log"), "another file").unwrap();
+    assert_eq!(reader.compare(&check(&listed[0])), Answer::Unreadable, "another file has its name");
+    [1, 1002, 2003].into_iter().for_each(|now_ms| _ = reader.look(now_ms).unwrap());
+    assert_eq!(reader.progress().lost, Losses::default());
+    assert_eq!(read_all(&reader), 3);
+}
+
+/// What an earlier process knew of files with so many lines each.
+fn saved_with(files: &[(&str, u32)]) -> (tempfile::TempDir, Saved) {
+    let pods = tempfile::tempdir().unwrap();
+    let directory = pods.path().join(name().to_string());
+    std::fs::create_dir_all(&directory).unwrap();
+    for (file, lines) in files {
+        std::fs::write(directory.join(file), line(0).repeat(*lines as usize)).unwrap();
+    }
+    let reader = container(&pods, Chain::default());
+    [1, 2000, 4000].into_iter().for_each(|now_ms| _ = reader.look(now_ms).unwrap());
+    let saved = reader.saved(5000);
+    (pods, saved)
+}
+
+fn container(pods: &tempfile::TempDir, chain: Chain) -> Container {
+    Container::new(name(), pods.path(), chain, None, Arc::new(Descriptors::new(100)))
+}
+
+fn line(number: u32) -> String {
+    format!("2026-11-23T12:00:00.123456789Z stdout F {number}\n")
 }
