@@ -365,6 +365,21 @@ mod tests {
         assert_eq!(budget.used(), 1_524);
     }
 
+    /// Also what grows.
+    #[test]
+    fn what_is_taken_of_a_part_is_no_more_than_that_and_leaves_the_rest() {
+        let whole = Budget::new(100_000);
+        let part = whole.within(50_000);
+        let mut permits: Vec<Permit> = std::iter::from_fn(|| part.try_take(8_000)).collect();
+        assert_eq!(permits.len(), 5);
+        while permits.iter_mut().any(|permit| permit.grow(500)) {}
+        assert!((49_500..=50_000).contains(&part.used()), "{}", part.used());
+        assert_eq!(whole.used(), part.used());
+        assert!(whole.try_take(45_000).is_some(), "others have the rest");
+        drop(permits);
+        assert_eq!((part.used(), whole.used()), (0, 0));
+    }
+
     /// As when there are more pipelines, and the older ones still have what they took when they were alone.
     #[tokio::test]
     async fn budgets_within_another_have_no_more_than_that_together() {

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_otlp::Limits;
 use weir_plan::{Multiline, RecordShape, Signal};
 
-use crate::budget::Permit;
+use crate::budget::{Budget, Permit};
 use crate::buffer::Buffer;
 use crate::intake::Intake;
 use crate::view::ContainerLogFigures;
@@ -25,6 +25,18 @@ pub(crate) const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone)]
 pub struct Inlet {
     intake: Arc<Intake>,
+}
+
+/// A part of the memory for requests that a source may take. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct MemoryPart(Budget);
+
+impl MemoryPart {
+    /// Takes `bytes`; `None` when there is no room, in this part or in all of the memory. The permit can grow within the
+    /// part.
+    pub fn try_reserve(&self, bytes: usize) -> Option<Permit> {
+        self.0.try_take(bytes)
+    }
 }
 
 /// Which of its inputs a pipeline takes a request from.
@@ -171,8 +183,13 @@ impl Inlet {
     }
 
     /// The same without waiting.
-    pub fn try_reserve(&self, bytes: usize) -> Option<Permit> {
+    pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Permit> {
         self.intake.budget().try_take(bytes)
+    }
+
+    /// A part of the memory for requests, for what a source has to remember: all that is taken from it is at most `bytes`.
+    pub fn memory_part(&self, bytes: usize) -> MemoryPart {
+        MemoryPart(self.intake.budget().within(bytes))
     }
 
     /// All the memory that there is for requests, in bytes.

@@ -69,7 +69,7 @@ pub use books::BookFigures;
 pub use budget::{Permit, Text};
 pub use entrance::{Addresses, Entrance};
 pub use export::SetupError;
-pub use inlet::{Inlet, InputKind, Obstacle, Origin, Request, Unfit, Verdict};
+pub use inlet::{Inlet, InputKind, MemoryPart, Obstacle, Origin, Request, Unfit, Verdict};
 pub use pipelines::Changes;
 pub use preview::{Preview, RuleReport, Step, preview};
 pub use settings::Settings;

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_engine::MemoryPart;
+
 use super::chain::Chain;
 use super::checkpoint::{Saved, encode, encode_removal};
 use super::container::{CONTAINER_BYTES, Container};
@@ -20,8 +22,9 @@ pub(super) use kept::Kept;
 /// Something may change with time alone, such as a file that becomes final. It is looked at again after this.
 const SETTLES_AFTER: Duration = Duration::from_millis(1_100);
 
-/// All containers together take at most this part of the memory, so that there is some to read with.
-const PART_OF_MEMORY: usize = 2;
+/// The state of all containers and their files takes at most one part in so many of the memory, so that there is some to
+/// read with.
+const PART_FOR_CONTAINERS: usize = 2;
 
 /// At most so many containers wait for memory: each takes some 2 KiB, which is not paid for. Others are looked at when
 /// one of these has got memory.
@@ -31,6 +34,8 @@ const MOST_WAITING: usize = 1000;
 pub(super) struct Catalogue {
     pub(super) shared: Arc<Shared>,
     directory: PathBuf,
+    /// For the state of containers.
+    memory: MemoryPart,
     /// Checkpoints of containers that are not read now.
     pub(super) kept: Kept,
     /// Lines for the checkpoint file, of containers that are not read any more.
@@ -52,9 +57,11 @@ pub(super) struct Catalogue {
 impl Catalogue {
     pub(super) fn new(shared: Arc<Shared>, directory: PathBuf, saved: BTreeMap<ContainerName, Saved>) -> Self {
         let kept = Kept::new(saved, &shared.inlet);
+        let memory = shared.inlet.memory_part(shared.inlet.memory() / PART_FOR_CONTAINERS);
         Self {
             shared,
             directory,
+            memory,
             kept,
             lines: Vec::new(),
             has_links: false,
@@ -125,7 +132,7 @@ impl Catalogue {
         self.lines.extend(encode(&saved));
         self.shared.board.containers().remove(name);
         drop(container);
-        if !self.kept.keep(saved, &self.shared.inlet) {
+        if !self.kept.keep(saved) {
             tracing::warn!(container = %name, "there is no memory for how far its logs were read; they are read again");
             self.lines.extend(encode_removal(name));
         }
@@ -138,9 +145,7 @@ impl Catalogue {
 
     /// A container that is new to this process; `None` when there is no memory for it.
     fn take_up(&mut self, name: &ContainerName) -> Option<Arc<Container>> {
-        let inlet = &self.shared.inlet;
-        let is_room = self.shared.board.containers().len() < inlet.memory() / PART_OF_MEMORY / CONTAINER_BYTES;
-        let Some(paid) = inlet.try_reserve(CONTAINER_BYTES).filter(|_| is_room) else {
+        let Some(paid) = self.memory.try_reserve(CONTAINER_BYTES) else {
             self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
             if self.untaken.insert(name.clone()) && self.untaken.len() == 1 {
                 tracing::error!(

@@ -46,8 +46,9 @@ async fn removed_files_have_a_limit() {
 /// All the memory that there is.
 fn all_memory(agent: &Agent) -> Vec<weir_engine::Permit> {
     let mut held = Vec::new();
+    let memory = agent.engine.inlet().memory_part(agent.engine.inlet().memory());
     for bytes in [1 << 20, 1 << 16, 1 << 12, 1] {
-        while let Some(permit) = agent.engine.inlet().try_reserve(bytes) {
+        while let Some(permit) = memory.try_reserve(bytes) {
             held.push(permit);
         }
     }
