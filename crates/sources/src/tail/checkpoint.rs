@@ -86,7 +86,7 @@ const MOST_BYTES: usize = 32 << 20;
 /// The content of a line. `S` is a checkpoint, or a reference to one.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Line<S> {
+enum SavedLine<S> {
     Header(Header),
     Saved(S),
     Removed(ContainerName),
@@ -101,20 +101,20 @@ struct Header {
 
 /// The line with a checkpoint.
 pub(crate) fn encode(saved: &Saved) -> Vec<u8> {
-    line(&Line::Saved(saved))
+    line(&SavedLine::Saved(saved))
 }
 
 /// The line that removes the checkpoint of a container.
 pub(crate) fn encode_removal(container: &ContainerName) -> Vec<u8> {
-    line::<&Saved>(&Line::Removed(container.clone()))
+    line::<&Saved>(&SavedLine::Removed(container.clone()))
 }
 
 /// The first line. `id` tells this file from others, and from one that took its place.
 pub(crate) fn encode_header(id: &str) -> Vec<u8> {
-    line::<&Saved>(&Line::Header(Header { version: VERSION, id: id.to_owned() }))
+    line::<&Saved>(&SavedLine::Header(Header { version: VERSION, id: id.to_owned() }))
 }
 
-fn line<S: Serialize>(content: &Line<S>) -> Vec<u8> {
+fn line<S: Serialize>(content: &SavedLine<S>) -> Vec<u8> {
     let mut bytes = vec![b' '; PREFIX];
     serde_json::to_writer(&mut bytes, content).expect("it has no maps and is written to memory");
     let checksum = format!("{:08x}", crc32c::crc32c(&bytes[PREFIX..]));
@@ -228,13 +228,13 @@ impl Replay {
         }
     }
 
-    fn apply(&mut self, line: Line<Box<Saved>>) {
+    fn apply(&mut self, line: SavedLine<Box<Saved>>) {
         match line {
-            Line::Header(header) if header.version != VERSION => self.replayed.foreign = Some(header.version),
+            SavedLine::Header(header) if header.version != VERSION => self.replayed.foreign = Some(header.version),
             _ if self.replayed.foreign.is_some() => {}
-            Line::Header(header) => self.replayed.id = Some(header.id),
-            Line::Saved(saved) => self.put(*saved),
-            Line::Removed(container) => self.remove(&container),
+            SavedLine::Header(header) => self.replayed.id = Some(header.id),
+            SavedLine::Saved(saved) => self.put(*saved),
+            SavedLine::Removed(container) => self.remove(&container),
         }
     }
 
@@ -262,7 +262,7 @@ pub(crate) fn replay(bytes: &[u8]) -> Replayed {
     replay.finish()
 }
 
-fn read(line: &[u8]) -> Result<Line<Box<Saved>>, Reason> {
+fn read(line: &[u8]) -> Result<SavedLine<Box<Saved>>, Reason> {
     let (checksum, json) = line.split_at_checked(PREFIX).ok_or(Reason::Checksum)?;
     let expected = format!("{:08x} ", crc32c::crc32c(json));
     if checksum != expected.as_bytes() {

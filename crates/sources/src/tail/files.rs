@@ -158,16 +158,16 @@ struct Inflating {
     at: u64,
 }
 
-type Decoder = MultiGzDecoder<Reading>;
+type Decoder = MultiGzDecoder<FromStart>;
 
 /// Reads a file from its beginning on.
 #[derive(Debug)]
-struct Reading {
+struct FromStart {
     file: Arc<File>,
     offset: u64,
 }
 
-impl Read for Reading {
+impl Read for FromStart {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(buffer, self.offset)?;
         self.offset += read as u64;
@@ -247,7 +247,7 @@ impl Content {
         let mut inflating = match self.inflating.take().filter(|inflating| inflating.at <= offset) {
             Some(inflating) => inflating,
             None => {
-                let reading = Reading { file: Arc::clone(&self.file), offset: 0 };
+                let reading = FromStart { file: Arc::clone(&self.file), offset: 0 };
                 Box::new(Inflating { decoder: MultiGzDecoder::new(reading), at: 0 })
             }
         };

@@ -23,7 +23,7 @@ pub(super) struct States(u32);
 
 /// A line that is compared.
 #[derive(Debug, Clone, Copy)]
-struct Line<'a> {
+struct TraceLine<'a> {
     /// Without white space at both ends.
     text: &'a [u8],
     is_indented: bool,
@@ -32,14 +32,14 @@ struct Line<'a> {
 /// A line that looks like this leads from one of some states to others.
 struct Rule {
     from: States,
-    looks: fn(Line<'_>) -> bool,
+    looks: fn(TraceLine<'_>) -> bool,
     to: States,
 }
 
 /// How a language writes its traces.
 struct Grammar {
     /// Where a line leads that begins a trace.
-    begin: fn(Line<'_>) -> States,
+    begin: fn(TraceLine<'_>) -> States,
     rules: &'static [Rule],
 }
 
@@ -71,7 +71,7 @@ impl States {
 
     /// After the first line of a trace.
     pub(super) fn begin(multiline: Multiline, line: &[u8]) -> Self {
-        let line = Line::new(line);
+        let line = TraceLine::new(line);
         // Most lines of those who write no traces as text.
         if line.text.first() == Some(&b'{') {
             return Self::NONE;
@@ -81,7 +81,7 @@ impl States {
 
     /// After one more line.
     pub(super) fn after(self, multiline: Multiline, line: &[u8]) -> Self {
-        let line = Line::new(line);
+        let line = TraceLine::new(line);
         let rules = grammars(multiline).flat_map(|grammar| grammar.rules);
         let fits = |rule: &&Rule| self.0 & rule.from.0 != 0 && (rule.looks)(line);
         rules.filter(fits).fold(Self::NONE, |states, rule| states.or(rule.to))
@@ -93,14 +93,14 @@ impl States {
     }
 }
 
-impl<'a> Line<'a> {
+impl<'a> TraceLine<'a> {
     fn new(line: &'a [u8]) -> Self {
         let is_indented = line.first().is_some_and(|first| matches!(first, b' ' | b'\t'));
         Self { text: line.trim_ascii(), is_indented }
     }
 }
 
-fn is_blank(line: Line<'_>) -> bool {
+fn is_blank(line: TraceLine<'_>) -> bool {
     line.text.is_empty()
 }
 

@@ -10,7 +10,7 @@
 
 use memchr::memmem::Finder;
 
-use super::{Grammar, Line, Needle, Rule, States, is_blank, names, needle, starts_with_any};
+use super::{Grammar, TraceLine, Needle, Rule, States, is_blank, names, needle, starts_with_any};
 
 /// What the names of what is thrown end with.
 static CLASS: Needle = needle(|| Finder::new("Exception"));
@@ -29,16 +29,16 @@ pub(super) const GRAMMAR: Grammar = Grammar {
 };
 
 /// Loggers indent what they print behind their first line.
-fn begin(line: Line<'_>) -> States {
+fn begin(line: TraceLine<'_>) -> States {
     let is_exception = !is_inner(line) && names(line.text, &CLASS);
     if is_exception { TRACE } else { States::NONE }
 }
 
-fn is_frame(line: Line<'_>) -> bool {
+fn is_frame(line: TraceLine<'_>) -> bool {
     let is_call = line.is_indented && line.text.starts_with(b"at ");
     is_call || is_inner(line) || line.text.starts_with(b"--- End of ")
 }
 
-fn is_inner(line: Line<'_>) -> bool {
+fn is_inner(line: TraceLine<'_>) -> bool {
     starts_with_any(line.text, &[b"---> "])
 }

@@ -14,7 +14,7 @@
 
 use memchr::memmem::Finder;
 
-use super::{Grammar, Line, Needle, Rule, States, is_blank, needle, starts_with_any};
+use super::{Grammar, TraceLine, Needle, Rule, States, is_blank, needle, starts_with_any};
 
 /// Of a server that goes on.
 static SERVED: Needle = needle(|| Finder::new("http: panic serving "));
@@ -41,7 +41,7 @@ pub(super) const GRAMMAR: Grammar = Grammar {
     ],
 };
 
-fn begin(line: Line<'_>) -> States {
+fn begin(line: TraceLine<'_>) -> States {
     match line {
         _ if is_panic(line) => PANIC,
         _ if is_goroutine(line) => STACK,
@@ -49,26 +49,26 @@ fn begin(line: Line<'_>) -> States {
     }
 }
 
-fn is_panic(Line { text, is_indented }: Line<'_>) -> bool {
+fn is_panic(TraceLine { text, is_indented }: TraceLine<'_>) -> bool {
     let is_plain = starts_with_any(text, &[b"panic: ", b"fatal error: ", b"SIGQUIT: ", b"SIGSEGV: ", b"SIGABRT: "]);
     !is_indented && (is_plain || SERVED.find(text).is_some())
 }
 
 /// `goroutine 1 [running]:`, `runtime stack:`.
-fn is_goroutine(Line { text, is_indented }: Line<'_>) -> bool {
+fn is_goroutine(TraceLine { text, is_indented }: TraceLine<'_>) -> bool {
     let number = text.strip_prefix(b"goroutine ").and_then(<[u8]>::first);
     let is_numbered = number.is_some_and(u8::is_ascii_digit) && text.ends_with(b"]:");
     !is_indented && (is_numbered || text == b"runtime stack:")
 }
 
 /// `main.(*Cart).open(0xc000012345, {0x1, 0x2})`, `created by main.main in goroutine 1`.
-fn is_function(Line { text, is_indented }: Line<'_>) -> bool {
+fn is_function(TraceLine { text, is_indented }: TraceLine<'_>) -> bool {
     let name = text.split(|byte| *byte == b' ').next().unwrap_or_default();
     let is_call = name.contains(&b'(') && name.contains(&b'.') || name.starts_with(b"panic(");
     !is_indented && (is_call && text.ends_with(b")") || text.starts_with(b"created by "))
 }
 
 /// `...23 frames elided...`
-fn is_elision(line: Line<'_>) -> bool {
+fn is_elision(line: TraceLine<'_>) -> bool {
     line.text.starts_with(b"...") && line.text.ends_with(b" frames elided...")
 }

@@ -11,7 +11,7 @@
 
 use memchr::memmem::Finder;
 
-use super::{Grammar, Line, Needle, Rule, States, names, needle, starts_with_any};
+use super::{Grammar, TraceLine, Needle, Rule, States, names, needle, starts_with_any};
 
 const TRACE: States = States::only(0);
 
@@ -24,18 +24,18 @@ pub(super) const GRAMMAR: Grammar = Grammar {
 static CLASSES: [Needle; 3] =
     [needle(|| Finder::new("Exception")), needle(|| Finder::new("Error")), needle(|| Finder::new("Throwable"))];
 
-fn begin(line: Line<'_>) -> States {
+fn begin(line: TraceLine<'_>) -> States {
     let is_exception = !line.is_indented && CLASSES.iter().any(|class| names(line.text, class));
     if is_exception { TRACE } else { States::NONE }
 }
 
-fn is_frame(line: Line<'_>) -> bool {
+fn is_frame(line: TraceLine<'_>) -> bool {
     let is_omission = |rest: &[u8]| rest.first().is_some_and(u8::is_ascii_digit);
     line.is_indented
         && (starts_with_any(line.text, &[b"at ", b"eval at "])
             || line.text.strip_prefix(b"... ").is_some_and(is_omission))
 }
 
-fn is_cause(line: Line<'_>) -> bool {
+fn is_cause(line: TraceLine<'_>) -> bool {
     starts_with_any(line.text, &[b"Caused by: ", b"Suppressed: ", b"Wrapped by: ", b"[CIRCULAR REFERENCE:"])
 }

@@ -11,7 +11,7 @@
 //! Traceback (most recent call last):
 //! ```
 
-use super::{Grammar, Line, Rule, States, is_blank, starts_with_any};
+use super::{Grammar, TraceLine, Rule, States, is_blank, starts_with_any};
 
 /// Frames follow, and at last the exception.
 const FRAMES: States = States::only(1);
@@ -38,7 +38,7 @@ pub(super) const GRAMMAR: Grammar = Grammar {
     ],
 };
 
-fn begin(line: Line<'_>) -> States {
+fn begin(line: TraceLine<'_>) -> States {
     match line.text.strip_suffix(b"Traceback (most recent call last):") {
         Some(before) if before.ends_with(b"Exception Group ") => GROUP,
         Some(_) => FRAMES,
@@ -47,7 +47,7 @@ fn begin(line: Line<'_>) -> States {
 }
 
 /// `KeyError: 7`, `json.decoder.JSONDecodeError: …`, `KeyboardInterrupt`.
-fn is_exception(line: Line<'_>) -> bool {
+fn is_exception(line: TraceLine<'_>) -> bool {
     let is_inner =
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'<' | b'>') || !byte.is_ascii();
     let name = line.text.iter().take_while(|byte| is_inner(byte)).count();
@@ -55,7 +55,7 @@ fn is_exception(line: Line<'_>) -> bool {
     !line.is_indented && is_name && matches!(line.text.get(name), None | Some(b':'))
 }
 
-fn is_link(line: Line<'_>) -> bool {
+fn is_link(line: TraceLine<'_>) -> bool {
     starts_with_any(
         line.text,
         &[b"During handling of the above exception, ", b"The above exception was the direct cause "],

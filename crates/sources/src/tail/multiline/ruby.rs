@@ -8,7 +8,7 @@
 
 use memchr::memmem::Finder;
 
-use super::{Grammar, Line, Needle, Rule, States, is_blank, needle};
+use super::{Grammar, TraceLine, Needle, Rule, States, is_blank, needle};
 
 /// Behind a number.
 static PLACE: Needle = needle(|| Finder::new(":in "));
@@ -27,7 +27,7 @@ pub(super) const GRAMMAR: Grammar = Grammar {
     ],
 };
 
-fn begin(line: Line<'_>) -> States {
+fn begin(line: TraceLine<'_>) -> States {
     match line {
         _ if line.is_indented => States::NONE,
         _ if is_frame(line) => FRAMES,
@@ -37,7 +37,7 @@ fn begin(line: Line<'_>) -> States {
 }
 
 /// `cart.rb:3:in 'open'`, in older versions with another quote.
-fn is_frame(Line { text, .. }: Line<'_>) -> bool {
+fn is_frame(TraceLine { text, .. }: TraceLine<'_>) -> bool {
     let is_place = |colon: usize| {
         let digits = text[..colon].iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
         let is_quoted = text[colon..].starts_with(b":in `") || text[colon..].starts_with(b":in '");
@@ -61,6 +61,6 @@ fn is_message(text: &[u8]) -> bool {
 }
 
 /// `... 10067 levels...`
-fn is_omission(line: Line<'_>) -> bool {
+fn is_omission(line: TraceLine<'_>) -> bool {
     line.text.starts_with(b"... ") && line.text.ends_with(b" levels...")
 }
