@@ -13,4 +13,5 @@
 
 #![forbid(unsafe_code)]
 
+pub mod scrape;
 pub mod tail;
