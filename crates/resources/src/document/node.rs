@@ -281,6 +281,10 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    pub(crate) fn findings(&self) -> &'a Findings {
+        self.node.findings
+    }
+
     /// The field's node; nothing when it is absent or null, or the version of the document has no such field.
     pub(crate) fn optional(&mut self, name: &'static str) -> Option<Node<'a>> {
         self.taken.push(name);

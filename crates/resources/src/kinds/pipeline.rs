@@ -12,6 +12,7 @@ mod removed;
 mod rules;
 mod runtime_metrics;
 mod selector;
+mod static_targets;
 mod trace;
 
 use weir_plan::{Backlog, Input, Multiline, PipelineId, Processing, ServiceEnrichment, Signal};
@@ -34,6 +35,8 @@ use removed::Removed;
 
 /// Whether noise that telemetry causes in a service mesh is left out.
 pub(crate) const NOISE_FILTER: [(&str, bool); 2] = [("enabled", true), ("disabled", false)];
+
+const NO_SCRAPES: &str = "the annotation has no effect: only a MetricPipeline with input.prometheus.enabled scrapes";
 
 /// A checked document.
 pub(crate) struct Pipeline {
@@ -71,11 +74,19 @@ struct Annotations {
     drop_istio_noise: bool,
     oauth2_ca: Option<SecretKeyRef>,
     multiline: Multiline,
+    /// What to scrape, and where that stands.
+    static_targets: Option<(Vec<String>, Place)>,
 }
 
 impl Default for Annotations {
     fn default() -> Self {
-        Self { backlog: Backlog::default(), drop_istio_noise: true, oauth2_ca: None, multiline: Multiline::default() }
+        Self {
+            backlog: Backlog::default(),
+            drop_istio_noise: true,
+            oauth2_ca: None,
+            multiline: Multiline::default(),
+            static_targets: None,
+        }
     }
 }
 
@@ -90,12 +101,20 @@ impl Pipeline {
             Signal::Metrics => metric::decode(&spec),
             Signal::Logs => log::decode(&spec, name),
         });
+        let findings = document.findings();
         document.finish();
         if let Some(spec) = &mut spec {
             spec.input.drop_istio_noise = annotations.drop_istio_noise;
             spec.input.container_logs.iter_mut().for_each(|logs| logs.multiline = annotations.multiline);
         }
-        let Annotations { backlog, oauth2_ca, .. } = annotations;
+        let Annotations { backlog, oauth2_ca, static_targets, .. } = annotations;
+        if let Some((targets, place)) = static_targets {
+            match spec.as_mut().map(|spec| spec.input.prometheus.as_mut()) {
+                Some(Some(prometheus)) => prometheus.static_targets = targets,
+                Some(None) => findings.push(Diagnostic::warning(&place, NO_SCRAPES)),
+                None => {}
+            }
+        }
         Some(Self { signal, metadata: metadata?, spec, backlog, oauth2_ca })
     }
 
@@ -169,7 +188,9 @@ fn decode_annotations(annotations: &mut Fields<'_>, signal: Signal) -> Annotatio
     let drop_istio_noise = drop_istio_noise.unwrap_or(true);
     let multiline = annotations.optional(multiline::ANNOTATION);
     let multiline = multiline.and_then(|node| decode_multiline(&node, signal)).unwrap_or_default();
-    Annotations { backlog: backlog::decode(annotations), drop_istio_noise, oauth2_ca, multiline }
+    let static_targets = annotations.optional("weir.dev/static-targets");
+    let static_targets = static_targets.and_then(|node| Some((static_targets::decode(&node)?, node.place())));
+    Annotations { backlog: backlog::decode(annotations), drop_istio_noise, oauth2_ca, multiline, static_targets }
 }
 
 /// A key of a Secret as a text.

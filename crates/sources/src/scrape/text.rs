@@ -65,20 +65,6 @@ impl Kind {
             _ => Self::Unknown,
         }
     }
-
-    /// The word of a `TYPE` line.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-            Self::GaugeHistogram => "gaugehistogram",
-            Self::Summary => "summary",
-            Self::Info => "info",
-            Self::StateSet => "stateset",
-            Self::Unknown => "unknown",
-        }
-    }
 }
 
 /// Reads a line, which is given without the line feed that ends it.

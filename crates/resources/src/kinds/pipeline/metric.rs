@@ -63,9 +63,9 @@ fn decode_output(otlp: &Node<'_>) -> Option<(OtlpOutput, Temporality)> {
 fn decode_input(input: &Node<'_>) -> Option<Input> {
     let mut fields = input.fields()?;
     let prometheus = fields.optional("prometheus").and_then(|node| {
-        pull(&node, "input.prometheus: nothing is scraped", |fields, namespaces, _| {
+        pull(&node, "input.prometheus: pods and services are not scraped", |fields, namespaces, _| {
             let diagnostic_metrics = take_switch(fields, "diagnosticMetrics", false);
-            PrometheusInput { namespaces, diagnostic_metrics }
+            PrometheusInput { namespaces, diagnostic_metrics, static_targets: Vec::new() }
         })
     });
     let istio = fields.optional("istio").and_then(|node| {
