@@ -215,7 +215,7 @@ impl RunningTrial<'_> {
             mended_at: None,
             gateway_cpu_seconds: self.gateway.cpu_seconds()?,
             written_bytes: self.gateway.written_bytes()?,
-            self_view: self.view.clone(),
+            self_view: self.view,
             held: self.gateway.view().await.map_or(0.0, |view| view.pending.unwrap_or(0.0)),
         })
     }
