@@ -84,14 +84,16 @@ fn memory(args: &RunArgs) -> usize {
 fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
     let memory = memory(args);
     if memory < settings::MEMORY_MIN {
-        let least = settings::MEMORY_MIN >> 20;
-        bail!("cannot work with --memory {memory}: at least {least}MiB is needed");
+        let (memory, least) = (limits::size(memory), limits::size(settings::MEMORY_MIN));
+        bail!("cannot work with --memory {memory}: at least {least} is needed");
     }
     let largest = memory / 4;
     let max_request_bytes = args.max_request_size.unwrap_or(settings::MAX_REQUEST_BYTES.min(largest));
     if max_request_bytes > largest {
+        let [wanted, largest, memory] = [max_request_bytes, largest, memory].map(limits::size);
         bail!(
-            "cannot take requests of {max_request_bytes} bytes: --max-request-size must be at most a quarter of --memory ({memory})"
+            "cannot take requests of --max-request-size {wanted}: it must be at most {largest}, a quarter of --memory \
+             ({memory})"
         );
     }
     if args.fsync_interval.is_zero() {
@@ -241,9 +243,10 @@ impl Gateway {
                     let in_use = self.tail.as_ref().map(Tail::pods_in_use).unwrap_or_default();
                     self.pods.replace(cluster, &in_use);
                     self.log_outputs = log_outputs;
-                    let names = |ids: Vec<PipelineId>| ids.iter().map(PipelineId::to_string).collect::<Vec<_>>();
+                    let names =
+                        |ids: Vec<PipelineId>| ids.iter().map(PipelineId::to_string).collect::<Vec<_>>().join(", ");
                     let (added, changed, removed) = (names(added), names(changed), names(removed));
-                    tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
+                    tracing::info!(added, changed, removed, "configuration reloaded");
                 }
                 Err(error) => tracing::error!(%error, "the new configuration is not used; the last good one goes on"),
             },
