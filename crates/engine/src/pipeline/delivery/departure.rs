@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use weir_journal::Order;
 
-use super::super::flight::{First, Landed, Portion, room_for};
+use super::super::flight::{Landed, Portion, room_for};
 use super::super::isolation::Suspicion;
 use super::super::pace;
 use super::super::parked::Batch;
@@ -277,12 +278,12 @@ impl Delivery {
         self.depart(task, batch, 0, pieces);
     }
 
-    fn first_of_backlog(&mut self, now: Instant) -> First {
+    fn order_of_backlog(&mut self, now: Instant) -> Order {
         if self.probes_newest() {
-            return First::Newest;
+            return Order::Newest;
         }
         self.probes.had_put_off = self.may_take_again(now) && !self.probes.had_put_off;
-        if self.probes.had_put_off { First::PutOff } else { First::Oldest }
+        if self.probes.had_put_off { Order::PutOff } else { Order::Oldest }
     }
 
     /// Whether to probe with the newest of what was not sent before. It is every other time, so that data that the backend
