@@ -191,25 +191,11 @@ impl Engine {
         pods: Arc<dyn Pods>,
         settings: Settings,
     ) -> Result<Self, StartError> {
-        has_memory_for(plan, &settings)?;
         let Entrance { gate, admin_gate, sockets } = entrance;
         let addresses = sockets.addresses();
-        let clock = Clock::start();
-        let division = Division::new(&settings, &plan.pipelines, 0);
-        let budget = Budget::new(division.payloads);
-        let opened = open_journal(&settings, clock)?;
-        let accounts = Arc::new(Accounts::new(accounts(plan, division, opened.as_ref(), clock)));
-        let (store, writer) = start_writer(opened, &accounts, &settings, clock)?;
-        let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone()));
-        let read_back = Budget::new(division.read_back * division.pipelines);
-        let oversized = budget.within(division.oversized());
-        let limits = pipelines::limits(division);
-        let common = Common { limits, budget: budget.clone(), read_back, oversized, store, clock };
-        let mut pipelines = Pipelines::new(settings, common, Arc::clone(&accounts), Arc::clone(&intake), pods);
-        let Changes { faults, .. } = pipelines.apply(plan);
+        let Started { division, budget, clock, accounts, intake, pipelines, reloads, writer } =
+            Started::new(plan, pods, settings)?;
         let receivers = Arc::new(ReceiverStats::default());
-        let reloads = Arc::new(Reloads::starting(faults.first().map(ToString::to_string)));
-        report(&faults);
         let (pages, streams) = (Budget::new(division.pages), Budget::new(division.streams));
         let view = View::new(Owners {
             intake: Arc::clone(&intake),
@@ -376,6 +362,41 @@ impl Engine {
             }
         }
         self.pipelines.remember(deadline + LAST_WRITES).await;
+    }
+}
+
+/// The pipelines of an engine and what they share, before there is anything in front of them.
+struct Started {
+    division: Division,
+    /// For payloads.
+    budget: Budget,
+    clock: Clock,
+    accounts: Arc<Accounts>,
+    intake: Arc<Intake>,
+    pipelines: Pipelines,
+    reloads: Arc<Reloads>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Started {
+    fn new(plan: &Plan, pods: Arc<dyn Pods>, settings: Settings) -> Result<Self, StartError> {
+        has_memory_for(plan, &settings)?;
+        let clock = Clock::start();
+        let division = Division::new(&settings, &plan.pipelines, 0);
+        let budget = Budget::new(division.payloads);
+        let opened = open_journal(&settings, clock)?;
+        let accounts = Arc::new(Accounts::new(accounts(plan, division, opened.as_ref(), clock)));
+        let (store, writer) = start_writer(opened, &accounts, &settings, clock)?;
+        let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone()));
+        let read_back = Budget::new(division.read_back * division.pipelines);
+        let oversized = budget.within(division.oversized());
+        let limits = pipelines::limits(division);
+        let common = Common { limits, budget: budget.clone(), read_back, oversized, store, clock };
+        let mut pipelines = Pipelines::new(settings, common, Arc::clone(&accounts), Arc::clone(&intake), pods);
+        let Changes { faults, .. } = pipelines.apply(plan);
+        let reloads = Arc::new(Reloads::starting(faults.first().map(ToString::to_string)));
+        report(&faults);
+        Ok(Self { division, budget, clock, accounts, intake, pipelines, reloads, writer })
     }
 }
 

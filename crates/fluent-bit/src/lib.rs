@@ -28,6 +28,7 @@ mod json;
 mod members;
 mod msgpack;
 mod object;
+mod origin;
 mod record;
 mod sink;
 pub mod text;
