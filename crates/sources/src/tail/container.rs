@@ -33,7 +33,7 @@ pub(super) use progress::{Progress, Wait};
 pub(super) use stock::Removed;
 use turn_state::TurnState;
 
-/// A file that could not be read so many times in a row, a second apart, is given up.
+/// A file that could not be read so many times in a row is given up.
 const MOST_FAILURES: u32 = 30;
 
 /// A container whose output is read.

@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use weir_engine::Inlet;
@@ -24,6 +25,10 @@ pub(super) struct Shared {
     pub(super) wanted: RwLock<Vec<ContainerLogs>>,
     pub(super) own_pod: Option<String>,
     pub(super) node_name: Option<String>,
+    /// The first lines of a pod wait so long for facts about it.
+    pub(super) metadata_waits: Duration,
+    /// A file that cannot be read is tried again after this.
+    pub(super) retry_after: Duration,
     pub(super) board: Board,
     pub(super) ready: mpsc::UnboundedSender<Arc<Container>>,
     pub(super) totals: Mutex<Totals>,

@@ -1,5 +1,7 @@
 //! What becomes of lines.
 
+use std::time::Duration;
+
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use prost::Message;
@@ -141,7 +143,9 @@ async fn a_damaged_file_keeps_nobody_from_the_next() {
     let torn = compress(&lines);
     write("0.log.20261123-120000.gz", &torn[..torn.len() / 2]);
     append(&directory.join("0.log"), line("stdout", 'F', "live"));
-    let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
+    let plan = plan(vec![pipeline("backend", backend.address, all())]);
+    let retry_after = Duration::from_millis(10);
+    let agent = Agent::with(&disk, &plan, |settings| tail::Settings { retry_after, ..settings }).await;
     eventually("what can be read is", async || bodies(&backend).last().is_some_and(|body| body == "live")).await;
     let bodies = bodies(&backend);
     let (before, there) = (&bodies[0], &bodies[1..bodies.len() - 1]);
