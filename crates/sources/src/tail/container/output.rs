@@ -20,7 +20,8 @@ pub(in crate::tail) struct Output {
     pub(in crate::tail) chain: Chain,
     /// By the number of their link.
     pub(in crate::tail) open: BTreeMap<u64, Content>,
-    pub(in crate::tail) formats: BTreeMap<u64, Format>,
+    /// As far as lines have told them.
+    pub(in crate::tail) formats: BTreeMap<u64, Option<Format>>,
     /// A request that is larger was refused.
     pub(in crate::tail) most_bytes: Option<usize>,
     /// Lines that the last turn kept back for a stack trace.
