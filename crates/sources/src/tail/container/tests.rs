@@ -219,3 +219,22 @@ fn container(pods: &tempfile::TempDir, chain: Chain) -> Container {
 fn line(number: u32) -> String {
     format!("2026-11-23T12:00:00.123456789Z stdout F {number}\n")
 }
+/// LOG-7: what is gone while the container is read is counted as soon as it is not read any more, and not when all
+/// directories are listed the next time.
+#[test]
+fn what_is_lost_during_a_turn_is_counted_soon_after_it() {
+    let (pods, saved) = saved_with(&[("0.log", 3), ("1.log", 1)]);
+    let reader = container(&pods, saved.into_chain());
+    reader.take_hint();
+    reader.begin_turn();
+    std::fs::remove_file(pods.path().join(name().to_string()).join("0.log")).unwrap();
+    for now_ms in [10_000, 11_100, 12_200, 13_300] {
+        assert!(reader.look(now_ms).unwrap().is_unsettled, "{now_ms}: it is looked at again soon");
+        assert_eq!(reader.progress().lost, Losses::default(), "{now_ms}");
+    }
+    reader.end_turn(false);
+    assert!(reader.look(14_400).unwrap().is_unsettled);
+    reader.look(15_500).unwrap();
+    assert_eq!(reader.progress().lost, Losses { removed: 3 * line(0).len() as u64, ..Losses::default() });
+}
+
