@@ -92,6 +92,16 @@ impl Shared {
         }
     }
 
+    /// Takes the containers that are noted and due.
+    pub(super) fn take_news(&self, is_due: impl Fn(&Container) -> bool) -> Vec<Arc<Container>> {
+        let news = || self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who is being read is waited for, and nobody waits for that.
+        let noted = mem::take(&mut *news());
+        let (due, later): (Vec<_>, Vec<_>) = noted.into_iter().partition(|container| is_due(container));
+        news().extend(later);
+        due
+    }
+
     /// A container may have unread output.
     pub(super) fn hint(&self, container: &Arc<Container>) {
         if container.take_hint() {

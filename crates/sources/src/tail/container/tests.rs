@@ -8,10 +8,12 @@ use flate2::write::GzEncoder;
 use weir_plan::{Multiline, RecordShape};
 
 use super::*;
-use crate::tail::chain::{Answer, Check};
+use crate::tail::chain::{Answer, Check, Seen};
 use crate::tail::changed::Changed;
+use crate::tail::checkpoint::encode;
 use crate::tail::files;
-use crate::tail::identity::PRINT_BYTES;
+use crate::tail::identity::{FileId, PRINT_BYTES};
+use crate::tail::path::LogName;
 use crate::tail::requests::Want;
 use crate::tail::status::Losses;
 
@@ -115,6 +117,28 @@ fn what_is_saved_is_renewed() {
     }
 }
 
+/// A checkpoint of many files is large. However often a container is read, checkpoints take little of the disk.
+#[test]
+fn what_is_large_is_saved_less_often() {
+    const FILES: u64 = 1000;
+    let pods = tempfile::tempdir().unwrap();
+    let many = container(&pods, Chain::default());
+    let seen = |number: u64| Seen {
+        name: LogName::parse(&format!("{number}.log")).unwrap(),
+        id: FileId { device: 1, inode: number, born: 1 },
+        size: 1 << 20,
+    };
+    let listing: Vec<_> = (0..FILES).map(seen).collect();
+    many.output().chain.reconcile(&listing, &mut |_| Answer::Same, 0);
+    many.output().is_changed = true;
+    let now = 1_000_000_000_000;
+    assert!(many.is_due(now));
+    let bytes = encode(&many.to_save(now).unwrap()).len() as u64;
+    assert!(bytes / FILES < 300, "{bytes}");
+    assert!(!many.is_due(now + FILES - 1) && many.is_due(now + FILES));
+    assert!(many.is_due(now - FILES), "a clock that goes back");
+}
+
 /// LOG-1, LOG-7, LOG-8: a file that was empty at the last look, and was written to since, is known again when it is
 /// renamed and compressed before the next look, of this process or of the next one. Nothing counts as lost, and nothing
 /// is read twice; without a spare descriptor, too.
@@ -198,6 +222,25 @@ fn a_file_that_is_renamed_while_it_is_looked_for_is_not_lost() {
     assert_eq!(read_all(&reader), 3);
 }
 
+/// LOG-7: what is gone while the container is read is counted as soon as it is not read any more, and not when all
+/// directories are listed the next time.
+#[test]
+fn what_is_lost_during_a_turn_is_counted_soon_after_it() {
+    let (pods, saved) = saved_with(&[("0.log", 3), ("1.log", 1)]);
+    let reader = container(&pods, saved.into_chain());
+    reader.take_hint();
+    reader.begin_turn();
+    std::fs::remove_file(pods.path().join(name().to_string()).join("0.log")).unwrap();
+    for now_ms in [10_000, 11_100, 12_200, 13_300] {
+        assert!(reader.look(now_ms).unwrap().is_unsettled, "{now_ms}: it is looked at again soon");
+        assert_eq!(reader.progress().lost, Losses::default(), "{now_ms}");
+    }
+    reader.end_turn(false);
+    assert!(reader.look(14_400).unwrap().is_unsettled);
+    reader.look(15_500).unwrap();
+    assert_eq!(reader.progress().lost, Losses { removed: 3 * line(0).len() as u64, ..Losses::default() });
+}
+
 /// What an earlier process knew of files with so many lines each.
 fn saved_with(files: &[(&str, u32)]) -> (tempfile::TempDir, Saved) {
     let pods = tempfile::tempdir().unwrap();
@@ -219,22 +262,3 @@ fn container(pods: &tempfile::TempDir, chain: Chain) -> Container {
 fn line(number: u32) -> String {
     format!("2026-11-23T12:00:00.123456789Z stdout F {number}\n")
 }
-/// LOG-7: what is gone while the container is read is counted as soon as it is not read any more, and not when all
-/// directories are listed the next time.
-#[test]
-fn what_is_lost_during_a_turn_is_counted_soon_after_it() {
-    let (pods, saved) = saved_with(&[("0.log", 3), ("1.log", 1)]);
-    let reader = container(&pods, saved.into_chain());
-    reader.take_hint();
-    reader.begin_turn();
-    std::fs::remove_file(pods.path().join(name().to_string()).join("0.log")).unwrap();
-    for now_ms in [10_000, 11_100, 12_200, 13_300] {
-        assert!(reader.look(now_ms).unwrap().is_unsettled, "{now_ms}: it is looked at again soon");
-        assert_eq!(reader.progress().lost, Losses::default(), "{now_ms}");
-    }
-    reader.end_turn(false);
-    assert!(reader.look(14_400).unwrap().is_unsettled);
-    reader.look(15_500).unwrap();
-    assert_eq!(reader.progress().lost, Losses { removed: 3 * line(0).len() as u64, ..Losses::default() });
-}
-
