@@ -208,18 +208,26 @@ fn compress(plain: &Path, compressed: &Path) {
 /// finds it.
 #[test]
 fn a_file_that_is_renamed_while_it_is_looked_for_is_not_lost() {
-    let (pods, saved) = saved_with(&[("0.log", 3)]);
-    let path = |file: &str| pods.path().join(name().to_string()).join(file);
-    let listed = files::list(&pods.path().join(name().to_string())).unwrap().files;
-    std::fs::rename(path("0.log"), path("0.log.20261123-120000")).unwrap();
-    let check = |seen| Check { seen, number: 0, head: saved.files[0].head, guard: None };
-    let reader = container(&pods, saved.clone().into_chain());
-    assert_eq!(reader.compare(&check(&listed[0])), Answer::Unreadable, "it is gone");
-    std::fs::write(path("0.log"), "another file").unwrap();
-    assert_eq!(reader.compare(&check(&listed[0])), Answer::Unreadable, "another file has its name");
-    [1, 1002, 2003].into_iter().for_each(|now_ms| _ = reader.look(now_ms).unwrap());
-    assert_eq!(reader.progress().lost, Losses::default());
-    assert_eq!(read_all(&reader), 3);
+    for is_taken in [false, true] {
+        let (pods, saved) = saved_with(&[("0.log", 3)]);
+        let directory = pods.path().join(name().to_string());
+        let listed = files::list(&directory).unwrap().files;
+        std::fs::rename(directory.join("0.log"), directory.join("0.log.20261123-120000")).unwrap();
+        if is_taken {
+            std::fs::write(directory.join("0.log"), "another file").unwrap();
+        }
+        let reader = container(&pods, saved.into_chain());
+        let mut answers = Vec::new();
+        let mut compare = |check: &Check<'_>| {
+            answers.push(reader.compare(check));
+            answers[answers.len() - 1]
+        };
+        reader.output().chain.reconcile(&listed, &mut compare, 1);
+        assert_eq!(answers, [Answer::Unreadable], "another file has its name: {is_taken}");
+        [2, 1003, 2004].into_iter().for_each(|now_ms| _ = reader.look(now_ms).unwrap());
+        assert_eq!(reader.progress().lost, Losses::default(), "another file has its name: {is_taken}");
+        assert_eq!(read_all(&reader), 3, "another file has its name: {is_taken}");
+    }
 }
 
 /// LOG-7: what is gone while the container is read is counted as soon as it is not read any more, and not when all
