@@ -114,7 +114,7 @@ fn the_first_line_that_is_whole_tells_the_format() {
     let cases: &[(&[&str], Option<Format>)] = &[
         (&[cri], Some(Format::Cri)),
         (&["2026-11-23T12:00:00.123456789Z stderr P"], Some(Format::Cri)),
-        (&["\0\0\02026-11-23T12:00:00.123456789Z stderr F x"], Some(Format::Cri)),
+        (&["\x00\x00\x002026-11-23T12:00:00.123456789Z stderr F x"], Some(Format::Cri)),
         (&[docker], Some(Format::Docker)),
         (&["2026-13-23T12:00:00Z stdout F a broken time", cri, docker], Some(Format::Cri)),
         (&["", "\0", "text", &docker[1..], docker, cri], Some(Format::Docker)),
