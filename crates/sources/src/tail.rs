@@ -86,6 +86,10 @@ pub struct Settings {
     pub max_removed_bytes: u64,
     /// A container with unread output is stuck when nothing of it becomes safe for so long.
     pub patience: Duration,
+    /// The first lines of a pod that is not in the list of pods wait so long for it.
+    pub metadata_waits: Duration,
+    /// A file that cannot be read is tried again after this, thirty times.
+    pub retry_after: Duration,
     /// Shows how containers are read.
     pub board: Board,
 }
@@ -110,6 +114,8 @@ impl Settings {
             start_at: StartAt::Beginning,
             max_removed_bytes: MAX_REMOVED_BYTES,
             patience: PATIENCE,
+            metadata_waits: METADATA_WAITS,
+            retry_after: RETRY_AFTER,
             board: Board::default(),
         }
     }
@@ -121,6 +127,12 @@ pub const MAX_REMOVED_BYTES: u64 = 1 << 30;
 
 /// Pipelines answer within seconds, even if they refuse. A container that waits longer needs help.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The list of pods has a new pod within a second or so.
+const METADATA_WAITS: Duration = Duration::from_secs(2);
+
+/// A disk that is busy, or a file that is being replaced, can be read within half a minute.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Why reading did not start.
 #[derive(Debug, thiserror::Error)]
@@ -157,16 +169,17 @@ impl Tail {
     /// # Errors
     /// When checkpoints cannot be kept, for example because another process uses the directory.
     pub fn start(settings: Settings, plan: &Plan, inlet: Inlet, pods: Arc<dyn Pods>) -> Result<Self, StartError> {
-        let Settings { directory, state, own_pod, node_name, start_at, max_removed_bytes, patience, board } = settings;
-        let Opened { saver, saved, is_first } = saver::open(state.as_deref())?;
+        let Opened { saver, saved, is_first } = saver::open(settings.state.as_deref())?;
         let (ready, queue) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             inlet,
             pods,
             wanted: RwLock::new(wanted(plan)),
-            own_pod,
-            node_name,
-            board,
+            own_pod: settings.own_pod,
+            node_name: settings.node_name,
+            metadata_waits: settings.metadata_waits,
+            retry_after: settings.retry_after,
+            board: settings.board,
             ready,
             totals: Mutex::default(),
             news: Mutex::default(),
@@ -179,10 +192,10 @@ impl Tail {
         let (stop, stopped) = watch::channel(false);
         let reader = tokio::spawn(Reader::new(Arc::clone(&shared), queue).run(stopped));
         let is_rewanted = Arc::new(AtomicBool::new(false));
-        let mut catalogue = Catalogue::new(Arc::clone(&shared), directory.clone(), saved);
-        catalogue.starts_at_end = is_first && start_at == StartAt::End;
-        let bounds = Bounds { removed_bytes: max_removed_bytes, patience };
-        let tree = Tree::new(directory, hints.ok());
+        let mut catalogue = Catalogue::new(Arc::clone(&shared), settings.directory.clone(), saved);
+        catalogue.starts_at_end = is_first && settings.start_at == StartAt::End;
+        let bounds = Bounds { removed_bytes: settings.max_removed_bytes, patience: settings.patience };
+        let tree = Tree::new(settings.directory, hints.ok());
         let looker = Looker::new(catalogue, tree, saver, bounds, Arc::clone(&is_rewanted));
         let ends = reader.abort_handle();
         let run = move || looker.run(&|| ends.is_finished());

@@ -10,7 +10,7 @@
 
 use memchr::memmem::Finder;
 
-use super::{Grammar, TraceLine, Needle, Rule, States, is_blank, names, needle, starts_with_any};
+use super::{Grammar, Needle, Rule, States, TraceLine, is_blank, names, needle, starts_with_any};
 
 /// What the names of what is thrown end with.
 static CLASS: Needle = needle(|| Finder::new("Exception"));

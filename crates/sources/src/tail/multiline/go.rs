@@ -14,7 +14,7 @@
 
 use memchr::memmem::Finder;
 
-use super::{Grammar, TraceLine, Needle, Rule, States, is_blank, needle, starts_with_any};
+use super::{Grammar, Needle, Rule, States, TraceLine, is_blank, needle, starts_with_any};
 
 /// Of a server that goes on.
 static SERVED: Needle = needle(|| Finder::new("http: panic serving "));

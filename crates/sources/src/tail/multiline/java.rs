@@ -11,7 +11,7 @@
 
 use memchr::memmem::Finder;
 
-use super::{Grammar, TraceLine, Needle, Rule, States, names, needle, starts_with_any};
+use super::{Grammar, Needle, Rule, States, TraceLine, names, needle, starts_with_any};
 
 const TRACE: States = States::only(0);
 

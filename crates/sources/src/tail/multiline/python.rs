@@ -11,7 +11,7 @@
 //! Traceback (most recent call last):
 //! ```
 
-use super::{Grammar, TraceLine, Rule, States, is_blank, starts_with_any};
+use super::{Grammar, Rule, States, TraceLine, is_blank, starts_with_any};
 
 /// Frames follow, and at last the exception.
 const FRAMES: States = States::only(1);

@@ -8,7 +8,7 @@
 
 use memchr::memmem::Finder;
 
-use super::{Grammar, TraceLine, Needle, Rule, States, is_blank, needle};
+use super::{Grammar, Needle, Rule, States, TraceLine, is_blank, needle};
 
 /// Behind a number.
 static PLACE: Needle = needle(|| Finder::new(":in "));
