@@ -21,8 +21,8 @@ mod tls;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
@@ -90,18 +90,29 @@ pub(crate) fn backend(
     Ok(Arc::new(Exporter::new(pipeline, limits, encoders, proxy)?))
 }
 
-/// How much memory and how many connections one backend may have.
+/// How much memory and how many connections the backend of a pipeline may have. Its exporters pass it on.
 #[derive(Debug, Clone)]
 pub(crate) struct BackendLimits {
     /// Pays for what is encoded.
     encode: Budget,
     /// How many connections there may be.
     links: Arc<AtomicUsize>,
+    /// The endpoint of the last exporter, and whether it answers.
+    known: Arc<Mutex<Option<(Endpoint, Arc<AtomicBool>)>>>,
 }
 
 impl BackendLimits {
     pub(crate) fn new(encode: Budget, links: usize) -> Self {
-        Self { encode, links: Arc::new(AtomicUsize::new(links)) }
+        Self { encode, links: Arc::new(AtomicUsize::new(links)), known: Arc::default() }
+    }
+
+    /// Whether an endpoint answers: what an earlier exporter has seen of it. Nobody knows that of another one as yet.
+    fn answers(&self, endpoint: &Endpoint) -> Arc<AtomicBool> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some((before, answers)) if before == endpoint => Arc::clone(answers),
+            _ => Arc::clone(&known.insert((endpoint.clone(), Arc::default())).1),
+        }
     }
 
     pub(crate) fn resize(&self, division: Division) {
@@ -127,7 +138,7 @@ pub(crate) struct Exporter {
     /// each other's backends: a compressor at work waits for nobody.
     encoders: Budget,
     /// Whether the backend answered the last request.
-    answers: AtomicBool,
+    answers: Arc<AtomicBool>,
 }
 
 impl Exporter {
@@ -151,7 +162,7 @@ impl Exporter {
         let connections = connections(output, &uri, proxy, limits).map_err(fail)?;
         let (protocol, compression, encode) = (output.protocol, output.compression, limits.encode.clone());
         let body = output.body.clone();
-        let answers = AtomicBool::new(false);
+        let answers = limits.answers(&output.endpoint);
         Ok(Self { connections, protocol, body, compression, uri, headers, oauth2, encode, encoders, answers })
     }
 
