@@ -121,6 +121,16 @@ impl BackendLimits {
     }
 }
 
+/// Where requests go. A Secret may be part of its path, which is never printed.
+struct Target(Uri);
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.0.authority().map_or("", |authority| authority.as_str());
+        f.debug_tuple("Target").field(&at.rsplit('@').next()).finish()
+    }
+}
+
 /// A backend that is sent to.
 #[derive(Debug)]
 pub(crate) struct Exporter {
@@ -128,7 +138,7 @@ pub(crate) struct Exporter {
     protocol: Protocol,
     body: Body,
     compression: Compression,
-    uri: Uri,
+    target: Target,
     headers: HeaderMap,
     oauth2: Option<oauth2::Tokens>,
     /// Pays for copies and compressed bodies. It is apart from the payloads' budget: sending is what frees that budget,
@@ -163,7 +173,8 @@ impl Exporter {
         let (protocol, compression, encode) = (output.protocol, output.compression, limits.encode.clone());
         let body = output.body.clone();
         let answers = limits.answers(&output.endpoint);
-        Ok(Self { connections, protocol, body, compression, uri, headers, oauth2, encode, encoders, answers })
+        let target = Target(uri);
+        Ok(Self { connections, protocol, body, compression, target, headers, oauth2, encode, encoders, answers })
     }
 
     async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
@@ -248,8 +259,9 @@ impl Exporter {
 
     async fn request(&self, body: Chunks) -> Result<Request<Chunks>, String> {
         let is_compressed = body.is_compressed();
-        let mut request =
-            Request::post(self.uri.clone()).body(body).map_err(|error| format!("cannot make a request: {error}"))?;
+        let mut request = Request::post(self.target.0.clone())
+            .body(body)
+            .map_err(|error| format!("cannot make a request: {error}"))?;
         *request.headers_mut() = self.headers.clone();
         if self.protocol == Protocol::Http && !is_compressed {
             request.headers_mut().remove(::http::header::CONTENT_ENCODING);
