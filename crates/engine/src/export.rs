@@ -97,8 +97,15 @@ pub(crate) struct BackendLimits {
     encode: Budget,
     /// How many connections there may be.
     links: Arc<AtomicUsize>,
-    /// The endpoint of the last exporter, and whether it answers.
-    known: Arc<Mutex<Option<(Endpoint, Arc<AtomicBool>)>>>,
+    /// That of the last exporter.
+    known: Arc<Mutex<Option<KnownEndpoint>>>,
+}
+
+/// An endpoint, and whether it answered the last request.
+#[derive(Debug)]
+struct KnownEndpoint {
+    endpoint: Endpoint,
+    answers: Arc<AtomicBool>,
 }
 
 impl BackendLimits {
@@ -109,10 +116,12 @@ impl BackendLimits {
     /// Whether an endpoint answers: what an earlier exporter has seen of it. Nobody knows that of another one as yet.
     fn answers(&self, endpoint: &Endpoint) -> Arc<AtomicBool> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*known {
-            Some((before, answers)) if before == endpoint => Arc::clone(answers),
-            _ => Arc::clone(&known.insert((endpoint.clone(), Arc::default())).1),
+        if let Some(known) = known.as_ref().filter(|known| known.endpoint == *endpoint) {
+            return Arc::clone(&known.answers);
         }
+        let answers = Arc::<AtomicBool>::default();
+        *known = Some(KnownEndpoint { endpoint: endpoint.clone(), answers: Arc::clone(&answers) });
+        answers
     }
 
     pub(crate) fn resize(&self, division: Division) {

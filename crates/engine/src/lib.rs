@@ -45,6 +45,8 @@ mod rejected;
 mod reloads;
 mod request_size;
 mod rules;
+#[cfg(test)]
+mod secrets;
 mod seldom;
 pub mod settings;
 mod share;

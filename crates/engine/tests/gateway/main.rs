@@ -54,8 +54,6 @@ mod refused;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
-mod secrets;
-#[cfg(test)]
 mod secured;
 #[cfg(test)]
 mod sick_backends;

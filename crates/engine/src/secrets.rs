@@ -1,13 +1,20 @@
 //! Secrets are never printed, not even by whoever looks for a fault: nothing that holds one shows it.
 
+use std::sync::Arc;
+use std::time::SystemTime;
+
 use serde_json::json;
-use weir_engine::settings::{Admin, Proxy};
-use weir_engine::{Engine, Settings};
-use weir_plan::{Identity, Plan, Secret, Signal};
+use weir_enrich::PodList;
+use weir_plan::{Identity, Pipeline, Secret, Signal};
+use weir_resources::{Options, Source};
 use weir_testkit::manifests::{from_secret, pipeline, plain, secret, secured, with, with_spec};
 use weir_testkit::tls::Authority;
 
-use crate::support::{configuration, ingest, no_pods, settings};
+use crate::budget::Budget;
+use crate::export::{self, BackendLimits};
+use crate::rules::{Memory, Rules};
+use crate::settings::{Admin, IngestSecurity, IngestTls, Proxy, Settings};
+use crate::{Engine, StartError};
 
 /// A part of every secret.
 const MARK: &str = "hunter2";
@@ -57,36 +64,50 @@ fn manifests(client: &Identity) -> String {
     all + &with_spec(Signal::Logs, "http", &json!({"output": {"http": http}}))
 }
 
-#[tokio::test]
-async fn secrets_are_not_printed() {
-    let authority = Authority::new();
-    let client = authority.identity();
-    let loaded = configuration(&manifests(&client));
-    assert_eq!(loaded.plan.pipelines.len(), 6);
-    let token = || vec![Secret::new(MARK)];
-    let own = ingest(&authority, None);
-    let keys = [own.key_pem.clone(), client.key_pem.clone()];
-    let mut settings = Settings {
-        admin: Admin { tokens: token(), ..settings().admin },
-        proxy: Proxy {
-            https: Some(Secret::new(format!("http://user:{MARK}@127.0.0.1:9"))),
-            http: Some(Secret::new(format!("http://user:{MARK}@127.0.0.1:9"))),
-            except: String::new(),
-        },
-        ..settings()
-    };
-    settings.security.tls = Some(own);
-    settings.security.tokens = token();
-    let shown = format!("{loaded:?} {settings:?}");
-    let engine = Engine::start(&loaded.plan, no_pods(), settings).await.unwrap();
-    assert!(loaded.plan != Plan::default() && engine.books().len() == 6);
-    for shown in [shown, format!("{engine:?}")] {
-        let context = |at: usize| shown[at.saturating_sub(200)..].chars().take(300).collect::<String>();
-        assert_eq!(shown.find(MARK).map(context), None);
-        for key in &keys {
-            let line = key.reveal().lines().nth(1).unwrap();
-            assert_eq!(shown.find(line).map(context), None);
-        }
-        assert!(shown.contains("custom-1"), "it is all there");
+/// What is made of a pipeline when it is started.
+fn made(planned: &Pipeline, settings: &Settings) -> String {
+    let limits = BackendLimits::new(Budget::for_encoding(1 << 20), 1);
+    let backend = export::backend(planned, &limits, Budget::for_encoding(3 << 20), &settings.proxy).unwrap();
+    let rules = Rules::compile(planned, Memory { before: None, bytes: 0 }, &|| None, 0).unwrap();
+    format!("{backend:?} {rules:?}")
+}
+
+fn settings(own: &Identity) -> Settings {
+    let tokens = vec![Secret::new(MARK)];
+    let proxy = || Some(Secret::new(format!("http://user:{MARK}@127.0.0.1:9")));
+    let Identity { cert_pem, key_pem } = own.clone();
+    let tls = Some(IngestTls { cert_pem, key_pem, client_ca_pem: None });
+    let (metrics_port, health_port) = (Some(0), Some(0));
+    Settings {
+        metrics_port,
+        health_port,
+        grpc_port: Some(0),
+        http_port: Some(0),
+        admin: Admin { port: Some(0), tokens: tokens.clone(), ..Admin::default() },
+        proxy: Proxy { https: proxy(), http: proxy(), except: String::new() },
+        security: IngestSecurity { tls, tokens },
+        ..Settings::default()
     }
+}
+
+#[tokio::test]
+async fn secrets_are_not_printed() -> Result<(), StartError> {
+    let authority = Authority::new();
+    let (client, own) = (authority.identity(), authority.identity_of("127.0.0.1"));
+    let source = Source { name: "test.yaml".into(), text: manifests(&client) };
+    let loaded = weir_resources::load(&[source], &Options::at(SystemTime::now())).unwrap();
+    let settings = settings(&own);
+    let mut shown = vec![format!("{loaded:?}"), format!("{settings:?}")];
+    shown.extend(loaded.plan.pipelines.iter().map(|planned| made(planned, &settings)));
+    let engine = Engine::start(&loaded.plan, Arc::new(PodList::default()), settings).await?;
+    shown.push(format!("{engine:?}"));
+    assert!(shown.len() == 9 && shown.iter().any(|text| text.contains("RecordModifier")), "all of it is there");
+    let keys = [&own, &client].map(|identity| identity.key_pem.reveal().lines().nth(1).unwrap().to_owned());
+    for text in shown {
+        for secret in keys.iter().map(String::as_str).chain([MARK]) {
+            let around = |at: usize| text[at.saturating_sub(200)..].chars().take(300).collect::<String>();
+            assert_eq!(text.find(secret).map(around), None);
+        }
+    }
+    Ok(())
 }
