@@ -45,6 +45,8 @@ mod rejected;
 mod reloads;
 mod request_size;
 mod rules;
+#[cfg(test)]
+mod secrets;
 mod seldom;
 pub mod settings;
 mod share;
@@ -67,7 +69,7 @@ use weir_plan::{PipelineId, Plan, Secret};
 
 pub use books::BookFigures;
 pub use budget::{Permit, Text};
-pub use entrance::{Addresses, Entrance};
+pub use entrance::{Addresses, Entrance, OtlpPorts};
 pub use export::SetupError;
 pub use inlet::{Inlet, InputKind, MemoryPart, Obstacle, Origin, Request, Unfit, Verdict};
 pub use pipelines::Changes;
@@ -79,7 +81,7 @@ use accounts::Accounts;
 use budget::{Budget, Funds};
 use clock::Clock;
 use division::{Division, PAGES, STREAMS};
-use entrance::{DeskFunds, Doors, desks, is_closed, with_tokens};
+use entrance::{DeskFunds, Doors, Socket, desks, is_closed, with_tokens};
 use intake::Intake;
 use pipeline::Common;
 use pipelines::Pipelines;
@@ -243,11 +245,15 @@ impl Engine {
     pub async fn open(&mut self) {
         let Some(Doors { sockets, server, desks: [metrics, health, admin] }) = self.doors.take() else { return };
         self.pipelines.begin().await;
-        let otlp = [sockets.grpc, sockets.http].into_iter().flatten();
-        self.servers = otlp.map(|socket| tokio::spawn(server.clone().serve(socket.listener))).collect();
+        self.serve(&server, [sockets.grpc, sockets.http]);
         let desks = [(metrics, sockets.metrics), (health, sockets.health), (admin, sockets.admin)];
         let desks = desks.into_iter().filter_map(|(desk, socket)| Some((desk, socket?)));
         self.endpoints = desks.map(|(desk, socket)| tokio::spawn(desk.serve(socket.listener))).collect();
+    }
+
+    fn serve(&mut self, server: &Server, otlp: [Option<Socket>; 2]) {
+        let serve = |socket: Socket| tokio::spawn(server.clone().serve(socket.listener));
+        self.servers.extend(otlp.into_iter().flatten().map(serve));
     }
 
     /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up for one of them is
@@ -267,6 +273,31 @@ impl Engine {
         }
         report(&changes.faults);
         Ok(changes)
+    }
+
+    /// The same for an engine that is open and has no OTLP ports: it serves these from then on, and sets memory aside
+    /// for their connections.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn reload_behind(&mut self, ports: OtlpPorts, plan: &Plan) -> Result<Changes, StartError> {
+        let OtlpPorts(sockets) = ports;
+        let [grpc, http] = sockets.each_ref().map(Socket::address_of);
+        let port = |address: Option<SocketAddr>| address.map(|address| address.port());
+        let settings = &mut self.pipelines.settings;
+        (settings.grpc_port, settings.http_port) = (port(grpc), port(http));
+        let reloaded = self.reload(plan);
+        let settings = &mut self.pipelines.settings;
+        if reloaded.is_err() {
+            (settings.grpc_port, settings.http_port) = (None, None);
+            return reloaded;
+        }
+        let connections = Division::new(settings, &plan.pipelines, 0).connections;
+        let limits = ServerLimits::new(settings, connections);
+        let server = Server::new(Arc::clone(&self.receiver), limits, self.stop.subscribe());
+        (self.addresses.grpc, self.addresses.http) = (grpc, http);
+        self.serve(&server, sockets);
+        reloaded
     }
 
     /// Who may send from now on.

@@ -13,6 +13,13 @@ use crate::time::Clock;
 
 /// How records are written.
 pub(crate) trait Notation {
+    /// Whether names are written in another way, so that different ones may become the same.
+    const RENAMES: bool = false;
+
+    /// A name as it is written.
+    fn name(key: &str) -> String {
+        key.to_owned()
+    }
     /// Before all records.
     fn start(&mut self);
     /// After all records.
@@ -346,19 +353,20 @@ pub(crate) fn kubernetes(notation: &mut impl Notation, settings: &FluentBit, ori
     notation.close();
 }
 
-fn map(notation: &mut impl Notation, key: &str, prefix: &'static str, dedot: bool, origin: Origin<'_>) {
+fn map<N: Notation>(notation: &mut N, key: &str, prefix: &'static str, dedot: bool, origin: Origin<'_>) {
     if origin.below(prefix).next().is_none() {
         return;
     }
     notation.open(key);
+    if !dedot && !N::RENAMES {
+        origin.below(prefix).for_each(|(key, value)| notation.text(key, value));
+        return notation.close();
+    }
+    let written = |key: &str| if dedot { N::name(&dedotted(key)) } else { N::name(key) };
     for (place, (key, value)) in origin.below(prefix).enumerate() {
-        if !dedot {
-            notation.text(key, value);
-            continue;
-        }
-        let key = dedotted(key);
+        let key = written(key);
         // Of keys that become the same the last one counts.
-        if !origin.below(prefix).skip(place + 1).any(|(later, _)| dedotted(later) == key) {
+        if !origin.below(prefix).skip(place + 1).any(|(later, _)| written(later) == key) {
             notation.text(&key, value);
         }
     }

@@ -40,9 +40,10 @@ mod tree;
 mod turn;
 
 use std::collections::HashSet;
+use std::fmt;
 use std::io;
 use std::mem;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
@@ -153,6 +154,25 @@ pub enum StartError {
     Thread(io::Error),
 }
 
+/// The positions that earlier processes saved. No other process can use them now.
+pub struct Checkpoints(Opened);
+
+impl Checkpoints {
+    /// Opens those in a directory of state; without one, positions are kept in memory.
+    ///
+    /// # Errors
+    /// When checkpoints cannot be read or kept, for example because another process uses the directory.
+    pub fn open(state: Option<&Path>) -> Result<Self, StartError> {
+        saver::open(state).map(Self)
+    }
+}
+
+impl fmt::Debug for Checkpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Checkpoints").field("containers", &self.0.saved.len()).finish_non_exhaustive()
+    }
+}
+
 /// Reads what containers write, until it is stopped.
 #[derive(Debug)]
 pub struct Tail {
@@ -169,7 +189,22 @@ impl Tail {
     /// # Errors
     /// When checkpoints cannot be kept, for example because another process uses the directory.
     pub fn start(settings: Settings, plan: &Plan, inlet: Inlet, pods: Arc<dyn Pods>) -> Result<Self, StartError> {
-        let Opened { saver, saved, is_first } = saver::open(settings.state.as_deref())?;
+        let checkpoints = Checkpoints::open(settings.state.as_deref())?;
+        Self::start_from(checkpoints, settings, plan, inlet, pods)
+    }
+
+    /// The same from checkpoints that are open, those of `settings.state`.
+    ///
+    /// # Errors
+    /// When there is no thread.
+    pub fn start_from(
+        checkpoints: Checkpoints,
+        settings: Settings,
+        plan: &Plan,
+        inlet: Inlet,
+        pods: Arc<dyn Pods>,
+    ) -> Result<Self, StartError> {
+        let Checkpoints(Opened { saver, saved, is_first }) = checkpoints;
         let (ready, queue) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             inlet,
@@ -241,8 +276,8 @@ impl Tail {
     }
 }
 
-/// What pipelines wanted at some time.
-#[derive(Debug)]
+/// What pipelines wanted at some time; by default nothing.
+#[derive(Debug, Default)]
 #[must_use = "it is needed if the engine does not run the plan"]
 pub struct Wanted(Vec<ContainerLogs>);
 

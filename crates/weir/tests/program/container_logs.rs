@@ -291,6 +291,11 @@ async fn it_is_to_be_seen_how_containers_are_read() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.contains("shop/cart/app"), "{text}");
     assert!(text.starts_with(&format!("1 container, {size} B not safe yet\n")), "{text}");
+    append(&container(pods.path(), "till").join("0.log"), "two");
+    let output = status(dir.path(), pods.path(), &[]).await;
+    let text = String::from_utf8(output.stdout).unwrap();
+    let sum = format!("2 containers, {size} B not safe yet; {size} B more in 1 container without a checkpoint\n");
+    assert!(text.starts_with(&sum), "what nobody has read is apart: {text}");
     let wrong = status(&dir.path().join("none"), pods.path(), &[]).await;
     let text = String::from_utf8(wrong.stderr).unwrap();
     assert!(!wrong.status.success() && text.contains("cannot find the data directory"), "{text}");
