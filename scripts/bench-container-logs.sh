@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What reading container logs costs: files that are there already, read and delivered without compression, on one core, as
-# OTLP over gRPC and as the records of output.http. All cases take turns; the figures are medians of the rounds.
+# What reading container logs costs: files that are there already, read on one core, and delivered without compression as
+# OTLP over gRPC, as the records of output.http, or to nowhere (which takes lines unparsed). All cases take turns; the
+# figures are medians of the rounds.
 # Usage: bench-container-logs.sh [MB per container, 8 containers] [ROUNDS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,11 +11,14 @@ weir=${WEIR:-target/release/weir}
 megabytes=${1:-50}
 rounds=${2:-3}
 
-# FORMAT: otlp, or one of output.http
+# FORMAT: otlp, null, or one of output.http
 configure() {
     local output="{otlp: {compression: none, endpoint: {value: \"http://127.0.0.1:25317\"}}}"
-    [[ $1 == otlp ]] ||
-        output="{http: {host: {value: 127.0.0.1}, port: \"25318\", tls: {insecure: true}, format: $1, compress: none}}"
+    case $1 in
+    otlp) ;;
+    null) output='{custom: "name null"}' ;;
+    *) output="{http: {host: {value: 127.0.0.1}, port: \"25318\", tls: {insecure: true}, format: $1, compress: none}}" ;;
+    esac
     cat >"$dir/logs.yaml" <<YAML
 apiVersion: telemetry.kyma-project.io/v1beta1
 kind: LogPipeline
@@ -68,7 +72,8 @@ measure() { # SHAPE LINE_SIZE FORMAT
     stop
 }
 
-cases=("plain 200 otlp" "plain 2000 otlp" "json 400 otlp" "plain 200 json" "json 400 json" "json 400 json_lines")
+cases=("plain 200 otlp" "plain 2000 otlp" "json 400 otlp" "plain 200 null" "json 400 null"
+    "plain 200 json" "json 400 json" "json 400 json_lines")
 for _ in $(seq "$rounds"); do
     for one in "${cases[@]}"; do
         read -r shape size format <<<"$one"

@@ -6,6 +6,7 @@
 #
 #   scripts/bench-tonic.sh [ROUNDS [SECONDS [SHAPE...]]]     # 3 rounds of 5 s in every shape
 #   CORE=3 OTHERS=0-2 WEIR=old/weir scripts/bench-tonic.sh 3 5 span-455
+#   SINK_FRAME_BYTES=1048576 scripts/bench-tonic.sh          # with a sink that takes larger frames, too
 #
 # Prints items per CPU second (user and system time of the process, from /proc) in thousands: the median of all rounds, and
 # the median of Weir's ratio to each relay in the same round. Needs `cargo build --release` of the program and of
@@ -41,7 +42,8 @@ for kind in TracePipeline LogPipeline; do pipeline $kind $sink; done >"$dir/pipe
 measure() {
     local shape=$1 before after
     shift
-    taskset -c "$others" "$judge" sink --grpc-port $sink --http-port 0 --control-port 0 >/dev/null 2>"$dir/sink.log" &
+    taskset -c "$others" "$judge" sink --grpc-port $sink --http-port 0 --control-port 0 \
+        --frame-bytes "${SINK_FRAME_BYTES:-16384}" >/dev/null 2>"$dir/sink.log" &
     pids+=($!)
     until_open $sink
     taskset -c "$core" "$@" >"$dir/subject.log" 2>&1 &

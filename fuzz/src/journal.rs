@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_journal::{Backlog, Depth, Journal, Options, QueueId, Recovery, export, inspect, open};
+use weir_journal::{Backlog, Depth, Journal, Options, Order, QueueId, Recovery, export, inspect, open};
 use weir_testkit::SimFs;
 
 /// Files by name.
@@ -40,13 +40,13 @@ fn drain(journal: &Journal, queue: QueueId) {
     let Backlog { entries, .. } = journal.backlog(queue);
     let mut seen = 0;
     loop {
-        let chunk = journal.take(queue, 300, &mut |_| true).expect("nothing fails on this disk");
-        seen += chunk.damaged.entries + chunk.entries.len() as u64;
-        for (entry, range) in &chunk.entries {
-            assert_eq!(journal.read(entry).expect("it was read before"), chunk.buffer[range.clone()]);
+        let taken = journal.take(queue, Order::Oldest, 300, &mut |_| true).expect("nothing fails on this disk");
+        seen += taken.damaged.entries + taken.entries.len() as u64;
+        for (entry, range) in &taken.entries {
+            assert_eq!(journal.read(entry).expect("it was read before"), taken.buffer[range.clone()]);
             assert!(journal.complete_items(queue, entry, 0) && journal.release(queue, entry) && journal.complete(queue, entry));
         }
-        if chunk.entries.is_empty() {
+        if taken.entries.is_empty() {
             break;
         }
     }

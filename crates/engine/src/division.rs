@@ -1,5 +1,5 @@
-//! Promise P3: how the memory is divided among its users, and how large that lets a request be.
-//! Every part is here, with what was measured to find its size.
+//! Promise P3: how the memory is divided among its users, and how large a request can be with that. Every part is here,
+//! with what was measured to find its size.
 
 use weir_plan::{Pipeline, Temporality};
 

@@ -50,6 +50,22 @@ impl Entrance {
     }
 }
 
+/// OTLP ports, bound: gRPC and HTTP. Nobody is served as yet.
+#[derive(Debug)]
+pub struct OtlpPorts(pub(crate) [Option<Socket>; 2]);
+
+impl OtlpPorts {
+    /// Binds those that there are.
+    ///
+    /// # Errors
+    /// When one of them cannot be bound; then none is.
+    pub async fn bind(listen: IpAddr, [grpc, http]: [Option<u16>; 2]) -> Result<Self, StartError> {
+        let grpc = Socket::bind(listen, grpc, "OTLP/gRPC", ["--listen", "--grpc-port"]).await?;
+        let http = Socket::bind(listen, http, "OTLP/HTTP", ["--listen", "--http-port"]).await?;
+        Ok(Self([grpc, http]))
+    }
+}
+
 /// Checks that nobody sees samples of telemetry without one of these tokens.
 pub(crate) fn is_closed(admin: &Admin, tokens: &[Secret]) -> Result<(), StartError> {
     match admin.port {
@@ -110,9 +126,10 @@ pub(crate) struct Socket {
 impl Sockets {
     async fn bind(settings: &Settings) -> Result<Self, StartError> {
         let Settings { listen, grpc_port, http_port, metrics_port, health_port, admin, .. } = settings;
+        let OtlpPorts([grpc, http]) = OtlpPorts::bind(*listen, [*grpc_port, *http_port]).await?;
         Ok(Self {
-            grpc: Socket::bind(*listen, *grpc_port, "OTLP/gRPC", ["--listen", "--grpc-port"]).await?,
-            http: Socket::bind(*listen, *http_port, "OTLP/HTTP", ["--listen", "--http-port"]).await?,
+            grpc,
+            http,
             metrics: Socket::bind(*listen, *metrics_port, "metrics", ["--listen", "--metrics-port"]).await?,
             health: Socket::bind(*listen, *health_port, "health checks", ["--listen", "--health-port"]).await?,
             admin: Socket::bind(admin.listen, admin.port, "administration", ["--admin-listen", "--admin-port"]).await?,
@@ -120,7 +137,7 @@ impl Sockets {
     }
 
     pub(crate) fn addresses(&self) -> Addresses {
-        let of = |socket: &Option<Socket>| socket.as_ref().map(|socket| socket.address);
+        let of = Socket::address_of;
         Addresses {
             grpc: of(&self.grpc),
             http: of(&self.http),
@@ -132,6 +149,10 @@ impl Sockets {
 }
 
 impl Socket {
+    pub(crate) fn address_of(socket: &Option<Self>) -> Option<SocketAddr> {
+        socket.as_ref().map(|socket| socket.address)
+    }
+
     /// None without a port.
     async fn bind(
         listen: IpAddr,

@@ -21,8 +21,8 @@ mod tls;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
@@ -90,23 +90,53 @@ pub(crate) fn backend(
     Ok(Arc::new(Exporter::new(pipeline, limits, encoders, proxy)?))
 }
 
-/// How much memory and how many connections one backend may have.
+/// How much memory and how many connections the backend of a pipeline may have. Its exporters pass it on.
 #[derive(Debug, Clone)]
 pub(crate) struct BackendLimits {
     /// Pays for what is encoded.
     encode: Budget,
     /// How many connections there may be.
     links: Arc<AtomicUsize>,
+    /// That of the last exporter.
+    known: Arc<Mutex<Option<KnownEndpoint>>>,
+}
+
+/// An endpoint, and whether it answered the last request.
+#[derive(Debug)]
+struct KnownEndpoint {
+    endpoint: Endpoint,
+    answers: Arc<AtomicBool>,
 }
 
 impl BackendLimits {
     pub(crate) fn new(encode: Budget, links: usize) -> Self {
-        Self { encode, links: Arc::new(AtomicUsize::new(links)) }
+        Self { encode, links: Arc::new(AtomicUsize::new(links)), known: Arc::default() }
+    }
+
+    /// Whether an endpoint answers: what an earlier exporter has seen of it. Nobody knows that of another one as yet.
+    fn answers(&self, endpoint: &Endpoint) -> Arc<AtomicBool> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref().filter(|known| known.endpoint == *endpoint) {
+            return Arc::clone(&known.answers);
+        }
+        let answers = Arc::<AtomicBool>::default();
+        *known = Some(KnownEndpoint { endpoint: endpoint.clone(), answers: Arc::clone(&answers) });
+        answers
     }
 
     pub(crate) fn resize(&self, division: Division) {
         self.encode.resize(division.encode);
         self.links.store(division.links, Ordering::Relaxed);
+    }
+}
+
+/// Where requests go. A Secret may be part of its path, which is never printed.
+struct Target(Uri);
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.0.authority().map_or("", |authority| authority.as_str());
+        f.debug_tuple("Target").field(&at.rsplit('@').next()).finish()
     }
 }
 
@@ -117,7 +147,7 @@ pub(crate) struct Exporter {
     protocol: Protocol,
     body: Body,
     compression: Compression,
-    uri: Uri,
+    target: Target,
     headers: HeaderMap,
     oauth2: Option<oauth2::Tokens>,
     /// Pays for copies and compressed bodies. It is apart from the payloads' budget: sending is what frees that budget,
@@ -127,7 +157,7 @@ pub(crate) struct Exporter {
     /// each other's backends: a compressor at work waits for nobody.
     encoders: Budget,
     /// Whether the backend answered the last request.
-    answers: AtomicBool,
+    answers: Arc<AtomicBool>,
 }
 
 impl Exporter {
@@ -151,8 +181,9 @@ impl Exporter {
         let connections = connections(output, &uri, proxy, limits).map_err(fail)?;
         let (protocol, compression, encode) = (output.protocol, output.compression, limits.encode.clone());
         let body = output.body.clone();
-        let answers = AtomicBool::new(false);
-        Ok(Self { connections, protocol, body, compression, uri, headers, oauth2, encode, encoders, answers })
+        let answers = limits.answers(&output.endpoint);
+        let target = Target(uri);
+        Ok(Self { connections, protocol, body, compression, target, headers, oauth2, encode, encoders, answers })
     }
 
     async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
@@ -237,8 +268,9 @@ impl Exporter {
 
     async fn request(&self, body: Chunks) -> Result<Request<Chunks>, String> {
         let is_compressed = body.is_compressed();
-        let mut request =
-            Request::post(self.uri.clone()).body(body).map_err(|error| format!("cannot make a request: {error}"))?;
+        let mut request = Request::post(self.target.0.clone())
+            .body(body)
+            .map_err(|error| format!("cannot make a request: {error}"))?;
         *request.headers_mut() = self.headers.clone();
         if self.protocol == Protocol::Http && !is_compressed {
             request.headers_mut().remove(::http::header::CONTENT_ENCODING);

@@ -45,6 +45,8 @@ mod rejected;
 mod reloads;
 mod request_size;
 mod rules;
+#[cfg(test)]
+mod secrets;
 mod seldom;
 pub mod settings;
 mod share;
@@ -67,7 +69,7 @@ use weir_plan::{PipelineId, Plan, Secret};
 
 pub use books::BookFigures;
 pub use budget::{Permit, Text};
-pub use entrance::{Addresses, Entrance};
+pub use entrance::{Addresses, Entrance, OtlpPorts};
 pub use export::SetupError;
 pub use inlet::{Inlet, InputKind, MemoryPart, Obstacle, Origin, Request, Unfit, Verdict};
 pub use pipelines::Changes;
@@ -79,7 +81,7 @@ use accounts::Accounts;
 use budget::{Budget, Funds};
 use clock::Clock;
 use division::{Division, PAGES, STREAMS};
-use entrance::{DeskFunds, Doors, desks, is_closed, with_tokens};
+use entrance::{DeskFunds, Doors, Socket, desks, is_closed, with_tokens};
 use intake::Intake;
 use pipeline::Common;
 use pipelines::Pipelines;
@@ -191,25 +193,11 @@ impl Engine {
         pods: Arc<dyn Pods>,
         settings: Settings,
     ) -> Result<Self, StartError> {
-        has_memory_for(plan, &settings)?;
         let Entrance { gate, admin_gate, sockets } = entrance;
         let addresses = sockets.addresses();
-        let clock = Clock::start();
-        let division = Division::new(&settings, &plan.pipelines, 0);
-        let budget = Budget::new(division.payloads);
-        let opened = open_journal(&settings, clock)?;
-        let accounts = Arc::new(Accounts::new(accounts(plan, division, opened.as_ref(), clock)));
-        let (store, writer) = start_writer(opened, &accounts, &settings, clock)?;
-        let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone()));
-        let read_back = Budget::new(division.read_back * division.pipelines);
-        let oversized = budget.within(division.oversized());
-        let limits = pipelines::limits(division);
-        let common = Common { limits, budget: budget.clone(), read_back, oversized, store, clock };
-        let mut pipelines = Pipelines::new(settings, common, Arc::clone(&accounts), Arc::clone(&intake), pods);
-        let Changes { faults, .. } = pipelines.apply(plan);
+        let Started { division, budget, clock, accounts, intake, pipelines, reloads, writer } =
+            Started::new(plan, pods, settings)?;
         let receivers = Arc::new(ReceiverStats::default());
-        let reloads = Arc::new(Reloads::starting(faults.first().map(ToString::to_string)));
-        report(&faults);
         let (pages, streams) = (Budget::new(division.pages), Budget::new(division.streams));
         let view = View::new(Owners {
             intake: Arc::clone(&intake),
@@ -257,11 +245,15 @@ impl Engine {
     pub async fn open(&mut self) {
         let Some(Doors { sockets, server, desks: [metrics, health, admin] }) = self.doors.take() else { return };
         self.pipelines.begin().await;
-        let otlp = [sockets.grpc, sockets.http].into_iter().flatten();
-        self.servers = otlp.map(|socket| tokio::spawn(server.clone().serve(socket.listener))).collect();
+        self.serve(&server, [sockets.grpc, sockets.http]);
         let desks = [(metrics, sockets.metrics), (health, sockets.health), (admin, sockets.admin)];
         let desks = desks.into_iter().filter_map(|(desk, socket)| Some((desk, socket?)));
         self.endpoints = desks.map(|(desk, socket)| tokio::spawn(desk.serve(socket.listener))).collect();
+    }
+
+    fn serve(&mut self, server: &Server, otlp: [Option<Socket>; 2]) {
+        let serve = |socket: Socket| tokio::spawn(server.clone().serve(socket.listener));
+        self.servers.extend(otlp.into_iter().flatten().map(serve));
     }
 
     /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up for one of them is
@@ -281,6 +273,31 @@ impl Engine {
         }
         report(&changes.faults);
         Ok(changes)
+    }
+
+    /// The same for an engine that is open and has no OTLP ports: it serves these from then on, and sets memory aside
+    /// for their connections.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn reload_behind(&mut self, ports: OtlpPorts, plan: &Plan) -> Result<Changes, StartError> {
+        let OtlpPorts(sockets) = ports;
+        let [grpc, http] = sockets.each_ref().map(Socket::address_of);
+        let port = |address: Option<SocketAddr>| address.map(|address| address.port());
+        let settings = &mut self.pipelines.settings;
+        (settings.grpc_port, settings.http_port) = (port(grpc), port(http));
+        let reloaded = self.reload(plan);
+        let settings = &mut self.pipelines.settings;
+        if reloaded.is_err() {
+            (settings.grpc_port, settings.http_port) = (None, None);
+            return reloaded;
+        }
+        let connections = Division::new(settings, &plan.pipelines, 0).connections;
+        let limits = ServerLimits::new(settings, connections);
+        let server = Server::new(Arc::clone(&self.receiver), limits, self.stop.subscribe());
+        (self.addresses.grpc, self.addresses.http) = (grpc, http);
+        self.serve(&server, sockets);
+        reloaded
     }
 
     /// Who may send from now on.
@@ -376,6 +393,41 @@ impl Engine {
             }
         }
         self.pipelines.remember(deadline + LAST_WRITES).await;
+    }
+}
+
+/// The pipelines of an engine and what they share, before there is anything in front of them.
+struct Started {
+    division: Division,
+    /// For payloads.
+    budget: Budget,
+    clock: Clock,
+    accounts: Arc<Accounts>,
+    intake: Arc<Intake>,
+    pipelines: Pipelines,
+    reloads: Arc<Reloads>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Started {
+    fn new(plan: &Plan, pods: Arc<dyn Pods>, settings: Settings) -> Result<Self, StartError> {
+        has_memory_for(plan, &settings)?;
+        let clock = Clock::start();
+        let division = Division::new(&settings, &plan.pipelines, 0);
+        let budget = Budget::new(division.payloads);
+        let opened = open_journal(&settings, clock)?;
+        let accounts = Arc::new(Accounts::new(accounts(plan, division, opened.as_ref(), clock)));
+        let (store, writer) = start_writer(opened, &accounts, &settings, clock)?;
+        let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone()));
+        let read_back = Budget::new(division.read_back * division.pipelines);
+        let oversized = budget.within(division.oversized());
+        let limits = pipelines::limits(division);
+        let common = Common { limits, budget: budget.clone(), read_back, oversized, store, clock };
+        let mut pipelines = Pipelines::new(settings, common, Arc::clone(&accounts), Arc::clone(&intake), pods);
+        let Changes { faults, .. } = pipelines.apply(plan);
+        let reloads = Arc::new(Reloads::starting(faults.first().map(ToString::to_string)));
+        report(&faults);
+        Ok(Self { division, budget, clock, accounts, intake, pipelines, reloads, writer })
     }
 }
 

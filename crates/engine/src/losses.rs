@@ -1,8 +1,8 @@
 //! Losses in the log: items of one pipeline that were given up, or that its backend refused for good.
 //!
 //! The first loss of a kind is logged at once. Later ones are summed up and logged at the end of each interval, when
-//! the pipeline leaves, and at the end of the process. So the lines of a kind add up to what the books have. Every loss
-//! passes through here on its way from the books.
+//! the pipeline leaves, and at the end of the process. So what the log says of a kind adds up to what the books have.
+//! Every loss passes through here on its way from the books.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -41,9 +41,9 @@ struct Tally {
     cause: String,
 }
 
-/// One line of the log.
+/// What the log says at once of losses of one kind.
 #[derive(Debug, PartialEq, Eq)]
-struct Line {
+struct Summary {
     kind: Kind,
     items: u64,
     /// The time in which they were lost.
@@ -59,23 +59,23 @@ impl Losses {
 
     /// Items met their fate.
     pub(crate) fn note(&self, items: u64, fate: &Fate) {
-        if let Some(line) = self.enter(items, fate, Instant::now()) {
-            self.say(&line);
+        if let Some(summary) = self.enter(items, fate, Instant::now()) {
+            self.say(&summary);
         }
     }
 
     /// Logs what was lost in the intervals that are over.
     pub(crate) fn say_due(&self, now: Instant) {
-        self.take(|tally| now.duration_since(tally.said) >= EVERY, now).iter().for_each(|line| self.say(line));
+        self.take(|tally| now.duration_since(tally.said) >= EVERY, now).iter().for_each(|summary| self.say(summary));
     }
 
     /// Logs all that has not been logged: nothing follows for some time.
     pub(crate) fn say_all(&self) {
-        self.take(|_| true, Instant::now()).iter().for_each(|line| self.say(line));
+        self.take(|_| true, Instant::now()).iter().for_each(|summary| self.say(summary));
     }
 
     /// What is to be said at once.
-    fn enter(&self, items: u64, fate: &Fate, now: Instant) -> Option<Line> {
+    fn enter(&self, items: u64, fate: &Fate, now: Instant) -> Option<Summary> {
         let (kind, items, cause) = match fate {
             Fate::Delivered => return None,
             Fate::DeliveredBut { rejected, cause } => {
@@ -98,36 +98,36 @@ impl Losses {
             }
             _ => {
                 kinds.insert(kind.clone(), Tally { said: now, items: 0, cause: String::new() });
-                Some(Line { kind, items, over: Duration::ZERO, cause: cause.to_owned() })
+                Some(Summary { kind, items, over: Duration::ZERO, cause: cause.to_owned() })
             }
         }
     }
 
     /// The sums of those kinds, which begin anew.
-    fn take(&self, is_due: impl Fn(&Tally) -> bool, now: Instant) -> Vec<Line> {
+    fn take(&self, is_due: impl Fn(&Tally) -> bool, now: Instant) -> Vec<Summary> {
         let mut kinds = self.lock();
         let due = kinds.iter_mut().filter(|(_, tally)| tally.items > 0 && is_due(tally));
-        let line = |(kind, tally): (&Kind, &mut Tally)| {
+        let summary = |(kind, tally): (&Kind, &mut Tally)| {
             let over = now.duration_since(std::mem::replace(&mut tally.said, now));
             let (items, cause) = (std::mem::take(&mut tally.items), std::mem::take(&mut tally.cause));
-            Line { kind: kind.clone(), items, over, cause }
+            Summary { kind: kind.clone(), items, over, cause }
         };
-        due.map(line).collect()
+        due.map(summary).collect()
     }
 
-    fn say(&self, line: &Line) {
-        let (pipeline, items, seconds) = (&self.pipeline, line.items, line.over.as_secs());
-        match &line.kind {
+    fn say(&self, summary: &Summary) {
+        let (pipeline, items, seconds) = (&self.pipeline, summary.items, summary.over.as_secs());
+        match &summary.kind {
             Kind::Dropped(reason) => {
                 let (reason, why) = (reason.as_str(), reason.explanation());
-                if line.kind.is_of_the_users_making() {
+                if summary.kind.is_of_the_users_making() {
                     tracing::warn!(%pipeline, reason, items, seconds, "gave up data: {why}");
                 } else {
                     tracing::error!(%pipeline, reason, items, seconds, "gave up data: {why}");
                 }
             }
             Kind::Rejected(code) => {
-                let cause = &line.cause;
+                let cause = &summary.cause;
                 tracing::warn!(%pipeline, code, cause, items, seconds, "backend refused data for good");
             }
         }
@@ -174,14 +174,14 @@ mod tests {
         }
         let due = |now: Instant| losses.take(|tally| now.duration_since(tally.said) >= EVERY, now);
         assert_eq!(due(start + 29 * SECOND), []);
-        let lines = due(start + 30 * SECOND);
-        assert_eq!(lines.iter().map(|line| (line.items, line.over)).collect::<Vec<_>>(), [(2000, EVERY)]);
+        let summaries = due(start + 30 * SECOND);
+        assert_eq!(summaries.iter().map(|summary| (summary.items, summary.over)).collect::<Vec<_>>(), [(2000, EVERY)]);
         assert_eq!(due(start + 60 * SECOND), [], "nothing was lost in that interval");
         assert_eq!(losses.enter(7, &full, start + 61 * SECOND).unwrap().items, 7, "a new beginning");
         assert_eq!(losses.enter(7, &Fate::Delivered, start), None);
     }
 
-    /// One kind does not hide another, and losses that were not looked at in time take one line, not two.
+    /// One kind does not hide another, and losses that were not looked at in time are summed up once, not twice.
     #[test]
     fn kinds_are_told_apart() {
         let (losses, start) = (Losses::new(PipelineId::new(Signal::Traces, "shop")), Instant::now());
@@ -189,8 +189,10 @@ mod tests {
         assert_eq!(losses.enter(1, &rejected("bad"), start).unwrap().cause, "bad");
         assert!(losses.enter(1, &rejected("worse"), start + SECOND).is_none());
         assert!(losses.enter(1, &rejected("worst"), start + 40 * SECOND).is_none());
-        let lines = losses.take(|_| true, start + 40 * SECOND);
-        let [Line { kind: Kind::Rejected(code), items: 2, cause, .. }] = &*lines else { panic!("{lines:?}") };
+        let summaries = losses.take(|_| true, start + 40 * SECOND);
+        let [Summary { kind: Kind::Rejected(code), items: 2, cause, .. }] = &*summaries else {
+            panic!("{summaries:?}")
+        };
         assert_eq!((code.as_str(), cause.as_str()), ("400", "worse"));
     }
 }

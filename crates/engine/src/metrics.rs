@@ -1,7 +1,7 @@
 //! The metrics for Prometheus: the `otelcol_*` names that existing dashboards and alerts read, and `weir_*` names
 //! for everything else.
 //!
-//! Every metric is an entry of one of the tables: name, type, labels, help, and how to read its samples from a
+//! Every metric is a row of one of the tables: name, type, labels, help, and how to read its samples from a
 //! snapshot. A scrape is the tables from top to bottom. A metric without samples is left out. docs/metrics.md has the
 //! same metrics; a test compares it with a scrape.
 

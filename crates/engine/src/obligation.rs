@@ -3,10 +3,12 @@
 //! A [`Ticket`] stands for the client that waits; an [`Obligation`] is one piece of its request that one pipeline owes
 //! its backend. It begins `Waiting` (client unanswered). Then it is `Held` in memory or `Stored` in the journal (client
 //! told OK, the data is ours to keep), or `Withdrawn` (client told to send again), and ends `Done`. In between it may
-//! be `Storing` or `Rewriting` (the journal's writer has it), or `Split` (two others stand for its parts). Every
-//! transition makes its entry in the books, so nothing can leave without one. How and when bytes are sent is not known
-//! here.
+//! be `Storing` or `Rewriting` (the journal's writer has it: `deposit`), or `Split` (two others stand for its parts).
+//! Every transition makes its entry in the books, so nothing can leave without one. How and when bytes are sent is not
+//! known here.
 
+mod deposit;
+mod split;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -17,16 +19,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use weir_journal::{Entry, QueueId};
+use weir_journal::Entry;
 use weir_plan::Signal;
 
+pub(crate) use deposit::Deposit;
 pub(crate) use stored::{Leftover, LoadError, Stored};
 pub(crate) use ticket::Ticket;
 
 use crate::account::Account;
 use crate::books::{DropReason, Fate};
 use crate::budget::{OVERHEAD_BYTES, Paid};
-use crate::store::Inside;
 
 /// One piece of data that one pipeline owes its backend.
 #[derive(Debug)]
@@ -65,23 +67,11 @@ enum Phase {
     Done,
 }
 
-/// A piece that is handed to the journal's writer.
+/// Where the bytes to send are.
 #[derive(Debug)]
-pub(crate) struct Deposit {
-    pub(crate) obligation: Arc<Obligation>,
-    pub(crate) body: Bytes,
-    /// A request with it is under way. Whatever becomes of the piece, it must not be sent again at the same time.
-    pub(crate) sent: bool,
-    /// It is on disk as a part of another entry. That entry is done with once this one is written.
-    pub(crate) rewritten: bool,
-    /// Counts it for as long as the writer has it.
-    pub(crate) inside: Option<Arc<Inside>>,
-}
-
-impl Drop for Deposit {
-    fn drop(&mut self) {
-        self.obligation.account.deposited(self.body.len());
-    }
+pub(crate) enum Whereabouts {
+    Memory(Bytes),
+    Journal(Stored),
 }
 
 impl Obligation {
@@ -244,115 +234,6 @@ impl Obligation {
         }
     }
 
-    /// Hands what is waiting to the journal's writer, which says with [`Obligation::secure`] or
-    /// [`Obligation::withdraw`] what became of it.
-    pub(crate) fn deposit(self: &Arc<Self>, deposits: &mut Vec<Deposit>) {
-        let mut phase = self.lock();
-        match std::mem::replace(&mut *phase, Phase::Done) {
-            Phase::Waiting { body, sent, deposited: false } => {
-                self.account.depositing(body.len());
-                deposits.push(Deposit {
-                    obligation: Arc::clone(self),
-                    body: body.clone(),
-                    sent,
-                    rewritten: false,
-                    inside: None,
-                });
-                *phase = if sent { Phase::Waiting { body, sent, deposited: true } } else { Phase::Storing };
-            }
-            Phase::Split(parts) => {
-                parts.iter().for_each(|part| part.deposit(deposits));
-                *phase = Phase::Split(parts);
-            }
-            other => *phase = other,
-        }
-    }
-
-    /// From now on only the queue in the journal remembers it, and hands it out after everything else. False if the
-    /// queue cannot hand it out as it is.
-    pub(crate) fn put_off(&self) -> bool {
-        let mut phase = self.lock();
-        let put_off = matches!(&*phase, Phase::Stored(stored) if stored.put_off(&self.account));
-        if put_off {
-            *phase = Phase::Done;
-        }
-        put_off
-    }
-
-    /// Hands a part of an entry, which has these bytes, to the journal's writer. It becomes an entry of its own, and
-    /// only the queue remembers it. If that fails, it is left for whoever takes over.
-    pub(crate) fn rewrite(self: &Arc<Self>, body: Bytes) -> Option<Deposit> {
-        let mut phase = self.lock();
-        let Phase::Stored(stored) = &*phase else { return None };
-        *phase = Phase::Rewriting(stored.clone());
-        self.account.depositing(body.len());
-        // Refused data is not written together with other data.
-        Some(Deposit { obligation: Arc::clone(self), body, sent: true, rewritten: true, inside: None })
-    }
-
-    /// The largest request that the backend takes: larger entries would only have to be split.
-    pub(crate) fn request_bytes(&self) -> usize {
-        self.account.request_size.bytes()
-    }
-
-    /// The pipeline's queue in the journal, if there is one.
-    pub(crate) fn queue(&self) -> Option<QueueId> {
-        self.account.queue.as_ref().map(|queue| queue.id)
-    }
-
-    /// Lets the pipeline take `entry` out of its queue.
-    pub(crate) fn release(&self, entry: &Entry) {
-        self.account.release(entry);
-    }
-
-    /// The piece is on disk, with others in one entry of the queue. From now on only the queue remembers it.
-    pub(crate) fn secure_in_queue(&self) {
-        let mut phase = self.lock();
-        match &*phase {
-            Phase::Storing => {
-                *phase = Phase::Done;
-                self.account.books.keep(self.items);
-                drop(phase);
-                self.answered();
-            }
-            // Its client did not wait for that. The entry can no longer be told from others.
-            Phase::Withdrawn => self.account.books.keep_withdrawn(self.items),
-            _ => self.account.books.lose_track("an obligation left while it was being written"),
-        }
-    }
-
-    /// The piece was under way in a request when it was deposited. Now it is on disk as `entry`, which the queue counts
-    /// as taken.
-    pub(crate) fn secure(&self, entry: Entry) {
-        self.secure_part(&Stored::whole(entry));
-    }
-
-    fn secure_part(&self, stored: &Stored) {
-        let mut phase = self.lock();
-        match std::mem::replace(&mut *phase, Phase::Done) {
-            Phase::Waiting { .. } => {
-                *phase = Phase::Stored(stored.clone());
-                self.account.books.keep(self.items);
-                drop(phase);
-                self.answered();
-            }
-            Phase::Split(parts) => {
-                *phase = Phase::Split(parts.clone());
-                drop(phase);
-                let [first, second] = stored.split();
-                for (part, stored) in parts.iter().zip([first, second]) {
-                    part.secure_part(&stored);
-                }
-            }
-            Phase::Rewriting(part) => part.became(&stored.entry(), &self.account, self.items),
-            // It was delivered or refused while it was being written.
-            other => {
-                *phase = other;
-                stored.finished(&self.account, self.items);
-            }
-        }
-    }
-
     /// The client is told to send again: nothing is owed, and the bytes are let go.
     pub(crate) fn withdraw(&self) {
         let mut phase = self.lock();
@@ -434,51 +315,6 @@ impl Obligation {
         true
     }
 
-    /// Replaces the obligation by two, for the given parts of its bytes (`body`, `items`), in the same phase. Without
-    /// parts, nothing is owed any more. If a request is under way, it stands for both parts.
-    pub(crate) fn split(&self, [first, second]: [(Bytes, u64); 2]) -> Vec<Arc<Self>> {
-        let mut phase = self.lock();
-        let children = match &*phase {
-            // The writer answers for the children of what it has.
-            Phase::Waiting { sent, deposited, .. } => {
-                [first, second].map(|part| self.waiting_child(part, *sent, *deposited)).into()
-            }
-            Phase::Held(_) => {
-                self.account.share.remove(self.cost());
-                vec![self.held_child(first), self.held_child(second)]
-            }
-            Phase::Stored(stored) if stored.is_owed(&self.account) => {
-                let parts = stored.split().into_iter().zip([first, second]);
-                let child = |(stored, (body, items)): (Stored, (Bytes, u64))| {
-                    Self::make((items, body.len()), self.since, None, &self.account, Phase::Stored(stored))
-                };
-                parts.map(child).collect()
-            }
-            _ => return Vec::new(),
-        };
-        let was_waiting = matches!(*phase, Phase::Waiting { .. });
-        *phase = Phase::Split(children.clone());
-        drop(phase);
-        if was_waiting {
-            self.answered();
-        }
-        children
-    }
-
-    /// The books have the items already as waiting; only the ticket learns of the child.
-    fn waiting_child(&self, (body, items): (Bytes, u64), sent: bool, deposited: bool) -> Arc<Self> {
-        let (ticket, bytes) = (self.ticket.clone().unwrap_or_default(), body.len());
-        ticket.opened();
-        let phase = Phase::Waiting { body, sent, deposited };
-        Self::make((items, bytes), self.since, Some(ticket), &self.account, phase)
-    }
-
-    /// The books have the items already as pending; only the share learns of the child.
-    fn held_child(&self, (body, items): (Bytes, u64)) -> Arc<Self> {
-        self.account.share.add(body.len() + OVERHEAD_BYTES);
-        Self::make((items, body.len()), self.since, self.ticket.clone(), &self.account, Phase::Held(body))
-    }
-
     /// The client no longer waits for this piece.
     fn answered(&self) {
         if let Some(ticket) = &self.ticket {
@@ -489,13 +325,6 @@ impl Obligation {
     fn lock(&self) -> MutexGuard<'_, Phase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Where the bytes to send are.
-#[derive(Debug)]
-pub(crate) enum Whereabouts {
-    Memory(Bytes),
-    Journal(Stored),
 }
 
 impl Drop for Obligation {

@@ -236,7 +236,7 @@ impl Receiver {
                 counters.accepted[signal as usize].fetch_add(items, Ordering::Relaxed);
                 Ok(())
             }
-            // There was one when the request began.
+            // The signal had a pipeline when the request began, and has none now.
             Verdict::NotServed => Err(not_served(signal)),
             Verdict::NoMemory => {
                 counters.refused[signal as usize].fetch_add(items, Ordering::Relaxed);
@@ -260,7 +260,7 @@ impl Receiver {
         }
         let is_empty = match format {
             Format::Protobuf => body.is_empty(),
-            // An object without a name in it.
+            // An object without a quote has no names, so it is empty.
             Format::Json => !body.contains(&b'"'),
         };
         if format == Format::Json {

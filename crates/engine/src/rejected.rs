@@ -18,8 +18,9 @@ use crate::view::Sample;
 #[derive(Debug)]
 pub(crate) struct Rejected;
 
+/// A sample as the page shows it.
 #[derive(Debug, Serialize)]
-struct Entry<'a> {
+struct SampleJson<'a> {
     /// As it is called everywhere: `traces/backend`.
     pipeline: &'a str,
     signal: &'static str,
@@ -40,22 +41,22 @@ impl Page for Rejected {
         let most = asked.view.refused().map(|(id, samples)| most_bytes(&id, &samples)).sum::<usize>();
         body.reserve(BRACKETS + most).then_some(())?;
         let mut json = serde_json::Serializer::pretty(&mut *body);
-        let mut entries = json.serialize_seq(None).ok()?;
+        let mut list = json.serialize_seq(None).ok()?;
         for (id, samples) in asked.view.refused() {
             let pipeline = id.to_string();
-            let shown = samples.iter().map(|sample| entry(&id, &pipeline, sample));
-            shown.into_iter().try_for_each(|entry| entries.serialize_element(&entry)).ok()?;
+            let shown = samples.iter().map(|sample| as_json(&id, &pipeline, sample));
+            shown.into_iter().try_for_each(|sample| list.serialize_element(&sample)).ok()?;
         }
-        entries.end().ok()?;
+        list.end().ok()?;
         body.write_all(b"\n").ok()?;
         Some(Shown::JSON)
     }
 }
 
-/// Around all entries.
+/// Around all samples.
 const BRACKETS: usize = 16;
 
-/// The most bytes that the entries of a pipeline can become: names and numbers, and text of which every byte has to be
+/// The most bytes that the samples of a pipeline can become: names and numbers, and text of which every byte has to be
 /// escaped.
 fn most_bytes(id: &PipelineId, samples: &[Arc<Sample>]) -> usize {
     let most = |sample: &Arc<Sample>| {
@@ -65,8 +66,8 @@ fn most_bytes(id: &PipelineId, samples: &[Arc<Sample>]) -> usize {
     samples.iter().map(most).sum()
 }
 
-fn entry<'a>(id: &PipelineId, pipeline: &'a str, sample: &'a Sample) -> Entry<'a> {
-    Entry {
+fn as_json<'a>(id: &PipelineId, pipeline: &'a str, sample: &'a Sample) -> SampleJson<'a> {
+    SampleJson {
         pipeline,
         signal: id.signal.name(),
         unix_ms: sample.at_ms,

@@ -26,7 +26,7 @@ pub use crate::process::ProcessFigures;
 pub use crate::reloads::ReloadFigures;
 pub use container_logs::ContainerLogFigures;
 pub use journal::JournalFigures;
-pub use memory::{MemoryFigures, MemoryPart};
+pub use memory::{MemoryFigures, PartFigures};
 pub use pipeline::{BacklogFigures, DeltaFigures, OrphanFigures, PipelineFigures, RuleFigures};
 pub use receivers::{ReceiverFigures, TransportFigures};
 use weir_plan::PipelineId;

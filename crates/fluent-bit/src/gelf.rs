@@ -3,18 +3,24 @@
 //! `host`, `short_message`, `full_message`, `timestamp` and `level` of a JSON line keep their meaning in GELF, if they
 //! have the right type. Without them, the host is the node, and the short message is `message`, `msg` or the text.
 //! Fluent Bit drops what has no short message, and everything that is sent with it.
+//!
+//! Values from different places of a record may get the same name. The last one counts, as everywhere: all names are
+//! read before a record is written (`names`).
+
+mod names;
 
 use std::borrow::Cow;
 use std::mem;
 use std::ops::Range;
 
-use weir_plan::Date;
+use weir_plan::{Date, FluentBit};
 
 use crate::json::{Lexer, Nested, Scalar, Visitor, unescape};
-use crate::members::Member;
+use crate::members::{MOST_FIELDS, Member};
 use crate::record::{Notation, Record};
 use crate::sink::{Length, Sink};
 use crate::time::Clock;
+use names::Names;
 
 /// An object whose fields take more than this many times its length, and [`SMALL`], stays one field, as text.
 const MOST_GROWTH: usize = 4;
@@ -26,8 +32,13 @@ const SMALL: usize = 1024;
 const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
 /// Writes messages.
-pub(crate) struct Gelf<S> {
+pub(crate) struct Gelf<'s, S> {
+    settings: &'s FluentBit,
     out: S,
+    /// Of the record that is written.
+    names: Names,
+    /// How many it has so far, with those that are left out.
+    fields: usize,
     /// The name of the field that is written, with those of the objects around it.
     name: String,
     /// How long the name was before each object that is open.
@@ -42,31 +53,39 @@ enum Field<'t> {
     Additional,
 }
 
-impl<S: Sink> Gelf<S> {
-    pub(crate) fn new(out: S) -> Self {
-        Self { out, name: String::new(), open: Vec::new() }
+/// What a letter of a name becomes: letters, digits and `_.-` stay.
+fn letter(letter: char) -> char {
+    if letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '-') { letter } else { '_' }
+}
+
+impl<'s, S: Sink> Gelf<'s, S> {
+    pub(crate) fn new(out: S, settings: &'s FluentBit) -> Self {
+        Self { settings, out, names: Names::default(), fields: 0, name: String::new(), open: Vec::new() }
     }
 
-    /// Adds a part to the name. It becomes letters, digits and `_.-`.
+    /// Adds a part to the name.
     fn enter(&mut self, part: &str) {
         self.open.push(self.name.len());
         self.name.push('_');
-        let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '-');
-        self.name.extend(part.chars().map(|letter| if is_allowed(letter) { letter } else { '_' }));
+        self.name.extend(part.chars().map(letter));
     }
 
     fn leave(&mut self) {
         self.name.truncate(self.open.pop().unwrap_or_default());
     }
 
-    fn key(&mut self) {
-        self.out.put(b",\"");
+    /// Begins a field, unless another one of its name follows.
+    fn key(&mut self) -> bool {
+        self.fields += 1;
         // GELF has another use for this name.
-        if self.name == "_id" {
-            self.out.put(b"_");
+        let name = if self.name == "_id" { "__id" } else { &self.name };
+        if !self.names.is_last(name) {
+            return false;
         }
-        self.out.put(self.name.as_bytes());
+        self.out.put(b",\"");
+        self.out.put(name.as_bytes());
         self.out.put(b"\":");
+        true
     }
 
     fn raw(&mut self, key: &str, json: &str) {
@@ -83,10 +102,9 @@ impl<S: Sink> Gelf<S> {
     }
 
     fn scalar_field(&mut self, scalar: Scalar<'_>) {
-        if scalar == Scalar::Null {
+        if scalar == Scalar::Null || !self.key() {
             return;
         }
-        self.key();
         match scalar {
             Scalar::Null => {}
             Scalar::Bool(value) => self.out.put(if value { b"\"true\"" } else { b"\"false\"" }),
@@ -100,21 +118,22 @@ impl<S: Sink> Gelf<S> {
     }
 }
 
-impl<S: Sink> Gelf<S> {
-    /// Whether the fields that a value becomes are not much longer than it. The name of an object is repeated in each of
-    /// its fields, so that a line of 256 KiB could become hundreds of megabytes.
+impl<S: Sink> Gelf<'_, S> {
+    /// Whether the fields that a value becomes are not much longer than it, and there is room for them in the record. The
+    /// name of an object is repeated in each of its fields, so that a line of 256 KiB could become hundreds of megabytes.
     fn is_bounded(&mut self, json: &str) -> bool {
         if !json.starts_with('{') {
             return true;
         }
-        let mut counted = Gelf { out: Length::default(), name: mem::take(&mut self.name), open: Vec::new() };
-        counted.fields(json);
-        let (name, length) = (counted.name, counted.out.0);
-        self.name = name;
-        length <= MOST_GROWTH * json.len() + SMALL
+        let mut counted = Gelf::new(Length::default(), self.settings);
+        counted.name = mem::take(&mut self.name);
+        counted.write_fields(json);
+        let (length, fields) = (counted.out.0, counted.fields);
+        self.name = counted.name;
+        length <= MOST_GROWTH * json.len() + SMALL && self.fields + fields <= MOST_FIELDS
     }
 
-    fn fields(&mut self, json: &str) {
+    fn write_fields(&mut self, json: &str) {
         let mut fields = Fields { gelf: self, text: json, objects: 0, in_array: 0, start: 0 };
         // It was read before.
         let _ = Lexer::new(json).value(&mut fields, 1);
@@ -122,7 +141,9 @@ impl<S: Sink> Gelf<S> {
 
     /// One field, whatever is in the value.
     fn json_as_text(&mut self, json: &str) {
-        self.key();
+        if !self.key() {
+            return;
+        }
         self.out.put(b"\"");
         self.out.put_escaped(json);
         self.out.put(b"\"");
@@ -154,12 +175,13 @@ fn text_of<'t>(record: &Record<'t>, key: &str) -> Option<Cow<'t, str>> {
     Some(unescape(member.value.strip_prefix('"')?.strip_suffix('"')?))
 }
 
-impl<S: Sink> Notation for Gelf<S> {
+impl<S: Sink> Notation for Gelf<'_, S> {
     fn start(&mut self) {}
 
     fn finish(&mut self) {}
 
     fn begin(&mut self, record: &Record<'_>, _: &Date, _: &mut Clock) {
+        self.list_names(record);
         self.out.put(b"{\"version\":\"1.1\"");
         let has = |name: &str| {
             record.members().any(|member| matches!(field(member), Field::Known(known, _) if known == name))
@@ -186,10 +208,11 @@ impl<S: Sink> Notation for Gelf<S> {
 
     fn text(&mut self, key: &str, value: &str) {
         self.enter(key);
-        self.key();
-        self.out.put(b"\"");
-        self.out.put_escaped(value);
-        self.out.put(b"\"");
+        if self.key() {
+            self.out.put(b"\"");
+            self.out.put_escaped(value);
+            self.out.put(b"\"");
+        }
         self.leave();
     }
 
@@ -200,13 +223,19 @@ impl<S: Sink> Notation for Gelf<S> {
             Field::Additional => {
                 self.enter(&member.name());
                 if self.is_bounded(member.value) {
-                    self.fields(member.value);
+                    self.write_fields(member.value);
                 } else {
                     self.json_as_text(member.value);
                 }
                 self.leave();
             }
         }
+    }
+
+    const RENAMES: bool = true;
+
+    fn name(key: &str) -> String {
+        key.chars().map(letter).collect()
     }
 
     fn open(&mut self, key: &str) {
@@ -227,8 +256,8 @@ impl<S: Sink> Notation for Gelf<S> {
 }
 
 /// The fields that a member becomes: one for each value in it that is not an object. Arrays stay together, as text.
-struct Fields<'a, S> {
-    gelf: &'a mut Gelf<S>,
+struct Fields<'a, 's, S> {
+    gelf: &'a mut Gelf<'s, S>,
     text: &'a str,
     /// Objects around the value, each of which gave a part of its name.
     objects: usize,
@@ -238,7 +267,7 @@ struct Fields<'a, S> {
     start: usize,
 }
 
-impl<S: Sink> Fields<'_, S> {
+impl<S: Sink> Fields<'_, '_, S> {
     fn end_value(&mut self) {
         if self.objects > 0 {
             self.gelf.leave();
@@ -246,7 +275,7 @@ impl<S: Sink> Fields<'_, S> {
     }
 }
 
-impl<S: Sink> Visitor for Fields<'_, S> {
+impl<S: Sink> Visitor for Fields<'_, '_, S> {
     fn open(&mut self, nested: Nested, at: usize) {
         if self.in_array == 0 && nested == Nested::Object {
             self.objects += 1;

@@ -15,8 +15,9 @@
 //! Invariants, cited in code and tests:
 //! - **FLUENT-1** [`measure`] says exactly how many bytes [`write()`] makes of the same bytes.
 //! - **FLUENT-2** what is allocated beside the result is bounded, whatever the bytes are: [`MOST_MEMBERS`] places, and one
-//!   string of the text at a time.
-//! - **FLUENT-3** what is written is valid in its format, whatever the bytes are; every record of the input is there.
+//!   string of the text at a time. For GELF it is also a mark for each field of a record.
+//! - **FLUENT-3** what is written is valid in its format, whatever the bytes are; every record of the input is there. Its
+//!   fields have different names.
 //! - **FLUENT-4** what filters made can be written like any other record, and all of its names are different. What
 //!   there is no room for in a record is left out, which is counted; all else is done.
 
@@ -28,6 +29,7 @@ mod json;
 mod members;
 mod msgpack;
 mod object;
+mod origin;
 mod record;
 mod sink;
 pub mod text;
@@ -63,7 +65,7 @@ pub fn measure(settings: &FluentBit, requests: &[impl AsRef<[u8]>]) -> Size {
         FluentBitFormat::JsonLines => run(Object::new(&mut length, Frame::Lines), settings, requests),
         FluentBitFormat::JsonStream => run(Object::new(&mut length, Frame::Stream), settings, requests),
         FluentBitFormat::MsgPack => run(MsgPack::new(&mut length), settings, requests),
-        FluentBitFormat::Gelf => run(Gelf::new(&mut length), settings, requests),
+        FluentBitFormat::Gelf => run(Gelf::new(&mut length, settings), settings, requests),
     };
     Size { bytes: length.0, records }
 }
@@ -76,7 +78,7 @@ pub fn write(settings: &FluentBit, requests: &[impl AsRef<[u8]>], size: Size) ->
         FluentBitFormat::JsonLines => run(Object::new(&mut out, Frame::Lines), settings, requests),
         FluentBitFormat::JsonStream => run(Object::new(&mut out, Frame::Stream), settings, requests),
         FluentBitFormat::MsgPack => run(MsgPack::new(&mut out), settings, requests),
-        FluentBitFormat::Gelf => run(Gelf::new(&mut out), settings, requests),
+        FluentBitFormat::Gelf => run(Gelf::new(&mut out, settings), settings, requests),
     };
     debug_assert_eq!(out.len(), size.bytes, "FLUENT-1");
     out

@@ -2,16 +2,24 @@
 
 use std::ops::Range;
 
-use weir_otlp::common::{AnyValue, KeyValue, Resource};
+use weir_otlp::common::AnyValue;
 use weir_otlp::conventions;
 use weir_otlp::logs::{LogRecord, ScopeLogs, resource_logs};
 use weir_plan::{Date, FluentBit};
 
 use crate::members::{MOST_FIELDS, MOST_MEMBERS, Member, Members};
+use crate::origin::{Origin, texts};
 use crate::time::Clock;
 
 /// How records are written.
 pub(crate) trait Notation {
+    /// Whether names are written in another way, so that different ones may become the same.
+    const RENAMES: bool = false;
+
+    /// A name as it is written.
+    fn name(key: &str) -> String {
+        key.to_owned()
+    }
     /// Before all records.
     fn start(&mut self);
     /// After all records.
@@ -219,53 +227,6 @@ impl Replaced {
     }
 }
 
-/// What the resource says of the container.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Origin<'a> {
-    resource: Option<Resource<'a>>,
-    pub(crate) pod: &'a str,
-    pub(crate) node: &'a str,
-    cluster: &'a str,
-}
-
-impl<'a> Origin<'a> {
-    pub(crate) fn of(resource: Option<Resource<'a>>) -> Self {
-        let origin = Self { resource, ..Self::default() };
-        let cluster = match origin.text(conventions::CLUSTER_NAME) {
-            "" => origin.text(conventions::CLUSTER_UID),
-            name => name,
-        };
-        Self { pod: origin.text(conventions::POD_NAME), node: origin.text(conventions::NODE_NAME), cluster, ..origin }
-    }
-
-    fn texts(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        texts(self.resource.into_iter().flat_map(Resource::attributes))
-    }
-
-    /// The value of an attribute; empty where there is none.
-    fn text(self, wanted: &str) -> &'a str {
-        self.texts().find(|(key, _)| *key == wanted).map_or("", |(_, value)| value)
-    }
-
-    /// Attributes whose keys begin like this, without that.
-    fn below(self, prefix: &'static str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.texts().filter_map(move |(key, value)| Some((key.strip_prefix(prefix)?, value)))
-    }
-
-    /// What the pod's labels call the application.
-    fn app(self) -> Option<&'a str> {
-        let label = |wanted| self.below(conventions::POD_LABEL).find(|(key, _)| *key == wanted).map(|(_, value)| value);
-        label("app.kubernetes.io/name").or_else(|| label("app"))
-    }
-}
-
-fn texts<'a>(attributes: impl Iterator<Item = KeyValue<'a>>) -> impl Iterator<Item = (&'a str, &'a str)> {
-    attributes.filter_map(|attribute| match attribute.value() {
-        AnyValue::String(value) => Some((attribute.key(), value)),
-        _ => None,
-    })
-}
-
 /// Writes records.
 pub(crate) struct Writer<'a, N> {
     settings: &'a FluentBit,
@@ -392,19 +353,20 @@ pub(crate) fn kubernetes(notation: &mut impl Notation, settings: &FluentBit, ori
     notation.close();
 }
 
-fn map(notation: &mut impl Notation, key: &str, prefix: &'static str, dedot: bool, origin: Origin<'_>) {
+fn map<N: Notation>(notation: &mut N, key: &str, prefix: &'static str, dedot: bool, origin: Origin<'_>) {
     if origin.below(prefix).next().is_none() {
         return;
     }
     notation.open(key);
+    if !dedot && !N::RENAMES {
+        origin.below(prefix).for_each(|(key, value)| notation.text(key, value));
+        return notation.close();
+    }
+    let written = |key: &str| if dedot { N::name(&dedotted(key)) } else { N::name(key) };
     for (place, (key, value)) in origin.below(prefix).enumerate() {
-        if !dedot {
-            notation.text(key, value);
-            continue;
-        }
-        let key = dedotted(key);
+        let key = written(key);
         // Of keys that become the same the last one counts.
-        if !origin.below(prefix).skip(place + 1).any(|(later, _)| dedotted(later) == key) {
+        if !origin.below(prefix).skip(place + 1).any(|(later, _)| written(later) == key) {
             notation.text(&key, value);
         }
     }

@@ -277,6 +277,63 @@ fn a_message_of_gelf() {
     assert_eq!((&own["timestamp"], &own["_level"], own.get("level")), (&json!(1.5), &json!("9"), None));
 }
 
+/// A message of GELF, all of whose names are different.
+fn gelf(line: &[u8]) -> serde_json::Map<String, Value> {
+    struct Names(usize);
+    impl json::Visitor for Names {
+        fn open(&mut self, _: json::Nested, _: usize) {}
+        fn close(&mut self, _: json::Nested, _: usize) {}
+        fn scalar(&mut self, _: json::Scalar<'_>) {}
+        fn key(&mut self, _: &str) {
+            self.0 += 1;
+        }
+    }
+    let mut names = Names(0);
+    json::Lexer::new(std::str::from_utf8(line).unwrap()).value(&mut names, 0).unwrap();
+    let message: serde_json::Map<String, Value> = serde_json::from_slice(line).unwrap();
+    assert_eq!(names.0, message.len(), "{}", String::from_utf8_lossy(line));
+    message
+}
+
+/// Objects become flat, and names lose characters: whatever becomes the same, the last one counts.
+#[test]
+fn names_that_become_the_same_in_gelf() {
+    let pod = [
+        ("k8s.pod.name", "cart-0"),
+        ("k8s.pod.label.a/b", "first"),
+        ("k8s.pod.label.a_b", "last"),
+        ("k8s.pod.label.c/d", "one"),
+    ];
+    let message = |text: &str| {
+        let body = made(&settings(FluentBitFormat::Gelf), &[request(&pod, &["plain", text, text])]);
+        let lines: Vec<_> = body.split_inclusive(|byte| *byte == b'\n').map(gelf).collect();
+        assert_eq!((lines.len(), &lines[1]), (3, &lines[2]));
+        assert_eq!((&lines[0]["_kubernetes_labels_a_b"], &lines[0]["_log"]), (&json!("last"), &json!("plain")));
+        lines[1].clone()
+    };
+    let first = message(r#"{"a_b":1,"a":{"b":2},"c":{"d":3,"d":4},"e":{"f":{"g":5}},"e f":{"g":6},"e_f_g":null}"#);
+    assert_eq!((&first["_a_b"], &first["_c_d"], &first["_e_f_g"]), (&json!(2), &json!(4), &json!(6)));
+    let own = message(r#"{"id":1,"_id":2,"stream":{"x":1},"strea\u006d":3,"p p":1,"p_p":[2],"_timestamp":7}"#);
+    assert_eq!((&own["__id"], &own["_p_p"], &own["_stream"]), (&json!(2), &json!("[2]"), &json!(3)));
+    assert_eq!(own["__timestamp"], "2026-11-23T12:00:00.123456789Z");
+    let pod = message(r#"{"kubernetes_pod_name":"x","kubernetes_labels":{"c_d":"y"},"kubernetes_x":1}"#);
+    assert_eq!((&pod["_kubernetes_pod_name"], &pod["_kubernetes_labels_c_d"]), (&json!("cart-0"), &json!("one")));
+    assert_eq!(pod["_kubernetes_x"], 1);
+}
+
+/// An object that there is no room for among the fields of a message stays together.
+#[test]
+fn a_message_of_gelf_has_so_many_fields() {
+    let object = |name: &str| {
+        let members: Vec<_> = (0..1000).map(|number| format!("\"{number}\":{number}")).collect();
+        format!("\"{name}\":{{{}}}", members.join(","))
+    };
+    let text = format!("{{{},{},{},\"d\":1}}", object("a"), object("b"), object("c"));
+    let message = gelf(&made(&settings(FluentBitFormat::Gelf), &[request(&POD, &[&text])]));
+    assert_eq!((&message["_a_999"], &message["_b_999"], &message["_d"]), (&json!(999), &json!(999), &json!(1)));
+    assert!(message["_c"].as_str().is_some_and(|text| text.starts_with("{\"0\":0,")));
+}
+
 #[test]
 fn an_object_that_gelf_would_multiply_stays_together() {
     let members: Vec<String> = (0..20_000).map(|number| format!("\"{number}\":0")).collect();
@@ -331,7 +388,11 @@ proptest! {
             let body = made(&settings, &requests);
             match format {
                 FluentBitFormat::MsgPack => prop_assert_eq!(msgpack_objects(&body), texts.len()),
-                FluentBitFormat::JsonLines | FluentBitFormat::Gelf => {
+                FluentBitFormat::Gelf => {
+                    let lines = body.split_inclusive(|byte| *byte == b'\n');
+                    prop_assert_eq!(lines.map(gelf).count(), texts.len());
+                }
+                FluentBitFormat::JsonLines => {
                     let lines = body.split_inclusive(|byte| *byte == b'\n');
                     let records: Vec<Value> = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
                     prop_assert_eq!(records.len(), texts.len());

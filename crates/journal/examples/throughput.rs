@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::time::{ClockId, clock_gettime};
-use weir_journal::{Durability, Journal, NewEntry, Options, OsFs, Owed, Writer, open};
+use weir_journal::{Durability, Journal, NewEntry, Options, Order, OsFs, Owed, Writer, open};
 
 const MB: f64 = 1e6;
 /// The engine's.
@@ -224,11 +224,11 @@ fn drain(journal: &Journal) -> Outcome<(u64, u64)> {
     let queue = journal.queue("traces/a");
     let (mut read, mut calls) = (0, 0);
     loop {
-        let chunk = journal.take(queue, TAKE_BYTES, &mut |_| true)?;
-        if chunk.entries.is_empty() {
+        let taken = journal.take(queue, Order::Oldest, TAKE_BYTES, &mut |_| true)?;
+        if taken.entries.is_empty() {
             return Ok((read, calls));
         }
-        for (entry, range) in &chunk.entries {
+        for (entry, range) in &taken.entries {
             read += range.len() as u64;
             journal.complete(queue, entry);
         }

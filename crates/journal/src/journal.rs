@@ -14,8 +14,7 @@ use crate::bits::Bits;
 use crate::format::{FRAME_HEAD, FileKind, FrameHead, Kind, Seal};
 use crate::fs::{File, Fs, read_full};
 use crate::index::Index;
-use crate::model::{Backlog, Chunk, DamageReport, Entry, Loss, Position, QueueId, Stats};
-use take::Order;
+use crate::model::{Backlog, DamageReport, Entry, Loss, Order, Position, QueueId, Stats, Taken};
 
 /// The shared handle.
 #[derive(Debug)]
@@ -49,42 +48,21 @@ impl Journal {
         self.index().name(queue)
     }
 
-    /// Takes the next entries that `queue` is owed and nobody has taken, oldest first: a stretch that can be read at
-    /// once, of up to `max_bytes` of payload in total and 1,024 entries. Reading takes `max_bytes` and
-    /// [`Journal::TAKE_OVERHEAD`] of memory. If the first entry alone is larger, `pay` is asked whether its payload may
-    /// be read all the same. If not, nothing is taken, and [`Chunk::too_large`] says how large it is.
+    /// Takes the next entries that `queue` is owed and nobody has taken: a stretch that can be read at once, of up to
+    /// `max_bytes` of payload in total and 1,024 entries. Reading takes `max_bytes` and [`Journal::TAKE_OVERHEAD`] of
+    /// memory. If the first entry alone is larger, `pay` is asked whether its payload may be read all the same. If not,
+    /// nothing is taken, and [`Taken::too_large`] says how large it is.
     ///
-    /// Damaged entries are completed, counted in [`Chunk::damaged`] and skipped. An entry that the system cannot read
+    /// Damaged entries are completed, counted in [`Taken::damaged`] and skipped. An entry that the system cannot read
     /// now is put off: later entries come first. When there are none, this fails, and the next call begins again.
     pub fn take(
         &self,
         queue: QueueId,
+        order: Order,
         max_bytes: usize,
         pay: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<Chunk, ReadError> {
-        take::take(self, queue, Order::Oldest, max_bytes, pay)
-    }
-
-    /// The same, but a single entry, and newest first: one that came since the last call, else the one before those
-    /// that earlier calls took. When there is none that was not handed out yet, it is like [`Journal::take`].
-    pub fn take_newest(
-        &self,
-        queue: QueueId,
-        max_bytes: usize,
-        pay: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<Chunk, ReadError> {
-        take::take(self, queue, Order::Newest, max_bytes, pay)
-    }
-
-    /// Like [`Journal::take`], but what was put off comes before what was not handed out yet: where more of that comes
-    /// all the time, `take` alone would never get back to the others.
-    pub fn take_put_off(
-        &self,
-        queue: QueueId,
-        max_bytes: usize,
-        pay: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<Chunk, ReadError> {
-        take::take(self, queue, Order::PutOff, max_bytes, pay)
+    ) -> Result<Taken, ReadError> {
+        take::take(self, queue, order, max_bytes, pay)
     }
 
     /// What [`Journal::take`] reads beyond payloads: the heads between them.
@@ -151,7 +129,7 @@ impl Journal {
         self.index().release(queue, entry)
     }
 
-    /// The same, but [`Journal::take`] hands out first whatever it has not handed out yet, also what is appended later,
+    /// The same, but with [`Order::Oldest`] all that was not handed out yet comes first, also what is appended later,
     /// and then what was put off, in turn. False when the entry is not owed any more.
     pub fn put_off(&self, queue: QueueId, entry: &Entry) -> bool {
         self.index().put_off(queue, entry)

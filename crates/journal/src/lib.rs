@@ -90,7 +90,8 @@ pub use fs::{File, Fs, Space};
 pub use inspect::{Depth, Exported, Inspection, QueueReport, SegmentReport, export, inspect};
 pub use journal::Journal;
 pub use model::{
-    Backlog, Chunk, Damage, DamageReport, Durability, Entry, Loss, NewEntry, Owed, Position, QueueId, Recovery, Stats,
+    Backlog, Damage, DamageReport, Durability, Entry, Loss, NewEntry, Order, Owed, Position, QueueId, Recovery, Stats,
+    Taken,
 };
 pub use os::{LockError, OsFs};
 pub use writer::Writer;

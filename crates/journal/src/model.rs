@@ -63,9 +63,22 @@ pub struct Owed {
     pub taken: bool,
 }
 
+/// Which of its entries a queue takes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The oldest that were not handed out yet, and then those that were put off.
+    Oldest,
+    /// A single entry, the newest: one that came since the last call, else the one before those that earlier calls
+    /// took. When there is none that was not handed out yet, this is as [`Order::Oldest`].
+    Newest,
+    /// The oldest of those that were put off, before those that were not handed out yet. Where more of the latter come
+    /// all the time, [`Order::Oldest`] alone would never get back to the others.
+    PutOff,
+}
+
 /// Entries that a queue has taken.
 #[derive(Debug, Default)]
-pub struct Chunk {
+pub struct Taken {
     /// What was read.
     pub buffer: Vec<u8>,
     /// The entries, oldest first, and the places of their payloads in `buffer`. Without any, nothing is untaken.

@@ -8,7 +8,7 @@ use crate::acks::{Acks, Run};
 use crate::format::{Extent, FileKind, HeadFault, Previous};
 use crate::fs::Fs;
 use crate::model::DamageReport;
-use crate::survey::AckFile;
+use crate::survey::FoundAckFile;
 
 /// Queues that are named in one report at most.
 const NAMED: usize = 10;
@@ -30,7 +30,7 @@ impl Orphan {
         if fs.open(&FileKind::Segment.name(id)).is_ok() {
             return None;
         }
-        let mut file = AckFile::open(fs, id);
+        let mut file = FoundAckFile::open(fs, id);
         if !file.exists {
             return None;
         }

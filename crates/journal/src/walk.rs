@@ -7,6 +7,7 @@ use std::io;
 
 use crate::format::{FILE_HEAD, FRAME_HEAD, FrameHead, Kind, Seal, owed_numbers, starts_frame};
 use crate::fs::{File, read_full};
+use crate::model::{Entry, Position};
 
 /// Read at first and after a hop over a payload.
 const SMALL: usize = 4 << 10;
@@ -45,6 +46,13 @@ impl Found {
     /// Items of the segment up to this entry.
     pub(crate) fn items_behind(&self) -> u64 {
         self.head.items_before.saturating_add(u64::from(self.head.items))
+    }
+
+    /// The entry, of segment `segment`; none if its place cannot be expressed.
+    pub(crate) fn entry(&self, segment: u64) -> Option<Entry> {
+        let offset = u32::try_from(self.offset).ok()?;
+        let FrameHead { payload_bytes, index, items, written_ms, .. } = self.head;
+        Some(Entry { position: Position { segment, index, offset }, payload_bytes, items, written_ms })
     }
 }
 

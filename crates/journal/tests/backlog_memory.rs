@@ -13,7 +13,7 @@ mod backlog {
     use std::sync::{Arc, Mutex};
 
     use bytes::Bytes;
-    use weir_journal::{Durability, NewEntry, Options, OsFs, Owed, QueueId, open};
+    use weir_journal::{Durability, NewEntry, Options, Order, OsFs, Owed, QueueId, open};
 
     use super::ALLOCATOR;
 
@@ -106,8 +106,8 @@ mod backlog {
         // All but the last one of each, so that there is something that cannot be deleted.
         for number in 0..ENTRIES - 2 {
             let queue = queues[number % 2];
-            let chunk = journal.take(queue, 1024, &mut |_| false).unwrap();
-            assert!(journal.complete(queue, &chunk.entries[0].0));
+            let taken = journal.take(queue, Order::Oldest, 1024, &mut |_| false).unwrap();
+            assert!(journal.complete(queue, &taken.entries[0].0));
             if number % 1024 == 0 {
                 writer.tidy().unwrap_err();
             }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
-use weir_journal::{Depth, Durability, Journal, NewEntry, Options, OsFs, Owed, QueueId, Writer, inspect, open};
+use weir_journal::{Depth, Durability, Journal, NewEntry, Options, Order, OsFs, Owed, QueueId, Writer, inspect, open};
 use weir_testkit::warn;
 
 const OPTIONS: Options = Options { segment_bytes: 16 << 20, seed: 7 };
@@ -83,11 +83,11 @@ fn fill(writer: &mut Writer, queues: &[QueueId], durability: Durability) {
 fn take_all(journal: &Journal, queue: QueueId) -> usize {
     let mut taken = 0;
     loop {
-        let chunk = journal.take(queue, 4 << 20, &mut |_| true).unwrap();
-        if chunk.entries.is_empty() {
+        let next = journal.take(queue, Order::Oldest, 4 << 20, &mut |_| true).unwrap();
+        if next.entries.is_empty() {
             return taken;
         }
-        taken += chunk.entries.len();
+        taken += next.entries.len();
     }
 }
 

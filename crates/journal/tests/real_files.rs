@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_journal::{
-    AppendError, Depth, Durability, Entry, Fs, Journal, LockError, NewEntry, Options, OsFs, Owed, QueueId, ReadError,
-    Recovery, Writer, export, inspect, open,
+    AppendError, Depth, Durability, Entry, Fs, Journal, LockError, NewEntry, Options, Order, OsFs, Owed, QueueId,
+    ReadError, Recovery, Writer, export, inspect, open,
 };
 
 const OPTIONS: Options = Options { segment_bytes: 64 << 10, seed: 7 };
@@ -44,13 +44,13 @@ fn names(dir: &Path) -> Vec<String> {
 fn drain(journal: &Journal, queue: QueueId, max_bytes: usize) -> Vec<Vec<u8>> {
     let mut payloads = Vec::new();
     loop {
-        let chunk = journal.take(queue, max_bytes, &mut |_| true).unwrap();
-        if chunk.entries.is_empty() {
+        let taken = journal.take(queue, Order::Oldest, max_bytes, &mut |_| true).unwrap();
+        if taken.entries.is_empty() {
             return payloads;
         }
-        for (entry, range) in &chunk.entries {
-            assert_eq!(journal.read(entry).unwrap(), chunk.buffer[range.clone()]);
-            payloads.push(chunk.buffer[range.clone()].to_vec());
+        for (entry, range) in &taken.entries {
+            assert_eq!(journal.read(entry).unwrap(), taken.buffer[range.clone()]);
+            payloads.push(taken.buffer[range.clone()].to_vec());
             assert!(journal.complete(queue, entry));
         }
     }

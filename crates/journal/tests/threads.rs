@@ -8,7 +8,7 @@ use std::thread;
 use bytes::Bytes;
 use fastrand::Rng;
 use weir_journal::{
-    Backlog, Depth, Durability, Fs, Journal, NewEntry, Options, Owed, QueueId, Writer, export, inspect, open,
+    Backlog, Depth, Durability, Fs, Journal, NewEntry, Options, Order, Owed, QueueId, Writer, export, inspect, open,
 };
 use weir_testkit::{SimFs, Watched};
 
@@ -158,11 +158,13 @@ impl Reader<'_> {
 
     /// Takes some entries, completes some of them and hands the others back.
     fn take_some(&mut self) {
-        let chunk =
-            self.journal.take(self.queue, self.dice.usize(..4000), &mut |_| true).expect("a disk without faults");
-        assert_eq!(chunk.damaged.entries, 0);
-        for (entry, range) in &chunk.entries {
-            let number = chunk.buffer[range.clone()].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let taken = self
+            .journal
+            .take(self.queue, Order::Oldest, self.dice.usize(..4000), &mut |_| true)
+            .expect("a disk without faults");
+        assert_eq!(taken.damaged.entries, 0);
+        for (entry, range) in &taken.entries {
+            let number = taken.buffer[range.clone()].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
             if self.dice.u32(..3) == 0 {
                 self.journal.release(self.queue, entry);
             } else if self.journal.complete(self.queue, entry) {

@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,19 +21,24 @@ use crate::scenario::http;
 use crate::scenario::metrics::sum;
 use crate::signal::Signal;
 use crate::sink::{self, SinkReport};
+use crate::units::parse_positive_duration;
 
 const EXAMPLES: &str = "\
 Examples:
   weir demo examples/all-signals.yaml
-  weir demo examples/quickstart.yaml --rate 50000 --seconds 30";
+  weir demo examples/quickstart.yaml --rate 50000 --duration 30s
+
+All processes use the ports that they have by default, so nothing else may use them. Logs and data are in a temporary \
+directory, which is deleted at the end.";
 
 /// Where the gateway serves its metrics and health by default.
 const METRICS_PORT: u16 = 8888;
 const HEALTH_PORT: u16 = 13133;
+const ADMIN_PORT: u16 = 55679;
 /// Where the sink takes its commands by default.
 const CONTROL_PORT: u16 = 14319;
 /// Every port the demo's processes listen on.
-const PORTS: [u16; 7] = [4317, 4318, METRICS_PORT, HEALTH_PORT, 14317, 14318, CONTROL_PORT];
+const PORTS: [u16; 8] = [4317, 4318, METRICS_PORT, HEALTH_PORT, ADMIN_PORT, 14317, 14318, CONTROL_PORT];
 /// How long a process may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(25);
 /// Rows between two headings.
@@ -48,9 +54,9 @@ pub struct DemoArgs {
     /// Spans per second, and as many points and log records where there are pipelines for them
     #[arg(long, value_name = "ITEMS_PER_SECOND", default_value_t = 1000)]
     pub rate: u64,
-    /// Stop by itself after this many seconds; without it, Ctrl-C stops
-    #[arg(long, value_name = "N")]
-    pub seconds: Option<u64>,
+    /// How long it runs; without it, until Ctrl-C
+    #[arg(short, long, alias = "seconds", value_name = "DURATION", value_parser = parse_positive_duration)]
+    pub duration: Option<Duration>,
 }
 
 /// Runs until Ctrl-C.
@@ -63,16 +69,26 @@ pub fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         check_free_ports()?;
         let directory = std::env::temp_dir().join(format!("weir-demo-{}", std::process::id()));
         std::fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
-        let mut processes = Processes::start(&args, &directory).await?;
-        tokio::select! {
-            shown = show(&mut processes, &directory, args.seconds) => shown?,
-            () = stop => {}
-        }
-        processes.stop().await?;
-        // The logs are of no use any more; what cannot be removed does no harm in a temporary directory.
+        let shown = from_start_to_end(&args, &directory, stop).await;
+        shown.with_context(|| format!("the demo failed; its files stay in {}", directory.display()))?;
+        // They are of no use any more; what cannot be removed does no harm in a temporary directory.
         let _ = std::fs::remove_dir_all(&directory);
         Ok(ExitCode::SUCCESS)
     })
+}
+
+async fn from_start_to_end(args: &DemoArgs, directory: &Path, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let mut stop = pin!(stop);
+    let mut processes = tokio::select! {
+        started = Processes::start(args, directory) => started?,
+        // Those that run already are killed: there is nothing to keep.
+        () = &mut stop => return Ok(()),
+    };
+    tokio::select! {
+        shown = show(&mut processes, directory, args.duration) => shown?,
+        () = &mut stop => {}
+    }
+    processes.stop().await
 }
 
 /// The demo uses the ports that everything has by default, so that what it shows can be repeated as it is.
@@ -195,26 +211,27 @@ async fn until_up(process: &mut Process, port: u16, path: &str) -> anyhow::Resul
 }
 
 fn welcome(directory: &Path) -> String {
-    let logs = directory.display();
+    let directory = directory.display();
     format!(
         "Weir is running. Send it your own telemetry:
 
   OTLP/gRPC  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 OTEL_EXPORTER_OTLP_PROTOCOL=grpc
   OTLP/HTTP  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
 
-  metrics    curl http://127.0.0.1:{METRICS_PORT}/metrics
-  break the backend   curl -X POST http://127.0.0.1:14319/faults -d '{{\"fault\":[\"503:100\"]}}'
-  and mend it         curl -X POST http://127.0.0.1:14319/faults -d '{{}}'
-  logs       {logs}
-  pods       {logs}/pods has the log files of a few containers
+  metrics            curl http://127.0.0.1:{METRICS_PORT}/metrics
+  backends           curl http://127.0.0.1:{ADMIN_PORT}/backends
+  break the backend  curl -X POST http://127.0.0.1:{CONTROL_PORT}/faults -d '{{\"fault\":[\"503:100\"]}}'
+  mend the backend   curl -X POST http://127.0.0.1:{CONTROL_PORT}/faults -d '{{}}'
+  files              {directory} has logs of all processes, the data directory,
+                     and in pods the log files of a few containers
 
-Ctrl-C ends.
+Ctrl-C ends it, and deletes these files.
 "
     )
 }
 
 /// One row a second, for as long as somebody reads them.
-async fn show(processes: &mut Processes, directory: &Path, seconds: Option<u64>) -> anyhow::Result<()> {
+async fn show(processes: &mut Processes, directory: &Path, duration: Option<Duration>) -> anyhow::Result<()> {
     if !say(&welcome(directory))? {
         return Ok(());
     }
@@ -223,7 +240,7 @@ async fn show(processes: &mut Processes, directory: &Path, seconds: Option<u64>)
     tick.tick().await;
     let signals: Vec<Signal> = processes.loads.iter().map(|(signal, _)| *signal).collect();
     let mut before = Reading::take(&signals).await?;
-    for row in 0..seconds.unwrap_or(u64::MAX) {
+    for row in 0..duration.map_or(u64::MAX, |duration| duration.as_secs().max(1)) {
         tick.tick().await;
         processes.check_alive()?;
         let now = Reading::take(&signals).await?;

@@ -300,7 +300,7 @@ fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings) -> Stri
     format!(
         "{}: {}, {} s after {} s of warm-up, offered: {load}{kills}
 {shape}; processing: {}; compression to backends: {}; memory {} MiB
-gateway on core {:?}, judge on {:?}{published}\n\n",
+gateway on core {}, judge on {}{published}\n\n",
         args.name,
         scenarios.join(" and "),
         settings.duration.as_secs_f64(),
@@ -308,9 +308,13 @@ gateway on core {:?}, judge on {:?}{published}\n\n",
         settings.processing.describe(),
         settings.compression.name().unwrap_or("none"),
         settings.memory_bytes >> 20,
-        settings.layout.gateway,
-        settings.layout.judge,
+        listed(&settings.layout.gateway),
+        listed(&settings.layout.judge),
     )
+}
+
+fn listed(cores: &[usize]) -> String {
+    cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn describe_clients(scripts: &[Script], settings: &Settings) -> String {

@@ -54,6 +54,9 @@ pub struct SinkArgs {
     /// Port for reports, metrics and changing faults; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 14319)]
     pub control_port: u16,
+    /// Largest HTTP/2 frame that clients are told to send; most backends have the default
+    #[arg(long, value_name = "BYTES", default_value_t = 16 * 1024, value_parser = clap::value_parser!(u32).range(16_384..16_777_216))]
+    pub frame_bytes: u32,
     /// Write a report with all received ids as JSON to this file at exit
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -129,6 +132,7 @@ pub(crate) struct Shared {
     dice: Dice,
     expected_text: Option<String>,
     outage: watch::Sender<bool>,
+    frame_bytes: u32,
 }
 
 /// A sink that is listening; dropping it closes everything.
@@ -158,6 +162,7 @@ impl Sink {
             dice,
             expected_text: args.expect_text.clone(),
             outage: server::outage_channel(),
+            frame_bytes: args.frame_bytes,
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(server::serve(grpc_listener, grpc, Arc::clone(&shared), Transport::Grpc));

@@ -1,5 +1,7 @@
 //! Records of container logs as Fluent Bit makes and sends them under Kyma.
 
+use std::fmt;
+
 use crate::Secret;
 
 /// How records look, and where they go.
@@ -34,13 +36,20 @@ pub enum Sink {
     Null,
 }
 
-/// The time of a record, in a field of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The time of a record, in a field of its own. A Secret may be part of its name, which is never printed.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Date {
     /// The name of the field; records have none without it.
     pub key: Option<String>,
     /// How the time is written.
     pub format: DateFormat,
+}
+
+impl fmt::Debug for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.key.as_ref().map(|_| format_args!("***"));
+        f.debug_struct("Date").field("key", &key).field("format", &self.format).finish()
+    }
 }
 
 /// How a time is written.

@@ -211,8 +211,8 @@ pub enum Compression {
     Zstd,
 }
 
-/// A resolved backend address.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A resolved backend address. A Secret may be part of its path, which is never printed.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// Host name or IP address, without brackets.
     pub host: String,
@@ -220,6 +220,12 @@ pub struct Endpoint {
     pub port: u16,
     /// Request path for HTTP, with its leading slash and the signal's `/v1/...` already applied; empty for gRPC.
     pub path: String,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("host", &self.host).field("port", &self.port).finish_non_exhaustive()
+    }
 }
 
 /// A request header.
@@ -231,8 +237,8 @@ pub struct Header {
     pub value: Secret,
 }
 
-/// OAuth2 client-credentials grant (RFC 6749 4.4).
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// OAuth2 client-credentials grant (RFC 6749 4.4). Nothing of it is printed: all of it may come from Secrets.
+#[derive(Clone, PartialEq, Eq)]
 pub struct OAuth2 {
     /// Token endpoint, an absolute http(s) URL.
     pub token_url: String,
@@ -246,6 +252,12 @@ pub struct OAuth2 {
     pub params: Vec<(String, Secret)>,
     /// PEM bundle that replaces the system's roots for the token endpoint. Pipelines with the same bundle share its text.
     pub ca_pem: Option<Arc<str>>,
+}
+
+impl fmt::Debug for OAuth2 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OAuth2(***)")
+    }
 }
 
 /// How TLS to a backend is verified and with which identity.

@@ -40,9 +40,10 @@ mod tree;
 mod turn;
 
 use std::collections::HashSet;
+use std::fmt;
 use std::io;
 use std::mem;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
@@ -86,6 +87,10 @@ pub struct Settings {
     pub max_removed_bytes: u64,
     /// A container with unread output is stuck when nothing of it becomes safe for so long.
     pub patience: Duration,
+    /// The first lines of a pod that is not in the list of pods wait so long for it.
+    pub metadata_waits: Duration,
+    /// A file that cannot be read is tried again after this, thirty times.
+    pub retry_after: Duration,
     /// Shows how containers are read.
     pub board: Board,
 }
@@ -110,6 +115,8 @@ impl Settings {
             start_at: StartAt::Beginning,
             max_removed_bytes: MAX_REMOVED_BYTES,
             patience: PATIENCE,
+            metadata_waits: METADATA_WAITS,
+            retry_after: RETRY_AFTER,
             board: Board::default(),
         }
     }
@@ -121,6 +128,12 @@ pub const MAX_REMOVED_BYTES: u64 = 1 << 30;
 
 /// Pipelines answer within seconds, even if they refuse. A container that waits longer needs help.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The list of pods has a new pod within a second or so.
+const METADATA_WAITS: Duration = Duration::from_secs(2);
+
+/// A disk that is busy, or a file that is being replaced, can be read within half a minute.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Why reading did not start.
 #[derive(Debug, thiserror::Error)]
@@ -141,6 +154,25 @@ pub enum StartError {
     Thread(io::Error),
 }
 
+/// The positions that earlier processes saved. No other process can use them now.
+pub struct Checkpoints(Opened);
+
+impl Checkpoints {
+    /// Opens those in a directory of state; without one, positions are kept in memory.
+    ///
+    /// # Errors
+    /// When checkpoints cannot be read or kept, for example because another process uses the directory.
+    pub fn open(state: Option<&Path>) -> Result<Self, StartError> {
+        saver::open(state).map(Self)
+    }
+}
+
+impl fmt::Debug for Checkpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Checkpoints").field("containers", &self.0.saved.len()).finish_non_exhaustive()
+    }
+}
+
 /// Reads what containers write, until it is stopped.
 #[derive(Debug)]
 pub struct Tail {
@@ -157,16 +189,32 @@ impl Tail {
     /// # Errors
     /// When checkpoints cannot be kept, for example because another process uses the directory.
     pub fn start(settings: Settings, plan: &Plan, inlet: Inlet, pods: Arc<dyn Pods>) -> Result<Self, StartError> {
-        let Settings { directory, state, own_pod, node_name, start_at, max_removed_bytes, patience, board } = settings;
-        let Opened { saver, saved, is_first } = saver::open(state.as_deref())?;
+        let checkpoints = Checkpoints::open(settings.state.as_deref())?;
+        Self::start_from(checkpoints, settings, plan, inlet, pods)
+    }
+
+    /// The same from checkpoints that are open, those of `settings.state`.
+    ///
+    /// # Errors
+    /// When there is no thread.
+    pub fn start_from(
+        checkpoints: Checkpoints,
+        settings: Settings,
+        plan: &Plan,
+        inlet: Inlet,
+        pods: Arc<dyn Pods>,
+    ) -> Result<Self, StartError> {
+        let Checkpoints(Opened { saver, saved, is_first }) = checkpoints;
         let (ready, queue) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             inlet,
             pods,
             wanted: RwLock::new(wanted(plan)),
-            own_pod,
-            node_name,
-            board,
+            own_pod: settings.own_pod,
+            node_name: settings.node_name,
+            metadata_waits: settings.metadata_waits,
+            retry_after: settings.retry_after,
+            board: settings.board,
             ready,
             totals: Mutex::default(),
             news: Mutex::default(),
@@ -179,10 +227,10 @@ impl Tail {
         let (stop, stopped) = watch::channel(false);
         let reader = tokio::spawn(Reader::new(Arc::clone(&shared), queue).run(stopped));
         let is_rewanted = Arc::new(AtomicBool::new(false));
-        let mut catalogue = Catalogue::new(Arc::clone(&shared), directory.clone(), saved);
-        catalogue.starts_at_end = is_first && start_at == StartAt::End;
-        let bounds = Bounds { removed_bytes: max_removed_bytes, patience };
-        let tree = Tree::new(directory, hints.ok());
+        let mut catalogue = Catalogue::new(Arc::clone(&shared), settings.directory.clone(), saved);
+        catalogue.starts_at_end = is_first && settings.start_at == StartAt::End;
+        let bounds = Bounds { removed_bytes: settings.max_removed_bytes, patience: settings.patience };
+        let tree = Tree::new(settings.directory, hints.ok());
         let looker = Looker::new(catalogue, tree, saver, bounds, Arc::clone(&is_rewanted));
         let ends = reader.abort_handle();
         let run = move || looker.run(&|| ends.is_finished());
@@ -228,8 +276,8 @@ impl Tail {
     }
 }
 
-/// What pipelines wanted at some time.
-#[derive(Debug)]
+/// What pipelines wanted at some time; by default nothing.
+#[derive(Debug, Default)]
 #[must_use = "it is needed if the engine does not run the plan"]
 pub struct Wanted(Vec<ContainerLogs>);
 

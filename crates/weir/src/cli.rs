@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{EnumValueParser, NonEmptyStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_engine::settings;
@@ -30,10 +30,10 @@ Exit codes: 0 success, 1 failure or findings, 2 wrong usage.";
 #[command(name = "weir", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     /// Format of log lines; `auto` is human on a terminal and for commands that end by themselves, and json elsewhere
-    #[arg(long, value_enum, default_value_t = LogFormat::Auto, global = true, value_name = "FORMAT")]
+    #[arg(long, help_heading = LOGGING, value_enum, default_value_t = LogFormat::Auto, global = true, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
     /// Least severe log lines that are shown
-    #[arg(long, value_enum, default_value_t = LogLevel::Info, global = true, value_name = "LEVEL")]
+    #[arg(long, help_heading = LOGGING, value_enum, default_value_t = LogLevel::Info, global = true, value_name = "LEVEL")]
     pub(crate) log_level: LogLevel,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -63,6 +63,13 @@ pub(crate) enum FsyncMode {
     Interval,
     /// When the kernel likes: a power loss may lose half a minute
     Never,
+}
+
+impl FsyncMode {
+    /// As it is typed.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
 }
 
 /// Where reading of container logs begins when there are no checkpoints.
@@ -184,9 +191,20 @@ pub(crate) enum Role {
     Gateway,
     /// Read what containers print
     Logs,
+    /// Collect metrics of nodes and workloads; not there yet
+    Metrics,
+}
+
+/// A role that there is already.
+fn role() -> impl TypedValueParser<Value = Role> {
+    EnumValueParser::<Role>::new().try_map(|role| match role {
+        Role::Metrics => Err("there is no metric agent yet; leave metrics out"),
+        Role::Gateway | Role::Logs => Ok(role),
+    })
 }
 
 /// Headings of the options.
+const LOGGING: &str = "Logging";
 const PORTS: &str = "Ports";
 const SECURITY: &str = "Security of the OTLP ports";
 const MEMORY: &str = "Memory";
@@ -196,9 +214,14 @@ const ADMINISTRATION: &str =
     "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs";
 
 impl RunArgs {
-    /// Whether this process does that.
-    pub(crate) fn has(&self, role: Role) -> bool {
+    /// Whether the command line says that this process does that.
+    pub(crate) fn names(&self, role: Role) -> bool {
         self.roles.contains(&role)
+    }
+
+    /// Whether this process does that if pipelines ask for it.
+    pub(crate) fn allows(&self, role: Role) -> bool {
+        self.roles.is_empty() || self.names(role)
     }
 }
 
@@ -213,8 +236,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) strict: bool,
     /// What this process does, if gateways and agents are separate processes: without gateway, the OTLP ports stay
-    /// closed, and without logs, no container logs are read
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLE,...", default_values_t = [Role::Gateway, Role::Logs])]
+    /// closed, and without logs, no container logs are read [default: whatever the pipelines ask for]
+    #[arg(long, value_parser = role(), value_delimiter = ',', value_name = "ROLE,...")]
     pub(crate) roles: Vec<Role>,
     /// Address of all ports but --admin-port; 0.0.0.0 for all addresses
     #[arg(long, help_heading = PORTS, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]

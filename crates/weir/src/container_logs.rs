@@ -1,14 +1,17 @@
 //! Container logs as a source of the gateway.
 
+use std::collections::HashSet;
 use std::env;
+use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use weir_engine::Engine;
+use weir_engine::Inlet;
 use weir_enrich::{PodList, Pods};
 use weir_plan::Plan;
-use weir_sources::tail::{Board, Settings, StartAt, Tail};
+use weir_sources::tail::{Board, Checkpoints, Settings, StartAt, Tail, Wanted};
 
 use crate::cli::{LogsStartAt, Role, RunArgs};
 
@@ -18,75 +21,136 @@ pub(crate) const DIRECTORY: &str = "/var/log/pods";
 /// Where a pod finds the name of its node, if whoever runs it wants it to; the second is that of Kyma's agents.
 const NODE_NAMES: [&str; 2] = ["NODE_NAME", "MY_NODE_NAME"];
 
-/// Where reading leaves its state.
-pub(crate) struct Place {
+/// Reads what containers print as soon as some pipeline wants it. From then on it goes on, and reads nothing while no
+/// pipeline wants anything.
+pub(crate) struct LogAgent {
+    args: Arc<RunArgs>,
     /// The directory of checkpoints; `None` keeps positions in memory.
-    pub(crate) state: Option<PathBuf>,
+    state: Option<PathBuf>,
     /// Shows how containers are read.
-    pub(crate) board: Board,
+    board: Board,
+    /// What it is about to begin with.
+    ready: Option<(PathBuf, Checkpoints)>,
+    tail: Option<Tail>,
+    /// The log says why nothing is read.
+    has_said_why_not: bool,
 }
 
-/// Reads the directory that the command line names, or the usual one if it exists.
-pub(crate) fn start(
-    args: &RunArgs,
-    place: Place,
-    plan: &Plan,
-    engine: &Engine,
-    pods: &Arc<PodList>,
-) -> anyhow::Result<Option<Tail>> {
-    if !args.has(Role::Logs) {
-        if args.pod_logs.is_some() {
+impl LogAgent {
+    /// Checks what the command line says of container logs.
+    pub(crate) fn new(args: Arc<RunArgs>, board: Board) -> anyhow::Result<Self> {
+        if !args.allows(Role::Logs) && args.pod_logs.is_some() {
             bail!("cannot read what --pod-logs names: --roles leaves out logs");
         }
-        return Ok(None);
-    }
-    let is_all = !args.has(Role::Gateway);
-    let directory = args.pod_logs.clone().or_else(|| Some(DIRECTORY.into()).filter(|usual: &PathBuf| usual.is_dir()));
-    let Some(directory) = directory else {
-        if is_all {
-            bail!("nothing to do with --roles logs: there is no {DIRECTORY}; --pod-logs names another directory");
+        if must_read(&args) {
+            find(&args)?;
         }
-        if plan.pipelines.iter().any(|pipeline| pipeline.input.container_logs.is_some()) {
+        Ok(Self { args, state: None, board, ready: None, tail: None, has_said_why_not: false })
+    }
+
+    /// Keeps checkpoints in this directory.
+    pub(crate) fn keep_in(&mut self, state: PathBuf) {
+        self.state = Some(state);
+    }
+
+    /// Finds out whether it can read what the pipelines of this plan want. Call this before anything begins with the
+    /// plan.
+    pub(crate) fn prepare(&mut self, plan: &Plan) -> anyhow::Result<()> {
+        let wants = plan.pipelines.iter().any(|pipeline| pipeline.input.container_logs.is_some());
+        if !wants || self.tail.is_some() || self.ready.is_some() || !self.args.allows(Role::Logs) {
+            return Ok(());
+        }
+        self.ready = match find(&self.args) {
+            Ok(directory) => Some((directory, Checkpoints::open(self.state.as_deref())?)),
+            Err(error) if must_read(&self.args) => return Err(error),
+            Err(error) => {
+                self.say_why_not(&error);
+                None
+            }
+        };
+        Ok(())
+    }
+
+    /// The usual directory may be missing, or be there for somebody else.
+    fn say_why_not(&mut self, error: &anyhow::Error) {
+        if mem::replace(&mut self.has_said_why_not, true) {
+            return;
+        }
+        if Path::new(DIRECTORY).exists() {
+            tracing::warn!("container logs are not read: {error:#}");
+        } else {
             tracing::info!("container logs are not read: there is no {DIRECTORY}; --pod-logs names another directory");
         }
-        return Ok(None);
-    };
-    if let Err(error) = check(&directory) {
-        // The usual directory may be there for somebody else.
-        if args.pod_logs.is_some() || is_all {
-            return Err(error);
+    }
+
+    /// Reads for the pipelines of this plan from now on. Returns what was wanted before.
+    pub(crate) fn read_for(&mut self, plan: &Plan, inlet: Inlet, pods: &Arc<PodList>) -> anyhow::Result<Wanted> {
+        if let Some(tail) = &self.tail {
+            return Ok(tail.reload(plan));
         }
-        tracing::warn!("{error:#}");
-        return Ok(None);
+        if let Some((directory, checkpoints)) = self.ready.take() {
+            let settings = self.settings(directory);
+            let pods = Arc::clone(pods) as Arc<dyn Pods>;
+            self.tail = Some(Tail::start_from(checkpoints, settings, plan, inlet, pods)?);
+        }
+        Ok(Wanted::default())
     }
-    let directory = std::path::absolute(&directory).context("cannot find out what the current directory is")?;
-    if place.state.is_none() {
-        tracing::warn!(
-            "container logs are read from their beginning at each start, because there is no data directory"
-        );
+
+    /// Goes back to what was wanted before.
+    pub(crate) fn restore(&self, wanted: Wanted) {
+        if let Some(tail) = &self.tail {
+            tail.restore(wanted);
+        }
     }
-    tracing::info!(pod_logs = %directory.display(), "container logs are read for pipelines with runtime input");
-    let start_at = match args.logs_start_at {
-        LogsStartAt::Beginning => StartAt::Beginning,
-        LogsStartAt::End => StartAt::End,
-    };
-    let settings = Settings {
-        state: place.state,
-        own_pod: variable("HOSTNAME"),
-        node_name: args.node_name.clone().or_else(|| NODE_NAMES.into_iter().find_map(variable)),
-        start_at,
-        max_removed_bytes: args.max_removed_logs as u64,
-        board: place.board,
-        ..Settings::new(directory)
-    };
-    Ok(Some(Tail::start(settings, plan, engine.inlet(), Arc::clone(pods) as Arc<dyn Pods>)?))
+
+    fn settings(&self, directory: PathBuf) -> Settings {
+        if self.state.is_none() {
+            tracing::warn!(
+                "container logs are read from their beginning at each start, because there is no data directory"
+            );
+        }
+        tracing::info!(pod_logs = %directory.display(), "container logs are read for pipelines with runtime input");
+        let start_at = match self.args.logs_start_at {
+            LogsStartAt::Beginning => StartAt::Beginning,
+            LogsStartAt::End => StartAt::End,
+        };
+        Settings {
+            state: self.state.clone(),
+            own_pod: variable("HOSTNAME"),
+            node_name: self.args.node_name.clone().or_else(|| NODE_NAMES.into_iter().find_map(variable)),
+            start_at,
+            max_removed_bytes: self.args.max_removed_logs as u64,
+            board: self.board.clone(),
+            ..Settings::new(directory)
+        }
+    }
+
+    /// The uids of the pods of which lines may not be safe yet.
+    pub(crate) fn pods_in_use(&self) -> HashSet<String> {
+        self.tail.as_ref().map(Tail::pods_in_use).unwrap_or_default()
+    }
+
+    /// Ends in good order.
+    pub(crate) async fn stop(&mut self) {
+        if let Some(tail) = self.tail.take() {
+            tail.stop().await;
+        }
+    }
+}
+
+/// Whether it is a mistake if there is nothing to read: somebody named the directory, or the process is for nothing else.
+fn must_read(args: &RunArgs) -> bool {
+    args.pod_logs.is_some() || (args.names(Role::Logs) && !args.names(Role::Gateway))
+}
+
+/// The directory that the command line names, or the usual one, if it can be listed.
+fn find(args: &RunArgs) -> anyhow::Result<PathBuf> {
+    let directory = args.pod_logs.as_deref().unwrap_or(Path::new(DIRECTORY));
+    let cannot = || format!("cannot read container logs in {}: name a directory with --pod-logs", directory.display());
+    fs::read_dir(directory).with_context(cannot)?;
+    std::path::absolute(directory).context("cannot find out what the current directory is")
 }
 
 fn variable(name: &str) -> Option<String> {
     env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
-}
-
-fn check(directory: &Path) -> anyhow::Result<()> {
-    let named = || format!("cannot read container logs in {}: name a directory with --pod-logs", directory.display());
-    std::fs::read_dir(directory).map(drop).with_context(named)
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use tracing::field::debug;
 use weir_engine::settings::{Fsync, Journal};
 use weir_journal::OsFs;
 
@@ -49,7 +50,8 @@ pub(crate) fn open(args: &RunArgs) -> anyhow::Result<Option<DataDir>> {
         FsyncMode::Never => Fsync::Never,
     };
     warn_of_others(&dir);
-    tracing::info!(data_dir = %dir.display(), ?fsync, "data that no backend takes at once is kept on disk");
+    let fsync_interval = matches!(fsync, Fsync::Interval(_)).then(|| debug(args.fsync_interval));
+    tracing::info!(data_dir = %dir.display(), fsync = args.fsync.name(), fsync_interval, "data that no backend takes at once is kept on disk");
     let journal = Journal { fs: Arc::new(fs), fsync };
     Ok(Some(DataDir { journal, state: StateFiles::in_data_dir(&dir), logs: logs_dir(&dir) }))
 }

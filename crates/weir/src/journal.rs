@@ -30,7 +30,7 @@ Examples:
   weir journal export /var/lib/weir --pipeline backend | jq .resourceSpans
   weir journal export /var/lib/weir --pipeline backend --format protobuf --output backlog.binpb
 
-DIR is the directory given to `weir run --data-dir`. All commands only read it, and may be used while a gateway runs.";
+DATA_DIR is the directory given to `weir run --data-dir`. All commands only read it, and may be used while a gateway runs.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -52,43 +52,51 @@ enum JournalCommand {
 #[derive(Args, Debug)]
 struct InspectArgs {
     /// The data directory
+    #[arg(value_name = "DATA_DIR")]
     dir: PathBuf,
     /// How it is shown
-    #[arg(long, value_enum, default_value_t = Output::Human, value_name = "FORMAT")]
-    output: Output,
+    // `output` and `human` are the names of before, for scripts.
+    #[arg(long, alias = "output", value_enum, default_value_t = InspectFormat::Text, value_name = "FORMAT")]
+    format: InspectFormat,
 }
 
 #[derive(Args, Debug)]
 struct VerifyArgs {
     /// The data directory
+    #[arg(value_name = "DATA_DIR")]
     dir: PathBuf,
 }
 
 #[derive(Args, Debug)]
 struct ExportArgs {
     /// The data directory
+    #[arg(value_name = "DATA_DIR")]
     dir: PathBuf,
     /// The pipeline, for example `backend` or `traces/backend`
     #[arg(long, value_name = "NAME")]
     pipeline: String,
-    /// `json`: one OTLP/JSON request per line; `protobuf`: requests one after the other, each behind its length as a
-    /// varint
-    #[arg(long, value_enum, default_value_t = Format::Json, value_name = "FORMAT")]
-    format: Format,
+    /// How requests are written
+    #[arg(long, value_enum, default_value_t = ExportFormat::Json, value_name = "FORMAT")]
+    format: ExportFormat,
     /// File to write to; one that is there is replaced [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Human,
+enum InspectFormat {
+    /// Tables
+    #[value(alias = "human")]
+    Text,
+    /// One JSON document
     Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ExportFormat {
+    /// One OTLP/JSON request per line
     Json,
+    /// Requests one after the other, each behind its length as a varint
     Protobuf,
 }
 
@@ -107,9 +115,9 @@ fn inspect(args: &InspectArgs) -> anyhow::Result<ExitCode> {
     let journal = Journal::open(&args.dir, true)?;
     let inspection = journal.inspect(Depth::Headers)?;
     let mut out = io::stdout().lock();
-    printed(match args.output {
-        Output::Human => report::human(&mut out, &journal.path, &inspection),
-        Output::Json => report::json(&mut out, &journal.path, &inspection),
+    printed(match args.format {
+        InspectFormat::Text => report::text(&mut out, &journal.path, &inspection),
+        InspectFormat::Json => report::json(&mut out, &journal.path, &inspection),
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,6 +12,15 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| format!("{text:?} is not a size; write for example 512MiB, 1.5GiB or 1000000"))
 }
 
+/// A size as people type it: in the largest unit that leaves no fraction.
+pub(crate) fn size(bytes: usize) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1_000_000, "MB"), (1_000, "KB")];
+    match units.iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{}{name}", bytes / unit),
+        None => bytes.to_string(),
+    }
+}
+
 /// No setting makes sense beyond this, and sums of times must not overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -47,7 +56,7 @@ pub(crate) fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let wish = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, wish) {
-        tracing::debug!(%error, current = ?limit.current, "cannot raise the limit on open files");
+        tracing::debug!(%error, current = limit.current, "cannot raise the limit on open files");
     }
 }
 
@@ -65,6 +74,14 @@ mod tests {
         for wrong in ["", "MiB", "0", "0.0Gi", "-1", "1TiBs", "99999999999999999999"] {
             assert!(parse_size(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_size_is_said_as_it_was_typed() {
+        for text in ["1MiB", "3GiB", "1536MiB", "1KiB", "5MB", "1500KB", "1000001", "0"] {
+            assert_eq!(size(parse_size(text).unwrap_or(0)), text);
+        }
+        assert_eq!([size(1 << 40), size(1_500_000_000), size(2 << 10)], ["1024GiB", "1500MB", "2KiB"]);
     }
 
     #[test]

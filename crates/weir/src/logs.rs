@@ -23,6 +23,8 @@ Examples:
   weir logs status /var/lib/weir --format json | jq '.[] | select(.bytes_behind > 0)'
 
 DATA_DIR is the directory given to `weir run --data-dir`. This command only reads files, and works while a gateway runs.
+A container without a checkpoint is new, or no pipeline wants it. Nobody can tell which from the files, so the first line
+of the table has the output of such containers apart; in the JSON, they have `known: false`.
 /logs on the admin port of the gateway also shows losses, rotations, and what a container waits for.";
 
 #[derive(Args, Debug)]
@@ -75,20 +77,30 @@ pub(crate) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The output of containers that are read, and apart from it that of those without a checkpoint.
+fn summary(containers: &[ContainerStatus]) -> String {
+    let (known, others): (Vec<_>, Vec<_>) = containers.iter().partition(|container| container.known);
+    let behind = |containers: &[&ContainerStatus]| bytes(containers.iter().map(|one| one.bytes_behind).sum());
+    let sum = format!("{}, {} not safe yet", count(containers.len(), "container"), behind(&known));
+    if others.is_empty() {
+        return sum;
+    }
+    format!("{sum}; {} more in {} without a checkpoint", behind(&others), count(others.len(), "container"))
+}
+
 fn text(out: &mut impl Write, containers: &[ContainerStatus]) -> io::Result<()> {
-    let behind: u64 = containers.iter().filter(|container| container.known).map(|one| one.bytes_behind).sum();
-    writeln!(out, "{}, {} not safe yet", count(containers.len(), "container"), bytes(behind))?;
+    writeln!(out, "{}", summary(containers))?;
     let row = |container: &ContainerStatus| {
         let ContainerStatus { namespace, pod, container: name, files, .. } = container;
         let age = match container.bytes_behind {
             0 => "-".to_owned(),
             _ => time(Duration::from_secs_f64(container.seconds_behind).as_secs()),
         };
-        let known = if container.known { "known" } else { "never read" };
+        let known = if container.known { "yes" } else { "no" };
         let (behind, missing) = (bytes(container.bytes_behind), bytes(container.missing_bytes));
         [format!("{namespace}/{pod}/{name}"), known.to_owned(), files.to_string(), behind, age, missing]
     };
-    table(out, ["container", "position", "files", "behind", "age", "missing"], containers.iter().map(row))?;
+    table(out, ["container", "checkpoint", "files", "behind", "age", "missing"], containers.iter().map(row))?;
     out.flush()
 }
 

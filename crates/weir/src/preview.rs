@@ -18,6 +18,7 @@ use weir_resources::Loaded;
 
 use crate::cli::{TryArgs, TryFormat};
 use crate::configuration;
+use crate::tables::count;
 
 /// Largest sample; it is held in memory several times.
 const MAX_SAMPLE_BYTES: u64 = 16 << 20;
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
             bail!("cannot find a pipeline named {name:?} in the configuration");
         }
     }
-    let mut failed = false;
+    let (mut failed, mut first) = (false, true);
     let colours = io::stdout().is_terminal();
     for (signal, request) in read(&args.input)? {
         if !plan.pipelines.iter().any(|pipeline| pipeline.id.signal == signal) {
@@ -49,6 +50,10 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
         for preview in &previews {
             failed |= preview.rules.iter().any(|rule| rule.errors > 0);
             let mut output = Output { out: Vec::new(), colours, format: args.format };
+            // People see where the next one begins.
+            if !std::mem::take(&mut first) && args.format == TryFormat::Diff {
+                writeln!(output.out)?;
+            }
             output.show(signal, &request, preview)?;
             printed(io::stdout().write_all(&output.out))?;
         }
@@ -58,14 +63,15 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
 
 /// The requests of a sample, those of the same signal that follow each other as one.
 fn read(input: &Path) -> anyhow::Result<Vec<(Signal, Bytes)>> {
-    let name = input.display();
+    let is_standard = input == Path::new("-");
+    let name = if is_standard { "on the standard input".to_owned() } else { input.display().to_string() };
+    let unreadable = || format!("cannot read the sample {name}");
     let mut text = Vec::new();
-    let from: Box<dyn Read> = if input == Path::new("-") {
-        Box::new(io::stdin())
-    } else {
-        Box::new(fs::File::open(input).with_context(|| format!("cannot read the sample {name}"))?)
+    let from: Box<dyn Read> = match is_standard {
+        true => Box::new(io::stdin()),
+        false => Box::new(fs::File::open(input).with_context(unreadable)?),
     };
-    from.take(MAX_SAMPLE_BYTES + 1).read_to_end(&mut text).with_context(|| format!("cannot read the sample {name}"))?;
+    from.take(MAX_SAMPLE_BYTES + 1).read_to_end(&mut text).with_context(unreadable)?;
     if text.len() as u64 > MAX_SAMPLE_BYTES {
         bail!("cannot use the sample {name}: it is larger than {} MiB", MAX_SAMPLE_BYTES >> 20);
     }
@@ -73,14 +79,16 @@ fn read(input: &Path) -> anyhow::Result<Vec<(Signal, Bytes)>> {
     let mut documents = Deserializer::from_slice(&text).into_iter::<Value>();
     let mut start = 0;
     while let Some(document) = documents.next() {
-        let document = document.with_context(|| format!("{name} is not JSON"))?;
+        let document = document.with_context(|| format!("the sample {name} is not JSON"))?;
         let line = text[..start].iter().filter(|byte| **byte == b'\n').count() + 1;
         let Some(signal) = signal_of(&document) else {
-            bail!("{name}: the document near line {line} has none of resourceSpans, resourceMetrics and resourceLogs");
+            bail!(
+                "the sample {name}: the document near line {line} has none of resourceSpans, resourceMetrics and resourceLogs"
+            );
         };
         let here = &text[start..documents.byte_offset()];
         let request = weir_otlp::from_json(signal, here, &Limits::default(), usize::MAX)
-            .with_context(|| format!("{name}: the document near line {line} is not OTLP"))?;
+            .with_context(|| format!("the sample {name}: the document near line {line} is not OTLP"))?;
         start = documents.byte_offset();
         match requests.last_mut() {
             Some((last, bytes)) if *last == signal => bytes.extend_from_slice(&request),
@@ -88,7 +96,7 @@ fn read(input: &Path) -> anyhow::Result<Vec<(Signal, Bytes)>> {
         }
     }
     if requests.is_empty() {
-        bail!("{name} is empty: an OTLP/JSON document is needed");
+        bail!("the sample {name} is empty: an OTLP/JSON document is needed");
     }
     Ok(requests.into_iter().map(|(signal, bytes)| (signal, bytes.into())).collect())
 }
@@ -139,20 +147,20 @@ impl Output {
         if !changed {
             writeln!(self.out, "  nothing changes")?;
         }
-        Ok(writeln!(self.out)?)
+        Ok(())
     }
 
     fn summary(&mut self, signal: Signal, before: &[u8], preview: &Preview) -> io::Result<()> {
         let total = weir_otlp::count(signal, before);
-        let items = match signal {
-            Signal::Traces => "spans",
-            Signal::Metrics => "data points",
-            Signal::Logs => "log records",
+        let item = match signal {
+            Signal::Traces => "span",
+            Signal::Metrics => "data point",
+            Signal::Logs => "log record",
         };
-        let (pipeline, left) = (&preview.pipeline, preview.items);
+        let (pipeline, total, out) = (&preview.pipeline, count(total, item), preview.items);
         match &preview.request {
-            None => writeln!(self.out, "{pipeline}: takes none of {total} {items}")?,
-            Some(_) => writeln!(self.out, "{pipeline}: {left} of {total} {items} left")?,
+            None => writeln!(self.out, "{pipeline}: takes none of {total}")?,
+            Some(_) => writeln!(self.out, "{pipeline}: {total} in, {out} out")?,
         }
         for (reason, removed) in &preview.filtered {
             writeln!(self.out, "  {removed} removed: {reason}")?;

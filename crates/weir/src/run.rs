@@ -1,33 +1,33 @@
 //! `weir run`: the gateway.
 
+mod signals;
+
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tracing::field::display;
 use weir_engine::admin::Route;
 use weir_engine::settings::Admin;
-use weir_engine::{Addresses, BookFigures, Changes, Engine, Entrance, Settings, StartError, settings};
+use weir_engine::{Addresses, BookFigures, Changes, Engine, Entrance, OtlpPorts, Settings, settings};
 use weir_enrich::{PodList, Pods};
 use weir_plan::{PipelineId, Plan};
 use weir_resources::{Loaded, LogOutputs, Report};
-use weir_sources::tail::{Board, Tail};
+use weir_sources::tail::{Board, Wanted};
 
 use crate::allocator;
 use crate::cli::{Role, RunArgs};
 use crate::configuration;
-use crate::container_logs::{self, Place};
+use crate::container_logs::LogAgent;
 use crate::data_dir::{self, DataDir};
 use crate::findings;
 use crate::limits;
 use crate::proxy;
 use crate::security::{self, Security};
 use crate::watch::Watch;
+use signals::Signals;
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
@@ -81,17 +81,25 @@ fn memory(args: &RunArgs) -> usize {
     args.memory.unwrap_or_else(of_limit)
 }
 
-fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
+/// Whether clients are to be served: if the command line says so, else if a pipeline takes what they push.
+fn serves_clients(args: &RunArgs, plan: &Plan) -> bool {
+    let is_asked_for = || plan.pipelines.iter().any(|pipeline| pipeline.input.otlp.is_some());
+    args.names(Role::Gateway) || (args.allows(Role::Gateway) && is_asked_for())
+}
+
+fn settings(args: &RunArgs, plan: &Plan) -> anyhow::Result<Settings> {
     let memory = memory(args);
     if memory < settings::MEMORY_MIN {
-        let least = settings::MEMORY_MIN >> 20;
-        bail!("cannot work with --memory {memory}: at least {least}MiB is needed");
+        let (memory, least) = (limits::size(memory), limits::size(settings::MEMORY_MIN));
+        bail!("cannot work with --memory {memory}: at least {least} is needed");
     }
     let largest = memory / 4;
     let max_request_bytes = args.max_request_size.unwrap_or(settings::MAX_REQUEST_BYTES.min(largest));
     if max_request_bytes > largest {
+        let [wanted, largest, memory] = [max_request_bytes, largest, memory].map(limits::size);
         bail!(
-            "cannot take requests of {max_request_bytes} bytes: --max-request-size must be at most a quarter of --memory ({memory})"
+            "cannot take requests of --max-request-size {wanted}: it must be at most {largest}, a quarter of --memory \
+             ({memory})"
         );
     }
     if args.fsync_interval.is_zero() {
@@ -100,10 +108,11 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
     let Security { ingest: security, admin_tokens: tokens } = security::read(args)?;
     let (listen, port) = (args.admin.admin_listen, Some(args.admin.admin_port));
     let admin = Admin { listen, port, tokens, routes: Vec::new() };
+    let serves_clients = serves_clients(args, plan);
     Ok(Settings {
         listen: args.listen,
-        grpc_port: args.has(Role::Gateway).then_some(args.grpc_port),
-        http_port: args.has(Role::Gateway).then_some(args.http_port),
+        grpc_port: serves_clients.then_some(args.grpc_port),
+        http_port: serves_clients.then_some(args.http_port),
         metrics_port: Some(args.metrics_port),
         health_port: Some(args.health_port),
         memory,
@@ -143,8 +152,7 @@ struct Gateway {
     engine: Engine,
     /// What the engine asks about the cluster.
     pods: Arc<PodList>,
-    /// Reads what containers print, where there is a directory of that.
-    tail: Option<Tail>,
+    log_agent: LogAgent,
     args: Arc<RunArgs>,
     watches: Watches,
     log_outputs: LogOutputs,
@@ -153,39 +161,30 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// Mistakes in the command line, the configuration and the ports are found before the data directory is touched.
+    /// Mistakes in the command line, the configuration and the ports are found before the data directory is touched, and
+    /// everything that can be wrong is found before the engine starts: it delivers what is on disk at once.
     async fn start(args: Arc<RunArgs>) -> anyhow::Result<Self> {
         let watches = Watches::new(&args)?;
         let Loaded { plan, cluster, log_outputs, .. } = configuration(&args)?;
-        let mut settings = settings(&args)?;
+        let mut settings = settings(&args, &plan)?;
         let board = Board::default();
-        settings.admin.routes.push(Route::new("/logs", board.clone()));
+        let mut log_agent = LogAgent::new(Arc::clone(&args), board.clone())?;
+        settings.admin.routes.push(Route::new("/logs", board));
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;
-        let mut logs_state = None;
         if let Some(DataDir { journal, state, logs }) = data_dir::open(&args)? {
             settings.journal = Some(journal);
             settings.state = Some(Arc::new(state));
-            logs_state = Some(logs);
+            log_agent.keep_in(logs);
         }
+        log_agent.prepare(&plan)?;
         let memory = settings.memory;
         allocator::keep_within(memory);
         let pods = Arc::new(PodList::new(cluster));
         let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
-        for pipeline in &plan.pipelines {
-            let output = &pipeline.output;
-            let endpoint = output.is_remote().then_some(&output.endpoint);
-            tracing::info!(
-                pipeline = %pipeline.id,
-                exporter = pipeline.exporter_label(),
-                host = endpoint.map(|endpoint| endpoint.host.as_str()),
-                port = endpoint.map(|endpoint| endpoint.port),
-                "pipeline started"
-            );
-        }
-        let place = Place { state: logs_state, board };
-        let tail = container_logs::start(&args, place, &plan, &engine, &pods)?;
-        Ok(Self { engine, pods, tail, args, watches, log_outputs, memory })
+        plan.pipelines.iter().for_each(say_started);
+        let _ = log_agent.read_for(&plan, engine.inlet(), &pods)?;
+        Ok(Self { engine, pods, log_agent, args, watches, log_outputs, memory })
     }
 
     /// From now on, a signal finds a gateway that can be ended in good order.
@@ -210,7 +209,7 @@ impl Gateway {
                     let (args, running) = (Arc::clone(&self.args), self.log_outputs.clone());
                     loading.begin(move || configuration::for_gateway(&args.paths, args.strict, &running));
                 }
-                loaded = loading.done() => self.reload(loaded),
+                loaded = loading.done() => self.reload(loaded).await,
                 () = self.watches.security.changed(), if self.watches.has_security() && securing.is_idle() => {
                     let args = Arc::clone(&self.args);
                     securing.begin(move || security::read(&args));
@@ -220,12 +219,7 @@ impl Gateway {
         };
         tracing::info!("stopping: finishing what is under way; another signal, a second later or more, ends at once");
         // What is read already is waited for, as it is for clients.
-        let reading = async {
-            if let Some(tail) = self.tail.take() {
-                tail.stop().await;
-            }
-        };
-        let (stopped, ()) = tokio::join!(self.engine.shutdown(signals.next()), reading);
+        let (stopped, ()) = tokio::join!(self.engine.shutdown(signals.next()), self.log_agent.stop());
         stopped.books.iter().for_each(report);
         if !stopped.in_order {
             bail!("ended by a second signal before everything under way was finished");
@@ -234,18 +228,21 @@ impl Gateway {
     }
 
     /// Takes up what the files say now. Where they are wrong, everything goes on as it is.
-    fn reload(&mut self, loaded: Result<Loaded, Report>) {
+    async fn reload(&mut self, loaded: Result<Loaded, Report>) {
         match loaded {
-            Ok(Loaded { plan, cluster, log_outputs, .. }) => match self.take_up(&plan) {
+            Ok(Loaded { plan, cluster, log_outputs, .. }) => match self.take_up(&plan).await {
                 Ok(Changes { added, changed, removed, .. }) => {
-                    let in_use = self.tail.as_ref().map(Tail::pods_in_use).unwrap_or_default();
-                    self.pods.replace(cluster, &in_use);
+                    self.pods.replace(cluster, &self.log_agent.pods_in_use());
                     self.log_outputs = log_outputs;
-                    let names = |ids: Vec<PipelineId>| ids.iter().map(PipelineId::to_string).collect::<Vec<_>>();
+                    let names =
+                        |ids: Vec<PipelineId>| ids.iter().map(PipelineId::to_string).collect::<Vec<_>>().join(", ");
                     let (added, changed, removed) = (names(added), names(changed), names(removed));
-                    tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
+                    tracing::info!(added, changed, removed, "configuration reloaded");
                 }
-                Err(error) => tracing::error!(%error, "the new configuration is not used; the last good one goes on"),
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    tracing::error!(error, "the new configuration is not used; the last good one goes on");
+                }
             },
             Err(report) => {
                 findings::log(&report.diagnostics);
@@ -256,14 +253,41 @@ impl Gateway {
         }
     }
 
-    /// What is read of containers is for the new pipelines before these are there, so that no line is missed.
-    fn take_up(&mut self, plan: &Plan) -> Result<Changes, StartError> {
-        let wanted = self.tail.as_ref().map(|tail| tail.reload(plan));
-        let taken_up = self.engine.reload(plan);
-        if let (Err(_), Some(tail), Some(wanted)) = (&taken_up, &self.tail, wanted) {
-            tail.restore(wanted);
+    /// Makes the process do what the pipelines of the plan ask for.
+    async fn take_up(&mut self, plan: &Plan) -> anyhow::Result<Changes> {
+        let (ports, wanted) = match self.begin(plan).await {
+            Ok(begun) => begun,
+            Err(error) => {
+                self.engine.reload_failed(&format!("{error:#}"));
+                return Err(error);
+            }
+        };
+        let opens = ports.is_some();
+        let taken_up = match ports {
+            Some(ports) => self.engine.reload_behind(ports, plan),
+            None => self.engine.reload(plan),
+        };
+        if taken_up.is_err() {
+            self.log_agent.restore(wanted);
+        } else if opens {
+            let Addresses { grpc, http, .. } = self.engine.addresses();
+            tracing::info!(grpc = grpc.map(display), http = http.map(display), "the OTLP ports are open");
         }
-        taken_up
+        Ok(taken_up?)
+    }
+
+    /// Begins with what no pipeline asked for before, and finds out whether it can. What is read of containers is for
+    /// the new pipelines before these are there, so that no line is missed; clients are served after that.
+    async fn begin(&mut self, plan: &Plan) -> anyhow::Result<(Option<OtlpPorts>, Wanted)> {
+        let is_closed = self.engine.addresses().grpc.is_none();
+        let ports = if is_closed && serves_clients(&self.args, plan) {
+            let ports = [self.args.grpc_port, self.args.http_port].map(Some);
+            Some(OtlpPorts::bind(self.args.listen, ports).await?)
+        } else {
+            None
+        };
+        self.log_agent.prepare(plan)?;
+        Ok((ports, self.log_agent.read_for(plan, self.engine.inlet(), &self.pods)?))
     }
 
     /// Takes up what the certificate, key and token files say now.
@@ -280,6 +304,18 @@ impl Gateway {
             }
         }
     }
+}
+
+fn say_started(pipeline: &weir_plan::Pipeline) {
+    let output = &pipeline.output;
+    let endpoint = output.is_remote().then_some(&output.endpoint);
+    tracing::info!(
+        pipeline = %pipeline.id,
+        exporter = pipeline.exporter_label(),
+        host = endpoint.map(|endpoint| endpoint.host.as_str()),
+        port = endpoint.map(|endpoint| endpoint.port),
+        "pipeline started"
+    );
 }
 
 fn configuration(args: &RunArgs) -> anyhow::Result<Loaded> {
@@ -332,41 +368,6 @@ fn report((pipeline, books): &(PipelineId, BookFigures)) {
     let BookFigures { accepted, recovered, delivered, pending, .. } = books;
     let balanced = books.balanced();
     tracing::info!(%pipeline, accepted, recovered, delivered, filtered, dropped, rejected, pending, balanced, "stopped");
-}
-
-/// A signal that comes this soon after another means the same: terminals, supervisors and timeout(1) signal a process
-/// and then its group.
-const ECHO: Duration = Duration::from_secs(1);
-
-/// The signals that end the program.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    heard: Option<Instant>,
-}
-
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("cannot listen for signals");
-        let (terminate, interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-        // A file that must not grow is a disk that is full. Unheard, this signal would end the process before the error is seen.
-        drop(listen(SignalKind::from_raw(libc::SIGXFSZ))?);
-        Ok(Self { terminate, interrupt, heard: None })
-    }
-
-    /// The next signal that is no echo of the one before. May be dropped and called again.
-    async fn next(&mut self) {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => {}
-                _ = self.interrupt.recv() => {}
-            }
-            if self.heard.is_none_or(|heard| heard.elapsed() >= ECHO) {
-                self.heard = Some(Instant::now());
-                return;
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The memory that one request draws from a budget for work on it. A purse knows whether missing memory may still come,
-//! or can never be there.
+//! The memory that one request draws from a budget for work on it. When memory is missing, the purse knows whether it
+//! may come later, or whether the budget is too small for the work.
 
 use bytes::Bytes;
 use weir_otlp::Part;
@@ -16,19 +16,19 @@ pub(crate) struct Purse<'a> {
 /// There is not enough memory for work on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shortage {
-    /// Not now.
+    /// Others hold too much now. There may be enough later.
     Passing,
-    /// Not even if nobody else had any.
+    /// The budget is too small, even if nobody else held any of it.
     Lasting,
 }
 
 impl<'a> Purse<'a> {
-    /// Of a request that holds `held` bytes.
+    /// The purse of a request that holds `held` bytes already.
     pub(crate) fn new(budget: &'a Budget, held: usize) -> Self {
         Self { budget, held }
     }
 
-    /// When it holds `more`.
+    /// The purse of the same request once it holds `more` bytes besides.
     pub(crate) fn holding(self, more: usize) -> Self {
         Self { held: self.held.saturating_add(more), ..self }
     }
@@ -38,7 +38,7 @@ impl<'a> Purse<'a> {
         self.budget.capacity()
     }
 
-    /// Most bytes that it could ever get.
+    /// The most bytes that it could get if nobody else held any.
     pub(crate) fn most(&self) -> usize {
         self.capacity().saturating_sub(self.held)
     }

@@ -4,14 +4,17 @@
 //! TCP is tried with several addresses at once, but TLS with one at a time, because it may keep much of what the other
 //! side says. How many connections there are, and when addresses are looked up again, is decided elsewhere.
 
+mod addresses;
+mod under_tls;
+
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Future, Ready, ready};
 use std::iter::once;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,22 +22,22 @@ use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
-use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tower_service::Service;
 
 use super::answer_heads::AnswerHeads;
-use super::coalesce::{self, Coalesced};
+use super::coalesce;
 use super::proxy::{self, Proxy, Way};
 use super::resolve::{self, Resolve};
 use super::{ANSWER_TIMEOUT, PING_INTERVAL};
 use crate::budget::Budget;
 use crate::legible::with_causes;
+pub(super) use addresses::Addresses;
+use under_tls::{Near, UnderTls, with_little_in_tls};
 
 /// For TCP.
 const TCP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,16 +47,9 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 const HEAD_START: Duration = Duration::from_millis(500);
 /// How long a connection waits for its turn while as many are being made as may be. By then all of them hang.
 const TURN_TIMEOUT: Duration = Duration::from_secs(1);
-/// Addresses that one connection is tried with.
-const MOST_TRIES: usize = 4;
-/// What TLS collects of a request before it is written: a record.
-const TLS_BUFFER: usize = 16 * 1024;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
-type Tcp = Coalesced<TokioIo<TcpStream>>;
-/// To the backend, or to the proxy before it.
-type Near = MaybeHttpsStream<Tcp>;
 /// To the backend.
 type Stream = TokioIo<AnswerHeads<TokioIo<MaybeHttpsStream<Near>>>>;
 
@@ -92,67 +88,6 @@ impl Dial {
     }
 }
 
-/// The addresses of a name.
-#[derive(Debug)]
-pub(super) struct Addresses {
-    all: Vec<Address>,
-    /// The first so many are to be preferred.
-    preferred: usize,
-    /// None of the addresses tried for the last connection took it.
-    exhausted: AtomicBool,
-}
-
-#[derive(Debug)]
-struct Address {
-    at: SocketAddr,
-    /// The last attempt to connect failed, or took too long.
-    failed: AtomicBool,
-}
-
-impl Addresses {
-    /// Addresses of the first one's family are preferred: the others lead to the same machines. They are shuffled, so
-    /// that gateways do not agree on a favourite.
-    fn new(mut found: Vec<SocketAddr>) -> Self {
-        let family = found.first().map(SocketAddr::is_ipv4);
-        fastrand::shuffle(&mut found);
-        found.sort_by_key(|address| Some(address.is_ipv4()) != family);
-        found.truncate(resolve::MOST_ADDRESSES);
-        let preferred = found.iter().filter(|address| Some(address.is_ipv4()) == family).count();
-        let all = found.into_iter().map(|at| Address { at, failed: AtomicBool::new(false) }).collect();
-        Self { all, preferred, exhausted: AtomicBool::new(false) }
-    }
-
-    /// How many there are to spread connections over.
-    pub(super) fn preferred(&self) -> usize {
-        self.preferred
-    }
-
-    /// Whether one of them could not be connected to.
-    pub(super) fn some_failed(&self) -> bool {
-        self.all.iter().any(|address| address.failed.load(Ordering::Relaxed))
-    }
-
-    /// Whether the last connection could not be made. The name may have other addresses by now.
-    pub(super) fn exhausted(&self) -> bool {
-        self.exhausted.load(Ordering::Relaxed)
-    }
-
-    /// A connection that was made earlier works all the same.
-    pub(super) fn revive(&self) {
-        self.exhausted.store(false, Ordering::Relaxed);
-    }
-
-    /// The order in which a connection tries them: `first`, the others of its family, the other family; those that
-    /// failed come last.
-    fn order(&self, first: usize) -> Vec<usize> {
-        let preferred = (0..self.preferred).map(|step| (first + step) % self.preferred);
-        let mut order: Vec<usize> = preferred.chain(self.preferred..self.all.len()).collect();
-        order.sort_by_key(|index| self.all[*index].failed.load(Ordering::Relaxed));
-        order.truncate(MOST_TRIES);
-        order
-    }
-}
-
 /// Makes connections, to one address before all others.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
@@ -179,7 +114,7 @@ impl Connector {
                 match ended? {
                     (winner, Ok(stream)) => {
                         let overtaken = order.iter().take(tried).take_while(|index| **index != winner);
-                        overtaken.for_each(|index| self.note(*index, true));
+                        overtaken.for_each(|index| self.addresses.note(*index, true));
                         return Ok(stream);
                     }
                     (_, Err(cause)) => failure = Some(cause),
@@ -198,7 +133,7 @@ impl Connector {
         let _turn = tokio::time::timeout(TURN_TIMEOUT, turns.acquire()).await.map_err(hang)??;
         let order = self.addresses.order(self.first);
         let late = |_| {
-            order.iter().for_each(|index| self.note(*index, true));
+            order.iter().for_each(|index| self.addresses.note(*index, true));
             format!("no connection within {} s", TIMEOUT.as_secs())
         };
         tokio::time::timeout(TIMEOUT, self.connect(&order, destination)).await.map_err(late)?
@@ -210,10 +145,10 @@ impl Connector {
         handshakes: Arc<Handshakes>,
         destination: Uri,
     ) -> (usize, Result<Stream, BoxError>) {
-        let address = self.addresses.all[index].at;
+        let address = self.addresses.at(index);
         let connected = self.reach(address, &handshakes, destination).await.map(with_little_in_tls);
-        self.note(index, connected.is_err());
-        let among_others = self.addresses.all.len() > 1;
+        self.addresses.note(index, connected.is_err());
+        let among_others = self.addresses.are_several();
         let which = |cause: BoxError| {
             if among_others { format!("{address}: {}", with_causes(cause.as_ref())).into() } else { cause }
         };
@@ -229,12 +164,8 @@ impl Connector {
         let proxy = self.dial.proxy.clone();
         let next = proxy.as_ref().map_or_else(|| to.clone(), |proxy| proxy.uri.clone());
         let tcp = self.tcp(address).call(next).await?;
-        let line = Line { tcp: Once(Arc::new(Mutex::new(Some(tcp)))), proxy };
-        handshakes.one(HttpsConnector::from((line, Arc::clone(&self.dial.tls))).call(to)).await
-    }
-
-    fn note(&self, index: usize, failed: bool) {
-        self.addresses.all[index].failed.store(failed, Ordering::Relaxed);
+        let under_tls = UnderTls::new(tcp, proxy);
+        handshakes.one(HttpsConnector::from((under_tls, Arc::clone(&self.dial.tls))).call(to)).await
     }
 
     fn tcp(&self, address: SocketAddr) -> coalesce::Connector {
@@ -265,18 +196,10 @@ impl Service<Uri> for Connector {
         let addresses = Arc::clone(&self.addresses);
         Box::pin(async move {
             let connected = connecting.await;
-            addresses.exhausted.store(connected.is_err(), Ordering::Relaxed);
+            addresses.note_last(connected.is_err());
             connected
         })
     }
-}
-
-/// Data that waits for the socket waits in [`Coalesced`], which pays for it. TLS itself needs no more than a record.
-fn with_little_in_tls<T>(mut stream: MaybeHttpsStream<T>) -> MaybeHttpsStream<T> {
-    if let MaybeHttpsStream::Https(stream) = &mut stream {
-        stream.inner_mut().get_mut().1.set_buffer_limit(Some(TLS_BUFFER));
-    }
-    stream
 }
 
 /// The handshakes, with a proxy and TLS, of the addresses that one connection is tried with: one at a time.
@@ -313,70 +236,6 @@ impl Handshakes {
     }
 }
 
-/// A connection over TCP, which is there already.
-#[derive(Debug, Clone)]
-struct Once(Arc<Mutex<Option<Tcp>>>);
-
-impl Service<Uri> for Once {
-    type Response = Tcp;
-    type Error = BoxError;
-    type Future = Ready<Result<Tcp, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Uri) -> Self::Future {
-        let tcp = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        ready(tcp.ok_or_else(|| "the connection is used already".into()))
-    }
-}
-
-/// The way to a backend by one address, without its TLS.
-#[derive(Debug, Clone)]
-struct Line {
-    tcp: Once,
-    proxy: Option<Proxy>,
-}
-
-impl Line {
-    async fn connect(mut self, destination: Uri) -> Result<Near, BoxError> {
-        let Some(Proxy { uri, authorization, tls, way }) = self.proxy else {
-            return Ok(MaybeHttpsStream::Http(self.tcp.call(destination).await?));
-        };
-        let mut to_proxy = HttpsConnector::from((self.tcp, tls));
-        let connected = match way {
-            Way::Forward => to_proxy.call(uri.clone()).await.map_err(|cause| with_causes(cause.as_ref())),
-            Way::Tunnel => {
-                let tunnel = Tunnel::new(uri.clone(), to_proxy);
-                let mut tunnel = match authorization {
-                    Some(authorization) => tunnel.with_auth(authorization),
-                    None => tunnel,
-                };
-                tunnel.call(destination.clone()).await.map_err(|cause| with_causes(&cause))
-            }
-        };
-        let connected = connected.map(with_little_in_tls);
-        let (proxy, name) = (uri.authority(), destination.authority());
-        let (proxy, name) = (proxy.map_or("", |proxy| proxy.as_str()), name.map_or("", |name| name.as_str()));
-        connected.map_err(|cause| format!("cannot reach {name} through the proxy {proxy}: {cause}").into())
-    }
-}
-
-impl Service<Uri> for Line {
-    type Response = Near;
-    type Error = BoxError;
-    type Future = Connecting<Near>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, destination: Uri) -> Self::Future {
-        Box::pin(self.clone().connect(destination))
-    }
-}
-
 /// Whatever the name, this is its address.
 #[derive(Debug, Clone)]
 pub(super) struct Only(SocketAddr);
@@ -397,7 +256,7 @@ impl Service<Name> for Only {
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
     use crate::export::tls;
@@ -478,19 +337,5 @@ mod tests {
         let (hangs, other) = tokio::join!(handshakes.one(lasting(100)), handshakes.one(lasting(1)));
         assert!(hangs.is_err());
         assert_eq!(other.unwrap(), 1, "it has its turn after half of the time");
-    }
-
-    #[test]
-    fn addresses_of_the_other_family_and_those_that_failed_come_last() {
-        let texts = ["[2001:db8::1]:1", "192.0.2.1:1", "[2001:db8::2]:1", "192.0.2.2:1", "[2001:db8::3]:1"];
-        let addresses = Addresses::new(texts.iter().map(|text| text.parse().unwrap()).collect());
-        assert_eq!(addresses.preferred(), 3);
-        assert!(addresses.all[..3].iter().all(|address| address.at.is_ipv6()));
-        assert_eq!(addresses.order(0), [0, 1, 2, 3]);
-        assert_eq!(addresses.order(2), [2, 0, 1, 3]);
-        for index in [2, 0] {
-            addresses.all[index].failed.store(true, Ordering::Relaxed);
-        }
-        assert_eq!(addresses.order(2), [1, 3, 4, 2]);
     }
 }

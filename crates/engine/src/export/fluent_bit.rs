@@ -170,12 +170,30 @@ mod tests {
     }
 
     fn exporter(compression: Compression) -> Exporter {
-        let endpoint = Endpoint { host: "localhost".into(), port: 443, path: "/".into() };
+        exporter_to(443, compression, &BackendLimits::new(Budget::for_encoding(ROOM), 1))
+    }
+
+    fn exporter_to(port: u16, compression: Compression, limits: &BackendLimits) -> Exporter {
+        let endpoint = Endpoint { host: "localhost".into(), port, path: "/".into() };
         let (protocol, body) = (Protocol::Http, Body::FluentBit(settings()));
         let output = Output { protocol, body, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
-        let (encode, encoders) = (Budget::for_encoding(ROOM), Budget::for_encoding(3 << 20));
         let pipeline = Pipeline::new(Signal::Logs, "backend", output);
-        Exporter::new(&pipeline, &BackendLimits::new(encode, 1), encoders, &settings::Proxy::default()).unwrap()
+        Exporter::new(&pipeline, limits, Budget::for_encoding(3 << 20), &settings::Proxy::default()).unwrap()
+    }
+
+    /// A large record of a backend that answered before a reload does not wait for those that do not.
+    #[tokio::test]
+    async fn it_is_known_after_a_reload_whether_a_backend_answers() {
+        let limits = BackendLimits::new(Budget::for_encoding(ROOM), 1);
+        let answers = |exporter: &Exporter| exporter.answers.load(Ordering::Relaxed);
+        let first = exporter_to(443, Compression::None, &limits);
+        assert!(!answers(&first));
+        first.answers.store(true, Ordering::Relaxed);
+        assert!(answers(&exporter_to(443, Compression::Gzip, &limits)), "to the same endpoint");
+        let moved = exporter_to(444, Compression::None, &limits);
+        assert!(!answers(&moved), "to another one");
+        first.answers.store(true, Ordering::Relaxed);
+        assert!(!answers(&moved), "requests to the old one are still under way");
     }
 
     fn records(count: usize, bytes: usize) -> Vec<Bytes> {

@@ -1,4 +1,4 @@
-//! Outputs without a backend: the standard output of the process, and nowhere.
+//! Outputs without a backend: one writes to the standard output of the process, the other one throws all data away.
 //!
 //! The reader of standard output may be slow or gone. So it is written to on a thread of its own, by one pipeline at a
 //! time, and the pipeline waits for it as it waits for a backend. The process ends without that thread.

@@ -52,7 +52,8 @@ fn system_roots() -> Result<Arc<RootCertStore>, String> {
     let native = rustls_native_certs::load_native_certs();
     store.add_parsable_certificates(native.certs);
     if store.is_empty() {
-        return Err(format!("cannot find the system's root certificates ({:?}); set tls.ca", native.errors));
+        let errors = native.errors.iter().map(|error| format!(" ({error})")).collect::<String>();
+        return Err(format!("cannot find the system's root certificates{errors}; set tls.ca"));
     }
     Ok(shared(store, &IN_USE))
 }

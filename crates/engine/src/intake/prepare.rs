@@ -1,5 +1,5 @@
-//! From a request as it arrived to what each pipeline gets of it: enrichment once for all, then selection and rules for
-//! each pipeline. Everything that is made on the way is paid for from the budget.
+//! Makes what each pipeline gets of a request: the request is enriched once for all, then selection and rules follow
+//! for each pipeline. Everything that is made on the way is paid for from the budget.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! One request, from the moment all pipelines have it until its client is answered (promise P1, ENGINE-4).
 //!
-//! A client gets OK when each pipeline has delivered its data or, after `spill_after`, has it in the journal; without a
-//! journal, holds it in its share of the memory.
+//! A client gets OK when each pipeline has delivered its data or, after `spill_after`, has it in the journal. Without a
+//! journal, it is enough that the pipeline holds the data in its share of the memory.
 
 use std::sync::Arc;
 use std::time::Duration;

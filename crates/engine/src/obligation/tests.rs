@@ -1,6 +1,6 @@
 //! Every way that an obligation can go, in memory and with a journal.
 
-use weir_journal::{Durability, Fs, Journal, NewEntry, Options, Owed, Writer};
+use weir_journal::{Durability, Fs, Journal, NewEntry, Options, Order, Owed, Writer};
 use weir_plan::PipelineId;
 use weir_testkit::SimFs;
 
@@ -100,7 +100,7 @@ fn what_nobody_is_sending_belongs_to_the_queue_once_it_is_on_disk() {
     piece.secure_in_queue();
     piece.release(&entry);
     assert!(ticket.is_secured() && !ticket.was_withdrawn());
-    let chunk = journal(&account).take(account.queue.as_ref().unwrap().id, 1000, &mut |_| true).unwrap();
+    let chunk = journal(&account).take(account.queue.as_ref().unwrap().id, Order::Oldest, 1000, &mut |_| true).unwrap();
     assert_eq!(chunk.entries.len(), 1);
     let again = Obligation::stored(chunk.entries[0].0, &account);
     again.finish(&Fate::Delivered);
@@ -123,7 +123,10 @@ fn what_is_on_the_wire_stays_one_debt_while_it_is_written() {
     piece.came_back();
     assert!(matches!(piece.send(), Some(Whereabouts::Journal(_))), "its bytes are read back from now on");
     let queue = account.queue.as_ref().unwrap();
-    assert!(queue.journal.take(queue.id, 1000, &mut |_| true).unwrap().entries.is_empty(), "nobody else sends it");
+    assert!(
+        queue.journal.take(queue.id, Order::Oldest, 1000, &mut |_| true).unwrap().entries.is_empty(),
+        "nobody else sends it"
+    );
     piece.finish(&Fate::Delivered);
     assert!(account.backlog().entries == 0 && account.books.figures().balanced());
 }

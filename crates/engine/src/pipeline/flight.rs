@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weir_journal::{Journal, ReadError};
+use weir_journal::{Journal, Order, ReadError};
 
 use crate::account::Account;
 use crate::books::DropReason;
@@ -99,16 +99,6 @@ pub(super) fn room_for(bytes: usize) -> usize {
     bytes.saturating_add(Journal::TAKE_OVERHEAD)
 }
 
-/// What of the backlog comes first.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum First {
-    Oldest,
-    /// The newest entry, alone.
-    Newest,
-    /// The oldest of what was put off.
-    PutOff,
-}
-
 /// What to take of the backlog.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Portion {
@@ -116,36 +106,31 @@ pub(super) struct Portion {
     pub(super) bytes: usize,
     /// ... and so many pieces.
     pub(super) pieces: usize,
-    pub(super) first: First,
+    pub(super) order: Order,
 }
 
 /// Takes a portion of the backlog, which `permit` pays for; `None` without a journal. An entry that is larger is paid for
 /// before it is read.
 fn take(account: &Arc<Account>, portion: Portion, permit: &mut Permit) -> Option<Result<Stretch, ReadError>> {
     let queue = account.queue.as_ref()?;
-    let Portion { bytes, pieces, first } = portion;
+    let Portion { bytes, pieces, order } = portion;
     let pay = &mut |wanted| permit.cover(room_for(wanted));
-    let taken = match first {
-        First::Oldest => queue.journal.take(queue.id, bytes, pay),
-        First::Newest => queue.journal.take_newest(queue.id, bytes, pay),
-        First::PutOff => queue.journal.take_put_off(queue.id, bytes, pay),
-    };
-    let mut chunk = match taken {
-        Ok(chunk) => chunk,
+    let mut taken = match queue.journal.take(queue.id, order, bytes, pay) {
+        Ok(taken) => taken,
         Err(error) => return Some(Err(error)),
     };
-    if chunk.damaged.entries > 0 {
-        let items = chunk.damaged.items;
+    if taken.damaged.entries > 0 {
+        let items = taken.damaged.items;
         account.lost(items, DropReason::JournalDamaged);
         log_damage(&queue.journal.discovered_damage());
     }
     // Entries differ in size, so there may be more of them than their mean size suggests.
-    for (entry, _) in chunk.entries.drain(pieces.min(chunk.entries.len())..) {
+    for (entry, _) in taken.entries.drain(pieces.min(taken.entries.len())..) {
         account.release(&entry);
     }
     let piece = |(entry, range)| (Obligation::stored(entry, account), range);
-    let (fetched, ranges) = chunk.entries.into_iter().map(piece).unzip();
-    Some(Ok(Stretch { fetched, ranges, buffer: chunk.buffer, too_large: chunk.too_large }))
+    let (fetched, ranges) = taken.entries.into_iter().map(piece).unzip();
+    Some(Ok(Stretch { fetched, ranges, buffer: taken.buffer, too_large: taken.too_large }))
 }
 
 impl Crew {
@@ -239,7 +224,7 @@ mod tests {
     use crate::share::Share;
 
     const REQUEST: usize = 10_000;
-    const ALL: Portion = Portion { bytes: REQUEST, pieces: usize::MAX, first: First::Oldest };
+    const ALL: Portion = Portion { bytes: REQUEST, pieces: usize::MAX, order: Order::Oldest };
     const ENTRY: usize = 150_000;
 
     /// A pipeline whose backlog has one entry, written when requests could be longer.

@@ -3,9 +3,11 @@
 //! This is pure planning: it owns no batch and splits none. One rule stands above all others: **nothing is given up
 //! unless the backend takes something else.** A tenant that does not exist, a missing header, or a proxy that is being
 //! deployed makes a backend refuse everything, in whatever words. Then nothing is known about any item, and everything
-//! waits. A batch that is refused again is *proven* to be the cause if in between the backend took other data, and that
-//! data left after the earlier refusal: data that left before it may have met a backend that was still well. Such a
-//! second refusal is a *proof*. While the backend refuses something against which there is no proof, it is in *doubt*.
+//! waits.
+//!
+//! A refusal is a *proof* against its batch if the batch was refused before, and the backend took other data in between
+//! that left after the earlier refusal. Data that left before may have met a backend that was still well. The backend
+//! is in *doubt* while it refuses something against which there is no proof.
 //!
 //! Time is counted in requests: each that leaves has the next number.
 //!
@@ -24,7 +26,8 @@
 //! Without proofs, because nothing else is sent, delivery takes a few batches apart all the same
 //! (`delivery/refused.rs`). That costs no item, either.
 //!
-//! *Many* is so many that a backend that fails at random, as often as this one does, hardly ever gets there.
+//! *Many* depends on how often the backend fails otherwise. It is so many that chance alone hardly ever makes the
+//! backend refuse a batch that often.
 
 #[cfg(test)]
 mod tests;
@@ -33,30 +36,30 @@ use crate::export::About;
 
 /// How many proofs it takes against an item whose refusal is about the data, and how many refusals of it alone.
 const CLEAR: u32 = 2;
-/// How many proofs it takes against a batch at a backend that never fails otherwise, when its answer does not say what
-/// it is about ...
+/// *Many* proofs (see the module) at a backend that never fails by chance. See [`many`] for one that does.
 const MANY: f64 = 8.0;
-/// ... and at a backend that fails as often as is counted: 24 times before each success.
+/// *Many* is never more than this. It is reached at a backend that fails 24 times before each success.
 const MOST: u32 = 200;
 
 /// What the refusals of a batch have shown so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Suspicion {
-    /// How many requests had left when it was last refused.
+    /// How many requests had left when the batch was last refused.
     left_before: Option<u64>,
     proofs: u32,
     /// How many of the proofs were in words that may be about an item.
     blames: u32,
-    /// It, or the batch that it is a part of, was taken apart after many proofs.
+    /// There were many proofs against the batch, or against the one that it is a part of.
     shown: bool,
-    /// How often it was refused when it could not be taken apart any more.
+    /// How often the batch was refused when it was a single item, which cannot be taken apart.
     alone: u32,
-    /// The refusals were about the data or the size. Refusals of another kind that came before prove nothing about
-    /// these.
+    /// The refusals were about the data or the size. When this changes, counting begins anew: refusals of the other
+    /// kind prove nothing here.
     clear: bool,
-    /// It gave a proof itself; other proofs are of a batch that it was part of.
+    /// Some proof is of this batch itself. The others are of the batch that it was a part of.
     own: bool,
-    /// Its last refusal was a proof, or smaller requests pass where those of its size do not.
+    /// The last refusal says nothing about the backend: it was a proof, or the backend takes smaller requests while it
+    /// refuses those of this size.
     proven: bool,
 }
 
@@ -132,17 +135,18 @@ impl Suspicion {
         self.left_before = Some(traffic.left);
     }
 
-    /// Whether something speaks against the batch.
+    /// Whether there is a proof against this batch itself.
     pub(super) fn is_grounded(&self) -> bool {
         self.own
     }
 
-    /// Smaller requests pass where those of its size do not, so its refusal says nothing about the backend.
+    /// The backend takes smaller requests while it refuses those of this size, so the last refusal says nothing about
+    /// the backend.
     pub(super) fn is_no_sign(&mut self) {
         self.proven = true;
     }
 
-    /// Whether the last refusal says nothing about the backend, because it was a proof or for its size.
+    /// Whether the last refusal says nothing about the backend, because it was a proof or for the size.
     pub(super) fn is_proven(&self) -> bool {
         self.proven
     }
@@ -186,8 +190,8 @@ fn may_blame(about: Option<About>) -> bool {
     matches!(about, Some(About::Data | About::Size | About::Unclear))
 }
 
-/// A backend that fails `usual_streak` times on average before each success fails this often in a row once in 3,000
-/// times.
+/// How many proofs are *many* at a backend that fails `usual_streak` times on average before each success. By chance
+/// alone it fails so often in a row once in 3,000 times.
 fn many(usual_streak: f64) -> u32 {
     let wanted = MANY * (1.0 + usual_streak.max(0.0));
     (1..MOST).find(|proofs| f64::from(*proofs) >= wanted).unwrap_or(MOST)

@@ -1,5 +1,5 @@
-//! Whether a backend takes small requests where it refuses large ones. Then it is not the backend that fails: something
-//! in the large ones is refused, and the data beside it only shares their fate. Small requests free it.
+//! Whether a backend takes small requests where it refuses large ones. If so, the backend is well: it refuses something
+//! in the large ones, and the data beside that only shares its fate. In small requests such data passes.
 //!
 //! A backend that fails at random, or that is asked too often, refuses small requests just as often as large ones. One
 //! that fails for a while refuses all sizes at that time, so only answers of the same time are compared: counting begins

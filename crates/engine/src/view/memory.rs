@@ -11,12 +11,12 @@ pub struct MemoryFigures {
     /// All of it, in bytes.
     pub total: usize,
     /// The parts. Together they are no more than the total: payloads first, then everything that is set aside.
-    pub parts: [MemoryPart; Division::PARTS],
+    pub parts: [PartFigures; Division::PARTS],
 }
 
 /// A part of the memory budget, for all pipelines together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemoryPart {
+pub struct PartFigures {
     /// What it is for: `payloads`, ...
     pub holder: &'static str,
     /// Its size in bytes.
@@ -49,7 +49,7 @@ impl Budgets {
             let (_, budget) = self.budgets.iter().find(|(name, _)| *name == holder)?;
             Some(budget.used())
         };
-        let part = |(holder, bytes)| MemoryPart { holder, bytes, used: used(holder) };
+        let part = |(holder, bytes)| PartFigures { holder, bytes, used: used(holder) };
         MemoryFigures { total: self.total, parts: division.parts().map(part) }
     }
 }

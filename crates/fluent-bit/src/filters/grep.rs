@@ -8,13 +8,11 @@ use super::keys::Keys;
 use super::pattern::Pattern;
 use crate::text::Wrong;
 
-#[derive(Debug)]
 pub(crate) struct Grep {
     rules: Vec<Rule>,
     operator: Operator,
 }
 
-#[derive(Debug)]
 struct Rule {
     /// `Exclude`, and not `Regex`.
     excludes: bool,

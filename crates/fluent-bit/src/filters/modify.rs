@@ -12,14 +12,12 @@ use super::pattern::Pattern;
 use crate::text::Wrong;
 use condition::Condition;
 
-#[derive(Debug)]
 pub(crate) struct Modify {
     /// All of them must hold.
     conditions: Vec<Condition>,
     rules: Vec<Rule>,
 }
 
-#[derive(Debug)]
 enum Rule {
     Set(String, String),
     Add(String, String),

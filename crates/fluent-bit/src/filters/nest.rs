@@ -9,7 +9,6 @@ use super::keys::Keys;
 use crate::members::{MOST_FIELDS, Members};
 use crate::text::Wrong;
 
-#[derive(Debug)]
 pub(crate) struct Nest {
     operation: Operation,
     /// The name of the object.
@@ -17,14 +16,12 @@ pub(crate) struct Nest {
     prefix: Prefix,
 }
 
-#[derive(Debug)]
 enum Operation {
     /// Fields with these names, or whose names begin like this.
     Nest(Vec<(String, bool)>),
     Lift,
 }
 
-#[derive(Debug)]
 enum Prefix {
     Same,
     Add(String),

@@ -13,7 +13,6 @@ use super::keys::Keys;
 use crate::members::{MOST_FIELDS, MOST_MEMBERS, Members};
 use crate::text::Wrong;
 
-#[derive(Debug)]
 pub(crate) struct Parser {
     key: Accessor,
     /// The first that can read the text.

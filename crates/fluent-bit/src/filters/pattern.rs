@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -26,8 +27,15 @@ const MOST_STATES: usize = 256 << 10;
 const DEEPEST: u32 = 64;
 
 /// A compiled pattern.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Pattern(Regex);
+
+/// A Secret may be part of it.
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pattern(***)")
+    }
+}
 
 impl Pattern {
     /// Compiles a pattern, which may stand between slashes, with options behind them.

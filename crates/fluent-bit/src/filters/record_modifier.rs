@@ -6,7 +6,6 @@ use super::fields::{Fields, Misfit, Value};
 use super::keys::Keys;
 use crate::text::Wrong;
 
-#[derive(Debug)]
 pub(crate) struct RecordModifier {
     records: Vec<(String, String)>,
     removed: Vec<Name>,
@@ -14,7 +13,6 @@ pub(crate) struct RecordModifier {
 }
 
 /// A name in any case, or how names begin.
-#[derive(Debug)]
 struct Name {
     text: String,
     is_prefix: bool,

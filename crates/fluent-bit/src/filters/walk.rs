@@ -13,7 +13,8 @@ use super::fields::{Field, Fields, Value};
 use super::{Effect, Filtered, Filters, Finish, Tally};
 use crate::members::{MOST_FIELDS, Member, Members};
 use crate::object::{Frame, Object};
-use crate::record::{self, CLUSTER, Finished, KUBERNETES, Origin, Record, dedotted, kubernetes};
+use crate::origin::Origin;
+use crate::record::{self, CLUSTER, Finished, KUBERNETES, Record, dedotted, kubernetes};
 use crate::sink::{Length, Sink};
 use crate::time::Clock;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fastrand::Rng;
 use weir_journal::{
-    Backlog, Durability, Entry, Fs as _, Journal, Loss, NewEntry, Options, Owed, QueueId, Recovery, Writer, open,
+    Backlog, Durability, Entry, Fs as _, Journal, Loss, NewEntry, Options, Order, Owed, QueueId, Recovery, Writer, open,
 };
 use weir_testkit::{Faults, Operation, SimFs};
 
@@ -209,18 +209,18 @@ impl World {
             paid = if pays { bytes } else { paid };
             pays
         };
-        let Ok(chunk) = self.journal.take(self.queues[queue], max_bytes, &mut pay) else {
+        let Ok(taken) = self.journal.take(self.queues[queue], Order::Oldest, max_bytes, &mut pay) else {
             assert!(self.fs.has_crashed() || self.reads_fail);
             return;
         };
-        let bytes: usize = chunk.entries.iter().map(|(_, range)| range.len()).sum();
-        assert!(bytes <= paid && chunk.buffer.len() <= paid + Journal::TAKE_OVERHEAD);
-        assert!(chunk.too_large.is_none_or(|bytes| !pays && bytes > max_bytes));
-        assert_eq!(chunk.entries.is_empty(), untaken.is_empty() || chunk.too_large.is_some());
-        assert_eq!(chunk.damaged, Loss::default());
+        let bytes: usize = taken.entries.iter().map(|(_, range)| range.len()).sum();
+        assert!(bytes <= paid && taken.buffer.len() <= paid + Journal::TAKE_OVERHEAD);
+        assert!(taken.too_large.is_none_or(|bytes| !pays && bytes > max_bytes));
+        assert_eq!(taken.entries.is_empty(), untaken.is_empty() || taken.too_large.is_some());
+        assert_eq!(taken.damaged, Loss::default());
         let mut untaken = untaken.into_iter();
-        for (entry, range) in &chunk.entries {
-            let number = self.book.find(&chunk.buffer[range.clone()]);
+        for (entry, range) in &taken.entries {
+            let number = self.book.find(&taken.buffer[range.clone()]);
             // What cannot be read is put off.
             let expected = if self.reads_fail { untaken.find(|next| *next == number) } else { untaken.next() };
             assert_eq!(expected, Some(number), "oldest first");
@@ -329,12 +329,12 @@ impl World {
         for (queue, name) in self.journal.queues() {
             assert!(name.starts_with("traces/") || self.doubts && name.starts_with("?/"));
             loop {
-                let chunk = self.journal.take(queue, usize::MAX, &mut |_| true).unwrap();
-                for (entry, range) in &chunk.entries {
-                    self.book.find(&chunk.buffer[range.clone()]);
+                let taken = self.journal.take(queue, Order::Oldest, usize::MAX, &mut |_| true).unwrap();
+                for (entry, range) in &taken.entries {
+                    self.book.find(&taken.buffer[range.clone()]);
                     assert!(self.journal.complete(queue, entry));
                 }
-                if chunk.entries.is_empty() {
+                if taken.entries.is_empty() {
                     break;
                 }
             }

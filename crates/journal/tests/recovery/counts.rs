@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_journal::{Backlog, Durability, Entry, Fs, Journal, Loss, NewEntry, Owed, QueueId, Writer};
+use weir_journal::{Backlog, Durability, Entry, Fs, Journal, Loss, NewEntry, Order, Owed, QueueId, Writer};
 use weir_testkit::SimFs;
 
 use crate::fixture::{SEGMENT, offset, start};
@@ -29,14 +29,14 @@ fn rot(fs: &SimFs, entry: &Entry) {
 fn deliver_all(journal: &Journal, queue: QueueId) -> (u64, Loss) {
     let (mut items, mut lost) = (0, Loss::default());
     loop {
-        let chunk = journal.take(queue, 50, &mut |_| true).unwrap();
-        lost.entries += chunk.damaged.entries;
-        lost.items += chunk.damaged.items;
-        for (entry, _) in &chunk.entries {
+        let taken = journal.take(queue, Order::Oldest, 50, &mut |_| true).unwrap();
+        lost.entries += taken.damaged.entries;
+        lost.items += taken.damaged.items;
+        for (entry, _) in &taken.entries {
             items += u64::from(entry.items);
             assert!(journal.complete(queue, entry));
         }
-        if chunk.entries.is_empty() {
+        if taken.entries.is_empty() {
             return (items, lost);
         }
     }
@@ -72,7 +72,7 @@ fn what_is_lost_with_a_head_is_counted_exactly() {
 fn what_rots_before_it_is_taken_again_is_counted_exactly() {
     let fs = SimFs::new(1);
     let (_writer, journal, queue, entries) = filled(&fs, &[1, 1000, 1]);
-    let taken = journal.take(queue, 1000, &mut |_| true).unwrap();
+    let taken = journal.take(queue, Order::Oldest, 1000, &mut |_| true).unwrap();
     assert_eq!(taken.entries.len(), 3);
     rot(&fs, &entries[1]);
     assert!(journal.release(queue, &entries[1]));
@@ -88,9 +88,9 @@ fn what_is_lost_is_counted_exactly_by_who_takes_the_newest() {
     let fs = SimFs::new(1);
     let (_writer, journal, queue, entries) = filled(&fs, &items);
     entries[80..].iter().for_each(|entry| rot(&fs, entry));
-    let chunk = journal.take_newest(queue, 50, &mut |_| true).unwrap();
-    assert_eq!(chunk.entries[0].0.items, 1, "of the newest nothing is known but that they are damaged");
-    assert!(chunk.entries.iter().all(|(entry, _)| journal.release(queue, entry)));
+    let taken = journal.take(queue, Order::Newest, 50, &mut |_| true).unwrap();
+    assert_eq!(taken.entries[0].0.items, 1, "of the newest nothing is known but that they are damaged");
+    assert!(taken.entries.iter().all(|(entry, _)| journal.release(queue, entry)));
     let (delivered, lost) = deliver_all(&journal, queue);
     assert_eq!((lost.entries, lost.items, delivered), (20, (81..=100).sum(), (1..=80).sum()));
     assert_eq!((journal.stats().damage.places, journal.stats().damage.items), (1, (81..=100).sum()));
@@ -106,8 +106,8 @@ fn what_is_lost_with_a_file_is_counted_exactly() {
         let (_writer, journal, queue, entries) = filled(&fs, &all);
         let mut taken: Vec<Entry> = Vec::new();
         while taken.len() < 40 {
-            let chunk = journal.take(queue, 7, &mut |_| true).unwrap();
-            taken.extend(chunk.entries.iter().map(|(entry, _)| *entry));
+            let next = journal.take(queue, Order::Oldest, 7, &mut |_| true).unwrap();
+            taken.extend(next.entries.iter().map(|(entry, _)| *entry));
         }
         let rest = &entries[taken.len()..];
         let sum = |entries: &[Entry]| entries.iter().map(|entry| u64::from(entry.items)).sum::<u64>();

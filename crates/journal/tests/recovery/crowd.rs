@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_journal::{Depth, inspect};
+use weir_journal::{Depth, Order, inspect};
 use weir_testkit::SimFs;
 
 use crate::fixture::{append, start};
@@ -17,9 +17,9 @@ fn deliver(fs: &SimFs) -> (BTreeSet<String>, bool) {
     let (mut writer, journal, recovery) = start(fs, 4096);
     let mut names = BTreeSet::new();
     for (queue, name) in journal.queues() {
-        let chunk = journal.take(queue, 100, &mut |_| true).unwrap();
-        assert_eq!(chunk.entries.len(), 1, "{name}");
-        assert!(journal.complete(queue, &chunk.entries[0].0));
+        let taken = journal.take(queue, Order::Oldest, 100, &mut |_| true).unwrap();
+        assert_eq!(taken.entries.len(), 1, "{name}");
+        assert!(journal.complete(queue, &taken.entries[0].0));
         names.insert(name);
     }
     writer.finish().unwrap();

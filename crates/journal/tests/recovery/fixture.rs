@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_journal::{Durability, Entry, Journal, Loss, NewEntry, Options, Owed, QueueId, Recovery, Writer, open};
+use weir_journal::{Durability, Entry, Journal, Loss, NewEntry, Options, Order, Owed, QueueId, Recovery, Writer, open};
 use weir_testkit::{Operation, SimFs, Watched};
 
 pub(crate) const SEGMENT: &str = "0000000000000001.seg";
@@ -129,14 +129,14 @@ pub(crate) fn recover(fs: &SimFs) -> Found {
 pub(crate) fn take_all(journal: &Journal, queue: QueueId) -> (Vec<Vec<u8>>, Loss) {
     let (mut payloads, mut damaged) = (Vec::new(), Loss::default());
     loop {
-        let chunk = journal.take(queue, 100, &mut |_| true).unwrap();
-        damaged.entries += chunk.damaged.entries;
-        damaged.items += chunk.damaged.items;
-        damaged.bytes += chunk.damaged.bytes;
-        if chunk.entries.is_empty() {
+        let taken = journal.take(queue, Order::Oldest, 100, &mut |_| true).unwrap();
+        damaged.entries += taken.damaged.entries;
+        damaged.items += taken.damaged.items;
+        damaged.bytes += taken.damaged.bytes;
+        if taken.entries.is_empty() {
             return (payloads, damaged);
         }
-        payloads.extend(chunk.entries.iter().map(|(_, range)| chunk.buffer[range.clone()].to_vec()));
+        payloads.extend(taken.entries.iter().map(|(_, range)| taken.buffer[range.clone()].to_vec()));
     }
 }
 

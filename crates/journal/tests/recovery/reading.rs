@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use weir_journal::{Backlog, Fs as _, Loss, ReadError, open};
+use weir_journal::{Backlog, Fs as _, Loss, Order, ReadError, open};
 use weir_testkit::{Faults, Operation, SimFs, Watched};
 
 use crate::fixture::{
@@ -19,8 +19,8 @@ fn one_entry_cannot_be_read() {
     let payloads: Vec<Vec<u8>> = (0..5).map(|number| vec![number; 10_000]).collect();
     append(&mut writer, &payloads, &[queue]);
     let take = || {
-        let chunk = journal.take(queue, usize::MAX, &mut |_| true).unwrap();
-        chunk.entries.iter().map(|(_, range)| chunk.buffer[range.clone()][9_999]).collect::<Vec<u8>>()
+        let taken = journal.take(queue, Order::Oldest, usize::MAX, &mut |_| true).unwrap();
+        taken.entries.iter().map(|(_, range)| taken.buffer[range.clone()][9_999]).collect::<Vec<u8>>()
     };
     // The run, then the head of its first entry, then the search for the next one, at large and in small.
     (0..4).for_each(|_| fs.fail_next(Operation::Read));
@@ -37,11 +37,11 @@ fn nothing_can_be_read_for_a_while() {
     let queue = journal.queue("a");
     fs.set_faults(Faults { read: 1, ..Faults::default() });
     for _ in 0..3 {
-        assert!(matches!(journal.take(queue, usize::MAX, &mut |_| true), Err(ReadError::Io { .. })));
+        assert!(matches!(journal.take(queue, Order::Oldest, usize::MAX, &mut |_| true), Err(ReadError::Io { .. })));
     }
     assert!(matches!(journal.read(&all[2].entry), Err(ReadError::Io { .. })));
     fs.set_faults(Faults::default());
-    assert_eq!(journal.take(queue, usize::MAX, &mut |_| true).unwrap().entries.len(), all.len());
+    assert_eq!(journal.take(queue, Order::Oldest, usize::MAX, &mut |_| true).unwrap().entries.len(), all.len());
 }
 
 /// Reads that are cut short by the system make no difference.
@@ -65,11 +65,11 @@ fn a_segment_cannot_be_read_on_opening() {
             weir_journal::open(std::sync::Arc::new(fs.clone()), options(4096)).unwrap()
         };
         let queue = journal.queue("a");
-        while let Ok(chunk) = journal.take(queue, usize::MAX, &mut |_| true) {
-            if chunk.entries.is_empty() {
+        while let Ok(taken) = journal.take(queue, Order::Oldest, usize::MAX, &mut |_| true) {
+            if taken.entries.is_empty() {
                 break;
             }
-            chunk.entries.iter().for_each(|(entry, _)| assert!(journal.complete(queue, entry)));
+            taken.entries.iter().for_each(|(entry, _)| assert!(journal.complete(queue, entry)));
         }
         writer.tidy().unwrap();
         assert!(recovery.damage.iter().any(|report| report.what.contains("cannot be read")), "{failing}: {recovery:?}");
@@ -170,10 +170,10 @@ fn a_file_vanishes_while_it_is_used() {
     fs.remove(SEGMENT).unwrap();
     assert!(matches!(journal.read(&all[0].entry), Err(ReadError::Gone { .. })));
     append(&mut writer, &[b"later".to_vec()], &[queue]);
-    let chunk = journal.take(queue, usize::MAX, &mut |_| true).unwrap();
+    let taken = journal.take(queue, Order::Oldest, usize::MAX, &mut |_| true).unwrap();
     let bytes = all.iter().map(|written| written.payload.len() as u64).sum();
-    assert_eq!(chunk.damaged, Loss { entries: 6, items: 42, bytes });
-    assert_eq!(chunk.buffer[chunk.entries[0].1.clone()], *b"later");
+    assert_eq!(taken.damaged, Loss { entries: 6, items: 42, bytes });
+    assert_eq!(taken.buffer[taken.entries[0].1.clone()], *b"later");
     assert_eq!(journal.backlog(queue).entries, 1);
     assert_eq!(journal.stats().damage.entries, 6);
 }
@@ -184,12 +184,12 @@ fn a_file_vanishes_with_entries_that_are_taken() {
     let (fs, all) = small();
     let (mut writer, journal, _) = start(&fs, 4096);
     let queue = journal.queue("a");
-    let taken = journal.take(queue, 60, &mut |_| true).unwrap().entries;
+    let taken = journal.take(queue, Order::Oldest, 60, &mut |_| true).unwrap().entries;
     assert_eq!(taken.len(), 2);
     assert!(journal.complete_items(queue, &taken[0].0, 3));
     fs.remove(SEGMENT).unwrap();
-    let chunk = journal.take(queue, usize::MAX, &mut |_| true).unwrap();
-    assert_eq!((chunk.entries.len(), chunk.damaged.entries, chunk.damaged.items), (0, 4, 28));
+    let rest = journal.take(queue, Order::Oldest, usize::MAX, &mut |_| true).unwrap();
+    assert_eq!((rest.entries.len(), rest.damaged.entries, rest.damaged.items), (0, 4, 28));
     assert_eq!(journal.backlog(queue).entries, 2);
     for (entry, _) in &taken {
         assert!(matches!(journal.read(entry), Err(ReadError::Gone { .. })));
@@ -234,7 +234,7 @@ fn an_entry_is_appended_while_the_one_before_it_is_found_damaged() {
     let queue = journal.queue("a");
     let entries = append(&mut writer, &[vec![1; 50], vec![2; 50]], &[queue]);
     assert!(fs.flip(SEGMENT, offset(&entries[1]) + 9, 1));
-    assert_eq!(journal.take(queue, 50, &mut |_| true).unwrap().entries.len(), 1);
+    assert_eq!(journal.take(queue, Order::Oldest, 50, &mut |_| true).unwrap().entries.len(), 1);
     let append_late = move || drop(append(&mut writer, &[b"late".to_vec()], &[queue]));
     assert!(late.set(Mutex::new(Box::new(append_late))).is_ok());
     appends.store(true, Ordering::SeqCst);
@@ -288,7 +288,7 @@ fn only_a_segment_that_nobody_needs_is_given_up() {
     for owed in [&[dear, cheap][..], &[cheap], &[cheap, parts], &[cheap]] {
         append(&mut writer, &[vec![1; 3000]], owed);
     }
-    let taken = journal.take(parts, 1, &mut |_| true).unwrap().entries.remove(0).0;
+    let taken = journal.take(parts, Order::Oldest, 1, &mut |_| true).unwrap().entries.remove(0).0;
     assert!(journal.complete_items(parts, &taken, 4));
     let segments = journal.stats().segments;
 
@@ -317,9 +317,9 @@ fn what_is_put_off_comes_after_everything_else() {
     let payloads: Vec<Vec<u8>> = (0..6).map(|number| vec![number; 3000]).collect();
     payloads.iter().for_each(|payload| drop(append(&mut writer, std::slice::from_ref(payload), &[queue])));
     let next = || {
-        let chunk = journal.take(queue, 3000, &mut |_| true).unwrap();
-        let (entry, range) = chunk.entries[0].clone();
-        (chunk.buffer[range][0], entry)
+        let taken = journal.take(queue, Order::Oldest, 3000, &mut |_| true).unwrap();
+        let (entry, range) = taken.entries[0].clone();
+        (taken.buffer[range][0], entry)
     };
     let mut order = Vec::new();
     for _ in 0..8 {
@@ -344,9 +344,9 @@ fn what_was_put_off_and_is_handed_back_waits_for_what_is_new() {
     let queue = journal.queue("a");
     let mut append = |number: u8| drop(append(&mut writer, &[vec![number; 3000]], &[queue]));
     let next = || {
-        let chunk = journal.take(queue, 3000, &mut |_| true).unwrap();
-        let (entry, range) = chunk.entries[0].clone();
-        (chunk.buffer[range][0], entry)
+        let taken = journal.take(queue, Order::Oldest, 3000, &mut |_| true).unwrap();
+        let (entry, range) = taken.entries[0].clone();
+        (taken.buffer[range][0], entry)
     };
     (0..3).for_each(&mut append);
     assert!((0..3).all(|_| journal.put_off(queue, &next().1)));
@@ -365,9 +365,9 @@ fn the_newest_can_be_had_first() {
         numbers.for_each(|number| drop(append(&mut writer, &[vec![number; 3000]], &[queue])));
     };
     let newest = || {
-        let chunk = journal.take_newest(queue, 10, &mut |bytes| bytes == 3000).unwrap();
-        let (entry, range) = chunk.entries[0].clone();
-        (chunk.buffer[range][0], entry)
+        let taken = journal.take(queue, Order::Newest, 10, &mut |bytes| bytes == 3000).unwrap();
+        let (entry, range) = taken.entries[0].clone();
+        (taken.buffer[range][0], entry)
     };
     append(0..5);
     let (number, entry) = newest();
@@ -375,10 +375,10 @@ fn the_newest_can_be_had_first() {
     assert_eq!(newest().0, 3, "each comes once");
     append(5..7);
     assert_eq!([newest().0, newest().0, newest().0], [6, 2, 1], "what came since, then what is left");
-    let oldest = journal.take(queue, 3000, &mut |_| true).unwrap();
+    let oldest = journal.take(queue, Order::Oldest, 3000, &mut |_| true).unwrap();
     assert_eq!(oldest.buffer[oldest.entries[0].1.start], 0);
     assert_eq!([newest().0, newest().0], [4, 5], "all had their turn, and the rest comes oldest first, then newest");
-    assert!(journal.take_newest(queue, 10, &mut |_| true).unwrap().entries.is_empty());
+    assert!(journal.take(queue, Order::Newest, 10, &mut |_| true).unwrap().entries.is_empty());
 }
 
 /// An entry that several queues are owed is lost to each of them, and on the disk it is one.
@@ -409,7 +409,7 @@ fn damage_met_by_whoever_has_taken_the_entry_is_counted() {
     let (mut writer, journal, _) = start(&fs, 4096);
     let queue = journal.queue("a");
     append(&mut writer, &[vec![1; 300]], &[queue]);
-    let entry = journal.take(queue, 1000, &mut |_| true).unwrap().entries.remove(0).0;
+    let entry = journal.take(queue, Order::Oldest, 1000, &mut |_| true).unwrap().entries.remove(0).0;
     assert!(journal.read(&entry).is_ok() && journal.stats().damage.places == 0);
     assert!(fs.flip(SEGMENT, fs.files()[SEGMENT].iter().rposition(|byte| *byte == 1).unwrap(), 4));
     assert!(matches!(journal.read(&entry), Err(ReadError::Damaged { .. })));
@@ -423,6 +423,6 @@ fn so_many_entries_are_taken_at_once_and_no_more() {
     let (mut writer, journal, _) = start(&SimFs::new(1), 1 << 20);
     let queue = journal.queue("a");
     append(&mut writer, &vec![b"x".to_vec(); 3000], &[queue]);
-    let take = || journal.take(queue, usize::MAX, &mut |_| true).unwrap().entries.len();
+    let take = || journal.take(queue, Order::Oldest, usize::MAX, &mut |_| true).unwrap().entries.len();
     assert_eq!([take(), take(), take(), take()], [1024, 1024, 952, 0]);
 }

@@ -46,7 +46,7 @@ pub enum LoadCommand {
 /// Where to send what, and how fast.
 #[derive(Args, Debug, Clone)]
 pub struct SendArgs {
-    /// Where to send, plain text; with --http the default is 127.0.0.1:4318
+    /// Where to send, plain text [default: 127.0.0.1:4317; with --http 127.0.0.1:4318]
     #[arg(long, value_name = "HOST:PORT")]
     pub endpoint: Option<String>,
     /// Use OTLP/HTTP with protobuf over HTTP/1.1 instead of OTLP/gRPC
@@ -202,6 +202,10 @@ mod tests {
         };
         assert_eq!((files.rate, files.look.tear), (5, Some(Duration::from_millis(20))));
         assert!(parsed("log-files --verify sink.json lines.json").is_ok());
+        let usage = parsed("log-files").map(drop).unwrap_err().to_string();
+        assert!(usage.contains("log-files <DIR>"), "{usage}");
+        let help = parsed("log-files --help").map(drop).unwrap_err().to_string();
+        assert!(help.contains("log-files [OPTIONS] <DIR>") && !help.contains("[DIR]"), "{help}");
         for wrong in [
             "",
             "--rate 5",

@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::backend::{Backend, SinkPorts};
+use super::backend::{self, Backend, SinkPorts};
 use super::children::{Launch, Process};
 use super::config::{Output, Pipelines};
 use super::director::{Director, Kills};
 use super::gateway::{Gateway, Place, remove_leftovers};
 use super::metrics::SelfView;
 use super::samples::Samples;
-use super::trial::{Part, choose_ports};
+use super::trial::{Part, Settled, choose_ports};
 use super::writer::Writer;
 use super::{Settings, SystemKind, progress};
 use crate::files;
@@ -36,24 +36,24 @@ const PODS: &str = "pods";
 pub(crate) struct AgentTrial {
     pub(crate) manifest: Manifest,
     pub(crate) sinks: Vec<SinkReport>,
-    /// The measured time: while files were written, or until everything that was written before had arrived.
+    pub(crate) measured: Measured,
+    pub(crate) settled: Settled,
+    pub(crate) samples: Samples,
+    pub(crate) kills: Option<Kills>,
+    pub(crate) stop_error: Option<String>,
+}
+
+/// The measured time: while files were written, or until everything that was written before had arrived.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Measured {
     pub(crate) seconds: f64,
     /// Lines that arrived in it, summed over sinks.
     pub(crate) arrived: u64,
+    /// CPU seconds of the agent before it, and in it.
+    pub(crate) cpu_seconds_before: f64,
     pub(crate) cpu_seconds: f64,
     /// CPU seconds of all sinks in it.
     pub(crate) sinks_cpu_seconds: f64,
-    /// CPU seconds until everything had arrived.
-    pub(crate) settled_cpu_seconds: f64,
-    pub(crate) settle_seconds: f64,
-    pub(crate) mended_at: Option<Instant>,
-    pub(crate) samples: Samples,
-    pub(crate) kills: Option<Kills>,
-    pub(crate) written_bytes: u64,
-    pub(crate) self_view: SelfView,
-    /// Records the agent said it held just before it was asked to stop.
-    pub(crate) held: f64,
-    pub(crate) stop_error: Option<String>,
 }
 
 /// Goes through a script once.
@@ -63,19 +63,13 @@ pub(crate) struct AgentTrial {
 pub(crate) async fn run(part: &Part<'_>, writer: &Writer, settings: &Settings) -> anyhow::Result<AgentTrial> {
     let scene = Scene { part, settings, pods: part.directory.join(PODS) };
     let (grounds, backends) = scene.prepare().await?;
-    let mut written = None;
-    if writer.first {
-        let mut generator = scene.start_writer(writer)?;
-        let status = generator.wait().await?;
-        generator.check(status)?;
-        written = Some(scene.manifest()?);
-    }
+    let written = if writer.first { Some(scene.write(writer).await?) } else { None };
     let gateway = Gateway::start(part.system, settings, grounds.place(&scene)).await?;
     let mut running =
         RunningTrial { scene: &scene, backends, gateway, samples: Samples::default(), view: SelfView::default() };
     let begin = Instant::now();
     // An agent that finds everything there reads while it starts.
-    let cpu_before = if writer.first { 0.0 } else { running.gateway.cpu_seconds()? };
+    let cpu_seconds_before = if writer.first { 0.0 } else { running.gateway.cpu_seconds()? };
     let mut director = Director::new(part.script, begin);
     let manifest = match written {
         Some(manifest) => {
@@ -85,40 +79,13 @@ pub(crate) async fn run(part: &Part<'_>, writer: &Writer, settings: &Settings) -
         None => running.watch(scene.start_writer(writer)?, &mut director).await?,
     };
     let kills = director.finish(&mut running.gateway).await?;
-    let seconds = begin.elapsed().as_secs_f64();
-    let cpu_seconds = running.gateway.cpu_seconds()? - cpu_before;
-    let sinks_cpu_seconds = running.backends.iter().map(Backend::cpu_seconds).sum::<anyhow::Result<f64>>()?;
-    let arrived = running.arrived().await?.iter().sum();
-    let settle_seconds = running.settle(&manifest, settings.settle).await?;
-    running.samples.note_peak(running.gateway.memory()?);
-    let settled_cpu_seconds = running.gateway.cpu_seconds()? - cpu_before;
-    let written_bytes = running.gateway.written_bytes()?;
-    let held = running.gateway.view().await.map_or(0.0, |view| view.pending.unwrap_or(0.0));
-    let RunningTrial { backends, gateway, samples, view: self_view, .. } = running;
-    let stop_error = gateway.stop().await;
-    let mut sinks = Vec::new();
-    for backend in backends {
-        sinks.push(backend.stop().await?);
-    }
+    let measured = running.measured(begin, cpu_seconds_before).await?;
+    let settled = Settled { mended_at: director.mended_at(), ..running.settled(&manifest).await? };
+    let samples = std::mem::take(&mut running.samples);
+    let (stop_error, sinks) = running.stop().await?;
     // Gigabytes, which nobody needs any more.
     remove_leftovers(&scene.pods)?;
-    Ok(AgentTrial {
-        manifest,
-        sinks,
-        seconds,
-        arrived,
-        cpu_seconds,
-        sinks_cpu_seconds,
-        settled_cpu_seconds,
-        settle_seconds,
-        mended_at: director.mended_at(),
-        samples,
-        kills,
-        written_bytes,
-        self_view,
-        held,
-        stop_error,
-    })
+    Ok(AgentTrial { manifest, sinks, measured, settled, samples, kills, stop_error })
 }
 
 /// Where a run takes place.
@@ -154,17 +121,10 @@ impl Grounds {
 impl Scene<'_> {
     /// Starts the sinks; the directory of the files is there, and empty.
     async fn prepare(&self) -> anyhow::Result<(Grounds, Vec<Backend>)> {
-        let directory = &self.part.directory;
         remove_leftovers(&self.pods)?;
         std::fs::create_dir_all(&self.pods).with_context(|| format!("cannot create {}", self.pods.display()))?;
         let (ports, sink_ports) = choose_ports(self.part.script.backends.len())?;
-        let mut backends = Vec::new();
-        for (index, &ports) in sink_ports.iter().enumerate() {
-            backends.push(Backend::start(self.settings, directory, index, ports)?);
-        }
-        for (backend, faults) in backends.iter_mut().zip(&self.part.script.backends) {
-            backend.prepare(faults).await?;
-        }
+        let backends = backend::start(self.part, self.settings, &sink_ports).await?;
         let port = |ports: &SinkPorts| match self.settings.output {
             Output::Otlp => ports.grpc,
             Output::Http(_) => ports.http,
@@ -180,6 +140,14 @@ impl Scene<'_> {
 
     fn manifest(&self) -> anyhow::Result<Manifest> {
         files::read_json(&self.manifest_path())
+    }
+
+    /// Lets the writer come to its end.
+    async fn write(&self, writer: &Writer) -> anyhow::Result<Manifest> {
+        let mut generator = self.start_writer(writer)?;
+        let status = generator.wait().await?;
+        generator.check(status)?;
+        self.manifest()
     }
 
     fn start_writer(&self, writer: &Writer) -> anyhow::Result<Process> {
@@ -225,6 +193,37 @@ impl RunningTrial<'_> {
         };
         generator.check(status)?;
         self.scene.manifest()
+    }
+
+    /// What the measured time showed, which ends here.
+    async fn measured(&self, begin: Instant, cpu_seconds_before: f64) -> anyhow::Result<Measured> {
+        Ok(Measured {
+            seconds: begin.elapsed().as_secs_f64(),
+            cpu_seconds_before,
+            cpu_seconds: self.gateway.cpu_seconds()? - cpu_seconds_before,
+            sinks_cpu_seconds: self.backends.iter().map(Backend::cpu_seconds).sum::<anyhow::Result<f64>>()?,
+            arrived: self.arrived().await?.iter().sum(),
+        })
+    }
+
+    /// Lets the agent hand over what it has read and what is left in files.
+    async fn settled(&mut self, manifest: &Manifest) -> anyhow::Result<Settled> {
+        let seconds = self.settle(manifest, self.scene.settings.settle).await?;
+        self.samples.note_peak(self.gateway.memory()?);
+        Ok(Settled {
+            seconds,
+            mended_at: None,
+            gateway_cpu_seconds: self.gateway.cpu_seconds()?,
+            written_bytes: self.gateway.written_bytes()?,
+            self_view: self.view,
+            held: self.gateway.view().await.map_or(0.0, |view| view.pending.unwrap_or(0.0)),
+        })
+    }
+
+    /// Stops the agent, then the sinks; returns what went wrong, and the sinks' reports.
+    async fn stop(self) -> anyhow::Result<(Option<String>, Vec<SinkReport>)> {
+        let stop_error = self.gateway.stop().await;
+        Ok((stop_error, backend::stop(self.backends).await?))
     }
 
     /// Waits until every line has arrived, nothing more can, or `limit` is over; says how long that took.

@@ -32,7 +32,9 @@ Examples:
   weir loadtest -t logs-fluentbit -m true -b true
   weir loadtest -t traces --scenario outage -d 10m
   weir loadtest -t traces --scenario sick-neighbour
-  weir loadtest -t traces --scenario crash -d 20m --kill-every 1s";
+  weir loadtest -t traces --scenario crash -d 20m --kill-every 1s
+
+Exit code 1: Weir lost an item or broke another promise. What a peer does is no failure.";
 
 /// Reproduce the KPI load tests, and worse: gateway, sinks and generator on this machine.
 #[derive(Args, Debug, Clone)]
@@ -62,7 +64,7 @@ pub struct LoadtestArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_positive_duration)]
     pub rotate_every: Option<Duration>,
     /// Bytes in the files that a log agent finds when it starts, without --scenario and --rate
-    #[arg(long, value_name = "BYTES", default_value = "400MB", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "400MB", value_parser = parse_bytes)]
     pub backlog: u64,
     /// One more argument for `weir load log-files`; repeatable, for example --writer-arg=--shape=json
     #[arg(long = "writer-arg", value_name = "ARG", allow_hyphen_values = true)]
@@ -74,7 +76,7 @@ pub struct LoadtestArgs {
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
     /// Measured time; a plain number is seconds
-    #[arg(short, long, value_name = "DURATION", default_value = "60", value_parser = parse_duration)]
+    #[arg(short, long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub duration: Duration,
     /// Keep logs and configuration of all processes and write result.json here
     #[arg(short, long, value_name = "DIR")]
@@ -83,9 +85,9 @@ pub struct LoadtestArgs {
     /// log agents, containers [default: 10]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub concurrency: Option<u16>,
-    /// Offer this many spans, points or records per second (open loop) [default: --max for traces, 2000 producers for
-    /// metrics and the log agent, 1000 for logs; with --scenario 10000, sick-neighbour 20000, matrix 1000 by each client,
-    /// rotation 410000 lines, which are 100 MB]
+    /// Offer this many spans, points or records per second (open loop) [default: --max for traces and log agents,
+    /// 2000 producers for metrics, 1000 for logs; with --scenario 10000, sick-neighbour 20000, matrix 1000 by each client,
+    /// rotation as many lines as are 100 MB]
     #[arg(short, long, value_name = "ITEMS_PER_SECOND", conflicts_with_all = ["max", "producers"], value_parser = clap::value_parser!(u64).range(1..))]
     pub rate: Option<u64>,
     /// So many producers, each of which pushes one request in every --push-interval, evenly spread (open loop)
@@ -106,8 +108,8 @@ pub struct LoadtestArgs {
     /// What both systems do to the data on its way
     #[arg(long, value_enum, value_name = "WHAT", default_value = "none")]
     pub processing: Processing,
-    /// Memory each system may use, in bytes or with MiB
-    #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = parse_bytes)]
+    /// Memory each system may use
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_bytes)]
     pub memory: u64,
     /// Also test a peer; the only known one is otelcol, an OpenTelemetry Collector 0.158 or newer
     #[arg(long, value_name = "NAME=PATH")]
@@ -122,7 +124,7 @@ pub struct LoadtestArgs {
     #[arg(long = "annotation", value_name = "KEY=VALUE")]
     pub annotations: Vec<Annotation>,
     /// Load before the measured time
-    #[arg(long, value_name = "DURATION", default_value = "3", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = parse_duration)]
     pub warmup: Duration,
     /// How long a system may take after the load to hand over what it holds; ends as soon as there is nothing more
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]

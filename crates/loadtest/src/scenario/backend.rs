@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use tokio::time::{interval, timeout};
 
 use super::children::{Launch, Process};
+use super::trial::Part;
 use super::{Settings, http};
 use crate::cpu;
 use crate::files;
@@ -108,6 +109,27 @@ impl Backend {
         self.process.stop(STOP_LIMIT).await?;
         files::read_json(&self.report)
     }
+}
+
+/// Starts one with its faults for each backend of the part's script.
+pub(crate) async fn start(part: &Part<'_>, settings: &Settings, ports: &[SinkPorts]) -> anyhow::Result<Vec<Backend>> {
+    let mut backends = Vec::new();
+    for (index, &ports) in ports.iter().enumerate() {
+        backends.push(Backend::start(settings, &part.directory, index, ports)?);
+    }
+    for (backend, faults) in backends.iter_mut().zip(&part.script.backends) {
+        backend.prepare(faults).await?;
+    }
+    Ok(backends)
+}
+
+/// Stops all of them; returns their last reports.
+pub(crate) async fn stop(backends: Vec<Backend>) -> anyhow::Result<Vec<SinkReport>> {
+    let mut reports = Vec::new();
+    for backend in backends {
+        reports.push(backend.stop().await?);
+    }
+    Ok(reports)
 }
 
 fn decode(body: &[u8]) -> anyhow::Result<SinkReport> {

@@ -12,97 +12,22 @@
 //!   arrived.
 
 mod doubts;
+mod kpis;
 pub(crate) mod lines;
 
 use std::time::Duration;
 
-use serde::Serialize;
-
+pub use self::kpis::Kpis;
+use self::kpis::{MIB, Seen, millis, of_subject};
 use super::director::Kills;
 use super::samples::Samples;
-use super::trial::{MEASURED_FIRST_ID, Part, Settled, Trial, missing, owed_ids};
+use super::trial::{MEASURED_FIRST_ID, Part, Trial, missing, owed_ids};
 use super::{Settings, SystemKind};
 use crate::ids::IdSet;
 use crate::load::LoadReport;
 use crate::marked::Marked;
 use crate::signal::Signal;
 use crate::sink::SinkReport;
-
-/// The figures of one system under one scenario; the keys of `result.json`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Kpis {
-    /// `weir`, or the name of the peer.
-    pub system: String,
-    /// `traces`, with what was done to it behind a dash.
-    pub scenario: String,
-    /// Measured time.
-    pub duration_s: f64,
-    /// Items acknowledged in the measured time.
-    pub accepted: u64,
-    /// Of the items sent in the measured time, different ones that arrived, summed over sinks; beside sick neighbours,
-    /// at the healthy sink.
-    pub exported: u64,
-    /// Acknowledged items that did not arrive and were not declared pending, summed over sinks.
-    pub lost: u64,
-    /// Items that arrived although a filter is to drop them, summed over sinks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub leaked: Option<u64>,
-    /// Acknowledged items that did not arrive and that the gateway said it held when it was stopped, summed over sinks.
-    pub pending: u64,
-    /// Items that arrived more than once, summed over sinks.
-    pub duplicated: u64,
-    /// Items in refused requests.
-    pub refused: u64,
-    /// Items that were never answered.
-    pub unanswered: u64,
-    /// Acknowledged items per second.
-    pub accepted_per_s: f64,
-    /// Items that arrived within the measured time per second, summed as `exported` is.
-    pub exported_per_s: f64,
-    /// Average of the exporters' queue sizes, summed over pipelines; Weir counts bytes, a collector requests.
-    pub queue_size: f64,
-    /// Most items the gateway said it held, summed over pipelines.
-    pub backlog_peak: f64,
-    /// Average resident memory in MiB.
-    pub memory_mb_avg: f64,
-    /// Most resident memory in MiB.
-    pub memory_mb_peak: f64,
-    /// Most disk space in MiB that the gateway's data took.
-    pub disk_mb_peak: f64,
-    /// What the gateway wrote to disks in MiB.
-    pub disk_mb_written: f64,
-    /// CPU seconds per second in the measured time.
-    pub cpu_cores: f64,
-    /// CPU seconds until everything accepted had left, per million accepted items.
-    pub cpu_s_per_million: f64,
-    /// Bytes of the bodies that arrived, as they were sent, for each item in them.
-    pub wire_bytes_per_item: f64,
-    /// Median time from when an item was due to its arrival at the sink (of the slowest sink, or the healthy one).
-    pub latency_ms_p50: f64,
-    /// 99th percentile of the same.
-    pub latency_ms_p99: f64,
-    /// 99th percentile of the time from when a request was due to its OK answer.
-    pub client_ms_p99: f64,
-    /// Longest of the same.
-    pub client_ms_max: f64,
-    /// Time after the load until nothing more was to come.
-    pub settle_s: f64,
-    /// Time from the return of the backends until the gateway held no more than arrives in a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub drain_s: Option<f64>,
-    /// How often the gateway was killed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kills: Option<u64>,
-    /// Median time from a start after a kill until the gateway was ready.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recovery_ms_p50: Option<f64>,
-    /// Longest of the same.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recovery_ms_max: Option<f64>,
-    /// Where the items are lines of files.
-    #[serde(flatten)]
-    pub lines: Option<lines::LineKpis>,
-}
 
 /// Figures, what does not fit `result.json`, and reasons to doubt them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -123,8 +48,6 @@ pub(crate) struct Judgement {
 /// What Weir may use beside the payloads that `--memory` bounds.
 const MEMORY_BESIDE_MB: f64 = 32.0;
 
-const MIB: f64 = 1_048_576.0;
-
 /// Judges a trial.
 pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Judgement {
     let kpis = kpis(part, settings, trial);
@@ -138,9 +61,8 @@ pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Judg
     }
     warnings.extend(doubts::about_refusals(trial));
     let accepted_bytes = accepted_bytes(&trial.warmup) + accepted_bytes(&trial.load);
-    let label = part.script.part.as_ref().map_or(kpis.system.clone(), |part| format!("{}, {part}", kpis.system));
     Judgement {
-        label,
+        label: label(part),
         refused_without_hint: trial.load.refused_without_hint,
         accepted_bytes,
         facts: facts(&kpis, accepted_bytes, settings, trial),
@@ -150,23 +72,23 @@ pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Judg
     }
 }
 
+fn label(part: &Part<'_>) -> String {
+    let system = &part.system.name;
+    part.script.part.as_ref().map_or(system.clone(), |part| format!("{system}, {part}"))
+}
+
 #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
 fn kpis(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Kpis {
-    let Trial { load, samples, settled, .. } = trial;
+    let Trial { load, samples, settled, sinks, .. } = trial;
+    let seen = Seen { sinks, samples, settled, kills: trial.kills.as_ref() };
     let seconds = trial.measured_seconds();
     let signal = settings.signal();
     let missing = missing(&owed_ids(settings, &trial.warmup, load), signal, &trial.sinks);
-    let lost = lost_before(settled).min(missing);
+    let lost = lost_before(trial).min(missing);
     let window_cpu = trial.after.gateway_cpu_seconds - trial.before.gateway_cpu_seconds;
     let settled_cpu = settled.gateway_cpu_seconds - trial.before.gateway_cpu_seconds;
-    let worst = |pick: fn(&SinkReport) -> f64| of_subject(part, &trial.sinks).map(pick).fold(0.0, f64::max);
     let arrived = |arrived: &[u64]| of_subject(part, arrived).sum::<u64>() as f64;
-    let memory: Vec<f64> = samples.memory_bytes.iter().map(|&bytes| bytes as f64).collect();
-    let drained = settled.mended_at.and_then(|at| samples.drained(at, load.acked_per_s));
-    let recovery = trial.kills.as_ref().and_then(|kills| kills.recovery());
     Kpis {
-        system: part.system.name.clone(),
-        scenario: part.script.name.clone(),
         duration_s: load.seconds,
         accepted: load.acked_items,
         exported: of_subject(part, &trial.sinks).map(|sink| measured_unique(sink, signal)).sum(),
@@ -178,47 +100,20 @@ fn kpis(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Kpis {
         unanswered: unanswered(load),
         accepted_per_s: load.acked_per_s,
         exported_per_s: (arrived(&trial.after.arrived) - arrived(&trial.before.arrived)) / load.seconds,
-        queue_size: average(&samples.queue_size),
-        backlog_peak: samples.backlog_peak(),
-        memory_mb_avg: average(&memory) / MIB,
-        memory_mb_peak: samples.memory_peak_bytes as f64 / MIB,
-        disk_mb_peak: samples.disk_peak_bytes as f64 / MIB,
-        disk_mb_written: settled.written_bytes as f64 / MIB,
         cpu_cores: window_cpu / seconds,
         cpu_s_per_million: settled_cpu / (load.acked_items.max(1) as f64 / 1e6),
-        wire_bytes_per_item: wire_bytes_per_item(of_subject(part, &trial.sinks)),
-        latency_ms_p50: worst(|sink| sink.latency_ms.p50),
-        latency_ms_p99: worst(|sink| sink.latency_ms.p99),
         client_ms_p99: load.latency_ms.p99,
         client_ms_max: load.latency_ms.max,
-        settle_s: settled.seconds,
-        drain_s: drained.map(|time| time.as_secs_f64()),
-        kills: trial.kills.as_ref().map(|kills| kills.count),
-        recovery_ms_p50: recovery.map(|(median, _)| millis(median)),
-        recovery_ms_max: recovery.map(|(_, longest)| millis(longest)),
-        lines: None,
+        ..seen.kpis(part, load.acked_per_s)
     }
-}
-
-/// Items that arrived twice count twice, as their bytes do.
-#[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
-fn wire_bytes_per_item<'a>(sinks: impl Iterator<Item = &'a SinkReport>) -> f64 {
-    let (bytes, items) = sinks.fold((0, 0), |(bytes, items), sink| (bytes + sink.wire_bytes, items + sink.received));
-    bytes as f64 / items.max(1) as f64
-}
-
-/// Those of `values`, one for each backend, that rates and latencies are about.
-fn of_subject<'a, T>(part: &Part<'_>, values: &'a [T]) -> impl Iterator<Item = &'a T> {
-    let subject = part.script.subject;
-    values.iter().enumerate().filter(move |(index, _)| subject.is_none_or(|subject| subject == *index)).map(|(_, v)| v)
 }
 
 /// Items that were neither delivered nor held when the gateway was asked to stop.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=missing first")]
 #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
-fn lost_before(settled: &Settled) -> u64 {
-    let held = settled.held.clamp(0.0, settled.missing as f64) as u64;
-    settled.missing - held
+fn lost_before(trial: &Trial) -> u64 {
+    let held = trial.settled.held.clamp(0.0, trial.missing as f64) as u64;
+    trial.missing - held
 }
 
 /// Different items of the measured run that a sink recorded.
@@ -248,15 +143,6 @@ fn unanswered(load: &LoadReport) -> u64 {
 #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
 fn accepted_bytes(load: &LoadReport) -> f64 {
     load.bytes as f64 * load.acked_items as f64 / load.sent_items.max(1) as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "numbers of samples are small")]
-fn average(values: &[f64]) -> f64 {
-    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
-}
-
-fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1000.0
 }
 
 /// What a peer does is a result. Weir keeps its promises, and nobody fails to stop.

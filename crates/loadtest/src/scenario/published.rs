@@ -44,7 +44,8 @@ struct Kpis {
 /// One published row; memory and CPU are summed over its pods.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Published {
-    pub(crate) version: String,
+    /// What was measured, and which version of it.
+    pub(crate) system: String,
     pub(crate) accepted_per_s: f64,
     pub(crate) exported_per_s: f64,
     pub(crate) queue_size: Option<f64>,
@@ -56,13 +57,19 @@ pub(crate) struct Published {
 pub(crate) fn of(test: Test, variant: Variant) -> anyhow::Result<Vec<Published>> {
     let data: Data = serde_json::from_str(DATA).context("cannot decode published figures")?;
     let releases = match test {
-        Test::Traces => newest(data.traces),
-        Test::Metrics => newest(data.metrics),
-        Test::LogsOtel => newest(data.logs),
+        Test::Traces => collector(newest(data.traces)),
+        Test::Metrics => collector(newest(data.metrics)),
+        Test::LogsOtel => collector(newest(data.logs)),
         Test::Logagent => data.logagent.into_iter().chain(newest(data.fluent_bit)).collect(),
         Test::LogsFluentbit => newest(data.fluent_bit),
     };
     Ok(releases.into_iter().filter_map(|release| row(release, variant)).collect())
+}
+
+/// The published gateways are the OpenTelemetry Collector, and named by their version alone.
+fn collector(releases: Vec<Release>) -> Vec<Release> {
+    let named = |release: Release| Release { version: format!("Collector {}", release.version), ..release };
+    releases.into_iter().map(named).collect()
 }
 
 fn newest(releases: Vec<Release>) -> Vec<Release> {
@@ -78,7 +85,7 @@ fn row(release: Release, variant: Variant) -> Option<Published> {
         (true, true) => release.multi_backpressure,
     };
     kpis.map(|kpis| Published {
-        version: release.version,
+        system: release.version,
         accepted_per_s: kpis.accepted_per_s,
         exported_per_s: kpis.exported_per_s,
         queue_size: kpis.queue_size,
@@ -104,24 +111,25 @@ mod tests {
         let row = |multi, backpressure| of(Test::Traces, multi, backpressure).remove(0);
         let single = row(false, false);
         assert_eq!(
-            (single.version.as_str(), single.accepted_per_s, single.memory_mb),
-            ("0.158.0", 24378.0, Some(222.0))
+            (single.system.as_str(), single.accepted_per_s, single.memory_mb),
+            ("Collector 0.158.0", 24378.0, Some(222.0))
         );
         assert_eq!(row(true, false).exported_per_s, 49951.0);
         assert_eq!(row(false, true).exported_per_s, 306.0);
         assert_eq!(row(true, true).accepted_per_s, 27405.0);
         let metrics = of(Test::Metrics, true, true).remove(0);
         assert_eq!(
-            (metrics.version.as_str(), metrics.accepted_per_s, metrics.memory_mb),
-            ("0.158.0", 5132.0, Some(4216.0))
+            (metrics.system.as_str(), metrics.accepted_per_s, metrics.memory_mb),
+            ("Collector 0.158.0", 5132.0, Some(4216.0))
         );
         let logs = of(Test::LogsOtel, false, false).remove(0);
-        assert_eq!((logs.version.as_str(), logs.accepted_per_s), ("with batches", 16428.0));
+        assert_eq!((logs.system.as_str(), logs.accepted_per_s), ("Collector with batches", 16428.0));
         assert_eq!(of(Test::LogsOtel, true, false), []);
-        assert_eq!(of(Test::Logagent, false, false).len(), 2);
+        let agents = of(Test::Logagent, false, false).into_iter().map(|agent| agent.system).collect::<Vec<_>>();
+        assert_eq!(agents, ["Collector, sum of 2 nodes", "Fluent Bit 5.1.0, sum of 2 nodes"]);
         assert_eq!(of(Test::LogsFluentbit, true, true), of(Test::Logagent, true, true));
         let fluent_bit = of(Test::LogsFluentbit, true, true).remove(0);
-        assert_eq!(fluent_bit.version, "Fluent Bit 5.1.0, sum of 2 nodes");
+        assert_eq!(fluent_bit.system, "Fluent Bit 5.1.0, sum of 2 nodes");
         assert_eq!((fluent_bit.accepted_per_s, fluent_bit.cpu_cores), (8441.0, Some(0.5)));
     }
 

@@ -101,7 +101,7 @@ fn ratio_row(first: &Judgement, other: &Judgement) -> [String; COLUMNS] {
 
 fn published_row(published: &Published) -> [String; COLUMNS] {
     let mut row = HEADER.map(|_| String::new());
-    row[0] = format!("published {}, other hardware", published.version);
+    row[0] = format!("published: {}, other hardware", published.system);
     for (column, value) in [
         (1, Some(published.accepted_per_s)),
         (2, Some(published.exported_per_s)),
@@ -172,7 +172,7 @@ mod tests {
         assert!(lines[4].contains("weir / otelcol") && lines[4].contains("4.00x") && lines[4].contains("0.25x"));
         assert!(lines[2].ends_with(" 80.2 |"), "{table}");
         assert!(lines[3].ends_with(" 321.0 |"), "{table}");
-        assert!(lines[5].contains("published 0.158.0, other hardware") && lines[5].contains("24378"));
+        assert!(lines[5].contains("published: Collector 0.158.0, other hardware") && lines[5].contains("24378"));
     }
 
     #[test]

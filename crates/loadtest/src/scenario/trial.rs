@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::backend::{Backend, SinkPorts};
+use super::backend::{self, Backend, SinkPorts};
 use super::children::{Launch, Process, free_ports};
 use super::config::{Output, Pipelines, Ports, batch_size};
 use super::director::{Director, Kills};
@@ -54,6 +54,8 @@ pub(crate) struct Trial {
     /// What the kills of the scenario showed, when it has any.
     pub(crate) kills: Option<Kills>,
     pub(crate) settled: Settled,
+    /// Owed items that sinks did not have just before the gateway was asked to stop, summed over sinks.
+    pub(crate) missing: u64,
     /// What went wrong while stopping.
     pub(crate) stop_error: Option<String>,
 }
@@ -71,9 +73,7 @@ pub(crate) struct Settled {
     pub(crate) written_bytes: u64,
     /// The gateway's own counts.
     pub(crate) self_view: SelfView,
-    /// Owed items that sinks did not have just before the gateway was asked to stop, summed over sinks.
-    pub(crate) missing: u64,
-    /// Items the gateway said it held then, summed over pipelines.
+    /// Items the gateway said it held just before it was asked to stop, summed over pipelines.
     pub(crate) held: f64,
 }
 
@@ -113,10 +113,12 @@ pub(crate) async fn run(part: &Part<'_>, settings: &Settings) -> anyhow::Result<
         director.mend(&running.backends).await?;
     }
     let owed = owed_ids(settings, &warmup, &load);
-    let settled = Settled { mended_at: director.mended_at(), ..running.settle(&owed).await? };
+    let settled = running.settle(&owed).await?;
+    let (missing, held) = running.at_stop(&owed).await?;
+    let settled = Settled { mended_at: director.mended_at(), held, ..settled };
     let samples = std::mem::take(&mut running.samples);
     let (stop_error, sinks) = running.stop().await?;
-    Ok(Trial { warmup, load, sinks, before, after, samples, kills, settled, stop_error })
+    Ok(Trial { warmup, load, sinks, before, after, samples, kills, settled, missing, stop_error })
 }
 
 /// What the system owes to each sink: every id that was acknowledged and that no filter is to drop.
@@ -147,13 +149,7 @@ impl<'a> RunningTrial<'a> {
         let directory = &part.directory;
         std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
         let (ports, sink_ports) = choose_ports(part.script.backends.len())?;
-        let mut backends = Vec::new();
-        for (index, &ports) in sink_ports.iter().enumerate() {
-            backends.push(Backend::start(settings, directory, index, ports)?);
-        }
-        for (backend, faults) in backends.iter_mut().zip(&part.script.backends) {
-            backend.prepare(faults).await?;
-        }
+        let backends = backend::start(part, settings, &sink_ports).await?;
         let sinks: Vec<u16> = sink_ports.iter().map(|ports| ports.grpc).collect();
         let annotations = settings.annotations_over(&part.script.annotations);
         let pipelines = Pipelines {
@@ -273,8 +269,7 @@ impl<'a> RunningTrial<'a> {
         Ok(arrived)
     }
 
-    /// Waits until every owed item is where it belongs, or the gateway holds nothing more, or time is up; then
-    /// compares what is missing with what it holds.
+    /// Waits until every owed item is where it belongs, or the gateway holds nothing more, or time is up.
     async fn settle(&mut self, owed: &IdSet) -> anyhow::Result<Settled> {
         let started = Instant::now();
         // As often as under load: whoever settles later is not to pay for more scrapes.
@@ -303,8 +298,7 @@ impl<'a> RunningTrial<'a> {
         self.samples.note_peak(self.gateway.memory()?);
         let gateway_cpu_seconds = self.gateway.cpu_seconds()?;
         let written_bytes = self.gateway.written_bytes()?;
-        let (missing, held) = self.at_stop(owed).await?;
-        Ok(Settled { seconds, mended_at: None, gateway_cpu_seconds, written_bytes, self_view, missing, held })
+        Ok(Settled { seconds, gateway_cpu_seconds, written_bytes, self_view, ..Settled::default() })
     }
 
     /// Compares what sinks lack with what the gateway holds, at a moment when nothing moves if there is one.
@@ -337,11 +331,7 @@ impl<'a> RunningTrial<'a> {
     /// Stops the gateway, then the sinks; returns what went wrong, and the sinks' reports.
     async fn stop(self) -> anyhow::Result<(Option<String>, Vec<SinkReport>)> {
         let stop_error = self.gateway.stop().await;
-        let mut reports = Vec::new();
-        for backend in self.backends {
-            reports.push(backend.stop().await?);
-        }
-        Ok((stop_error, reports))
+        Ok((stop_error, backend::stop(self.backends).await?))
     }
 }
 

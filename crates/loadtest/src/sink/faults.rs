@@ -44,7 +44,7 @@ pub struct Faults {
     #[arg(long, value_name = "BYTES_PER_SECOND", value_parser = parse_bytes)]
     pub slow_read: Option<u64>,
     /// Refuse requests of more uncompressed bytes: 413 or RESOURCE_EXHAUSTED
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub max_request_bytes: Option<u64>,
     /// Accept only the second half of the items of PCT percent of requests (partial success)
     #[arg(long, value_name = "PCT", default_value_t)]

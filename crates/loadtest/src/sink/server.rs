@@ -15,8 +15,7 @@ use super::Shared;
 use super::message::Transport;
 use super::service::export;
 
-/// Flow-control windows: wide enough that the network, not the window, is the limit. The frame size stays at HTTP/2's
-/// default of 16 KiB, as with real backends.
+/// Flow-control windows: wide enough that the network, not the window, is the limit.
 const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 
@@ -88,6 +87,7 @@ async fn serve_connection(stream: TcpStream, shared: Arc<Shared>, transport: Tra
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
+    let frame_bytes = shared.frame_bytes;
     let service = service_fn(move |request| export(Arc::clone(&shared), transport, request));
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -95,6 +95,7 @@ async fn serve_connection(stream: TcpStream, shared: Arc<Shared>, transport: Tra
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_frame_size(frame_bytes)
         .max_concurrent_streams(1000)
         .max_local_error_reset_streams(None);
     let builder = if transport == Transport::Grpc { builder.http2_only() } else { builder };

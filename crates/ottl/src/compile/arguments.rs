@@ -1,5 +1,7 @@
 //! Calls: arguments in the order of the parameters, each in the form its parameter declares.
 
+use std::ops::Range;
+
 use bumpalo::Bump;
 
 use super::{Compiler, literal};
@@ -64,27 +66,7 @@ impl Compiler {
                 Argument::Value(self.typed(kind, value).map_err(|fault| fault.unwrap_or_else(wrong))?)
             }
             (Kind::Path | Kind::MapPath | Kind::ListPath, ast::ValueKind::Path(path)) => {
-                let path = self.path(path)?;
-                let fits = match parameter.kind {
-                    Kind::MapPath => may_be(&path, |target| matches!(target, Target::Map(_) | Target::Cache)),
-                    Kind::ListPath => may_be(
-                        &path,
-                        |target| matches!(target, Target::Field(field) if field.codec.type_name() == "list"),
-                    ),
-                    _ => true,
-                };
-                if !fits {
-                    return Err(wrong());
-                }
-                if matches!(path.target, Target::EventIndex | Target::MetricType | Target::Local(_)) {
-                    return Err(Fault::new(value.range.clone(), "this cannot be set"));
-                }
-                if let Some(kind) = walked(self.context, path.target) {
-                    let message = format!("the {kind} cannot be replaced while statements go through them");
-                    let help = "put this into a group of its own, whose paths name nothing in them";
-                    return Err(Fault::new(value.range.clone(), message).help(help));
-                }
-                Argument::Path(path)
+                Argument::Path(self.settable(parameter.kind, path, &value.range, wrong)?)
             }
             (Kind::Values, ast::ValueKind::List(values)) => {
                 Argument::Values(values.iter().map(|value| self.value(value)).collect::<Result<_, _>>()?)
@@ -100,6 +82,36 @@ impl Compiler {
             (Kind::Function, ast::ValueKind::Name(name)) => Argument::Lambda(self.passed_on(name, value)?),
             (kind, _) => return constant(kind, value, wrong),
         })
+    }
+
+    /// A path that a call may write to, of the kind that its parameter wants.
+    fn settable(
+        &mut self,
+        kind: Kind,
+        path: &ast::Path,
+        range: &Range<usize>,
+        wrong: impl Fn() -> Fault,
+    ) -> Result<Path, Fault> {
+        let path = self.path(path)?;
+        let fits = match kind {
+            Kind::MapPath => may_be(&path, |target| matches!(target, Target::Map(_) | Target::Cache)),
+            Kind::ListPath => {
+                may_be(&path, |target| matches!(target, Target::Field(field) if field.codec.type_name() == "list"))
+            }
+            _ => true,
+        };
+        if !fits {
+            return Err(wrong());
+        }
+        if matches!(path.target, Target::EventIndex | Target::MetricType | Target::Local(_)) {
+            return Err(Fault::new(range.clone(), "this cannot be set"));
+        }
+        if let Some(walked) = walked(self.context, path.target) {
+            let message = format!("the {walked} cannot be replaced while statements go through them");
+            let help = "put this into a group of its own, whose paths name nothing in them";
+            return Err(Fault::new(range.clone(), message).help(help));
+        }
+        Ok(path)
     }
 
     /// A value of a type, unless it is a literal of another one.

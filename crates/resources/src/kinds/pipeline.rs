@@ -10,7 +10,6 @@ mod log;
 mod metric;
 mod removed;
 mod rules;
-mod runtime_metrics;
 mod selector;
 mod static_targets;
 mod trace;

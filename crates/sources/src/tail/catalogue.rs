@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use weir_engine::MemoryPart;
 
 use super::chain::Chain;
-use super::checkpoint::{Saved, encode, encode_removal};
+use super::checkpoint::{Saved, encode_removal};
 use super::container::{CONTAINER_BYTES, Container};
 use super::path::ContainerName;
+use super::saver::checkpoint;
 use super::shared::Shared;
 use super::status::unix_ms;
 use super::tree::Audience;
@@ -129,7 +130,7 @@ impl Catalogue {
             return;
         }
         let saved = container.saved(unix_ms());
-        self.lines.extend(encode(&saved));
+        self.lines.extend(checkpoint(&saved).into_iter().flatten());
         self.shared.board.containers().remove(name);
         drop(container);
         if !self.kept.keep(saved) {

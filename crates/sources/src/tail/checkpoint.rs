@@ -29,8 +29,8 @@ use super::path::ContainerName;
 /// Of the format. Another one is not read.
 pub(crate) const VERSION: u32 = 1;
 
-/// No line is longer. A container with five files has one of about a kilobyte.
-pub(crate) const MAX_LINE: usize = 1 << 20;
+/// No line is longer. A container with five files has one of about a kilobyte, and one with 70,000 files fits as well.
+pub(crate) const MAX_LINE: usize = 16 << 20;
 
 /// The checkpoint of a container that is not read any more is kept for so long.
 pub(crate) const KEPT_MS: u64 = 24 * 60 * 60 * 1000;

@@ -33,8 +33,12 @@ pub(super) use progress::{Progress, Wait};
 pub(super) use stock::Removed;
 use turn_state::TurnState;
 
-/// A file that could not be read so many times in a row, a second apart, is given up.
+/// A file that could not be read so many times in a row is given up.
 const MOST_FAILURES: u32 = 30;
+
+/// Between two checkpoints of a container lies so much time for each of its files, in milliseconds. A file has some 240
+/// bytes of a checkpoint: so a container writes no more than half a megabyte a second, with what is written anew.
+const MS_PER_FILE: u64 = 1;
 
 /// A container whose output is read.
 #[derive(Debug)]
@@ -229,6 +233,12 @@ impl Container {
     /// Notes that its checkpoint may be out of date. Returns whether that is news.
     pub(super) fn take_note(&self) -> bool {
         !self.is_noted.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether its checkpoint may be saved again. One of many files is large, and is saved less often.
+    pub(super) fn is_due(&self, now_ms: u64) -> bool {
+        let output = self.output();
+        now_ms.abs_diff(output.saved_ms) >= output.chain.links().len() as u64 * MS_PER_FILE
     }
 
     /// The checkpoint to save, if it changed, or was saved long ago: old checkpoints are forgotten.

@@ -16,15 +16,13 @@ pub(crate) enum Stream {
     Stderr,
 }
 
-/// How lines are written in a file.
+/// How lines are written in a file. Without a format, they are text and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// `2026-11-23T12:00:00.000000000Z stdout F text`, of containerd and CRI-O.
     Cri,
     /// `{"log":"text\n","stream":"stdout","time":"…"}`, of Docker.
     Docker,
-    /// Text without anything else.
-    Plain,
 }
 
 /// One line of a file.
@@ -44,10 +42,17 @@ pub(crate) struct Line<'a> {
 }
 
 impl Format {
-    /// How the lines of a file are written that begins with this line.
-    pub(crate) fn of(first_line: &[u8]) -> Self {
-        let fits = |format: &Self| format.parse(first_line).is_some();
-        [Self::Cri, Self::Docker].into_iter().find(fits).unwrap_or(Self::Plain)
+    /// How the lines of a file are written, by the first of these lines that tells.
+    pub(crate) fn told_in(lines: &[u8]) -> Option<Self> {
+        lines.split(|byte| *byte == b'\n').find_map(Self::told_by)
+    }
+
+    /// How the lines of a file are written in which this line is, if it tells. Applications write JSON with a `log`, too:
+    /// only a line that names its stream is a runtime's.
+    pub(crate) fn told_by(line: &[u8]) -> Option<Self> {
+        let line = &line[line.iter().take_while(|byte| **byte == 0).count()..];
+        let tells = |format: &Self| format.parse(line).is_some_and(|line| line.stream.is_some());
+        [Self::Cri, Self::Docker].into_iter().find(tells)
     }
 
     /// Reads a line without its `\n`. `None` when it is not of this format: it is [`Line::of_text`] then.
@@ -55,7 +60,6 @@ impl Format {
         match self {
             Self::Cri => cri(line),
             Self::Docker => docker(line),
-            Self::Plain => Some(Line::of_text(line)),
         }
     }
 }

@@ -105,17 +105,20 @@ impl Looker {
 
 /// Reports what was not read as it was written, if there is more of it than last time.
 fn report_what_is_odd(counts: &Counts, reported: &mut Counts) {
-    let odd = |counts: &Counts| Counts { records: 0, bytes: 0, ..*counts };
+    // Plain lines are as they were written.
+    let odd = |counts: &Counts| Counts { records: 0, bytes: 0, plain: 0, ..*counts };
     if odd(counts) == odd(reported) {
         return;
     }
     *reported = *counts;
-    let Counts { malformed, unparsed, cut, shortened, nul_bytes, .. } = *counts;
+    let Counts { malformed, plain, unparsed, cut, shortened, not_utf8, nul_bytes, .. } = *counts;
     tracing::warn!(
         malformed,
+        plain,
         unparsed,
         cut,
         shortened,
+        not_utf8,
         nul_bytes,
         "some container logs are malformed or had to be changed; the figures are since the start"
     );

@@ -31,11 +31,8 @@ pub(super) const REST: Duration = Duration::from_millis(200);
 /// Timers are not more exact.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
-/// A turn that failed, or found no memory, is tried again after this.
+/// A turn that found no memory, or made what is not taken, is tried again after this.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
-
-/// The first lines of a pod wait so long for facts about it.
-const METADATA_WAITS: Duration = Duration::from_secs(2);
 
 /// How a turn ended.
 pub(super) enum End {
@@ -91,7 +88,7 @@ fn failed(shared: &Shared, container: &Arc<Container>, error: &io::Error) -> End
     if let Some(bytes) = given_up {
         tracing::error!(container = %name, bytes, %error, "the rest of a log file cannot be read and is given up");
     }
-    End::Again(PAUSE)
+    End::Again(shared.retry_after)
 }
 
 /// The memory of a turn: the window, parts of lines that are joined, lines of stack traces (which grow as they are
@@ -103,7 +100,7 @@ fn turn_bytes(requests: usize, most: usize) -> usize {
 /// How long the first lines of an unknown pod still wait for facts.
 fn waits_for_metadata(shared: &Shared, container: &Container) -> Option<Duration> {
     let is_known = shared.pods.now().knows(&container.name.uid).unwrap_or(true);
-    let left = METADATA_WAITS.saturating_sub(container.age());
+    let left = shared.metadata_waits.saturating_sub(container.age());
     (!is_known && !left.is_zero()).then_some(left.min(REST))
 }
 

@@ -203,6 +203,8 @@ impl Builders {
         counts.unparsed += u64::from(form == Form::Unparsed);
         counts.cut += u64::from(entry.is_cut);
         counts.shortened += u64::from(form == Form::Cut);
+        // Nearly all text is ASCII, which is seen sooner.
+        counts.not_utf8 += u64::from(!entry.text.is_ascii() && str::from_utf8(&entry.text).is_err());
         Ok(())
     }
 }

@@ -5,13 +5,13 @@ mod schedule;
 use std::collections::BTreeMap;
 use std::mem;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::StartError;
 use super::catalogue::Catalogue;
 use super::checkpoint::file::{CheckpointFile, Error};
-use super::checkpoint::{Replayed, Saved, encode, is_worn};
+use super::checkpoint::{MAX_LINE, Replayed, Saved, encode, is_worn};
 use super::path::ContainerName;
 use super::status::unix_ms;
 use schedule::{Due, Schedule};
@@ -52,6 +52,20 @@ pub(super) fn open(state: Option<&Path>) -> Result<Opened, StartError> {
     Ok(Opened { saver: Some(Saver::new(file)), saved: containers, is_first })
 }
 
+/// The line with a checkpoint, unless it is too long to be read again.
+pub(super) fn checkpoint(saved: &Saved) -> Option<Vec<u8>> {
+    let line = encode(saved);
+    if line.len() <= MAX_LINE {
+        return Some(line);
+    }
+    tracing::error!(
+        container = %saved.container,
+        files = saved.files.len(),
+        "a container has more log files than its checkpoint can have; after a restart they are read again"
+    );
+    None
+}
+
 /// Writes the checkpoint file.
 pub(super) struct Saver {
     file: CheckpointFile,
@@ -70,17 +84,17 @@ impl Saver {
     /// Saves what changed, if it is time, or if the process `ends`.
     pub(super) fn save_if_due(&mut self, catalogue: &mut Catalogue, ends: bool) {
         if let Some(due) = self.schedule.due(Instant::now(), ends) {
-            self.save(catalogue, due);
+            self.save(catalogue, due, ends);
         }
     }
 
-    fn save(&mut self, catalogue: &mut Catalogue, due: Due) {
+    fn save(&mut self, catalogue: &mut Catalogue, due: Due, ends: bool) {
         let Due { sync: syncs, renewal: is_renewed } = due;
         if is_renewed {
             catalogue.expire();
         }
-        let shared = Arc::clone(&catalogue.shared);
-        let mut changed = mem::take(&mut *shared.news.lock().unwrap_or_else(PoisonError::into_inner));
+        let (shared, now) = (Arc::clone(&catalogue.shared), unix_ms());
+        let mut changed = shared.take_news(|container| ends || container.is_due(now));
         let mut lines = mem::take(&mut catalogue.lines);
         // When nothing changed, nothing is written. What was written before may still have to be synced.
         let has_changed = !changed.is_empty() || !lines.is_empty() || is_renewed || self.is_unsaved;
@@ -91,16 +105,16 @@ impl Saver {
         if is_renewed {
             changed = containers();
         }
-        let now = unix_ms();
         for container in &changed {
-            container.to_save(now).iter().for_each(|saved| lines.extend(encode(saved)));
+            container.to_save(now).iter().filter_map(checkpoint).for_each(|line| lines.extend(line));
         }
         let saved = self.append(&lines, syncs).and_then(|()| {
             if !self.is_unsaved && !is_worn(self.file.size(), self.live_bytes) {
                 return Ok(());
             }
-            let kept = catalogue.kept.all().map(encode);
-            self.file.compact(containers().iter().map(|container| encode(&container.saved(now))).chain(kept))?;
+            let kept = catalogue.kept.all().filter_map(checkpoint);
+            let known = containers().into_iter().filter_map(|container| checkpoint(&container.saved(now)));
+            self.file.compact(known.chain(kept))?;
             self.live_bytes = self.file.size();
             Ok(())
         });

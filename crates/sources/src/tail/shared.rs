@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use weir_engine::Inlet;
@@ -24,6 +25,10 @@ pub(super) struct Shared {
     pub(super) wanted: RwLock<Vec<ContainerLogs>>,
     pub(super) own_pod: Option<String>,
     pub(super) node_name: Option<String>,
+    /// The first lines of a pod wait so long for facts about it.
+    pub(super) metadata_waits: Duration,
+    /// A file that cannot be read is tried again after this.
+    pub(super) retry_after: Duration,
     pub(super) board: Board,
     pub(super) ready: mpsc::UnboundedSender<Arc<Container>>,
     pub(super) totals: Mutex<Totals>,
@@ -85,6 +90,16 @@ impl Shared {
         if container.take_note() {
             self.news.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(container));
         }
+    }
+
+    /// Takes the containers that are noted and due.
+    pub(super) fn take_news(&self, is_due: impl Fn(&Container) -> bool) -> Vec<Arc<Container>> {
+        let news = || self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who is being read is waited for, and nobody waits for that.
+        let noted = mem::take(&mut *news());
+        let (due, later): (Vec<_>, Vec<_>) = noted.into_iter().partition(|container| is_due(container));
+        news().extend(later);
+        due
     }
 
     /// A container may have unread output.

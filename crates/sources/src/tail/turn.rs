@@ -59,32 +59,45 @@ pub struct Counts {
     pub bytes: u64,
     /// Lines that do not have the format of their file. They became records with all of their text.
     pub malformed: u64,
+    /// Lines of files of which no line tells the format. They became records with all of their text.
+    pub plain: u64,
     /// Texts that look like JSON and are not, or are too deep or too large. They stayed text.
     pub unparsed: u64,
     /// Lines that were cut because they are too long. All parts became records.
     pub cut: u64,
     /// Texts that lost their end, because no request could hold them.
     pub shortened: u64,
+    /// Records with bytes that are not UTF-8, which became U+FFFD.
+    pub not_utf8: u64,
     /// NUL bytes that were left out.
     pub nul_bytes: u64,
 }
 
 impl Counts {
     /// Records that are not quite what was written, with what is odd about them.
-    pub(super) fn odd(&self) -> [(&'static str, u64); 4] {
-        let Self { malformed, unparsed, cut, shortened, .. } = *self;
-        [("malformed", malformed), ("unparsed", unparsed), ("cut", cut), ("shortened", shortened)]
+    pub(super) fn odd(&self) -> [(&'static str, u64); 6] {
+        let Self { malformed, plain, unparsed, cut, shortened, not_utf8, .. } = *self;
+        [
+            ("malformed", malformed),
+            ("plain", plain),
+            ("unparsed", unparsed),
+            ("cut", cut),
+            ("shortened", shortened),
+            ("not_utf8", not_utf8),
+        ]
     }
 
     /// Adds those of another turn.
     pub(super) fn add(&mut self, other: &Self) {
-        let Self { records, bytes, malformed, unparsed, cut, shortened, nul_bytes } = self;
+        let Self { records, bytes, malformed, plain, unparsed, cut, shortened, not_utf8, nul_bytes } = self;
         *records += other.records;
         *bytes += other.bytes;
         *malformed += other.malformed;
+        *plain += other.plain;
         *unparsed += other.unparsed;
         *cut += other.cut;
         *shortened += other.shortened;
+        *not_utf8 += other.not_utf8;
         *nul_bytes += other.nul_bytes;
     }
 }
@@ -116,6 +129,8 @@ pub(super) struct Turn<'a> {
     most_passed: u64,
     /// What the requests are of.
     restart: Option<u64>,
+    /// Of the file that is read.
+    format: Option<Format>,
     buffer: Vec<u8>,
 }
 
@@ -137,6 +152,7 @@ impl<'a> Turn<'a> {
             passed: 0,
             most_passed: most_open,
             restart: None,
+            format: None,
             buffer: Vec::new(),
         }
     }
@@ -263,7 +279,7 @@ impl<'a> Turn<'a> {
         buffer.resize(first + WINDOW, 0);
         let read = content.read(&mut buffer[..first + wanted], offset - first as u64).map_err(Stop::Io)?;
         let damage = content.take_damage();
-        let format = self.format(number)?;
+        self.format = self.known_format(number)?;
         let bytes = &buffer[first.min(read)..read];
         let is_last =
             is_final && damage.is_none() && (read < first + wanted || end == Some(offset + bytes.len() as u64));
@@ -271,7 +287,7 @@ impl<'a> Turn<'a> {
         let mut lines = Lines::new(Chunk { bytes, offset, before, is_last }, LONGEST);
         let done = loop {
             let Some(found) = lines.next() else { break Ok(()) };
-            if let Err(full) = self.find(number, format, found) {
+            if let Err(full) = self.find(number, found) {
                 break Err(full);
             }
         };
@@ -290,28 +306,36 @@ impl<'a> Turn<'a> {
         Ok(FileRead { bytes: usize::try_from(reached - offset).unwrap_or(WINDOW), is_finished })
     }
 
-    fn format(&mut self, number: u64) -> Result<Format, Stop> {
+    /// The format of a file, as far as the lines that were read tell it, or those at its beginning.
+    fn known_format(&mut self, number: u64) -> Result<Option<Format>, Stop> {
         if let Some(format) = self.output.formats.get(&number) {
             return Ok(*format);
         }
-        let Some(content) = self.output.open.get_mut(&number) else { return Ok(Format::Plain) };
-        match first_line(content).map_err(Stop::Io)? {
-            Some(format) => {
-                self.output.formats.insert(number, format);
-                Ok(format)
-            }
-            None => Ok(Format::Plain),
-        }
+        let Some(content) = self.output.open.get_mut(&number) else { return Ok(None) };
+        let format = told_at_beginning(content).map_err(Stop::Io)?;
+        self.output.formats.insert(number, format);
+        Ok(format)
     }
 
-    fn find(&mut self, number: u64, format: Format, found: Found<'_>) -> Result<(), Stop> {
+    /// Reads a line. As long as the format of its file is not known, each line may be the one that tells it.
+    fn parse<'b>(&mut self, number: u64, text: &'b [u8]) -> Option<Line<'b>> {
+        if self.format.is_none() {
+            self.format = Format::told_by(text);
+            if self.format.is_some() {
+                self.output.formats.insert(number, self.format);
+            }
+        }
+        self.format?.parse(text)
+    }
+
+    fn find(&mut self, number: u64, found: Found<'_>) -> Result<(), Stop> {
         let (from, to) = found.range();
         if self.requests.is_open() && self.passed + (to - from) > self.most_passed {
             self.requests.finish(true)?;
         }
         let before = self.joiner.position();
         self.requests.begin_line();
-        let taken = self.take(number, format, found);
+        let taken = self.take(number, found);
         if self.requests.is_marked() {
             (self.marked, self.passed) = (before, 0);
         }
@@ -319,19 +343,19 @@ impl<'a> Turn<'a> {
         taken
     }
 
-    fn take(&mut self, number: u64, format: Format, found: Found<'_>) -> Result<(), Stop> {
-        let Self { joiner, requests, .. } = self;
+    fn take(&mut self, number: u64, found: Found<'_>) -> Result<(), Stop> {
         let (from, to) = found.range();
         let [from, to] = [from, to].map(|offset| Spot { file: number, offset });
         match found {
             Found::Nuls { .. } => {
+                let Self { joiner, requests, .. } = self;
                 let skipped = joiner.skip(from, to, &mut |entry| requests.push(&entry))?;
                 let counts = requests.counts();
                 (counts.nul_bytes, counts.bytes) = (counts.nul_bytes + skipped, counts.bytes + skipped);
             }
             Found::Text(text) => {
-                let parsed = text.starts_line.then(|| format.parse(text.bytes)).flatten();
-                let is_malformed = parsed.is_none() && text.starts_line;
+                let parsed = text.starts_line.then(|| self.parse(number, text.bytes)).flatten();
+                let is_text = parsed.is_none() && text.starts_line;
                 let mut line = parsed.unwrap_or_else(|| Line::of_text(text.bytes));
                 line.is_cut = match text.end {
                     End::Newline => false,
@@ -339,10 +363,12 @@ impl<'a> Turn<'a> {
                     End::File => !line.is_partial,
                     End::Length | End::Hole => true,
                 };
+                let Self { joiner, requests, format, .. } = self;
                 if joiner.line(from, to, line, &mut |entry| requests.push(&entry))? {
                     let counts = requests.counts();
                     counts.bytes += text.to - text.from;
-                    counts.malformed += u64::from(is_malformed);
+                    counts.malformed += u64::from(is_text && format.is_some());
+                    counts.plain += u64::from(is_text && format.is_none());
                 }
             }
         }
@@ -357,19 +383,13 @@ struct FileRead {
     is_finished: bool,
 }
 
-/// What the first line of a file says of all its lines; `None` when it is not complete.
-fn first_line(content: &mut Content) -> io::Result<Option<Format>> {
-    let mut buffer = vec![0; FIRST_LINE];
+/// What the first lines of a file tell of all its lines: reading may go on behind them.
+fn told_at_beginning(content: &mut Content) -> io::Result<Option<Format>> {
+    let mut buffer = vec![0; FIRST_LINES];
     let read = content.read(&mut buffer, 0)?;
-    let text = &buffer[..read];
-    let begin = text.iter().position(|byte| *byte != 0).unwrap_or(read);
-    let line = &text[begin..];
-    Ok(match memchr::memchr(b'\n', line) {
-        Some(end) => Some(Format::of(&line[..end])),
-        None if read == FIRST_LINE => Some(Format::of(line)),
-        None => None,
-    })
+    let whole = memchr::memrchr(b'\n', &buffer[..read]).unwrap_or(0);
+    Ok(Format::told_in(&buffer[..whole]))
 }
 
-/// No more is looked at to tell a file's format.
-const FIRST_LINE: usize = 64 << 10;
+/// So much of a file is looked at to tell its format. Then each line that is read may tell it.
+const FIRST_LINES: usize = 64 << 10;

@@ -88,6 +88,7 @@ pub(crate) struct Agent {
     pub(crate) engine: Engine,
     pub(crate) tail: Tail,
     pub(crate) board: Board,
+    pods: Arc<PodList>,
 }
 
 impl Agent {
@@ -126,8 +127,13 @@ impl Agent {
             board: board.clone(),
             ..tail::Settings::new(disk.pods())
         };
-        let tail = Tail::start(change(settings), plan, engine.inlet(), pods).unwrap();
-        Self { engine, tail, board }
+        let tail = Tail::start(change(settings), plan, engine.inlet(), Arc::clone(&pods) as _).unwrap();
+        Self { engine, tail, board, pods }
+    }
+
+    /// These are the known pods from now on.
+    pub(crate) fn learn(&self, facts: ClusterFacts) {
+        self.pods.replace(facts, &self.tail.pods_in_use());
     }
 
     pub(crate) fn reload(&mut self, plan: &Plan) {

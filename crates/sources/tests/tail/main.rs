@@ -8,6 +8,7 @@ mod hostile;
 mod kubelet;
 mod outside;
 mod places;
+mod pods;
 mod records;
 mod selection;
 mod traces;

@@ -101,6 +101,27 @@ async fn positions_that_are_copied_or_lost_cost_no_line() {
     agent.stop().await;
 }
 
+/// LOG-1, LOG-2: however many files a container has, they are not read again after a restart.
+#[tokio::test]
+async fn many_files_have_a_checkpoint() {
+    const FILES: usize = 5000;
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let directory = disk.container("shop", "cart");
+    let plan = plan(vec![pipeline("backend", backend.address, all())]);
+    for number in 0..FILES {
+        let (minute, second) = (number / 60 % 60, number % 60);
+        let name = format!("0.log.20261123-{:02}{minute:02}{second:02}", number / 3600);
+        append(&directory.join(name), line("stdout", 'F', &number.to_string()));
+    }
+    let agent = Agent::start(&disk, &plan).await;
+    eventually("all are read", async || agent.tail.totals().counts.records == FILES as u64).await;
+    agent.stop().await;
+    append(&directory.join("0.log"), line("stdout", 'F', "new"));
+    let agent = Agent::start(&disk, &plan).await;
+    eventually("what is new is read", async || bodies(&backend).last().is_some_and(|body| body == "new")).await;
+    assert_eq!(agent.stop().await[0].delivered, 1);
+}
+
 /// LOG-11: a file that has less in it than was read of it.
 #[tokio::test]
 async fn a_file_that_shrinks_is_read_from_its_beginning() {

@@ -1,8 +1,11 @@
 //! What becomes of lines.
 
+use std::time::Duration;
+
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use prost::Message;
+use weir_sources::tail::{self, Counts};
 use weir_testkit::backend::Backend;
 use weir_testkit::eventually;
 
@@ -96,16 +99,73 @@ async fn a_file_goes_on_after_what_is_no_line() {
     let (disk, backend) = (Disk::new(), Backend::start().await);
     let file = disk.container("shop", "cart").join("0.log");
     append(&file, line("stdout", 'F', "first") + "no CRI at all\n");
+    append(&file, b"2026-11-23T12:00:00.123456789Z stdout F caf\xe9\n");
     append(&file, [&[0; 100_000][..], line("stdout", 'F', &"x".repeat(3 << 20)).as_bytes()].concat());
     append(&file, line("stdout", 'F', "last"));
     let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
     eventually("the last line arrives", async || bodies(&backend).last().is_some_and(|body| body == "last")).await;
     let bodies = bodies(&backend);
-    assert_eq!(bodies[..2], ["first", "no CRI at all"]);
-    assert_eq!(bodies[2..bodies.len() - 1].concat().matches('x').count(), 3 << 20, "in pieces");
+    assert_eq!(bodies[..3], ["first", "no CRI at all", "caf\u{fffd}"]);
+    assert_eq!(bodies[3..bodies.len() - 1].concat().matches('x').count(), 3 << 20, "in pieces");
     let totals = agent.tail.totals();
-    assert_eq!((totals.counts.malformed, totals.counts.nul_bytes), (1, 100_000), "{totals:?}");
+    let Counts { malformed, nul_bytes, not_utf8, .. } = totals.counts;
+    assert_eq!((malformed, nul_bytes, not_utf8), (1, 100_000, 1), "{totals:?}");
     assert!(totals.counts.cut > 1, "{totals:?}");
+    agent.stop().await;
+}
+
+/// LOG-15: a damaged line costs nothing but itself, even if it is all that there is of a file; what is in no format at all
+/// is counted, too.
+#[tokio::test]
+async fn a_damaged_first_line_costs_no_format() {
+    const DAMAGED: &str = "2026-13-23T12:00:00Z stdout F damaged";
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let directory = disk.container("shop", "cart");
+    let (cri, docker, plain) = (directory.join("0.log"), directory.join("1.log"), directory.join("2.log"));
+    let plan = plan(vec![pipeline("backend", backend.address, all())]);
+    append(&cri, format!("{DAMAGED}\n"));
+    let agent = Agent::start(&disk, &plan).await;
+    eventually("it is a record", async || bodies(&backend) == [DAMAGED]).await;
+    append(&cri, line("stderr", 'F', "one") + "no CRI\n");
+    eventually("the file has its format", async || bodies(&backend)[1..] == ["one", "no CRI"]).await;
+    let counts = || agent.tail.totals().counts;
+    eventually("all are safe", async || counts().records == 3).await;
+    assert_eq!((counts().plain, counts().malformed), (1, 1));
+    agent.stop().await;
+
+    append(&cri, line("stderr", 'F', "two") + DAMAGED + "\n");
+    let docker_line =
+        |text: &str| format!("{{\"log\":\"{text}\\n\",\"stream\":\"stderr\",\"time\":\"2026-11-23T12:00:00Z\"}}\n");
+    append(
+        &docker,
+        docker_line("torn")[..9].to_owned() + "\n" + &docker_line("three") + &line("stderr", 'F', "no Docker"),
+    );
+    append(&plain, "{\"log\":\"x\",\"message\":\"of an application\"}\nfour\n");
+    let agent = Agent::start(&disk, &plan).await;
+    eventually("all arrive", async || bodies(&backend).last().is_some_and(|body| body == "four")).await;
+    let records = arrived(&backend).split_off(3);
+    let shown: Vec<_> = records
+        .iter()
+        .map(|record| (record.body.as_str(), record.attributes.contains("log.iostream=stderr")))
+        .collect();
+    let no_docker = line("stderr", 'F', "no Docker");
+    let expected = [
+        ("two", true),
+        (DAMAGED, false),
+        ("{\"log\":\"t", false),
+        ("three", true),
+        (no_docker.trim_end(), false),
+        ("of an application", false),
+        ("four", false),
+    ];
+    assert_eq!(shown, expected);
+    eventually("it is counted", async || {
+        let odd = agent.figures().odd;
+        [("malformed", 3), ("plain", 2)].iter().all(|count| odd.contains(count))
+    })
+    .await;
+    let read = agent.status().activity.unwrap().read;
+    assert_eq!((read.malformed, read.plain), (3, 2));
     agent.stop().await;
 }
 
@@ -141,12 +201,15 @@ async fn a_damaged_file_keeps_nobody_from_the_next() {
     let torn = compress(&lines);
     write("0.log.20261123-120000.gz", &torn[..torn.len() / 2]);
     append(&directory.join("0.log"), line("stdout", 'F', "live"));
-    let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
+    let plan = plan(vec![pipeline("backend", backend.address, all())]);
+    let retry_after = Duration::from_millis(10);
+    let agent = Agent::with(&disk, &plan, |settings| tail::Settings { retry_after, ..settings }).await;
     eventually("what can be read is", async || bodies(&backend).last().is_some_and(|body| body == "live")).await;
     let bodies = bodies(&backend);
     let (before, there) = (&bodies[0], &bodies[1..bodies.len() - 1]);
     assert_eq!(before, "compressed");
     assert!(there.len() > 500 && there == &lines[..there.len()], "{} of 2000 lines", there.len());
-    assert_eq!(agent.tail.totals().lost.unreadable, torn.len() as u64 / 2, "what there is of it");
+    let lost = async || agent.tail.totals().lost.unreadable;
+    eventually("the rest is counted", async || lost().await == torn.len() as u64 / 2).await;
     agent.stop().await;
 }

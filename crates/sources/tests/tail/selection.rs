@@ -79,7 +79,7 @@ fn age(disk: &Disk) {
     fs::write(&path, text.lines().map(aged).collect::<String>()).unwrap();
 }
 
-/// R24: who was away for long goes on where it was; only what nobody wants is forgotten after a day.
+/// LOG-24: who was away for long goes on where it was; only what nobody wants is forgotten after a day.
 #[tokio::test]
 async fn only_what_nobody_wants_is_forgotten() {
     let (disk, backend) = (Disk::new(), Backend::start().await);

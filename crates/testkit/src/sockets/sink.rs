@@ -15,6 +15,7 @@ pub async fn sink(faults: &str) -> Sink {
         grpc_port: 0,
         http_port: 0,
         control_port: 0,
+        frame_bytes: 16 * 1024,
         report: None,
         expect_text: None,
         log_lines: true,

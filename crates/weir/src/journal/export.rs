@@ -12,20 +12,20 @@ use weir_journal::{Depth, Entry, Exported};
 use weir_otlp::{Error, Limits, Signal, to_json};
 use weir_plan::PipelineId;
 
-use super::{ExportArgs, Format, Journal, report, unreadable};
+use super::{ExportArgs, ExportFormat, Journal, report, unreadable};
 
 /// What is in the journal was checked against the gateway's limits before it was written.
 const LIMITS: Limits = Limits { max_depth: u32::MAX, max_items: u32::MAX };
 
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let to_terminal = args.output.is_none() && io::stdout().is_terminal();
-    if to_terminal && args.format == Format::Protobuf {
+    if to_terminal && args.format == ExportFormat::Protobuf {
         bail!("cannot write protobuf to a terminal: redirect it, or name a file with --output");
     }
     let journal = Journal::open(&args.dir, !to_terminal)?;
     let queue = find_queue(&journal, &args.pipeline)?;
     let is_traces = queue.parse::<PipelineId>().is_ok_and(|id| id.signal == Signal::Traces);
-    if args.format == Format::Json && !is_traces {
+    if args.format == ExportFormat::Json && !is_traces {
         bail!("cannot write {queue} as JSON: only traces can be; use --format protobuf");
     }
     let mut export = Export::new(args.format, Out::open(args)?);
@@ -66,7 +66,7 @@ fn find_queue(journal: &Journal, pipeline: &str) -> anyhow::Result<String> {
 }
 
 struct Export {
-    format: Format,
+    format: ExportFormat,
     out: Out,
     /// The output does not take more.
     write_failed: bool,
@@ -78,13 +78,13 @@ struct Export {
 }
 
 impl Export {
-    fn new(format: Format, out: Out) -> Self {
+    fn new(format: ExportFormat, out: Out) -> Self {
         Self { format, out, write_failed: false, entries: 0, items: 0, refused: 0, unknown_fields: 0 }
     }
 
     fn entry(&mut self, entry: &Entry, payload: &[u8]) -> io::Result<()> {
         let written = match self.format {
-            Format::Json => match to_json(Signal::Traces, payload, &LIMITS) {
+            ExportFormat::Json => match to_json(Signal::Traces, payload, &LIMITS) {
                 Ok(json) => {
                     self.unknown_fields += json.unknown_fields;
                     self.out.write(&[&json.text, b"\n"])
@@ -94,7 +94,7 @@ impl Export {
                     return Ok(());
                 }
             },
-            Format::Protobuf => self.out.write(&[&varint(payload.len()), payload]),
+            ExportFormat::Protobuf => self.out.write(&[&varint(payload.len()), payload]),
         };
         self.write_failed = written.is_err();
         self.entries += 1;

@@ -9,7 +9,7 @@ use weir_journal::{DamageReport, Inspection, QueueReport, SegmentReport};
 use crate::tables::{age, bytes, count, now_ms, table};
 
 /// Prints everything as tables.
-pub(super) fn human(out: &mut impl Write, path: &Path, inspection: &Inspection) -> io::Result<()> {
+pub(super) fn text(out: &mut impl Write, path: &Path, inspection: &Inspection) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     let Inspection { segments, queues, truncated_bytes, damage } = inspection;
     let now_ms = now_ms();

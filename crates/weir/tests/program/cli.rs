@@ -240,6 +240,7 @@ async fn the_options_of_run_stand_under_what_they_are_about() {
         "Container logs, for LogPipelines with runtime input:",
         "Security of the OTLP ports:",
         "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs:",
+        "Logging:",
     ];
     assert_eq!(headings, expected, "{help}");
     let security = help.split("Security of the OTLP ports:").nth(1).unwrap();
@@ -459,11 +460,16 @@ async fn a_load_to_where_nobody_is_says_so() {
 #[tokio::test]
 async fn too_little_memory_is_refused_with_the_least_that_works() {
     let (_directory, path) = file(&good());
-    let mut command = run(&path);
-    command.args(["--memory", "1KiB", "--no-data-dir"]);
-    let ended = end(command).await;
-    assert_eq!(ended.code, Some(1));
-    assert!(ended.err.contains("--memory 1024") && ended.err.contains("32MiB"), "{}", ended.err);
+    for (arguments, said) in [
+        (&["--memory", "1MiB"][..], &["--memory 1MiB", "at least 32MiB"][..]),
+        (&["--memory", "64MiB", "--max-request-size", "20MiB"], &["size 20MiB", "at most 16MiB", "(64MiB)"]),
+    ] {
+        let mut command = run(&path);
+        command.args(arguments).arg("--no-data-dir");
+        let ended = end(command).await;
+        assert_eq!(ended.code, Some(1));
+        assert!(said.iter().all(|said| ended.err.contains(said)), "{}", ended.err);
+    }
 }
 
 #[tokio::test]
@@ -486,6 +492,20 @@ async fn log_lines_are_json() {
     assert!(logs.iter().any(|line| line["message"] == "ready"), "{logs:?}");
     for line in logs {
         assert!(line["level"].is_string() && line["timestamp"].is_string() && line["message"].is_string(), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn when_data_is_forced_to_the_disk_is_logged_as_it_is_typed() {
+    for (typed, interval) in
+        [(&[][..], Value::Null), (&["--fsync", "interval", "--fsync-interval", "1500ms"], "1.5s".into())]
+    {
+        let directory = TempDir::new().unwrap();
+        let arguments = [&["--data-dir", directory.path().to_str().unwrap()], typed].concat();
+        let weir = Weir::start(&manifest("backend", closed_port().await), &arguments).await;
+        let kept = weir.logged("data that no backend takes at once is kept on disk").unwrap();
+        let fsync = typed.get(1).unwrap_or(&"always");
+        assert_eq!((&kept["fsync"], &kept["fsync_interval"]), (&Value::from(*fsync), &interval), "{kept}");
     }
 }
 

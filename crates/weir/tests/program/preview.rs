@@ -112,7 +112,7 @@ async fn what_changes_is_shown() {
     let (code, out, log) = try_it(&two, &[]).await;
     assert_eq!(code, Some(0), "{log}");
     for line in [
-        "logs/shop: 2 of 3 log records left",
+        "logs/shop: 3 log records in, 2 out",
         "  1 removed: filter",
         "  transform[0].statements[0]: 3 matched, 0 failed: set(log.attributes[\"team\"], \"red\")",
         "  filter[0].conditions[0]: 1 matched, 1 removed, 0 failed: IsMatch(log.body, \"healthz\")",
@@ -210,7 +210,7 @@ async fn traces_from_a_file() {
     let (code, out, log) = try_file(SPANS, &[]).await;
     assert_eq!(code, Some(0), "{log}");
     for line in [
-        "traces/spans: 1 of 4 spans left",
+        "traces/spans: 4 spans in, 1 out",
         "  3 removed: filter",
         "  transform[0].statements[0]: 1 matched, 0 failed: set(span.name, \"renamed\") where span.kind == SPAN_KIND_SERVER",
         "  filter[0].conditions[0]: 1 matched, 2 removed, 0 failed: resource.attributes[\"service.name\"] == \"noise\"",
@@ -254,12 +254,13 @@ async fn a_file_of_several_signals_goes_to_the_pipelines_of_each() {
     let (code, out, log) = try_file(&lines, &[]).await;
     assert_eq!(code, Some(0), "{log}");
     for summary in [
-        "traces/spans: 1 of 4 spans left",
-        "metrics/points: 2 of 4 data points left",
-        "logs/shop: 0 of 1 log records left",
+        "traces/spans: 4 spans in, 1 out",
+        "metrics/points: 4 data points in, 2 out",
+        "logs/shop: 1 log record in, 0 out",
     ] {
         assert!(out.lines().any(|found| found == summary), "{summary}: {out}");
     }
+    assert_eq!(out.lines().filter(|line| line.is_empty()).count(), 2, "one between two pipelines: {out}");
 }
 
 #[tokio::test]

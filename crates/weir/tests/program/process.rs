@@ -92,7 +92,8 @@ impl Weir {
         in_time("end of weir", child.wait_with_output()).await.unwrap()
     }
 
-    async fn launch(wrapper: &[&str], mut run: Command, directory: TempDir) -> Self {
+    /// The same with all arguments, for the manifests of a directory.
+    pub(crate) async fn launch(wrapper: &[&str], mut run: Command, directory: TempDir) -> Self {
         if !run.as_std().get_args().any(|argument| argument == "--data-dir") {
             // Tests that say nothing of a data directory keep data in memory.
             run.arg("--no-data-dir");

@@ -18,6 +18,7 @@ use weir_plan::{OAuth2, Protocol, Tls};
 
 use super::{Grant, Granting, Issuer};
 use crate::budget::{Budget, OVERHEAD_BYTES};
+use crate::export::Target;
 use crate::export::answer::{self, MAX_ANSWER_BYTES, ROOM_BYTES};
 use crate::export::connections::HTTP1_BUFFER;
 use crate::export::dial::{Connector, Dial};
@@ -44,7 +45,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 #[derive(Debug)]
 pub(super) struct TokenServer {
     dial: Arc<Dial>,
-    uri: Uri,
+    target: Target,
     proxy_authorization: Option<HeaderValue>,
     settings: OAuth2,
     /// Pays for one answer at a time. All other memory may belong to requests that wait for the token.
@@ -71,7 +72,7 @@ impl TokenServer {
         let proxy_authorization = proxy.as_ref().and_then(Proxy::request_header).cloned();
         let dial = Arc::new(Dial::new(&uri, Box::new(resolve::System::new()), config, proxy));
         let room = Budget::new(ROOM_BYTES + OVERHEAD_BYTES);
-        Ok(Self { dial, uri, proxy_authorization, settings: settings.clone(), room })
+        Ok(Self { dial, target: Target(uri), proxy_authorization, settings: settings.clone(), room })
     }
 
     async fn ask(&self) -> Result<Grant, String> {
@@ -103,7 +104,7 @@ impl TokenServer {
         // RFC 6749 2.3.1: identifier and secret are form-encoded before they become basic credentials.
         let credentials = format!("{}:{}", encode(client_id.reveal()), encode(client_secret.reveal()));
         let basic = base64::engine::general_purpose::STANDARD.encode(credentials);
-        let mut request = Request::post(self.uri.clone())
+        let mut request = Request::post(self.target.0.clone())
             .header(AUTHORIZATION, format!("Basic {basic}"))
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
             .header(ACCEPT, "application/json");
@@ -121,7 +122,7 @@ impl Issuer for TokenServer {
             let answered = answered.unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())));
             answered.map_err(|cause| {
                 // The URL may hold credentials. Its host is enough to find the culprit.
-                let host = self.uri.host().unwrap_or("the token server");
+                let host = self.target.0.host().unwrap_or("the token server");
                 legible::line(&format!("cannot get a token from {host}: {cause}"), MAX_MESSAGE_CHARS)
             })
         })

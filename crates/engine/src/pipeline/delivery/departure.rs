@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use weir_journal::Order;
 
-use super::super::flight::{First, Landed, Portion, room_for};
+use super::super::flight::{Landed, Portion, room_for};
 use super::super::isolation::Suspicion;
 use super::super::pace;
 use super::super::parked::Batch;
@@ -23,27 +24,29 @@ pub(super) const PROBE_BYTES: usize = 64 * 1024;
 /// How long a batch that finds no room to be read back keeps the rest of the backlog from taking that room.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// What the backend was asked with last. Next it is something else, because it may be the data that it does not want.
+/// What the last probes had in them. The next probe has something else, because the backend may be well and only refuse
+/// this data.
 #[derive(Debug)]
 pub(super) struct Probes {
-    /// The next one is something that was tried before.
+    /// The next probe has parked data; otherwise data that was not sent before.
     parked_is_next: bool,
-    /// The last one with data that was not sent before was the newest of it.
+    /// The last probe with data that was not sent before had the newest of it; the next one has the oldest.
     had_newest: bool,
-    /// The last one with parked data was what was tried least.
+    /// The last probe with parked data had the batch that was tried least; the next one has the batch that is due
+    /// first.
     had_least_tried: bool,
-    /// The last time that the backlog was read, what was put off came first.
+    /// The last read of the backlog began with what was put off; the next one begins with the oldest.
     had_put_off: bool,
-    /// How many of what they asked with were taken apart since the backend took something.
+    /// How many refused probes were taken apart since the backend took something.
     splits: u32,
 }
 
-/// How much of what a backend is asked with may be taken apart while it takes nothing: enough to find one good item
-/// among thousands, and not so much that an outage leaves everything in pieces.
+/// The most probes that are taken apart while the backend takes nothing: enough to find one good item among thousands,
+/// and not so many that an outage leaves everything in pieces.
 const MOST_SPLITS: u32 = 32;
 
 impl Probes {
-    /// Whether something refused may be taken apart now; if so, it is counted.
+    /// Whether a refused probe may be taken apart now. If so, it is counted.
     pub(super) fn may_split(&mut self) -> bool {
         let may = self.splits < MOST_SPLITS;
         self.splits += u32::from(may);
@@ -74,11 +77,12 @@ impl Delivery {
             && self.pace.allows(self.flights.present(), self.concurrency.limit(), now)
     }
 
-    /// Data that was tried before comes first, within the retry budget. A backend that takes nothing is asked with such
-    /// data and with new data in turn: it may be the data that it does not want. Data that is refused while others are
-    /// taken has its turn with new data, too: there may be so much of it that nothing else would leave. For the same reason
-    /// new data comes first after some failures in a row.
-    /// Returns false when there is neither.
+    /// Sends the next request; false when there is nothing to send.
+    ///
+    /// Data that was tried before comes first, within the retry budget. In two cases it takes turns with new data:
+    /// while the backend takes nothing, because it may only refuse this data; and when the data itself is suspected,
+    /// because there may be so much of it that nothing else would leave. For the latter reason new data also comes
+    /// first after some failures in a row.
     fn send_next(&mut self, now: Instant) -> bool {
         let is_suspect = self.parked.next().is_some_and(|batch| self.is_suspect(batch));
         let parked_first = match self.pace.is_probing() || is_suspect {
@@ -98,8 +102,8 @@ impl Delivery {
         true
     }
 
-    /// Live data, whose clients wait, and the backlog take turns: data stays fresh, and the backlog shrinks however
-    /// much arrives.
+    /// Live data, whose clients wait, and the backlog take turns. So live data is not late, and the backlog shrinks,
+    /// however much arrives.
     fn send_fresh(&mut self, now: Instant) -> bool {
         let live = self.queue_leaves_at().is_some_and(|at| at <= now);
         if (self.backlog_next || !live)
@@ -139,7 +143,7 @@ impl Delivery {
             bytes => match self.parts.read_back.take(bytes, now) {
                 Some(permit) => Some(permit),
                 None => {
-                    // A flight that ends makes room, and the backlog must not take it.
+                    // The room that the next flight leaves is for this batch, not for the backlog.
                     self.parked.park(batch, now + ROOM_CHECK);
                     self.retry_starves = Some(now + RETRY_FIRST);
                     return None;
@@ -151,9 +155,9 @@ impl Delivery {
         Some((batch, permit))
     }
 
-    /// A backend that is said to take nothing may be one that is only asked with what it never takes. So what was
-    /// refused least finds out every other time. Not each time, because what comes back from the journal counts as new,
-    /// and would keep everything else waiting.
+    /// The parked batch that is due first. While the backend takes nothing, every other one is the batch that was tried
+    /// least, because the backend may be well and never take the others. It is not each one: what comes back from the
+    /// journal counts as not tried, and would keep everything else waiting.
     fn pop_parked(&mut self, now: Instant) -> Option<Batch> {
         self.probes.had_least_tried = self.pace.is_probing() && !self.probes.had_least_tried;
         if self.probes.had_least_tried { self.parked.pop_least_tried(now) } else { self.parked.pop_due(now) }
@@ -216,7 +220,7 @@ impl Delivery {
         !self.queue.is_empty() || (self.backlog && self.has_untried())
     }
 
-    /// For so many more pieces.
+    /// How many more pieces may be under way or parked.
     pub(super) fn room(&self) -> usize {
         match self.account().queue {
             Some(_) => self.parts.limits.pieces.saturating_sub(self.parked.pieces() + self.flights.pieces()),
@@ -272,21 +276,21 @@ impl Delivery {
         // With little memory the permit may be for less.
         let bytes = bytes.min(permit.bytes().saturating_sub(room_for(crate::budget::OVERHEAD_BYTES))).max(1);
         self.parts.crew.reading.store(true, Ordering::Release);
-        let portion = Portion { bytes, pieces, first: self.first_of_backlog(now) };
+        let portion = Portion { bytes, pieces, order: self.order_of_backlog(now) };
         let task = self.parts.crew.clone().fetch(portion, permit);
         self.depart(task, batch, 0, pieces);
     }
 
-    fn first_of_backlog(&mut self, now: Instant) -> First {
+    fn order_of_backlog(&mut self, now: Instant) -> Order {
         if self.probes_newest() {
-            return First::Newest;
+            return Order::Newest;
         }
         self.probes.had_put_off = self.may_take_again(now) && !self.probes.had_put_off;
-        if self.probes.had_put_off { First::PutOff } else { First::Oldest }
+        if self.probes.had_put_off { Order::PutOff } else { Order::Oldest }
     }
 
-    /// Whether to probe with the newest of what was not sent before. It is every other time, so that data that the backend
-    /// takes does not have to wait behind all that it refuses, and least of all live data.
+    /// Whether the next probe has the newest of what was not sent before. Every other one has. Otherwise data that the
+    /// backend takes, live data above all, would wait behind everything that it refuses.
     fn probes_newest(&mut self) -> bool {
         self.probes.had_newest = self.pace.is_probing() && !self.probes.had_newest;
         self.probes.had_newest

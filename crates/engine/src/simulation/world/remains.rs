@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use weir_journal::Options;
+use weir_journal::{Options, Order};
 use weir_testkit::SimFs;
 
 use super::super::backend::Mark;
@@ -74,12 +74,12 @@ fn of(disk: &SimFs, pipelines: usize) -> Vec<HashSet<u64>> {
         // Without its name it is nobody's.
         let Ok(pipeline) = name.parse() else { continue };
         loop {
-            let chunk = journal.take(queue, 1 << 20, &mut |_| true).unwrap();
-            if chunk.entries.is_empty() && chunk.damaged.entries == 0 {
+            let taken = journal.take(queue, Order::Oldest, 1 << 20, &mut |_| true).unwrap();
+            if taken.entries.is_empty() && taken.damaged.entries == 0 {
                 break;
             }
-            for (_, place) in chunk.entries {
-                owed[number_of(&pipeline)].extend(payload::decode(&[chunk.buffer[place].to_vec().into()]));
+            for (_, place) in taken.entries {
+                owed[number_of(&pipeline)].extend(payload::decode(&[taken.buffer[place].to_vec().into()]));
             }
         }
     }

@@ -7,14 +7,12 @@ use super::super::fields::Fields;
 use super::super::keys::Keys;
 use super::super::pattern::Pattern;
 
-#[derive(Debug)]
 pub(super) struct Condition {
     test: Test,
     /// It holds if the test does not.
     is_negated: bool,
 }
 
-#[derive(Debug)]
 enum Test {
     Exists(Accessor),
     AnyName(Pattern),

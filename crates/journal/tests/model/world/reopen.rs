@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use weir_journal::{Backlog, Depth, Entry, Journal, Loss, QueueId, Recovery, inspect, open};
+use weir_journal::{Backlog, Depth, Entry, Journal, Loss, Order, QueueId, Recovery, inspect, open};
 use weir_testkit::SimFs;
 
 use super::{QUEUES, World, register};
@@ -100,13 +100,14 @@ impl World {
     /// Takes something, which this process will not complete.
     fn glimpse(&mut self) {
         let queue = self.rng.usize(..QUEUES);
-        let Ok(chunk) = self.journal.take(self.queues[queue], self.rng.usize(..3000), &mut |_| true) else {
+        let Ok(taken) = self.journal.take(self.queues[queue], Order::Oldest, self.rng.usize(..3000), &mut |_| true)
+        else {
             assert!(self.fs.has_crashed() || self.style.faults);
             return;
         };
-        assert!(self.doubts || chunk.damaged == Loss::default(), "what cannot be read now is not lost");
-        for (entry, range) in &chunk.entries {
-            self.check_entry(self.book.find(&chunk.buffer[range.clone()]), entry);
+        assert!(self.doubts || taken.damaged == Loss::default(), "what cannot be read now is not lost");
+        for (entry, range) in &taken.entries {
+            self.check_entry(self.book.find(&taken.buffer[range.clone()]), entry);
         }
     }
 
@@ -178,16 +179,16 @@ impl World {
         // Any sizes.
         let mut sizes = Rng::with_seed(self.options.seed);
         loop {
-            let chunk = journal.take(queue, sizes.usize(..3000), &mut |_| true).unwrap();
-            damaged.entries += chunk.damaged.entries;
-            for (entry, range) in &chunk.entries {
-                let number = self.book.find(&chunk.buffer[range.clone()]);
+            let taken = journal.take(queue, Order::Oldest, sizes.usize(..3000), &mut |_| true).unwrap();
+            damaged.entries += taken.damaged.entries;
+            for (entry, range) in &taken.entries {
+                let number = self.book.find(&taken.buffer[range.clone()]);
                 assert!(last.is_none_or(|last| last < number), "oldest first, and each once");
                 last = Some(number);
                 self.check_entry(number, entry);
                 found.insert(number, *entry);
             }
-            if chunk.entries.is_empty() {
+            if taken.entries.is_empty() {
                 return (found, damaged);
             }
         }

@@ -27,9 +27,9 @@ Exit code 1: the sink lacks lines that were not deleted from the disk, or has da
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub struct LogFilesArgs {
     /// Where: files are DIR/NAMESPACE_POD_UID/CONTAINER/N.log
-    #[arg(value_name = "DIR", required_unless_present = "verify")]
+    #[arg(value_name = "DIR", required = true)]
     pub directory: Option<PathBuf>,
-    /// Write nothing; compare the report of a sink with a manifest
+    /// Write nothing, so that no DIR is needed; compare the report of a sink with a manifest
     #[arg(long, num_args = 2, value_names = ["SINK_REPORT", "MANIFEST"], conflicts_with_all = ["directory", "manifest"])]
     pub verify: Option<Vec<PathBuf>>,
     /// Write to this file, as JSON, how many lines were written, and which of them are in no file any more
@@ -78,7 +78,7 @@ pub struct LookArgs {
     #[arg(long, value_enum, default_value = "plain")]
     pub shape: LineShape,
     /// Length of what the application writes; the default is 200 bytes, with --shape json 400, flog 300
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub line_size: Option<u64>,
     /// Share of lines on the standard error
     #[arg(long, value_name = "PCT", default_value = "20")]
@@ -102,7 +102,7 @@ pub struct LookArgs {
 #[command(next_help_heading = "Rotation and pods")]
 pub struct FateArgs {
     /// Rotate a file that has this size
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub rotate_size: Option<u64>,
     /// Rotate a file of this age
     #[arg(long, value_name = "DURATION", value_parser = parse_positive_duration)]

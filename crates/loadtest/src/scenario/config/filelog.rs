@@ -1,9 +1,9 @@
 //! The equivalent OpenTelemetry Collector as a log agent, as the Kyma Telemetry module configures its own: a file log
 //! receiver for each pipeline, positions in files, and a queue that counts bytes.
 
-use std::fmt::Write;
 use std::path::Path;
 
+use super::otelcol::{RETRY, telemetry};
 use super::{Pipelines, Ports, pipeline_name};
 
 /// What the receiver does with each line.
@@ -11,21 +11,11 @@ const OPERATORS: &str = include_str!("../../../data/filelog-operators.yaml");
 
 /// The whole configuration file.
 pub(super) fn filelog(ports: Ports, pipelines: &Pipelines<'_>, memory_bytes: u64, places: &Places<'_>) -> String {
-    let (mut receivers, mut exporters, mut text) = (String::new(), String::new(), String::new());
-    for (index, port) in pipelines.backends.iter().enumerate() {
-        let name = pipeline_name(index);
-        receivers += &receiver(&name, places.pods);
-        exporters += &exporter(&name, *port, pipelines.compression.name().unwrap_or("none"));
-        // Writing to a String cannot fail.
-        let _ = write!(
-            text,
-            "    logs/{name}:
-      receivers: [file_log/{name}]
-      processors: [memory_limiter, transform]
-      exporters: [otlp_grpc/logpipeline-{name}]
-"
-        );
-    }
+    let compression = pipelines.compression.name().unwrap_or("none");
+    let named = || pipelines.backends.iter().enumerate().map(|(index, port)| (pipeline_name(index), *port));
+    let receivers: String = named().map(|(name, _)| receiver(&name, places.pods)).collect();
+    let exporters: String = named().map(|(name, port)| exporter(&name, port, compression)).collect();
+    let between: String = named().map(|(name, _)| pipeline(&name)).collect();
     format!(
         "extensions:
   file_storage:
@@ -45,22 +35,12 @@ receivers:
 exporters:
 {exporters}service:
   extensions: [file_storage]
-  telemetry:
-    logs:
-      level: warn
-    metrics:
-      readers:
-        - pull:
-            exporter:
-              prometheus:
-                host: 127.0.0.1
-                port: {metrics}
-  pipelines:
-{text}",
+{telemetry}  pipelines:
+{between}",
         data = places.data.display(),
         limit_mib = (memory_bytes / 100 * 80) >> 20,
         spike_mib = (memory_bytes / 100 * 25) >> 20,
-        metrics = ports.metrics,
+        telemetry = telemetry(ports),
     )
 }
 
@@ -79,14 +59,19 @@ fn receiver(name: &str, pods: &Path) -> String {
     storage: file_storage
     include_file_path: true
     include_file_name: false
-    retry_on_failure:
-      enabled: true
-      initial_interval: 5s
-      max_interval: 30s
-      max_elapsed_time: 300s
-    operators:
+{RETRY}    operators:
 {OPERATORS}",
         pods = pods.display(),
+    )
+}
+
+fn pipeline(name: &str) -> String {
+    format!(
+        "    logs/{name}:
+      receivers: [file_log/{name}]
+      processors: [memory_limiter, transform]
+      exporters: [otlp_grpc/logpipeline-{name}]
+"
     )
 }
 
@@ -106,12 +91,7 @@ fn exporter(name: &str, port: u16, compression: &str) -> String {
         min_size: 2000000
         max_size: 4000000
         flush_timeout: 10s
-    retry_on_failure:
-      enabled: true
-      initial_interval: 5s
-      max_interval: 30s
-      max_elapsed_time: 300s
-"
+{RETRY}"
     )
 }
 

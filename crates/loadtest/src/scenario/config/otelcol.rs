@@ -43,7 +43,28 @@ processors:
     timeout: 10s
 exporters:
 {exporters}service:
-  telemetry:
+{telemetry}  pipelines:
+{pipelines_text}",
+        grpc = ports.grpc,
+        http = ports.http,
+        telemetry = telemetry(ports),
+        memory_mib = memory_bytes >> 20,
+        batch = batch_size(pipelines.signal),
+    )
+}
+
+/// How receivers and exporters try again.
+pub(super) const RETRY: &str = "    retry_on_failure:
+      enabled: true
+      initial_interval: 5s
+      max_interval: 30s
+      max_elapsed_time: 300s
+";
+
+/// What it says of itself, and where.
+pub(super) fn telemetry(ports: Ports) -> String {
+    format!(
+        "  telemetry:
     logs:
       level: warn
     metrics:
@@ -52,14 +73,9 @@ exporters:
             exporter:
               prometheus:
                 host: 127.0.0.1
-                port: {metrics}
-  pipelines:
-{pipelines_text}",
-        grpc = ports.grpc,
-        http = ports.http,
-        metrics = ports.metrics,
-        memory_mib = memory_bytes >> 20,
-        batch = batch_size(pipelines.signal),
+                port: {}
+",
+        ports.metrics
     )
 }
 
@@ -83,12 +99,7 @@ fn pipeline_sections(pipelines: &Pipelines<'_>) -> (String, String) {
     sending_queue:
       enabled: true
       queue_size: 512
-    retry_on_failure:
-      enabled: true
-      initial_interval: 5s
-      max_interval: 30s
-      max_elapsed_time: 300s
-"
+{RETRY}"
         );
         let _ = write!(
             text,

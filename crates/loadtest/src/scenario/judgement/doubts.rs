@@ -1,5 +1,7 @@
 //! Reasons to doubt the figures of a trial.
 
+use std::collections::BTreeMap;
+
 use super::super::Settings;
 use super::super::trial::Trial;
 use crate::load::LoadReport;
@@ -64,7 +66,7 @@ pub(crate) fn about_counts(settings: &Settings, trial: &Trial) -> Vec<String> {
         compare("exported", view.sent, received, twice);
     }
     if unknown > 0 {
-        doubts.push(format!("{unknown} {items} got no whole answer: {:?}", trial.load.errors));
+        doubts.push(format!("{unknown} {items} got no whole answer: {}", listed(&trial.load.errors)));
     }
     doubts
 }
@@ -73,5 +75,10 @@ pub(crate) fn about_counts(settings: &Settings, trial: &Trial) -> Vec<String> {
 pub(crate) fn about_refusals(trial: &Trial) -> Option<String> {
     let LoadReport { refused_without_hint, refused, .. } = &trial.load;
     (*refused_without_hint > 0)
-        .then(|| format!("{refused_without_hint} refused requests had no retry hint: {refused:?}"))
+        .then(|| format!("{refused_without_hint} refused requests had no retry hint: {}", listed(refused)))
+}
+
+/// How often what happened.
+fn listed(counts: &BTreeMap<String, u64>) -> String {
+    counts.iter().map(|(what, count)| format!("{count} x {what}")).collect::<Vec<_>>().join(", ")
 }

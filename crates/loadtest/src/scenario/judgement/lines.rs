@@ -2,12 +2,11 @@
 
 use serde::Serialize;
 
-use super::super::agent::AgentTrial;
+use super::super::agent::{AgentTrial, Measured};
 use super::super::trial::Part;
 use super::super::{Settings, SystemKind};
-use super::{Judgement, Kpis, MIB, admissions, average, backlog_fact, disk_fact, kill_fact, memory_failure, millis};
+use super::{Judgement, Kpis, Seen, admissions, backlog_fact, disk_fact, kill_fact, label, memory_failure};
 use crate::load::log_files::{LinesJudgement, judge as judge_lines};
-use crate::sink::SinkReport;
 
 /// What `result.json` says of lines beside what it says of everything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -35,13 +34,12 @@ pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &AgentTrial) ->
         .map(|sink| judge_lines(&trial.manifest, sink.log_lines.as_ref().unwrap_or(&Default::default())))
         .collect();
     let kpis = kpis(part, trial, &judgements);
-    let label = part.script.part.as_ref().map_or(kpis.system.clone(), |part| format!("{}, {part}", kpis.system));
     let mut failures: Vec<String> = trial.stop_error.iter().cloned().collect();
     if part.system.kind == SystemKind::Weir {
         failures.extend(broken_promises(settings, trial, &kpis, &judgements));
     }
     Judgement {
-        label,
+        label: label(part),
         refused_without_hint: 0,
         accepted_bytes: input_bytes(trial),
         facts: facts(settings, trial, &kpis, &judgements),
@@ -59,52 +57,33 @@ fn input_bytes(trial: &AgentTrial) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=missing first")]
 fn kpis(part: &Part<'_>, trial: &AgentTrial, judgements: &[LinesJudgement]) -> Kpis {
-    let AgentTrial { manifest, samples, .. } = trial;
+    let AgentTrial { manifest, sinks, measured, settled, samples, .. } = trial;
+    let seen = Seen { sinks, samples, settled, kills: trial.kills.as_ref() };
     let sum = |count: fn(&LinesJudgement) -> u64| judgements.iter().map(count).sum::<u64>();
-    let worst = |pick: fn(&SinkReport) -> f64| trial.sinks.iter().map(pick).fold(0.0, f64::max);
-    let memory: Vec<f64> = samples.memory_bytes.iter().map(|&bytes| bytes as f64).collect();
-    let recovery = trial.kills.as_ref().and_then(|kills| kills.recovery());
-    let written = manifest.lines as f64;
+    let (written, megabytes) = (manifest.lines as f64, input_bytes(trial) / 1e6);
+    let written_per_s = written / measured.seconds;
+    let settled_cpu = settled.gateway_cpu_seconds - measured.cpu_seconds_before;
     let missing = sum(|judgement| judgement.lost);
-    let pending = trial.held.clamp(0.0, missing as f64) as u64;
-    let (wire_bytes, received) =
-        trial.sinks.iter().fold((0, 0), |(bytes, items), sink| (bytes + sink.wire_bytes, items + sink.received));
-    let drained = trial.mended_at.and_then(|at| samples.drained(at, written / trial.seconds));
+    let pending = settled.held.clamp(0.0, missing as f64) as u64;
     Kpis {
-        system: part.system.name.clone(),
-        scenario: part.script.name.clone(),
-        duration_s: trial.seconds,
+        duration_s: measured.seconds,
         accepted: manifest.lines,
         exported: sum(|judgement| judgement.arrived),
         lost: missing - pending,
         pending,
         duplicated: sum(|judgement| judgement.duplicated),
-        accepted_per_s: written / trial.seconds,
-        exported_per_s: trial.arrived as f64 / trial.seconds,
-        queue_size: average(&samples.queue_size),
-        backlog_peak: samples.backlog_peak(),
-        memory_mb_avg: average(&memory) / MIB,
-        memory_mb_peak: samples.memory_peak_bytes as f64 / MIB,
-        disk_mb_peak: samples.disk_peak_bytes as f64 / MIB,
-        disk_mb_written: trial.written_bytes as f64 / MIB,
-        cpu_cores: trial.cpu_seconds / trial.seconds,
-        cpu_s_per_million: trial.settled_cpu_seconds / (written / 1e6),
-        wire_bytes_per_item: wire_bytes as f64 / received.max(1) as f64,
-        latency_ms_p50: worst(|sink| sink.latency_ms.p50),
-        latency_ms_p99: worst(|sink| sink.latency_ms.p99),
-        settle_s: trial.settle_seconds,
-        drain_s: drained.map(|time| time.as_secs_f64()),
-        kills: trial.kills.as_ref().map(|kills| kills.count),
-        recovery_ms_p50: recovery.map(|(median, _)| millis(median)),
-        recovery_ms_max: recovery.map(|(_, longest)| millis(longest)),
+        accepted_per_s: written_per_s,
+        exported_per_s: measured.arrived as f64 / measured.seconds,
+        cpu_cores: measured.cpu_seconds / measured.seconds,
+        cpu_s_per_million: settled_cpu / (written / 1e6),
         lines: Some(LineKpis {
-            input_mb: manifest.bytes as f64 / 1e6,
-            input_mb_per_cpu_s: manifest.bytes as f64 / 1e6 / trial.settled_cpu_seconds.max(0.01),
+            input_mb: megabytes,
+            input_mb_per_cpu_s: megabytes / settled_cpu.max(0.01),
             reordered: sum(|judgement| judgement.reordered),
             deleted_unread: sum(|judgement| judgement.deleted),
             damaged: sum(|judgement| judgement.damaged),
         }),
-        ..Kpis::default()
+        ..seen.kpis(part, written_per_s)
     }
 }
 
@@ -114,7 +93,7 @@ fn broken_promises(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, judgeme
     let waited = settings.settle.as_secs_f64();
     if kpis.lost > 0 {
         let (lost, example) = (kpis.lost, worst(judgements));
-        let given_up = trial.self_view.given_up.unwrap_or(0.0);
+        let given_up = trial.settled.self_view.given_up.unwrap_or(0.0);
         failures.push(format!("{lost} lines are lost, it says it gave up {given_up:.0} records{example}"));
     }
     if kpis.pending > 0 {
@@ -153,7 +132,8 @@ fn worst(judgements: &[LinesJudgement]) -> String {
 #[expect(clippy::cast_precision_loss, reason = "numbers of cores are small")]
 fn doubts(settings: &Settings, trial: &AgentTrial) -> Vec<String> {
     let writer = trial.manifest.bottleneck.iter().map(|limit| format!("the writer was the limit: {limit}"));
-    let (sinks, agent) = (trial.sinks_cpu_seconds / trial.seconds, trial.cpu_seconds / trial.seconds);
+    let Measured { seconds, cpu_seconds, sinks_cpu_seconds, .. } = trial.measured;
+    let (sinks, agent) = (sinks_cpu_seconds / seconds, cpu_seconds / seconds);
     let cores = settings.layout.judge.len();
     let are_busy = sinks > agent && sinks > BUSY * cores as f64;
     let sinks = are_busy.then(|| {

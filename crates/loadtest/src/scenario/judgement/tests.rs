@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::super::director::Kills;
 use super::super::script::{self, KillPlan, Script, Variant};
-use super::super::trial::Snapshot;
+use super::super::trial::{Settled, Snapshot};
 use super::super::{Output, System, SystemKind};
 use super::*;
 use crate::codec::Compression;
@@ -100,6 +100,7 @@ fn trial(acked: &[(u64, u64)], sinks: Vec<SinkReport>) -> Trial {
         },
         kills: None,
         settled: Settled { gateway_cpu_seconds: 11.0, written_bytes: 20 << 20, ..Settled::default() },
+        missing: 0,
         stop_error: None,
     }
 }
@@ -133,7 +134,7 @@ fn loss_is_counted_per_sink_and_warm_up_counts() {
     let acked = [(FIRST, FIRST + 999)];
     let mut trial = trial(&acked, vec![sink(&acked), sink(&[(FIRST, FIRST + 899)]), sink(&[(1, 10)])]);
     trial.warmup = load(&[(1, 10)]);
-    trial.settled.missing = 1220;
+    trial.missing = 1220;
     let judgement = judged(&script::published(Test::Traces, Variant { multi: true, backpressure: false }), &trial);
     // Sinks lack: the warm-up; the warm-up and 100; all 1000.
     assert_eq!(judgement.kpis.lost, 10 + 110 + 1000);
@@ -145,7 +146,7 @@ fn what_was_held_at_the_stop_is_pending_not_lost_and_what_was_not_is_lost() {
     let acked = [(FIRST, FIRST + 999)];
     let mut trial = trial(&acked, vec![sink(&[(FIRST, FIRST + 599)])]);
     let mut judge = |missing, held| {
-        trial.settled = Settled { missing, held, ..Settled::default() };
+        (trial.missing, trial.settled.held) = (missing, held);
         let kpis = judged(&healthy(), &trial).kpis;
         (kpis.lost, kpis.pending)
     };
@@ -165,7 +166,7 @@ fn weir_fails_with_a_loss_with_the_unproven_and_with_too_much_memory_and_a_peer_
     let acked = [(FIRST, FIRST + 999)];
     let failures = |kind, change: &dyn Fn(&mut Trial)| {
         let mut trial = trial(&acked, vec![sink(&[(FIRST, FIRST + 989)])]);
-        trial.settled.missing = 10;
+        trial.missing = 10;
         change(&mut trial);
         judged_as(&System { kind, ..system() }, &healthy(), &trial).failures.join("\n")
     };
@@ -203,7 +204,7 @@ fn beside_sick_neighbours_rates_are_those_of_the_healthy_one_and_losses_those_of
     sinks[0].latency_ms.p99 = 2.0;
     sinks[2].latency_ms.p99 = 5000.0;
     let mut trial = trial(&acked, sinks);
-    trial.settled.missing = 1000;
+    trial.missing = 1000;
     let [_, beside] = script::sick_neighbour(Test::Traces);
     let judgement = judged(&beside, &trial);
     let kpis = &judgement.kpis;
@@ -307,7 +308,7 @@ fn a_filter_has_to_drop_what_is_marked_and_nothing_else() {
     let first = FIRST.next_multiple_of(100);
     let judged = |received: &[(u64, u64)], missing| {
         let mut trial = trial(&[(first, first + 199)], vec![sink(received)]);
-        trial.settled.missing = missing;
+        trial.missing = missing;
         let (system, script) = (system(), healthy());
         judge(&Part { system: &system, script: &script, directory: ".".into() }, &settings, &trial)
     };

@@ -2,13 +2,14 @@
 //!
 //! The inputs that fetch metrics themselves (`prometheus`, `runtime`, `istio`) are part of the plan and do nothing yet.
 
+mod runtime_names;
+
 use weir_plan::{
     Input, IstioInput, Processing, PrometheusInput, RuntimeInput, RuntimeResource, Selector, Signal, Temporality,
 };
 
 use super::input;
 use super::rules::{self, RuleFields};
-use super::runtime_metrics;
 use super::selector;
 use super::{Output, Spec};
 use crate::diagnostic::{Diagnostic, Reason};
@@ -126,13 +127,13 @@ fn take_runtime(fields: &mut Fields<'_>, namespaces: Selector, enabled: bool) ->
 }
 
 fn check_additional(node: &Node<'_>, Located { value: name, place }: &Located<String>) {
-    if runtime_metrics::NAMES.contains(&name.as_str()) {
+    if runtime_names::ALL.contains(&name.as_str()) {
         return;
     }
     let shown = place.shown(name);
     // The published text, which has no quotes.
     let message = format!("Invalid runtime additional metric: {}. {SEE_LIST}", shown.trim_matches('"'));
-    let expected = match suggest::nearest(runtime_metrics::NAMES, name) {
+    let expected = match suggest::nearest(runtime_names::ALL, name) {
         Some(nearest) => format!("the name of a runtime metric (did you mean {nearest:?}?)"),
         None => "the name of a runtime metric, for example k8s.pod.uptime".to_owned(),
     };

@@ -70,8 +70,11 @@ impl Container {
             let is_live = index == last && link.state == State::Present;
             !is_live && !output.chain.is_final(link.number)
         };
-        look.is_unsettled =
-            is_unpaid || (listing.is_empty() && !links.is_empty()) || links.iter().enumerate().any(is_unsettled);
+        // What is lost is counted soon, even if the container is being read now.
+        look.is_unsettled = is_unpaid
+            || (listing.is_empty() && !links.is_empty())
+            || links.iter().enumerate().any(is_unsettled)
+            || !output.gone().is_empty();
         look.is_unread = links.iter().any(|link| output.is_unread(link));
         output.listed = changed.filter(|_| !look.is_unsettled && !has_links);
         Ok(look)

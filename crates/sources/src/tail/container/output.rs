@@ -20,7 +20,8 @@ pub(in crate::tail) struct Output {
     pub(in crate::tail) chain: Chain,
     /// By the number of their link.
     pub(in crate::tail) open: BTreeMap<u64, Content>,
-    pub(in crate::tail) formats: BTreeMap<u64, Format>,
+    /// As far as lines have told them.
+    pub(in crate::tail) formats: BTreeMap<u64, Option<Format>>,
     /// A request that is larger was refused.
     pub(in crate::tail) most_bytes: Option<usize>,
     /// Lines that the last turn kept back for a stack trace.
@@ -35,7 +36,7 @@ pub(in crate::tail) struct Output {
     pub(super) is_changed: bool,
     /// When it was last saved, in milliseconds since the Unix epoch.
     pub(super) saved_ms: u64,
-    /// Files that the last look found gone.
+    /// Files that the last look found gone, and that are not given up yet.
     pub(super) vanished: Vec<u64>,
     /// The directory's time of change at the last look, if nothing else has to be looked at.
     pub(super) listed: Option<Changed>,
@@ -87,20 +88,25 @@ impl Output {
     /// Gives up files that are gone and were not opened, and returns the lost bytes. One look is not enough: it may
     /// miss a file that is renamed.
     pub(super) fn give_up(&mut self) -> Losses {
-        let is_gone = |link: &&Link| link.state != State::Present && !self.open.contains_key(&link.number);
-        // Even of one that was read as far as it was seen, the end has to be known before the next one is read.
-        let is_left = |link: &&Link| !self.chain.is_read(link);
-        let gone: Vec<u64> =
-            self.chain.links().iter().filter(is_gone).filter(is_left).map(|link| link.number).collect();
+        let (twice, once): (Vec<u64>, Vec<u64>) =
+            self.gone().into_iter().partition(|number| self.vanished.contains(number));
         let mut losses = Losses::default();
-        for number in gone.iter().filter(|number| self.vanished.contains(number)) {
-            let is_overwritten = self.chain.link(*number).is_some_and(|link| link.state == State::Overwritten);
-            let bytes = self.chain.lost(*number, None).bytes;
+        for number in twice {
+            let is_overwritten = self.chain.link(number).is_some_and(|link| link.state == State::Overwritten);
+            let bytes = self.chain.lost(number, None).bytes;
             *(if is_overwritten { &mut losses.overwritten } else { &mut losses.removed }) += bytes;
             self.is_changed = true;
         }
-        self.vanished = gone;
+        self.vanished = once;
         losses
+    }
+
+    /// Files that are gone, were not opened, and are not read to their end.
+    pub(super) fn gone(&self) -> Vec<u64> {
+        let is_gone = |link: &&Link| link.state != State::Present && !self.open.contains_key(&link.number);
+        // Even of one that was read as far as it was seen, the end has to be known before the next one is read.
+        let is_left = |link: &&Link| !self.chain.is_read(link);
+        self.chain.links().iter().filter(is_gone).filter(is_left).map(|link| link.number).collect()
     }
 
     /// The file that is read next.

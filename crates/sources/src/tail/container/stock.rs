@@ -82,7 +82,7 @@ impl Container {
         let mut line = [0; LINE_BYTES];
         let read = content.read(&mut line, offset)?;
         let line = line[..read].split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let nanos = Format::of(line).parse(line).map_or(0, |line| line.unix_nanos);
+        let nanos = Format::told_by(line).and_then(|format| format.parse(line)).map_or(0, |line| line.unix_nanos);
         if nanos > 0 { Ok(Some(nanos / 1_000_000)) } else { content.written_ms() }
     }
 

@@ -8,10 +8,12 @@ use flate2::write::GzEncoder;
 use weir_plan::{Multiline, RecordShape};
 
 use super::*;
-use crate::tail::chain::{Answer, Check};
+use crate::tail::chain::{Answer, Check, Seen};
 use crate::tail::changed::Changed;
+use crate::tail::checkpoint::encode;
 use crate::tail::files;
-use crate::tail::identity::PRINT_BYTES;
+use crate::tail::identity::{FileId, PRINT_BYTES};
+use crate::tail::path::LogName;
 use crate::tail::requests::Want;
 use crate::tail::status::Losses;
 
@@ -115,6 +117,28 @@ fn what_is_saved_is_renewed() {
     }
 }
 
+/// A checkpoint of many files is large. However often a container is read, checkpoints take little of the disk.
+#[test]
+fn what_is_large_is_saved_less_often() {
+    const FILES: u64 = 1000;
+    let pods = tempfile::tempdir().unwrap();
+    let many = container(&pods, Chain::default());
+    let seen = |number: u64| Seen {
+        name: LogName::parse(&format!("{number}.log")).unwrap(),
+        id: FileId { device: 1, inode: number, born: 1 },
+        size: 1 << 20,
+    };
+    let listing: Vec<_> = (0..FILES).map(seen).collect();
+    many.output().chain.reconcile(&listing, &mut |_| Answer::Same, 0);
+    many.output().is_changed = true;
+    let now = 1_000_000_000_000;
+    assert!(many.is_due(now));
+    let bytes = encode(&many.to_save(now).unwrap()).len() as u64;
+    assert!(bytes / FILES < 300, "{bytes}");
+    assert!(!many.is_due(now + FILES - 1) && many.is_due(now + FILES));
+    assert!(many.is_due(now - FILES), "a clock that goes back");
+}
+
 /// LOG-1, LOG-7, LOG-8: a file that was empty at the last look, and was written to since, is known again when it is
 /// renamed and compressed before the next look, of this process or of the next one. Nothing counts as lost, and nothing
 /// is read twice; without a spare descriptor, too.
@@ -184,18 +208,45 @@ fn compress(plain: &Path, compressed: &Path) {
 /// finds it.
 #[test]
 fn a_file_that_is_renamed_while_it_is_looked_for_is_not_lost() {
-    let (pods, saved) = saved_with(&[("0.log", 3)]);
-    let path = |file: &str| pods.path().join(name().to_string()).join(file);
-    let listed = files::list(&pods.path().join(name().to_string())).unwrap().files;
-    std::fs::rename(path("0.log"), path("0.log.20261123-120000")).unwrap();
-    let check = |seen| Check { seen, number: 0, head: saved.files[0].head, guard: None };
-    let reader = container(&pods, saved.clone().into_chain());
-    assert_eq!(reader.compare(&check(&listed[0])), Answer::Unreadable, "it is gone");
-    std::fs::write(path("0.log"), "another file").unwrap();
-    assert_eq!(reader.compare(&check(&listed[0])), Answer::Unreadable, "another file has its name");
-    [1, 1002, 2003].into_iter().for_each(|now_ms| _ = reader.look(now_ms).unwrap());
-    assert_eq!(reader.progress().lost, Losses::default());
-    assert_eq!(read_all(&reader), 3);
+    for is_taken in [false, true] {
+        let (pods, saved) = saved_with(&[("0.log", 3)]);
+        let directory = pods.path().join(name().to_string());
+        let listed = files::list(&directory).unwrap().files;
+        std::fs::rename(directory.join("0.log"), directory.join("0.log.20261123-120000")).unwrap();
+        if is_taken {
+            std::fs::write(directory.join("0.log"), "another file").unwrap();
+        }
+        let reader = container(&pods, saved.into_chain());
+        let mut answers = Vec::new();
+        let mut compare = |check: &Check<'_>| {
+            answers.push(reader.compare(check));
+            answers[answers.len() - 1]
+        };
+        reader.output().chain.reconcile(&listed, &mut compare, 1);
+        assert_eq!(answers, [Answer::Unreadable], "another file has its name: {is_taken}");
+        [2, 1003, 2004].into_iter().for_each(|now_ms| _ = reader.look(now_ms).unwrap());
+        assert_eq!(reader.progress().lost, Losses::default(), "another file has its name: {is_taken}");
+        assert_eq!(read_all(&reader), 3, "another file has its name: {is_taken}");
+    }
+}
+
+/// LOG-7: what is gone while the container is read is counted as soon as it is not read any more, and not when all
+/// directories are listed the next time.
+#[test]
+fn what_is_lost_during_a_turn_is_counted_soon_after_it() {
+    let (pods, saved) = saved_with(&[("0.log", 3), ("1.log", 1)]);
+    let reader = container(&pods, saved.into_chain());
+    reader.take_hint();
+    reader.begin_turn();
+    std::fs::remove_file(pods.path().join(name().to_string()).join("0.log")).unwrap();
+    for now_ms in [10_000, 11_100, 12_200, 13_300] {
+        assert!(reader.look(now_ms).unwrap().is_unsettled, "{now_ms}: it is looked at again soon");
+        assert_eq!(reader.progress().lost, Losses::default(), "{now_ms}");
+    }
+    reader.end_turn(false);
+    assert!(reader.look(14_400).unwrap().is_unsettled);
+    reader.look(15_500).unwrap();
+    assert_eq!(reader.progress().lost, Losses { removed: 3 * line(0).len() as u64, ..Losses::default() });
 }
 
 /// What an earlier process knew of files with so many lines each.

@@ -106,20 +106,25 @@ fn docker_lines_may_be_deep() {
     assert_eq!(Format::Docker.parse(deep.as_bytes()), Some(Line::of_text(b"x")));
 }
 
-/// LOG-15.
+/// LOG-15: the first line that is a runtime's tells the format, whatever comes before it.
 #[test]
-fn the_first_line_tells_the_format() {
-    let cases: &[(&[u8], Format)] = &[
-        (b"2026-11-23T12:00:00.123456789Z stdout F {\"log\":\"x\"}", Format::Cri),
-        (b"2026-11-23T12:00:00.123456789Z stderr P", Format::Cri),
-        (br#"{"log":"x\n","stream":"stdout","time":"2026-11-23T12:00:00Z"}"#, Format::Docker),
-        (br#"{"log":"x"}"#, Format::Docker),
-        (br#"{"message":"x"}"#, Format::Plain),
-        (b"2026-11-23T12:00:00Z starting", Format::Plain),
-        (b"", Format::Plain),
+fn the_first_line_that_is_whole_tells_the_format() {
+    let cri = "2026-11-23T12:00:00.123456789Z stdout F {\"log\":\"x\"}";
+    let docker = r#"{"log":"x\n","stream":"stdout","time":"2026-11-23T12:00:00Z"}"#;
+    let cases: &[(&[&str], Option<Format>)] = &[
+        (&[cri], Some(Format::Cri)),
+        (&["2026-11-23T12:00:00.123456789Z stderr P"], Some(Format::Cri)),
+        (&["\x00\x00\x002026-11-23T12:00:00.123456789Z stderr F x"], Some(Format::Cri)),
+        (&[docker], Some(Format::Docker)),
+        (&["2026-13-23T12:00:00Z stdout F a broken time", cri, docker], Some(Format::Cri)),
+        (&["", "\0", "text", &docker[1..], docker, cri], Some(Format::Docker)),
+        // What applications write.
+        (&[r#"{"log":"x"}"#, r#"{"log":"x","stream":"events"}"#, r#"{"message":"x"}"#], None),
+        (&["2026-11-23T12:00:00Z starting", "stdout F x"], None),
+        (&[], None),
     ];
-    for (bytes, expected) in cases {
-        assert_eq!(Format::of(bytes), *expected, "{}", bytes.escape_ascii());
+    for (lines, expected) in cases {
+        assert_eq!(Format::told_in(lines.join("\n").as_bytes()), *expected, "{lines:?}");
     }
 }
 
@@ -158,7 +163,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_or_refused(line in "[0-9TZ:. +stdouerFP{}\"log\\\\n\\[\\],-]{0,60}", bytes: Vec<u8>) {
-        for format in [Format::Cri, Format::Docker, Format::Plain] {
+        for format in [Format::Cri, Format::Docker] {
             format.parse(line.as_bytes());
             format.parse(&bytes);
         }

@@ -1,3 +1,5 @@
+mod speed;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 

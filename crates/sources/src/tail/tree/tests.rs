@@ -88,7 +88,7 @@ fn so_many_pods_are_looked_at() {
     assert_eq!((rest, failed.len()), (["a", "b", "c"].map(str::to_owned).to_vec(), 0));
 }
 
-/// R9: when the kernel could not keep all hints, everything is looked at.
+/// LOG-9: when the kernel could not keep all hints, everything is looked at.
 #[test]
 fn what_hints_were_lost_of_is_found() {
     let root = tempfile::tempdir().unwrap();

@@ -11,7 +11,11 @@ const LARGE: u64 = 1 << 20;
 const SMALL: u64 = 8 << 10;
 
 fn inspected(dir: &DataDir) -> Value {
-    let ended = dir.weir("inspect", &["--output", "json"]);
+    inspected_with(dir, "--format")
+}
+
+fn inspected_with(dir: &DataDir, flag: &str) -> Value {
+    let ended = dir.weir("inspect", &[flag, "json"]);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     serde_json::from_slice(&ended.out).unwrap()
 }
@@ -24,6 +28,16 @@ fn three_entries() -> DataDir {
     let third = dir.append(&["traces/a"], 0);
     dir.complete("traces/a", &third);
     dir
+}
+
+/// Scripts were written when its name was another one than everywhere else.
+#[test]
+fn the_format_goes_by_its_old_name_too() {
+    let dir = three_entries();
+    let [now, before] = ["--format", "--output"].map(|flag| inspected_with(&dir, flag)["segments"].clone());
+    assert_eq!(now, before);
+    let [text, human] = [["--format", "text"], ["--output", "human"]].map(|flags| dir.weir("inspect", &flags));
+    assert!(text.out.starts_with(b"/") && text.code == human.code && text.err == human.err, "{text:?} {human:?}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ async fn what_waits_is_seen_and_nothing_is_disturbed() {
     let ended = tokio::task::spawn_blocking(move || {
         ["inspect", "verify", "export"].map(|verb| {
             let arguments: &[&str] = match verb {
-                "inspect" => &["--output", "json"],
+                "inspect" => &["--format", "json"],
                 "export" => &["--pipeline", "backend"],
                 _ => &[],
             };

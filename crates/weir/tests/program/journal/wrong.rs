@@ -45,7 +45,7 @@ fn wrong_usage_is_exit_code_2() {
     for (verb, arguments) in [
         ("export", &[][..]),
         ("export", &["--pipeline", "a", "--format", "xml"]),
-        ("inspect", &["--output", "yaml"]),
+        ("inspect", &["--format", "yaml"]),
         ("repair", &[]),
     ] {
         let ended = weir(verb, dir.path(), arguments);

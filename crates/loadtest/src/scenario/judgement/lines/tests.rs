@@ -7,6 +7,8 @@ use super::super::super::{System, Test};
 use super::super::tests::settings;
 use super::*;
 use crate::scenario::samples::Samples;
+use crate::scenario::trial::Settled;
+use crate::sink::SinkReport;
 
 /// One container that wrote ten lines to its standard output, of which the first two are in no file any more; `seen`
 /// arrived.
@@ -27,18 +29,16 @@ fn judged(seen: &[(u64, u64)], held: f64) -> Judgement {
     let trial = AgentTrial {
         manifest: serde_json::from_value(manifest).unwrap(),
         sinks: vec![SinkReport { log_lines: Some(serde_json::from_value(lines).unwrap()), ..SinkReport::default() }],
-        seconds: 2.0,
-        arrived: received,
-        cpu_seconds: 0.5,
-        sinks_cpu_seconds: held,
-        settled_cpu_seconds: 1.0,
-        settle_seconds: 0.0,
-        mended_at: None,
+        measured: Measured {
+            seconds: 2.0,
+            arrived: received,
+            cpu_seconds: 0.5,
+            sinks_cpu_seconds: held,
+            ..Measured::default()
+        },
+        settled: Settled { gateway_cpu_seconds: 1.0, held, ..Settled::default() },
         samples: Samples::default(),
         kills: None,
-        written_bytes: 0,
-        self_view: Default::default(),
-        held,
         stop_error: None,
     };
     let system = System { name: "weir".to_owned(), kind: SystemKind::Weir, program: "weir".into() };

@@ -94,10 +94,9 @@ impl Output {
         visible
     }
 
-    fn format(&self, file: usize) -> Format {
-        let first_line = self.files[file].split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let nuls = first_line.iter().take_while(|byte| **byte == 0).count();
-        Format::of(&first_line[nuls..])
+    /// Reads a line, which ends before `to`.
+    fn parse<'a>(&self, file: usize, line: &'a [u8], to: u64) -> Option<Line<'a>> {
+        Format::told_in(&self.files[file][..usize::try_from(to).unwrap()])?.parse(line)
     }
 
     fn turn(&self, position: Position, written: usize, turn: &Turn) -> (Done, Position) {
@@ -161,7 +160,7 @@ impl Output {
                 Ok(to)
             }
             Found::Text(text) => {
-                let parsed = text.starts_line.then(|| self.format(file).parse(text.bytes)).flatten();
+                let parsed = text.starts_line.then(|| self.parse(file, text.bytes, text.to)).flatten();
                 let mut line = parsed.unwrap_or_else(|| Line::of_text(text.bytes));
                 line.is_cut = text.end != End::Newline;
                 let is_new = joiner.line(spot(text.from), spot(text.to), line, emit)?;

@@ -1,7 +1,7 @@
 //! Names of the metrics that the runtime input can be asked for with `additionalMetrics`.
 
 /// All of them, in alphabetical order.
-pub(crate) const NAMES: &[&str] = &[
+pub(crate) const ALL: &[&str] = &[
     "container.cpu.time",
     "container.cpu.usage",
     "container.filesystem.available",
@@ -118,14 +118,14 @@ pub(crate) const NAMES: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::NAMES;
+    use super::ALL;
 
     /// Messages send their readers there.
     #[test]
     fn all_are_in_the_documentation() {
-        let documentation = include_str!("../../../../../docs/configuration.md");
+        let documentation = include_str!("../../../../../../docs/configuration.md");
         let (_, section) = documentation.split_once("### Metrics of the runtime input\n").unwrap();
         let list = section.split("```").nth(1).unwrap().trim_start_matches("text");
-        assert_eq!(list.split_whitespace().collect::<Vec<_>>(), NAMES);
+        assert_eq!(list.split_whitespace().collect::<Vec<_>>(), ALL);
     }
 }

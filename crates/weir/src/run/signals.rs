@@ -1,0 +1,42 @@
+//! The signals that end the program.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
+
+/// A signal that comes this soon after another means the same: terminals, supervisors and timeout(1) signal a process
+/// and then its group.
+const ECHO: Duration = Duration::from_secs(1);
+
+/// The signals that end the program.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    heard: Option<Instant>,
+}
+
+impl Signals {
+    pub(super) fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        let (terminate, interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+        // A file that must not grow is a disk that is full. Unheard, this signal would end the process before the error is seen.
+        drop(listen(SignalKind::from_raw(libc::SIGXFSZ))?);
+        Ok(Self { terminate, interrupt, heard: None })
+    }
+
+    /// The next signal that is no echo of the one before. May be dropped and called again.
+    pub(super) async fn next(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            if self.heard.is_none_or(|heard| heard.elapsed() >= ECHO) {
+                self.heard = Some(Instant::now());
+                return;
+            }
+        }
+    }
+}
