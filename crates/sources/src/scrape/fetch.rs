@@ -11,7 +11,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::time::timeout;
-use weir_engine::{Inlet, Permit};
+use weir_engine::{Inlet, Permit, client_config};
+use weir_plan::Tls;
 
 use super::page::Format;
 
@@ -26,6 +27,8 @@ const STEP: usize = 64 << 10;
 #[derive(Debug, Clone)]
 pub(super) struct Fetcher {
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    /// Why no server can be verified.
+    no_roots: Option<String>,
 }
 
 /// A page, and the permit that pays for it.
@@ -58,18 +61,21 @@ pub enum FetchError {
     #[error("no room in --memory for the page")]
     NoMemory,
     /// The system's certificates cannot be read.
-    #[error("no certificates to verify servers with: {0}")]
-    Roots(std::io::Error),
+    #[error("cannot be verified: {0}")]
+    Roots(String),
 }
 
 impl Fetcher {
     /// # Errors
-    /// When the system has no certificates.
+    /// When TLS cannot be used at all.
     pub(super) fn new() -> Result<Self, FetchError> {
-        let tls = HttpsConnectorBuilder::new().with_native_roots().map_err(FetchError::Roots)?;
-        let connector = tls.https_or_http().enable_http1().build();
+        let (config, no_roots) = match client_config(Some(&Tls::default())) {
+            Ok(config) => (config, None),
+            Err(error) => (client_config(None).map_err(FetchError::Roots)?, Some(error)),
+        };
+        let connector = HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(1).build(connector);
-        Ok(Self { client })
+        Ok(Self { client, no_roots })
     }
 
     /// Fetches a page of at most `most` bytes.
@@ -83,6 +89,9 @@ impl Fetcher {
     }
 
     async fn page(&self, url: &Uri, (most, patience): (usize, Duration), inlet: &Inlet) -> Result<Fetched, FetchError> {
+        if let Some(error) = self.no_roots.as_ref().filter(|_| url.scheme_str() == Some("https")) {
+            return Err(FetchError::Roots(error.clone()));
+        }
         let mut permit = inlet.reserve(STEP).await.ok_or(FetchError::NoMemory)?;
         let request = Request::get(url.clone())
             .header(ACCEPT, ACCEPTED)

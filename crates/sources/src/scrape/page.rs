@@ -82,7 +82,7 @@ pub struct Known {
 }
 
 /// What came of a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Samples on the page.
     pub samples: usize,

@@ -1,13 +1,16 @@
 //! Scraping targets, each at its own time within the interval.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::{Serialize, Serializer};
 use tokio::sync::watch;
 use tokio::task::{self, JoinHandle};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout_at};
-use weir_engine::{Inlet, InputKind, MemoryPart, Origin, Permit, Request, Verdict};
+use weir_engine::admin::{Asked, Page, Shown};
+use weir_engine::{Inlet, InputKind, MemoryPart, Origin, Permit, Request, Text, Verdict};
 use weir_plan::{Plan, Signal};
 
 use super::fetch::{FetchError, Fetched, Fetcher};
@@ -95,7 +98,7 @@ impl Scraper {
     /// Begins to scrape.
     ///
     /// # Errors
-    /// When the system has no certificates to verify targets with.
+    /// When TLS cannot be used at all.
     pub fn start(plan: &Plan, inlet: Inlet, board: TargetBoard) -> Result<Self, FetchError> {
         let known_part = inlet.memory_part(inlet.memory() / KNOWN_PART);
         let shared = Arc::new(Shared { inlet, fetcher: Fetcher::new()?, known_part, board });
@@ -291,6 +294,45 @@ impl TargetBoard {
 
     fn forget(&self, target: &Target) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(target);
+    }
+}
+
+/// How each target was scraped last, as a JSON array.
+impl Page for TargetBoard {
+    fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        let count = self.0.lock().unwrap_or_else(PoisonError::into_inner).len();
+        if !body.reserve(count * size_of::<(String, LastScrape)>()) {
+            return None;
+        }
+        let mut json = serde_json::Serializer::pretty(&mut *body);
+        json.collect_seq(self.all().into_iter().map(|(url, last)| TargetStatus::new(url, last))).ok()?;
+        body.write_all(b"\n").ok()?;
+        Some(Shown::JSON)
+    }
+}
+
+/// How a target was scraped last.
+#[derive(Debug, Serialize)]
+struct TargetStatus {
+    url: String,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    seconds: f64,
+    bytes: usize,
+    samples: usize,
+    series_added: usize,
+    samples_repeated: usize,
+    is_secured: bool,
+}
+
+impl TargetStatus {
+    fn new(url: String, last: LastScrape) -> Self {
+        let LastScrape { error, took, bytes, taken, is_secured } = last;
+        let Taken { samples, added, repeated, .. } = taken.unwrap_or_default();
+        let state = if error.is_some() { "down" } else { "up" };
+        let seconds = took.as_secs_f64();
+        Self { url, state, error, seconds, bytes, samples, series_added: added, samples_repeated: repeated, is_secured }
     }
 }
 
