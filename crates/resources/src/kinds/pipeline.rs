@@ -97,7 +97,7 @@ impl Pipeline {
         let name = metadata.as_ref().map_or("", |metadata| &metadata.name.value);
         let mut spec = document.required("spec").and_then(|spec| match signal {
             Signal::Traces => trace::decode(&spec),
-            Signal::Metrics => metric::decode(&spec),
+            Signal::Metrics => metric::decode(&spec, annotations.static_targets.is_some()),
             Signal::Logs => log::decode(&spec, name),
         });
         let findings = document.findings();

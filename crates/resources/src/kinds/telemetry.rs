@@ -107,7 +107,7 @@ fn take_interval(fields: &mut Fields<'_>) -> Option<Duration> {
     let unsigned = text.value.strip_prefix('-').unwrap_or(&text.value);
     let (message, expected) = match quantity::duration(unsigned) {
         Ok(interval) if interval > Duration::ZERO && unsigned.len() == text.value.len() => {
-            node.warn_not_active("collectionInterval: no metrics are fetched");
+            node.warn_not_active("collectionInterval: only targets that annotations name are scraped");
             return Some(interval);
         }
         Ok(_) => ("'collectionInterval' must be greater than 0".to_owned(), "a duration, for example 30s"),

@@ -305,10 +305,14 @@ fn most_bytes(length: usize, lines: usize) -> usize {
     2 * length + 128 * lines
 }
 
+/// What a line takes while a page is read: what is known of it twice, its value and what else it has, its places in
+/// tables, and its part of a histogram.
+const LINE_BYTES: usize = 320;
+
 /// Memory that a page takes while it is taken, beside the page itself and what is known of it.
 pub fn memory(page: &[u8]) -> usize {
     let lines = memchr::memchr_iter(b'\n', page).count() + 1;
-    most_bytes(page.len(), lines) + 256 * lines
+    3 * most_bytes(page.len(), lines) + LINE_BYTES * lines
 }
 
 #[cfg(test)]

@@ -92,6 +92,14 @@ enum ScrapeError {
     Page(#[from] PageError),
     #[error("no room in --memory for what becomes of the page")]
     NoMemory,
+    #[error("the page made its reader fail ({0}): this is a bug in weir")]
+    Work(String),
+}
+
+/// An encoded request, and what pays for it. Requests of a few hundred bytes are not paid for.
+struct Made {
+    bytes: Vec<u8>,
+    _permit: Option<Permit>,
 }
 
 impl Scraper {
@@ -185,11 +193,11 @@ impl Loop {
             Err(error) => Err(error.into()),
         };
         let (result, metrics) = match made {
-            Ok((taken, metrics)) => (Ok(taken), metrics),
-            Err(error) => (Err(error.to_string()), self.gone(scraped)),
+            Ok((taken, metrics)) => (Ok(taken), Some(metrics)),
+            Err(error) => (Err(error.to_string()), self.gone(scraped).await),
         };
         let about = diagnostics(took, result.as_ref().ok().copied(), scraped);
-        let about = request(&self.resource, &about);
+        let about = Made { bytes: request(&self.resource, &about), _permit: None };
         let mut is_secured = true;
         for (input, made) in [(InputKind::Prometheus, metrics), (InputKind::PrometheusDiagnostics, Some(about))] {
             let Some(made) = made else { continue };
@@ -205,21 +213,22 @@ impl Loop {
     }
 
     /// Makes a request of a page, and remembers the page as far as there is room for that.
-    async fn take(&mut self, fetched: Fetched, scraped: u64) -> Result<(Taken, Option<Vec<u8>>), ScrapeError> {
+    async fn take(&mut self, fetched: Fetched, scraped: u64) -> Result<(Taken, Made), ScrapeError> {
         let Fetched { body, format, permit } = fetched;
-        let work = self.shared.inlet.reserve(memory(&body)).await.ok_or(ScrapeError::NoMemory)?;
+        let mut work = self.shared.inlet.reserve(memory(&body)).await.ok_or(ScrapeError::NoMemory)?;
         let rules = PageRules { format, sample_limit: SAMPLE_LIMIT, honor_timestamps: true, target_labels: Vec::new() };
         let (mut known, resource) = (std::mem::take(&mut self.known), self.resource.clone());
         let done = task::spawn_blocking(move || {
             let mut metrics = Vec::new();
             let taken = known.take(&body, &rules, scraped, &mut metrics);
-            let made = request(&resource, &metrics);
-            drop((permit, work, body));
-            (known, taken, made)
+            let bytes = request(&resource, &metrics);
+            drop((permit, body, metrics));
+            work.shrink_to(bytes.capacity());
+            (known, taken, Made { bytes, _permit: Some(work) })
         });
-        let Ok((known, taken, made)) = done.await else { return Err(ScrapeError::NoMemory) };
+        let (known, taken, made) = done.await.map_err(|error| ScrapeError::Work(error.to_string()))?;
         self.remember(known);
-        Ok((taken?, Some(made)))
+        Ok((taken?, made))
     }
 
     /// Keeps what is known of the page if it can be paid for.
@@ -231,15 +240,19 @@ impl Loop {
         }
     }
 
-    /// A request that says of all series that they are gone.
-    fn gone(&mut self, scraped: u64) -> Option<Vec<u8>> {
+    /// A request that says of all series that they are gone. Without memory for it, the next scrape may say so.
+    async fn gone(&mut self, scraped: u64) -> Option<Made> {
+        let mut permit = self.shared.inlet.reserve(3 * self.known.memory()).await?;
         let mut metrics = Vec::new();
         self.known.end(scraped, &mut metrics);
-        (!metrics.is_empty()).then(|| request(&self.resource, &metrics))
+        let bytes = request(&self.resource, &metrics);
+        permit.shrink_to(bytes.capacity());
+        (!metrics.is_empty()).then_some(Made { bytes, _permit: Some(permit) })
     }
 
     /// Offers a request until it is secured or the next scrape begins. Returns whether it is secured.
-    async fn offer(&self, input: InputKind, bytes: Vec<u8>, deadline: Instant) -> bool {
+    async fn offer(&self, input: InputKind, made: Made, deadline: Instant) -> bool {
+        let bytes = &made.bytes;
         loop {
             let Some(permit) = self.shared.inlet.reserve(bytes.len()).await else {
                 if Instant::now() >= deadline {

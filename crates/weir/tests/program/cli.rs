@@ -526,7 +526,12 @@ async fn what_is_not_active_yet_is_in_the_log() {
     let weir = Weir::start(&manifests, &[]).await;
     let logs = weir.logs();
     for (pipeline, field, start, text) in [
-        ("metrics/metrics", "spec.input.prometheus", "    prometheus:", "input.prometheus: nothing is scraped"),
+        (
+            "metrics/metrics",
+            "spec.input.prometheus",
+            "    prometheus:",
+            "input.prometheus: pods and services are not scraped",
+        ),
         ("metrics/metrics", "spec.input.istio", "    istio:", "input.istio: no proxy is scraped"),
     ] {
         let message = format!("not active yet: {text}");

@@ -1,6 +1,7 @@
 //! `MetricPipeline`: the fields of its `spec`.
 //!
-//! The inputs that fetch metrics themselves (`prometheus`, `runtime`, `istio`) are part of the plan and do nothing yet.
+//! The inputs that fetch metrics themselves are part of the plan. `prometheus` scrapes what an annotation names; `runtime`
+//! and `istio` do nothing yet.
 
 mod runtime_names;
 
@@ -36,10 +37,10 @@ const RESOURCES: [(&str, RuntimeResource); 8] = [
     ("job", RuntimeResource::Job),
 ];
 
-/// Reads `spec`. Nothing when it, or its output, was reported.
-pub(crate) fn decode(spec: &Node<'_>) -> Option<Spec> {
+/// Reads `spec`. `has_targets`: an annotation says what is scraped. Nothing when it, or its output, was reported.
+pub(crate) fn decode(spec: &Node<'_>, has_targets: bool) -> Option<Spec> {
     let mut fields = spec.fields()?;
-    let input = fields.optional("input").and_then(|input| decode_input(&input)).unwrap_or_default();
+    let input = fields.optional("input").and_then(|input| decode_input(&input, has_targets)).unwrap_or_default();
     let output = fields.required("output").and_then(|output| {
         let mut fields = output.fields()?;
         let otlp = fields.required("otlp").and_then(|otlp| decode_output(&otlp));
@@ -61,23 +62,24 @@ fn decode_output(otlp: &Node<'_>) -> Option<(OtlpOutput, Temporality)> {
     Some((output, temporality.unwrap_or_default()))
 }
 
-fn decode_input(input: &Node<'_>) -> Option<Input> {
+fn decode_input(input: &Node<'_>, has_targets: bool) -> Option<Input> {
     let mut fields = input.fields()?;
     let prometheus = fields.optional("prometheus").and_then(|node| {
-        pull(&node, "input.prometheus: pods and services are not scraped", |fields, namespaces, _| {
+        let inactive = (!has_targets).then_some("input.prometheus: pods and services are not scraped");
+        pull(&node, inactive, |fields, namespaces, _| {
             let diagnostic_metrics = take_switch(fields, "diagnosticMetrics", false);
             PrometheusInput { namespaces, diagnostic_metrics, static_targets: Vec::new() }
         })
     });
     let istio = fields.optional("istio").and_then(|node| {
-        pull(&node, "input.istio: no proxy is scraped", |fields, namespaces, _| {
+        pull(&node, Some("input.istio: no proxy is scraped"), |fields, namespaces, _| {
             let diagnostic_metrics = take_switch(fields, "diagnosticMetrics", false);
             IstioInput { namespaces, diagnostic_metrics, envoy_metrics: take_switch(fields, "envoyMetrics", false) }
         })
     });
-    let runtime = fields
-        .optional("runtime")
-        .and_then(|node| pull(&node, "input.runtime: no metrics of nodes and workloads are collected", take_runtime));
+    let runtime = fields.optional("runtime").and_then(|node| {
+        pull(&node, Some("input.runtime: no metrics of nodes and workloads are collected"), take_runtime)
+    });
     let otlp = match fields.optional("otlp") {
         Some(node) => input::otlp(&node),
         None => Input::default().otlp,
@@ -86,15 +88,20 @@ fn decode_input(input: &Node<'_>) -> Option<Input> {
     Some(Input { otlp, runtime, prometheus, istio, ..Input::default() })
 }
 
-/// Reads an input that fetches metrics: the fields that all of them have and, through `rest`, its own. `rest` is told
+/// Reads an input that fetches metrics: the fields that all of them have and, through `rest`, its own. `inactive`: what
+/// does not come of it yet. `rest` is told
 /// where from, and whether the input is enabled. Returns nothing if it is not.
-fn pull<T>(node: &Node<'_>, inactive: &str, rest: impl FnOnce(&mut Fields<'_>, Selector, bool) -> T) -> Option<T> {
+fn pull<T>(
+    node: &Node<'_>,
+    inactive: Option<&str>,
+    rest: impl FnOnce(&mut Fields<'_>, Selector, bool) -> T,
+) -> Option<T> {
     let mut fields = node.fields()?;
     let enabled = fields.optional("enabled").and_then(|node| node.boolean()).unwrap_or(false);
     let namespaces = selector::take_collected(&mut fields);
     let input = rest(&mut fields, namespaces, enabled);
     fields.finish();
-    if enabled {
+    if let Some(inactive) = inactive.filter(|_| enabled) {
         node.warn_not_active(inactive);
     }
     enabled.then_some(input)
