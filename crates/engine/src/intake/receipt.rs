@@ -34,7 +34,8 @@ const OF_MEMORY_FOR_DISK: usize = 2;
 /// The least part of `spill_after` that a client waits: it gives a backend that has just come back its chance.
 const LEAST_PATIENCE: f64 = 0.1;
 
-/// The obligations of one waiting client.
+/// What stands between a request and its answer: it waits for the obligations, hands them to the journal, and says what
+/// the client is told. The state that it waits for is in the ticket.
 pub(super) struct Receipt<'a> {
     pub(super) intake: &'a Intake,
     pub(super) ticket: Arc<Ticket>,
@@ -64,7 +65,7 @@ impl Receipt<'_> {
         self.spill_for_those_behind();
         self.wait_until(Instant::now() + self.patience()).await;
         let store = self.intake.store.as_ref().filter(|store| store.is_working());
-        if let Some(store) = store.filter(|_| !self.ticket.is_secured())
+        if let Some(store) = store.filter(|_| !self.ticket.is_decided())
             && self.finds_room_with(store, Instant::now() + ROOM_PATIENCE).await
         {
             self.is_settled = true;
@@ -75,7 +76,7 @@ impl Receipt<'_> {
             // The writer withdraws what it cannot put on disk, unless the disk hangs.
             self.wait_for_writer(store).await;
             let obstacle = self.obstacle();
-            if !self.ticket.is_secured() {
+            if !self.ticket.is_decided() {
                 self.withdraw();
             }
             return obstacle;
@@ -102,7 +103,7 @@ impl Receipt<'_> {
     async fn wait_until(&self, deadline: Instant) {
         let timeout = tokio::time::sleep_until(deadline);
         tokio::pin!(timeout);
-        while !self.ticket.is_secured() && !self.only_those_behind_left() {
+        while !self.ticket.is_decided() && !self.only_those_behind_left() {
             tokio::select! {
                 biased;
                 () = self.ticket.changed.notified() => {}
@@ -131,7 +132,7 @@ impl Receipt<'_> {
 
     /// Waits until the writer may have it. False when it may not, or when that is not needed any more.
     async fn finds_room_with(&self, store: &Store, deadline: Instant) -> bool {
-        while !self.ticket.is_secured() && store.is_working() {
+        while !self.ticket.is_decided() && store.is_working() {
             if self.may_put(store) || self.offers.iter().all(|offer| offer.open_cost() == 0) {
                 return true;
             }
@@ -147,7 +148,7 @@ impl Receipt<'_> {
 
     /// Waits for the writer's answer, but not for a disk that hangs, and not beyond the end of the process.
     async fn wait_for_writer(&self, store: &Store) {
-        while !self.ticket.is_secured() && !store.hangs() && !self.intake.has_ended() {
+        while !self.ticket.is_decided() && !store.hangs() && !self.intake.has_ended() {
             let _ = tokio::time::timeout(HANG_CHECK, self.ticket.changed.notified()).await;
         }
     }
@@ -205,7 +206,7 @@ impl Receipt<'_> {
 
     /// Slows the client down as long as taking its data would cost older data and no pipeline needs more.
     async fn wait_for_room(&self, deadline: Instant) {
-        while !self.ticket.is_secured() && !self.intake.is_draining() && self.lacks_room() && Instant::now() < deadline
+        while !self.ticket.is_decided() && !self.intake.is_draining() && self.lacks_room() && Instant::now() < deadline
         {
             // Ends early when a pipeline is done with the request. Room made by others shows only when somebody looks.
             let _ = tokio::time::timeout(ROOM_CHECK, self.ticket.changed.notified()).await;
@@ -242,7 +243,7 @@ impl Receipt<'_> {
     fn hold_or_withdraw(&mut self) -> Obstacle {
         self.is_settled = true;
         let obstacle = self.obstacle();
-        if self.ticket.is_secured() {
+        if self.ticket.is_decided() {
             return obstacle;
         }
         if self.intake.is_draining() || self.intake.store.is_some() {
@@ -288,7 +289,7 @@ impl Receipt<'_> {
     /// The client went away unanswered. What it sent is kept all the same where that costs nothing.
     fn conclude(&mut self) {
         self.is_settled = true;
-        let may_put = |store: &&Store| store.is_working() && self.may_put(store) && !self.ticket.is_secured();
+        let may_put = |store: &&Store| store.is_working() && self.may_put(store) && !self.ticket.is_decided();
         match self.intake.store.as_ref().filter(may_put) {
             // The writer says what becomes of it.
             Some(store) if self.put(store, |_| true) => {}
@@ -311,7 +312,7 @@ impl Drop for Receipt<'_> {
         let mut offers = std::mem::take(&mut self.offers);
         if offers.iter().any(Offer::is_unsettled) {
             self.ticket
-                .when_secured(Box::new(move |refused| offers.iter_mut().for_each(|offer| offer.settle(refused))));
+                .when_decided(Box::new(move |refused| offers.iter_mut().for_each(|offer| offer.settle(refused))));
         }
     }
 }

@@ -45,9 +45,9 @@ fn delivery_answers_the_ticket_and_hold_keeps_the_bytes() {
     let first = Obligation::new(bytes("abc"), 3, &ticket, &account);
     let second = Obligation::new(bytes("defg"), 4, &ticket, &account);
     first.finish(&Fate::Delivered);
-    assert!(ticket.any_done() && !ticket.is_secured());
+    assert!(ticket.any_done() && !ticket.is_decided());
     account.share.add(second.hold());
-    assert!(ticket.is_secured() && second.is_owed());
+    assert!(ticket.is_decided() && second.is_owed());
     assert_eq!(account.share.held(), 4 + OVERHEAD_BYTES);
     second.finish(&Fate::Dropped(DropReason::MemoryFull));
     assert_eq!(account.share.held(), 0);
@@ -59,9 +59,9 @@ fn split_keeps_phase_books_and_share() {
     let (ticket, account) = in_memory();
     let whole = Obligation::new(bytes("abcdef"), 6, &ticket, &account);
     let parts = whole.split([(bytes("abc"), 3), (bytes("def"), 3)]);
-    assert!(!ticket.is_secured(), "the client waits for both parts");
+    assert!(!ticket.is_decided(), "the client waits for both parts");
     account.share.add(whole.hold());
-    assert_eq!((account.share.held(), ticket.is_secured()), (6 + 2 * OVERHEAD_BYTES, true));
+    assert_eq!((account.share.held(), ticket.is_decided()), (6 + 2 * OVERHEAD_BYTES, true));
     let smaller = parts[0].split([(bytes("a"), 1), (bytes("bc"), 2)]);
     assert_eq!(account.share.held(), 6 + 3 * OVERHEAD_BYTES);
     for part in smaller.iter().chain(&parts[1..]) {
@@ -99,7 +99,7 @@ fn what_nobody_is_sending_belongs_to_the_queue_once_it_is_on_disk() {
     let entry = append(&mut writer, &account, &deposits[0].body, 3);
     piece.secure_in_queue();
     piece.release(&entry);
-    assert!(ticket.is_secured() && !ticket.was_withdrawn());
+    assert!(ticket.is_decided() && !ticket.was_withdrawn());
     let chunk = journal(&account).take(account.queue.as_ref().unwrap().id, Order::Oldest, 1000, &mut |_| true).unwrap();
     assert_eq!(chunk.entries.len(), 1);
     let again = Obligation::stored(chunk.entries[0].0, &account);
@@ -119,7 +119,7 @@ fn what_is_on_the_wire_stays_one_debt_while_it_is_written() {
     assert!(deposits[0].sent);
     let entry = append(&mut writer, &account, &deposits[0].body, 3);
     piece.secure(entry);
-    assert!(ticket.is_secured());
+    assert!(ticket.is_decided());
     piece.came_back();
     assert!(matches!(piece.send(), Some(Whereabouts::Journal(_))), "its bytes are read back from now on");
     let queue = account.queue.as_ref().unwrap();
@@ -142,7 +142,7 @@ fn what_arrives_while_it_is_written_is_owed_no_more() {
     let entry = append(&mut writer, &account, &deposits[0].body, 3);
     piece.secure(entry);
     assert_eq!(account.backlog().entries, 0);
-    assert!(ticket.is_secured() && account.books.figures().balanced());
+    assert!(ticket.is_decided() && account.books.figures().balanced());
 }
 
 #[test]
@@ -199,6 +199,6 @@ fn data_that_could_not_be_written_goes_back_to_the_client() {
     let piece = Obligation::new(bytes("abc"), 3, &ticket, &account);
     piece.deposit(&mut Vec::new());
     piece.withdraw();
-    assert!(ticket.is_secured() && ticket.was_withdrawn());
+    assert!(ticket.is_decided() && ticket.was_withdrawn());
     assert!(account.books.figures().balanced());
 }

@@ -1,4 +1,5 @@
-//! The client's side of obligations: what it waits for, and what it is told.
+//! A ticket: the state that all obligations of one request share with whoever waits for its answer. What the client is
+//! told follows from it (`intake/receipt.rs`).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,7 +11,7 @@ use tokio::sync::Notify;
 /// client has to send again.
 type Settlement = Box<dyn FnOnce(bool) + Send>;
 
-/// The waiting client's side of its obligations.
+/// See the module.
 #[derive(Default)]
 pub(crate) struct Ticket {
     /// Obligations whose client is not answered for.
@@ -32,7 +33,8 @@ impl fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    pub(crate) fn is_secured(&self) -> bool {
+    /// Whether it is known what becomes of all obligations, delivered or withdrawn.
+    pub(crate) fn is_decided(&self) -> bool {
         self.open.load(Ordering::Acquire) == 0
     }
 
@@ -56,13 +58,13 @@ impl Ticket {
     }
 
     /// Nobody waits for the answer: `settlement` is called once there is one.
-    pub(crate) fn when_secured(&self, settlement: Settlement) {
+    pub(crate) fn when_decided(&self, settlement: Settlement) {
         *self.settlement.lock().unwrap_or_else(PoisonError::into_inner) = Some(settlement);
         self.settle();
     }
 
     fn settle(&self) {
-        if !self.is_secured() {
+        if !self.is_decided() {
             return;
         }
         let settlement = self.settlement.lock().unwrap_or_else(PoisonError::into_inner).take();

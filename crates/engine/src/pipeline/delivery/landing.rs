@@ -224,7 +224,7 @@ impl Delivery {
     pub(super) fn retry(&mut self, mut batch: Batch, kind: RetryKind, hint: Option<Duration>) {
         Stats::add(&self.parts.stats.retries, 1);
         let now = Instant::now();
-        self.pace.failed(batch.suspicion.is_proven(), hint, now);
+        self.pace.failed(batch.suspicion.says_nothing_of_backend(), hint, now);
         batch.attempts = batch.attempts.saturating_add(1);
         batch.not_before = hint.map(|hint| now + self.pace.asked(hint));
         if hint.is_none() {
@@ -253,7 +253,7 @@ impl Delivery {
 
     /// Whether a batch is refused again and again while others are taken.
     pub(super) fn is_suspect(&self, batch: &Batch) -> bool {
-        batch.suspicion.is_shown(self.pace.usual_telling())
+        batch.suspicion.has_many_proofs(self.pace.usual_telling())
     }
 
     pub(super) fn complain(&mut self, kind: RetryKind, cause: &str, sent: Instant) {
@@ -324,7 +324,7 @@ mod tests {
             let ticket: Arc<Ticket> = Arc::default();
             let obligation = Obligation::new(Bytes::from_static(b"abc"), items, &ticket, &account);
             let (account, seen) = (Arc::clone(&account), Arc::clone(&seen));
-            ticket.when_secured(Box::new(move |_| seen.lock().unwrap().push(account.books.figures())));
+            ticket.when_decided(Box::new(move |_| seen.lock().unwrap().push(account.books.figures())));
             obligation
         };
         finish_but(&[3, 4, 5].map(piece), 5, "five are bad");

@@ -40,10 +40,10 @@ impl Delivery {
         message: &str,
     ) {
         let step = self.suspect(&mut answered, None, None);
-        let is_proven = answered.batch.suspicion.is_proven();
+        let says_nothing_of_backend = answered.batch.suspicion.says_nothing_of_backend();
         match step {
             Step::Halve => {
-                self.pace.failed(is_proven, hint, Instant::now());
+                self.pace.failed(says_nothing_of_backend, hint, Instant::now());
                 self.split(answered, None, hint, "retry", message);
             }
             Step::Wait | Step::Reject => self.wait(answered, kind, hint),
@@ -64,13 +64,13 @@ impl Delivery {
         }
         let step = self.suspect(&mut answered, Some(refusal.about), Some(about));
         if self.pace.took_nothing_since(answered.sent) {
-            self.judge(&refusal, step, answered.batch.suspicion.is_grounded(), now);
+            self.judge(&refusal, step, answered.batch.suspicion.has_own_proof(), now);
         }
         let Refusal { code, message, hint, .. } = refusal;
         match step {
             Step::Wait => self.wait(answered, RetryKind::Answered, hint),
             Step::Halve => {
-                self.pace.failed(answered.batch.suspicion.is_proven(), hint, now);
+                self.pace.failed(answered.batch.suspicion.says_nothing_of_backend(), hint, now);
                 self.split(answered, Some(about), hint, &code, &message);
             }
             Step::Reject if about == About::Size => self.reject(answered, TOO_LARGE.to_owned(), &message),
@@ -82,7 +82,7 @@ impl Delivery {
     fn wait(&mut self, answered: Answered, kind: RetryKind, hint: Option<Duration>) {
         if self.has_no_place_for(&answered.batch) && self.put_off(&answered, hint) {
             Stats::add(&self.parts.stats.retries, 1);
-            return self.pace.failed(answered.batch.suspicion.is_proven(), hint, Instant::now());
+            return self.pace.failed(answered.batch.suspicion.says_nothing_of_backend(), hint, Instant::now());
         }
         self.retry(answered.batch, kind, hint);
     }
@@ -97,9 +97,9 @@ impl Delivery {
         let suspicion = &mut answered.batch.suspicion;
         suspicion.refused(words, self.traffic);
         if is_mixed {
-            suspicion.is_no_sign();
+            suspicion.excuse_backend();
         }
-        if !suspicion.is_grounded() {
+        if !suspicion.has_own_proof() {
             self.traffic.doubt();
         }
         let evidence = self.evidence(about, can_be_split);
@@ -125,13 +125,13 @@ impl Delivery {
         Evidence { about, can_be_split, doubt: self.traffic.is_in_doubt(), usual_streak: self.pace.usual_streak() }
     }
 
-    /// What a refusal says of a backend that took nothing after it was sent this batch. `is_grounded`: others passed
+    /// What a refusal says of a backend that took nothing after it was sent this batch. `has_own_proof`: others passed
     /// where this batch did not, so the batch alone may be the cause, whatever the answer is about.
-    fn judge(&mut self, refusal: &Refusal, step: Step, is_grounded: bool, now: Instant) {
+    fn judge(&mut self, refusal: &Refusal, step: Step, has_own_proof: bool, now: Instant) {
         let Refusal { about, code, message, hint } = refusal;
         match about {
             About::Access => {
-                if !is_grounded {
+                if !has_own_proof {
                     self.pace.shut_out(*hint, now);
                     self.concurrency.unreachable();
                 }
@@ -154,12 +154,11 @@ impl Delivery {
         }
     }
 
-    /// Sends the batch again in two halves, not before `hint`, unless it is proven that this is for something in the
-    /// batch alone.
+    /// Sends the batch again in two halves, not before `hint`, unless the refusal says nothing of the backend.
     fn split(&mut self, answered: Answered, about: Option<About>, hint: Option<Duration>, code: &str, message: &str) {
         let Answered { mut batch, bodies, sent, number } = answered;
         let suspicion = batch.suspicion.of_parts();
-        let asked = hint.filter(|_| !batch.suspicion.is_proven());
+        let asked = hint.filter(|_| !batch.suspicion.says_nothing_of_backend());
         if batch.pieces.len() == 1 {
             if self.room() <= self.places_for_fresh() / 2 {
                 // Its parts would need more places than there are, or the last ones.

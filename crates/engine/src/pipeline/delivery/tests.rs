@@ -276,12 +276,12 @@ async fn a_probe_that_is_cut_off_a_batch_begins_without_its_proofs() {
         let number = traffic.leaves();
         traffic.takes(number);
     }
-    assert!(batch.suspicion.is_shown(0.0));
+    assert!(batch.suspicion.has_many_proofs(0.0));
     delivery.parked.park(batch, now);
     delivery.pace.shut_out(None, now);
     for _ in 0..2 {
         let Some((probe, _)) = delivery.next_retry(now) else { panic!("one half, then the other") };
-        assert!(probe.pieces.len() == 1 && !probe.suspicion.is_shown(0.0));
+        assert!(probe.pieces.len() == 1 && !probe.suspicion.has_many_proofs(0.0));
         probe.pieces.iter().for_each(|piece| piece.withdraw());
     }
 }

@@ -217,7 +217,7 @@ async fn a_part_that_is_written_again_costs_no_other_data_on_a_full_disk() {
     let (client, mut deposits) = (Arc::default(), Vec::new());
     Obligation::new(Bytes::from_static(b"new spans"), 2, &client, &account).deposit(&mut deposits);
     writer.commit(deposits.into_iter());
-    assert!(client.is_secured() && !client.was_withdrawn(), "what is new has its place");
+    assert!(client.is_decided() && !client.was_withdrawn(), "what is new has its place");
     assert!(account.books.figures().dropped.contains_key("disk_full"), "at the price of what is old");
     tokio::time::advance(REWRITE_AGAIN).await;
     assert!(store.may_rewrite());
