@@ -8,22 +8,17 @@ use std::time::Duration;
 
 use super::Intake;
 use super::offer::{Offer, Place};
-use crate::inlet::{Obstacle, Verdict};
+use crate::budget::ROOM_CHECK;
+use crate::inlet::{Obstacle, Verdict, retry_after};
 use crate::obligation::Ticket;
 use crate::pipeline::Pipeline;
 use crate::store::Store;
 use tokio::time::Instant;
 
-/// The least time that refused clients are asked to wait. As much again is added at random, so that they do not all
-/// return at once.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-
 /// When no pipeline is well and one is full, a client waits this much longer for room before it is refused.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 /// A client that repeats points of an undecided request waits this much longer than `spill_after` for the decision.
 const OTHERS_PATIENCE: Duration = Duration::from_secs(1);
-/// How often they look.
-const ROOM_CHECK: Duration = Duration::from_millis(20);
 
 /// How often a client that waits for the disk looks whether that answers.
 const HANG_CHECK: Duration = Duration::from_millis(100);
@@ -40,8 +35,8 @@ pub(super) struct Receipt<'a> {
     pub(super) intake: &'a Intake,
     pub(super) ticket: Arc<Ticket>,
     pub(super) offers: Vec<Offer>,
-    /// What is to become of the request is settled; only the answer may be missing.
-    pub(super) is_settled: bool,
+    /// What becomes of the obligations does not depend on this any more; only the answer may be missing.
+    pub(super) is_concluded: bool,
 }
 
 impl Receipt<'_> {
@@ -52,7 +47,7 @@ impl Receipt<'_> {
         self.offers.iter_mut().for_each(Offer::keep_conversion);
         let withdrawn = self.ticket.was_withdrawn();
         let refused = withdrawn || !self.others_are_accepted(deadline).await;
-        self.offers.iter_mut().for_each(|offer| offer.settle(refused));
+        self.offers.iter_mut().for_each(|offer| offer.answered(refused));
         match refused {
             true => Verdict::Refused(if withdrawn { obstacle } else { Obstacle::Repeated }, retry_after()),
             false => Verdict::Secured,
@@ -68,7 +63,7 @@ impl Receipt<'_> {
         if let Some(store) = store.filter(|_| !self.ticket.is_decided())
             && self.finds_room_with(store, Instant::now() + ROOM_PATIENCE).await
         {
-            self.is_settled = true;
+            self.is_concluded = true;
             if !self.put(store, |_| true) {
                 self.withdraw();
                 return Obstacle::Full;
@@ -241,7 +236,7 @@ impl Receipt<'_> {
     /// data makes room if its backend takes nothing anyway, or if another pipeline would otherwise go without. In all
     /// other cases the client is refused and nothing is lost.
     fn hold_or_withdraw(&mut self) -> Obstacle {
-        self.is_settled = true;
+        self.is_concluded = true;
         let obstacle = self.obstacle();
         if self.ticket.is_decided() {
             return obstacle;
@@ -264,7 +259,7 @@ impl Receipt<'_> {
 
     /// Gives everything that is still open back to the client.
     fn withdraw(&mut self) {
-        self.is_settled = true;
+        self.is_concluded = true;
         self.offers.iter().flat_map(|offer| &offer.obligations).for_each(|obligation| obligation.withdraw());
     }
 
@@ -288,7 +283,7 @@ impl Receipt<'_> {
 
     /// The client went away unanswered. What it sent is kept all the same where that costs nothing.
     fn conclude(&mut self) {
-        self.is_settled = true;
+        self.is_concluded = true;
         let may_put = |store: &&Store| store.is_working() && self.may_put(store) && !self.ticket.is_decided();
         match self.intake.store.as_ref().filter(may_put) {
             // The writer says what becomes of it.
@@ -305,18 +300,14 @@ impl Receipt<'_> {
 
 impl Drop for Receipt<'_> {
     fn drop(&mut self) {
-        if !self.is_settled {
+        if !self.is_concluded {
             self.conclude();
         }
         // Without an answer, the books do not yet have what rules did.
         let mut offers = std::mem::take(&mut self.offers);
-        if offers.iter().any(Offer::is_unsettled) {
+        if offers.iter().any(Offer::waits_for_answer) {
             self.ticket
-                .when_decided(Box::new(move |refused| offers.iter_mut().for_each(|offer| offer.settle(refused))));
+                .when_decided(Box::new(move |refused| offers.iter_mut().for_each(|offer| offer.answered(refused))));
         }
     }
-}
-
-pub(super) fn retry_after() -> Duration {
-    RETRY_AFTER.mul_f64(1.0 + fastrand::f64())
 }

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// What is to be done when the request is answered, or would be if its client still waited. It is told whether the
 /// client has to send again.
-type Settlement = Box<dyn FnOnce(bool) + Send>;
+type Afterwards = Box<dyn FnOnce(bool) + Send>;
 
 /// See the module.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(crate) struct Ticket {
     /// Told after each change of the others.
     pub(crate) changed: Notify,
     /// Of a client that did not wait for its answer.
-    settlement: Mutex<Option<Settlement>>,
+    afterwards: Mutex<Option<Afterwards>>,
 }
 
 impl fmt::Debug for Ticket {
@@ -54,22 +54,22 @@ impl Ticket {
     pub(super) fn closed(&self) {
         self.open.fetch_sub(1, Ordering::AcqRel);
         self.changed.notify_one();
-        self.settle();
+        self.do_afterwards();
     }
 
-    /// Nobody waits for the answer: `settlement` is called once there is one.
-    pub(crate) fn when_decided(&self, settlement: Settlement) {
-        *self.settlement.lock().unwrap_or_else(PoisonError::into_inner) = Some(settlement);
-        self.settle();
+    /// Nobody waits for the answer: `afterwards` is called once there is one.
+    pub(crate) fn when_decided(&self, afterwards: Afterwards) {
+        *self.afterwards.lock().unwrap_or_else(PoisonError::into_inner) = Some(afterwards);
+        self.do_afterwards();
     }
 
-    fn settle(&self) {
+    fn do_afterwards(&self) {
         if !self.is_decided() {
             return;
         }
-        let settlement = self.settlement.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(settlement) = settlement {
-            settlement(self.was_withdrawn());
+        let afterwards = self.afterwards.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(afterwards) = afterwards {
+            afterwards(self.was_withdrawn());
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What follows from a backend's answer. `refused.rs` says what follows from a refusal.
+//! What follows from a backend's answer. What it does not take, whether it refuses it or asks to try again, goes on in
+//! `refused.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::super::parked::Batch;
 use super::flights::Flight;
 use super::{Delivery, Stats};
 use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
-use crate::export::{About, Outcome, Refusal, RetryKind};
+use crate::export::{About, BackendRefusal, Outcome, RetryKind};
 use crate::obligation::Obligation;
 
 /// A disk that did not give its data is asked again after this long.
@@ -121,7 +122,7 @@ impl Delivery {
                 self.complain(kind, &message, answered.sent);
                 match kind {
                     RetryKind::Ours | RetryKind::Unreachable => self.retry(answered.batch, kind, hint),
-                    RetryKind::Silent | RetryKind::Answered => self.tried_in_vain(answered, kind, hint, &message),
+                    RetryKind::Silent | RetryKind::Answered => self.tried_in_vain(answered, kind, hint),
                 }
             }
             Outcome::Refused(refusal) => self.refused(answered, refusal),
@@ -137,8 +138,8 @@ impl Delivery {
             Outcome::Retry { kind: RetryKind::Ours, .. } => return,
             Outcome::Retry { kind: RetryKind::Silent, .. } => Feedback::Silent,
             Outcome::Retry { kind: RetryKind::Answered, .. } => Feedback::Refused,
-            Outcome::Refused(Refusal { about: About::Unclear | About::Access, .. }) => Feedback::Refused,
-            Outcome::Refused(Refusal { about: About::Data | About::Size, .. }) | Outcome::Delivered { .. } => {
+            Outcome::Refused(BackendRefusal { about: About::Unclear | About::Access, .. }) => Feedback::Refused,
+            Outcome::Refused(BackendRefusal { about: About::Data | About::Size, .. }) | Outcome::Delivered { .. } => {
                 Feedback::Taken
             }
         };
